@@ -1,0 +1,96 @@
+import type { Capabilities, MemoryStatistics } from "./capabilities.js";
+import type { DType } from "./dtype.js";
+import type { BackendError } from "./errors.js";
+import type { DeviceHandle, Operand } from "./handles.js";
+import type { AttentionArguments } from "./ops/attention.js";
+import type { BinaryArguments } from "./ops/binary.js";
+import type { Conv2dArguments } from "./ops/conv2d.js";
+import type { BatchedGemmArguments, GemmArguments } from "./ops/gemm.js";
+import type { OperationName } from "./ops/index.js";
+import type { ReduceArguments } from "./ops/reduce.js";
+import type { UnaryArguments } from "./ops/unary.js";
+
+/**
+ * What every backend promises. A framework written against this interface runs on all of them.
+ *
+ * Time. `init`, `copyDtoH`, `synchronize` and `dispose` are asynchronous; everything else enqueues
+ * and returns at once. Calls take effect in the order in which they were made.
+ *
+ * Errors. Bad arguments throw a `BackendError` (calls that answer with a promise reject it) before
+ * anything is enqueued, and change nothing. A fault of the device rejects the next promise awaited
+ * and reaches `onError`. No call ever answers with made-up data.
+ *
+ * Data. Row-major. Sizes, strides and leading dimensions count elements; offsets into allocations
+ * count bytes and are multiples of the element size. An operation writes exactly its output
+ * elements: gaps between rows or batches and all other bytes keep their bits. An output may not
+ * overlap an input, except that `unary` and `binary` may write exactly over an input of the same
+ * shape. Nothing to compute (a zero size) is legal and does nothing. Data of type f16 is widened to
+ * f32, computed in f32 and rounded once.
+ */
+export interface ComputeBackend extends AsyncDisposable {
+  /** Short and stable, such as `cpu` or `webgpu`. */
+  readonly name: string;
+  /** Device, limits and declared numerics. Throws `NOT_INITIALIZED` before `init` has resolved. */
+  readonly capabilities: Capabilities;
+
+  // Lifecycle
+
+  /** Opens the device. Calls after the first return the same promise; a failed one may be retried. */
+  init(): Promise<void>;
+  /** Resolves when all work enqueued so far has finished; rejects with the fault if there was one. */
+  synchronize(): Promise<void>;
+  /** Frees everything and closes the device. Pending reads reject with `DISPOSED`. Idempotent. */
+  dispose(): Promise<void>;
+  /** Calls the listener when the device is lost, at once if it already is. Returns "stop listening". */
+  onLost(listener: (error: BackendError) => void): () => void;
+  /** Calls the listener at each fault of the device. Returns "stop listening". */
+  onError(listener: (error: BackendError) => void): () => void;
+  /**
+   * Whether an operation takes an element type; for reduce, unary and binary also whether it has
+   * one `kind`. Where the answer is false the call throws `UNSUPPORTED`.
+   */
+  supports(operation: OperationName, dtype: DType, kind?: string): boolean;
+  memory(): MemoryStatistics;
+  /** The objects underneath, for interoperation: the whole device, or what stands behind a handle. */
+  native(handle?: DeviceHandle): unknown;
+
+  // Memory
+
+  /** Reserves `bytes` (0 is legal). The bytes read as zeros unless `zero: false` is asked for. */
+  alloc(bytes: number, options?: AllocOptions): DeviceHandle;
+  /** Ends a handle. Work already enqueued on it still completes. */
+  free(handle: DeviceHandle): void;
+  /** Copies all bytes of `source` to `destination`. `source` may be changed as soon as this returns. */
+  copyHtoD(destination: Operand, source: HostBytes): void;
+  /** Fills all of `destination` from `source`, as it was left by the calls before this one. */
+  copyDtoH(destination: HostBytes, source: Operand): Promise<void>;
+  /** Copies `bytes` between places that do not overlap. */
+  copyDtoD(destination: Operand, source: Operand, bytes: number): void;
+  /** Writes `value` `count` times, as elements of type `dtype` (default f32; u8 for raw bytes). */
+  fill(destination: Operand, value: number, count: number, dtype?: DType | "u8"): void;
+
+  // Operations
+
+  /** C = alpha op(A) op(B) + beta C */
+  gemm(args: GemmArguments): void;
+  /** C[i] = alpha op(A[i]) op(B[i]) + beta C[i] for each i of a batch */
+  batchedGemm(args: BatchedGemmArguments): void;
+  /** output = input (cross-correlated with) filter + bias, NCHW */
+  conv2d(args: Conv2dArguments): void;
+  /** out = softmax(scale q k^T, causally masked if asked for) v */
+  attention(args: AttentionArguments): void;
+  /** Sum, mean, max, min or product over some axes */
+  reduce(args: ReduceArguments): void;
+  /** output[i] = f(input[i]) */
+  unary(args: UnaryArguments): void;
+  /** output[i] = f(a[i], b[i]), with broadcasting */
+  binary(args: BinaryArguments): void;
+}
+
+/** Bytes of the host: any typed array, DataView or buffer, shared or not. A subarray is a range. */
+export type HostBytes = ArrayBufferView<ArrayBufferLike> | ArrayBufferLike;
+
+export interface AllocOptions {
+  /** False: the caller will overwrite every byte before reading any. Default true. */
+  readonly zero?: boolean;
+}

@@ -1,0 +1,384 @@
+import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
+import type { Capabilities, MemoryStatistics } from "./capabilities.js";
+import type { BackendDriver, DriverDescription, Kernel, Region } from "./driver.js";
+import { type DType, dtypeBytes, dtypes } from "./dtype.js";
+import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
+import { type DeviceHandle, describe, HandleTable, type Operand } from "./handles.js";
+import { Listeners } from "./listeners.js";
+import { checkFill, fillPattern, hostBytes, locate } from "./operands.js";
+import type { AttentionArguments } from "./ops/attention.js";
+import type { BinaryArguments } from "./ops/binary.js";
+import type { Conv2dArguments } from "./ops/conv2d.js";
+import type { BatchedGemmArguments, GemmArguments } from "./ops/gemm.js";
+import {
+  type OperationArguments,
+  type OperationName,
+  type OperationProblems,
+  operations,
+} from "./ops/index.js";
+import { type Binder, Checks, type Operation } from "./ops/operation.js";
+import type { ReduceArguments } from "./ops/reduce.js";
+import type { UnaryArguments } from "./ops/unary.js";
+
+/**
+ * Makes a backend of a driver: lifecycle, handles, argument checks, statistics and errors, so that
+ * the driver sees only what it can do.
+ */
+export function createBackend<Memory>(driver: BackendDriver<Memory>): ComputeBackend {
+  return new DriverBackend(driver);
+}
+
+interface Allocation<Memory> {
+  readonly bytes: number;
+  /** Undefined for an allocation of 0 bytes, of which the driver never hears. */
+  readonly memory: Memory | undefined;
+}
+
+type State = "new" | "open" | "lost" | "disposed";
+
+class DriverBackend<Memory> implements ComputeBackend {
+  readonly name: string;
+  readonly #driver: BackendDriver<Memory>;
+  readonly #table = new HandleTable<Allocation<Memory>>();
+  readonly #lostListeners = new Listeners<BackendError>();
+  readonly #errorListeners = new Listeners<BackendError>();
+  /** How to reject each promise that waits for the device. */
+  readonly #waiting = new Set<(error: BackendError) => void>();
+  #state: State = "new";
+  #opening: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+  #capabilities: Capabilities | undefined;
+  #loss: BackendError | undefined;
+  /** The first fault that no promise has reported yet. */
+  #fault: BackendError | undefined;
+  #liveBytes = 0;
+  #peakBytes = 0;
+
+  constructor(driver: BackendDriver<Memory>) {
+    this.name = driver.name;
+    this.#driver = driver;
+  }
+
+  // Lifecycle
+
+  get capabilities(): Capabilities {
+    if (this.#capabilities === undefined)
+      throw this.#error("NOT_INITIALIZED", "capabilities", "call init() first");
+    return this.#capabilities;
+  }
+
+  init(): Promise<void> {
+    if (this.#state === "disposed" || this.#state === "lost") return Promise.reject(this.#unusable("init"));
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined;
+      throw toBackendError(error, "UNSUPPORTED", "init");
+    });
+    return this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    const description = await this.#driver.open({
+      lost: (reason) => this.#onLoss(reason),
+      error: (error) => this.#onFault(error),
+    });
+    this.#capabilities = this.#describe(description);
+    // dispose() may have been called meanwhile, or the device lost at once; both states stand.
+    if (this.#state === "new") this.#state = "open";
+  }
+
+  #describe(description: DriverDescription): Capabilities {
+    const { device, limits, numerics } = description;
+    const kernels = Object.values(this.#driver.kernels) as readonly Kernel<never>[];
+    const has = (dtype: DType) => kernels.some((kernel) => kernel.dtypes.includes(dtype));
+    return { device, dtypes: dtypes.filter(has), limits, numerics };
+  }
+
+  async synchronize(): Promise<void> {
+    this.#assertOpen("synchronize");
+    await this.#settle("synchronize", this.#driver.synchronize());
+  }
+
+  dispose(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const opened = this.#opening;
+    this.#state = "disposed";
+    this.#table.clear();
+    this.#liveBytes = 0;
+    this.#rejectWaiting(this.#unusable("dispose"));
+    if (opened === undefined) return;
+    // An init() under way is waited for, so that what it opens is closed again.
+    const isOpen = await opened.then(
+      () => true,
+      () => false,
+    );
+    if (isOpen) await this.#driver.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  onLost(listener: (error: BackendError) => void): () => void {
+    const stop = this.#lostListeners.add(listener);
+    if (this.#loss !== undefined) listener(this.#loss);
+    return stop;
+  }
+
+  onError(listener: (error: BackendError) => void): () => void {
+    return this.#errorListeners.add(listener);
+  }
+
+  supports(name: OperationName, dtype: DType, kind?: string): boolean {
+    const kernel = this.#driver.kernels[name] as Kernel<never> | undefined;
+    if (kernel === undefined || !kernel.dtypes.includes(dtype)) return false;
+    if (kind === undefined) return true;
+    const kinds = kernel.kinds ?? operations[name].kinds;
+    return kinds?.includes(kind) ?? false;
+  }
+
+  memory(): MemoryStatistics {
+    return {
+      liveAllocations: this.#table.size,
+      liveBytes: this.#liveBytes,
+      peakBytes: this.#peakBytes,
+      reservedBytes: this.#state === "open" ? this.#driver.reservedBytes() : 0,
+    };
+  }
+
+  native(handle?: DeviceHandle): unknown {
+    this.#assertOpen("native");
+    if (handle === undefined) return this.#driver.native();
+    const { memory } = this.#table.get(handle, "native", "handle");
+    return memory === undefined ? undefined : this.#driver.native(memory);
+  }
+
+  // Memory
+
+  alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
+    this.#assertOpen("alloc");
+    const checks = new Checks("alloc");
+    checks.count("bytes", bytes);
+    const zero = checks.flag("zero", options.zero ?? true);
+    const { maxAllocationBytes } = this.capabilities.limits;
+    if (bytes > maxAllocationBytes)
+      throw this.#error(
+        "OUT_OF_MEMORY",
+        "alloc",
+        `${bytes} bytes asked for; allowed: at most ${maxAllocationBytes} in one allocation ` +
+          `(${this.#table.size} live allocations hold ${this.#liveBytes} bytes)`,
+      );
+    const memory = bytes === 0 ? undefined : this.#call("alloc", () => this.#driver.alloc(bytes, zero));
+    this.#liveBytes += bytes;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
+    return this.#table.issue({ bytes, memory });
+  }
+
+  free(handle: DeviceHandle): void {
+    this.#assertOpen("free");
+    const { bytes, memory } = this.#table.remove(handle, "free", "handle");
+    this.#liveBytes -= bytes;
+    if (memory !== undefined) this.#call("free", () => this.#driver.free(memory));
+  }
+
+  copyHtoD(destination: Operand, source: HostBytes): void {
+    this.#assertOpen("copyHtoD");
+    const bytes = hostBytes("copyHtoD", "source", source);
+    const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, 1);
+    if (bytes.byteLength === 0) return;
+    this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
+  }
+
+  async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
+    this.#assertOpen("copyDtoH");
+    const bytes = hostBytes("copyDtoH", "destination", destination);
+    const { byteLength } = bytes;
+    const region = this.#region("copyDtoH", "source", source, byteLength, 1);
+    if (byteLength === 0) return;
+    const read = this.#driver.read(bytes, region.memory, region.byteOffset).catch((error: unknown) => {
+      // A view of a buffer that was transferred away while the read was pending has no bytes left.
+      if (bytes.byteLength !== byteLength) return;
+      throw error;
+    });
+    await this.#settle("copyDtoH", read);
+    if (bytes.byteLength !== byteLength)
+      new Checks("copyDtoH").fail(
+        "destination",
+        "was detached before the read was done; allowed: live buffers",
+      );
+  }
+
+  copyDtoD(destination: Operand, source: Operand, bytes: number): void {
+    this.#assertOpen("copyDtoD");
+    const checks = new Checks("copyDtoD");
+    checks.count("bytes", bytes);
+    const to = this.#region("copyDtoD", "destination", destination, bytes, 1);
+    const from = this.#region("copyDtoD", "source", source, bytes, 1);
+    checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
+    if (bytes > 0) this.#call("copyDtoD", () => this.#driver.copy(to, from));
+  }
+
+  fill(destination: Operand, value: number, count: number, dtype: DType | "u8" = "f32"): void {
+    this.#assertOpen("fill");
+    checkFill(value, count, dtype);
+    const { elementBytes, pattern } = fillPattern(value, dtype);
+    const region = this.#region("fill", "destination", destination, count * elementBytes, elementBytes);
+    if (count > 0) this.#call("fill", () => this.#driver.fill(region, pattern));
+  }
+
+  // Operations
+
+  gemm(args: GemmArguments): void {
+    this.#run("gemm", args);
+  }
+
+  batchedGemm(args: BatchedGemmArguments): void {
+    this.#run("batchedGemm", args);
+  }
+
+  conv2d(args: Conv2dArguments): void {
+    this.#run("conv2d", args);
+  }
+
+  attention(args: AttentionArguments): void {
+    this.#run("attention", args);
+  }
+
+  reduce(args: ReduceArguments): void {
+    this.#run("reduce", args);
+  }
+
+  unary(args: UnaryArguments): void {
+    this.#run("unary", args);
+  }
+
+  binary(args: BinaryArguments): void {
+    this.#run("binary", args);
+  }
+
+  #run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
+    this.#assertOpen(name);
+    const operation: Operation<Name> = operations[name];
+    assertSupported(this, operation, args);
+    const problem = operation.resolve(args, this.#binder(name));
+    if (problem === undefined) return;
+    const kernel = this.#driver.kernels[name] as Kernel<OperationProblems<Memory>[Name]>;
+    this.#call(name, () => kernel.run(problem));
+  }
+
+  #binder(operation: string): Binder<Memory> {
+    return {
+      region: (argument, operand, elements, dtype) =>
+        this.#region(operation, argument, operand, elements * dtypeBytes[dtype], dtypeBytes[dtype]),
+      fill: (destination, value, dtype) =>
+        this.#call(operation, () => this.#driver.fill(destination, fillPattern(value, dtype).pattern)),
+    };
+  }
+
+  #region(
+    operation: string,
+    argument: string,
+    operand: Operand,
+    byteLength: number,
+    alignment: number,
+  ): Region<Memory> {
+    const { entry, byteOffset } = locate(this.#table, operation, argument, operand, byteLength, alignment);
+    // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
+    return { memory: entry.memory as Memory, byteOffset, byteLength };
+  }
+
+  // Faults
+
+  #call<Result>(operation: string, body: () => Result): Result {
+    try {
+      return body();
+    } catch (error) {
+      throw toBackendError(error, "DEVICE_ERROR", operation);
+    }
+  }
+
+  /** Waits for the device, unless it is lost or disposed of before; then reports an unreported fault. */
+  async #settle(operation: string, work: Promise<void>): Promise<void> {
+    let reject: (error: BackendError) => void = () => {};
+    const interrupted = new Promise<never>((_, rejectPromise) => {
+      reject = rejectPromise;
+    });
+    this.#waiting.add(reject);
+    try {
+      await Promise.race([work, interrupted]);
+    } catch (error) {
+      throw toBackendError(error, "DEVICE_ERROR", operation);
+    } finally {
+      this.#waiting.delete(reject);
+    }
+    const fault = this.#fault;
+    this.#fault = undefined;
+    if (fault !== undefined) throw fault;
+  }
+
+  #rejectWaiting(error: BackendError): void {
+    for (const reject of this.#waiting) reject(error);
+    this.#waiting.clear();
+  }
+
+  #onLoss(reason: string): void {
+    if (this.#state === "disposed" || this.#state === "lost") return;
+    this.#state = "lost";
+    this.#loss = new BackendError("DEVICE_LOST", `${this.name}: the device was lost: ${reason}`);
+    this.#rejectWaiting(this.#loss);
+    this.#lostListeners.emit(this.#loss);
+  }
+
+  #onFault(error: BackendError): void {
+    if (this.#state === "disposed") return;
+    this.#fault ??= error;
+    this.#errorListeners.emit(error);
+  }
+
+  #assertOpen(operation: string): void {
+    if (this.#state !== "open") throw this.#unusable(operation);
+  }
+
+  #unusable(operation: string): BackendError {
+    if (this.#state === "disposed") return this.#error("DISPOSED", operation, "the backend was disposed of");
+    if (this.#state === "lost")
+      return new BackendError("DEVICE_LOST", `${operation}: ${this.#loss?.message}`, {
+        operation,
+        cause: this.#loss,
+      });
+    return this.#error("NOT_INITIALIZED", operation, "call init() and await it first");
+  }
+
+  #error(code: ErrorCode, operation: string, message: string): BackendError {
+    return new BackendError(code, `${operation}: ${message}`, { operation });
+  }
+}
+
+/**
+ * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
+ * that no backend has are left to the argument checks, which know what is allowed.
+ */
+function assertSupported<Name extends OperationName>(
+  backend: ComputeBackend,
+  operation: Operation<Name>,
+  args: OperationArguments[Name],
+): void {
+  const { name } = operation;
+  if (typeof args !== "object" || args === null)
+    new Checks(name).fail("arguments", `is ${describe(args)}; allowed: an object`);
+  const { dtype = "f32", kind } = args as { readonly dtype?: DType; readonly kind?: string };
+  if (!dtypes.includes(dtype)) return;
+  const known = kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
+  if (backend.supports(name, dtype, known)) return;
+  const what = known === undefined ? `in ${dtype}` : `of kind ${known} in ${dtype}`;
+  throw new BackendError(
+    "UNSUPPORTED",
+    `${name}: ${what} is not available on ${backend.name}; see supports()`,
+    {
+      operation: name,
+    },
+  );
+}

@@ -1,0 +1,87 @@
+import type { DeviceDescription, Limits, Numerics } from "./capabilities.js";
+import type { DType } from "./dtype.js";
+import type { BackendError } from "./errors.js";
+import type { OperationName, OperationProblems } from "./ops/index.js";
+
+/**
+ * What an implementer writes; `createBackend(driver)` makes a `ComputeBackend` of it. All methods
+ * are called in order, between a successful `open` and `close`, and only with arguments that have
+ * been checked: sizes are safe integers, regions lie inside live allocations, outputs do not
+ * overlap inputs, and at least one byte or output element is to be produced. Whatever happens in
+ * one call is visible to all later ones.
+ *
+ * `Memory` is whatever the driver keeps for one allocation.
+ */
+export interface BackendDriver<Memory = unknown> {
+  /** Becomes `ComputeBackend.name`. */
+  readonly name: string;
+
+  /** Opens the device, or throws (`UNSUPPORTED` with the reason where there is none). */
+  open(events: DriverEvents): Promise<DriverDescription>;
+  /** Releases the device, threads and memory. Reads that are pending may reject or never settle. */
+  close(): Promise<void>;
+  /** Resolves when everything enqueued so far has finished. */
+  synchronize(): Promise<void>;
+
+  /** Reserves `bytes` > 0, zeroed if asked. Throws `OUT_OF_MEMORY` where that is known at once. */
+  alloc(bytes: number, zero: boolean): Memory;
+  /** Releases an allocation once the work enqueued before has used it. */
+  free(memory: Memory): void;
+  /** Copies the whole of `source` to the device. `source` may change when this returns. */
+  write(destination: Memory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void;
+  /** Fills the whole of `destination` with bytes as the calls before this one left them. */
+  read(destination: Uint8Array<ArrayBufferLike>, source: Memory, byteOffset: number): Promise<void>;
+  /** Copies `bytes`; the two regions do not overlap but may lie in one allocation. Any byte offsets. */
+  copy(destination: Region<Memory>, source: Region<Memory>): void;
+  /**
+   * Writes a repeating 32-bit pattern: the byte at place i of the allocation (not of the region)
+   * becomes byte i % 4 of `pattern`, lowest first.
+   */
+  fill(destination: Region<Memory>, pattern: number): void;
+
+  /** Bytes of device memory held now, pools and scratch included. */
+  reservedBytes(): number;
+  /** The objects underneath: for the whole device, or for one allocation. */
+  native(memory?: Memory): unknown;
+
+  /** One entry per operation the driver has. Absent: `supports()` is false, calls throw. */
+  readonly kernels: DriverKernels<Memory>;
+}
+
+export type DriverKernels<Memory> = {
+  readonly [Name in OperationName]?: Kernel<OperationProblems<Memory>[Name]>;
+};
+
+/** How a driver does one operation. */
+export interface Kernel<Problem> {
+  readonly dtypes: readonly DType[];
+  /** For reduce, unary and binary: the kinds it has. Default: all. */
+  readonly kinds?: readonly string[];
+  /** Enqueues one problem. */
+  run(problem: Problem): void;
+}
+
+/**
+ * Part of an allocation: `byteLength` bytes from `byteOffset`, wholly inside. Regions of a problem may
+ * be empty where nothing is to be read (A and B of a gemm with k = 0); do not look at their memory.
+ */
+export interface Region<Memory> {
+  readonly memory: Memory;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/** What a driver learned when it opened its device. */
+export interface DriverDescription {
+  readonly device: DeviceDescription;
+  readonly limits: Limits;
+  readonly numerics: Numerics;
+}
+
+/** How a driver reports what nobody asked about. May be called at any time until `close`. */
+export interface DriverEvents {
+  /** The device is gone for good. */
+  lost(reason: string): void;
+  /** Work accepted earlier has failed. Rejects the next promise that a caller awaits. */
+  error(error: BackendError): void;
+}

@@ -1,0 +1,55 @@
+/** Why a call failed. The codes are stable; messages are for people. */
+export type ErrorCode =
+  /** A call that needs a device was made before `init()` resolved. */
+  | "NOT_INITIALIZED"
+  /** A call was made after `dispose()`, or was pending when it was called. */
+  | "DISPOSED"
+  /** An argument is malformed, contradicts another, or overlaps what it may not. */
+  | "INVALID_ARGUMENT"
+  /** A handle is not live on this backend: freed, forged, or issued by another one. */
+  | "INVALID_HANDLE"
+  /** A region reaches past the end of its allocation. */
+  | "OUT_OF_BOUNDS"
+  /** The device cannot hold the allocation. */
+  | "OUT_OF_MEMORY"
+  /** The backend does not have the operation or element type, or this machine not the backend. */
+  | "UNSUPPORTED"
+  /** The device has gone away; its contents are lost. */
+  | "DEVICE_LOST"
+  /** The device reported a fault after a call had been accepted. */
+  | "DEVICE_ERROR";
+
+/** What else is known of a failure. */
+export interface BackendErrorDetails {
+  /** The method that failed, such as `gemm`. */
+  readonly operation?: string;
+  /** The argument at fault, such as `lda`. */
+  readonly argument?: string;
+  /** The underlying error, where there is one. */
+  readonly cause?: unknown;
+}
+
+/**
+ * The one error class of every backend. `message` names the operation, the argument, what it was
+ * and what was allowed.
+ */
+export class BackendError extends Error {
+  readonly code: ErrorCode;
+  readonly operation: string | undefined;
+  readonly argument: string | undefined;
+
+  constructor(code: ErrorCode, message: string, details: BackendErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = "BackendError";
+    this.code = code;
+    this.operation = details.operation;
+    this.argument = details.argument;
+  }
+}
+
+/** The error itself where it already is a `BackendError`, else one with `code` that has it as cause. */
+export function toBackendError(error: unknown, code: ErrorCode, operation: string): BackendError {
+  if (error instanceof BackendError) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new BackendError(code, `${operation}: ${reason}`, { operation, cause: error });
+}

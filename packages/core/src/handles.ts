@@ -1,0 +1,98 @@
+import { BackendError } from "./errors.js";
+
+declare const deviceHandle: unique symbol;
+
+/**
+ * Names one allocation of one backend: an unsigned integer below 2^53, so it is exact as a number,
+ * fits a u64 and survives JSON. Never 0 and never reused. There is no arithmetic on handles; a
+ * place inside an allocation is `{ handle, byteOffset }`.
+ */
+export type DeviceHandle = number & { readonly [deviceHandle]: true };
+
+/** A region that starts `byteOffset` bytes into an allocation. How long it is follows from its use. */
+export interface DeviceSlice {
+  readonly handle: DeviceHandle;
+  /** Bytes from the start of the allocation; a multiple of the element size where elements are meant. */
+  readonly byteOffset: number;
+}
+
+/** Where an operation reads or writes: a whole allocation from its start, or a slice of one. */
+export type Operand = DeviceHandle | DeviceSlice;
+
+interface Serial {
+  next: number;
+}
+
+/**
+ * One counter for all backends of a realm, shared even between two copies of this package, so that
+ * a handle of one backend is never live on another. It starts at a random multiple of 2^32: handles
+ * carried over from another process or worker by mistake are then refused too, and 2^32 handles
+ * can be issued before the next stretch begins.
+ */
+const serial: Serial = sharedSerial();
+
+function sharedSerial(): Serial {
+  const key = Symbol.for("@backplane/core.handles");
+  const realm = globalThis as unknown as Record<symbol, Serial | undefined>;
+  realm[key] ??= { next: (1 + Math.floor(Math.random() * 0xffff)) * 2 ** 32 + 1 };
+  return realm[key];
+}
+
+/** The live handles of one backend and what stands behind each. All methods take O(1). */
+export class HandleTable<Entry> {
+  readonly #entries = new Map<DeviceHandle, Entry>();
+
+  /** Number of live handles. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Issues a handle that was never issued before. */
+  issue(entry: Entry): DeviceHandle {
+    const handle = serial.next++ as DeviceHandle;
+    this.#entries.set(handle, entry);
+    return handle;
+  }
+
+  /** What stands behind a live handle; throws `INVALID_HANDLE` for any other value. */
+  get(handle: DeviceHandle, operation: string, argument: string): Entry {
+    const entry = this.#entries.get(handle);
+    if (entry === undefined) throw invalidHandle(handle, operation, argument);
+    return entry;
+  }
+
+  /** Ends a live handle and returns what stood behind it; throws `INVALID_HANDLE` otherwise. */
+  remove(handle: DeviceHandle, operation: string, argument: string): Entry {
+    const entry = this.get(handle, operation, argument);
+    this.#entries.delete(handle);
+    return entry;
+  }
+
+  /** Live handles with their entries, oldest first. */
+  entries(): IterableIterator<[DeviceHandle, Entry]> {
+    return this.#entries.entries();
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+}
+
+function invalidHandle(handle: unknown, operation: string, argument: string): BackendError {
+  const issued = Number.isSafeInteger(handle) && (handle as number) > 0;
+  const why = issued
+    ? "is not live on this backend: it was freed, or belongs to another backend"
+    : "is not a device handle: handles come from alloc()";
+  return new BackendError("INVALID_HANDLE", `${operation}: ${argument} ${describe(handle)} ${why}`, {
+    operation,
+    argument,
+  });
+}
+
+/** A short rendering of any value for error messages. */
+export function describe(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(describe).join(", ")}]`;
+  if (typeof value === "object" && value !== null) return value.constructor?.name ?? "object";
+  return String(value);
+}

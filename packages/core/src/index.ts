@@ -1,0 +1,52 @@
+export type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
+export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
+export { createBackend } from "./create.js";
+export type {
+  BackendDriver,
+  DriverDescription,
+  DriverEvents,
+  DriverKernels,
+  Kernel,
+  Region,
+} from "./driver.js";
+export * from "./dtype.js";
+export * from "./errors.js";
+export type { DeviceHandle, DeviceSlice, Operand } from "./handles.js";
+export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention.js";
+export {
+  type BinaryArguments,
+  type BinaryInput,
+  type BinaryKind,
+  type BinaryProblem,
+  binaryKinds,
+  type Scalar,
+} from "./ops/binary.js";
+export type { Conv2dArguments, Conv2dProblem } from "./ops/conv2d.js";
+export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./ops/gemm.js";
+export {
+  type Cost,
+  costOf,
+  type OperationArguments,
+  type OperationName,
+  type OperationProblems,
+  operationNames,
+  operations,
+} from "./ops/index.js";
+export type { Operation } from "./ops/operation.js";
+export {
+  type Axis,
+  type ReduceArguments,
+  type ReduceKind,
+  type ReduceProblem,
+  reduceIdentity,
+  reduceKinds,
+} from "./ops/reduce.js";
+export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./ops/unary.js";
+export {
+  type Availability,
+  type BackendListing,
+  type BackendProvider,
+  BackendRegistry,
+  type OpenedBackend,
+} from "./registry.js";
+export { type SwapReport, SwitchableBackend } from "./switchable.js";

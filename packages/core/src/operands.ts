@@ -1,0 +1,102 @@
+import type { HostBytes } from "./backend.js";
+import { type DType, dtypeBytes, float16ToBits, float32ToBits } from "./dtype.js";
+import { BackendError } from "./errors.js";
+import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
+import { Checks } from "./ops/operation.js";
+
+/** What stands behind a handle, as far as argument checks need to know. */
+export interface Sized {
+  readonly bytes: number;
+}
+
+/**
+ * The allocation behind an operand and the offset into it, for a use of `byteLength` bytes that
+ * starts at a multiple of `alignment`. Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or
+ * `OUT_OF_BOUNDS`.
+ */
+export function locate<Entry extends Sized>(
+  table: HandleTable<Entry>,
+  operation: string,
+  argument: string,
+  operand: Operand,
+  byteLength: number,
+  alignment: number,
+): { readonly entry: Entry; readonly byteOffset: number } {
+  const isSlice = typeof operand === "object" && operand !== null;
+  const entry = table.get(isSlice ? operand.handle : operand, operation, argument);
+  const byteOffset = isSlice ? operand.byteOffset : 0;
+  const checks = new Checks(operation);
+  checks.count(`${argument}.byteOffset`, byteOffset);
+  if (byteOffset % alignment !== 0)
+    checks.fail(
+      `${argument}.byteOffset`,
+      `is ${byteOffset}; allowed: multiples of the element size, ${alignment} bytes`,
+    );
+  if (byteOffset + byteLength > entry.bytes)
+    throw new BackendError(
+      "OUT_OF_BOUNDS",
+      `${operation}: ${argument} needs bytes ${byteOffset}..${byteOffset + byteLength} of an allocation ` +
+        `of ${entry.bytes} bytes`,
+      { operation, argument },
+    );
+  return { entry, byteOffset };
+}
+
+/** The same operand of another backend: keeps the offset, replaces the handle. */
+export function withHandle(operand: Operand, translate: (handle: DeviceHandle) => DeviceHandle): Operand {
+  return typeof operand === "object" && operand !== null
+    ? { handle: translate(operand.handle), byteOffset: operand.byteOffset }
+    : translate(operand);
+}
+
+/** The bytes that a host array shows. */
+export function hostBytes(
+  operation: string,
+  argument: string,
+  value: HostBytes,
+): Uint8Array<ArrayBufferLike> {
+  const isShared = typeof SharedArrayBuffer !== "undefined" && value instanceof SharedArrayBuffer;
+  try {
+    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+    if (isShared || value instanceof ArrayBuffer) return new Uint8Array(value);
+  } catch {
+    // Only a detached buffer cannot be viewed.
+    throw new BackendError(
+      "INVALID_ARGUMENT",
+      `${operation}: ${argument} is detached; allowed: live buffers`,
+      {
+        operation,
+        argument,
+      },
+    );
+  }
+  throw new BackendError(
+    "INVALID_ARGUMENT",
+    `${operation}: ${argument} is ${describe(value)}; allowed: typed arrays, DataView, ArrayBuffer, SharedArrayBuffer`,
+    { operation, argument },
+  );
+}
+
+/** Element size of a fill, and the element repeated to a 32-bit pattern. */
+export function fillPattern(
+  value: number,
+  dtype: DType | "u8",
+): { readonly elementBytes: number; readonly pattern: number } {
+  if (dtype === "f32") return { elementBytes: dtypeBytes.f32, pattern: float32ToBits(value) };
+  if (dtype === "f16") {
+    const bits = float16ToBits(value);
+    return { elementBytes: dtypeBytes.f16, pattern: ((bits << 16) | bits) >>> 0 };
+  }
+  return { elementBytes: 1, pattern: (value * 0x01010101) >>> 0 };
+}
+
+/** Checks the arguments of `fill` that are not operands. */
+export function checkFill(value: unknown, count: unknown, dtype: unknown): void {
+  const checks = new Checks("fill");
+  checks.oneOf("dtype", dtype, ["f32", "f16", "u8"]);
+  checks.count("count", count);
+  const isByte = Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 255;
+  if (typeof value !== "number") checks.fail("value", `is ${describe(value)}; allowed: a number`);
+  else if (dtype === "u8" && !isByte)
+    checks.fail("value", `is ${describe(value)}; allowed: whole numbers from 0 to 255`);
+}

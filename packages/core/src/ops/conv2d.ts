@@ -1,0 +1,137 @@
+import type { Region } from "../driver.js";
+import type { DType } from "../dtype.js";
+import type { Operand } from "../handles.js";
+import { Checks, elements, type Operation } from "./operation.js";
+
+/**
+ * 2-D convolution, forward, as networks mean it (cross-correlation):
+ *
+ *   output[b, o, y, x] = bias[o] + sum over c, i, j of
+ *     filter[o, c, i, j] * input[b, group(o) * C + c, y * strideY + i * dilationY - top,
+ *                                                     x * strideX + j * dilationX - left]
+ *
+ * with C = inChannels / groups input channels per group, group(o) = floor(o / (outChannels / groups)),
+ * and zeros outside the input. All operands are contiguous.
+ */
+export interface Conv2dArguments {
+  /** [batch, inChannels, height, width] */
+  readonly inputShape: readonly [number, number, number, number];
+  /** [outChannels, inChannels / groups, kernelHeight, kernelWidth] */
+  readonly filterShape: readonly [number, number, number, number];
+  /**
+   * [batch, outChannels, outHeight, outWidth]. Derived; checked if given.
+   * outHeight = floor((height + top + bottom - dilationY * (kernelHeight - 1) - 1) / strideY) + 1
+   */
+  readonly outputShape?: readonly [number, number, number, number];
+  readonly input: Operand;
+  readonly filter: Operand;
+  /** [outChannels]; none by default. */
+  readonly bias?: Operand;
+  readonly output: Operand;
+  /** [y, x], at least 1. Default [1, 1]. */
+  readonly stride?: readonly [number, number];
+  /** Zeros around the input: [top, left, bottom, right]. Default none. */
+  readonly padding?: readonly [number, number, number, number];
+  /** [y, x], at least 1. Default [1, 1]. */
+  readonly dilation?: readonly [number, number];
+  /** Divides inChannels and outChannels. Default 1. */
+  readonly groups?: number;
+  readonly dtype?: DType;
+}
+
+/** Every output extent is at least 1. inChannels may be 0: then the output is the bias, or zero. */
+export interface Conv2dProblem<Memory> {
+  readonly dtype: DType;
+  readonly batch: number;
+  readonly inChannels: number;
+  readonly height: number;
+  readonly width: number;
+  readonly outChannels: number;
+  readonly kernelHeight: number;
+  readonly kernelWidth: number;
+  readonly outHeight: number;
+  readonly outWidth: number;
+  readonly strideY: number;
+  readonly strideX: number;
+  readonly top: number;
+  readonly left: number;
+  readonly bottom: number;
+  readonly right: number;
+  readonly dilationY: number;
+  readonly dilationX: number;
+  readonly groups: number;
+  readonly input: Region<Memory>;
+  readonly filter: Region<Memory>;
+  readonly bias: Region<Memory> | undefined;
+  readonly output: Region<Memory>;
+}
+
+export const conv2d: Operation<"conv2d"> = {
+  name: "conv2d",
+  operands: ["input", "filter", "bias", "output"],
+
+  resolve(args, binder) {
+    const checks = new Checks("conv2d");
+    const dtype = checks.dtype(args.dtype);
+    const inputShape = checks.counts("inputShape", args.inputShape, 4);
+    const filterShape = checks.counts("filterShape", args.filterShape, 4);
+    const [batch, inChannels, height, width] = inputShape as readonly [number, number, number, number];
+    const [outChannels, groupChannels] = filterShape as readonly [number, number, number, number];
+    const kernelHeight = checks.count("filterShape[2]", filterShape[2], 1);
+    const kernelWidth = checks.count("filterShape[3]", filterShape[3], 1);
+    const [strideY, strideX] = pair(checks.counts("stride", args.stride ?? [1, 1], 2, 1));
+    const [dilationY, dilationX] = pair(checks.counts("dilation", args.dilation ?? [1, 1], 2, 1));
+    const padding = checks.counts("padding", args.padding ?? [0, 0, 0, 0], 4);
+    const [top, left, bottom, right] = padding as readonly [number, number, number, number];
+    const groups = checks.count("groups", args.groups ?? 1, 1);
+    if (inChannels % groups !== 0 || outChannels % groups !== 0)
+      checks.fail("groups", `is ${groups}; allowed: a divisor of ${inChannels} and ${outChannels} channels`);
+    if (groupChannels !== inChannels / groups)
+      checks.fail(
+        "filterShape[1]",
+        `is ${groupChannels}; allowed: ${inChannels / groups}, inChannels / groups`,
+      );
+
+    const along = (name: string, size: number, kernel: number, stride: number, dilation: number) => {
+      const reach = dilation * (kernel - 1) + 1;
+      if (reach > size)
+        checks.fail("filterShape", `reaches over ${reach} ${name}; allowed: at most the padded ${size}`);
+      return Math.floor((size - reach) / stride) + 1;
+    };
+    const outHeight = along("rows", height + top + bottom, kernelHeight, strideY, dilationY);
+    const outWidth = along("columns", width + left + right, kernelWidth, strideX, dilationX);
+    const outputShape = [batch, outChannels, outHeight, outWidth];
+    if (args.outputShape !== undefined) {
+      const given = checks.counts("outputShape", args.outputShape, 4);
+      if (given.some((extent, i) => extent !== outputShape[i]))
+        checks.fail("outputShape", `is [${given.join(", ")}]; allowed: [${outputShape.join(", ")}]`);
+    }
+
+    const input = binder.region("input", args.input, checks.product("inputShape", inputShape), dtype);
+    const filter = binder.region("filter", args.filter, checks.product("filterShape", filterShape), dtype);
+    const bias = args.bias === undefined ? undefined : binder.region("bias", args.bias, outChannels, dtype);
+    const output = binder.region("output", args.output, checks.product("outputShape", outputShape), dtype);
+    for (const [argument, region] of Object.entries({ input, filter, bias }))
+      if (region) checks.disjoint({ argument: "output", region: output }, { argument, region });
+    if (output.byteLength === 0) return undefined;
+    return {
+      ...{ dtype, batch, inChannels, height, width, outChannels, kernelHeight, kernelWidth },
+      ...{ outHeight, outWidth, strideY, strideX, top, left, bottom, right, dilationY, dilationX, groups },
+      ...{ input, filter, bias, output },
+    };
+  },
+
+  flops(problem) {
+    const { inChannels, groups, kernelHeight, kernelWidth } = problem;
+    return 2 * elements(problem.output, problem.dtype) * (inChannels / groups) * kernelHeight * kernelWidth;
+  },
+
+  bytes(problem) {
+    const { input, filter, bias, output } = problem;
+    return input.byteLength + filter.byteLength + (bias?.byteLength ?? 0) + output.byteLength;
+  },
+};
+
+function pair(values: readonly number[]): readonly [number, number] {
+  return values as readonly [number, number];
+}

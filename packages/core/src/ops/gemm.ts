@@ -1,0 +1,156 @@
+import type { Region } from "../driver.js";
+import { type DType, dtypeBytes } from "../dtype.js";
+import type { Operand } from "../handles.js";
+import { type Binder, Checks, type Operation } from "./operation.js";
+
+/**
+ * C = alpha * op(A) * op(B) + beta * C, with op(A) m x k, op(B) k x n, C m x n.
+ *
+ * beta = 0 never reads C; alpha = 0 reads neither A nor B; k = 0 leaves beta * C. f16: products are
+ * accumulated in f32 and rounded once at the end.
+ */
+export interface GemmArguments {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Stored m x k, or k x m with `transA`. */
+  readonly a: Operand;
+  /** Stored k x n, or n x k with `transB`. */
+  readonly b: Operand;
+  readonly c: Operand;
+  /** Default 1. */
+  readonly alpha?: number;
+  /** Default 0. */
+  readonly beta?: number;
+  /** op(A) is the transpose of the stored A. Default false. */
+  readonly transA?: boolean;
+  /** op(B) is the transpose of the stored B. Default false. */
+  readonly transB?: boolean;
+  /** Elements from one stored row of A to the next; at least its columns, which is the default. */
+  readonly lda?: number;
+  readonly ldb?: number;
+  readonly ldc?: number;
+  /** Default f32. */
+  readonly dtype?: DType;
+}
+
+/**
+ * The same for i in 0..batch-1, on operands that lie `i * stride` elements further on. A stride of 0
+ * for A or B uses that matrix for the whole batch. The C matrices may follow one another or lie side
+ * by side within the rows of one larger matrix, but may not overlap.
+ */
+export interface BatchedGemmArguments extends GemmArguments {
+  readonly batch: number;
+  /** Elements from one A to the next. Default: tight, rows times lda. */
+  readonly strideA?: number;
+  readonly strideB?: number;
+  readonly strideC?: number;
+}
+
+/** One form for gemm (batch 1) and batchedGemm. m, n and batch are at least 1; k may be 0. */
+export interface GemmProblem<Memory> {
+  readonly dtype: DType;
+  readonly m: number;
+  readonly n: number;
+  /** 0 also stands for alpha = 0: then A and B are not to be read. */
+  readonly k: number;
+  readonly alpha: number;
+  readonly beta: number;
+  readonly transA: boolean;
+  readonly transB: boolean;
+  readonly lda: number;
+  readonly ldb: number;
+  readonly ldc: number;
+  readonly batch: number;
+  readonly strideA: number;
+  readonly strideB: number;
+  /**
+   * Either at least the extent of one C, (m - 1) * ldc + n, or the matrices lie side by side:
+   * strideC >= n and (batch - 1) * strideC + n <= ldc.
+   */
+  readonly strideC: number;
+  readonly a: Region<Memory>;
+  readonly b: Region<Memory>;
+  readonly c: Region<Memory>;
+}
+
+function resolveGemm<Memory>(
+  operation: "gemm" | "batchedGemm",
+  args: BatchedGemmArguments,
+  binder: Binder<Memory>,
+): GemmProblem<Memory> | undefined {
+  const checks = new Checks(operation);
+  const dtype = checks.dtype(args.dtype);
+  const m = checks.count("m", args.m);
+  const n = checks.count("n", args.n);
+  const k = checks.count("k", args.k);
+  const batch = checks.count("batch", args.batch);
+  const alpha = checks.finite("alpha", args.alpha ?? 1);
+  const beta = checks.finite("beta", args.beta ?? 0);
+  const transA = checks.flag("transA", args.transA ?? false);
+  const transB = checks.flag("transB", args.transB ?? false);
+
+  const stored = (name: string, rows: number, columns: number, ld = columns, stride?: number) => {
+    if (checks.count(`ld${name}`, ld) < columns)
+      checks.fail(`ld${name}`, `is ${ld}; allowed: at least the ${columns} columns of the stored matrix`);
+    const extent = rows === 0 || columns === 0 ? 0 : (rows - 1) * ld + columns;
+    const step = checks.count(`stride${name.toUpperCase()}`, stride ?? rows * ld);
+    const total = extent === 0 || batch === 0 ? 0 : (batch - 1) * step + extent;
+    if (!Number.isSafeInteger(total)) checks.fail(name, "reaches past 2^53 elements");
+    return { ld, extent, step, total };
+  };
+  const a = stored("a", transA ? k : m, transA ? m : k, args.lda, args.strideA);
+  const b = stored("b", transB ? n : k, transB ? k : n, args.ldb, args.strideB);
+  const c = stored("c", m, n, args.ldc, args.strideC);
+  const sideBySide = c.step >= n && (batch - 1) * c.step + n <= c.ld;
+  if (batch > 1 && c.extent > 0 && c.step < c.extent && !sideBySide)
+    checks.fail(
+      "strideC",
+      `is ${c.step}, which makes the results overlap; allowed: at least ${c.extent}, ` +
+        `or from ${n} to ${Math.floor((c.ld - n) / (batch - 1))} for results side by side within rows of ldc`,
+    );
+
+  // Where alpha is 0 or there is nothing to sum, A and B are checked as handles but not as regions.
+  const reads = alpha !== 0 && m > 0 && n > 0 && k > 0;
+  const regions = {
+    a: binder.region("a", args.a, reads ? a.total : 0, dtype),
+    b: binder.region("b", args.b, reads ? b.total : 0, dtype),
+    c: binder.region("c", args.c, c.total, dtype),
+  };
+  const output = { argument: "c", region: regions.c };
+  checks.disjoint(output, { argument: "a", region: regions.a });
+  checks.disjoint(output, { argument: "b", region: regions.b });
+  if (c.total === 0) return undefined;
+  return {
+    ...{ dtype, m, n, k: reads ? k : 0, alpha, beta, transA, transB, batch },
+    ...{ lda: a.ld, ldb: b.ld, ldc: c.ld, strideA: a.step, strideB: b.step, strideC: c.step },
+    ...regions,
+  };
+}
+
+function flops(problem: GemmProblem<unknown>): number {
+  return 2 * problem.batch * problem.m * problem.n * problem.k;
+}
+
+function bytes(problem: GemmProblem<unknown>): number {
+  const { batch, m, n, k } = problem;
+  const inputs = m * k * (problem.strideA === 0 ? 1 : batch) + k * n * (problem.strideB === 0 ? 1 : batch);
+  const outputs = batch * m * n * (problem.beta === 0 ? 1 : 2);
+  return (inputs + outputs) * dtypeBytes[problem.dtype];
+}
+
+export const gemm: Operation<"gemm"> = {
+  name: "gemm",
+  operands: ["a", "b", "c"],
+  resolve: (args, binder) => resolveGemm("gemm", { ...args, batch: 1 }, binder),
+  flops,
+  bytes,
+};
+
+export const batchedGemm: Operation<"batchedGemm"> = {
+  name: "batchedGemm",
+  operands: ["a", "b", "c"],
+  resolve: (args, binder) => resolveGemm("batchedGemm", args, binder),
+  flops,
+  bytes,
+};

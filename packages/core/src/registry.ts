@@ -1,0 +1,114 @@
+import type { ComputeBackend } from "./backend.js";
+import type { DeviceDescription } from "./capabilities.js";
+import { BackendError, toBackendError } from "./errors.js";
+import { describe } from "./handles.js";
+
+/** Whether a backend can be opened here, and on what or why not. */
+export type Availability =
+  | { readonly available: true; readonly device: DeviceDescription }
+  | { readonly available: false; readonly reason: string };
+
+/** How a backend package offers itself to a registry; it does nothing until asked. */
+export interface BackendProvider {
+  /** Of the backends that `create` makes. */
+  readonly name: string;
+  /** Looks for the device without keeping anything open. Never rejects for a missing device. */
+  probe(): Promise<Availability>;
+  /** A new backend, not yet initialised and independent of all others. */
+  create(): ComputeBackend;
+}
+
+export type BackendListing = { readonly name: string } & Availability;
+
+/** What `open` chose, and what it passed over on the way. */
+export interface OpenedBackend {
+  readonly name: string;
+  /** Initialised. The caller disposes of it. */
+  readonly backend: ComputeBackend;
+  readonly rejected: readonly { readonly name: string; readonly reason: BackendError }[];
+}
+
+/** The backends that a program may use, in order of preference. */
+export class BackendRegistry {
+  readonly #providers = new Map<string, BackendProvider>();
+
+  constructor(providers: Iterable<BackendProvider> = []) {
+    for (const provider of providers) this.register(provider);
+  }
+
+  /** Names in the order of registration. */
+  get names(): readonly string[] {
+    return [...this.#providers.keys()];
+  }
+
+  /** Adds a provider; a name can be registered once. */
+  register(provider: BackendProvider): this {
+    if (this.#providers.has(provider.name))
+      throw new BackendError(
+        "INVALID_ARGUMENT",
+        `register: ${describe(provider.name)} is already registered`,
+        {
+          operation: "register",
+          argument: "provider",
+        },
+      );
+    this.#providers.set(provider.name, provider);
+    return this;
+  }
+
+  /** A new backend, not yet initialised. */
+  create(name: string): ComputeBackend {
+    const provider = this.#providers.get(name);
+    if (provider === undefined)
+      throw new BackendError(
+        "INVALID_ARGUMENT",
+        `create: ${describe(name)} is not registered; allowed: ${this.names.join(", ") || "none are"}`,
+        { operation: "create", argument: "name" },
+      );
+    return provider.create();
+  }
+
+  /** Every registered backend with its device here, or the reason why there is none. */
+  list(): Promise<readonly BackendListing[]> {
+    return Promise.all(
+      [...this.#providers.values()].map(async (provider) => ({
+        name: provider.name,
+        ...(await provider.probe().catch(
+          (error: unknown): Availability => ({
+            available: false,
+            reason: toBackendError(error, "UNSUPPORTED", "probe").message,
+          }),
+        )),
+      })),
+    );
+  }
+
+  /**
+   * Opens the first backend of `chain` (default: all, in order of registration) that can be opened.
+   * Throws `UNSUPPORTED` with every reason where none can.
+   */
+  async open(chain: string | readonly string[] = this.names): Promise<OpenedBackend> {
+    const names = typeof chain === "string" ? [chain] : chain;
+    // All names first: a misspelt fallback is an error even where it would not be reached.
+    const candidates = names.map((name) => ({ name, backend: this.create(name) }));
+    const rejected: { name: string; reason: BackendError }[] = [];
+    for (const { name, backend } of candidates) {
+      try {
+        await backend.init();
+        return { name, backend, rejected };
+      } catch (error) {
+        rejected.push({ name, reason: toBackendError(error, "UNSUPPORTED", "open") });
+        await backend.dispose();
+      }
+    }
+    const reasons = rejected.map(({ name, reason }) => `${name}: ${reason.message}`).join("; ");
+    throw new BackendError(
+      "UNSUPPORTED",
+      `open: no backend could be opened (${reasons || "none was named"})`,
+      {
+        operation: "open",
+        cause: rejected[0]?.reason,
+      },
+    );
+  }
+}

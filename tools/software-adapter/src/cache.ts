@@ -1,0 +1,34 @@
+import { access, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const workspaceRoot = fileURLToPath(new URL("../../..", import.meta.url));
+
+/**
+ * A folder under node_modules/.cache that `fill` has filled, once. Each process fills a folder of its
+ * own and renames it into place, so several may start at the same time: the first rename wins, and
+ * nobody ever sees a half-filled folder.
+ */
+export async function cachedFolder(name: string, fill: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(workspaceRoot, "node_modules", ".cache", "backplane", name);
+  if (await exists(folder)) return folder;
+  await mkdir(dirname(folder), { recursive: true });
+  const temporary = await mkdtemp(`${folder}.`);
+  try {
+    await fill(temporary);
+    await rename(temporary, folder);
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true });
+    if (!(await exists(folder))) throw error;
+  }
+  return folder;
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,68 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
+import { workspaceRoot } from "./workspace.js";
+
+const RUN_LIMIT_MILLISECONDS = 10 * 60_000;
+/** After its last test a process must end by itself: a test or a backend that keeps it alive is at fault. */
+const EXIT_LIMIT_MILLISECONDS = 10_000;
+
+const mocha = fileURLToPath(new URL("bin/mocha.js", import.meta.resolve("mocha")));
+const reporter = fileURLToPath(new URL("./node-reporter.js", import.meta.url));
+
+export interface NodeSuiteOptions {
+  readonly env: Readonly<Record<string, string>>;
+  readonly grep: string | undefined;
+  /** Keeps what the tests print to themselves. */
+  readonly quiet?: boolean;
+}
+
+/** Runs test files in a process of their own, so that a crash is charged to the package they belong to. */
+export async function runNodeTests(
+  packageName: string,
+  files: readonly string[],
+  options: NodeSuiteOptions,
+): Promise<Outcome> {
+  const grep = options.grep === undefined ? [] : ["--grep", options.grep];
+  const output = options.quiet ? "ignore" : "inherit";
+  const child = spawn(process.execPath, [mocha, "--reporter", reporter, ...grep, ...files], {
+    cwd: workspaceRoot,
+    env: { ...process.env, ...options.env },
+    stdio: ["ignore", output, output, "ipc"],
+  });
+  const { reported, ending } = await watch(child);
+  if (reported === undefined) return brokenDown(`${packageName}: the test process ended early (${ending})`);
+  const expected = reported.failed > 0 ? "exit code above 0" : "exit code 0";
+  return ending === expected
+    ? unlessEmpty(packageName, reported, options.grep)
+    : sum([reported, brokenDown(`${packageName}: the test process did not end well (${ending})`)]);
+}
+
+interface Watched {
+  readonly reported: Outcome | undefined;
+  readonly ending: string;
+}
+
+function watch(child: ChildProcess): Promise<Watched> {
+  return new Promise((resolve, reject) => {
+    let reported: Outcome | undefined;
+    let killed: string | undefined;
+    const killAfter = (milliseconds: number, why: string): NodeJS.Timeout =>
+      setTimeout(() => {
+        killed = why;
+        child.kill("SIGKILL");
+      }, milliseconds);
+    let timer = killAfter(RUN_LIMIT_MILLISECONDS, "it ran past its time limit");
+    child.on("message", (message) => {
+      reported = message as Outcome;
+      clearTimeout(timer);
+      timer = killAfter(EXIT_LIMIT_MILLISECONDS, "something kept it alive after its last test");
+    });
+    child.once("error", reject);
+    child.once("exit", (code, signal) => {
+      clearTimeout(timer);
+      const byItself = signal ?? (code === 0 ? "exit code 0" : "exit code above 0");
+      resolve({ reported, ending: killed ?? byItself });
+    });
+  });
+}

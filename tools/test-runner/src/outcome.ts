@@ -1,0 +1,32 @@
+/** What a step of the run came to. A step that breaks down counts as one failure. */
+export interface Outcome {
+  readonly passed: number;
+  readonly failed: number;
+  /** One title for each failure, for the list at the end of the run. */
+  readonly failures: readonly string[];
+}
+
+export const NOTHING: Outcome = { passed: 0, failed: 0, failures: [] };
+
+export function brokenDown(what: string): Outcome {
+  return { passed: 0, failed: 1, failures: [what] };
+}
+
+export function sum(outcomes: readonly Outcome[]): Outcome {
+  return {
+    passed: outcomes.reduce((total, outcome) => total + outcome.passed, 0),
+    failed: outcomes.reduce((total, outcome) => total + outcome.failed, 0),
+    failures: outcomes.flatMap((outcome) => outcome.failures),
+  };
+}
+
+/** No test at all is a failure, except where a filter left none. */
+export function unlessEmpty(where: string, outcome: Outcome, grep: string | undefined): Outcome {
+  const isEmpty = outcome.passed + outcome.failed === 0;
+  return isEmpty && grep === undefined ? brokenDown(`${where}: no test ran`) : outcome;
+}
+
+/** The last line of every run. Scripts read it, so its form is fixed. */
+export function closingLine(outcome: Outcome): string {
+  return `${outcome.passed} passed, ${outcome.failed} failed`;
+}

@@ -1,0 +1,67 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const workspaceRoot: string = fileURLToPath(new URL("../../..", import.meta.url));
+
+export interface WorkspacePackage {
+  /** Relative to the root of the workspace, with forward slashes: "packages/core". */
+  readonly path: string;
+  readonly manifest: Manifest;
+}
+
+export interface Manifest {
+  readonly name: string;
+  readonly exports?: Exports;
+  readonly imports?: Readonly<Record<string, unknown>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+}
+
+export type Exports = string | { readonly [key: string]: Exports };
+
+/** Every package of the workspace, in the order in which they are tested. */
+export function workspacePackages(): WorkspacePackage[] {
+  const paths = [...within("tools"), ...within("packages"), ...within("examples"), "bench"];
+  return paths
+    .filter((path) => existsSync(join(workspaceRoot, path, "package.json")))
+    .map((path) => ({ path, manifest: readManifest(path) }));
+}
+
+export function readManifest(path: string): Manifest {
+  return JSON.parse(readFileSync(join(workspaceRoot, path, "package.json"), "utf8")) as Manifest;
+}
+
+/** Compiled Node.js tests of a package: one for each test/**\/NAME.test.ts outside test/browser. */
+export function nodeTests(path: string): string[] {
+  return sources(join(path, "test"))
+    .filter((file) => file.endsWith(".test.ts") && !file.startsWith("browser/"))
+    .map((file) => join(workspaceRoot, path, "dist-test", file.replace(/\.ts$/, ".js")));
+}
+
+/** Compiled browser entries of a package: one for each file that stands directly in test/browser. */
+export function browserEntries(path: string): string[] {
+  return sources(join(path, "test", "browser"))
+    .filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts") && !file.includes("/"))
+    .map((file) => `/${path}/dist-test/browser/${file.replace(/\.ts$/, ".js")}`);
+}
+
+/**
+ * Tests are listed from their sources, not from the compiled files, because the compiled file of a
+ * deleted test stays behind.
+ */
+function sources(path: string): string[] {
+  const folder = join(workspaceRoot, path);
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .map((file) => file.replaceAll("\\", "/"))
+    .sort();
+}
+
+function within(group: string): string[] {
+  const folder = join(workspaceRoot, group);
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
+    .sort()
+    .map((name) => `${group}/${name}`);
+}

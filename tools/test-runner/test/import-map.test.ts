@@ -1,0 +1,38 @@
+import { assert } from "chai";
+import { importMap } from "#src/import-map.js";
+
+describe("import map", () => {
+  const map = importMap([
+    {
+      path: "packages/gpu",
+      manifest: {
+        name: "@backplane/gpu",
+        exports: {
+          ".": {
+            node: { types: "./dist/node.d.ts", default: "./dist/node.js" },
+            browser: { types: "./dist/browser.d.ts", default: "./dist/browser.js" },
+          },
+          "./extra": { types: "./dist/extra.d.ts", default: "./dist/extra.js" },
+          "./package.json": "./package.json",
+        },
+        imports: { "#src/*": "./dist/*" },
+        dependencies: { "fast-check": "^4.0.0" },
+      },
+    },
+  ]);
+
+  it("takes the browser's side of an exports map", () => {
+    assert.equal(map.imports["@backplane/gpu"], "/packages/gpu/dist/browser.js");
+    assert.equal(map.imports["@backplane/gpu/extra"], "/packages/gpu/dist/extra.js");
+    assert.notProperty(map.imports, "@backplane/gpu/package.json");
+  });
+
+  it("keeps private names inside their package", () => {
+    assert.deepEqual(map.scopes, { "/packages/gpu/": { "#src/": "/packages/gpu/dist/" } });
+  });
+
+  it("maps npm dependencies to bundles", () => {
+    assert.equal(map.imports["fast-check"], "/vendor/fast-check.js");
+    assert.equal(map.imports.chai, "/vendor/chai.js");
+  });
+});

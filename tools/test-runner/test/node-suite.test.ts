@@ -1,0 +1,52 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { assert } from "chai";
+import { runNodeTests } from "#src/node-suite.js";
+import { workspaceRoot } from "#src/workspace.js";
+
+/** Inside the workspace, so that mocha's own settings are found. */
+const folder = join(workspaceRoot, "node_modules", ".cache", `backplane-node-suite-${process.pid}`);
+
+describe("Node.js suite", () => {
+  before(() => mkdirSync(folder, { recursive: true }));
+  after(() => rmSync(folder, { recursive: true }));
+
+  function outcomeOf(name: string, source: string, grep?: string) {
+    const file = join(folder, `${name}.mjs`);
+    writeFileSync(file, source);
+    return runNodeTests(name, [file], { env: {}, grep, quiet: true });
+  }
+
+  it("counts what passed and names what failed", async () => {
+    const outcome = await outcomeOf(
+      "mixed",
+      `describe("suite", () => { it("holds", () => {}); it("breaks", () => { throw new Error("no"); }); });`,
+    );
+    assert.deepEqual(outcome, { passed: 1, failed: 1, failures: ["suite > breaks"] });
+  });
+
+  it("passes a filter on", async () => {
+    const outcome = await outcomeOf("filtered", `it("one", () => {}); it("two", () => {});`, "two");
+    assert.equal(outcome.passed, 1);
+  });
+
+  it("counts a process that dies as a failure", async () => {
+    const outcome = await outcomeOf("dying", `it("dies", () => process.kill(process.pid, "SIGKILL"));`);
+    assert.equal(outcome.failed, 1);
+    assert.match(outcome.failures[0]!, /ended early \(SIGKILL\)/);
+  });
+
+  it("counts a crash after the last test as a failure", async () => {
+    const outcome = await outcomeOf(
+      "late",
+      `it("holds", () => { process.on("exit", () => process.kill(process.pid, "SIGKILL")); });`,
+    );
+    assert.deepInclude(outcome, { passed: 1, failed: 1 });
+    assert.match(outcome.failures[0]!, /did not end well/);
+  });
+
+  it("counts a file that cannot be loaded as a failure", async () => {
+    const outcome = await outcomeOf("unloadable", `import "./missing.mjs";`);
+    assert.equal(outcome.failed, 1);
+  });
+});
