@@ -5,7 +5,7 @@ import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, describe, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
-import { checkFill, fillPattern, hostBytes, locate } from "./operands.js";
+import { checkAlloc, checkFill, fillPattern, hostBytes, locate } from "./operands.js";
 import type { AttentionArguments } from "./ops/attention.js";
 import type { BinaryArguments } from "./ops/binary.js";
 import type { Conv2dArguments } from "./ops/conv2d.js";
@@ -42,11 +42,13 @@ class DriverBackend<Memory> implements ComputeBackend {
   readonly #table = new HandleTable<Allocation<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>();
   readonly #errorListeners = new Listeners<BackendError>();
-  /** How to reject each promise that waits for the device. */
+  /** How to end the wait of each promise that waits for the device. */
   readonly #waiting = new Set<(error: BackendError) => void>();
   #state: State = "new";
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
+  /** Whether `close` has something to close. */
+  #isDriverOpen = false;
   #capabilities: Capabilities | undefined;
   #loss: BackendError | undefined;
   /** The first fault that no promise has reported yet. */
@@ -62,8 +64,7 @@ class DriverBackend<Memory> implements ComputeBackend {
   // Lifecycle
 
   get capabilities(): Capabilities {
-    if (this.#capabilities === undefined)
-      throw this.#error("NOT_INITIALIZED", "capabilities", "call init() first");
+    if (this.#capabilities === undefined) throw this.#unusable("capabilities");
     return this.#capabilities;
   }
 
@@ -77,13 +78,26 @@ class DriverBackend<Memory> implements ComputeBackend {
   }
 
   async #open(): Promise<void> {
+    // Events of an attempt count once it has succeeded: one that fails may report late what it gave up.
+    let early: string | undefined;
+    let isOpen = false;
     const description = await this.#driver.open({
-      lost: (reason) => this.#onLoss(reason),
-      error: (error) => this.#onFault(error),
+      lost: (reason) => {
+        early ??= reason;
+        if (isOpen) this.#onLoss(reason);
+      },
+      error: (error) => {
+        if (isOpen) this.#onFault(error);
+      },
     });
+    isOpen = true;
+    this.#isDriverOpen = true;
+    if (this.#state === "disposed") throw this.#unusable("init");
     this.#capabilities = this.#describe(description);
-    // dispose() may have been called meanwhile, or the device lost at once; both states stand.
-    if (this.#state === "new") this.#state = "open";
+    this.#state = "open";
+    if (early === undefined) return;
+    this.#onLoss(early);
+    throw this.#unusable("init");
   }
 
   #describe(description: DriverDescription): Capabilities {
@@ -95,7 +109,7 @@ class DriverBackend<Memory> implements ComputeBackend {
 
   async synchronize(): Promise<void> {
     this.#assertOpen("synchronize");
-    await this.#settle("synchronize", this.#driver.synchronize());
+    await this.#settle("synchronize", () => this.#driver.synchronize());
   }
 
   dispose(): Promise<void> {
@@ -108,14 +122,15 @@ class DriverBackend<Memory> implements ComputeBackend {
     this.#state = "disposed";
     this.#table.clear();
     this.#liveBytes = 0;
-    this.#rejectWaiting(this.#unusable("dispose"));
-    if (opened === undefined) return;
+    this.#interruptWaiting(this.#unusable("dispose"));
     // An init() under way is waited for, so that what it opens is closed again.
-    const isOpen = await opened.then(
-      () => true,
-      () => false,
-    );
-    if (isOpen) await this.#driver.close();
+    await opened?.catch(() => {});
+    if (!this.#isDriverOpen) return;
+    try {
+      await this.#driver.close();
+    } catch (error) {
+      throw toBackendError(error, "DEVICE_ERROR", "dispose");
+    }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -160,17 +175,8 @@ class DriverBackend<Memory> implements ComputeBackend {
 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     this.#assertOpen("alloc");
-    const checks = new Checks("alloc");
-    checks.count("bytes", bytes);
-    const zero = checks.flag("zero", options.zero ?? true);
-    const { maxAllocationBytes } = this.capabilities.limits;
-    if (bytes > maxAllocationBytes)
-      throw this.#error(
-        "OUT_OF_MEMORY",
-        "alloc",
-        `${bytes} bytes asked for; allowed: at most ${maxAllocationBytes} in one allocation ` +
-          `(${this.#table.size} live allocations hold ${this.#liveBytes} bytes)`,
-      );
+    const live = `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
+    const zero = checkAlloc(bytes, options, this.capabilities.limits, live);
     const memory = bytes === 0 ? undefined : this.#call("alloc", () => this.#driver.alloc(bytes, zero));
     this.#liveBytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
@@ -197,13 +203,15 @@ class DriverBackend<Memory> implements ComputeBackend {
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
     const region = this.#region("copyDtoH", "source", source, byteLength, 1);
-    if (byteLength === 0) return;
-    const read = this.#driver.read(bytes, region.memory, region.byteOffset).catch((error: unknown) => {
-      // A view of a buffer that was transferred away while the read was pending has no bytes left.
-      if (bytes.byteLength !== byteLength) return;
-      throw error;
+    await this.#settle("copyDtoH", async () => {
+      if (byteLength === 0) return;
+      try {
+        await this.#driver.read(bytes, region.memory, region.byteOffset);
+      } catch (error) {
+        // A view of a buffer that was transferred away while the read was pending has no bytes left.
+        if (bytes.byteLength === byteLength) throw error;
+      }
     });
-    await this.#settle("copyDtoH", read);
     if (bytes.byteLength !== byteLength)
       new Checks("copyDtoH").fail(
         "destination",
@@ -301,26 +309,33 @@ class DriverBackend<Memory> implements ComputeBackend {
   }
 
   /** Waits for the device, unless it is lost or disposed of before; then reports an unreported fault. */
-  async #settle(operation: string, work: Promise<void>): Promise<void> {
-    let reject: (error: BackendError) => void = () => {};
-    const interrupted = new Promise<never>((_, rejectPromise) => {
-      reject = rejectPromise;
+  async #settle(operation: string, work: () => Promise<void>): Promise<void> {
+    let interruption: BackendError | undefined;
+    let interrupt: (error: BackendError) => void = () => {};
+    const interrupted = new Promise<void>((resolve) => {
+      interrupt = (error) => {
+        interruption = error;
+        resolve();
+      };
     });
-    this.#waiting.add(reject);
+    this.#waiting.add(interrupt);
+    let failure: BackendError | undefined;
     try {
-      await Promise.race([work, interrupted]);
+      await Promise.race([work(), interrupted]);
     } catch (error) {
-      throw toBackendError(error, "DEVICE_ERROR", operation);
+      failure = toBackendError(error, "DEVICE_ERROR", operation);
     } finally {
-      this.#waiting.delete(reject);
+      this.#waiting.delete(interrupt);
     }
-    const fault = this.#fault;
+    if (interruption !== undefined) throw interruption;
+    // A fault reported before explains the failure, or spoils the success.
+    failure = this.#fault ?? failure;
     this.#fault = undefined;
-    if (fault !== undefined) throw fault;
+    if (failure !== undefined) throw failure;
   }
 
-  #rejectWaiting(error: BackendError): void {
-    for (const reject of this.#waiting) reject(error);
+  #interruptWaiting(error: BackendError): void {
+    for (const interrupt of this.#waiting) interrupt(error);
     this.#waiting.clear();
   }
 
@@ -328,7 +343,7 @@ class DriverBackend<Memory> implements ComputeBackend {
     if (this.#state === "disposed" || this.#state === "lost") return;
     this.#state = "lost";
     this.#loss = new BackendError("DEVICE_LOST", `${this.name}: the device was lost: ${reason}`);
-    this.#rejectWaiting(this.#loss);
+    this.#interruptWaiting(this.#loss);
     this.#lostListeners.emit(this.#loss);
   }
 
@@ -361,7 +376,7 @@ class DriverBackend<Memory> implements ComputeBackend {
  * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
  * that no backend has are left to the argument checks, which know what is allowed.
  */
-function assertSupported<Name extends OperationName>(
+export function assertSupported<Name extends OperationName>(
   backend: ComputeBackend,
   operation: Operation<Name>,
   args: OperationArguments[Name],
@@ -369,7 +384,8 @@ function assertSupported<Name extends OperationName>(
   const { name } = operation;
   if (typeof args !== "object" || args === null)
     new Checks(name).fail("arguments", `is ${describe(args)}; allowed: an object`);
-  const { dtype = "f32", kind } = args as { readonly dtype?: DType; readonly kind?: string };
+  const { dtype: given, kind } = args as { readonly dtype?: DType; readonly kind?: string };
+  const dtype = given ?? "f32";
   if (!dtypes.includes(dtype)) return;
   const known = kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
   if (backend.supports(name, dtype, known)) return;
@@ -377,8 +393,6 @@ function assertSupported<Name extends OperationName>(
   throw new BackendError(
     "UNSUPPORTED",
     `${name}: ${what} is not available on ${backend.name}; see supports()`,
-    {
-      operation: name,
-    },
+    { operation: name },
   );
 }

@@ -1,4 +1,5 @@
-import type { HostBytes } from "./backend.js";
+import type { AllocOptions, HostBytes } from "./backend.js";
+import type { Limits } from "./capabilities.js";
 import { type DType, dtypeBytes, float16ToBits, float32ToBits } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
@@ -75,6 +76,20 @@ export function hostBytes(
     `${operation}: ${argument} is ${describe(value)}; allowed: typed arrays, DataView, ArrayBuffer, SharedArrayBuffer`,
     { operation, argument },
   );
+}
+
+/** Checks the arguments of `alloc`; answers whether it is to give zeros. */
+export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits, live: string): boolean {
+  const checks = new Checks("alloc");
+  const count = checks.count("bytes", bytes);
+  const zero = checks.flag("zero", options.zero ?? true);
+  if (count > limits.maxAllocationBytes)
+    throw new BackendError(
+      "OUT_OF_MEMORY",
+      `alloc: ${count} bytes asked for; allowed: at most ${limits.maxAllocationBytes} in one allocation (${live})`,
+      { operation: "alloc", argument: "bytes" },
+    );
+  return zero;
 }
 
 /** Element size of a fill, and the element repeated to a 32-bit pattern. */

@@ -58,6 +58,15 @@ export class BackendRegistry {
 
   /** A new backend, not yet initialised. */
   create(name: string): ComputeBackend {
+    const provider = this.#provider(name);
+    try {
+      return provider.create();
+    } catch (error) {
+      throw toBackendError(error, "UNSUPPORTED", "create");
+    }
+  }
+
+  #provider(name: string): BackendProvider {
     const provider = this.#providers.get(name);
     if (provider === undefined)
       throw new BackendError(
@@ -65,21 +74,21 @@ export class BackendRegistry {
         `create: ${describe(name)} is not registered; allowed: ${this.names.join(", ") || "none are"}`,
         { operation: "create", argument: "name" },
       );
-    return provider.create();
+    return provider;
   }
 
   /** Every registered backend with its device here, or the reason why there is none. */
   list(): Promise<readonly BackendListing[]> {
+    const probe = async (provider: BackendProvider): Promise<Availability> => {
+      try {
+        return await provider.probe();
+      } catch (error) {
+        return { available: false, reason: toBackendError(error, "UNSUPPORTED", "probe").message };
+      }
+    };
+    const providers = [...this.#providers.values()];
     return Promise.all(
-      [...this.#providers.values()].map(async (provider) => ({
-        name: provider.name,
-        ...(await provider.probe().catch(
-          (error: unknown): Availability => ({
-            available: false,
-            reason: toBackendError(error, "UNSUPPORTED", "probe").message,
-          }),
-        )),
-      })),
+      providers.map(async (provider) => ({ name: provider.name, ...(await probe(provider)) })),
     );
   }
 
@@ -90,15 +99,18 @@ export class BackendRegistry {
   async open(chain: string | readonly string[] = this.names): Promise<OpenedBackend> {
     const names = typeof chain === "string" ? [chain] : chain;
     // All names first: a misspelt fallback is an error even where it would not be reached.
-    const candidates = names.map((name) => ({ name, backend: this.create(name) }));
+    for (const name of names) this.#provider(name);
     const rejected: { name: string; reason: BackendError }[] = [];
-    for (const { name, backend } of candidates) {
+    for (const name of names) {
+      let backend: ComputeBackend | undefined;
       try {
+        backend = this.create(name);
         await backend.init();
         return { name, backend, rejected };
       } catch (error) {
         rejected.push({ name, reason: toBackendError(error, "UNSUPPORTED", "open") });
-        await backend.dispose();
+        // The reason stands, whatever closing says; the rest of the chain is still to be tried.
+        await backend?.dispose().catch(() => {});
       }
     }
     const reasons = rejected.map(({ name, reason }) => `${name}: ${reason.message}`).join("; ");

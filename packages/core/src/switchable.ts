@@ -1,10 +1,20 @@
 import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
+import { assertSupported } from "./create.js";
 import { type DType, dtypeBytes } from "./dtype.js";
+import {
+  type BoundOperand,
+  copyOf,
+  type Entry,
+  innerHandle,
+  isOperand,
+  mapOperands,
+  move,
+} from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
-import { checkFill, fillPattern, hostBytes, locate, withHandle } from "./operands.js";
+import { checkAlloc, checkFill, fillPattern, hostBytes, locate, withHandle } from "./operands.js";
 import type { AttentionArguments } from "./ops/attention.js";
 import type { BinaryArguments } from "./ops/binary.js";
 import type { Conv2dArguments } from "./ops/conv2d.js";
@@ -25,21 +35,12 @@ export interface SwapReport {
   readonly milliseconds: number;
 }
 
-interface Entry {
-  readonly bytes: number;
-  /** The handle of the current backend. Undefined until a deferred `alloc` has been carried out. */
-  inner: DeviceHandle | undefined;
-}
-
 /** A call made while the allocations were being moved, to be carried out afterwards. */
 interface Deferred {
   run(inner: ComputeBackend): void;
   /** For calls with a promise: tells it that the call will never be carried out. */
   cancel(error: BackendError): void;
 }
-
-/** Allocations are moved through the host in pieces of this size, so that a swap needs little memory. */
-const pieceBytes = 16 * 2 ** 20;
 
 /**
  * A backend that can be exchanged for another while a program runs:
@@ -70,6 +71,8 @@ export class SwitchableBackend implements ComputeBackend {
   #swaps: Promise<unknown> = Promise.resolve();
   /** Calls that wait for a move of the allocations to end; undefined while none is under way. */
   #deferred: Deferred[] | undefined;
+  /** Answers that the backends underneath still owe; the one in use is not closed before. */
+  readonly #pending = new Set<Promise<void>>();
   /** The first fault of a deferred call that no promise has reported yet. */
   #fault: BackendError | undefined;
   #liveBytes = 0;
@@ -105,6 +108,8 @@ export class SwitchableBackend implements ComputeBackend {
   async #open(): Promise<void> {
     const { name, backend } = await this.#registry.open(this.#chain);
     this.#adopt(name, backend);
+    // dispose() waits for this and closes what was opened.
+    if (this.#closing !== undefined) throw this.#unusable("init");
   }
 
   #adopt(name: string, backend: ComputeBackend): void {
@@ -142,13 +147,20 @@ export class SwitchableBackend implements ComputeBackend {
       await next.init();
       this.#assertOpen("use");
       this.#deferred = [];
+      // What is live now is moved; whatever is done to it from here on waits until it has been.
+      const live = [...this.#table.entries()];
       await old.synchronize();
-      for (const [, entry] of [...this.#table.entries()]) moved.set(entry, await move(entry, old, next));
+      await Promise.allSettled(this.#pending);
+      for (const [, entry] of live) {
+        this.#assertOpen("use");
+        if (entry.inner !== undefined) moved.set(entry, await move(entry.inner, entry.bytes, old, next));
+      }
       await next.synchronize();
       this.#assertOpen("use");
     } catch (error) {
       this.#resume(old);
-      await next.dispose();
+      // The reason stands, whatever closing says.
+      await next.dispose().catch(() => {});
       throw toBackendError(error, "DEVICE_ERROR", "use");
     }
     let bytes = 0;
@@ -167,6 +179,7 @@ export class SwitchableBackend implements ComputeBackend {
   /** Ends the time in which calls are deferred and carries them out. */
   #resume(inner: ComputeBackend): void {
     const deferred = this.#deferred ?? [];
+    const faults: BackendError[] = [];
     this.#deferred = undefined;
     for (const call of deferred) {
       if (this.#closing !== undefined) {
@@ -176,11 +189,12 @@ export class SwitchableBackend implements ComputeBackend {
       try {
         call.run(inner);
       } catch (error) {
-        const fault = toBackendError(error, "DEVICE_ERROR", "use");
-        this.#fault ??= fault;
-        this.#errorListeners.emit(fault);
+        faults.push(toBackendError(error, "DEVICE_ERROR", "use"));
       }
     }
+    this.#fault ??= faults[0];
+    // Only now, since listeners may make calls of their own, which come after all these.
+    for (const fault of faults) this.#errorListeners.emit(fault);
   }
 
   async synchronize(): Promise<void> {
@@ -196,10 +210,12 @@ export class SwitchableBackend implements ComputeBackend {
     this.#table.clear();
     this.#liveBytes = 0;
     await this.#opening?.catch(() => {});
-    // A swap under way notices, gives up and leaves one backend open.
+    // A swap under way notices, gives up and closes the other backend. It may be waiting for this one.
+    const inner = this.#inner;
+    inner?.dispose().catch(() => {});
     await this.#swaps;
-    await this.#inner?.dispose();
     this.#stopForwarding();
+    await inner?.dispose();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -242,12 +258,13 @@ export class SwitchableBackend implements ComputeBackend {
 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     const inner = this.#assertOpen("alloc");
-    new Checks("alloc").count("bytes", bytes);
+    const live = `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
+    const zero = checkAlloc(bytes, options, inner.capabilities.limits, live);
     const entry: Entry = { bytes, inner: undefined };
-    if (this.#deferred === undefined) entry.inner = inner.alloc(bytes, options);
+    if (this.#deferred === undefined) entry.inner = inner.alloc(bytes, { zero });
     else
       this.#defer((current) => {
-        entry.inner = current.alloc(bytes, options);
+        entry.inner = current.alloc(bytes, { zero });
       });
     this.#liveBytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
@@ -258,7 +275,10 @@ export class SwitchableBackend implements ComputeBackend {
     this.#assertOpen("free");
     const entry = this.#table.remove(handle, "free", "handle");
     this.#liveBytes -= entry.bytes;
-    this.#tell((inner) => inner.free(innerHandle(entry)));
+    this.#tell((inner) => {
+      // There is nothing to free where a deferred alloc has failed.
+      if (entry.inner !== undefined) inner.free(entry.inner);
+    });
   }
 
   copyHtoD(destination: Operand, source: HostBytes): void {
@@ -343,9 +363,11 @@ export class SwitchableBackend implements ComputeBackend {
       );
       return;
     }
-    // The operands are looked up now, since the caller may free them before the call is carried out.
+    // The operands are looked up and lists copied now, since the caller may free the ones and change
+    // the others before the call is carried out.
+    assertSupported(inner, operation, args);
     operation.resolve(args, this.#checkingBinder(name));
-    const later = { ...args } as Record<string, unknown>;
+    const later = copyOf(args);
     const bound = operation.operands.flatMap((argument) => {
       const operand = later[argument];
       return isOperand(operand) ? [{ argument, operand: this.#bind(name, argument, operand, 0, 1) }] : [];
@@ -396,11 +418,20 @@ export class SwitchableBackend implements ComputeBackend {
   /** Carries out a call that answers with a promise, now or after the move. */
   async #ask(operation: string, call: (inner: ComputeBackend) => Promise<void>): Promise<void> {
     const inner = this.#assertOpen(operation);
-    if (this.#deferred === undefined) await call(inner);
+    const track = async (backend: ComputeBackend): Promise<void> => {
+      const answer = call(backend);
+      this.#pending.add(answer);
+      try {
+        await answer;
+      } finally {
+        this.#pending.delete(answer);
+      }
+    };
+    if (this.#deferred === undefined) await track(inner);
     else
       await new Promise<void>((resolve, reject) => {
         this.#defer((current) => {
-          call(current).then(resolve, reject);
+          track(current).then(resolve, reject);
         }, reject);
       });
     const fault = this.#fault;
@@ -420,44 +451,4 @@ export class SwitchableBackend implements ComputeBackend {
         : ["DISPOSED", "the backend was disposed of"];
     return new BackendError(code, `${operation}: ${message}`, { operation });
   }
-}
-
-interface BoundOperand {
-  (): Operand;
-  readonly region: { readonly memory: Entry; readonly byteOffset: number; readonly byteLength: number };
-}
-
-function innerHandle(entry: Entry): DeviceHandle {
-  if (entry.inner === undefined)
-    throw new BackendError("OUT_OF_MEMORY", "alloc: an allocation asked for during a swap could not be made");
-  return entry.inner;
-}
-
-function isOperand(value: unknown): value is Operand {
-  return typeof value === "number" || (typeof value === "object" && value !== null && "handle" in value);
-}
-
-/** The same arguments with every operand replaced; other values (scalars, absent ones) are kept. */
-function mapOperands<Name extends OperationName>(
-  operation: Operation<Name>,
-  args: OperationArguments[Name],
-  map: (argument: string, operand: Operand) => Operand,
-): OperationArguments[Name] {
-  const mapped = { ...args } as Record<string, unknown>;
-  for (const argument of operation.operands) {
-    const operand = mapped[argument];
-    if (isOperand(operand)) mapped[argument] = map(argument, operand);
-  }
-  return mapped as unknown as OperationArguments[Name];
-}
-
-async function move(entry: Entry, old: ComputeBackend, next: ComputeBackend): Promise<DeviceHandle> {
-  const from = innerHandle(entry);
-  const to = next.alloc(entry.bytes, { zero: false });
-  for (let byteOffset = 0; byteOffset < entry.bytes; byteOffset += pieceBytes) {
-    const piece = new Uint8Array(Math.min(pieceBytes, entry.bytes - byteOffset));
-    await old.copyDtoH(piece, { handle: from, byteOffset });
-    next.copyHtoD({ handle: to, byteOffset }, piece);
-  }
-  return to;
 }

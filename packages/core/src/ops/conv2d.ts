@@ -39,7 +39,10 @@ export interface Conv2dArguments {
   readonly dtype?: DType;
 }
 
-/** Every output extent is at least 1. inChannels may be 0: then the output is the bias, or zero. */
+/**
+ * Every output extent is at least 1. inChannels, height and width may be 0 (the latter two within
+ * padding): then the output is the bias, or zero.
+ */
 export interface Conv2dProblem<Memory> {
   readonly dtype: DType;
   readonly batch: number;

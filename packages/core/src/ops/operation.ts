@@ -87,7 +87,8 @@ export class Checks {
         argument,
         `is ${describe(value)}; allowed: a list of ${length ?? "any number of"} whole numbers`,
       );
-    return value.map((entry, i) => this.count(`${argument}[${i}]`, entry, least));
+    // Not value.map, which would pass over holes.
+    return Array.from(value, (entry, i) => this.count(`${argument}[${i}]`, entry, least));
   }
 
   /** The product of extents; fails where it is not exact. */

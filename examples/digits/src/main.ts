@@ -1,0 +1,95 @@
+import { fileURLToPath } from "node:url";
+import { runWithSoftwareAdapter, softwareVulkan } from "@backplane/software-adapter";
+import { registryFor } from "./backends.js";
+import { loadDigits } from "./data.js";
+import { type Options, parseOptions, UsageError, usage } from "./options.js";
+import { listBackends, plainReason, summarise } from "./report.js";
+import { run } from "./run.js";
+
+/** Set in a process that was started again on the software adapter: why there was no other. */
+const restartVariable = "BACKPLANE_DIGITS_NO_GPU";
+const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
+
+/** Runs the program and gives its exit code. */
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args);
+  if (options.help) {
+    process.stdout.write(usage);
+    return exitCodes.done;
+  }
+  const interruption = new AbortController();
+  // More than one signal may come: a terminal signals the whole group, and a parent passes it on.
+  const interrupt = (): void => interruption.abort();
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", interrupt);
+  try {
+    return await start(options, args, interruption.signal);
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error;
+    process.stderr.write("\nStopped; the backend was closed.\n");
+    return exitCodes.interrupted;
+  }
+}
+
+async function start(options: Options, args: readonly string[], signal: AbortSignal): Promise<number> {
+  const output = options.json ? process.stderr : process.stdout;
+  const registry = registryFor(options);
+  const backends = await registry.list();
+  const webgpu = backends.find((listing) => listing.name === "webgpu");
+  let mode = options.backend;
+  let note = restartNote();
+  if (mode !== "cpu" && webgpu?.available === false) {
+    const reason = plainReason(webgpu.reason);
+    const restarted = await restart(args, reason);
+    if ("exitCode" in restarted) return restarted.exitCode;
+    if (mode === "webgpu") {
+      process.stderr.write(`No WebGPU here: ${reason}; ${restarted.reason}.\n`);
+      return exitCodes.failed;
+    }
+    note = `No WebGPU here, and ${restarted.reason}: everything runs on the CPU.`;
+    mode = "cpu";
+  }
+  output.write(`${listBackends(backends)}\n${note === undefined ? "" : `${note}\n`}\n`);
+  const { training, test } = loadDigits();
+  const result = await run({
+    ...{ options: { ...options, backend: mode }, registry, backends, training, test, output, signal },
+  });
+  output.write(`${summarise(result)}\n`);
+  if (options.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  return exitCodes.done;
+}
+
+/**
+ * Starts the program again with the software adapter in its environment, where a running process
+ * cannot put it, and waits; or says why that cannot be done.
+ */
+async function restart(
+  args: readonly string[],
+  noGpu: string,
+): Promise<{ readonly exitCode: number } | { readonly reason: string }> {
+  if (process.env[restartVariable] !== undefined) return { reason: "the software adapter did not start" };
+  try {
+    await softwareVulkan();
+  } catch (error) {
+    return { reason: `there is no software adapter (${(error as Error).message})` };
+  }
+  const exitCode = await runWithSoftwareAdapter(fileURLToPath(import.meta.url), args, {
+    env: { [restartVariable]: noGpu },
+    nodeArguments: process.execArgv,
+  });
+  return { exitCode };
+}
+
+function restartNote(): string | undefined {
+  const noGpu = process.env[restartVariable];
+  if (noGpu === undefined) return undefined;
+  return `There is no GPU here: ${noGpu}. WebGPU runs on a software adapter instead.`;
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  process.stderr.write(`${error.message}\n\n${usage}`);
+  process.exitCode = exitCodes.usage;
+}

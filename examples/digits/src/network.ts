@@ -1,0 +1,136 @@
+import { type ComputeBackend, type DeviceHandle, type DeviceSlice, dtypeBytes } from "@backplane/core";
+import { Allocations } from "./allocations.js";
+import { CrossEntropy } from "./cross-entropy.js";
+import type { Batch } from "./data.js";
+import { Linear, type LinearArrays } from "./linear.js";
+import type { Random } from "./random.js";
+import { relu, reluBackward } from "./relu.js";
+
+/**
+ * A classifier: linear layers with relu between them, softmax cross-entropy at the end. It holds
+ * handles and calls the contract, and neither knows nor cares which backend computes.
+ */
+export class Network {
+  /** Of every layer the weights, then the bias, all in one allocation; the gradients likewise. */
+  readonly parameters: DeviceHandle;
+  readonly gradients: DeviceHandle;
+  readonly parameterCount: number;
+  /** The most images that go through at once. */
+  readonly batch: number;
+  readonly classes: number;
+  readonly #backend: ComputeBackend;
+  readonly #allocations: Allocations;
+  readonly #layers: readonly Linear[];
+  readonly #loss: CrossEntropy;
+  readonly #oneHot: DeviceHandle;
+  /** What goes into each layer, and last the logits: batch x sizes[i]. */
+  readonly #activations: readonly DeviceHandle[];
+  /** The slope of each image's loss at each activation; none at the images. */
+  readonly #slopes: readonly (DeviceHandle | undefined)[];
+  readonly #scratch: DeviceHandle;
+  #rows = 0;
+
+  /** `sizes`: numbers per image, of each hidden layer, and of classes. */
+  constructor(backend: ComputeBackend, sizes: readonly number[], batch: number, random: Random) {
+    const allocations = new Allocations(backend);
+    const shapes = layerShapes(sizes);
+    const initial = initialParameters(shapes, random);
+    this.#backend = backend;
+    this.#allocations = allocations;
+    this.batch = batch;
+    this.classes = sizes.at(-1)!;
+    this.parameterCount = initial.length;
+    this.parameters = allocations.copyOf(initial);
+    this.gradients = allocations.zeros(initial.length);
+    this.#layers = shapes.map(
+      (shape) =>
+        new Linear(backend, shape, layerArrays(this.parameters, shape), layerArrays(this.gradients, shape)),
+    );
+    this.#activations = sizes.map((size) => allocations.zeros(batch * size));
+    this.#slopes = sizes.map((size, i) => (i === 0 ? undefined : allocations.zeros(batch * size)));
+    this.#scratch = allocations.zeros(batch * Math.max(...sizes));
+    this.#oneHot = allocations.zeros(batch * this.classes);
+    this.#loss = new CrossEntropy(backend, allocations, batch, this.classes);
+  }
+
+  /** Puts images through the network. */
+  forward(batch: Batch): void {
+    this.#rows = batch.count;
+    this.#backend.copyHtoD(this.#activations[0]!, batch.images);
+    for (const [i, layer] of this.#layers.entries()) {
+      const output = this.#activations[i + 1]!;
+      layer.forward(this.#rows, this.#activations[i]!, output);
+      if (!this.#isLast(i)) relu(this.#backend, this.#rows * layer.outputs, output);
+    }
+  }
+
+  /** The gradient of the mean loss at every parameter, for the images last put through. */
+  backward(batch: Batch): void {
+    this.#backend.copyHtoD(this.#oneHot, batch.oneHot);
+    this.#loss.slope(this.#rows, this.#activations.at(-1)!, this.#oneHot, this.#slopes.at(-1)!);
+    for (const [i, layer] of [...this.#layers.entries()].reverse()) {
+      const slope = this.#slopes[i + 1]!;
+      if (!this.#isLast(i))
+        reluBackward(this.#backend, this.#rows * layer.outputs, {
+          output: this.#activations[i + 1]!,
+          slope,
+          scratch: this.#scratch,
+        });
+      layer.backward(this.#rows, this.#activations[i]!, slope, this.#slopes[i]);
+    }
+  }
+
+  /** The mean loss of the images last put through and back. Waits for the device: ask now and then. */
+  loss(): Promise<number> {
+    return this.#loss.loss(this.#rows, this.#oneHot);
+  }
+
+  /** Of the images last put through: count x classes. */
+  async logits(): Promise<Float32Array> {
+    const logits = new Float32Array(this.#rows * this.classes);
+    await this.#backend.copyDtoH(logits, this.#activations.at(-1)!);
+    return logits;
+  }
+
+  free(): void {
+    this.#allocations.free();
+  }
+
+  #isLast(layer: number): boolean {
+    return layer === this.#layers.length - 1;
+  }
+}
+
+interface LayerShape {
+  readonly inputs: number;
+  readonly outputs: number;
+  /** Where the layer begins among all parameters, in elements. */
+  readonly start: number;
+}
+
+function layerShapes(sizes: readonly number[]): LayerShape[] {
+  let start = 0;
+  return sizes.slice(1).map((outputs, i) => {
+    const shape = { inputs: sizes[i]!, outputs, start };
+    start += (shape.inputs + 1) * outputs;
+    return shape;
+  });
+}
+
+/** Slices of one allocation: the weights and the bias of a layer. */
+function layerArrays(handle: DeviceHandle, { inputs, outputs, start }: LayerShape): LinearArrays {
+  const slice = (element: number): DeviceSlice => ({ handle, byteOffset: element * dtypeBytes.f32 });
+  return { weights: slice(start), bias: slice(start + inputs * outputs) };
+}
+
+/** Weights of variance 2 / inputs, which relu layers keep in scale (He et al., 2015); biases 0. */
+function initialParameters(shapes: readonly LayerShape[], random: Random): Float32Array {
+  const { start, inputs, outputs } = shapes.at(-1)!;
+  const values = new Float32Array(start + (inputs + 1) * outputs);
+  for (const shape of shapes) {
+    const deviation = Math.sqrt(2 / shape.inputs);
+    const end = shape.start + shape.inputs * shape.outputs;
+    for (let i = shape.start; i < end; i++) values[i] = deviation * random.normal();
+  }
+  return values;
+}

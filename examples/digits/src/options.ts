@@ -1,0 +1,81 @@
+import { parseArgs } from "node:util";
+
+export type Mode = "cpu" | "webgpu" | "swap";
+
+export interface Options {
+  readonly backend: Mode;
+  readonly seed: number;
+  /** Passes over the training images; a fraction stops in mid-pass. */
+  readonly epochs: number;
+  /** Images per step. */
+  readonly batch: number;
+  /** Of the CPU backend; undefined leaves the choice to it. */
+  readonly threads: number | undefined;
+  readonly json: boolean;
+  readonly help: boolean;
+}
+
+/** A command line that makes no sense; the message is for the person who typed it. */
+export class UsageError extends Error {}
+
+export const usage = `Trains a network on handwritten digits while its compute backend is swapped.
+
+  --backend cpu|webgpu|swap  what computes; swap goes from the CPU to WebGPU and back (default swap)
+  --seed N                   start of all random numbers (default 1)
+  --epochs N                 passes over the 60,000 training images; 0.5 is half a pass (default 3)
+  --batch N                  images per step (default 100)
+  --threads N                worker threads of the CPU backend; 0 computes inline (default: its choice)
+  --json                     result as JSON on standard output, progress on standard error
+  --help                     this text
+`;
+
+const modes: readonly Mode[] = ["cpu", "webgpu", "swap"];
+
+export function parseOptions(args: readonly string[]): Options {
+  const values = readValues(args);
+  if (!modes.includes(values.backend as Mode))
+    throw new UsageError(`--backend is "${values.backend}"; allowed: ${modes.join(", ")}`);
+  return {
+    backend: values.backend as Mode,
+    seed: wholeNumber("seed", values.seed, 0, 2 ** 32 - 1),
+    epochs: epochs(values.epochs),
+    batch: wholeNumber("batch", values.batch, 1, 10_000),
+    threads: values.threads === undefined ? undefined : wholeNumber("threads", values.threads, 0, 64),
+    json: values.json,
+    help: values.help,
+  };
+}
+
+function readValues(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        backend: { type: "string", default: "swap" },
+        seed: { type: "string", default: "1" },
+        epochs: { type: "string", default: "3" },
+        batch: { type: "string", default: "100" },
+        threads: { type: "string" },
+        json: { type: "boolean", default: false },
+        help: { type: "boolean", short: "h", default: false },
+      },
+    }).values;
+  } catch (error) {
+    // The first sentence says what is wrong; what follows is advice on options that take file names.
+    throw new UsageError((error as Error).message.split(". ")[0]!);
+  }
+}
+
+function wholeNumber(name: string, text: string, least: number, most: number): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < least || value > most)
+    throw new UsageError(`--${name} is "${text}"; allowed: whole numbers from ${least} to ${most}`);
+  return value;
+}
+
+function epochs(text: string): number {
+  const value = Number(text);
+  if (!/^\d*\.?\d+$/.test(text) || value <= 0 || value > 1000)
+    throw new UsageError(`--epochs is "${text}"; allowed: numbers above 0, at most 1000`);
+  return value;
+}

@@ -1,0 +1,17 @@
+import type { ComputeBackend, Operand } from "@backplane/core";
+
+/** output = max(output, 0), in place. */
+export function relu(backend: ComputeBackend, n: number, output: Operand): void {
+  backend.unary({ kind: "relu", n, input: output, output });
+}
+
+/** slope = slope where output > 0, else 0: sign(relu(x)) is the derivative of relu at x. */
+export function reluBackward(
+  backend: ComputeBackend,
+  n: number,
+  arrays: { readonly output: Operand; readonly slope: Operand; readonly scratch: Operand },
+): void {
+  const { output, slope, scratch } = arrays;
+  backend.unary({ kind: "sign", n, input: output, output: scratch });
+  backend.binary({ kind: "mul", n, a: slope, b: scratch, output: slope });
+}

@@ -1,0 +1,31 @@
+import type { BackendListing, MemoryStatistics, SwapReport } from "@backplane/core";
+import type { Difference } from "./evaluation.js";
+import type { Mode } from "./options.js";
+import type { StretchResult } from "./training.js";
+
+/** What a run came to; `--json` prints exactly this. Times in seconds, sizes in bytes. */
+export interface RunResult {
+  readonly mode: Mode;
+  readonly seed: number;
+  readonly epochs: number;
+  readonly batch: number;
+  /** The backends of this machine, with their device or the reason why there is none. */
+  readonly backends: readonly BackendListing[];
+  readonly stretches: readonly StretchResult[];
+  readonly swaps: readonly SwapReport[];
+  readonly test: {
+    readonly images: number;
+    readonly correct: number;
+    readonly accuracy: number;
+  };
+  /** Of the logits of all test images on both backends; null where there was only one. */
+  readonly difference: Difference | null;
+  readonly memory: {
+    /** At the end of training. */
+    readonly training: MemoryStatistics;
+    /** With everything freed, one handle after the other. */
+    readonly freed: MemoryStatistics;
+    readonly disposed: MemoryStatistics;
+  };
+  readonly seconds: number;
+}

@@ -1,0 +1,127 @@
+import { setImmediate } from "node:timers/promises";
+import {
+  type BackendListing,
+  type BackendRegistry,
+  type SwapReport,
+  SwitchableBackend,
+} from "@backplane/core";
+import { classes, type Digits, pixels } from "./data.js";
+import { type DrawnDigit, drawDigits } from "./drawing.js";
+import { countCorrect, type Difference, largestDifference, logitsOf, predictions } from "./evaluation.js";
+import { Momentum } from "./momentum.js";
+import { Network } from "./network.js";
+import type { Options } from "./options.js";
+import { planStretches, type Stretch } from "./plan.js";
+import { type Output, ProgressBar } from "./progress.js";
+import { Random } from "./random.js";
+import { describeRate, describeSwap } from "./report.js";
+import type { RunResult } from "./result.js";
+import { type StretchResult, train } from "./training.js";
+
+/** The layers of the network: pixels, two hidden ones, digits. */
+const sizes: readonly number[] = [pixels, 256, 128, classes];
+const momentum = 0.9;
+
+export interface Run {
+  readonly options: Options;
+  readonly registry: BackendRegistry;
+  readonly backends: readonly BackendListing[];
+  readonly training: Digits;
+  readonly test: Digits;
+  /** For people. */
+  readonly output: Output;
+  /** Stops the run; whatever it holds is let go of first. */
+  readonly signal: AbortSignal;
+}
+
+/** Trains and tests as the options ask, and leaves nothing behind. */
+export async function run(task: Run): Promise<RunResult> {
+  const { options, training } = task;
+  const start = performance.now();
+  const perEpoch = Math.ceil(training.count / options.batch);
+  const total = Math.max(1, Math.round(perEpoch * options.epochs));
+  const webgpu = task.backends.find((listing) => listing.name === "webgpu");
+  const isSoftware = webgpu?.available === true && webgpu.device.software;
+  const stretches = planStretches(options.backend, { perEpoch, total }, isSoftware);
+  await using backend = new SwitchableBackend(task.registry, stretches[0]!.backend);
+  await backend.init();
+  const outcome = await trainAndTest(task, backend, stretches);
+  const freed = backend.memory();
+  await backend.dispose();
+  const { seed, epochs, batch } = options;
+  return {
+    ...{ mode: options.backend, seed, epochs, batch, backends: task.backends },
+    ...{ stretches: outcome.stretches, swaps: outcome.swaps, test: outcome.test },
+    difference: outcome.difference,
+    memory: { training: outcome.memory, freed, disposed: backend.memory() },
+    seconds: (performance.now() - start) / 1000,
+  };
+}
+
+async function trainAndTest(task: Run, backend: SwitchableBackend, plan: readonly Stretch[]) {
+  const { options, output, test } = task;
+  const random = new Random(options.seed);
+  const network = new Network(backend, sizes, options.batch, random);
+  const optimiser = new Momentum(backend, network, momentum);
+  const stretches: StretchResult[] = [];
+  const swaps: SwapReport[] = [];
+  const swapped = (report: SwapReport): void => {
+    swaps.push(report);
+    output.write(`${describeSwap(report)}\n`);
+  };
+  let bar: ProgressBar | undefined;
+  await train(backend, network, optimiser, task.training, plan, random, {
+    swapped,
+    progressed: async (soFar) => {
+      bar ??= new ProgressBar(output, `train ${soFar.backend}`);
+      bar.show(soFar.steps / plan[stretches.length]!.steps, describeRate(soFar));
+      await breathe(task.signal);
+    },
+    finished: (result) => {
+      stretches.push(result);
+      bar = undefined;
+    },
+  });
+  const memory = backend.memory();
+
+  const logits = await testLogits(task, backend, network);
+  const predicted = predictions(logits);
+  const correct = countCorrect(predicted, test.labels);
+  let difference: Difference | null = null;
+  if (options.backend === "swap") {
+    swapped(await backend.use(backend.current === "cpu" ? "webgpu" : "cpu"));
+    difference = largestDifference(logits, await testLogits(task, backend, network));
+  }
+  optimiser.free();
+  network.free();
+  output.write(`\n${drawSome(test, predicted, output.columns || 80)}\n\n`);
+  return {
+    ...{ stretches, swaps, memory, difference },
+    test: { images: test.count, correct, accuracy: correct / test.count },
+  };
+}
+
+async function testLogits(task: Run, backend: SwitchableBackend, network: Network): Promise<Float32Array> {
+  const { test, output, signal } = task;
+  const bar = new ProgressBar(output, `test ${backend.current}`);
+  const start = performance.now();
+  return logitsOf(network, test, async (done) => {
+    const rate = done / ((performance.now() - start) / 1000);
+    bar.show(done / test.count, `${Math.round(rate).toLocaleString("en-US")} images/s`);
+    await breathe(signal);
+  });
+}
+
+/** Lets timers and signals have their turn, and stops if asked to. */
+async function breathe(signal: AbortSignal): Promise<void> {
+  await setImmediate();
+  signal.throwIfAborted();
+}
+
+/** The first digits of the test set, and below them the first mistakes. */
+function drawSome(test: Digits, predicted: Uint8Array, columns: number): string {
+  const all = Array.from(predicted, (digit, index): DrawnDigit => ({ index, predicted: digit }));
+  const mistakes = all.filter((digit) => digit.predicted !== test.labels[digit.index]);
+  const rows = mistakes.length === 0 ? [all] : [all, mistakes];
+  return rows.map((row) => drawDigits(test, row, Math.min(columns, 120))).join("\n\n");
+}

@@ -1,0 +1,46 @@
+import { expect } from "chai";
+import { parseOptions, UsageError } from "#src/options.js";
+
+describe("parseOptions", () => {
+  it("has defaults", () => {
+    expect(parseOptions([])).to.deep.equal({
+      backend: "swap",
+      seed: 1,
+      epochs: 3,
+      batch: 100,
+      threads: undefined,
+      json: false,
+      help: false,
+    });
+  });
+
+  it("reads every option", () => {
+    const args = "--backend cpu --seed 7 --epochs 0.5 --batch 64 --threads 0 --json --help".split(" ");
+    expect(parseOptions(args)).to.deep.equal({
+      backend: "cpu",
+      seed: 7,
+      epochs: 0.5,
+      batch: 64,
+      threads: 0,
+      json: true,
+      help: true,
+    });
+  });
+
+  const wrong: readonly (readonly [string, RegExp])[] = [
+    ["--backend gpu", /--backend is "gpu"; allowed: cpu, webgpu, swap/],
+    ["--backend", /--backend/],
+    ["--seed 1.5", /--seed is "1.5"/],
+    ["--seed 4294967296", /--seed is "4294967296"/],
+    ["--epochs 0", /--epochs is "0"/],
+    ["--epochs much", /--epochs is "much"/],
+    ["--batch 0", /--batch is "0"/],
+    ["--threads 1e2", /--threads is "1e2"/],
+    ["--fast", /--fast/],
+    ["more", /more/],
+  ];
+  for (const [line, message] of wrong)
+    it(`refuses ${line}`, () => {
+      expect(() => parseOptions(line.split(" "))).to.throw(UsageError, message);
+    });
+});

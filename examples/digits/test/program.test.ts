@@ -1,0 +1,140 @@
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { unavailableReason } from "@backplane/software-adapter";
+import { expect } from "chai";
+import type { RunResult } from "#src/result.js";
+
+const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
+/** A Vulkan without any driver: no GPU, whatever the machine has. */
+const noGpu = { VK_ICD_FILENAMES: "/nonexistent.json" };
+
+interface Ending {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the program to its end, which it must come to by itself. */
+function digits(
+  line: string,
+  options: { readonly env?: Record<string, string>; readonly stopAt?: string } = {},
+): Promise<Ending> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [main, ...line.split(" ")], {
+      env: { ...process.env, ...options.env },
+    });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.on("data", (text) => {
+      stdout += text;
+    });
+    child.stderr.on("data", (text) => {
+      stderr += text;
+      if (options.stopAt !== undefined && !child.killed && stderr.includes(options.stopAt))
+        child.kill("SIGINT");
+    });
+    child.once("error", reject);
+    child.once("close", (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
+function resultOf(ending: Ending): RunResult {
+  expect(ending.code, ending.stderr).to.equal(0);
+  return JSON.parse(ending.stdout) as RunResult;
+}
+
+describe("the digits program", function () {
+  this.timeout(120_000);
+
+  it("explains itself", async () => {
+    const { code, stdout } = await digits("--help");
+    expect(code).to.equal(0);
+    for (const option of ["backend", "seed", "epochs", "batch", "threads", "json", "help"])
+      expect(stdout).to.contain(`--${option}`);
+  });
+
+  it("answers bad options with its usage and exit code 2", async () => {
+    const { code, stdout, stderr } = await digits("--backend abacus");
+    expect(code).to.equal(2);
+    expect(stdout).to.equal("");
+    expect(stderr).to.match(/^--backend is "abacus"; allowed: cpu, webgpu, swap\n\nTrains/);
+  });
+
+  it("trains, swaps in mid-epoch and back, and leaves nothing live", async () => {
+    const result = resultOf(await digits("--epochs 0.2 --json"));
+    expect(result).to.include({ mode: "swap", seed: 1, epochs: 0.2, batch: 100 });
+    expect(result.backends.map(({ name, available }) => [name, available])).to.deep.equal([
+      ["webgpu", true],
+      ["cpu", true],
+    ]);
+    expect(result.stretches.map(({ backend }) => backend)).to.deep.equal(["cpu", "webgpu", "cpu"]);
+    expect(result.stretches.reduce((sum, { images }) => sum + images, 0)).to.equal(12_000);
+    expect(result.stretches[2]!.loss).to.be.lessThan(result.stretches[0]!.loss);
+    for (const { seconds, images, imagesPerSecond } of result.stretches)
+      expect(imagesPerSecond).to.be.closeTo(images / seconds, 1e-6 * imagesPerSecond);
+    expect(result.swaps.map(({ from, to }) => `${from} to ${to}`)).to.deep.equal([
+      "cpu to webgpu",
+      "webgpu to cpu",
+      "cpu to webgpu",
+    ]);
+    for (const { allocations, bytes } of result.swaps) {
+      expect(allocations).to.equal(result.memory.training.liveAllocations);
+      expect(bytes).to.equal(result.memory.training.liveBytes);
+    }
+    expect(result.test.images).to.equal(10_000);
+    expect(result.test.accuracy).to.equal(result.test.correct / 10_000);
+    expect(result.test.accuracy).to.be.greaterThan(0.9);
+    expect(result.difference!.absolute).to.be.greaterThan(0);
+    expect(result.difference!.relative).to.be.lessThan(1e-5);
+    expect(result.memory.freed).to.include({ liveAllocations: 0, liveBytes: 0 });
+    expect(result.memory.disposed).to.include({ liveAllocations: 0, liveBytes: 0, reservedBytes: 0 });
+  });
+
+  it("gives the same result for the same seed, and another for another", async () => {
+    const outcome = async (seed: number) => {
+      const result = resultOf(await digits(`--backend cpu --epochs 0.05 --json --seed ${seed}`));
+      expect(result.difference).to.equal(null);
+      return { loss: result.stretches[0]!.loss, correct: result.test.correct };
+    };
+    const first = await outcome(3);
+    expect(await outcome(3)).to.deep.equal(first);
+    expect(await outcome(4)).not.to.deep.equal(first);
+  });
+
+  it("starts again on the software adapter where there is no GPU, and says so", async function () {
+    if (unavailableReason() !== undefined) this.skip();
+    const ending = await digits("--epochs 0.02 --json", { env: noGpu });
+    const result = resultOf(ending);
+    expect(ending.stderr).to.match(/There is no GPU here: .+\. WebGPU runs on a software adapter instead\./);
+    expect(result.stretches.map(({ software }) => software)).to.deep.equal([false, true, false]);
+  });
+
+  it("runs on the CPU alone where there is no adapter at all, and says so", async () => {
+    const ending = await digits("--epochs 0.02 --json", {
+      env: { ...noGpu, BACKPLANE_DIGITS_NO_GPU: "as a test has it" },
+    });
+    const result = resultOf(ending);
+    expect(ending.stderr).to.match(/No WebGPU here, and .+: everything runs on the CPU\./);
+    expect(result.mode).to.equal("cpu");
+    const webgpu = result.backends.find(({ name }) => name === "webgpu")!;
+    expect(webgpu.available === false && webgpu.reason.length > 0).to.equal(true);
+  });
+
+  it("fails with the reason where WebGPU alone was asked for and is not there", async () => {
+    const { code, stdout, stderr } = await digits("--backend webgpu --json", {
+      env: { ...noGpu, BACKPLANE_DIGITS_NO_GPU: "as a test has it" },
+    });
+    expect(code).to.equal(1);
+    expect(stdout).to.equal("");
+    expect(stderr).to.match(/No WebGPU here: .+; the software adapter did not start\.\n$/);
+  });
+
+  it("stops cleanly when it is interrupted", async function () {
+    // Windows ends a process outright where others send it a signal.
+    if (process.platform === "win32") this.skip();
+    const { code, stdout, stderr } = await digits("--backend cpu --epochs 4 --json", { stopAt: "train cpu" });
+    expect(code).to.equal(130);
+    expect(stdout).to.equal("");
+    expect(stderr).to.match(/Stopped; the backend was closed\.\n$/);
+  });
+});

@@ -1,0 +1,248 @@
+import {
+  type BackendDriver,
+  BackendError,
+  type DeviceDescription,
+  type DriverDescription,
+  type DriverEvents,
+  type DriverKernels,
+  type Numerics,
+  type Region,
+  toBackendError,
+} from "@backplane/core";
+import { detectFeatures, nodeProcess } from "./features.js";
+import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
+import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
+import { selectGemmVariant } from "./kernels/gemm/variants.js";
+import { type CpuOperations, cpuOperations } from "./kernels/index.js";
+import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
+import { compileKernels, type KernelModule } from "./kernels/module.js";
+import type { ResolvedOptions } from "./options.js";
+import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
+import { controlBytes } from "./queue/protocol.js";
+import type { Queue } from "./queue/queue.js";
+import { ThreadedQueue } from "./queue/threaded.js";
+
+const pageBytes = 65536;
+/** What may wait on its way from the host to its place, as long as the memory is not small. */
+const stagingBytes = 16 << 20;
+
+const numerics: Numerics = {
+  nan: "kept",
+  infinity: "kept",
+  subnormals: "kept",
+  signedZero: "kept",
+  rounding: "nearest-even",
+  deterministic: true,
+};
+
+/** `native()` of one allocation: `byteLength` bytes of the memory, from `byteOffset`. */
+export interface CpuNativeRegion {
+  readonly memory: WebAssembly.Memory;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/** What stands behind a handle of this driver. */
+export interface CpuAllocation extends CpuMemory {
+  readonly block: Allocation;
+}
+
+/** Everything that exists between `open` and `close`. */
+interface Device {
+  readonly memory: WebAssembly.Memory;
+  readonly heap: Heap;
+  readonly queue: Queue;
+  readonly features: Features;
+}
+
+/** How the device is going to be set up, as far as it is known without opening it. */
+export interface DevicePlan {
+  readonly features: Features;
+  readonly threads: number;
+  readonly device: DeviceDescription;
+}
+
+/** Decides on features and threads; throws `UNSUPPORTED` where there is no device. */
+export function planDevice(options: ResolvedOptions): DevicePlan {
+  const engine = detectFeatures();
+  const missing = (what: string) => new BackendError("UNSUPPORTED", `cpu: ${what}`, { operation: "init" });
+  if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
+  if (options.relaxedSimd === true && !engine.relaxedSimd)
+    throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
+  const features = { relaxedSimd: engine.relaxedSimd && options.relaxedSimd !== false };
+  const variant = selectGemmVariant(features, options.gemmVariant);
+  if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
+  const threads = engine.whyNotShared === undefined ? options.threads : 0;
+  const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
+  const model = nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  return {
+    features,
+    threads,
+    device: {
+      kind: "cpu",
+      name: `WebAssembly SIMD, ${where}`,
+      software: false,
+      details: {
+        ...(model ? { processor: model } : {}),
+        threads: String(threads),
+        ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
+        relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
+        gemmVariant: variant.name,
+      },
+    },
+  };
+}
+
+const modules = new Map<string, Promise<KernelModule>>();
+
+/** The driver. Allocations are places in one WebAssembly memory. */
+export class CpuDriver implements BackendDriver<CpuAllocation> {
+  readonly name = "cpu";
+  readonly kernels: DriverKernels<CpuAllocation>;
+  readonly #options: ResolvedOptions;
+  readonly #operations: CpuOperations;
+  #device: Device | undefined;
+
+  constructor(options: ResolvedOptions) {
+    this.#options = options;
+    this.#operations = cpuOperations(options.gemmVariant);
+    this.kernels = Object.fromEntries(
+      Object.entries(this.#operations).map(([name, operation]) => {
+        // Each problem type goes with its operation; that is lost on the way through `entries`.
+        const { dtypes, kinds, plan } = operation as CpuOperation<unknown>;
+        const run = (problem: unknown) => this.#run(plan, problem);
+        return [name, kinds === undefined ? { dtypes, run } : { dtypes, kinds, run }];
+      }),
+    ) as DriverKernels<CpuAllocation>;
+  }
+
+  async open(events: DriverEvents): Promise<DriverDescription> {
+    const { maxBytes } = this.#options;
+    const { features, threads, device } = planDevice(this.#options);
+    const shared = threads > 0;
+    const compiled = await this.#compile(shared, features);
+
+    const control = shared ? controlBytes : inlineControlBytes;
+    const scratchBytes = Math.ceil(compiled.scratchBytes / 64) * 64;
+    const base = control + scratchBytes * Math.max(1, threads);
+    const initial = Math.ceil((base + 64) / pageBytes);
+    const memory = newMemory({ initial, maximum: Math.floor(maxBytes / pageBytes), shared });
+    const heap = new Heap(memory, base, maxBytes);
+    const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
+    const queue = shared
+      ? await this.#openThreads(compiled, memory, heap, scratch, events)
+      : new InlineQueue(compiled, memory, scratch[0]!, events);
+    this.#device = { memory, heap, queue, features };
+    return { device, limits: { maxAllocationBytes: heap.largestAllocation }, numerics };
+  }
+
+  /** Kernels are the same for every backend with the same features, and made once. */
+  #compile(shared: boolean, features: Features): Promise<KernelModule> {
+    const { gemmVariant } = this.#options;
+    const key = JSON.stringify([shared, features, gemmVariant]);
+    const known = modules.get(key);
+    if (known !== undefined) return known;
+    const kernels = [
+      ...[fillBytes, fillPattern, copyBytes],
+      ...Object.values(this.#operations).flatMap((operation) => operation.kernels),
+    ];
+    // The module accepts every memory that is not larger than this.
+    const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
+    const compiled = compileKernels(kernels, limits, features);
+    modules.set(key, compiled);
+    compiled.catch(() => modules.delete(key));
+    return compiled;
+  }
+
+  #openThreads(
+    kernels: KernelModule,
+    memory: WebAssembly.Memory,
+    heap: Heap,
+    scratch: readonly number[],
+    events: DriverEvents,
+  ): Promise<ThreadedQueue> {
+    const staging = Math.min(stagingBytes, Math.floor(this.#options.maxBytes / 8));
+    return ThreadedQueue.open({ kernels, memory, heap, scratch, events, stagingBytes: staging });
+  }
+
+  async close(): Promise<void> {
+    const device = this.#device;
+    this.#device = undefined;
+    await device?.queue.close();
+  }
+
+  synchronize(): Promise<void> {
+    return this.#open().queue.synchronize();
+  }
+
+  alloc(bytes: number, zero: boolean): CpuAllocation {
+    const { heap, queue } = this.#open();
+    const block = heap.allocate(bytes);
+    const memory = { byteOffset: block.address, byteLength: bytes, block };
+    const stale = Math.min(bytes, block.dirtyBytes);
+    if (zero && stale > 0) queue.enqueue(planFill({ memory, byteOffset: 0, byteLength: stale }, 0));
+    return memory;
+  }
+
+  free(memory: CpuAllocation): void {
+    this.#open().heap.release(memory.block);
+  }
+
+  write(destination: CpuAllocation, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
+    this.#open().queue.write(destination.byteOffset + byteOffset, source);
+  }
+
+  read(destination: Uint8Array<ArrayBufferLike>, source: CpuAllocation, byteOffset: number): Promise<void> {
+    return this.#open().queue.read(destination, source.byteOffset + byteOffset);
+  }
+
+  copy(destination: Region<CpuAllocation>, source: Region<CpuAllocation>): void {
+    this.#open().queue.enqueue(planCopy(address(destination), address(source), destination.byteLength));
+  }
+
+  fill(destination: Region<CpuAllocation>, pattern: number): void {
+    this.#open().queue.enqueue(planFill(destination, pattern));
+  }
+
+  /** The whole memory: what is free in it is kept for reuse, and cannot be given back. */
+  reservedBytes(): number {
+    return this.#device?.memory.buffer.byteLength ?? 0;
+  }
+
+  native(memory?: CpuAllocation): WebAssembly.Memory | CpuNativeRegion {
+    const device = this.#open();
+    if (memory === undefined) return device.memory;
+    const { byteOffset, byteLength } = memory;
+    return { memory: device.memory, byteOffset, byteLength };
+  }
+
+  #run(plan: CpuOperation<unknown>["plan"], problem: unknown): void {
+    const { heap, queue, features } = this.#open();
+    const workspaces: Allocation[] = [];
+    const workspace = (bytes: number): number => {
+      const place = heap.allocate(bytes);
+      workspaces.push(place);
+      return place.address;
+    };
+    try {
+      const launches: readonly Launch[] = plan(problem, { features, workers: queue.workers, workspace });
+      for (const launch of launches) queue.enqueue(launch);
+    } finally {
+      // Whoever gets this memory next uses it by way of the queue, and so after these commands.
+      for (const place of workspaces) heap.release(place);
+    }
+  }
+
+  #open(): Device {
+    if (this.#device === undefined) throw new BackendError("DISPOSED", "cpu: the device is not open");
+    return this.#device;
+  }
+}
+
+function newMemory(descriptor: WebAssembly.MemoryDescriptor): WebAssembly.Memory {
+  try {
+    return new WebAssembly.Memory(descriptor);
+  } catch (error) {
+    throw toBackendError(error, "OUT_OF_MEMORY", "init");
+  }
+}

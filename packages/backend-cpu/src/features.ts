@@ -1,0 +1,57 @@
+import type { Features } from "./kernels/kernel.js";
+import { f32x4, ModuleBuilder } from "./wasm/index.js";
+
+/** Node's own modules, where this runs in Node, without an import that bundlers for pages would follow. */
+export const nodeProcess: NodeJS.Process | undefined =
+  typeof process === "object" && process?.versions?.node !== undefined ? process : undefined;
+
+/** What the engine can do, found by asking it to validate a function that needs it. */
+export interface EngineFeatures extends Features {
+  /** Fixed-width SIMD, without which there is no backend. */
+  readonly simd: boolean;
+  /** Memory that workers can share. */
+  readonly sharedMemory: boolean;
+  /** Whatever keeps `sharedMemory` from being true. */
+  readonly whyNotShared: string | undefined;
+}
+
+let detected: EngineFeatures | undefined;
+
+export function detectFeatures(): EngineFeatures {
+  detected ??= detect();
+  return detected;
+}
+
+function detect(): EngineFeatures {
+  if (typeof WebAssembly !== "object")
+    return { simd: false, relaxedSimd: false, sharedMemory: false, whyNotShared: "there is no WebAssembly" };
+  const simd = validates((a) => f32x4.add(a, a));
+  const relaxedSimd = validates((a) => f32x4.relaxedMadd(a, a, a));
+  const whyNotShared = reasonAgainstSharing();
+  return { simd, relaxedSimd, sharedMemory: whyNotShared === undefined, whyNotShared };
+}
+
+type VectorExpression = ReturnType<typeof f32x4.const>;
+
+function validates(expression: (a: VectorExpression) => VectorExpression): boolean {
+  const builder = new ModuleBuilder({ initialPages: 1, maximumPages: 1, shared: false });
+  builder.function("probe", {}, (f) => {
+    f.let(expression(f32x4.const(1)));
+  });
+  return WebAssembly.validate(builder.toBytes());
+}
+
+function reasonAgainstSharing(): string | undefined {
+  if (typeof SharedArrayBuffer !== "function")
+    return "SharedArrayBuffer is missing (a page needs cross-origin isolation)";
+  if (nodeProcess === undefined && typeof Worker !== "function") return "Worker is missing";
+  const builder = new ModuleBuilder({ initialPages: 1, maximumPages: 1, shared: true });
+  return WebAssembly.validate(builder.toBytes()) ? undefined : "WebAssembly lacks shared memory";
+}
+
+/** Threads that the machine runs at the same time, as far as it tells. */
+export function availableThreads(): number {
+  const os = nodeProcess?.getBuiltinModule("node:os");
+  const threads = os?.availableParallelism() ?? globalThis.navigator?.hardwareConcurrency ?? 1;
+  return Math.max(1, threads);
+}

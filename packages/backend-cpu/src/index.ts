@@ -1,0 +1,29 @@
+import { type BackendProvider, type ComputeBackend, createBackend, toBackendError } from "@backplane/core";
+import { CpuDriver, planDevice } from "./driver.js";
+import { type CpuOptions, resolveOptions } from "./options.js";
+
+export { CpuDriver, type CpuNativeRegion } from "./driver.js";
+export { type GemmVariant, gemmVariants } from "./kernels/gemm/variants.js";
+export type { CpuMemory } from "./kernels/kernel.js";
+export type { CpuOptions } from "./options.js";
+
+/** Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be. */
+export function cpu(options: CpuOptions = {}): BackendProvider {
+  const resolved = resolveOptions(options);
+  return {
+    name: "cpu",
+    async probe() {
+      try {
+        return { available: true, device: planDevice(resolved).device };
+      } catch (error) {
+        return { available: false, reason: toBackendError(error, "UNSUPPORTED", "probe").message };
+      }
+    },
+    create: () => createBackend(new CpuDriver(resolved)),
+  };
+}
+
+/** A backend on the CPU, to be initialised with `init()`. */
+export function createCpuBackend(options: CpuOptions = {}): ComputeBackend {
+  return cpu(options).create();
+}

@@ -1,0 +1,56 @@
+import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
+import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
+import { type AttentionTypes, attentionKernel } from "./attention.wasm.js";
+import { attentionLayout, queryTile } from "./layout.js";
+import { type AttentionRowTypes, attentionRowKernel } from "./rows.wasm.js";
+
+const tileKernels: Readonly<Record<DType, Kernel<AttentionTypes>>> = {
+  f32: attentionKernel("f32"),
+  f16: attentionKernel("f16"),
+};
+const rowKernels: Readonly<Record<DType, Kernel<AttentionRowTypes>>> = {
+  f32: attentionRowKernel("f32"),
+  f16: attentionRowKernel("f16"),
+};
+
+/** Up to so many queries per head are done one by one; a tile's cost is that of 8. */
+export const rowQueries = 4;
+
+export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
+  dtypes,
+  kernels: [...Object.values(tileKernels), ...Object.values(rowKernels)],
+
+  plan(problem, { workers, workspace }) {
+    const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale } = problem;
+    const shared = {
+      q: address(problem.q),
+      k: address(problem.k),
+      v: address(problem.v),
+      out: address(problem.out),
+      ...{ heads, kvHeads, group: heads / kvHeads, queryLength, keyLength, headSize, scale },
+      // Beyond these limits it makes no difference, and sums of 32-bit numbers stay in range.
+      visible: Math.min(Math.max(problem.visible, -queryLength), keyLength),
+    };
+    if (queryLength <= rowQueries) {
+      const rowBytes = Math.ceil((4 * headSize) / 64) * 64;
+      const parameters = {
+        ...shared,
+        workspace: workspace(2 * workers * rowBytes),
+        workspaceBytes: 2 * rowBytes,
+        sums: rowBytes,
+      };
+      return [rowKernels[problem.dtype].launch(parameters, batch * heads * queryLength)];
+    }
+    const layout = attentionLayout(headSize, problem.dtype);
+    const tiles = Math.ceil(queryLength / queryTile);
+    const { sums, scores, statistics, corrections, keys, values, paddedSize } = layout;
+    const parameters = {
+      ...shared,
+      tiles,
+      workspace: workspace(workers * layout.bytes),
+      workspaceBytes: layout.bytes,
+      ...{ sums, scores, statistics, corrections, keys, values, paddedSize },
+    };
+    return [tileKernels[problem.dtype].launch(parameters, batch * heads * tiles)];
+  },
+};

@@ -1,0 +1,397 @@
+import type { DType } from "@backplane/core";
+import { type FunctionBuilder, f32x4, i32, i32x4, type Local, type Value, v128 } from "../../wasm/index.js";
+import { type Elements, elementsOf } from "../convert/elements.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { exponential } from "../unary/math/exponential.js";
+import { mapVectors } from "../vector/map.js";
+import { emitTile, tileColumns } from "../vector/tile.js";
+import { blockQueries, keyTile, queryTile } from "./layout.js";
+
+const parameterTypes = {
+  q: "i32",
+  k: "i32",
+  v: "i32",
+  out: "i32",
+  heads: "i32",
+  kvHeads: "i32",
+  /** Query heads for each key head. */
+  group: "i32",
+  queryLength: "i32",
+  keyLength: "i32",
+  headSize: "i32",
+  scale: "f32",
+  /** Query i sees the keys j <= i + visible; signed. */
+  visible: "i32",
+  /** Query tiles per head. */
+  tiles: "i32",
+  /** Address of the first worker's workspace, and bytes to the next one's. */
+  workspace: "i32",
+  workspaceBytes: "i32",
+  /** Offsets within it, see `AttentionLayout`. */
+  sums: "i32",
+  scores: "i32",
+  statistics: "i32",
+  corrections: "i32",
+  keys: "i32",
+  values: "i32",
+  paddedSize: "i32",
+} as const;
+
+export type AttentionTypes = typeof parameterTypes;
+
+const rowBytes = 4 * blockQueries;
+
+/**
+ * One tile of queries of one head against all the keys they see, key tile by key tile, with the
+ * online softmax of M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax" (2018),
+ * fused as in T. Dao et al., "FlashAttention" (2022):
+ *
+ *   m' = max(m, largest score)    p[j] = e^(score[j] - m')
+ *   l' = l e^(m - m') + sum p     o' = o e^(m - m') + sum p[j] v[j]      and at the end  o / l
+ *
+ * Lanes run along 8 queries for the scores and the softmax, and along the head for the sums. Keys
+ * that a query does not see never enter its sums, not even with weight 0: they may hold NaN.
+ */
+export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
+  return defineKernel({
+    name: `attention_${dtype}`,
+    parameters: parameterTypes,
+    emit(f, { parameters, chunk, worker }) {
+      const { headSize, queryLength, keyLength, visible, tiles, paddedSize } = parameters;
+      const elements = elementsOf(f, dtype);
+      const exp = exponential(f);
+      const scale = f.let(f32x4.splat(parameters.scale));
+      const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
+      const zero = f.let(f32x4.const(0));
+
+      const queries = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
+      const sums = f.let(i32.add(queries, parameters.sums));
+      const scores = f.let(i32.add(queries, parameters.scores));
+      const statistics = f.let(i32.add(queries, parameters.statistics));
+      const corrections = f.let(i32.add(queries, parameters.corrections));
+      /** From one block of 8 queries to the next, in `queries` and in `sums`. */
+      const blockBytes = f.let(i32.mul(paddedSize, rowBytes));
+      const paddedBytes = f.let(i32.shl(paddedSize, 2));
+
+      const head = f.let(i32.divU(chunk, tiles));
+      const firstQuery = f.let(i32.mul(i32.remU(chunk, tiles), queryTile));
+      const queryCount = f.let(i32.minU(i32.sub(queryLength, firstQuery), queryTile));
+      const blocks = f.let(i32.shrU(i32.add(queryCount, blockQueries - 1), 3));
+      const firstElement = i32.mul(i32.add(i32.mul(head, queryLength), firstQuery), headSize);
+      const queryOffset = f.let(i32.shl(firstElement, elements.shift));
+      const keyHead = i32.add(
+        i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
+        i32.divU(i32.remU(head, parameters.heads), parameters.group),
+      );
+      const keyOffset = f.let(i32.shl(i32.mul(i32.mul(keyHead, keyLength), headSize), elements.shift));
+
+      packQueries(f, elements, {
+        from: f.let(i32.add(parameters.q, queryOffset)),
+        to: queries,
+        ...{ headSize, queryCount, blocks, blockBytes },
+      });
+      f.memoryFill(sums, 0, i32.mul(blocks, blockBytes));
+      f.forRange(0, blocks, (block) => {
+        const at = f.let(i32.add(statistics, i32.shl(block, 6)));
+        for (const half of [0, 16]) {
+          f.store(at, minusInfinity, half);
+          f.store(at, zero, rowBytes + half);
+        }
+      });
+
+      // The last query of the tile sees the most keys.
+      const keyEnd = f.let(clamp(i32.add(i32.add(firstQuery, queryCount), visible), keyLength));
+      f.forRange(
+        0,
+        keyEnd,
+        (firstKey) => {
+          const keyCount = f.let(i32.minU(i32.sub(keyEnd, firstKey), keyTile));
+          const tileOffset = f.let(i32.add(keyOffset, i32.shl(i32.mul(firstKey, headSize), elements.shift)));
+          const tileElements = f.let(i32.mul(keyCount, headSize));
+          const rows = (operand: Value<"i32">, widened: Value<"i32">): Local<"i32"> => {
+            const from = f.let(i32.add(operand, tileOffset));
+            if (dtype === "f32") return from;
+            const to = f.let(i32.add(queries, widened));
+            mapVectors(f, {
+              count: tileElements,
+              inputs: [{ at: from, elements }],
+              output: { at: f.let(to), elements: elementsOf(f, "f32") },
+              compute: (values) => values!,
+              unroll: 2,
+            });
+            return to;
+          };
+          const keys = rows(parameters.k, parameters.keys);
+          const values = rows(parameters.v, parameters.values);
+
+          f.forRange(0, blocks, (block) => {
+            const blockQuery = i32.add(firstQuery, i32.shl(block, 3));
+            /** Keys of this tile that the first query of the block sees; may be negative. */
+            const seenFirst = f.let(i32.sub(i32.add(i32.add(blockQuery, visible), 1), firstKey));
+            /** Keys of this tile that some query of the block sees. */
+            const seen = f.let(clamp(i32.add(seenFirst, blockQueries - 1), keyCount));
+            f.if(seen, () => {
+              const blockOffset = f.let(i32.mul(block, blockBytes));
+              emitScores(f, {
+                ...{ keys, scores, seen, headSize, scale },
+                queries: f.let(i32.add(queries, blockOffset)),
+              });
+              emitMask(f, { scores, seen, seenFirst });
+              emitSoftmax(f, exp, {
+                ...{ scores, seen, corrections },
+                statistics: f.let(i32.add(statistics, i32.shl(block, 6))),
+              });
+              for (let row = 0; row < blockQueries; row += 4)
+                emitSums(f, {
+                  ...{ values, scores, corrections, seen, seenFirst, headSize, paddedBytes, row },
+                  sums: f.let(i32.add(i32.add(sums, blockOffset), i32.mul(paddedBytes, row))),
+                });
+            });
+          });
+        },
+        { step: keyTile, signed: true },
+      );
+
+      emitOutput(f, elements, {
+        out: f.let(i32.add(parameters.out, queryOffset)),
+        ...{ sums, statistics, headSize, paddedBytes, queryCount },
+        firstSeen: f.let(i32.add(firstQuery, visible)),
+      });
+    },
+  });
+}
+
+/** A signed number limited to [0, upper]. */
+function clamp(value: Value<"i32">, upper: Value<"i32">): Value<"i32"> {
+  return i32.minS(i32.maxS(value, 0), upper);
+}
+
+/** queries[block][c][lane] = q[8 block + lane][c]; lanes past the last query repeat it. */
+function packQueries(
+  f: FunctionBuilder,
+  elements: Elements,
+  tile: {
+    readonly from: Local<"i32">;
+    readonly to: Local<"i32">;
+    readonly headSize: Local<"i32">;
+    readonly queryCount: Local<"i32">;
+    readonly blocks: Local<"i32">;
+    readonly blockBytes: Local<"i32">;
+  },
+): void {
+  const rowSize = f.let(i32.shl(tile.headSize, elements.shift));
+  f.forRange(0, i32.shl(tile.blocks, 3), (lane) => {
+    const query = i32.minU(lane, i32.sub(tile.queryCount, 1));
+    const from = f.let(i32.add(tile.from, i32.mul(query, rowSize)));
+    const block = i32.mul(i32.shrU(lane, 3), tile.blockBytes);
+    const to = f.let(i32.add(i32.add(tile.to, block), i32.shl(i32.and(lane, 7), 2)));
+    f.forRange(
+      0,
+      tile.headSize,
+      () => {
+        const x = f.let(elements.load(from));
+        for (let i = 0; i < 4; i++) f.storeLane(32, i, to, x, rowBytes * i);
+        f.add(from, 4 * elements.bytes);
+        f.add(to, 4 * rowBytes);
+      },
+      { step: 4 },
+    );
+  });
+}
+
+/** scores[j][lane] = scale * q[lane] . k[j] for the keys seen; 4 keys x 8 queries at a time. */
+function emitScores(
+  f: FunctionBuilder,
+  block: {
+    readonly keys: Local<"i32">;
+    readonly queries: Local<"i32">;
+    readonly scores: Local<"i32">;
+    readonly seen: Local<"i32">;
+    readonly headSize: Local<"i32">;
+    readonly scale: Local<"v128">;
+  },
+): void {
+  const { keys, scores, seen, headSize, scale } = block;
+  const to = f.let(scores);
+  f.forRange(
+    0,
+    seen,
+    (key) => {
+      // The last tile may have fewer than 4 keys: the last one is repeated, its copies are not used.
+      const rows = Array.from({ length: 4 }, (_, r) => {
+        const row = i32.minU(i32.add(key, r), i32.sub(seen, 1));
+        return f.let(i32.add(keys, i32.shl(i32.mul(row, headSize), 2)));
+      });
+      const columns = f.let(block.queries);
+      const tile = emitTile(f, { rows, rowStep: 4, columns, columnStep: rowBytes, depth: headSize });
+      for (const [r, sums] of tile.entries())
+        for (const [c, sum] of sums.entries()) f.store(to, f32x4.mul(sum, scale), rowBytes * r + 16 * c);
+      f.add(to, 4 * rowBytes);
+    },
+    { step: 4 },
+  );
+}
+
+/** Scores of keys that a query does not see become -Infinity. */
+function emitMask(
+  f: FunctionBuilder,
+  block: { readonly scores: Local<"i32">; readonly seen: Local<"i32">; readonly seenFirst: Local<"i32"> },
+): void {
+  const { scores, seen, seenFirst } = block;
+  const key = f.let(i32.maxS(seenFirst, 0));
+  f.if(i32.ltS(key, seen), () => {
+    const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
+    const counts = [i32x4.const(0, 1, 2, 3), i32x4.const(4, 5, 6, 7)].map((lanes) =>
+      f.let(i32x4.add(i32x4.splat(seenFirst), lanes)),
+    );
+    f.forLocal(key, seen, () => {
+      const at = f.let(i32.add(scores, i32.mul(key, rowBytes)));
+      const number = f.let(i32x4.splat(key));
+      for (const [i, count] of counts.entries()) {
+        const score = v128.bitselect(v128.load(at, 16 * i), minusInfinity, i32x4.gtS(count, number));
+        f.store(at, score, 16 * i);
+      }
+    });
+  });
+}
+
+/** Turns scores into probabilities (relative to the new largest score) and updates the statistics. */
+function emitSoftmax(
+  f: FunctionBuilder,
+  exp: (x: Value<"v128">) => Value<"v128">,
+  block: {
+    readonly scores: Local<"i32">;
+    readonly seen: Local<"i32">;
+    readonly statistics: Local<"i32">;
+    readonly corrections: Local<"i32">;
+  },
+): void {
+  const { scores, seen, statistics, corrections } = block;
+  const end = f.let(i32.add(scores, i32.mul(seen, rowBytes)));
+  const halves = [0, 16];
+  const before = halves.map((half) => f.let(v128.load(statistics, half)));
+  const largest = before.map((value) => f.let(value));
+  f.forRange(
+    scores,
+    end,
+    (at) => {
+      // A NaN is not taken for the largest: it makes its own probability NaN and with it the sum.
+      for (const [i, value] of largest.entries()) f.set(value, f32x4.pmax(value, v128.load(at, 16 * i)));
+    },
+    { step: rowBytes },
+  );
+  const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
+  // Where every score so far is -Infinity, 0 takes its place: the probabilities are then 0, not NaN.
+  const reference = largest.map((value) => f.let(v128.andnot(value, f32x4.eq(value, minusInfinity))));
+  const totals = halves.map((half, i) => {
+    const correction = f.let(exp(f.let(f32x4.sub(before[i]!, reference[i]!))));
+    f.store(corrections, correction, half);
+    f.store(statistics, largest[i]!, half);
+    return {
+      before: f.let(f32x4.mul(v128.load(statistics, rowBytes + half), correction)),
+      sum: f.local("v128"),
+    };
+  });
+  for (const { sum } of totals) f.set(sum, f32x4.const(0));
+  f.forRange(
+    scores,
+    end,
+    (at) => {
+      for (const [i, { sum }] of totals.entries()) {
+        const probability = f.let(exp(f.let(f32x4.sub(v128.load(at, 16 * i), reference[i]!))));
+        f.set(sum, f32x4.add(sum, probability));
+        f.store(at, probability, 16 * i);
+      }
+    },
+    { step: rowBytes },
+  );
+  for (const [i, total] of totals.entries())
+    f.store(statistics, f32x4.add(total.before, total.sum), rowBytes + halves[i]!);
+}
+
+/** sums[r] = sums[r] * correction[r] + sum over the keys seen of p[j][r] * v[j], for 4 of the 8 queries. */
+function emitSums(
+  f: FunctionBuilder,
+  block: {
+    readonly values: Local<"i32">;
+    readonly scores: Local<"i32">;
+    readonly corrections: Local<"i32">;
+    readonly sums: Local<"i32">;
+    readonly seen: Local<"i32">;
+    readonly seenFirst: Local<"i32">;
+    readonly headSize: Local<"i32">;
+    readonly paddedBytes: Local<"i32">;
+    /** The first of the four, within the block. */
+    readonly row: number;
+  },
+): void {
+  const { values, scores, corrections, seen, headSize, paddedBytes, row } = block;
+  const valueBytes = f.let(i32.shl(headSize, 2));
+  const seenBy = (query: number): Value<"i32"> => clamp(i32.add(block.seenFirst, query), seen);
+  const seenByAll = f.let(seenBy(row));
+  const correction = [0, 1, 2, 3].map((r) => f.let(v128.load32Splat(corrections, 4 * (row + r))));
+  f.forRange(
+    0,
+    paddedBytes,
+    (column) => {
+      const rows = [0, 1, 2, 3].map((r) => f.let(i32.add(scores, 4 * (row + r))));
+      const columns = f.let(i32.add(values, column));
+      const tile = emitTile(f, {
+        ...{ rows, rowStep: rowBytes, columns, columnStep: valueBytes, depth: seenByAll },
+      });
+      // The causal limit moves by one key per query: up to 3 more keys for the later ones.
+      for (let r = 1; r < 4; r++) {
+        const from = f.let(i32.add(i32.add(values, column), i32.mul(seenByAll, valueBytes)));
+        f.forRange(seenByAll, seenBy(row + r), (key) => {
+          const probability = f.let(v128.load32Splat(i32.add(scores, i32.mul(key, rowBytes)), 4 * (row + r)));
+          for (const [c, sum] of tile[r]!.entries())
+            f.set(sum, f32x4.add(sum, f32x4.mul(probability, v128.load(from, 16 * c))));
+          f.add(from, valueBytes);
+        });
+      }
+      const to = f.let(i32.add(block.sums, column));
+      for (const [r, parts] of tile.entries()) {
+        for (const [c, part] of parts.entries()) {
+          const corrected = f32x4.mul(v128.load(to, 16 * c), correction[r]!);
+          f.store(to, f32x4.add(corrected, part), 16 * c);
+        }
+        f.add(to, paddedBytes);
+      }
+    },
+    { step: 4 * tileColumns },
+  );
+}
+
+/** out[i] = sums[i] / total[i]; zeros where no key is seen. */
+function emitOutput(
+  f: FunctionBuilder,
+  elements: Elements,
+  tile: {
+    readonly out: Local<"i32">;
+    readonly sums: Local<"i32">;
+    readonly statistics: Local<"i32">;
+    readonly headSize: Local<"i32">;
+    readonly paddedBytes: Local<"i32">;
+    readonly queryCount: Local<"i32">;
+    /** The last key that the first query sees; negative if none. */
+    readonly firstSeen: Local<"i32">;
+  },
+): void {
+  const { out, sums, statistics, headSize, paddedBytes, queryCount, firstSeen } = tile;
+  const float32 = elementsOf(f, "f32");
+  const rowSize = f.let(i32.shl(headSize, elements.shift));
+  const one = f.let(f32x4.const(1));
+  f.forRange(0, queryCount, (query) => {
+    const block = i32.add(statistics, i32.shl(i32.shrU(query, 3), 6));
+    const total = f.let(v128.load32Splat(i32.add(block, i32.shl(i32.and(query, 7), 2)), rowBytes));
+    // Without a key the sums are 0: divide by 1.
+    f.if(i32.ltS(i32.add(firstSeen, query), 0), () => f.set(total, one));
+    mapVectors(f, {
+      count: headSize,
+      inputs: [{ at: f.let(i32.add(sums, i32.mul(query, paddedBytes))), elements: float32 }, total],
+      output: { at: f.let(i32.add(out, i32.mul(query, rowSize))), elements },
+      compute: (sum, divisor) => f32x4.div(sum!, divisor!),
+      unroll: 1,
+    });
+  });
+}

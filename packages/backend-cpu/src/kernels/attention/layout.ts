@@ -1,0 +1,52 @@
+import type { DType } from "@backplane/core";
+
+/** Queries that one chunk does, in blocks whose scores lie side by side in 8 lanes. */
+export const queryTile: number = 32;
+export const blockQueries: number = 8;
+
+/** Keys whose scores are computed before they are turned into probabilities. */
+export const keyTile: number = 64;
+
+/** Byte offsets within a worker's workspace. All f32. */
+export interface AttentionLayout {
+  /** [blocks][padded head size][8]: the queries, transposed. */
+  readonly queries: number;
+  /** [queryTile][padded head size]: sums of probability * value, not yet divided. */
+  readonly sums: number;
+  /** [keyTile][8]: scores, then probabilities, of one block. */
+  readonly scores: number;
+  /** [blocks][2][8]: the largest score so far, and the sum of probabilities. */
+  readonly statistics: number;
+  /** [8]: what the sums so far are to be multiplied by. */
+  readonly corrections: number;
+  /** [keyTile][head size]: widened keys and values, for f16 only. */
+  readonly keys: number;
+  readonly values: number;
+  readonly bytes: number;
+  /** Head size rounded up to whole register tiles. */
+  readonly paddedSize: number;
+}
+
+/** The workspace is O(tile * head size), whatever the sequence lengths are. */
+export function attentionLayout(headSize: number, dtype: DType): AttentionLayout {
+  const paddedSize = Math.ceil(headSize / 8) * 8;
+  let bytes = 0;
+  const place = (size: number): number => {
+    const at = bytes;
+    bytes += Math.ceil(size / 64) * 64;
+    return at;
+  };
+  // Vector loads may reach past the last row.
+  const rows = dtype === "f16" ? 4 * keyTile * headSize + 64 : 0;
+  return {
+    queries: place(4 * queryTile * paddedSize),
+    sums: place(4 * queryTile * paddedSize),
+    scores: place(4 * keyTile * blockQueries),
+    statistics: place(8 * queryTile),
+    corrections: place(4 * blockQueries),
+    keys: place(rows),
+    values: place(rows),
+    bytes,
+    paddedSize,
+  };
+}

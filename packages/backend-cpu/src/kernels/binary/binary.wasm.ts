@@ -1,0 +1,127 @@
+import type { BinaryKind, DType } from "@backplane/core";
+import { type FunctionBuilder, f32x4, i32, type Local, select, type Value } from "../../wasm/index.js";
+import { type Elements, elementsOf } from "../convert/elements.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { mapVectors } from "../vector/map.js";
+import { Odometer } from "../vector/odometer.js";
+import { binaryFunctions } from "./functions.js";
+
+/** Elements that one chunk computes, at most. */
+export const chunkElements: number = 1 << 13;
+
+/** Axes outside the innermost one that a kernel can walk along. */
+export const outerAxes: number = 8;
+
+type AxisKeys = `${"extent" | "stepA" | "stepB"}${number}`;
+
+export type BinaryTypes = Readonly<
+  Record<
+    "a" | "b" | "output" | "inner" | "rows" | "rowsPerChunk" | "chunksPerRow" | "repeats" | AxisKeys,
+    "i32"
+  > &
+    Record<"scalar", "f32">
+>;
+
+/** Values of `repeats`: which input is one element along the innermost axis. */
+export const repeats = { none: 0, a: 1, b: 2, scalarA: 3, scalarB: 4 } as const;
+
+const parameterTypes = {
+  a: "i32",
+  b: "i32",
+  output: "i32",
+  /** Extent of the innermost axis. */
+  inner: "i32",
+  /** Product of the other extents. */
+  rows: "i32",
+  /** Either whole rows are put together in one chunk, or one row is split into several. */
+  rowsPerChunk: "i32",
+  chunksPerRow: "i32",
+  repeats: "i32",
+  /** In place of a or b where `repeats` says so. */
+  scalar: "f32",
+  ...Object.fromEntries(
+    Array.from({ length: outerAxes }, (_, axis) => [
+      [`extent${axis}`, "i32"],
+      [`stepA${axis}`, "i32"],
+      [`stepB${axis}`, "i32"],
+    ]).flat() as [AxisKeys, "i32"][],
+  ),
+} as const as BinaryTypes;
+
+/**
+ * output = kind(a, b), with broadcasting: the outer axes are walked along with a byte step for each
+ * input; along the innermost axis an input follows the output element by element, or repeats one
+ * element.
+ */
+export function binaryKernel(kind: BinaryKind, dtype: DType): Kernel<BinaryTypes> {
+  const { emit, unroll } = binaryFunctions[kind];
+  return defineKernel<BinaryTypes>({
+    name: `binary_${kind}_${dtype}`,
+    parameters: parameterTypes,
+    emit(f, { parameters, chunk }) {
+      const { inner, rows, rowsPerChunk, chunksPerRow } = parameters;
+      const elements = elementsOf(f, dtype);
+      const compute = emit(f);
+      const scalar = f.let(f32x4.splat(parameters.scalar));
+
+      const row = f.let(i32.mul(i32.divU(chunk, chunksPerRow), rowsPerChunk));
+      const rowEnd = f.let(i32.add(row, i32.minU(i32.sub(rows, row), rowsPerChunk)));
+      const begin = f.let(i32.mul(i32.remU(chunk, chunksPerRow), chunkElements));
+      const count = f.let(
+        select(i32.minU(i32.sub(inner, begin), chunkElements), inner, i32.gtU(chunksPerRow, 1)),
+      );
+      const axes = Array.from({ length: outerAxes }, (_, axis) => ({
+        extent: parameters[`extent${axis}`]!,
+        steps: [parameters[`stepA${axis}`]!, parameters[`stepB${axis}`]!],
+      }));
+      const odometer = new Odometer(f, axes, 2);
+      odometer.seek(f.let(row));
+      const [offsetA, offsetB] = odometer.offsets as [Local<"i32">, Local<"i32">];
+      const beginBytes = f.let(i32.shl(begin, elements.shift));
+      const output = f.let(
+        i32.add(i32.add(parameters.output, beginBytes), i32.shl(i32.mul(row, inner), elements.shift)),
+      );
+
+      const emitRow = (inputs: readonly [Side, Side]): void => {
+        mapVectors(f, {
+          count,
+          inputs: inputs.map((side) => operand(f, elements, side)),
+          output: { at: output, elements },
+          compute: (x, y) => compute(x!, y!),
+          unroll,
+        });
+        // mapVectors moves on by whole vectors.
+        const overshoot = i32.and(i32.sub(0, count), 3);
+        f.set(output, i32.sub(output, i32.shl(overshoot, elements.shift)));
+      };
+      const follows = (base: Value<"i32">, offset: Value<"i32">): Side => ({
+        follows: i32.add(i32.add(base, offset), beginBytes),
+      });
+      const a = follows(parameters.a, offsetA);
+      const b = follows(parameters.b, offsetB);
+      const oneA = { repeats: i32.add(parameters.a, offsetA) };
+      const oneB = { repeats: i32.add(parameters.b, offsetB) };
+      const forms: readonly (readonly [form: number, a: Side, b: Side])[] = [
+        [repeats.none, a, b],
+        [repeats.a, oneA, b],
+        [repeats.b, a, oneB],
+        [repeats.scalarA, { scalar }, b],
+        [repeats.scalarB, a, { scalar }],
+      ];
+      f.forLocal(row, rowEnd, () => {
+        for (const [form, x, y] of forms) f.if(i32.eq(parameters.repeats, form), () => emitRow([x, y]));
+        odometer.next();
+      });
+    },
+  });
+}
+
+type Side =
+  | { readonly follows: Value<"i32"> }
+  | { readonly repeats: Value<"i32"> }
+  | { readonly scalar: Local<"v128"> };
+
+function operand(f: FunctionBuilder, elements: Elements, side: Side) {
+  if ("follows" in side) return { at: f.let(side.follows), elements };
+  return "repeats" in side ? f.let(elements.loadSplat(side.repeats)) : side.scalar;
+}

@@ -1,0 +1,86 @@
+import { BackendError, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
+import { planWiden, widen } from "../convert/convert.js";
+import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
+import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
+
+const kernels: Readonly<Record<DType, Kernel<Conv2dTypes>>> = {
+  f32: conv2dKernel("f32"),
+  f16: conv2dKernel("f16"),
+};
+
+/** How a problem is divided up; a function of the problem alone. */
+export interface ConvolutionBlocks {
+  readonly channelBlock: number;
+  readonly pixelBlock: number;
+  readonly depthBlock: number;
+}
+
+/** Few channels per group (depthwise: one) leave room for more pixels. */
+export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
+  let pixelBlock = 64;
+  if (groupOutChannels <= 16) pixelBlock = 256;
+  if (groupOutChannels <= 8) pixelBlock = 512;
+  return {
+    pixelBlock,
+    channelBlock: sumElements / pixelBlock,
+    depthBlock: patchElements / pixelBlock,
+  };
+}
+
+export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
+  dtypes,
+  kernels: [...Object.values(kernels), widen],
+
+  plan(problem, { workspace }) {
+    const { dtype, batch, inChannels, outChannels, height, width, outHeight, outWidth, groups } = problem;
+    const { kernelHeight, kernelWidth, top, left } = problem;
+    // Steps longer than the padded input are never made; the kernel must be able to hold them.
+    const [strideY, strideX, dilationY, dilationX] = [
+      problem.strideY,
+      problem.strideX,
+      problem.dilationY,
+      problem.dilationX,
+    ].map((step) => Math.min(step, coordinateLimit)) as [number, number, number, number];
+    requireCoordinates("height", height + top + problem.bottom);
+    requireCoordinates("width", width + left + problem.right);
+    const groupInChannels = inChannels / groups;
+    const groupOutChannels = outChannels / groups;
+    const depth = groupInChannels * kernelHeight * kernelWidth;
+    const outPixels = outHeight * outWidth;
+    const blocks = convolutionBlocks(groupOutChannels);
+    const channelBlocks = Math.ceil(groupOutChannels / blocks.channelBlock);
+    const pixelBlocks = Math.ceil(outPixels / blocks.pixelBlock);
+
+    const launches: Launch[] = [];
+    let filter = address(problem.filter);
+    const filterElements = outChannels * depth;
+    if (dtype === "f16" && filterElements > 0) {
+      const widened = workspace(4 * filterElements);
+      launches.push(planWiden(filter, widened, filterElements));
+      filter = widened;
+    }
+    const parameters = {
+      input: address(problem.input),
+      filter,
+      bias: problem.bias === undefined ? 0 : address(problem.bias),
+      output: address(problem.output),
+      ...{ inChannels, height, width, outChannels, kernelHeight, kernelWidth, outWidth, outPixels },
+      ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
+      ...{ depth, ...blocks, channelBlocks, pixelBlocks },
+    };
+    launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks));
+    return launches;
+  },
+};
+
+/** Coordinates are signed 32-bit numbers in the kernel, and so are sums of two. */
+const coordinateLimit = 2 ** 30;
+
+function requireCoordinates(axis: string, padded: number): void {
+  if (padded < coordinateLimit) return;
+  throw new BackendError(
+    "UNSUPPORTED",
+    `conv2d: the padded ${axis} is ${padded}; the cpu backend allows less than ${coordinateLimit}`,
+    { operation: "conv2d", argument: "padding" },
+  );
+}

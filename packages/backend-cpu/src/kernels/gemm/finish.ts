@@ -1,0 +1,89 @@
+import { type FunctionBuilder, f32, f32x4, i32, type Local, v128 } from "../../wasm/index.js";
+import type { Elements } from "../convert/elements.js";
+import { elementsOf } from "../convert/elements.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+
+interface FinishOperands
+  extends Readonly<Record<"sums" | "sumsStride" | "m" | "n" | "c" | "stride", Local<"i32">>> {
+  readonly alpha: Local<"f32">;
+  readonly beta: Local<"f32">;
+}
+
+/**
+ * C = alpha * sums + beta * C for m x n elements, rounded to their type at the very end. `sums` are
+ * f32; strides are bytes from row to row. C is not read where beta is 0.
+ */
+export function finishRows(f: FunctionBuilder, elements: Elements, operands: FinishOperands): void {
+  const { m, n, sumsStride, stride, alpha, beta } = operands;
+  const sumsRow = f.let(operands.sums);
+  const cRow = f.let(operands.c);
+  const alphas = f.let(f32x4.splat(alpha));
+  const betas = f.let(f32x4.splat(beta));
+  const keepsOld = f.let(f32.ne(beta, 0));
+  const vectorEnd = f.let(i32.and(n, -4));
+  f.forRange(0, m, () => {
+    const source = f.let(sumsRow);
+    const target = f.let(cRow);
+    const value = f.local("v128");
+    const compute = (): void => {
+      f.set(value, f32x4.mul(alphas, v128.load(source)));
+      f.if(keepsOld, () => f.set(value, f32x4.add(value, f32x4.mul(betas, elements.load(target)))));
+    };
+    f.forRange(
+      0,
+      vectorEnd,
+      () => {
+        compute();
+        elements.store(target, value);
+        f.add(source, 16);
+        f.add(target, 4 * elements.bytes);
+      },
+      { step: 4 },
+    );
+    f.if(i32.and(n, 3), () => {
+      compute();
+      elements.storeFirst(target, value, i32.and(n, 3));
+    });
+    f.add(sumsRow, sumsStride);
+    f.add(cRow, stride);
+  });
+}
+
+const finishTypes = {
+  /** Sums in f32, bytes from row to row and from matrix to matrix. */
+  sums: "i32",
+  sumsStride: "i32",
+  sumsBatch: "i32",
+  m: "i32",
+  n: "i32",
+  c: "i32",
+  stride: "i32",
+  cBatch: "i32",
+  alpha: "f32",
+  beta: "f32",
+  chunkRows: "i32",
+  rowChunks: "i32",
+} as const;
+
+/** C = alpha * sums + beta * C, rounded once, for C in f16. */
+export const finishHalves: Kernel<typeof finishTypes> = defineKernel({
+  name: "gemm_finish_f16",
+  parameters: finishTypes,
+  emit(f, { parameters, chunk }) {
+    const { sums, sumsStride, sumsBatch, m, n, c, stride, cBatch, alpha, beta } = parameters;
+    const { chunkRows, rowChunks } = parameters;
+    const elements = elementsOf(f, "f16");
+    const matrix = f.let(i32.divU(chunk, rowChunks));
+    const row = f.let(i32.mul(i32.remU(chunk, rowChunks), chunkRows));
+    finishRows(f, elements, {
+      sums: f.let(i32.add(sums, i32.add(i32.mul(matrix, sumsBatch), i32.mul(row, sumsStride)))),
+      c: f.let(i32.add(c, i32.add(i32.mul(matrix, cBatch), i32.mul(row, stride)))),
+      m: f.let(i32.minU(i32.sub(m, row), chunkRows)),
+      sumsStride,
+      n,
+      stride,
+      alpha,
+      beta,
+    });
+  },
+});

@@ -1,0 +1,59 @@
+import { float32ToBits, type GemmProblem } from "@backplane/core";
+import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { type GemmKernels, spareBytes } from "./gemm.wasm.js";
+import { linesOfA, linesOfB } from "./lines.js";
+import type { Tile } from "./tile.js";
+import { blocking, elementBytes } from "./variants.js";
+
+/**
+ * The plan for matrices that are so small that one chunk packs and multiplies a whole one, or several
+ * of a batch; undefined where they do not fit the scratch or are better divided among workers. The
+ * arithmetic is the same as that of blocks, so this may depend on the number of workers.
+ */
+export function planSmall(
+  problem: GemmProblem<CpuMemory>,
+  kernels: GemmKernels,
+  tile: Tile,
+  { workers }: PlanContext,
+): Launch | undefined {
+  const { dtype, m, n, k, batch } = problem;
+  const products = m * n * k;
+  if (k > blocking.k || (batch === 1 && workers > 1 && products > blocking.smallProducts)) return undefined;
+  const rows = Math.ceil(m / tile.rows) * tile.rows;
+  const columns = Math.ceil(n / tile.columns) * tile.columns;
+  const bPanels = spareBytes(tile) + 4 * rows * k;
+  const sums = bPanels + 4 * columns * k;
+  const end = sums + (dtype === "f16" ? 4 * rows * columns : 0);
+  if (end > blocking.smallBytes) return undefined;
+
+  const bytes = elementBytes[dtype];
+  const a = linesOfA(problem);
+  const b = linesOfB(problem);
+  // A chunk for every matrix would cost more than it gains where matrices are tiny.
+  const worthwhile = Math.ceil(blocking.chunkProducts / products);
+  const matricesPerChunk = Math.min(worthwhile, Math.ceil(batch / workers));
+  const parameters = {
+    m,
+    n,
+    k,
+    a: a.address,
+    aStride: a.stride,
+    aBatch: a.batch,
+    aAlongK: a.alongK,
+    b: b.address,
+    bStride: b.stride,
+    bBatch: b.batch,
+    bAlongK: b.alongK,
+    c: address(problem.c),
+    stride: problem.ldc * bytes,
+    cBatch: problem.strideC * bytes,
+    alpha: float32ToBits(problem.alpha),
+    beta: float32ToBits(problem.beta),
+    batch,
+    matricesPerChunk,
+    bPanels,
+    sums,
+    sumsStride: 4 * columns,
+  };
+  return kernels.small.launch(parameters, Math.ceil(batch / matricesPerChunk));
+}

@@ -1,0 +1,211 @@
+/**
+ * How a kernel is written and started.
+ *
+ * A kernel is a WebAssembly function over the device memory. It works off one chunk of a command,
+ * and is called once for each chunk, in any order, by any worker, at the same time as others; so
+ * chunks write to different places, and what a chunk computes depends only on its number (never on
+ * the worker), which makes results the same for any number of threads. Commands follow one another:
+ * all chunks of one have finished before the first of the next starts.
+ *
+ * Declaring one: `defineKernel` gives its name, the layout of its parameter block and a function
+ * that emits its body. Starting it: `kernel.launch(parameters, chunks)`, enqueued by a plan.
+ *
+ * The complete example that others are modelled on (fill.ts is a real one):
+ *
+ *     const chunkElements = 1 << 14;
+ *
+ *     // output[i] = factor * input[i]
+ *     const scaleKernel = defineKernel({
+ *       name: "scale_f32",
+ *       parameters: { input: "i32", output: "i32", count: "i32", factor: "f32" },
+ *       emit(f, { parameters, chunk }) {
+ *         const { input, output, count, factor } = parameters;
+ *         const i = f.let(i32.mul(chunk, chunkElements));
+ *         const end = f.let(i32.minU(i32.add(i, chunkElements), count));
+ *         const factors = f.let(f32x4.splat(factor)); // before the loop: evaluated once
+ *         const vectorEnd = f.let(i32.and(end, -4)); // chunkElements is a multiple of 4
+ *         f.forLocal(i, vectorEnd, () => {
+ *           const at = f.let(i32.shl(i, 2));
+ *           f.store(i32.add(output, at), f32x4.mul(factors, v128.load(i32.add(input, at))));
+ *         }, { step: 4 });
+ *         f.forLocal(i, end, () => {
+ *           const at = f.let(i32.shl(i, 2));
+ *           f.store(i32.add(output, at), f32.mul(factor, f32.load(i32.add(input, at))));
+ *         });
+ *       },
+ *     });
+ *
+ *     export const scale: CpuOperation<ScaleProblem> = {
+ *       dtypes: ["f32"],
+ *       kernels: [scaleKernel],
+ *       plan: (problem) => [
+ *         scaleKernel.launch(
+ *           {
+ *             input: address(problem.input),
+ *             output: address(problem.output),
+ *             count: problem.n,
+ *             factor: problem.factor,
+ *           },
+ *           Math.ceil(problem.n / chunkElements),
+ *         ),
+ *       ],
+ *     };
+ *
+ * An operation lives in kernels/<operation>/<operation>.ts, which exports a `CpuOperation` named `<operation>`; the
+ * table in kernels/index.ts lists them all, and the driver takes everything from there. Tests run
+ * single kernels with test/workbench.ts.
+ *
+ * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes`
+ * past the end of an operand (never before its start), so that the last vector needs no care; they
+ * must not write there.
+ */
+import type { DType, Region } from "@backplane/core";
+import type { FunctionBuilder, Local, ModuleBuilder } from "../wasm/index.js";
+import { f32, i32 } from "../wasm/index.js";
+
+/** What stands behind a handle: a place in the device memory. */
+export interface CpuMemory {
+  /** Address of the first byte, a multiple of 64. */
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/** Where the bytes of a region are in the device memory. */
+export function address(region: Region<CpuMemory>): number {
+  return region.memory.byteOffset + region.byteOffset;
+}
+
+/** Readable bytes after the end of every allocation, for vector loads that reach past the data. */
+export const readSlackBytes = 64;
+
+/** What this engine can do beyond what is required (SIMD). */
+export interface Features {
+  /** Fused multiply-add instructions, `f32x4.relaxedMadd`. */
+  readonly relaxedSimd: boolean;
+}
+
+export type ParameterTypes = Readonly<Record<string, "i32" | "f32">>;
+
+export type ParameterLocals<Types extends ParameterTypes> = {
+  readonly [Name in keyof Types]: Local<Types[Name]>;
+};
+
+/** What the emitted body works with. */
+export interface KernelContext<Types extends ParameterTypes> {
+  /** The parameter block, already read into locals. */
+  readonly parameters: ParameterLocals<Types>;
+  /** Which chunk to work off, from 0. */
+  readonly chunk: Local<"i32">;
+  /** Address of `scratchBytes` bytes that no other worker uses; garbage at first. 64-byte aligned. */
+  readonly scratch: Local<"i32">;
+  /** Which worker this is, from 0 to `workers - 1`, for parts of a workspace. */
+  readonly worker: Local<"i32">;
+  readonly features: Features;
+  /** For functions to call: `module.shared(label, build)`. */
+  readonly module: ModuleBuilder;
+}
+
+export interface KernelDefinition<Types extends ParameterTypes> {
+  /** Export name, built from what was chosen, such as `gemm_f32_6x8_fma`. */
+  readonly name: string;
+  /** Names and types of the parameters; i32 also for addresses. At most `maxParameters`. */
+  readonly parameters: Types;
+  /** Scratch for each worker. Default 0. For sizes that depend on the problem see `workspace`. */
+  readonly scratchBytes?: number;
+  /** Left out of the module where the engine lacks this. */
+  readonly requires?: keyof Features;
+  emit(f: FunctionBuilder, context: KernelContext<Types>): void;
+}
+
+/** One command for the queue: call `kernel` for each chunk from 0 to `chunks - 1`. */
+export interface Launch {
+  readonly kernel: string;
+  /** The parameter block: 32-bit patterns. */
+  readonly words: readonly number[];
+  readonly chunks: number;
+}
+
+export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
+  readonly name: string;
+  readonly scratchBytes: number;
+  readonly requires: keyof Features | undefined;
+  /** Adds the function to a module. */
+  emit(module: ModuleBuilder, features: Features): void;
+  launch(parameters: { readonly [Name in keyof Types]: number }, chunks: number): Launch;
+}
+
+/** A kernel whatever its parameters are, for lists. */
+export type AnyKernel = Omit<Kernel, "launch">;
+
+/** What a plan may ask for. */
+export interface PlanContext {
+  readonly features: Features;
+  /** Workers that run chunks at the same time; at least 1. */
+  readonly workers: number;
+  /**
+   * Address of `bytes` of memory (64-byte aligned, garbage at first) that is this plan's own from
+   * its first launch to its last. Throws `OUT_OF_MEMORY`.
+   */
+  workspace(bytes: number): number;
+}
+
+/** How this backend does one operation. */
+export interface CpuOperation<Problem> {
+  readonly dtypes: readonly DType[];
+  /** For reduce, unary and binary: the kinds it has. Default: all. */
+  readonly kinds?: readonly string[];
+  /** Every kernel that its plans start. */
+  readonly kernels: readonly AnyKernel[];
+  /** Turns a problem into commands, to be executed one after the other. */
+  plan(problem: Problem, context: PlanContext): readonly Launch[];
+}
+
+/** Words of a parameter block. */
+export const maxParameters = 56;
+
+const bits = new DataView(new ArrayBuffer(4));
+
+/** The 32-bit pattern of a parameter. */
+function word(type: "i32" | "f32", value: number): number {
+  if (type === "i32") return value >>> 0;
+  bits.setFloat32(0, value);
+  return bits.getUint32(0);
+}
+
+export function defineKernel<const Types extends ParameterTypes>(
+  definition: KernelDefinition<Types>,
+): Kernel<Types> {
+  const { name, scratchBytes = 0, requires } = definition;
+  const parameters = Object.entries(definition.parameters);
+  if (parameters.length > maxParameters)
+    throw new RangeError(`kernel ${name} has ${parameters.length} parameters; allowed: ${maxParameters}`);
+
+  return {
+    name,
+    scratchBytes,
+    requires,
+
+    emit(module, features) {
+      module.function(
+        name,
+        { block: "i32", chunk: "i32", scratch: "i32", worker: "i32" },
+        (f, { block, chunk, scratch, worker }) => {
+          const locals = parameters.map(([key, type], i) => [
+            key,
+            type === "i32" ? f.let(i32.load(block, 4 * i)) : f.let(f32.load(block, 4 * i)),
+          ]);
+          const context = { chunk, scratch, worker, features, module };
+          definition.emit(f, {
+            ...context,
+            parameters: Object.fromEntries(locals) as ParameterLocals<Types>,
+          });
+        },
+        { export: true },
+      );
+    },
+
+    launch(values, chunks) {
+      return { kernel: name, words: parameters.map(([key, type]) => word(type, values[key]!)), chunks };
+    },
+  };
+}

@@ -1,0 +1,50 @@
+import { BackendError } from "@backplane/core";
+import { type MemoryImport, ModuleBuilder } from "../wasm/index.js";
+import type { AnyKernel, Features } from "./kernel.js";
+
+/** One compiled module with the kernels that this engine can run. */
+export interface KernelModule {
+  readonly module: WebAssembly.Module;
+  /** Names of the exported functions; commands in the queue carry the index into this list. */
+  readonly names: readonly string[];
+  /** The largest scratch that any of them asks for. */
+  readonly scratchBytes: number;
+}
+
+export type KernelFunction = (block: number, chunk: number, scratch: number, worker: number) => void;
+
+export async function compileKernels(
+  kernels: Iterable<AnyKernel>,
+  memory: MemoryImport,
+  features: Features,
+): Promise<KernelModule> {
+  const builder = new ModuleBuilder(memory);
+  const names: string[] = [];
+  let scratchBytes = 0;
+  for (const kernel of new Set(kernels)) {
+    if (kernel.requires !== undefined && !features[kernel.requires]) continue;
+    if (names.includes(kernel.name)) throw new TypeError(`two kernels are called ${kernel.name}`);
+    kernel.emit(builder, features);
+    names.push(kernel.name);
+    scratchBytes = Math.max(scratchBytes, kernel.scratchBytes);
+  }
+  try {
+    const module = await WebAssembly.compile(builder.toBytes());
+    return { module, names, scratchBytes };
+  } catch (error) {
+    throw new BackendError("UNSUPPORTED", `init: the kernels do not compile here: ${String(error)}`, {
+      operation: "init",
+      cause: error,
+    });
+  }
+}
+
+/** The functions of a compiled module on a memory, in the order of `names`. */
+export function instantiateKernels(
+  module: WebAssembly.Module,
+  names: readonly string[],
+  memory: WebAssembly.Memory,
+): readonly KernelFunction[] {
+  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+  return names.map((name) => exports[name] as unknown as KernelFunction);
+}

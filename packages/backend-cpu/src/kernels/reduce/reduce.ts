@@ -1,0 +1,186 @@
+import {
+  type Axis,
+  type DType,
+  dtypeBytes,
+  dtypes,
+  type ReduceKind,
+  type ReduceProblem,
+  reduceKinds,
+} from "@backplane/core";
+import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
+import { type ReduceTypes, walkedAxes } from "./parameters.js";
+import {
+  type CombineTypes,
+  combinedPerChunk,
+  panelColumns,
+  reduceColumnsKernel,
+  reduceCombineKernel,
+  reduceRowsKernel,
+} from "./reduce.wasm.js";
+
+interface Kernels {
+  readonly rows: Kernel<ReduceTypes>;
+  readonly columns: Kernel<ReduceTypes>;
+  readonly combine: Kernel<CombineTypes>;
+}
+
+const kernelsOf = (kind: ReduceKind, dtype: DType): Kernels => ({
+  rows: reduceRowsKernel(kind, dtype),
+  columns: reduceColumnsKernel(kind, dtype),
+  combine: reduceCombineKernel(kind, dtype),
+});
+
+const kernels = Object.fromEntries(
+  reduceKinds.map((kind) => [kind, { f32: kernelsOf(kind, "f32"), f16: kernelsOf(kind, "f16") }]),
+) as Record<ReduceKind, Record<DType, Kernels>>;
+
+/** Elements that a chunk should read, roughly. */
+const chunkElements = 1 << 14;
+
+/** With at least this many chunks nothing is gained by splitting reductions into pieces. */
+const enoughChunks = 64;
+
+/** How a problem is divided up; a function of the problem alone, so that results always repeat. */
+export interface ReducePlan {
+  /** `rows`: the innermost axis is reduced. */
+  readonly form: "rows" | "columns";
+  readonly inner: number;
+  /** Outer axes that the kernel walks along, and those that become commands of their own. */
+  readonly kept: Split;
+  readonly reduced: Split;
+  /** Places along the walked kept axes. */
+  readonly places: number;
+  readonly placesPerChunk: number;
+  readonly panels: number;
+  /** Elements (columns: rows) along the walked reduced axes and the innermost one. */
+  readonly reducedSize: number;
+  readonly pieces: number;
+  readonly pieceSize: number;
+}
+
+interface Split {
+  readonly walked: readonly Axis[];
+  readonly commands: readonly Axis[];
+}
+
+export function planReduce({ kept, reduced }: Pick<ReduceProblem<unknown>, "kept" | "reduced">): ReducePlan {
+  const lastReduced = reduced.at(-1);
+  const rows = lastReduced?.stride === 1;
+  const inner = (rows ? lastReduced : kept.at(-1))?.extent ?? 1;
+  const keptSplit = split(rows ? kept : kept.slice(0, -1));
+  const reducedSplit = split(rows ? reduced.slice(0, -1) : reduced);
+  const places = product(keptSplit.walked);
+  const walkedReduced = product(reducedSplit.walked);
+  const shared = { inner, kept: keptSplit, reduced: reducedSplit, places };
+
+  const panels = rows ? 1 : Math.ceil(inner / panelColumns);
+  const reducedSize = rows ? walkedReduced * inner : walkedReduced;
+  /** Elements that one step along the reduced axes takes, at one place. */
+  const width = rows ? 1 : Math.min(inner, panelColumns);
+  const isLong = reducedSize * width > 2 * chunkElements;
+  const pieceSize = Math.ceil(chunkElements / width);
+  const pieces = isLong && places * panels < enoughChunks ? Math.ceil(reducedSize / pieceSize) : 1;
+  return {
+    form: rows ? "rows" : "columns",
+    ...shared,
+    placesPerChunk: pieces > 1 ? 1 : Math.max(1, Math.floor(chunkElements / (reducedSize * width))),
+    panels,
+    reducedSize,
+    pieces,
+    pieceSize: pieces > 1 ? pieceSize : reducedSize,
+  };
+}
+
+export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
+  dtypes,
+  kernels: Object.values(kernels).flatMap((byType) =>
+    Object.values(byType).flatMap(({ rows, columns, combine }) => [rows, columns, combine]),
+  ),
+
+  plan(problem, context) {
+    const { dtype, outputCount } = problem;
+    const chosen = kernels[problem.kind][dtype];
+    const plan = planReduce(problem);
+    const bytes = dtypeBytes[dtype];
+    const input = address(problem.input);
+    const output = address(problem.output);
+    const keptOffsets = offsetsOf(plan.kept.commands);
+    const reducedOffsets = offsetsOf(plan.reduced.commands);
+    const pieces = plan.pieces * reducedOffsets.length;
+    // Vector loads of partial results may reach 24 bytes past them.
+    const partials = pieces > 1 ? context.workspace(8 * pieces * outputCount + 32) : 0;
+    const outputsPerCommand = outputCount / keptOffsets.length;
+    const axes = {
+      ...axisParameters("kept", plan.kept.walked, bytes),
+      ...axisParameters("reduced", plan.reduced.walked, bytes),
+    };
+    const kernel = chosen[plan.form];
+
+    const launches: Launch[] = [];
+    for (const [i, keptOffset] of keptOffsets.entries())
+      for (const [j, reducedOffset] of reducedOffsets.entries()) {
+        const firstOutput = i * outputsPerCommand;
+        const parameters = {
+          input: input + bytes * (keptOffset + reducedOffset),
+          output: output + bytes * firstOutput,
+          partials: partials + 8 * (j * plan.pieces * outputCount + firstOutput),
+          outputs: outputCount,
+          inner: plan.inner,
+          places: plan.places,
+          placesPerChunk: plan.placesPerChunk,
+          panels: plan.panels,
+          reduced: plan.reducedSize,
+          pieces: plan.pieces,
+          partial: pieces > 1 ? 1 : 0,
+          pieceSize: plan.pieceSize,
+          divisor: problem.reducedCount,
+          ...axes,
+        };
+        launches.push(
+          kernel.launch(
+            parameters as Parameters<typeof kernel.launch>[0],
+            Math.ceil(plan.places / plan.placesPerChunk) * plan.panels * plan.pieces,
+          ),
+        );
+      }
+    if (pieces > 1)
+      launches.push(
+        chosen.combine.launch(
+          { partials, output, outputs: outputCount, pieces, divisor: problem.reducedCount },
+          Math.ceil(outputCount / combinedPerChunk),
+        ),
+      );
+    return launches;
+  },
+};
+
+function split(axes: readonly Axis[]): Split {
+  return { walked: axes.slice(-walkedAxes), commands: axes.slice(0, -walkedAxes) };
+}
+
+function product(axes: readonly Axis[]): number {
+  return axes.reduce((total, { extent }) => total * extent, 1);
+}
+
+/** The offset of each place along some axes, in elements, the last axis moving fastest. */
+function offsetsOf(axes: readonly Axis[]): readonly number[] {
+  return axes.reduce<readonly number[]>(
+    (offsets, { extent, stride }) =>
+      offsets.flatMap((offset) => Array.from({ length: extent }, (_, i) => offset + i * stride)),
+    [0],
+  );
+}
+
+function axisParameters(
+  name: "kept" | "reduced",
+  axes: readonly Axis[],
+  bytes: number,
+): Record<string, number> {
+  const parameters: Record<string, number> = {};
+  for (let i = 0; i < walkedAxes; i++) {
+    const axis = axes[i - (walkedAxes - axes.length)] ?? { extent: 1, stride: 0 };
+    parameters[`${name}Extent${i}`] = axis.extent;
+    parameters[`${name}Step${i}`] = axis.stride * bytes;
+  }
+  return parameters;
+}

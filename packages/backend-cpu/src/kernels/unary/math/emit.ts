@@ -1,0 +1,61 @@
+import {
+  type FunctionBuilder,
+  f32x4,
+  f64x2,
+  i32x4,
+  type Local,
+  shuffle32,
+  type Value,
+} from "../../../wasm/index.js";
+
+export type Vector = Value<"v128">;
+export type VectorLocal = Local<"v128">;
+
+/**
+ * c[0] + c[1] x + c[2] x^2 + ... by Horner's rule. Returns a function for use inside a loop; the
+ * coefficients become locals here, before it.
+ */
+export function polynomial(f: FunctionBuilder, coefficients: readonly number[]): (x: VectorLocal) => Vector {
+  const locals = coefficients.map((coefficient) => f.let(f32x4.const(coefficient)));
+  return (x) => horner(locals, (sum, coefficient) => f32x4.add(f32x4.mul(sum, x), coefficient));
+}
+
+/** The same in f64. */
+export function polynomial64(
+  f: FunctionBuilder,
+  coefficients: readonly number[],
+): (x: VectorLocal) => Vector {
+  const locals = coefficients.map((coefficient) => f.let(f64x2.const(coefficient)));
+  return (x) => horner(locals, (sum, coefficient) => f64x2.add(f64x2.mul(sum, x), coefficient));
+}
+
+function horner(coefficients: readonly Vector[], step: (sum: Vector, coefficient: Vector) => Vector): Vector {
+  return coefficients.reduceRight(step);
+}
+
+export interface SharedConstants {
+  readonly zero: VectorLocal;
+  readonly half: VectorLocal;
+  readonly one: VectorLocal;
+  /** The sign bit of each f32, which is -0. */
+  readonly sign: VectorLocal;
+}
+
+export function sharedConstants(f: FunctionBuilder): SharedConstants {
+  return {
+    zero: f.let(f32x4.const(0)),
+    half: f.let(f32x4.const(0.5)),
+    one: f.let(f32x4.const(1)),
+    sign: f.let(i32x4.const(0x80000000 | 0)),
+  };
+}
+
+/** A vector of f32 as two vectors of f64: lanes 0 and 1, lanes 2 and 3. */
+export function promote(f: FunctionBuilder, x: VectorLocal): readonly [VectorLocal, VectorLocal] {
+  return [f.let(f64x2.promoteLowF32x4(x)), f.let(f64x2.promoteLowF32x4(shuffle32([2, 3, 2, 3], x, x)))];
+}
+
+/** Two vectors of f64, rounded, as one of f32. */
+export function demote(low: Vector, high: Vector): Vector {
+  return shuffle32([0, 1, 4, 5], f32x4.demoteF64x2Zero(low), f32x4.demoteF64x2Zero(high));
+}

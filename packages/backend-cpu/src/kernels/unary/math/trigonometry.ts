@@ -1,0 +1,152 @@
+import {
+  type FunctionBuilder,
+  f32x4,
+  f64,
+  f64x2,
+  i32,
+  i32x4,
+  type Local,
+  shuffle32,
+  v128,
+} from "../../../wasm/index.js";
+import type { VectorFunction } from "../../vector/function.js";
+import { demote, polynomial, promote, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
+
+/** 2 / pi = twoOverPi / 2^256 */
+const twoOverPi = 0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561n;
+
+/** pi / 2 in three parts, the first two with 26 significant bits: their multiples by n < 2^27 are exact. */
+const halfPi = [1.5707963109016418, 1.5893254712295857e-8, 6.123233995736766e-17] as const;
+
+/** From here on multiples of pi / 2 have too many bits for that. */
+const huge = 2 ** 27;
+
+/** Adding 1.5 * 2^52 rounds to a whole number, whose low bits are then those of the sum. */
+const roundingBias = 6755399441055744;
+
+/** (sin(x) / x - 1) / x^2 in powers of x^2, near-minimax on |x| <= pi / 4 for sin (2^-32.5). */
+const sineCoefficients = [
+  -0.1666666716337204, 0.008333379402756691, -0.00019853064441122115, 2.8325100629444933e-6,
+];
+/** (cos(x) - 1 + x^2 / 2) / x^4 in powers of x^2, near-minimax on |x| <= pi / 4 for cos (2^-33). */
+const cosineCoefficients = [0.04166664555668831, -0.0013887309469282627, 2.4432327336398885e-5];
+
+/** Bytes of scratch that `sine` and `cosine` use. */
+export const trigonometryScratchBytes = 128;
+
+interface Reduced {
+  /** |x| less the nearest multiple of pi / 2. */
+  readonly angle: VectorLocal;
+  /** Which multiple; the last two bits count. */
+  readonly quadrant: Vector;
+}
+
+/**
+ * Range reduction of |x|, in f64. Up to 2^27 after Cody and Waite ("Software Manual for the
+ * Elementary Functions", 1980). Beyond, after the idea of Payne and Hanek ("Radian reduction for
+ * trigonometric functions", 1983): whole turns are dropped from 2 / pi before multiplying.
+ */
+function rangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: VectorLocal) => Reduced {
+  const parts = halfPi.map((part) => f.let(f64x2.const(part)));
+  const perQuadrant = f.let(f64x2.const(2 / Math.PI));
+  const bias = f.let(f64x2.const(roundingBias));
+  const hugeLimit = f.let(f32x4.const(huge));
+  return (magnitude) => {
+    const halves = promote(f, magnitude).map((x) => {
+      const biased = f.let(f64x2.add(f64x2.mul(x, perQuadrant), bias));
+      const n = f.let(f64x2.sub(biased, bias));
+      const rest = parts.reduce((sum: Vector, part) => f64x2.sub(sum, f64x2.mul(n, part)), x);
+      return { x, biased, rest: f.let(rest) };
+    });
+    f.if(v128.anyTrue(f32x4.ge(magnitude, hugeLimit)), () => {
+      emitTurns(f, scratch, magnitude);
+      for (const [i, { x, biased, rest }] of halves.entries()) {
+        const [high, low, scale] = [16, 48, 80].map((at) => v128.load(scratch, at + 16 * i)) as [
+          Vector,
+          Vector,
+          Vector,
+        ];
+        const isHuge = f.let(f64x2.ge(x, f64x2.const(huge)));
+        const scaled = f.let(f64x2.mul(x, scale));
+        // `high` has 29 bits and x 24, so this product is exact; the sum has the fraction of a turn.
+        const quadrants = f.let(f64x2.mul(scaled, high));
+        const whole = f.let(f64x2.nearest(quadrants));
+        const fraction = f.let(f64x2.add(f64x2.sub(quadrants, whole), f64x2.mul(scaled, low)));
+        const carry = f.let(f64x2.nearest(fraction));
+        const angle = f64x2.mul(f64x2.sub(fraction, carry), f64x2.const(Math.PI / 2));
+        f.set(rest, v128.bitselect(angle, rest, isHuge));
+        const n = f64x2.add(f64x2.add(whole, carry), bias);
+        f.set(biased, v128.bitselect(n, biased, isHuge));
+      }
+    });
+    const [low, high] = halves as [(typeof halves)[0], (typeof halves)[0]];
+    return {
+      angle: f.let(demote(low.rest, high.rest)),
+      quadrant: shuffle32([0, 2, 4, 6], low.biased, high.biased),
+    };
+  };
+}
+
+/**
+ * For each lane x with 2^(23 + e) <= x < 2^(31 + e), e a multiple of 8, so that x is a whole number
+ * of 2^e: stores 2^e 2/pi mod 4 in two parts (f64, at scratch + 16 and + 48) and 2^-e (at + 80).
+ */
+function emitTurns(f: FunctionBuilder, scratch: Local<"i32">, magnitude: Vector): void {
+  f.store(scratch, magnitude);
+  const byte = f.local("i32");
+  f.set(byte, 0);
+  f.forLocal(
+    byte,
+    16,
+    () => {
+      // 150 is the biased exponent of 2^23.
+      const step = f.let(i32.shrS(i32.sub(i32.shrU(i32.load(i32.add(scratch, byte)), 23), 150), 3));
+      const at = f.let(i32.add(scratch, i32.shl(byte, 1)));
+      for (let multiple = 0; multiple <= 13; multiple++) {
+        const modulus = 1n << 258n;
+        const turns = (twoOverPi << BigInt(8 * multiple)) % modulus;
+        const high = turns >> 229n;
+        const low = (turns - (high << 229n)) >> 176n;
+        f.if(i32.eq(step, multiple), () => {
+          f.store(at, f64.const(Number(high) * 2 ** -27), 16);
+          f.store(at, f64.const(Number(low) * 2 ** -80), 48);
+          f.store(at, f64.const(2 ** (-8 * multiple)), 80);
+        });
+      }
+    },
+    { step: 4 },
+  );
+}
+
+function sineOrCosine(f: FunctionBuilder, scratch: Local<"i32">, cosine: boolean): VectorFunction {
+  const { one, half, sign } = sharedConstants(f);
+  const unit = f.let(i32x4.const(1));
+  const reduce = rangeReduction(f, scratch);
+  const sinePolynomial = polynomial(f, sineCoefficients);
+  const cosinePolynomial = polynomial(f, cosineCoefficients);
+  return (argument) => {
+    const x = f.let(argument);
+    const { angle, quadrant } = reduce(f.let(f32x4.abs(x)));
+    // cos x = sin(x + pi / 2)
+    const turned = f.let(cosine ? i32x4.add(quadrant, unit) : quadrant);
+    const z = f.let(f32x4.mul(angle, angle));
+    const sin = f32x4.add(angle, f32x4.mul(angle, f32x4.mul(z, sinePolynomial(z))));
+    const cos = f32x4.add(
+      f32x4.sub(one, f32x4.mul(half, z)),
+      f32x4.mul(f32x4.mul(z, z), cosinePolynomial(z)),
+    );
+    const isOdd = i32x4.eq(v128.and(turned, unit), unit);
+    const flipped = v128.and(i32x4.shl(turned, 30), sign);
+    // sin(-x) = -sin x; cos(-x) = cos x
+    const negated = cosine ? flipped : v128.xor(flipped, v128.and(x, sign));
+    return f.let(v128.xor(v128.bitselect(cos, sin, isOdd), negated));
+  };
+}
+
+export function sine(f: FunctionBuilder, scratch: Local<"i32">): VectorFunction {
+  return sineOrCosine(f, scratch, false);
+}
+
+export function cosine(f: FunctionBuilder, scratch: Local<"i32">): VectorFunction {
+  return sineOrCosine(f, scratch, true);
+}

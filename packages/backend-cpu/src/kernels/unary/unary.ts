@@ -1,0 +1,19 @@
+import { type DType, dtypes, type UnaryKind, type UnaryProblem, unaryKinds } from "@backplane/core";
+import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
+import { chunkElements, type UnaryTypes, unaryKernel } from "./unary.wasm.js";
+
+type Kernels = Readonly<Record<DType, Kernel<UnaryTypes>>>;
+
+const kernels = Object.fromEntries(
+  unaryKinds.map((kind) => [kind, { f32: unaryKernel(kind, "f32"), f16: unaryKernel(kind, "f16") }]),
+) as Record<UnaryKind, Kernels>;
+
+export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
+  dtypes,
+  kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
+
+  plan({ kind, dtype, input, output, n }) {
+    const parameters = { input: address(input), output: address(output), count: n };
+    return [kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements))];
+  },
+};

@@ -1,0 +1,36 @@
+import type { DType, UnaryKind } from "@backplane/core";
+import { i32 } from "../../wasm/index.js";
+import { elementsOf } from "../convert/elements.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { mapVectors } from "../vector/map.js";
+import { unaryFunctions } from "./functions.js";
+
+/** Elements that one chunk computes. */
+export const chunkElements: number = 1 << 13;
+
+const parameterTypes = { input: "i32", output: "i32", count: "i32" } as const;
+
+export type UnaryTypes = typeof parameterTypes;
+
+/** output[i] = kind(input[i]) for `count` contiguous elements. */
+export function unaryKernel(kind: UnaryKind, dtype: DType): Kernel<UnaryTypes> {
+  const { emit, unroll, scratchBytes } = unaryFunctions[kind];
+  return defineKernel({
+    name: `unary_${kind}_${dtype}`,
+    parameters: parameterTypes,
+    scratchBytes,
+    emit(f, { parameters: { input, output, count }, chunk, scratch }) {
+      const elements = elementsOf(f, dtype);
+      const compute = emit(f, scratch);
+      const begin = f.let(i32.mul(chunk, chunkElements));
+      const bytes = f.let(i32.shl(begin, elements.shift));
+      mapVectors(f, {
+        count: i32.minU(i32.sub(count, begin), chunkElements),
+        inputs: [{ at: f.let(i32.add(input, bytes)), elements }],
+        output: { at: f.let(i32.add(output, bytes)), elements },
+        compute: (x) => compute(x!),
+        unroll,
+      });
+    },
+  });
+}

@@ -1,0 +1,61 @@
+import { BackendError } from "@backplane/core";
+import { availableThreads } from "./features.js";
+import { largestHeapBytes } from "./heap.js";
+import { gemmVariants } from "./kernels/gemm/variants.js";
+
+export interface CpuOptions {
+  /**
+   * Worker threads that run kernels. 0: kernels run inside the calls that enqueue them, on the
+   * calling thread. Default: one for each thread of the machine, at most 8. Where memory cannot be
+   * shared the backend uses 0 whatever is asked for, and says so in `capabilities.device.details`.
+   */
+  readonly threads?: number;
+  /**
+   * Most bytes of device memory, for everything together. Default: 4 GiB less 64 KiB, which is all
+   * that its addresses reach; memory is taken as it is needed.
+   */
+  readonly maxBytes?: number;
+  /**
+   * Whether to use relaxed SIMD (fused multiply-add): true fails where the engine lacks it. Default
+   * "auto": where the engine has it.
+   */
+  readonly relaxedSimd?: boolean | "auto";
+  /** Which of `gemmVariants` to use, by name. Default: the first that the engine can run. */
+  readonly gemmVariant?: string;
+}
+
+export interface ResolvedOptions {
+  readonly threads: number;
+  readonly maxBytes: number;
+  readonly relaxedSimd: boolean | "auto";
+  readonly gemmVariant: string | undefined;
+}
+
+/** The least memory with which a backend can do anything. */
+export const leastBytes: number = 4 << 20;
+const mostThreads = 64;
+const defaultThreads = 8;
+
+/** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be. */
+export function resolveOptions(options: CpuOptions): ResolvedOptions {
+  const { relaxedSimd = "auto", gemmVariant } = options;
+  const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
+  const maxBytes = options.maxBytes ?? largestHeapBytes;
+  if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)
+    fail("threads", threads, `a whole number from 0 to ${mostThreads}`);
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < leastBytes || maxBytes > largestHeapBytes)
+    fail("maxBytes", maxBytes, `a whole number from ${leastBytes} to ${largestHeapBytes}`);
+  if (relaxedSimd !== "auto" && typeof relaxedSimd !== "boolean")
+    fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
+  const names = gemmVariants.map(({ name }) => name);
+  if (gemmVariant !== undefined && !names.includes(gemmVariant))
+    fail("gemmVariant", gemmVariant, names.join(", "));
+  return { threads, maxBytes, relaxedSimd, gemmVariant };
+}
+
+function fail(argument: string, value: unknown, allowed: string): never {
+  throw new BackendError("INVALID_ARGUMENT", `cpu: ${argument} is ${String(value)}; allowed: ${allowed}`, {
+    operation: "cpu",
+    argument,
+  });
+}

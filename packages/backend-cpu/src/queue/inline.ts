@@ -1,0 +1,59 @@
+import { BackendError } from "@backplane/core";
+import type { Launch } from "../kernels/kernel.js";
+import { instantiateKernels, type KernelFunction, type KernelModule } from "../kernels/module.js";
+import type { Queue, QueueEvents } from "./queue.js";
+
+/** Where the inline queue keeps the parameter block of the command in hand. */
+const blockAddress = 64;
+
+/** Bytes at the bottom of the memory that the inline queue needs. */
+export const inlineControlBytes = 1024;
+
+/** A queue without workers: each command has been executed when `enqueue` returns. */
+export class InlineQueue implements Queue {
+  readonly workers = 1;
+  readonly #memory: WebAssembly.Memory;
+  readonly #functions: ReadonlyMap<string, KernelFunction>;
+  readonly #scratch: number;
+  readonly #events: QueueEvents;
+  #bytes: Uint8Array<ArrayBuffer> | undefined;
+
+  constructor(kernels: KernelModule, memory: WebAssembly.Memory, scratch: number, events: QueueEvents) {
+    const functions = instantiateKernels(kernels.module, kernels.names, memory);
+    this.#memory = memory;
+    this.#functions = new Map(kernels.names.map((name, i) => [name, functions[i]!]));
+    this.#scratch = scratch;
+    this.#events = events;
+  }
+
+  enqueue(launch: Launch): void {
+    const kernel = this.#functions.get(launch.kernel);
+    if (kernel === undefined) throw new TypeError(`no kernel is called ${launch.kernel}`);
+    new Uint32Array(this.#memory.buffer, blockAddress, launch.words.length).set(launch.words);
+    try {
+      for (let chunk = 0; chunk < launch.chunks; chunk++) kernel(blockAddress, chunk, this.#scratch, 0);
+    } catch (error) {
+      const message = `kernel ${launch.kernel} failed: ${String(error)}`;
+      this.#events.error(new BackendError("DEVICE_ERROR", message, { cause: error }));
+    }
+  }
+
+  write(address: number, source: Uint8Array<ArrayBufferLike>): void {
+    this.#view().set(source, address);
+  }
+
+  async read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void> {
+    destination.set(this.#view().subarray(address, address + destination.byteLength));
+  }
+
+  async synchronize(): Promise<void> {}
+
+  async close(): Promise<void> {}
+
+  /** The memory as bytes; growing it replaces the buffer. */
+  #view(): Uint8Array<ArrayBuffer> {
+    const { buffer } = this.#memory;
+    if (this.#bytes?.buffer !== buffer) this.#bytes = new Uint8Array(buffer as ArrayBuffer);
+    return this.#bytes;
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * How the caller and the workers pass commands, through words at the bottom of the shared memory.
+ *
+ * The caller appends commands to a ring. One command at a time is current; workers claim its chunks
+ * one by one. Whoever finishes the last chunk makes the next command current, or puts the baton
+ * (`busy`) down if there is none; whoever publishes a command and finds the baton free picks it up.
+ * Commands are numbered by a 32-bit sequence that wraps around; differences stay exact.
+ *
+ * All words are accessed with sequentially consistent atomics.
+ */
+
+/** Places of 32-bit words in the memory. What different sides write lies in different cache lines. */
+export const words = {
+  /** Commands appended so far. Written by the caller. */
+  published: 16,
+  /** Chunks of the current command that nobody has claimed. Claiming is a compare-and-swap. */
+  remaining: 32,
+  /** Chunks of the current command that are not finished. */
+  unfinished: 48,
+  /** Number of the current command. Fixed while `unfinished` is positive. */
+  current: 49,
+  /** Commands finished so far. */
+  completed: 64,
+  /** 1 while a command is current or somebody is making one so. */
+  busy: 65,
+  /** Changes whenever sleeping workers are woken. */
+  signal: 80,
+  /** Workers that sleep or are about to. */
+  sleepers: 81,
+  /** The caller wants a message when `completed` reaches this number ... */
+  wanted: 96,
+  /** ... if this is 1. */
+  asked: 97,
+  /** 1 when the workers are to return. */
+  closing: 98,
+  /** 0, or the state of the report of the first fault that the caller has not seen. */
+  fault: 112,
+  /** Index of the kernel that failed. */
+  faultKernel: 113,
+  /** Bytes of the message, which starts in the next word. */
+  faultLength: 114,
+  faultText: 115,
+} as const;
+
+const faultTextBytes = 256;
+const faultFree = 0;
+const faultWriting = 1;
+const faultReady = 2;
+
+/** Commands in the ring; a power of two, so that the numbering may wrap around. */
+export const ringSlots = 512;
+/** A slot: the index of the kernel, the number of chunks, the parameter block. */
+const slotBytes = 256;
+const ringByteOffset = 1024;
+const blockByteOffset = 8;
+
+/** Where the memory is free for scratch and heap. */
+export const controlBytes: number = ringByteOffset + ringSlots * slotBytes;
+
+/** Numbering starts shortly before it wraps around, so that the wrap is met every day and not once a year. */
+export const firstSequence = 0x7fffff00;
+
+/** Whether command number `a` comes at or after `b`. */
+export function reached(a: number, b: number): boolean {
+  return ((a - b) | 0) >= 0;
+}
+
+function slotByteOffset(sequence: number): number {
+  return ringByteOffset + (sequence & (ringSlots - 1)) * slotBytes;
+}
+
+/** Address of the parameter block of a command. */
+export function parameterBlock(sequence: number): number {
+  return slotByteOffset(sequence) + blockByteOffset;
+}
+
+export function initialise(control: Int32Array): void {
+  for (const word of ["published", "current", "completed", "wanted"] as const)
+    Atomics.store(control, words[word], firstSequence);
+}
+
+/** Appends a command; there must be room. */
+export function publish(control: Int32Array, kernel: number, chunks: number, block: readonly number[]): void {
+  const sequence = Atomics.load(control, words.published);
+  const slot = slotByteOffset(sequence) / 4;
+  control[slot] = kernel;
+  control[slot + 1] = chunks;
+  for (let i = 0; i < block.length; i++) control[slot + 2 + i] = block[i]!;
+  Atomics.store(control, words.published, (sequence + 1) | 0);
+  if (Atomics.compareExchange(control, words.busy, 0, 1) === 0) startNext(control);
+}
+
+/** Called by whoever holds the baton: makes the next command current, or puts the baton down. */
+function startNext(control: Int32Array): void {
+  for (;;) {
+    const next = Atomics.load(control, words.completed);
+    if (Atomics.load(control, words.published) !== next) {
+      const chunks = control[slotByteOffset(next) / 4 + 1]!;
+      Atomics.store(control, words.current, next);
+      Atomics.store(control, words.unfinished, chunks);
+      Atomics.store(control, words.remaining, chunks);
+      wake(control, chunks);
+      return;
+    }
+    Atomics.store(control, words.busy, 0);
+    // A command published just before the baton was free found it taken: look once more. One
+    // published from here on finds it free.
+    if (Atomics.load(control, words.published) === Atomics.load(control, words.completed)) return;
+    if (Atomics.compareExchange(control, words.busy, 0, 1) !== 0) return;
+  }
+}
+
+function wake(control: Int32Array, workers: number): void {
+  if (Atomics.load(control, words.sleepers) === 0) return;
+  Atomics.add(control, words.signal, 1);
+  Atomics.notify(control, words.signal, workers);
+}
+
+/** Makes all workers return as soon as they have finished the chunk in hand. */
+export function close(control: Int32Array): void {
+  Atomics.store(control, words.closing, 1);
+  Atomics.add(control, words.signal, 1);
+  Atomics.notify(control, words.signal);
+}
+
+/** How long a worker without work looks for some before it sleeps, in milliseconds. */
+const spinMilliseconds = 0.05;
+/** Looks between two looks at the clock. */
+const spinRounds = 64;
+
+export type RunChunk = (kernel: number, block: number, chunk: number) => void;
+
+/**
+ * A worker's life: claims chunks and runs them until the queue closes. `tellCaller` sends the
+ * message that the caller asked for.
+ */
+export function work(control: Int32Array, run: RunChunk, tellCaller: () => void): void {
+  while (Atomics.load(control, words.closing) === 0) {
+    const remaining = Atomics.load(control, words.remaining);
+    if (remaining === 0) {
+      waitForWork(control);
+      continue;
+    }
+    // If the command that `remaining` was read of has ended meanwhile, this claims a chunk of the
+    // one that is current now, which is just as good: all else is read after the claim, and no
+    // command can end while one of its chunks is claimed.
+    if (Atomics.compareExchange(control, words.remaining, remaining, remaining - 1) !== remaining) continue;
+    const sequence = Atomics.load(control, words.current);
+    const slot = slotByteOffset(sequence) / 4;
+    const chunk = control[slot + 1]! - remaining;
+    try {
+      run(control[slot]!, parameterBlock(sequence), chunk);
+    } catch (error) {
+      reportFault(control, control[slot]!, error);
+    }
+    if (Atomics.sub(control, words.unfinished, 1) === 1) {
+      const completed = (sequence + 1) | 0;
+      Atomics.store(control, words.completed, completed);
+      startNext(control);
+      if (callerWants(control, completed)) tellCaller();
+    }
+  }
+}
+
+function waitForWork(control: Int32Array): void {
+  const end = performance.now() + spinMilliseconds;
+  do {
+    for (let i = 0; i < spinRounds; i++) if (hasWork(control)) return;
+  } while (performance.now() < end);
+  Atomics.add(control, words.sleepers, 1);
+  // Read before the last look: a wake after it changes the signal, and wait() returns at once.
+  const signal = Atomics.load(control, words.signal);
+  if (!hasWork(control)) Atomics.wait(control, words.signal, signal);
+  Atomics.sub(control, words.sleepers, 1);
+}
+
+function hasWork(control: Int32Array): boolean {
+  return Atomics.load(control, words.remaining) !== 0 || Atomics.load(control, words.closing) !== 0;
+}
+
+function callerWants(control: Int32Array, completed: number): boolean {
+  return (
+    Atomics.load(control, words.asked) === 1 &&
+    reached(completed, Atomics.load(control, words.wanted)) &&
+    Atomics.compareExchange(control, words.asked, 1, 0) === 1
+  );
+}
+
+/** Asks for a message when `sequence` commands are completed. Look at `completed` after asking. */
+export function ask(control: Int32Array, sequence: number): void {
+  Atomics.store(control, words.asked, 0);
+  Atomics.store(control, words.wanted, sequence);
+  Atomics.store(control, words.asked, 1);
+}
+
+/** Keeps the first fault that the caller has not seen; it is complete before the command is. */
+function reportFault(control: Int32Array, kernel: number, error: unknown): void {
+  if (Atomics.compareExchange(control, words.fault, faultFree, faultWriting) !== faultFree) return;
+  const text = new TextEncoder().encode(String(error)).subarray(0, faultTextBytes);
+  control[words.faultKernel] = kernel;
+  control[words.faultLength] = text.length;
+  new Uint8Array(control.buffer, control.byteOffset + 4 * words.faultText, text.length).set(text);
+  Atomics.store(control, words.fault, faultReady);
+}
+
+export interface Fault {
+  /** Index of the kernel. */
+  readonly kernel: number;
+  readonly message: string;
+}
+
+/** The fault that the workers have reported since the last call, if any. */
+export function takeFault(control: Int32Array): Fault | undefined {
+  if (Atomics.load(control, words.fault) !== faultReady) return undefined;
+  const start = control.byteOffset + 4 * words.faultText;
+  // Decoders refuse shared memory: copy first.
+  const text = new Uint8Array(control.buffer, start, control[words.faultLength]!).slice();
+  const fault = { kernel: control[words.faultKernel]!, message: new TextDecoder().decode(text) };
+  Atomics.store(control, words.fault, faultFree);
+  return fault;
+}

@@ -1,0 +1,330 @@
+import { BackendError } from "@backplane/core";
+import type { Allocation, Heap } from "../heap.js";
+import { planCopy, planNothing } from "../kernels/fill.js";
+import type { Launch } from "../kernels/kernel.js";
+import type { KernelModule } from "../kernels/module.js";
+import { Fifo } from "./fifo.js";
+import {
+  ask,
+  close,
+  firstSequence,
+  initialise,
+  publish,
+  reached,
+  ringSlots,
+  takeFault,
+  words,
+} from "./protocol.js";
+import type { Queue, QueueEvents } from "./queue.js";
+import { StagingRing } from "./staging.js";
+import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
+
+export interface ThreadedQueueOptions {
+  readonly kernels: KernelModule;
+  /** Shared. */
+  readonly memory: WebAssembly.Memory;
+  readonly heap: Heap;
+  /** Addresses of the scratch of each worker; as many as there are to be workers. */
+  readonly scratch: readonly number[];
+  readonly events: QueueEvents;
+  readonly stagingBytes: number;
+  /** Default: real workers. */
+  readonly spawn?: SpawnWorker;
+}
+
+/** A command that is not yet in the ring. */
+interface Waiting {
+  readonly launch: Launch;
+  /** To be done by the caller when all commands before have finished, before this one is published. */
+  readonly before: (() => void) | undefined;
+}
+
+/** A promise to settle when `sequence` commands have finished. */
+interface Waiter {
+  sequence: number;
+  done(): void;
+  fail(error: BackendError): void;
+}
+
+interface PendingRead extends Waiter {
+  /** Where to copy from. */
+  address: number;
+  readonly bytes: number;
+  /** The block of the heap that this read has to itself, when it has one. */
+  staged: Allocation | undefined;
+}
+
+/** A queue that workers drain over shared memory. The caller never runs a kernel and never blocks. */
+export class ThreadedQueue implements Queue {
+  readonly workers: number;
+  readonly #memory: WebAssembly.Memory;
+  readonly #control: Int32Array;
+  readonly #kernelIndex: ReadonlyMap<string, number>;
+  readonly #kernelNames: readonly string[];
+  readonly #heap: Heap;
+  readonly #staging: StagingRing;
+  readonly #events: QueueEvents;
+  readonly #handles: WorkerHandle[] = [];
+  /** Commands accepted so far, whether they are in the ring or not. */
+  #accepted = firstSequence;
+  /** Commands that found the ring full, or that wait for the caller to do something first. */
+  readonly #backlog = new Fifo<Waiting>();
+  readonly #waiters = new Fifo<Waiter>();
+  /** Reads with no command after them, which can copy from the place itself when their time comes. */
+  readonly #lastReads = new Fifo<PendingRead>();
+  #holding = true;
+  #started = false;
+  #end: BackendError | undefined;
+
+  private constructor(options: ThreadedQueueOptions) {
+    this.workers = options.scratch.length;
+    this.#memory = options.memory;
+    this.#control = new Int32Array(options.memory.buffer);
+    this.#kernelNames = options.kernels.names;
+    this.#kernelIndex = new Map(options.kernels.names.map((name, i) => [name, i]));
+    this.#heap = options.heap;
+    this.#staging = new StagingRing(options.heap, options.stagingBytes);
+    this.#events = options.events;
+    initialise(this.#control);
+  }
+
+  /** Starts the workers; rejects if one does not come up. */
+  static async open(options: ThreadedQueueOptions): Promise<ThreadedQueue> {
+    const queue = new ThreadedQueue(options);
+    try {
+      await queue.#start(options);
+    } catch (error) {
+      await queue.close();
+      throw error;
+    }
+    return queue;
+  }
+
+  async #start({ kernels, memory, scratch, spawn = spawnWorker }: ThreadedQueueOptions): Promise<void> {
+    const { module, names } = kernels;
+    await Promise.all(
+      scratch.map(
+        (address, worker) =>
+          new Promise<void>((resolve, reject) => {
+            const start = { module, names, memory, scratch: address, worker };
+            const handle = spawn(start, {
+              message: (text) => (text === "ready" ? resolve() : this.#progress()),
+              ended: (reason) => {
+                reject(new BackendError("UNSUPPORTED", `worker ${worker} did not start: ${reason}`));
+                if (this.#started) this.#lose(`worker ${worker} ended: ${reason}`);
+              },
+            });
+            this.#handles.push(handle);
+          }),
+      ),
+    );
+    this.#started = true;
+    this.#hold(false);
+  }
+
+  enqueue(launch: Launch): void {
+    if (this.#end !== undefined) return;
+    if (!this.#kernelIndex.has(launch.kernel)) throw new TypeError(`no kernel is called ${launch.kernel}`);
+    if (this.#lastReads.length > 0) this.#stageReads();
+    this.#append(launch);
+  }
+
+  #append(launch: Launch, before?: () => void): void {
+    this.#accepted = (this.#accepted + 1) | 0;
+    this.#backlog.push({ launch, before });
+    this.#refill();
+    if (this.#backlog.length > 0) this.#ask();
+  }
+
+  write(address: number, source: Uint8Array<ArrayBufferLike>): void {
+    if (this.#end !== undefined) return;
+    // Reads that are due come first: they may still have to copy what is about to be overwritten. A
+    // command that finishes after this look counts as unfinished, and so do the reads that wait for it.
+    const completed = this.#settle();
+    if (completed === this.#accepted) {
+      this.#view(address, source.byteLength).set(source);
+      return;
+    }
+    if (this.#lastReads.length > 0) this.#stageReads();
+    const bytes = source.byteLength;
+    const staged = this.#staging.take(bytes, completed, this.#accepted);
+    if (staged !== undefined) {
+      this.#view(staged, bytes).set(source);
+      this.#append(planCopy(address, staged, bytes));
+      this.#staging.commit(this.#accepted);
+    } else {
+      const copy = source.slice();
+      this.#append(planNothing(), () => this.#view(address, bytes).set(copy));
+    }
+  }
+
+  read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void> {
+    const bytes = destination.byteLength;
+    return new Promise((resolve, reject) => {
+      const read: PendingRead = {
+        sequence: this.#accepted,
+        address,
+        bytes,
+        staged: undefined,
+        done: () => {
+          // Promises settle in order, so a read that nothing follows is the first of those.
+          if (this.#lastReads.first === read) this.#lastReads.shift();
+          try {
+            destination.set(this.#view(read.address, bytes));
+            resolve();
+          } catch (error) {
+            // The destination may have been detached meanwhile.
+            reject(error);
+          }
+          if (read.staged !== undefined) this.#heap.release(read.staged);
+        },
+        fail: reject,
+      };
+      if (this.#end === undefined) this.#lastReads.push(read);
+      this.#wait(read);
+    });
+  }
+
+  synchronize(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#wait({ sequence: this.#accepted, done: resolve, fail: reject });
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#finish(new BackendError("DISPOSED", "the queue was closed"));
+    close(this.#control);
+    await Promise.all(this.#handles.map((handle) => handle.terminate()));
+  }
+
+  #completed(): number {
+    return Atomics.load(this.#control, words.completed);
+  }
+
+  /** The bytes at an address. Made anew, since growing the memory replaces the buffer. */
+  #view(address: number, bytes: number): Uint8Array {
+    return new Uint8Array(this.#memory.buffer, address, bytes);
+  }
+
+  #wait(waiter: Waiter): void {
+    if (this.#end !== undefined) {
+      waiter.fail(this.#end);
+      return;
+    }
+    this.#waiters.push(waiter);
+    this.#progress();
+  }
+
+  /** A command follows that may change what the last reads are to see: copies it aside, in order. */
+  #stageReads(): void {
+    this.#settle();
+    for (let read = this.#lastReads.shift(); read !== undefined; read = this.#lastReads.shift()) {
+      const source = read.address;
+      const staged = this.#tryAllocate(read.bytes);
+      if (staged !== undefined) {
+        read.address = staged.address;
+        read.staged = staged;
+        this.#append(planCopy(staged.address, source, read.bytes));
+      } else {
+        // No memory for that: the workers stand still at this place while the caller copies.
+        const copyOut = read.done;
+        read.done = () => {};
+        this.#append(planNothing(), copyOut);
+      }
+      read.sequence = this.#accepted;
+    }
+  }
+
+  #tryAllocate(bytes: number): Allocation | undefined {
+    try {
+      return this.#heap.allocate(bytes);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Does everything that is due, then asks for a message when there will be more. */
+  #progress(): void {
+    if (this.#end !== undefined) return;
+    this.#settle();
+    this.#refill();
+    this.#settle();
+    this.#ask();
+  }
+
+  /** Moves commands from the backlog to the ring. */
+  #refill(): void {
+    for (;;) {
+      const next = this.#backlog.first;
+      if (next === undefined) return;
+      const completed = this.#completed();
+      const published = Atomics.load(this.#control, words.published);
+      if (((published - completed) | 0) >= ringSlots) return;
+      if (next.before !== undefined) {
+        if (completed !== published) return;
+        next.before();
+      }
+      this.#backlog.shift();
+      const { kernel, chunks, words: block } = next.launch;
+      publish(this.#control, this.#kernelIndex.get(kernel)!, chunks, block);
+    }
+  }
+
+  /** Settles the promises that are due, oldest first; answers how many commands were completed then. */
+  #settle(): number {
+    this.#reportFault();
+    const completed = this.#completed();
+    for (;;) {
+      const waiter = this.#waiters.first;
+      if (waiter === undefined || !reached(completed, waiter.sequence)) return completed;
+      this.#waiters.shift();
+      waiter.done();
+    }
+  }
+
+  #reportFault(): void {
+    const fault = takeFault(this.#control);
+    if (fault === undefined) return;
+    const name = this.#kernelNames[fault.kernel];
+    this.#events.error(new BackendError("DEVICE_ERROR", `kernel ${name} failed: ${fault.message}`));
+  }
+
+  /** Asks the workers for a message at the next moment at which there is something to do here. */
+  #ask(): void {
+    const waiter = this.#waiters.first;
+    this.#hold(waiter !== undefined);
+    const next = this.#backlog.first;
+    let wanted = waiter?.sequence;
+    if (next !== undefined) {
+      const published = Atomics.load(this.#control, words.published);
+      // Half a ring at once: enough to keep the workers busy while the message travels.
+      const room = next.before === undefined ? (published - ringSlots / 2) | 0 : published;
+      if (wanted === undefined || reached(wanted, room)) wanted = room;
+    }
+    if (wanted === undefined) return;
+    ask(this.#control, wanted);
+    // Reached before the workers could know that they were asked: then nobody sends a message.
+    if (reached(this.#completed(), wanted)) queueMicrotask(() => this.#progress());
+  }
+
+  /** Workers let the process end, unless somebody waits for a result. */
+  #hold(alive: boolean): void {
+    if (alive === this.#holding) return;
+    this.#holding = alive;
+    for (const handle of this.#handles) handle.hold(alive);
+  }
+
+  #lose(reason: string): void {
+    if (this.#end !== undefined) return;
+    this.#finish(new BackendError("DEVICE_LOST", `the device was lost: ${reason}`));
+    this.#events.lost(reason);
+  }
+
+  #finish(error: BackendError): void {
+    if (this.#end !== undefined) return;
+    this.#end = error;
+    this.#lastReads.clear();
+    this.#backlog.clear();
+    for (let waiter = this.#waiters.shift(); waiter; waiter = this.#waiters.shift()) waiter.fail(error);
+  }
+}

@@ -1,0 +1,76 @@
+import { nodeProcess } from "../features.js";
+
+/** What a worker is told when it starts. */
+export interface WorkerStart {
+  readonly module: WebAssembly.Module;
+  readonly names: readonly string[];
+  readonly memory: WebAssembly.Memory;
+  /** Address of this worker's scratch. */
+  readonly scratch: number;
+  /** Its number, from 0. */
+  readonly worker: number;
+}
+
+export interface WorkerListeners {
+  /** A message from the worker: `ready` once, then `progress` whenever asked for. */
+  message(text: string): void;
+  /** The worker has failed or ended by itself. */
+  ended(reason: string): void;
+}
+
+/** A worker, the same for Node and pages. */
+export interface WorkerHandle {
+  /** Whether it keeps the process alive. Pages have no such thing. */
+  hold(alive: boolean): void;
+  /** Stops it in the middle of whatever it does; it is not reported as ended. */
+  terminate(): Promise<void>;
+  /** The same, but it is reported: for tests of what happens when a worker dies. */
+  kill(): Promise<void>;
+}
+
+export type SpawnWorker = (start: WorkerStart, listeners: WorkerListeners) => WorkerHandle;
+
+export const spawnWorker: SpawnWorker = (start, listeners) =>
+  nodeProcess === undefined ? spawnInPage(start, listeners) : spawnInNode(nodeProcess, start, listeners);
+
+function spawnInPage(start: WorkerStart, listeners: WorkerListeners): WorkerHandle {
+  // In one piece, as bundlers look for it.
+  const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+  worker.onmessage = ({ data }: MessageEvent<string>) => listeners.message(data);
+  worker.onerror = (event) => listeners.ended(event.message || "its script could not be loaded");
+  worker.postMessage(start);
+  return {
+    hold: () => {},
+    terminate: async () => worker.terminate(),
+    async kill() {
+      worker.terminate();
+      listeners.ended("it was killed");
+    },
+  };
+}
+
+function spawnInNode(process: NodeJS.Process, start: WorkerStart, listeners: WorkerListeners): WorkerHandle {
+  const { Worker } = process.getBuiltinModule("node:worker_threads");
+  const worker = new Worker(new URL("./worker.js", import.meta.url), {
+    name: `backplane-cpu-${start.worker}`,
+    // Loaders and inspectors of the program have no business here.
+    execArgv: [],
+  });
+  let terminated = false;
+  worker.on("message", (text: string) => listeners.message(text));
+  worker.on("error", (error: unknown) => listeners.ended(String(error)));
+  worker.on("exit", (code) => {
+    if (!terminated) listeners.ended(`it exited with code ${code}`);
+  });
+  worker.postMessage(start);
+  return {
+    hold: (alive) => (alive ? worker.ref() : worker.unref()),
+    terminate: async () => {
+      terminated = true;
+      await worker.terminate();
+    },
+    async kill() {
+      await worker.terminate();
+    },
+  };
+}

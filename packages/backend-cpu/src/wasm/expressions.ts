@@ -1,0 +1,93 @@
+import { type Code, littleEndian, signed, unsigned, type ValueType } from "./encoding.js";
+
+/**
+ * An expression: instructions that leave one value on the stack. Expressions nest, so that kernels
+ * read like their formulas: `f32x4.add(sum, f32x4.mul(a, b))`. An expression is evaluated where it
+ * is used, each time it is used; `f.let(expression)` evaluates it once and keeps it in a local.
+ */
+export interface Value<Type extends ValueType = ValueType> {
+  readonly type: Type;
+  readonly code: Code;
+}
+
+/** An operand: an expression, or for scalars simply a number. */
+export type Arg<Type extends ValueType> = Type extends "v128" ? Value<Type> : Value<Type> | number;
+
+export type I32 = Value<"i32">;
+export type V128 = Value<"v128">;
+
+/** An address plus a constant number of bytes; the sum must not pass 2^32. */
+export type Load<Type extends ValueType> = (address: Arg<"i32">, offset?: number) => Value<Type>;
+export type LoadLane = (lane: number, address: Arg<"i32">, into: V128, offset?: number) => V128;
+export type Unary<Type extends ValueType, Result extends ValueType = Type> = (a: Arg<Type>) => Value<Result>;
+export type Binary<Type extends ValueType, Result extends ValueType = Type> = (
+  a: Arg<Type>,
+  b: Arg<Type>,
+) => Value<Result>;
+export type Shift = (a: V128, bits: Arg<"i32">) => V128;
+
+/** Turns a number into a constant of the type wanted; passes expressions on. */
+export function operand<Type extends ValueType>(type: Type, arg: Arg<Type>): Value<Type> {
+  if (typeof arg !== "number") return arg as Value<Type>;
+  if (type === "i32") return { type, code: [0x41, signed(arg)] };
+  if (type === "i64") return { type, code: [0x42, signed(arg)] };
+  if (type === "f32") return { type, code: [0x43, littleEndian("f32", arg)] };
+  return { type, code: [0x44, littleEndian("f64", arg)] };
+}
+
+/** SIMD instructions have a prefix and a number in LEB128. */
+export const simd: (opcode: number) => Code = (opcode) => [0xfd, unsigned(opcode)];
+/** Kernels make no promise of alignment (operands may start anywhere), so the hint is 1 byte. */
+export const memoryArgument = (offset: number): Code => [0, unsigned(offset)];
+
+export type Table<Names extends string, Entry> = Readonly<Record<Names, Entry>>;
+
+export function table<Names extends string, Entry>(
+  opcodes: Readonly<Record<Names, number | readonly number[]>>,
+  entry: (opcode: Code) => Entry,
+): Table<Names, Entry> {
+  const entries = Object.entries<number | readonly number[]>(opcodes).map(([key, opcode]) => [
+    key,
+    entry(typeof opcode === "number" ? [opcode] : opcode),
+  ]);
+  return Object.fromEntries(entries) as Table<Names, Entry>;
+}
+
+export const unary =
+  <Type extends ValueType, Result extends ValueType>(type: Type, result: Result) =>
+  (opcode: Code): Unary<Type, Result> =>
+  (a) => ({ type: result, code: [operand(type, a).code, opcode] });
+
+export const binary =
+  <Type extends ValueType, Result extends ValueType>(type: Type, result: Result) =>
+  (opcode: Code): Binary<Type, Result> =>
+  (a, b) => ({ type: result, code: [operand(type, a).code, operand(type, b).code, opcode] });
+
+export const load =
+  <Type extends ValueType>(type: Type) =>
+  (opcode: Code): Load<Type> =>
+  (address, offset = 0) => ({
+    type,
+    code: [operand("i32", address).code, opcode, memoryArgument(offset)],
+  });
+
+export function vectorTable<Names extends string, Entry>(
+  opcodes: Readonly<Record<Names, number>>,
+  entry: (opcode: Code) => Entry,
+): Table<Names, Entry> {
+  return table(opcodes, (opcode) => entry(simd(opcode[0] as number)));
+}
+
+export const shift =
+  (opcode: Code): Shift =>
+  (a, bits) => ({ type: "v128", code: [a.code, operand("i32", bits).code, opcode] });
+
+/** `condition ? a : b`; both sides are evaluated. */
+export function select<Type extends ValueType>(
+  a: Value<Type>,
+  b: Value<NoInfer<Type>>,
+  condition: Arg<"i32">,
+): Value<Type> {
+  const chosen = a.type === "v128" ? [0x1c, 1, 0x7b] : [0x1b];
+  return { type: a.type, code: [a.code, b.code, operand("i32", condition).code, chosen] };
+}

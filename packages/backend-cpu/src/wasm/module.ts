@@ -1,0 +1,128 @@
+import {
+  type Code,
+  flatten,
+  name,
+  sized,
+  unsigned,
+  type ValueType,
+  valueTypeCodes,
+  vector,
+} from "./encoding.js";
+import type { Value } from "./expressions.js";
+import { FunctionBuilder, type FunctionReference, type Local, type Signature } from "./function.js";
+
+/** The memory that a module imports as `env.memory`, in pages of 64 KiB. */
+export interface MemoryImport {
+  readonly initialPages: number;
+  readonly maximumPages: number;
+  /** Shared between threads: the memory given at instantiation must be shared too. */
+  readonly shared: boolean;
+}
+
+export interface FunctionOptions {
+  /** Makes the function callable from outside under its name. Default false. */
+  readonly export?: boolean;
+}
+
+type Locals<Parameters extends Readonly<Record<string, ValueType>>> = {
+  readonly [Name in keyof Parameters]: Local<Parameters[Name]>;
+};
+
+/**
+ * Builds one WebAssembly module: an imported memory and functions. Static data is left out on
+ * purpose, since each instantiation on the same memory would write it again.
+ */
+export class ModuleBuilder {
+  readonly #memory: MemoryImport;
+  readonly #types: string[] = [];
+  readonly #typeCodes: Code[] = [];
+  readonly #functions: { readonly type: number; body: Code }[] = [];
+  readonly #exports: Code[] = [];
+  readonly #shared = new Map<string, FunctionReference>();
+
+  constructor(memory: MemoryImport) {
+    this.#memory = memory;
+  }
+
+  /** Adds a function without a result. */
+  function<const Parameters extends Readonly<Record<string, ValueType>>>(
+    label: string,
+    parameters: Parameters,
+    body: (f: FunctionBuilder, parameters: Locals<Parameters>) => void,
+    options: FunctionOptions = {},
+  ): FunctionReference {
+    return this.#add(label, parameters, undefined, options, (f, locals) => {
+      body(f, locals);
+      return undefined;
+    });
+  }
+
+  /** Adds a function that returns a value: the one that `body` answers. */
+  functionOf<Result extends ValueType, const Parameters extends Readonly<Record<string, ValueType>>>(
+    result: Result,
+    label: string,
+    parameters: Parameters,
+    body: (f: FunctionBuilder, parameters: Locals<Parameters>) => Value<Result>,
+    options: FunctionOptions = {},
+  ): FunctionReference {
+    return this.#add(label, parameters, result, options, body);
+  }
+
+  /** The function with this label, built the first time: for functions that several others call. */
+  shared(label: string, build: (label: string) => FunctionReference): FunctionReference {
+    const known = this.#shared.get(label) ?? build(label);
+    this.#shared.set(label, known);
+    return known;
+  }
+
+  #add<Parameters extends Readonly<Record<string, ValueType>>>(
+    label: string,
+    parameters: Parameters,
+    result: ValueType | undefined,
+    options: FunctionOptions,
+    body: (f: FunctionBuilder, parameters: Locals<Parameters>) => Value | undefined,
+  ): FunctionReference {
+    const signature: Signature = { parameters: Object.values(parameters), result };
+    const entry = { type: this.#type(signature), body: [] as Code };
+    const index = this.#functions.push(entry) - 1;
+    const builder = new FunctionBuilder(signature.parameters.length);
+    const locals = Object.fromEntries(
+      Object.entries(parameters).map(([key, type], i) => [
+        key,
+        { type, index: i, code: [0x20, unsigned(i)] },
+      ]),
+    );
+    entry.body = builder.code(body(builder, locals as unknown as Locals<Parameters>));
+    if (options.export) this.#exports.push([name(label), 0x00, unsigned(index)]);
+    return { index, signature };
+  }
+
+  toBytes(): Uint8Array<ArrayBuffer> {
+    const { shared, initialPages, maximumPages } = this.#memory;
+    const limits = [shared ? 0x03 : 0x01, unsigned(initialPages), unsigned(maximumPages)];
+    const section = (id: number, entries: readonly Code[]): Code => [id, sized(vector(entries))];
+    return flatten([
+      [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
+      section(1, this.#typeCodes),
+      section(2, [[name("env"), name("memory"), 0x02, limits]]),
+      section(
+        3,
+        this.#functions.map((entry) => unsigned(entry.type)),
+      ),
+      section(7, this.#exports),
+      section(
+        10,
+        this.#functions.map((entry) => sized(entry.body)),
+      ),
+    ]);
+  }
+
+  #type({ parameters, result }: Signature): number {
+    const codes = (types: readonly ValueType[]): Code => vector(types.map((type) => [valueTypeCodes[type]]));
+    const key = `${parameters.join()}:${result ?? ""}`;
+    const known = this.#types.indexOf(key);
+    if (known >= 0) return known;
+    this.#typeCodes.push([0x60, codes(parameters), codes(result === undefined ? [] : [result])]);
+    return this.#types.push(key) - 1;
+  }
+}

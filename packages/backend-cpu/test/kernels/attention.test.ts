@@ -1,0 +1,220 @@
+import type { AttentionArguments, DeviceHandle, DType } from "@backplane/core";
+import { expect } from "chai";
+import { attention } from "#src/kernels/attention/attention.js";
+import { Workbench } from "../workbench.js";
+import { randomNumbers } from "./numbers.js";
+import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+
+const handle = 1 as DeviceHandle;
+const operands = { q: handle, k: handle, v: handle, out: handle } as const;
+
+type Shape = Omit<AttentionArguments, "q" | "k" | "v" | "out" | "dtype">;
+
+const epsilon = 2 ** -23;
+const gamma = (n: number): number => (n * epsilon) / (1 - n * epsilon);
+
+interface Inputs {
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+}
+
+describe("attention kernels", () => {
+  let bench: Workbench;
+  beforeEach(async () => {
+    bench = await Workbench.create(attention.kernels, { workers: 3 });
+  });
+
+  const visibleTo = (shape: Shape, i: number): number => {
+    const { causal = false, keyLength, queryLength } = shape;
+    if (causal === false) return keyLength;
+    const visible = causal === "lower-right" ? keyLength - queryLength : 0;
+    return Math.min(Math.max(i + visible + 1, 0), keyLength);
+  };
+
+  const inputsFor = (shape: Shape, dtype: DType, seed: number, spread = 1): Inputs => {
+    const random = randomNumbers(seed);
+    const { batch, heads, kvHeads = heads, queryLength, keyLength, headSize } = shape;
+    const make = (count: number, scale: number): Float32Array =>
+      asStored(
+        dtype,
+        Float32Array.from({ length: count }, () => scale * (random() * 2 - 1)),
+      );
+    return {
+      q: make(batch * heads * queryLength * headSize, spread),
+      k: make(batch * kvHeads * keyLength * headSize, spread),
+      v: make(batch * kvHeads * keyLength * headSize, 1),
+    };
+  };
+
+  const run = (shape: Shape, dtype: DType, inputs: Inputs): Float32Array => {
+    const out = guardedOutput(bench, dtype, inputs.q.length);
+    const regions = {
+      q: uploadElements(bench, dtype, inputs.q),
+      k: uploadElements(bench, dtype, inputs.k),
+      v: uploadElements(bench, dtype, inputs.v),
+      out: out.region,
+    };
+    runOperation(bench, attention, resolveProblem("attention", { ...shape, ...operands, dtype }, regions));
+    return out.read();
+  };
+
+  /** In f64, with the bound that the arithmetic admits: see the error analysis of the conformance suite. */
+  const check = (shape: Shape, dtype: DType, inputs: Inputs, got = run(shape, dtype, inputs)): void => {
+    const { batch, heads, kvHeads = heads, queryLength, keyLength, headSize } = shape;
+    const scale = shape.scale ?? 1 / Math.sqrt(headSize);
+    for (let b = 0; b < batch; b++)
+      for (let h = 0; h < heads; h++) {
+        const group = b * kvHeads + Math.floor(h / (heads / kvHeads));
+        for (let i = 0; i < queryLength; i++) {
+          const row = ((b * heads + h) * queryLength + i) * headSize;
+          const count = visibleTo(shape, i);
+          const scores: number[] = [];
+          let worst = 0;
+          for (let j = 0; j < count; j++) {
+            let [sum, magnitude] = [0, 0];
+            for (let d = 0; d < headSize; d++) {
+              const product = scale * inputs.q[row + d]! * inputs.k[(group * keyLength + j) * headSize + d]!;
+              sum += product;
+              magnitude += Math.abs(product);
+            }
+            scores.push(sum);
+            worst = Math.max(worst, gamma(headSize + 2) * magnitude);
+          }
+          const largest = scores.reduce((x, y) => Math.max(x, y), Number.NEGATIVE_INFINITY);
+          const weights = scores.map((score) => Math.exp(score - largest));
+          const total = weights.reduce((x, y) => x + y, 0);
+          const farthest = scores.reduce((x, y) => Math.max(x, largest - y), 0);
+          for (let d = 0; d < headSize; d++) {
+            let [expected, magnitude, spread] = [0, 0, 0];
+            weights.forEach((weight, j) => {
+              const product = (weight / total) * inputs.v[(group * keyLength + j) * headSize + d]!;
+              const x = largest - scores[j]!;
+              expected += product;
+              magnitude += Math.abs(product);
+              spread += (weight / total) * (3 + 2 * x) * epsilon + Math.abs(product) * (3 + 2 * x) * epsilon;
+            });
+            const error = Math.expm1(2 * (worst + epsilon * farthest)) + 4 * epsilon + 2 * gamma(count);
+            let tolerance = magnitude * error + spread + 2 ** -120;
+            if (dtype === "f16") tolerance += Math.max(2 ** -11 * Math.abs(expected), 2 ** -25);
+            const value = got[row + d]!;
+            if (!(Math.abs(value - expected) <= tolerance))
+              expect.fail(
+                `${dtype} ${JSON.stringify(shape)} [${b}, ${h}, ${i}, ${d}]: ${value}, not ${expected} +- ${tolerance}`,
+              );
+          }
+        }
+      }
+  };
+
+  const shapes: readonly Shape[] = [
+    { batch: 1, heads: 1, queryLength: 1, keyLength: 1, headSize: 1 },
+    { batch: 1, heads: 2, queryLength: 1, keyLength: 200, headSize: 64 },
+    { batch: 2, heads: 3, queryLength: 5, keyLength: 7, headSize: 3 },
+    { batch: 1, heads: 1, queryLength: 33, keyLength: 65, headSize: 8 },
+    { batch: 1, heads: 4, kvHeads: 2, queryLength: 32, keyLength: 64, headSize: 64 },
+    { batch: 2, heads: 6, kvHeads: 2, queryLength: 31, keyLength: 129, headSize: 17 },
+    { batch: 1, heads: 2, kvHeads: 1, queryLength: 70, keyLength: 130, headSize: 80 },
+    { batch: 1, heads: 1, queryLength: 9, keyLength: 63, headSize: 300 },
+    { batch: 1, heads: 1, queryLength: 40, keyLength: 3, headSize: 5, scale: 2 },
+    { batch: 1, heads: 1, queryLength: 3, keyLength: 67, headSize: 12, scale: -0.7 },
+    { batch: 2, heads: 4, kvHeads: 2, queryLength: 4, keyLength: 130, headSize: 35 },
+    { batch: 1, heads: 2, queryLength: 5, keyLength: 66, headSize: 6 },
+  ];
+  for (const shape of shapes)
+    for (const causal of [false, "upper-left", "lower-right"] as const)
+      it(`${JSON.stringify(shape)} ${causal ? `causal ${causal}` : "unmasked"}`, () => {
+        for (const dtype of ["f32", "f16"] as const) {
+          const masked = { ...shape, causal };
+          check(masked, dtype, inputsFor(masked, dtype, shape.headSize + shape.keyLength));
+        }
+      });
+
+  it("keeps up with scores that rise and fall by hundreds", () => {
+    for (const queryLength of [2, 20]) {
+      const shape = { batch: 1, heads: 1, queryLength, keyLength: 300, headSize: 16 };
+      check(shape, "f32", inputsFor(shape, "f32", 7, 12));
+    }
+  });
+
+  it("never lets a hidden key or value in, not even a NaN", () => {
+    for (const causal of ["upper-left", "lower-right"] as const)
+      for (const [queryLength, keyLength] of [
+        [37, 70],
+        [70, 37],
+        [8, 64],
+        [130, 130],
+      ] as const) {
+        const shape = { batch: 1, heads: 1, queryLength, keyLength, headSize: 12, causal };
+        const clean = inputsFor(shape, "f32", 11);
+        const expected = run(shape, "f32", clean);
+        // Poison all keys from some place on: the queries that do not see them must not change.
+        for (const from of [1, 5, 36, 63]) {
+          if (from >= keyLength) continue;
+          const poisoned = { ...clean, k: clean.k.slice(), v: clean.v.slice() };
+          poisoned.k.fill(Number.NaN, from * 12);
+          poisoned.v.fill(Number.NaN, from * 12);
+          const got = run(shape, "f32", poisoned);
+          for (let i = 0; i < queryLength; i++)
+            for (let d = 0; d < 12; d++) {
+              const value = got[i * 12 + d];
+              if (visibleTo(shape, i) <= from) expect(value, `query ${i}`).to.equal(expected[i * 12 + d]);
+              else expect(value, `query ${i}`).to.be.NaN;
+            }
+        }
+      }
+  });
+
+  it("gives zeros to a query that sees no key", () => {
+    for (const [queryLength, keyLength] of [
+      [40, 3],
+      [4, 2],
+    ] as const) {
+      const shape = {
+        batch: 1,
+        heads: 1,
+        queryLength,
+        keyLength,
+        headSize: 4,
+        causal: "lower-right",
+      } as const;
+      const got = run(shape, "f32", inputsFor(shape, "f32", 13));
+      const blind = 4 * (queryLength - keyLength);
+      expect([...got.subarray(0, blind)].every((value) => Object.is(value, 0))).to.equal(true);
+      expect(got[blind]).not.to.equal(0);
+    }
+  });
+
+  it("follows IEEE 754 where scores are infinite", () => {
+    for (const queryLength of [1, 9]) checkInfinities(queryLength);
+  });
+
+  const checkInfinities = (queryLength: number): void => {
+    const shape = { batch: 1, heads: 1, queryLength, keyLength: 130, headSize: 1, scale: 1 };
+    const keys = (value: number, where: number): Float32Array => {
+      const k = new Float32Array(130).fill(-Infinity);
+      k[where] = value;
+      return k;
+    };
+    const v = Float32Array.from({ length: 130 }, (_, i) => i);
+    const q = new Float32Array(queryLength).fill(1);
+    // All weight on the one finite score, in whichever tile it is.
+    for (const where of [0, 1, 63, 64, 129])
+      expect([...run(shape, "f32", { q, k: keys(3, where), v })]).to.deep.equal([...q].map(() => where));
+    expect(run(shape, "f32", { q, k: keys(-Infinity, 0), v })[0]).to.be.NaN;
+    expect(run(shape, "f32", { q, k: keys(Infinity, 100), v })[0]).to.be.NaN;
+    expect(run(shape, "f32", { q, k: keys(Number.NaN, 5), v })[0]).to.be.NaN;
+  };
+
+  it("needs extra memory for tiles only", () => {
+    const asked: number[] = [];
+    const context = { ...bench.context, workspace: (bytes: number) => asked.push(bytes) };
+    for (const length of [64, 6400]) {
+      const shape = { batch: 1, heads: 2, queryLength: length, keyLength: length, headSize: 8 };
+      const region = bench.alloc(4 * 2 * length * 8);
+      const regions = { q: region, k: region, v: region, out: bench.alloc(region.byteLength) };
+      attention.plan(resolveProblem("attention", { ...shape, ...operands }, regions)!, context);
+    }
+    expect(asked[0]).to.equal(asked[1]);
+  });
+});

@@ -1,0 +1,178 @@
+import {
+  type BinaryArguments,
+  type BinaryKind,
+  binaryKinds,
+  type DeviceHandle,
+  type DType,
+  float16FromBits,
+  float16ToBits,
+} from "@backplane/core";
+import { expect } from "chai";
+import { binary } from "#src/kernels/binary/binary.js";
+import { Workbench } from "../workbench.js";
+import { randomNumbers, specialNumbers, ulpDistance } from "./numbers.js";
+import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+import { binaryReferences } from "./references.js";
+
+const handle = 1 as DeviceHandle;
+
+/** The largest error in ULP; everything but pow is correctly rounded. */
+const bound = (kind: BinaryKind): number => (kind === "pow" ? 0.51 : 0.5);
+
+describe("binary kernels", () => {
+  let bench: Workbench;
+  beforeEach(async () => {
+    bench = await Workbench.create(binary.kernels);
+  });
+
+  const run = (
+    dtype: DType,
+    args: Omit<BinaryArguments, "output" | "dtype">,
+    a: Float32Array | undefined,
+    b: Float32Array | undefined,
+    count: number,
+  ): Float32Array => {
+    const output = guardedOutput(bench, dtype, count);
+    const regions = {
+      output: output.region,
+      ...(a && { a: uploadElements(bench, dtype, a) }),
+      ...(b && { b: uploadElements(bench, dtype, b) }),
+    };
+    runOperation(bench, binary, resolveProblem("binary", { ...args, dtype, output: handle }, regions));
+    return output.read();
+  };
+
+  for (const kind of binaryKinds) {
+    it(`${kind} is within ${bound(kind)} ULP for all pairs of special values and random ones`, () => {
+      const random = randomNumbers(2);
+      const pairs: [number, number][] = specialNumbers.flatMap((a) =>
+        [...specialNumbers, 3, -3, 2, 0.25, -7].map((b) => [a, b] as [number, number]),
+      );
+      for (let i = 0; i < 20000; i++) {
+        const a = Math.fround(2 ** (random() * 60 - 30)) * (random() < 0.1 ? -1 : 1);
+        // The result of pow stays between 2^-150 and 2^130.
+        const exponent = (random() * 280 - 150) / Math.log2(Math.abs(a));
+        pairs.push([a, random() < 0.2 ? Math.round(random() * 20 - 10) : exponent]);
+        pairs.push([1 + (random() - 0.5) * 0.01, (random() - 0.5) * 16000]);
+      }
+      const a = Float32Array.from(pairs, (pair) => pair[0]);
+      const b = Float32Array.from(pairs, (pair) => pair[1]);
+      const output = run("f32", { kind, n: a.length, a: handle, b: handle }, a, b, a.length);
+      output.forEach((got, i) => {
+        const expected = binaryReferences[kind](a[i]!, b[i]!);
+        const label = `${kind}(${a[i]}, ${b[i]}) = ${got}, not ${expected}`;
+        expect(ulpDistance(got, expected), label).to.be.at.most(bound(kind));
+        if (expected === 0) expect(Object.is(got, expected), label).to.equal(true);
+      });
+    });
+  }
+
+  it("computes in f32 and rounds f16 once", () => {
+    const random = randomNumbers(4);
+    const n = 10007;
+    const a = asStored(
+      "f16",
+      Float32Array.from({ length: n }, () => random() * 20 - 10),
+    );
+    const b = asStored(
+      "f16",
+      Float32Array.from({ length: n }, () => random() * 20 - 10),
+    );
+    for (const kind of ["add", "mul", "div", "max"] as const) {
+      const got = run("f16", { kind, n, a: handle, b: handle }, a, b, n);
+      got.forEach((value, i) => {
+        const exact = Math.fround(binaryReferences[kind](a[i]!, b[i]!));
+        expect(value, `${kind}(${a[i]}, ${b[i]})`).to.equal(float16FromBits(float16ToBits(exact)));
+      });
+    }
+  });
+
+  it("takes a scalar on either side, in f32 also for f16 data", () => {
+    const random = randomNumbers(6);
+    for (const dtype of ["f32", "f16"] as const)
+      for (const n of [1, 5, 64, 8191, 8193, 20000]) {
+        const data = asStored(
+          dtype,
+          Float32Array.from({ length: n }, () => random() * 8 - 4),
+        );
+        const scalar = { scalar: 1.2345678 };
+        const left = run(dtype, { kind: "sub", n, a: scalar, b: handle }, undefined, data, n);
+        const right = run(dtype, { kind: "sub", n, a: handle, b: scalar }, data, undefined, n);
+        data.forEach((x, i) => {
+          const difference = Math.fround(Math.fround(1.2345678) - x);
+          const expected = asStored(dtype, Float32Array.of(difference))[0]!;
+          expect(left[i]).to.equal(expected);
+          expect(right[i]).to.equal(-expected);
+        });
+      }
+  });
+
+  const patterns: readonly { a: readonly number[]; b: readonly number[] }[] = [
+    { a: [], b: [] },
+    { a: [1], b: [1, 1] },
+    { a: [7, 5], b: [5] },
+    { a: [5], b: [7, 5] },
+    { a: [7, 5], b: [7, 1] },
+    { a: [7, 1], b: [1, 5] },
+    { a: [3, 1, 4, 1, 5], b: [1, 2, 1, 6, 1] },
+    { a: [2, 3, 4], b: [1] },
+    { a: [1], b: [2, 3, 4] },
+    { a: [3, 10000], b: [10000] },
+    { a: [3, 10000], b: [3, 1] },
+    { a: [5000, 3], b: [3] },
+    { a: [4, 1, 3, 67], b: [4, 2, 1, 67] },
+    {
+      a: Array.from({ length: 17 }, (_, i) => 1 + (i % 2)),
+      b: Array.from({ length: 17 }, (_, i) => 2 - (i % 2)),
+    },
+  ];
+  for (const { a: shapeA, b: shapeB } of patterns) {
+    it(`broadcasts [${shapeA}] with [${shapeB}]`, () => {
+      const product = (shape: readonly number[]): number => shape.reduce((x, y) => x * y, 1);
+      const rank = Math.max(shapeA.length, shapeB.length);
+      const pad = (shape: readonly number[]): number[] => [...Array(rank - shape.length).fill(1), ...shape];
+      const [a, b] = [pad(shapeA), pad(shapeB)];
+      const shape = a.map((extent, i) => (extent === 1 ? b[i]! : extent));
+      const values = (count: number, from: number): Float32Array =>
+        Float32Array.from({ length: count }, (_, i) => (i % 1000) + from);
+      const [dataA, dataB] = [values(product(a), 0), values(product(b), 1 / 4)];
+      const index = (place: number, extents: readonly number[]): number => {
+        let [rest, step, at] = [place, 1, 0];
+        for (let axis = rank - 1; axis >= 0; axis--) {
+          const i = rest % shape[axis]!;
+          rest = Math.floor(rest / shape[axis]!);
+          if (extents[axis] !== 1) at += i * step;
+          step *= extents[axis]!;
+        }
+        return at;
+      };
+      for (const dtype of ["f32", "f16"] as const) {
+        const [storedA, storedB] = [asStored(dtype, dataA), asStored(dtype, dataB)];
+        const count = product(shape);
+        const got = run(dtype, { kind: "sub", shapeA, shapeB, a: handle, b: handle }, dataA, dataB, count);
+        for (let i = 0; i < count; i++) {
+          const difference = storedA[index(i, a)]! - storedB[index(i, b)]!;
+          const expected = asStored(dtype, Float32Array.of(difference))[0]!;
+          if (got[i] !== expected) expect.fail(`${dtype} element ${i}: ${got[i]}, not ${expected}`);
+        }
+      }
+    });
+  }
+
+  it("writes over an input exactly", () => {
+    for (const which of ["a", "b"] as const)
+      for (let n = 1; n < 40; n++) {
+        const data = { a: Float32Array.from({ length: n }, (_, i) => i + 1), b: new Float32Array(n).fill(3) };
+        const a = uploadElements(bench, "f32", data.a);
+        const b = uploadElements(bench, "f32", data.b);
+        const output = which === "a" ? a : b;
+        const problem = resolveProblem(
+          "binary",
+          { kind: "sub", n, a: handle, b: handle, output: handle },
+          { a, b, output },
+        );
+        runOperation(bench, binary, problem);
+        expect([...bench.float32(output)]).to.deep.equal(Array.from({ length: n }, (_, i) => i - 2));
+      }
+  });
+});

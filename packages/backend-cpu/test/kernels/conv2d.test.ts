@@ -1,0 +1,243 @@
+import type { Conv2dArguments, DeviceHandle, DType } from "@backplane/core";
+import { expect } from "chai";
+import { conv2d } from "#src/kernels/conv2d/conv2d.js";
+import { Workbench } from "../workbench.js";
+import { randomNumbers } from "./numbers.js";
+import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+
+const handle = 1 as DeviceHandle;
+
+type Shape = Omit<Conv2dArguments, "input" | "filter" | "bias" | "output" | "dtype"> & {
+  readonly bias?: boolean;
+};
+
+interface Inputs {
+  readonly input: Float32Array;
+  readonly filter: Float32Array;
+  readonly bias: Float32Array | undefined;
+}
+
+interface Reference {
+  readonly values: Float64Array;
+  readonly magnitudes: Float64Array;
+}
+
+const count = (shape: readonly number[]): number => shape.reduce((n, extent) => n * extent, 1);
+
+function reference(shape: Shape, { input, filter, bias }: Inputs): Reference {
+  const [batch, inChannels, height, width] = shape.inputShape;
+  const [outChannels, groupChannels, kernelHeight, kernelWidth] = shape.filterShape;
+  const { stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 1 } = shape;
+  const [top, left, bottom, right] = padding;
+  const outHeight =
+    Math.floor((height + top + bottom - dilation[0] * (kernelHeight - 1) - 1) / stride[0]) + 1;
+  const outWidth = Math.floor((width + left + right - dilation[1] * (kernelWidth - 1) - 1) / stride[1]) + 1;
+  const values = new Float64Array(batch * outChannels * outHeight * outWidth);
+  const magnitudes = new Float64Array(values.length);
+  let at = 0;
+  for (let b = 0; b < batch; b++)
+    for (let o = 0; o < outChannels; o++) {
+      const firstChannel = Math.floor(o / (outChannels / groups)) * groupChannels;
+      for (let y = 0; y < outHeight; y++)
+        for (let x = 0; x < outWidth; x++) {
+          let sum = bias?.[o] ?? 0;
+          let magnitude = Math.abs(sum);
+          for (let c = 0; c < groupChannels; c++)
+            for (let i = 0; i < kernelHeight; i++)
+              for (let j = 0; j < kernelWidth; j++) {
+                const iy = y * stride[0] + i * dilation[0] - top;
+                const ix = x * stride[1] + j * dilation[1] - left;
+                if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
+                const weight = filter[((o * groupChannels + c) * kernelHeight + i) * kernelWidth + j]!;
+                const plane = b * inChannels + firstChannel + c;
+                const product = weight * input[(plane * height + iy) * width + ix]!;
+                sum += product;
+                magnitude += Math.abs(product);
+              }
+          values[at] = sum;
+          magnitudes[at++] = magnitude;
+        }
+    }
+  return { values, magnitudes };
+}
+
+describe("conv2d kernels", () => {
+  let bench: Workbench;
+  beforeEach(async () => {
+    bench = await Workbench.create(conv2d.kernels);
+  });
+
+  const inputsFor = (shape: Shape, make: () => number, dtype: DType): Inputs => {
+    const data = (n: number): Float32Array => asStored(dtype, Float32Array.from({ length: n }, make));
+    return {
+      input: data(count(shape.inputShape)),
+      filter: data(count(shape.filterShape)),
+      bias: shape.bias ? data(shape.filterShape[0]) : undefined,
+    };
+  };
+
+  const run = ({ bias: _, ...shape }: Shape, dtype: DType, inputs: Inputs, outputs: number): Float32Array => {
+    const output = guardedOutput(bench, dtype, outputs);
+    const regions = {
+      input: uploadElements(bench, dtype, inputs.input),
+      filter: uploadElements(bench, dtype, inputs.filter),
+      output: output.region,
+      ...(inputs.bias && { bias: uploadElements(bench, dtype, inputs.bias) }),
+    };
+    const operands = { input: handle, filter: handle, output: handle, ...(inputs.bias && { bias: handle }) };
+    runOperation(bench, conv2d, resolveProblem("conv2d", { ...shape, ...operands, dtype }, regions));
+    return output.read();
+  };
+
+  const shapes: Readonly<Record<string, Shape>> = {
+    "one pixel": { inputShape: [1, 1, 1, 1], filterShape: [1, 1, 1, 1] },
+    "1x1": { inputShape: [2, 5, 9, 8], filterShape: [7, 5, 1, 1], bias: true },
+    "3x3, same": { inputShape: [1, 3, 17, 19], filterShape: [8, 3, 3, 3], padding: [1, 1, 1, 1], bias: true },
+    "3x3, stride 2": {
+      inputShape: [1, 4, 23, 22],
+      filterShape: [9, 4, 3, 3],
+      stride: [2, 2],
+      padding: [1, 1, 0, 0],
+    },
+    "3x3, stride 3": {
+      inputShape: [2, 2, 20, 31],
+      filterShape: [5, 2, 3, 3],
+      stride: [3, 3],
+      padding: [2, 0, 1, 4],
+    },
+    "asymmetric everything": {
+      inputShape: [2, 6, 13, 29],
+      filterShape: [10, 3, 2, 5],
+      stride: [2, 1],
+      padding: [0, 4, 3, 1],
+      dilation: [3, 2],
+      groups: 2,
+      bias: true,
+    },
+    depthwise: {
+      inputShape: [2, 12, 30, 31],
+      filterShape: [12, 1, 3, 3],
+      padding: [1, 1, 1, 1],
+      groups: 12,
+      bias: true,
+    },
+    "depthwise, stride 2": {
+      inputShape: [1, 5, 40, 41],
+      filterShape: [10, 1, 5, 5],
+      stride: [2, 2],
+      padding: [2, 2, 2, 2],
+      groups: 5,
+    },
+    deep: { inputShape: [1, 70, 7, 7], filterShape: [67, 70, 3, 3], padding: [1, 1, 1, 1], bias: true },
+    "many channels, groups": { inputShape: [1, 8, 6, 5], filterShape: [140, 4, 3, 3], groups: 2 },
+    "padding wider than the kernel": {
+      inputShape: [1, 2, 3, 3],
+      filterShape: [2, 2, 2, 2],
+      padding: [5, 6, 7, 8],
+      bias: true,
+    },
+    "input narrower than a vector": {
+      inputShape: [1, 3, 50, 1],
+      filterShape: [4, 3, 3, 1],
+      padding: [1, 0, 1, 0],
+    },
+    "columns that start left of the input": {
+      inputShape: [1, 1, 5, 40],
+      filterShape: [1, 1, 1, 7],
+      stride: [1, 4],
+      padding: [0, 30, 0, 30],
+    },
+    "no input channels": { inputShape: [1, 0, 4, 4], filterShape: [3, 0, 2, 2], bias: true },
+    "no input channels, no bias": { inputShape: [1, 0, 4, 4], filterShape: [3, 0, 2, 2] },
+    "no input rows": {
+      inputShape: [1, 2, 0, 4],
+      filterShape: [3, 2, 2, 2],
+      padding: [2, 1, 2, 1],
+      bias: true,
+    },
+    "steps beyond 32 bits": {
+      inputShape: [1, 1, 4, 4],
+      filterShape: [1, 1, 1, 1],
+      stride: [2 ** 33, 2 ** 32],
+      dilation: [2 ** 34, 2 ** 32],
+    },
+    "large image": {
+      inputShape: [1, 3, 64, 130],
+      filterShape: [18, 3, 7, 7],
+      stride: [2, 2],
+      padding: [3, 3, 3, 3],
+    },
+  };
+
+  for (const [name, shape] of Object.entries(shapes)) {
+    it(`${name}: exact on small integers`, () => {
+      const random = randomNumbers(name.length);
+      const depth = Math.max(1, count(shape.filterShape.slice(1)));
+      // Sums stay below 2^24 for f32, and below 2^11 for f16.
+      for (const [dtype, limit] of [
+        ["f32", 100],
+        ["f16", Math.min(3, Math.floor(Math.sqrt(2047 / depth)))],
+      ] as const) {
+        const inputs = inputsFor(shape, () => Math.round((random() * 2 - 1) * limit), dtype);
+        const { values } = reference(shape, inputs);
+        const got = run(shape, dtype, inputs, values.length);
+        values.forEach((value, i) => {
+          if (got[i] !== value) expect.fail(`${dtype} element ${i}: ${got[i]}, not ${value}`);
+        });
+      }
+    });
+
+    it(`${name}: within 8 sqrt(n) half units of the sum of magnitudes`, () => {
+      const random = randomNumbers(name.length + 1);
+      const terms = count(shape.filterShape.slice(1)) + 1;
+      for (const dtype of ["f32", "f16"] as const) {
+        const inputs = inputsFor(shape, () => random() * 2 - 1, dtype);
+        const { values, magnitudes } = reference(shape, inputs);
+        const got = run(shape, dtype, inputs, values.length);
+        values.forEach((value, i) => {
+          let tolerance = 8 * Math.sqrt(terms) * 2 ** -24 * magnitudes[i]!;
+          if (dtype === "f16") tolerance += Math.max(2 ** -11 * Math.abs(value), 2 ** -25);
+          const error = Math.abs(got[i]! - value);
+          if (!(error <= tolerance))
+            expect.fail(`${dtype} element ${i}: ${got[i]}, not ${value} +- ${tolerance}`);
+        });
+      }
+    });
+  }
+
+  it("stays within the tight bound where all rounding errors point the same way", () => {
+    const shape: Shape = { inputShape: [1, 4000, 1, 1], filterShape: [1, 4000, 1, 1] };
+    const inputs = inputsFor(shape, () => 0.1, "f32");
+    const { values, magnitudes } = reference(shape, inputs);
+    const [got] = run(shape, "f32", inputs, 1);
+    expect(Math.abs(got! - values[0]!)).to.be.at.most(8 * Math.sqrt(4000) * 2 ** -24 * magnitudes[0]!);
+  });
+
+  it("keeps NaN where it is met, and nowhere else", () => {
+    const shape: Shape = { inputShape: [1, 2, 9, 11], filterShape: [3, 2, 3, 3], padding: [1, 1, 1, 1] };
+    const inputs = inputsFor(shape, () => 1, "f32");
+    inputs.input[4 * 11 + 5] = Number.NaN;
+    const got = run(shape, "f32", inputs, 3 * 99);
+    got.forEach((value, at) => {
+      const [y, x] = [Math.floor(at / 11) % 9, at % 11];
+      expect(Number.isNaN(value)).to.equal(Math.abs(y - 4) <= 1 && Math.abs(x - 5) <= 1);
+    });
+  });
+
+  it("refuses coordinates beyond 32 bits", () => {
+    const shape: Shape = {
+      inputShape: [1, 1, 1, 1],
+      filterShape: [1, 1, 1, 1],
+      padding: [2 ** 31, 0, 0, 0],
+      stride: [2 ** 32, 1],
+    };
+    expect(() =>
+      run(
+        shape,
+        "f32",
+        inputsFor(shape, () => 1, "f32"),
+        1,
+      ),
+    ).to.throw(/conv2d: the padded height/);
+  });
+});

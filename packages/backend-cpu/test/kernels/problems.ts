@@ -1,0 +1,89 @@
+import {
+  type DType,
+  decodeFloat16,
+  dtypeBytes,
+  encodeFloat16,
+  type OperationArguments,
+  type OperationName,
+  type OperationProblems,
+  operations,
+  type Region,
+} from "@backplane/core";
+import type { CpuMemory, CpuOperation } from "#src/kernels/kernel.js";
+import type { Workbench } from "../workbench.js";
+
+/** Stands for an operand in arguments; `regions` says what it is. */
+type Names = Readonly<Record<string, Region<CpuMemory>>>;
+
+/**
+ * Normalises arguments as `createBackend` does. Operands are given by name in `regions`, so the
+ * arguments hold anything in their place.
+ */
+export function resolveProblem<Name extends OperationName>(
+  name: Name,
+  args: OperationArguments[Name],
+  regions: Names,
+): OperationProblems<CpuMemory>[Name] | undefined {
+  return operations[name].resolve<CpuMemory>(args, {
+    region(argument, _operand, elements, dtype) {
+      const region = regions[argument];
+      if (region === undefined) throw new TypeError(`no region for ${argument}`);
+      const byteLength = elements * dtypeBytes[dtype];
+      if (byteLength > region.byteLength) throw new RangeError(`${argument} is too small`);
+      return { ...region, byteLength };
+    },
+    fill: () => {},
+  });
+}
+
+/** Guard bytes on both sides of every output. */
+const guard = 64;
+
+export interface Output {
+  readonly region: Region<CpuMemory>;
+  /** The elements, after a check that the bytes around them are as they were. */
+  read(): Float32Array;
+}
+
+/** Uploads numbers as elements of a type, at an odd element offset. */
+export function uploadElements(bench: Workbench, dtype: DType, values: Float32Array): Region<CpuMemory> {
+  const bits = dtype === "f32" ? values : encodeFloat16(values);
+  const offset = 3 * dtypeBytes[dtype];
+  const whole = bench.alloc(bits.byteLength + offset);
+  new Uint8Array(bench.memory.buffer, whole.memory.byteOffset + offset, bits.byteLength).set(
+    new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength),
+  );
+  return { memory: whole.memory, byteOffset: offset, byteLength: bits.byteLength };
+}
+
+/** The numbers as the elements of a type hold them. */
+export function asStored(dtype: DType, values: Float32Array): Float32Array {
+  return dtype === "f32" ? values : decodeFloat16(encodeFloat16(values));
+}
+
+export function guardedOutput(bench: Workbench, dtype: DType, count: number): Output {
+  const bytes = count * dtypeBytes[dtype];
+  const start = guard + dtypeBytes[dtype];
+  const whole = bench.alloc(bytes + 2 * guard);
+  return {
+    region: { memory: whole.memory, byteOffset: start, byteLength: bytes },
+    read() {
+      const all = bench.bytes(whole);
+      all.forEach((byte, i) => {
+        if ((i < start || i >= start + bytes) && byte !== 0xff)
+          throw new Error(`byte ${i - start} relative to an output of ${bytes} bytes was written`);
+      });
+      const elements = all.slice(start, start + bytes).buffer;
+      return dtype === "f32" ? new Float32Array(elements) : decodeFloat16(new Uint16Array(elements));
+    },
+  };
+}
+
+/** Plans and runs one problem. */
+export function runOperation<Problem>(
+  bench: Workbench,
+  operation: CpuOperation<Problem>,
+  problem: Problem | undefined,
+): void {
+  if (problem !== undefined) bench.run(operation.plan(problem, bench.context));
+}

@@ -1,0 +1,61 @@
+import { type ComputeBackend, type DeviceHandle, encodeFloat16, unaryKinds } from "@backplane/core";
+import { expect } from "chai";
+import { createCpuBackend } from "#src/index.js";
+
+/** Problems of several chunks each, of every sort that uses scratch or a workspace. */
+async function results(threads: number): Promise<Buffer> {
+  const backend: ComputeBackend = createCpuBackend({ threads });
+  await backend.init();
+  try {
+    const n = 3 * 70 * 250;
+    const numbers = Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898) * 3);
+    const upload = (array: Float32Array | Uint16Array): DeviceHandle => {
+      const handle = backend.alloc(array.byteLength);
+      backend.copyHtoD(handle, array);
+      return handle;
+    };
+    const inputs = { f32: upload(numbers), f16: upload(encodeFloat16(numbers)) } as const;
+    const outputs: { handle: DeviceHandle; bytes: number }[] = [];
+    for (const dtype of ["f32", "f16"] as const) {
+      const input = inputs[dtype];
+      const output = (count: number): DeviceHandle => {
+        const bytes = count * (dtype === "f32" ? 4 : 2);
+        const handle = backend.alloc(bytes);
+        outputs.push({ handle, bytes });
+        return handle;
+      };
+      for (const kind of unaryKinds) backend.unary({ kind, dtype, n, input, output: output(n) });
+      const pow = { kind: "pow", dtype, shapeA: [3, 70, 250], shapeB: [70, 1] } as const;
+      backend.binary({ ...pow, a: input, b: input, output: output(n) });
+      for (const kind of ["sum", "max"] as const) {
+        backend.reduce({ kind, dtype, shape: [n], input, output: output(1) });
+        backend.reduce({ kind, dtype, shape: [n / 50, 50], axes: [0], input, output: output(50) });
+        backend.reduce({ kind, dtype, shape: [3, 70, 250], axes: [1], input, output: output(750) });
+      }
+      for (const queryLength of [2, 70]) {
+        const shape = { batch: 2, heads: 3, queryLength, keyLength: 110, headSize: 20 } as const;
+        const out = output(2 * 3 * queryLength * 20);
+        backend.attention({ ...shape, dtype, causal: "lower-right", q: input, k: input, v: input, out });
+      }
+      const shapes = { inputShape: [2, 6, 40, 50], filterShape: [70, 3, 3, 3] } as const;
+      const image = { ...shapes, dtype, groups: 2, bias: input, input, filter: input } as const;
+      backend.conv2d({ ...image, output: output(2 * 70 * 38 * 48) });
+    }
+    const read = outputs.map(async ({ handle, bytes }) => {
+      const target = new Uint8Array(bytes);
+      await backend.copyDtoH(target, handle);
+      return target;
+    });
+    return Buffer.concat(await Promise.all(read));
+  } finally {
+    await backend.dispose();
+  }
+}
+
+describe("kernels on threads", () => {
+  it("give the same bits with 0, 1 and 3 threads", async () => {
+    const inline = await results(0);
+    expect(inline.equals(await results(1))).to.equal(true);
+    expect(inline.equals(await results(3))).to.equal(true);
+  });
+});

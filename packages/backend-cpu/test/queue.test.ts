@@ -1,0 +1,409 @@
+import { type BackendError, BackendError as CoreError } from "@backplane/core";
+import { expect } from "chai";
+import { Heap } from "#src/heap.js";
+import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "#src/kernels/fill.js";
+import { defineKernel, type Launch } from "#src/kernels/kernel.js";
+import { compileKernels } from "#src/kernels/module.js";
+import { InlineQueue } from "#src/queue/inline.js";
+import { controlBytes, ringSlots } from "#src/queue/protocol.js";
+import { ThreadedQueue } from "#src/queue/threaded.js";
+import { spawnWorker, type WorkerHandle } from "#src/queue/workers.js";
+import { i32 } from "#src/wasm/index.js";
+
+/** word = word * factor + term */
+const step = defineKernel({
+  name: "step",
+  parameters: { word: "i32", factor: "i32", term: "i32" },
+  emit(f, { parameters }) {
+    const { word, factor, term } = parameters;
+    f.store(word, i32.add(i32.mul(i32.load(word), factor), term));
+  },
+});
+
+/** Chunk i: target[i] = source[(i + 1) % count] + 1, which is wrong if the command before is not over. */
+const rotate = defineKernel({
+  name: "rotate",
+  parameters: { target: "i32", source: "i32", count: "i32" },
+  emit(f, { parameters, chunk }) {
+    const { target, source, count } = parameters;
+    const next = i32.remU(i32.add(chunk, 1), count);
+    const value = i32.load(i32.add(source, i32.shl(next, 2)));
+    f.store(i32.add(target, i32.shl(chunk, 2)), i32.add(value, 1));
+  },
+});
+
+/** Takes a while. */
+const delay = defineKernel({
+  name: "delay",
+  parameters: { rounds: "i32", word: "i32" },
+  emit(f, { parameters }) {
+    const { rounds, word } = parameters;
+    f.forRange(0, rounds, (i) => f.store(word, i32.xor(i32.load(word), i)));
+  },
+});
+
+const trap = defineKernel({
+  name: "trap",
+  parameters: {},
+  emit: (f) => f.unreachable(),
+});
+
+interface Rig {
+  readonly queue: ThreadedQueue;
+  readonly heap: Heap;
+  readonly memory: WebAssembly.Memory;
+  readonly errors: BackendError[];
+  readonly lost: string[];
+  readonly handles: WorkerHandle[];
+  place(bytes: number): number;
+  words(address: number, count: number): Uint32Array;
+}
+
+const maxPages = 512;
+
+async function openRig(threads: number, stagingBytes = 65536, pages = maxPages): Promise<Rig> {
+  const kernels = await compileKernels(
+    [step, rotate, delay, trap, fillBytes, fillPattern, copyBytes],
+    { initialPages: 1, maximumPages: pages, shared: true },
+    { relaxedSimd: false },
+  );
+  const memory = new WebAssembly.Memory({ initial: 4, maximum: pages, shared: true });
+  const heap = new Heap(memory, controlBytes, pages * 65536);
+  const errors: BackendError[] = [];
+  const lost: string[] = [];
+  const handles: WorkerHandle[] = [];
+  const queue = await ThreadedQueue.open({
+    kernels,
+    memory,
+    heap,
+    scratch: new Array<number>(threads).fill(0),
+    events: { error: (error) => errors.push(error), lost: (reason) => lost.push(reason) },
+    stagingBytes,
+    spawn(start, listeners) {
+      const handle = spawnWorker(start, listeners);
+      handles.push(handle);
+      return handle;
+    },
+  });
+  return {
+    ...{ queue, heap, memory, errors, lost, handles },
+    place(bytes) {
+      const { address } = heap.allocate(bytes);
+      new Uint8Array(memory.buffer, address, bytes).fill(0);
+      return address;
+    },
+    words: (address, count) => new Uint32Array(memory.buffer, address, count).slice(),
+  };
+}
+
+/** About 20 ms of work. */
+const busy = (word: number): Launch => delay.launch({ rounds: 20_000_000, word }, 1);
+
+async function rejection(promise: Promise<unknown>): Promise<BackendError> {
+  try {
+    await promise;
+  } catch (error) {
+    expect(error).to.be.instanceOf(CoreError);
+    return error as BackendError;
+  }
+  throw new Error("the promise resolved");
+}
+
+for (const threads of [1, 2]) {
+  describe(`ThreadedQueue with ${threads} worker${threads === 1 ? "" : "s"}`, () => {
+    let rig: Rig;
+    beforeEach(async () => {
+      rig = await openRig(threads);
+    });
+    afterEach(() => rig.queue.close());
+
+    it("executes thousands of commands in order, far more than the ring holds", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      let expected = 0;
+      for (let i = 0; i < 20 * ringSlots; i++) {
+        queue.enqueue(step.launch({ word, factor: 31, term: i }, 1));
+        expected = (Math.imul(expected, 31) + i) >>> 0;
+      }
+      await queue.synchronize();
+      expect(rig.words(word, 1)[0]).to.equal(expected);
+    });
+
+    it("finishes all chunks of a command before the next starts", async () => {
+      const { queue } = rig;
+      const count = 50;
+      const places = [rig.place(4 * count), rig.place(4 * count)] as const;
+      const rounds = 2000;
+      for (let i = 0; i < rounds; i++) {
+        const [source, target] = i % 2 === 0 ? places : ([places[1], places[0]] as const);
+        queue.enqueue(rotate.launch({ source, target, count }, count));
+        // Let the queue run empty at times, and let workers fall asleep.
+        if (i % 300 === 0) await queue.synchronize();
+        if (i % 900 === 0) await new Promise((resolve) => setTimeout(resolve, 3));
+      }
+      await queue.synchronize();
+      expect([...rig.words(places[rounds % 2]!, count)]).to.deep.equal(new Array(count).fill(rounds));
+    });
+
+    it("never runs a kernel on the caller's thread", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      const start = performance.now();
+      for (let i = 0; i < 10; i++) queue.enqueue(busy(word));
+      const enqueued = performance.now() - start;
+      await queue.synchronize();
+      const done = performance.now() - start;
+      expect(enqueued).to.be.lessThan(done / 4);
+    });
+
+    it("takes writes as they were at the call, in order with commands", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      const source = new Uint32Array(1);
+      let expected = 0;
+      queue.enqueue(busy(rig.place(4)));
+      // More than the ring, and more bytes than staging holds.
+      for (let i = 0; i < 3000; i++) {
+        source[0] = i;
+        queue.write(word, new Uint8Array(source.buffer));
+        queue.enqueue(step.launch({ word, factor: 3, term: 1 }, 1));
+        expected = 3 * i + 1;
+      }
+      source[0] = 0xdead;
+      await queue.synchronize();
+      expect(rig.words(word, 1)[0]).to.equal(expected);
+    });
+
+    it("takes writes of any size while it is busy", async () => {
+      const { queue } = rig;
+      const sizes = [1, 100, 20_000, 32_768, 32_769, 65_536, 200_000, 7, 30_000, 30_000, 30_000];
+      const places = sizes.map((size) => rig.place(size));
+      const before = rig.memory.buffer.byteLength;
+      queue.enqueue(busy(rig.place(4)));
+      for (let round = 0; round < 3; round++) {
+        for (const [i, size] of sizes.entries()) {
+          const source = new Uint8Array(size).fill(10 * round + i);
+          queue.write(places[i]!, source);
+          source.fill(255);
+        }
+      }
+      await queue.synchronize();
+      for (const [i, size] of sizes.entries()) {
+        const bytes = new Uint8Array(rig.memory.buffer, places[i]!, size);
+        expect(
+          bytes.every((byte) => byte === 20 + i),
+          `size ${size}`,
+        ).to.equal(true);
+      }
+      // What was staged is bounded, however much was written.
+      expect(rig.memory.buffer.byteLength - before).to.be.at.most(2 << 20);
+    });
+
+    it("reads what the commands before left, whatever comes after", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      const reads: Promise<void>[] = [];
+      const results: Uint32Array[] = [];
+      const blocks = rig.heap.usedBlocks;
+      for (let i = 0; i < 2000; i++) {
+        queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
+        const result = new Uint32Array(1);
+        results.push(result);
+        reads.push(queue.read(new Uint8Array(result.buffer), word));
+        // Both ways of changing the place: a command, and a write from the host.
+        if (i % 10 === 5) queue.write(word, new Uint8Array(new Uint32Array([i + 1]).buffer));
+      }
+      await Promise.all(reads);
+      expect(results.map((result) => result[0])).to.deep.equal(results.map((_, i) => i + 1));
+      // Nothing is left of the staging of reads; the ring for writes stays.
+      expect(rig.heap.usedBlocks).to.be.at.most(blocks + 1);
+    });
+
+    it("reads from memory that is freed and handed out again at once", async () => {
+      const { queue, heap } = rig;
+      const results: Uint8Array[] = [];
+      const reads: Promise<void>[] = [];
+      for (let i = 0; i < 300; i++) {
+        const allocation = heap.allocate(1000);
+        const { address } = allocation;
+        const memory = { byteOffset: address, byteLength: 1000 };
+        const pattern = (i % 256) * 0x01010101;
+        queue.enqueue(planFill({ memory, byteOffset: 0, byteLength: 1000 }, pattern));
+        const result = new Uint8Array(1000);
+        results.push(result);
+        reads.push(queue.read(result, address));
+        heap.release(allocation);
+      }
+      await Promise.all(reads);
+      for (const [i, result] of results.entries())
+        expect(
+          result.every((byte) => byte === i % 256),
+          `read ${i}`,
+        ).to.equal(true);
+    });
+
+    it("does not let a write overtake a read that is pending and due", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      for (let i = 0; i < 200; i++) {
+        queue.enqueue(step.launch({ word, factor: 0, term: i }, 1));
+        const result = new Uint32Array(1);
+        const read = queue.read(new Uint8Array(result.buffer), word);
+        // Until the command is over, without a turn of the event loop.
+        const end = performance.now() + (i % 3 === 0 ? 0.2 : 0);
+        while (performance.now() < end);
+        queue.write(word, new Uint8Array(new Uint32Array([0xdead]).buffer));
+        await read;
+        expect(result[0]).to.equal(i);
+      }
+    });
+
+    it("fills shared and unshared destinations, and parts of buffers", async () => {
+      const { queue } = rig;
+      const place = rig.place(16);
+      queue.write(
+        place,
+        Uint8Array.from({ length: 16 }, (_, i) => i),
+      );
+      const shared = new Uint8Array(new SharedArrayBuffer(8), 2, 4);
+      const part = new Uint8Array(10).fill(9);
+      queue.enqueue(planCopy(place + 8, place, 8));
+      await Promise.all([queue.read(shared, place + 9), queue.read(part.subarray(3, 6), place)]);
+      expect([...shared]).to.deep.equal([1, 2, 3, 4]);
+      expect([...part]).to.deep.equal([9, 9, 9, 0, 1, 2, 9, 9, 9, 9]);
+    });
+
+    it("settles promises in the order of the calls", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      const order: number[] = [];
+      const promises: Promise<unknown>[] = [];
+      for (let i = 0; i < 20; i++) {
+        queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
+        const promise = i % 2 === 0 ? queue.synchronize() : queue.read(new Uint8Array(4), word);
+        promises.push(promise.then(() => order.push(i)));
+      }
+      await Promise.all(promises);
+      expect(order).to.deep.equal(order.toSorted((a, b) => a - b));
+    });
+
+    it("never forgets a command that is published while the one before it ends", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      const rounds = 20_000;
+      for (let i = 0; i < rounds; i++) {
+        queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
+        // Gaps of all lengths around the time that a command takes.
+        for (let spin = i % 400; spin > 0; spin--);
+        queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
+        await queue.synchronize();
+      }
+      expect(rig.words(word, 1)[0]).to.equal(2 * rounds);
+    }).timeout(20000);
+
+    it("reports a kernel that fails, and goes on", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      queue.enqueue(trap.launch({}, 3));
+      queue.enqueue(step.launch({ word, factor: 1, term: 5 }, 1));
+      await queue.synchronize();
+      expect(rig.words(word, 1)[0]).to.equal(5);
+      expect(rig.errors).to.have.length(1);
+      expect(rig.errors[0]).to.include({ code: "DEVICE_ERROR" });
+      expect(rig.errors[0]!.message).to.match(/kernel trap failed: .*unreachable/);
+      queue.enqueue(trap.launch({}, 1));
+      await queue.synchronize();
+      expect(rig.errors).to.have.length(2);
+    });
+
+    it("is lost when a worker dies, and rejects what is pending", async () => {
+      const { queue, handles } = rig;
+      const word = rig.place(4);
+      queue.enqueue(delay.launch({ rounds: 0x7fffffff, word }, 1));
+      const pending = [queue.synchronize(), queue.read(new Uint8Array(4), word)].map(rejection);
+      // From below, as a crash would come.
+      for (const handle of handles) await handle.kill();
+      for (const error of await Promise.all(pending)) expect(error.code).to.equal("DEVICE_LOST");
+      expect(rig.lost).to.have.length(1);
+      expect((await rejection(queue.synchronize())).code).to.equal("DEVICE_LOST");
+    });
+
+    it("closes at once in the middle of work", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      for (let i = 0; i < 1000; i++) queue.enqueue(delay.launch({ rounds: 0x7fffffff, word }, 4));
+      const pending = rejection(queue.synchronize());
+      const start = performance.now();
+      await queue.close();
+      expect(performance.now() - start).to.be.lessThan(2000);
+      expect((await pending).code).to.equal("DISPOSED");
+      expect(rig.lost).to.deep.equal([]);
+    });
+  });
+}
+
+describe("InlineQueue", () => {
+  it("executes commands at once, reports one that fails, and goes on", async () => {
+    const limits = { initialPages: 1, maximumPages: 1, shared: false };
+    const kernels = await compileKernels([step, trap], limits, { relaxedSimd: false });
+    const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
+    const errors: BackendError[] = [];
+    const events = { error: (error: BackendError) => errors.push(error), lost: () => {} };
+    const queue = new InlineQueue(kernels, memory, 4096, events);
+    const word = 8192;
+    queue.write(word, new Uint8Array([5, 0, 0, 0]));
+    queue.enqueue(trap.launch({}, 2));
+    queue.enqueue(step.launch({ word, factor: 2, term: 1 }, 1));
+    expect(new Uint32Array(memory.buffer)[word / 4]).to.equal(11);
+    expect(errors).to.have.length(1);
+    expect(errors[0]).to.include({ code: "DEVICE_ERROR" });
+    const result = new Uint8Array(4);
+    await queue.read(result, word);
+    expect([...result]).to.deep.equal([11, 0, 0, 0]);
+  });
+});
+
+describe("ThreadedQueue in a full memory", () => {
+  it("does not stage writes in memory that commands still use", async () => {
+    const rig = await openRig(1, 4096, 8);
+    const { queue, heap } = rig;
+    const place = rig.place(1000);
+    // All the memory there is, filled by a command that comes late, and freed before.
+    const all = heap.allocate(heap.largestAllocation - 64 - heap.usedBytes);
+    queue.enqueue(delay.launch({ rounds: 5_000_000, word: place }, 1));
+    const memory = { byteOffset: all.address, byteLength: 65536 };
+    queue.enqueue(planFill({ memory, byteOffset: 0, byteLength: 65536 }, 0xeeeeeeee));
+    heap.release(all);
+    for (let i = 0; i < 20; i++) queue.write(place, new Uint8Array(1000).fill(i));
+    await queue.synchronize();
+    const bytes = new Uint8Array(rig.memory.buffer, place, 1000);
+    expect(bytes.every((byte) => byte === 19)).to.equal(true);
+    await queue.close();
+  });
+
+  it("still writes and reads in order", async () => {
+    const rig = await openRig(1, 65536, 16);
+    const { queue, heap } = rig;
+    const word = rig.place(4);
+    // Nothing is left for staging.
+    for (let bytes = 65536; bytes >= 64; bytes /= 2) {
+      try {
+        for (;;) heap.allocate(bytes);
+      } catch {}
+    }
+    const results: Uint32Array[] = [];
+    const reads: Promise<void>[] = [];
+    queue.enqueue(delay.launch({ rounds: 1_000_000, word: word + 4 }, 1));
+    for (let i = 0; i < 700; i++) {
+      queue.write(word, new Uint8Array(new Uint32Array([10 * i]).buffer));
+      queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
+      const result = new Uint32Array(1);
+      results.push(result);
+      reads.push(queue.read(new Uint8Array(result.buffer), word));
+    }
+    await Promise.all(reads);
+    await queue.synchronize();
+    expect(results.map((result) => result[0])).to.deep.equal(results.map((_, i) => 10 * i + 1));
+    await queue.close();
+  });
+});

@@ -1,0 +1,104 @@
+import type { Region } from "@backplane/core";
+import {
+  type AnyKernel,
+  type CpuMemory,
+  type Features,
+  type Launch,
+  type PlanContext,
+  readSlackBytes,
+} from "#src/kernels/kernel.js";
+import { compileKernels, instantiateKernels, type KernelFunction } from "#src/kernels/module.js";
+
+/**
+ * A memory and some kernels without driver or queue, for tests of single kernels. Chunks run from
+ * the last to the first, with scratch full of NaNs: a kernel may rely on neither.
+ */
+export class Workbench {
+  readonly memory: WebAssembly.Memory;
+  readonly #functions: ReadonlyMap<string, KernelFunction>;
+  readonly context: PlanContext;
+  readonly #scratch: Region<CpuMemory>;
+  #next = 1024;
+
+  private constructor(
+    memory: WebAssembly.Memory,
+    functions: ReadonlyMap<string, KernelFunction>,
+    scratchBytes: number,
+    features: Features,
+    workers: number,
+  ) {
+    this.memory = memory;
+    this.#functions = functions;
+    this.#scratch = this.alloc(scratchBytes);
+    this.context = { features, workers, workspace: (bytes) => this.alloc(bytes).memory.byteOffset };
+  }
+
+  /** `features` default to what the engine has; `workers` is what plans are told. */
+  static async create(
+    kernels: Iterable<AnyKernel>,
+    options: { readonly relaxedSimd?: boolean; readonly pages?: number; readonly workers?: number } = {},
+  ): Promise<Workbench> {
+    const pages = options.pages ?? 256;
+    const features = { relaxedSimd: options.relaxedSimd ?? false };
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    const limits = { initialPages: pages, maximumPages: pages, shared: false };
+    const { module, names, scratchBytes } = await compileKernels(kernels, limits, features);
+    const functions = instantiateKernels(module, names, memory);
+    return new Workbench(
+      memory,
+      new Map(names.map((name, i) => [name, functions[i]!])),
+      scratchBytes,
+      features,
+      options.workers ?? 1,
+    );
+  }
+
+  /** A region of `bytes` bytes, poisoned with 0xff (NaN in every format) around and inside. */
+  alloc(bytes: number): Region<CpuMemory> {
+    const byteOffset = this.#next;
+    this.#next = Math.ceil((byteOffset + bytes + readSlackBytes) / 64) * 64;
+    if (this.#next > this.memory.buffer.byteLength) throw new RangeError("the test memory is full");
+    new Uint8Array(this.memory.buffer, byteOffset, this.#next - byteOffset).fill(0xff);
+    return { memory: { byteOffset, byteLength: bytes }, byteOffset: 0, byteLength: bytes };
+  }
+
+  /** Copies the elements of a typed array to a region of their own. */
+  upload(array: Float32Array | Uint16Array | Uint8Array): Region<CpuMemory> {
+    const region = this.alloc(array.byteLength);
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    new Uint8Array(this.memory.buffer).set(bytes, region.memory.byteOffset);
+    return region;
+  }
+
+  #bytes(region: Region<CpuMemory>): ArrayBuffer {
+    const start = region.memory.byteOffset + region.byteOffset;
+    return this.memory.buffer.slice(start, start + region.byteLength);
+  }
+
+  float32(region: Region<CpuMemory>): Float32Array {
+    return new Float32Array(this.#bytes(region));
+  }
+
+  /** The bits of f16 elements. */
+  uint16(region: Region<CpuMemory>): Uint16Array {
+    return new Uint16Array(this.#bytes(region));
+  }
+
+  bytes(region: Region<CpuMemory>): Uint8Array {
+    return new Uint8Array(this.#bytes(region));
+  }
+
+  run(launches: readonly Launch[]): void {
+    const block = 0;
+    const { byteOffset: scratch, byteLength } = this.#scratch.memory;
+    new Uint8Array(this.memory.buffer, scratch, byteLength).fill(0xff);
+    for (const launch of launches) {
+      const kernel = this.#functions.get(launch.kernel);
+      if (kernel === undefined) throw new TypeError(`no kernel is called ${launch.kernel}`);
+      new Uint32Array(this.memory.buffer, block, launch.words.length).set(launch.words);
+      for (let chunk = launch.chunks - 1; chunk >= 0; chunk--) {
+        kernel(block, chunk, scratch, chunk % this.context.workers);
+      }
+    }
+  }
+}

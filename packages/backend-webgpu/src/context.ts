@@ -1,0 +1,76 @@
+import type { DType, Region } from "@backplane/core";
+import type { DeviceMemory } from "./memory.js";
+import type { Program } from "./program.js";
+
+/** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */
+export type BufferRegion = Region<DeviceMemory>;
+
+/** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
+export interface DeviceFeatures {
+  /** The WGSL extension `f16` may be enabled. Kernels must not need it: see `halves.ts`. */
+  readonly shaderF16: boolean;
+  /** The WGSL extension `subgroups` may be enabled. */
+  readonly subgroups: boolean;
+  /** Smallest and largest subgroup that the device may use; 0 where unknown. */
+  readonly subgroupMinSize: number;
+  readonly subgroupMaxSize: number;
+  /**
+   * The f16 shapes of `chromium_experimental_subgroup_matrix` that take f16 and give f32, as "MxNxK";
+   * empty where the extension, or `f16` or `subgroups`, is missing.
+   */
+  readonly subgroupMatrices: readonly string[];
+  readonly limits: DeviceLimits;
+}
+
+export interface DeviceLimits {
+  readonly maxComputeWorkgroupStorageSize: number;
+  readonly maxComputeInvocationsPerWorkgroup: number;
+  readonly maxComputeWorkgroupSizeX: number;
+  readonly maxComputeWorkgroupSizeY: number;
+  readonly maxComputeWorkgroupsPerDimension: number;
+  readonly maxStorageBufferBindingSize: number;
+}
+
+/**
+ * How many workgroups run: a count, which the runtime folds to two dimensions where it exceeds 65,535
+ * (kernels find their place with `workgroup_index()` of `wgsl.ts` and must check it against a bound:
+ * folding may start up to one row too many), or an exact grid.
+ */
+export type Workgroups = number | readonly [x: number, y: number, z: number];
+
+export type ParameterValues<Name extends string> = Readonly<Record<Name, number | readonly number[]>>;
+
+/** What kernels enqueue work with. Everything takes effect in order. */
+export interface KernelContext {
+  readonly features: DeviceFeatures;
+
+  /**
+   * Enqueues one dispatch. Binds whole buffers; the place of each region inside its buffer reaches
+   * the shader as `parameters.<name>_offset` (see `program`).
+   *
+   * WebGPU refuses one buffer as both read-only and writable in a dispatch. So an input that lies in
+   * the same buffer as an output is first copied to scratch (keeping its place modulo 16 bytes). An
+   * input that overlaps an output is an error in the kernel: in-place needs a variant that binds the
+   * buffer once, as `read_write`.
+   */
+  dispatch<Binding extends string, Parameter extends string>(
+    program: Program<Binding, Parameter>,
+    regions: Readonly<Record<Binding, BufferRegion>>,
+    parameters: ParameterValues<Parameter>,
+    workgroups: Workgroups,
+  ): void;
+
+  /** `bytes` of memory that lasts until the current problem has run. Contents unspecified. 16-byte aligned. */
+  scratch(bytes: number): BufferRegion;
+  /** Copies any bytes; the regions do not overlap. */
+  copy(destination: BufferRegion, source: BufferRegion): void;
+  /** As `BackendDriver.fill`. */
+  fill(destination: BufferRegion, pattern: number): void;
+}
+
+/** One operation of this package. Listed in `kernels/index.ts`. */
+export interface KernelDefinition<Problem> {
+  readonly dtypes: readonly DType[];
+  readonly kinds?: readonly string[];
+  run(context: KernelContext, problem: Problem): void;
+}

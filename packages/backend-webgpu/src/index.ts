@@ -1,0 +1,3 @@
+/** What both entry points export alike. */
+export type { WebGpuOptions } from "./device.js";
+export { WebGpuDriver } from "./driver.js";

@@ -1,0 +1,38 @@
+import type { BinaryKind, BinaryProblem, DType } from "@backplane/core";
+import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
+import type { DeviceMemory } from "../../memory.js";
+import { memoized, type Program } from "../../program.js";
+import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
+import { workgroupsFor } from "../elementwise/select.js";
+import { binaryFunction } from "./functions.wgsl.js";
+import { planBinary } from "./select.js";
+
+const binaryProgram = memoized(
+  (kind: BinaryKind, dtype: DType, a: Source, b: Source, wide: boolean, axes: number): Program =>
+    elementwise({ name: `binary_${kind}`, dtype, sources: [a, b], wide, axes }, binaryFunction(kind)),
+);
+
+/** output[i] = kind(a[i], b[i]), with broadcasting */
+export const binary: KernelDefinition<BinaryProblem<DeviceMemory>> = {
+  dtypes: ["f32", "f16"],
+
+  run(context: KernelContext, problem: BinaryProblem<DeviceMemory>): void {
+    const { kind, dtype, n, output } = problem;
+    const { sources, wide, axes, table } = planBinary(problem);
+    const regions: Record<string, BufferRegion> = { output };
+    const parameters: Record<string, number | readonly number[]> = { n };
+    for (const [i, name] of (["a", "b"] as const).entries()) {
+      const input = problem[name];
+      if ("scalar" in input) parameters[`${name}_scalar`] = input.scalar;
+      else if (sources[i] !== "output") regions[name] = input.region;
+    }
+    if (axes > 0)
+      Object.assign(parameters, { rank: table.length, axes: table.flatMap((row) => [...row, 0]) });
+    context.dispatch(
+      binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
+      regions,
+      parameters,
+      workgroupsFor({ wide, dtype }, n, output),
+    );
+  },
+};

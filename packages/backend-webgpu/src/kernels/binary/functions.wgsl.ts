@@ -1,0 +1,24 @@
+import type { BinaryKind } from "@backplane/core";
+import { type MathFunctionName, mathFunctions } from "../elementwise/math.wgsl.js";
+
+interface BinaryFunction {
+  readonly expression: string;
+  readonly uses?: readonly MathFunctionName[];
+}
+
+const functions: Readonly<Record<BinaryKind, BinaryFunction>> = {
+  add: { expression: "a + b" },
+  sub: { expression: "a - b" },
+  mul: { expression: "a * b" },
+  // WGSL promises an accurate quotient only for divisors up to 2^126.
+  div: { expression: "select(a / b, (0.25 * a) / (0.25 * b), abs(b) > 4.25352959e37)" },
+  max: { expression: "max(a, b)" },
+  min: { expression: "min(a, b)" },
+  pow: { expression: "power(a, b)", uses: ["power"] },
+};
+
+/** `fn apply(a: f32, b: f32) -> f32` and what it needs. */
+export function binaryFunction(kind: BinaryKind): string {
+  const { expression, uses = [] } = functions[kind];
+  return [mathFunctions(uses), `fn apply(a: f32, b: f32) -> f32 { return ${expression}; }`].join("\n\n");
+}

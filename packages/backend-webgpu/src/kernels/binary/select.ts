@@ -1,0 +1,61 @@
+import { type BinaryInput, type BinaryProblem, dtypeBytes } from "@backplane/core";
+import { elementsPerInvocation, type Source } from "../elementwise/elementwise.wgsl.js";
+import { allAligned, axisTable } from "../elementwise/select.js";
+import { isSameRegion } from "../same-region.js";
+
+/** How one binary problem is done. */
+export interface BinaryPlan {
+  readonly sources: readonly [Source, Source];
+  readonly wide: boolean;
+  /** Rows of the program's table; 0 where all inputs run along with the output. */
+  readonly axes: number;
+  /** Extent and both strides of each axis, in the units that the program counts. */
+  readonly table: readonly (readonly [extent: number, strideA: number, strideB: number])[];
+}
+
+type Problem = Pick<BinaryProblem<unknown>, "dtype" | "shape" | "a" | "b" | "output">;
+
+/** Depends on shapes and places alone. */
+export function planBinary(problem: Problem): BinaryPlan {
+  const { dtype, shape, a, b, output } = problem;
+  const narrow = [sourceOf(a, problem), sourceOf(b, problem)] as const;
+  const strides = [stridesOf(a, shape), stridesOf(b, shape)] as const;
+  const vector = elementsPerInvocation({ wide: true, dtype });
+  const isStrided = narrow.includes("strided");
+  const wideSource = (source: Source, i: 0 | 1): Source =>
+    source === "strided" && strides[i].at(-1) === 0 ? "repeated" : source;
+  const wideSources = [wideSource(narrow[0], 0), wideSource(narrow[1], 1)] as const;
+  const aligned = [a, b].every(
+    (input, i) => !("region" in input) || wideSources[i] === "repeated" || allAligned([input.region]),
+  );
+  // Inputs are contiguous. So one that does not repeat along the innermost axis has stride 1 there, and its
+  // other strides are multiples of the extent.
+  const fits = !isStrided || shape.at(-1)! % vector === 0;
+  const wide = allAligned([output]) && aligned && fits;
+  if (!isStrided) return { sources: narrow, wide, axes: 0, table: [] };
+
+  const sources = wide ? wideSources : narrow;
+  const step = wide ? vector : 1;
+  const unit = (i: 0 | 1, axis: number): number => {
+    const stride = strides[i][axis]!;
+    // A step along the innermost axis is one vector, of which the stride is 1 in either unit.
+    return sources[i] === "strided" && axis < shape.length - 1 ? stride / step : stride;
+  };
+  const table = shape.map(
+    (extent, axis) =>
+      [axis === shape.length - 1 ? extent / step : extent, unit(0, axis), unit(1, axis)] as const,
+  );
+  return { sources, wide, axes: axisTable(shape.length), table };
+}
+
+function sourceOf(input: BinaryInput<unknown>, { dtype, shape, output }: Problem): Source {
+  if ("scalar" in input) return "scalar";
+  if (isSameRegion(input.region, output)) return "output";
+  // As many elements as the output: then its strides are those of the output.
+  const n = shape.reduce((product, extent) => product * extent, 1);
+  return input.region.byteLength === n * dtypeBytes[dtype] ? "contiguous" : "strided";
+}
+
+function stridesOf(input: BinaryInput<unknown>, shape: readonly number[]): readonly number[] {
+  return "region" in input ? input.strides : shape.map(() => 0);
+}

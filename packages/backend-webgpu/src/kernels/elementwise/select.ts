@@ -1,0 +1,26 @@
+import type { DType, Region } from "@backplane/core";
+import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { elementsPerInvocation } from "./elementwise.wgsl.js";
+
+type Place = Pick<Region<unknown>, "byteOffset">;
+
+/** Whether every region starts where a 16-byte vector may. */
+export function allAligned(regions: readonly Place[]): boolean {
+  return regions.every(({ byteOffset }) => byteOffset % 16 === 0);
+}
+
+/** Table sizes that programs are generated for. No array with more axes fits into a buffer. */
+const axisTables = [4, 32] as const;
+
+/** The smallest table that holds `rank` axes. */
+export function axisTable(rank: number): number {
+  const rows = axisTables.find((size) => rank <= size);
+  if (rows === undefined) throw new Error(`${rank} axes of at least 2 elements`);
+  return rows;
+}
+
+/** Workgroups for n output elements; f16 elements at an odd place share a word with a neighbour. */
+export function workgroupsFor(tile: { wide: boolean; dtype: DType }, n: number, output: Place): number {
+  const leading = tile.dtype === "f16" && !tile.wide ? (output.byteOffset / 2) % 2 : 0;
+  return Math.ceil((n + leading) / elementsPerInvocation(tile) / WORKGROUP_SIZE);
+}

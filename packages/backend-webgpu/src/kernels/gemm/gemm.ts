@@ -1,0 +1,217 @@
+import type { GemmProblem } from "@backplane/core";
+import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
+import { storeHalves } from "../../halves.js";
+import type { DeviceMemory } from "../../memory.js";
+import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { combineProgram } from "./combine.wgsl.js";
+import { directProgram } from "./direct.wgsl.js";
+import { tiledProgram } from "./gemm.wgsl.js";
+import type { ResultForm } from "./operands.wgsl.js";
+import { selectGemm } from "./select.js";
+import { type ThinForm, thinProgram, thinSpan } from "./thin.wgsl.js";
+import type { GemmShape, GemmVariant } from "./variants.js";
+
+type Problem = GemmProblem<DeviceMemory>;
+
+/** gemm and batchedGemm; `forced` names a variant to take wherever it fits (see `gemmVariants`). */
+export function gemmKernel(forced?: string): KernelDefinition<Problem> {
+  return {
+    dtypes: ["f32", "f16"],
+    run: (context, problem) => runGemm(context, problem, forced),
+  };
+}
+
+export function runGemm(context: KernelContext, problem: Problem, forced?: string): void {
+  if (problem.dtype === "f16") runInHalves(context, problem, forced);
+  else enqueue(context, problem, problem.c, { dtype: "f32", target: "matrix", readsC: false }, forced);
+}
+
+/** Computes f32 results in scratch, as many at once as one binding may hold, and rounds them into C. */
+function runInHalves(context: KernelContext, problem: Problem, forced?: string): void {
+  const { m, n, batch, c, ldc } = problem;
+  if (4 * batch * m * n > context.features.limits.maxStorageBufferBindingSize && batch * m > 1) {
+    for (const half of halved(problem)) runInHalves(context, half, forced);
+    return;
+  }
+  const results = context.scratch(4 * batch * m * n);
+  enqueue(context, problem, results, { dtype: "f16", target: "scratch", readsC: problem.beta !== 0 }, forced);
+  const layout = { batch, rows: m, columns: n, rowStride: ldc };
+  storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
+}
+
+/** The two halves of a problem: of its batch, or of the rows of its only matrix. */
+function halved(problem: Problem): [Problem, Problem] {
+  const { batch, m, transA, lda, ldc } = problem;
+  const along = batch > 1 ? "batch" : "m";
+  const first = Math.ceil(problem[along] / 2);
+  const stepA = batch > 1 ? problem.strideA : transA ? 1 : lda;
+  const stepB = batch > 1 ? problem.strideB : 0;
+  const stepC = batch > 1 ? problem.strideC : ldc;
+  const rest = { ...problem, [along]: (batch > 1 ? batch : m) - first };
+  return [
+    { ...problem, [along]: first },
+    {
+      ...rest,
+      ...(problem.k > 0
+        ? { a: from(problem.a, 2 * first * stepA), b: from(problem.b, 2 * first * stepB) }
+        : {}),
+      c: from(problem.c, 2 * first * stepC),
+    },
+  ];
+}
+
+function from(region: BufferRegion, bytes: number): BufferRegion {
+  return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
+}
+
+/** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
+function enqueue(
+  context: KernelContext,
+  problem: Problem,
+  results: BufferRegion,
+  form: ResultForm,
+  forced: string | undefined,
+): void {
+  const { m, n, k, batch } = problem;
+  if (k === 0) {
+    combine(context, problem, results, form, context.scratch(16), 0);
+    return;
+  }
+  const shape = shapeOf(problem);
+  const { variant, partDepth } = selectGemm(shape, context.features, forced);
+  const parts = Math.ceil(k / partDepth);
+  if (parts === 1) {
+    product(context, problem, shape, variant, partDepth, results, form);
+    return;
+  }
+  const sums = context.scratch(4 * parts * batch * m * n);
+  product(context, { ...problem, alpha: 1, beta: 0 }, shape, variant, partDepth, sums, {
+    dtype: problem.dtype,
+    target: "scratch",
+    readsC: false,
+  });
+  combine(context, problem, results, form, sums, parts);
+}
+
+/** Whether runs of four along stored rows of `columns` elements are whole and aligned. */
+function isVector(
+  problem: Problem,
+  region: BufferRegion,
+  columns: number,
+  ld: number,
+  step: number,
+): boolean {
+  const unit = problem.dtype === "f32" ? 16 : 8;
+  return (
+    columns % 4 === 0 &&
+    ld % 4 === 0 &&
+    (problem.batch === 1 || step % 4 === 0) &&
+    region.byteOffset % unit === 0
+  );
+}
+
+function shapeOf(problem: Problem): GemmShape {
+  const { dtype, m, n, k, batch, transA, transB } = problem;
+  return {
+    ...{ dtype, m, n, k, batch, transA, transB },
+    vectorA: isVector(problem, problem.a, transA ? m : k, problem.lda, problem.strideA),
+    vectorB: isVector(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB),
+  };
+}
+
+function resultParameters(problem: Problem) {
+  const { m, n, alpha, beta, ldc, strideC } = problem;
+  return { m, n, alpha, beta, c_pitch: ldc, c_step: strideC };
+}
+
+/** The result's bindings: C itself, or scratch and C where it is read. */
+function resultRegions(
+  problem: Problem,
+  results: BufferRegion,
+  form: ResultForm,
+): Record<string, BufferRegion> {
+  if (form.target === "matrix") return { c: results };
+  return form.readsC ? { results, c: problem.c } : { results };
+}
+
+function combine(
+  context: KernelContext,
+  problem: Problem,
+  results: BufferRegion,
+  form: ResultForm,
+  sums: BufferRegion,
+  parts: number,
+): void {
+  const { m, n, batch } = problem;
+  context.dispatch(
+    combineProgram(form),
+    { sums, ...resultRegions(problem, results, form) },
+    { ...resultParameters(problem), parts, batch },
+    Math.ceil((batch * m * n) / WORKGROUP_SIZE),
+  );
+}
+
+function product(
+  context: KernelContext,
+  problem: Problem,
+  shape: GemmShape,
+  variant: GemmVariant,
+  partDepth: number,
+  results: BufferRegion,
+  form: ResultForm,
+): void {
+  const { m, n, k, batch, lda, ldb, strideA, strideB, transA, transB, a, b } = problem;
+  const groups = Math.ceil(k / partDepth) * batch;
+  const regions = resultRegions(problem, results, form);
+  const common = { ...resultParameters(problem), k, part_depth: partDepth, batch };
+  if (variant.kind === "tiled") {
+    const { tile } = variant;
+    const { vectorA, vectorB } = shape;
+    context.dispatch(
+      tiledProgram(tile, { ...form, transA, transB, vectorA, vectorB }),
+      { a, b, ...regions },
+      { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
+      groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
+    );
+    return;
+  }
+  if (variant.kind === "direct") {
+    const { tile } = variant;
+    context.dispatch(
+      directProgram(tile, form),
+      { a, b, ...regions },
+      {
+        ...{ ...resultParameters(problem), k, batch, a_step: strideA, b_step: strideB },
+        ...(transA ? { a_row: 1, a_depth: lda } : { a_row: lda, a_depth: 1 }),
+        ...(transB ? { b_depth: 1, b_column: ldb } : { b_depth: ldb, b_column: 1 }),
+      },
+      batch * Math.ceil(m / tile.threadRows) * Math.ceil(n / (tile.threadColumns * tile.lanes)),
+    );
+    return;
+  }
+  const { wide, contiguousDepth, tile } = variant;
+  const [places, vectors] = wide === "b" ? [n, m] : [m, n];
+  const thinForm: ThinForm = {
+    ...{ ...form, wide, contiguousDepth },
+    vectors: vectors > 2 ? 4 : vectors > 1 ? 2 : 1,
+    vector: wide === "b" ? shape.vectorB : shape.vectorA,
+  };
+  // The thin operand is A, with rows as its vectors, or B, with columns.
+  const operands =
+    wide === "b"
+      ? { wide: b, thin: a, wide_pitch: ldb, wide_step: strideB, thin_step: strideA }
+      : { wide: a, thin: b, wide_pitch: lda, wide_step: strideA, thin_step: strideB };
+  const thinLd = wide === "b" ? lda : ldb;
+  const vectorsAreRows = wide === "b" ? !transA : transB;
+  const { wide: wideRegion, thin: thinRegion, ...strides } = operands;
+  context.dispatch(
+    thinProgram(tile, thinForm),
+    { wide: wideRegion, thin: thinRegion, ...regions },
+    {
+      ...{ ...common, ...strides, places, vectors },
+      thin_pitch: vectorsAreRows ? thinLd : 1,
+      thin_depth: vectorsAreRows ? 1 : thinLd,
+    },
+    groups * Math.ceil(places / thinSpan(tile, thinForm)),
+  );
+}

@@ -1,0 +1,84 @@
+import { memoized, type Program, program } from "../../program.js";
+import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { productSource } from "./product.wgsl.js";
+import { matrixStage } from "./stage.wgsl.js";
+import { type ProductTile, tileName } from "./tile.js";
+
+/** What a tiled kernel is generated for, besides its tile; sizes reach it as parameters. */
+export interface GemmForm extends ResultForm {
+  readonly transA: boolean;
+  readonly transB: boolean;
+  /** Every run of four along the rows of the stored A (or B) is whole and aligned to four elements. */
+  readonly vectorA: boolean;
+  readonly vectorB: boolean;
+}
+
+const operandParameters = {
+  a_pitch: "u32",
+  a_step: "u32",
+  b_pitch: "u32",
+  b_step: "u32",
+  k: "u32",
+  /** The sum over k is cut into parts of this length, each to a result of its own. */
+  part_depth: "u32",
+  batch: "u32",
+} as const;
+
+function formName(form: GemmForm): string {
+  const operand = (name: string, trans: boolean, vector: boolean) =>
+    `${name}${trans ? "t" : ""}${vector ? "4" : ""}`;
+  return [
+    form.dtype,
+    operand("a", form.transA, form.vectorA) + operand("b", form.transB, form.vectorB),
+    ...(form.target === "scratch" ? [form.readsC ? "scratch_c" : "scratch"] : []),
+  ].join("_");
+}
+
+/** C[i] = alpha * op(A[i]) * op(B[i]) + beta * C[i], one workgroup per tile of a C. Workgroups: `tiledGroups`. */
+export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memoized(
+  (tile: ProductTile, form: GemmForm): Program => {
+    const a = operandText("a", form.dtype, form.vectorA); // m x k, or k x m if transA
+    const b = operandText("b", form.dtype, form.vectorB); // k x n, or n x k if transB
+    const result = resultText(form);
+    const stage = (name: "a" | "b", trans: boolean, vector: boolean) =>
+      matrixStage(tile, {
+        side: name === "a" ? "left" : "right",
+        contiguousDepth: name === "a" ? !trans : trans,
+        vector,
+        load1: `${name}_load1`,
+        load4: `${name}_load4`,
+        base: `${name}_base`,
+        pitch: `parameters.${name}_pitch`,
+        extent: name === "a" ? "parameters.m" : "parameters.n",
+      });
+    return program({
+      name: `gemm_${tileName(tile)}_${formName(form)}`,
+      bindings: { a: a.storage, b: b.storage, ...result.bindings },
+      parameters: { ...resultParameters, ...operandParameters },
+      body: productSource({
+        tile,
+        declarations: [workgroupIndex, form.dtype === "f16" ? halfFunctions : "", a.functions, b.functions]
+          .concat(result.functions)
+          .join(""),
+        prologue: wgsl`
+  let tiles_across = (parameters.n + COLUMNS - 1u) / COLUMNS;
+  let tiles = tiles_across * ((parameters.m + ROWS - 1u) / ROWS);
+  let parts = (parameters.k + parameters.part_depth - 1u) / parameters.part_depth;
+  let group = workgroup_index(workgroup, workgroups);
+  if (group >= tiles * parts * parameters.batch) { return; }
+  let result = group / tiles; // part * batch + matrix
+  let matrix = result % parameters.batch;
+  let depthStart = result / parameters.batch * parameters.part_depth;
+  let k = min(parameters.k, depthStart + parameters.part_depth);
+  let rowBase = group % tiles / tiles_across * ROWS;
+  let columnBase = group % tiles_across * COLUMNS;
+  let a_base = parameters.a_offset * a_unit + matrix * parameters.a_step;
+  let b_base = parameters.b_offset * b_unit + matrix * parameters.b_step;`,
+        left: stage("a", form.transA, form.vectorA),
+        right: stage("b", form.transB, form.vectorB),
+        store: (row, column, quad) => `store_quad(result, ${row}, ${column}, ${quad});`,
+      }),
+    });
+  },
+);

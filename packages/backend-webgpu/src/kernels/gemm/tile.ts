@@ -1,0 +1,37 @@
+/**
+ * One register-blocked matrix product: a workgroup computes `rows` x `columns` of the result, each of
+ * its invocations `threadRows` x `threadColumns` of them, walking through k in steps of `depth` that
+ * are staged in workgroup memory. All are multiples of 4.
+ */
+export interface ProductTile {
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  readonly threadRows: number;
+  readonly threadColumns: number;
+  /** Steps of k written out in the text of the inner loop (Tint does not unroll); divides `depth`. */
+  readonly unroll: number;
+}
+
+/** Invocations along the rows and the columns of the tile. */
+export function tileThreads(tile: ProductTile): { down: number; across: number; total: number } {
+  const down = tile.rows / tile.threadRows;
+  const across = tile.columns / tile.threadColumns;
+  return { down, across, total: down * across };
+}
+
+/** Quads (four values) from one step of k to the next in workgroup memory; odd, to spread the banks. */
+export function stagedPitch(extent: number): number {
+  return extent / 4 + 1;
+}
+
+/** Workgroup memory of the two staged tiles, in bytes. */
+export function tileBytes(tile: ProductTile): number {
+  return 16 * tile.depth * (stagedPitch(tile.rows) + stagedPitch(tile.columns));
+}
+
+/** Such as `64x64x16_8x8`. */
+export function tileName(tile: ProductTile): string {
+  const { rows, columns, depth, threadRows, threadColumns } = tile;
+  return `${rows}x${columns}x${depth}_${threadRows}x${threadColumns}`;
+}

@@ -1,0 +1,68 @@
+import { type ReduceProblem, reduceIdentity } from "@backplane/core";
+import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
+import { storeHalves } from "../../halves.js";
+import type { DeviceMemory } from "../../memory.js";
+import { memoized } from "../../program.js";
+import { axisTable } from "../elementwise/select.js";
+import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
+import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
+
+const programFor = memoized(reduceProgram);
+
+/** output[kept] = kind over the reduced axes */
+export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
+  dtypes: ["f32", "f16"],
+
+  run(context: KernelContext, problem: ReduceProblem<DeviceMemory>): void {
+    const { kind, dtype, outputCount, reducedCount, input, output } = problem;
+    // Each kind leaves a single element as it is.
+    if (reducedCount === 1) return context.copy(output, input);
+    const operator = kind === "mean" ? "sum" : kind;
+    const divisor = kind === "mean" ? reducedCount : 1;
+    const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
+    const shape: ReduceShape = { ...problem, byteOffset: input.byteOffset };
+    const plan = planReduce(shape);
+    if (plan.segments === 1) runPass(context, operator, shape, plan, input, result, divisor);
+    else {
+      const { segments } = plan;
+      const partial = context.scratch(4 * outputCount * segments);
+      runPass(context, operator, shape, plan, input, partial, 1);
+      const rest: ReduceShape = {
+        dtype: "f32",
+        kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
+        reduced: [{ extent: segments, stride: outputCount }],
+        outputCount,
+        reducedCount: segments,
+        byteOffset: partial.byteOffset,
+      };
+      runPass(context, operator, rest, planReduce(rest, 1), partial, result, divisor);
+    }
+    if (dtype === "f16") storeHalves(context, result, output, { batch: 1, rows: 1, columns: outputCount });
+  },
+};
+
+function runPass(
+  context: KernelContext,
+  operator: ReduceOperator,
+  { dtype, kept, reduced, outputCount }: ReduceShape,
+  plan: ReducePlan,
+  data: BufferRegion,
+  output: BufferRegion,
+  divisor: number,
+): void {
+  const { lanes, along, wide, single, vector, length, segmentLength, segments, outputBlocks } = plan;
+  const rank = kept.length + reduced.length;
+  // A vector is one step of the innermost axis, whose stride is 1 in either unit.
+  const rows = [...kept, ...reduced].flatMap(({ extent, stride }) =>
+    plan.wide && stride === 1 ? [extent / vector, 1, 0, 0] : [extent, stride / vector, 0, 0],
+  );
+  context.dispatch(
+    programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank) }),
+    { data, output },
+    {
+      ...{ outputs: outputCount, output_blocks: outputBlocks, length, segment_length: segmentLength },
+      ...{ kept_rank: kept.length, rank, divisor, identity: reduceIdentity[operator], axes: rows },
+    },
+    outputBlocks * segments,
+  );
+}

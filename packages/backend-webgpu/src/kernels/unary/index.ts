@@ -1,0 +1,1 @@
+export { unary } from "./unary.js";

@@ -1,0 +1,29 @@
+import type { DType, UnaryKind, UnaryProblem } from "@backplane/core";
+import type { KernelContext, KernelDefinition } from "../../context.js";
+import type { DeviceMemory } from "../../memory.js";
+import { memoized, type Program } from "../../program.js";
+import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
+import { allAligned, workgroupsFor } from "../elementwise/select.js";
+import { isSameRegion } from "../same-region.js";
+import { unaryFunction } from "./functions.wgsl.js";
+
+const unaryProgram = memoized(
+  (kind: UnaryKind, dtype: DType, source: Source, wide: boolean): Program =>
+    elementwise({ name: `unary_${kind}`, dtype, sources: [source], wide, axes: 0 }, unaryFunction(kind)),
+);
+
+/** output[i] = kind(x[i]) */
+export const unary: KernelDefinition<UnaryProblem<DeviceMemory>> = {
+  dtypes: ["f32", "f16"],
+
+  run(context: KernelContext, { kind, dtype, n, input, output }: UnaryProblem<DeviceMemory>): void {
+    const inPlace = isSameRegion(input, output);
+    const wide = allAligned([input, output]);
+    context.dispatch(
+      unaryProgram(kind, dtype, inPlace ? "output" : "contiguous", wide),
+      inPlace ? { output } : { x: input, output },
+      { n },
+      workgroupsFor({ wide, dtype }, n, output),
+    );
+  },
+};

@@ -1,0 +1,139 @@
+/**
+ * A compute shader with the declarations that the runtime needs to bind it. Two programs with the same
+ * source share one pipeline.
+ */
+export interface Program<Binding extends string = string, Parameter extends string = string> {
+  /** Shown in error messages and profiles, built from what was chosen: `gemm_f32_64x64x16_8x8`. */
+  readonly name: string;
+  /** Whole WGSL text; the entry point is `main`. */
+  readonly source: string;
+  readonly bindings: readonly ProgramBinding<Binding>[];
+  readonly parameters: readonly ProgramParameter<Parameter>[];
+  /** Bytes of the parameter block. */
+  readonly parameterBytes: number;
+}
+
+export interface ProgramBinding<Name extends string> extends Storage {
+  readonly name: Name;
+}
+
+export interface ProgramParameter<Name extends string> {
+  readonly name: Name;
+  readonly type: ParameterType;
+  /** First 32-bit word within the parameter block. */
+  readonly word: number;
+}
+
+/** A storage buffer seen as `array<wgsl>`. */
+export interface Storage {
+  readonly wgsl: string;
+  /** What `<name>_offset` counts, in bytes. A region must start at a multiple of it. */
+  readonly unit: number;
+  readonly access: "read" | "read_write";
+}
+
+/** `u32`, `i32`, `f32`, or a table of `rows` vec4<u32>, whose value is a list of up to 4 * rows words. */
+export type ParameterType = "u32" | "i32" | "f32" | { readonly rows: number };
+
+/** How elements lie in a storage buffer. */
+export const elementTypes = {
+  f32: { wgsl: "f32", unit: 4 },
+  u32: { wgsl: "u32", unit: 4 },
+  /** Half-precision numbers, two to a word: index words with `offset + i >> 1`; see `halves.ts`. */
+  half: { wgsl: "u32", unit: 2 },
+  vec2f: { wgsl: "vec2<f32>", unit: 8 },
+  vec4f: { wgsl: "vec4<f32>", unit: 16 },
+  vec4u: { wgsl: "vec4<u32>", unit: 16 },
+  /** Four half-precision numbers. */
+  half4: { wgsl: "vec2<u32>", unit: 8 },
+  /** Eight half-precision numbers. */
+  half8: { wgsl: "vec4<u32>", unit: 16 },
+} as const;
+
+export type ElementType = keyof typeof elementTypes;
+
+/** A binding that the shader only reads. */
+export function input(type: ElementType): Storage {
+  return { ...elementTypes[type], access: "read" };
+}
+
+/** A binding that the shader writes and may read. */
+export function output(type: ElementType): Storage {
+  return { ...elementTypes[type], access: "read_write" };
+}
+
+export interface ProgramDescription<Binding extends string, Parameter extends string> {
+  readonly name: string;
+  /** WGSL extensions to enable, such as `f16`. */
+  readonly enable?: readonly string[];
+  /** Other directives, each a whole statement, such as `diagnostic(off, derivative_uniformity);`. */
+  readonly directives?: readonly string[];
+  readonly bindings: Readonly<Record<Binding, Storage>>;
+  readonly parameters: Readonly<Record<Parameter, ParameterType>>;
+  /** Functions, constants and the entry point `main`. */
+  readonly body: string;
+}
+
+/**
+ * Writes the declarations in front of a shader body: `var<storage>` for each binding under its name,
+ * and a uniform `parameters` with, for each binding, `<name>_offset` (start of the region within the
+ * buffer, in units of the binding's element), followed by the parameters under their names.
+ */
+export function program<const Binding extends string, const Parameter extends string>(
+  description: ProgramDescription<Binding, Parameter>,
+): Program<Binding, Parameter> {
+  const bindings = Object.entries<Storage>(description.bindings).map(([name, storage]) => ({
+    name: name as Binding,
+    ...storage,
+  }));
+  let word = bindings.length;
+  const parameters = Object.entries<ParameterType>(description.parameters).map(([name, type]) => {
+    const rows = typeof type === "object" ? type.rows : 0;
+    // Arrays in a uniform block start at a multiple of 16 bytes.
+    if (rows > 0) word = Math.ceil(word / 4) * 4;
+    const parameter = { name: name as Parameter, type, word };
+    word += rows > 0 ? 4 * rows : 1;
+    return parameter;
+  });
+  const members = [
+    ...bindings.map(({ name }) => `  ${name}_offset: u32,`),
+    ...parameters.map(({ name, type }) => `  ${name}: ${parameterWgsl(type)},`),
+  ];
+  const source = [
+    ...(description.enable ?? []).map((extension) => `enable ${extension};`),
+    ...(description.directives ?? []),
+    `struct Parameters {\n${members.join("\n")}\n}`,
+    ...bindings.map(
+      ({ name, access, wgsl }, i) =>
+        `@group(0) @binding(${i}) var<storage, ${access}> ${name}: array<${wgsl}>;`,
+    ),
+    "@group(1) @binding(0) var<uniform> parameters: Parameters;",
+    "",
+    description.body.trim(),
+    "",
+  ].join("\n");
+  return { name: description.name, source, bindings, parameters, parameterBytes: Math.ceil(word / 4) * 16 };
+}
+
+function parameterWgsl(type: ParameterType): string {
+  return typeof type === "object" ? `array<vec4<u32>, ${type.rows}>` : type;
+}
+
+/**
+ * Remembers what a generator returned for each list of arguments, so that text is generated once and
+ * equal programs are identical objects. Objects among the arguments are told apart by their JSON.
+ */
+export function memoized<Arguments extends readonly unknown[], Result>(
+  generate: (...args: Arguments) => Result,
+): (...args: Arguments) => Result {
+  const results = new Map<string, Result>();
+  return (...args) => {
+    const key = JSON.stringify(args);
+    let result = results.get(key);
+    if (result === undefined) {
+      result = generate(...args);
+      results.set(key, result);
+    }
+    return result;
+  };
+}

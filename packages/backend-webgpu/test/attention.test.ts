@@ -1,0 +1,175 @@
+import { type DType, dtypes } from "@backplane/core";
+import { assert } from "chai";
+import type { DeviceFeatures } from "#src/context.js";
+import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
+import {
+  asLargeGpu,
+  type Expected,
+  epsilon,
+  finalRounding,
+  gamma,
+  type ProductDevice,
+  signed,
+  withProducts,
+} from "./products.js";
+
+interface Case {
+  readonly batch?: number;
+  readonly heads?: number;
+  readonly kvHeads?: number;
+  readonly queryLength: number;
+  readonly keyLength: number;
+  readonly headSize: number;
+  readonly scale?: number;
+  /** Query i sees the keys j <= i + visible. Default: all. */
+  readonly visible?: number;
+  readonly dtype?: DType;
+  /** Elements in front of every operand. */
+  readonly offset?: number;
+  /** Largest magnitude in q and k. */
+  readonly amplitude?: number;
+}
+
+type Operands = Readonly<Record<"q" | "k" | "v", Float32Array>>;
+type Sizes = Required<Omit<Case, "amplitude">>;
+
+/** The formula, in f64, with a bound on the error that follows from those of scores, exponentials and sums. */
+function* reference(shape: Sizes, { q, k, v }: Operands): Generator<Expected> {
+  const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype } = shape;
+  for (let row = 0; row < batch * heads * queryLength; row++) {
+    const head = Math.floor(row / queryLength);
+    const keyHead = Math.floor(head / heads) * kvHeads + Math.floor((head % heads) / (heads / kvHeads));
+    const seen = Math.min(keyLength, Math.max(0, (row % queryLength) + visible + 1));
+    const scores = new Float64Array(seen);
+    const magnitudes = new Float64Array(seen);
+    for (let j = 0; j < seen; j++)
+      for (let d = 0; d < headSize; d++) {
+        const term = scale * q[row * headSize + d]! * k[(keyHead * keyLength + j) * headSize + d]!;
+        scores[j]! += term;
+        magnitudes[j]! += Math.abs(term);
+      }
+    const highest = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+    const below = scores.map((score) => score - highest);
+    const total = below.reduce((sum, x) => sum + Math.exp(x), 0);
+    const weights = below.map((x) => Math.exp(x) / total);
+    const scoreError = below.reduce(
+      (worst, x, j) => Math.max(worst, gamma(headSize + 2) * magnitudes[j]! + epsilon * Math.abs(x)),
+      0,
+    );
+    const exponentials = below.map((x) => (3 + 2 * Math.abs(x)) * epsilon);
+    const weightError = weights.reduce((sum, weight, j) => sum + weight * exponentials[j]!, 0);
+    for (let d = 0; d < headSize; d++) {
+      let value = 0;
+      let magnitude = 0;
+      let tolerance = 0;
+      for (let j = 0; j < seen; j++) {
+        const term = weights[j]! * v[(keyHead * keyLength + j) * headSize + d]!;
+        const relative = Math.expm1(2 * scoreError) + exponentials[j]! + 4 * epsilon + 2 * gamma(keyLength);
+        value += term;
+        magnitude += Math.abs(term);
+        tolerance += Math.abs(term) * relative;
+      }
+      tolerance += weightError * magnitude + finalRounding(dtype, value);
+      yield { index: row * headSize + d, value, tolerance };
+    }
+  }
+}
+
+async function check(
+  device: ProductDevice,
+  shape: Case,
+  forced?: string,
+  features?: (real: DeviceFeatures) => DeviceFeatures,
+): Promise<void> {
+  const { batch = 1, heads = 1, kvHeads = heads, queryLength, keyLength, headSize } = shape;
+  const { visible = keyLength, dtype = "f32", offset = 0, amplitude = 1 } = shape;
+  const scale = Math.fround(shape.scale ?? 1 / Math.sqrt(headSize));
+  const queries = batch * heads * queryLength * headSize;
+  const keys = batch * kvHeads * keyLength * headSize;
+  const operands = {
+    q: signed(queries, dtype, 1, amplitude),
+    k: signed(keys, dtype, 2, amplitude),
+    v: signed(keys, dtype, 3),
+  };
+  const regions = {
+    q: device.place(operands.q, dtype, offset),
+    k: device.place(operands.k, dtype, offset),
+    v: device.place(operands.v, dtype, offset),
+    out: device.place(new Float32Array(queries).fill(Number.NaN), dtype, offset),
+  };
+  const sizes = { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype, offset };
+  const label = JSON.stringify({ ...shape, forced });
+  await device.check(regions.out, dtype, reference(sizes, operands), label, () =>
+    device.run((context) => runAttention(context, { ...sizes, ...regions }, forced), features),
+  );
+  device.free(...Object.values(regions));
+}
+
+/** Lengths around the tiles, more and fewer queries than keys, heads that share keys, head sizes of all kinds. */
+const shapes: readonly Case[] = [
+  { queryLength: 1, keyLength: 1, headSize: 1 },
+  { queryLength: 3, keyLength: 5, headSize: 3, visible: 0 },
+  { queryLength: 17, keyLength: 31, headSize: 64 },
+  { queryLength: 65, keyLength: 33, headSize: 80, visible: 0 },
+  { queryLength: 16, keyLength: 32, headSize: 128, visible: 0, batch: 2 },
+  { queryLength: 5, keyLength: 70, headSize: 32, visible: 65 },
+  { queryLength: 40, keyLength: 9, headSize: 16, visible: -31, heads: 4, kvHeads: 2 },
+  { queryLength: 33, keyLength: 40, headSize: 20, visible: 0, heads: 6, kvHeads: 2, batch: 2 },
+  { queryLength: 1, keyLength: 100, headSize: 65, heads: 4, kvHeads: 1, batch: 2 },
+  { queryLength: 66, keyLength: 64, headSize: 129, visible: -2 },
+  { queryLength: 4, keyLength: 3, headSize: 260, visible: -5 },
+];
+
+describe("webgpu attention", function () {
+  this.timeout(120_000);
+  const device = withProducts();
+
+  for (const dtype of dtypes) {
+    for (const { name } of attentionVariants)
+      it(`${name} is right in ${dtype} for every kind of shape`, async () => {
+        for (const [i, shape] of shapes.entries())
+          await check(device(), { ...shape, dtype, offset: i % 3 }, name);
+      });
+
+    it(`keeps scores of 10,000 in range in ${dtype}`, async () => {
+      const shape: Case = { queryLength: 7, keyLength: 40, headSize: 8, amplitude: 100, scale: 0.35, dtype };
+      for (const features of [asLargeGpu, undefined]) await check(device(), shape, undefined, features);
+    });
+
+    it(`splits long rows of keys between workgroups of large GPUs in ${dtype}`, async () => {
+      for (const visible of [600, 40, -1]) {
+        const shape: Case = {
+          queryLength: 3,
+          keyLength: 600,
+          headSize: 5,
+          heads: 2,
+          kvHeads: 1,
+          visible,
+          dtype,
+        };
+        await check(device(), shape, undefined, asLargeGpu);
+        assert.include(device().programs, "attention_merge");
+      }
+    });
+  }
+
+  it("chooses kernels that are right on both sides of the threshold", async () => {
+    const chosen = new Set<string>();
+    for (const queryLength of [8, 9]) {
+      const shape: Case = { queryLength, keyLength: 34, headSize: 12, heads: 2, kvHeads: 1, visible: 3 };
+      await check(device(), shape, undefined, asLargeGpu);
+      chosen.add(device().programs[0]!);
+    }
+    assert.lengthOf(chosen, attentionVariants.length);
+  });
+
+  it("halves f16 problems whose f32 results would not fit one binding", async () => {
+    const small = (real: DeviceFeatures): DeviceFeatures => ({
+      ...real,
+      limits: { ...real.limits, maxStorageBufferBindingSize: 1024 },
+    });
+    const shape: Case = { queryLength: 5, keyLength: 6, headSize: 9, batch: 7, visible: 1, dtype: "f16" };
+    await check(device(), shape, undefined, small);
+    assert.isAbove(device().programs.length, 2);
+  });
+});

@@ -1,0 +1,231 @@
+import {
+  type BinaryInput,
+  type BinaryKind,
+  binaryKinds,
+  type DType,
+  dtypeBytes,
+  dtypes,
+} from "@backplane/core";
+import { assert } from "chai";
+import type { DeviceMemory } from "#src/memory.js";
+import { type BufferRegion, encode, random, rounded, spacing, withDevice } from "./support.js";
+
+const reference: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  max: Math.max,
+  min: Math.min,
+  pow: (a, b) => a ** b,
+};
+
+const units: Readonly<Record<BinaryKind, number>> = {
+  add: 1,
+  sub: 1,
+  mul: 1,
+  div: 2.5,
+  max: 0,
+  min: 0,
+  pow: 32,
+};
+
+function numbers(count: number, seed: number, from = -4, to = 4): Float32Array {
+  const next = random(seed);
+  return Float32Array.from({ length: count }, () => from + (to - from) * next());
+}
+
+function assertClose(
+  results: Float32Array,
+  expected: readonly number[],
+  { dtype, kind }: { dtype: DType; kind: BinaryKind },
+): void {
+  for (const [i, exact] of expected.entries()) {
+    if (results[i] === exact || (dtype === "f16" && results[i] === rounded([exact], dtype)[0])) continue;
+    const bound =
+      units[kind] * spacing(exact, "f32") + (dtype === "f16" ? 0.5001 * spacing(exact, "f16") : 0);
+    assert.isTrue(Math.abs(results[i]! - exact) <= bound, `element ${i} is ${results[i]}, not ${exact}`);
+  }
+}
+
+describe("webgpu binary", () => {
+  const device = withDevice();
+
+  for (const dtype of dtypes)
+    for (const kind of binaryKinds) {
+      it(`${kind} in ${dtype} is accurate, elementwise and with scalars`, async () => {
+        const n = 1001;
+        const a = rounded(numbers(n, 1, kind === "pow" ? 0 : -4), dtype);
+        const b = rounded(numbers(n, 2), dtype);
+        for (const offset of [0, dtypeBytes[dtype]]) {
+          const regions = { a: device().place(a, dtype, offset), b: device().place(b, dtype) };
+          const output = device().place(new Float32Array(n), dtype);
+          const forms: readonly [BinaryInput<DeviceMemory>, BinaryInput<DeviceMemory>][] = [
+            [
+              { region: regions.a, strides: [1] },
+              { region: regions.b, strides: [1] },
+            ],
+            [{ scalar: 1.5 }, { region: regions.b, strides: [1] }],
+            [{ region: regions.a, strides: [1] }, { scalar: -2.25 }],
+          ];
+          for (const [x, y] of forms) {
+            device().run("binary", { dtype, kind, shape: [n], n, a: x, b: y, output });
+            const expected = Array.from({ length: n }, (_, i) =>
+              reference[kind]("scalar" in x ? x.scalar : a[i]!, "scalar" in y ? y.scalar : b[i]!),
+            );
+            assertClose(await device().numbers(output, dtype), expected, { dtype, kind });
+          }
+        }
+      });
+    }
+
+  it("pow has signs, zeros and whole exponents right", async () => {
+    const pairs = [
+      ...[
+        [-2, 3],
+        [-2, 2],
+        [-3, -3],
+        [-8, 0],
+        [0, 0],
+        [0, 2.5],
+        [5, 0],
+        [1, 1e10],
+        [-1, 16777217],
+        [2, 100],
+        [2, -100],
+      ],
+      ...[
+        [1.0000001, 1e7],
+        [0.5, 120],
+        [10, -37],
+        [1e-5, 7],
+        [9, 0.5],
+        [1e30, 1.25],
+        [-1.5, 31],
+        [-1.5, 101],
+      ],
+      ...[
+        [1e10, 30],
+        [1e10, -30],
+        [0.999, 1e6],
+        [3, 65],
+        [-3, 65],
+        [-3, 66],
+        [1e-12, -3],
+        [0, 0.01],
+        [0, -0.01],
+      ],
+    ] as [number, number][];
+    const a = Float32Array.from(pairs, ([x]) => x);
+    const b = Float32Array.from(pairs, ([, y]) => y);
+    const output = device().place(new Float32Array(pairs.length), "f32");
+    const input = (values: Float32Array) => ({ region: device().place(values, "f32"), strides: [1] });
+    const problem = { dtype: "f32", kind: "pow", shape: [pairs.length], n: pairs.length } as const;
+    device().run("binary", { ...problem, a: input(a), b: input(b), output });
+    const results = await device().numbers(output, "f32");
+    for (let i = 0; i < pairs.length; i++) {
+      const exact = Math.fround(a[i]! ** b[i]!);
+      const tolerance = 64 * spacing(exact, "f32");
+      const label = `${a[i]}^${b[i]} = ${results[i]}, not ${exact}`;
+      if (!Number.isFinite(exact) || tolerance <= 2 ** -143) assert.equal(results[i], exact, label);
+      else assert.isTrue(Math.abs(results[i]! - exact) <= tolerance, label);
+    }
+  });
+
+  interface Broadcast {
+    readonly shape: readonly number[];
+    readonly a: readonly number[];
+    readonly b: readonly number[];
+  }
+  const six = [2, 3, 2, 3, 2, 3];
+  const broadcasts: readonly Broadcast[] = [
+    { shape: [7, 5], a: [5, 1], b: [0, 1] },
+    { shape: [7, 8], a: [8, 1], b: [1, 0] },
+    { shape: [7, 5], a: [0, 1], b: [1, 0] },
+    { shape: [3, 4, 5], a: [20, 5, 1], b: [5, 0, 1] },
+    { shape: [64], a: [1], b: [0] },
+    { shape: [3, 16], a: [16, 1], b: [0, 1] },
+    { shape: [2, 3, 24], a: [72, 24, 1], b: [0, 1, 0] },
+    { shape: [5, 16], a: [0, 1], b: [1, 0] },
+    { shape: [3, 2, 8], a: [8, 0, 1], b: [0, 8, 1] },
+    { shape: six, a: [18, 0, 9, 0, 1, 0].map((_, i) => [4, 0, 2, 0, 1, 0][i]!), b: [0, 9, 0, 3, 0, 1] },
+    { shape: new Array(10).fill(2), a: evens(10, 0), b: evens(10, 1) },
+  ];
+  /** Strides of an array that has every other axis of extent 2 and repeats along the rest. */
+  function evens(rank: number, parity: number): number[] {
+    return Array.from({ length: rank }, (_, i) =>
+      i % 2 === parity ? 2 ** Math.floor((rank - 1 - i) / 2) : 0,
+    );
+  }
+
+  for (const dtype of dtypes)
+    for (const { shape, a, b } of broadcasts)
+      it(`broadcasts [${shape}] with strides [${a}] and [${b}] in ${dtype}`, async () => {
+        const n = shape.reduce((product, extent) => product * extent, 1);
+        const places = (strides: readonly number[]) =>
+          Array.from({ length: n }, (_, index) => {
+            let place = 0;
+            let rest = index;
+            for (let axis = shape.length - 1; axis >= 0; axis--) {
+              place += (rest % shape[axis]!) * strides[axis]!;
+              rest = Math.floor(rest / shape[axis]!);
+            }
+            return place;
+          });
+        const [placesA, placesB] = [places(a), places(b)];
+        const valuesA = rounded(numbers(Math.max(...placesA) + 1, 3), dtype);
+        const valuesB = rounded(numbers(Math.max(...placesB) + 1, 4), dtype);
+        const expected = placesA.map((place, i) => valuesA[place]! - valuesB[placesB[i]!]!);
+        const problem = { dtype, kind: "sub", shape, n } as const;
+        for (const offset of [0, dtypeBytes[dtype]]) {
+          const input = (values: Float32Array, strides: readonly number[]) => ({
+            region: device().place(values, dtype, offset),
+            strides,
+          });
+          const output = device().place(new Float32Array(n), dtype, offset);
+          device().run("binary", { ...problem, a: input(valuesA, a), b: input(valuesB, b), output });
+          assertClose(await device().numbers(output, dtype), expected, { dtype, kind: "sub" });
+        }
+        // Over the operand that is as large as the output.
+        if (valuesA.length !== n) return;
+        const region = device().place(valuesA, dtype);
+        const second = { region: device().place(valuesB, dtype), strides: b };
+        device().run("binary", { ...problem, a: { region, strides: a }, b: second, output: region });
+        assertClose(await device().numbers(region, dtype), expected, { dtype, kind: "sub" });
+      });
+
+  for (const dtype of dtypes)
+    it(`may write over either operand or both, beside slices of the same memory, in ${dtype}`, async () => {
+      const n = 37;
+      const size = dtypeBytes[dtype];
+      const values = rounded(numbers(2 * n + 9, 5), dtype);
+      for (const [atA, atB, atOutput] of [
+        [0, n, 0],
+        [n, 0, 0],
+        [0, 0, 0],
+        [1, 1, 1],
+        [0, n, 0],
+        [3, n + 3, n + 3],
+        [0, 9, 9 + n],
+      ]) {
+        const memory = device().upload(encode(values, dtype));
+        const region = (element: number): BufferRegion => ({
+          memory,
+          byteOffset: element * size,
+          byteLength: n * size,
+        });
+        device().run("binary", {
+          ...{ dtype, kind: "sub", shape: [n], n, output: region(atOutput!) },
+          a: { region: region(atA!), strides: [1] },
+          b: { region: region(atB!), strides: [1] },
+        });
+        const expected = values.slice();
+        for (let i = 0; i < n; i++) expected[atOutput! + i] = values[atA! + i]! - values[atB! + i]!;
+        const results = await device().numbers(
+          { memory, byteOffset: 0, byteLength: values.length * size },
+          dtype,
+        );
+        assertClose(results, [...rounded(expected, dtype)], { dtype, kind: "sub" });
+      }
+    });
+});

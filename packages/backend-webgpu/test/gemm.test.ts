@@ -1,0 +1,256 @@
+import { type DType, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
+import { assert } from "chai";
+import type { DeviceFeatures } from "#src/context.js";
+import { gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
+import type { DeviceMemory } from "#src/memory.js";
+import {
+  asLargeGpu,
+  type Expected,
+  finalRounding,
+  gamma,
+  type ProductDevice,
+  signed,
+  withProducts,
+} from "./products.js";
+
+interface Case {
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  readonly dtype?: DType;
+  readonly transA?: boolean;
+  readonly transB?: boolean;
+  readonly batch?: number;
+  readonly alpha?: number;
+  readonly beta?: number;
+  /** Elements beyond the tight leading dimensions. */
+  readonly padA?: number;
+  readonly padB?: number;
+  readonly padC?: number;
+  /** Leading dimensions and strides are multiples of this. */
+  readonly multiple?: number;
+  /** Elements in front of every operand. */
+  readonly offset?: number;
+  /** Elements between matrices of a batch. */
+  readonly gap?: number;
+  /** One A for the whole batch. */
+  readonly broadcastA?: boolean;
+  /** The results lie side by side. */
+  readonly sideBySide?: boolean;
+  /** Whole numbers, so that every order of summation gives the same bits. */
+  readonly whole?: boolean;
+}
+
+/** Fills the elements of stored matrices with numbers and leaves NaN in the gaps. */
+function stored(
+  {
+    rows,
+    columns,
+    ld,
+    batch,
+    step,
+  }: { rows: number; columns: number; ld: number; batch: number; step: number },
+  values: () => number,
+): Float32Array {
+  const all = new Float32Array(Math.max(0, (batch - 1) * step + (rows - 1) * ld + columns)).fill(Number.NaN);
+  for (let i = 0; i < batch; i++)
+    for (let row = 0; row < rows; row++)
+      for (let column = 0; column < columns; column++) all[i * step + row * ld + column] = values();
+  return all;
+}
+
+async function check(
+  device: ProductDevice,
+  shape: Case,
+  forced?: string,
+  features?: (real: DeviceFeatures) => DeviceFeatures,
+): Promise<void> {
+  const { m, n, k, dtype = "f32", transA = false, transB = false, batch = 1 } = shape;
+  const { alpha = 1, beta = 0, padA = 0, padB = 0, padC = 0, offset = 0, gap = 0 } = shape;
+  const [rowsA, columnsA] = transA ? [k, m] : [m, k];
+  const [rowsB, columnsB] = transB ? [n, k] : [k, n];
+  const padded = (elements: number) => Math.ceil(elements / (shape.multiple ?? 1)) * (shape.multiple ?? 1);
+  const [lda, ldb] = [padded(columnsA + padA), padded(columnsB + padB)];
+  const ldc = padded((shape.sideBySide ? batch * (n + gap) : n) + padC);
+  const strideA = shape.broadcastA ? 0 : padded(rowsA * lda + gap);
+  const strideB = padded(rowsB * ldb + gap);
+  const strideC = shape.sideBySide ? n + gap : padded(m * ldc + gap);
+
+  const numbers = signed(4096, dtype, m * 7 + n * 3 + k);
+  let drawn = 0;
+  const draw = () => {
+    const value = numbers[drawn++ % 4096]!;
+    return shape.whole ? Math.round(value * 4) : value;
+  };
+  const a = stored({ rows: rowsA, columns: columnsA, ld: lda, batch, step: strideA }, draw);
+  const b = stored({ rows: rowsB, columns: columnsB, ld: ldb, batch, step: strideB }, draw);
+  const c = stored(
+    { rows: m, columns: n, ld: ldc, batch, step: strideC },
+    beta === 0 ? () => Number.NaN : draw,
+  );
+
+  const expected: Expected[] = [];
+  for (let i = 0; i < batch; i++)
+    for (let row = 0; row < m; row++)
+      for (let column = 0; column < n; column++) {
+        let sum = 0;
+        let magnitude = 0;
+        for (let p = 0; p < k; p++) {
+          const x = a[i * strideA + (transA ? p * lda + row : row * lda + p)]!;
+          const y = b[i * strideB + (transB ? column * ldb + p : p * ldb + column)]!;
+          sum += x * y;
+          magnitude += Math.abs(x * y);
+        }
+        const index = i * strideC + row * ldc + column;
+        const old = beta === 0 ? 0 : beta * c[index]!;
+        const value = alpha * sum + old;
+        const bound = gamma(k + 3) * (Math.abs(alpha) * magnitude + Math.abs(old));
+        expected.push({ index, value, tolerance: shape.whole ? 0 : bound + finalRounding(dtype, value) });
+      }
+
+  const regions = {
+    a: device.place(a, dtype, offset),
+    b: device.place(b, dtype, offset),
+    c: device.place(c, dtype, offset),
+  };
+  const problem: GemmProblem<DeviceMemory> = {
+    ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc, batch, strideA, strideB, strideC },
+    ...regions,
+  };
+  await device.check(regions.c, dtype, expected, JSON.stringify({ ...shape, forced }), () =>
+    device.run((context) => runGemm(context, problem, forced), features),
+  );
+  device.free(regions.a, regions.b, regions.c);
+}
+
+const transposes = [false, true].flatMap((transA) => [false, true].map((transB) => ({ transA, transB })));
+
+/** Factors are exact in f32. */
+const layouts: readonly Partial<Case>[] = [
+  {},
+  // Nothing is aligned.
+  { padA: 1, padB: 3, padC: 2, offset: 1, alpha: 0.75, beta: 1.25 },
+  // All is aligned, with gaps; then all but the start, and all but the ends of rows.
+  { padA: 4, padB: 8, padC: 4, offset: 8, batch: 2, gap: 4 },
+  { multiple: 4, offset: 2, batch: 2 },
+  { multiple: 4, padA: 1, padB: 1, padC: 1, beta: 0.5 },
+  { batch: 3, padA: 1, padB: 2, broadcastA: true, sideBySide: true, gap: 1, alpha: 2, beta: -1 },
+];
+
+/** Sizes 1 to 3, primes, one less and one more than tiles and steps, and k = 1 modulo 8. */
+const shapes: readonly (readonly [m: number, n: number, k: number])[] = [
+  [1, 1, 1],
+  [2, 3, 9],
+  [3, 1, 17],
+  [1, 67, 31],
+  [4, 68, 36],
+  [37, 2, 260],
+  [31, 33, 15],
+  [32, 64, 16],
+  [65, 63, 33],
+];
+
+describe("webgpu gemm", function () {
+  this.timeout(120_000);
+  const device = withProducts();
+
+  for (const dtype of dtypes) {
+    for (const { name, fits } of gemmVariants)
+      it(`${name} is right in ${dtype} for every transpose and layout that it fits`, async () => {
+        let tried = 0;
+        for (const [m, n, k] of shapes)
+          for (const transpose of transposes) {
+            const shape = { dtype, m, n, k, batch: 1, ...transpose, vectorA: false, vectorB: false };
+            if (!fits(shape)) continue;
+            const layout = layouts[(tried + Math.floor(tried / 4)) % layouts.length]!;
+            tried++;
+            await check(device(), { m, n, k, dtype, ...transpose, ...layout }, name);
+          }
+        assert.isAtLeast(tried, 4);
+      });
+
+    it(`chooses kernels that are right in ${dtype}, as on large GPUs and as on emulated ones`, async () => {
+      for (const features of [asLargeGpu, undefined])
+        for (const [m, n, k] of [...shapes, [5, 7, 1100], [1, 9, 2049], [700, 705, 3]] as const)
+          await check(device(), { m, n, k, dtype, padC: 1, beta: 0.5 }, undefined, features);
+    });
+
+    it(`sums whole numbers exactly in ${dtype}`, async () => {
+      for (const { name } of gemmVariants)
+        await check(device(), { m: 4, n: 13, k: 41, dtype, whole: true, alpha: 2, beta: -3 }, name);
+    });
+
+    it(`leaves beta times C where k is 0 in ${dtype}, and zeros for beta = 0`, async () => {
+      for (const beta of [0, 0.5, 1])
+        for (const [m, n] of [
+          [1, 1],
+          [5, 7],
+        ] as const)
+          await check(device(), { m, n, k: 0, dtype, beta, padC: 3, offset: 1, batch: 2, gap: 1 });
+    });
+  }
+
+  it("splits long sums between workgroups of large GPUs", async () => {
+    for (const dtype of dtypes) {
+      await check(device(), { m: 6, n: 5, k: 777, dtype, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
+      assert.isTrue(device().programs.some((name) => name.includes("combine")));
+    }
+  });
+
+  it("computes more matrices than workgroups fit in one dimension", async () => {
+    await check(device(), { m: 1, n: 1, k: 2, batch: 66_001, beta: 1 });
+  });
+
+  it("takes operands and result from one allocation", async () => {
+    for (const dtype of dtypes) {
+      const [m, n, k] = [3, 5, 7];
+      const values = signed(200, dtype, 5);
+      const all = device().place(values, dtype, 1);
+      const size = dtypeBytes[dtype];
+      const slice = (first: number, count: number) => ({
+        ...{ memory: all.memory, byteOffset: all.byteOffset + first * size, byteLength: count * size },
+      });
+      const expected = Array.from({ length: m * n }, (_, at): Expected => {
+        let value = 0;
+        let magnitude = 0;
+        for (let p = 0; p < k; p++) {
+          const term = values[Math.floor(at / n) * k + p]! * values[100 + p * n + (at % n)]!;
+          value += term;
+          magnitude += Math.abs(term);
+        }
+        return { index: at, value, tolerance: gamma(k + 3) * magnitude + finalRounding(dtype, value) };
+      });
+      const c = slice(50, m * n);
+      const problem: GemmProblem<DeviceMemory> = {
+        ...{ dtype, m, n, k, alpha: 1, beta: 0, transA: false, transB: false, lda: k, ldb: n, ldc: n },
+        ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
+        ...{ a: slice(0, m * k), b: slice(100, k * n), c },
+      };
+      await device().check(c, dtype, expected, "one allocation", () =>
+        device().run((context) => runGemm(context, problem)),
+      );
+      device().free(all);
+    }
+  });
+
+  it("halves f16 problems whose f32 results would not fit one binding", async () => {
+    const small = (real: DeviceFeatures): DeviceFeatures => ({
+      ...real,
+      limits: { ...real.limits, maxStorageBufferBindingSize: 1024 },
+    });
+    await check(
+      device(),
+      { m: 33, n: 9, k: 5, dtype: "f16", beta: 0.5, padC: 1, transA: true },
+      undefined,
+      small,
+    );
+    await check(
+      device(),
+      { m: 3, n: 17, k: 5, dtype: "f16", batch: 7, gap: 1, transB: true },
+      undefined,
+      small,
+    );
+    await check(device(), { m: 33, n: 17, k: 0, dtype: "f16", beta: 0.5 }, undefined, small);
+    assert.isAbove(device().programs.length, 4);
+  });
+});

@@ -1,0 +1,86 @@
+import { assert } from "chai";
+import type { BufferRegion } from "#src/context.js";
+import { type MatrixLayout, storeHalves } from "#src/halves.js";
+import { decode, encode, noise, random, TestDevice } from "./support.js";
+
+describe("webgpu storeHalves", () => {
+  let device: TestDevice;
+  before(async () => {
+    device = await TestDevice.open();
+  });
+  after(() => device.close());
+
+  function store(source: BufferRegion, output: BufferRegion, layout: MatrixLayout): void {
+    device.driver.withContext((context) => storeHalves(context, source, output, layout));
+  }
+
+  const layouts: readonly (MatrixLayout & { readonly title: string })[] = [
+    { title: "one row", batch: 1, rows: 1, columns: 13 },
+    { title: "tight", batch: 2, rows: 3, columns: 5 },
+    { title: "gaps between rows", batch: 1, rows: 4, columns: 3, rowStride: 7 },
+    { title: "gaps between rows and matrices", batch: 3, rows: 2, columns: 3, rowStride: 4, batchStride: 11 },
+    { title: "side by side", batch: 3, rows: 4, columns: 3, rowStride: 11, batchStride: 4 },
+    { title: "side by side, touching", batch: 3, rows: 4, columns: 3, rowStride: 9, batchStride: 3 },
+    {
+      title: "one matrix with a meaningless stride",
+      batch: 1,
+      rows: 2,
+      columns: 3,
+      rowStride: 5,
+      batchStride: 0,
+    },
+  ];
+  for (const { title, ...layout } of layouts)
+    it(`writes exactly its elements: ${title}`, async () => {
+      const { batch, rows, columns, rowStride = columns, batchStride = rows * rowStride } = layout;
+      const extent = (batch - 1) * batchStride + (rows - 1) * rowStride + columns;
+      const next = random(7);
+      const values = Float32Array.from({ length: batch * rows * columns }, () => next() * 100 - 50);
+      const source = device.place(values, "f32", 4);
+      for (const byteOffset of [0, 2, 14]) {
+        const expected = noise(64 + 2 * extent);
+        const memory = device.upload(expected);
+        store(source, { memory, byteOffset, byteLength: 2 * extent }, layout);
+        const bits = encode(values, "f16");
+        for (let i = 0, b = 0; b < batch; b++)
+          for (let row = 0; row < rows; row++)
+            for (let column = 0; column < columns; column++, i++) {
+              const at = byteOffset + 2 * (b * batchStride + row * rowStride + column);
+              expected.set(bits.subarray(2 * i, 2 * i + 2), at);
+            }
+        assert.deepEqual(await device.download(memory, 0, expected.length), expected, `at ${byteOffset}`);
+      }
+    });
+
+  it("rounds to nearest even, keeps subnormals, and overflows to infinity", async () => {
+    const exact = Array.from(
+      { length: 0x7c00 },
+      (_, bits) => decode(Uint8Array.of(bits & 255, bits >> 8), "f16")[0]!,
+    );
+    const between = exact.slice(1).flatMap((value, i) => {
+      const middle = (value + exact[i]!) / 2;
+      return [middle, middle * (1 + 2 ** -20), middle * (1 - 2 ** -20)];
+    });
+    const values = [
+      ...exact,
+      ...between,
+      65519.99,
+      65520,
+      65536,
+      1e6,
+      3e38,
+      2 ** -25,
+      2 ** -25 * 1.0001,
+      1e-30,
+    ];
+    const signed = values.flatMap((value) => [value, -value]);
+    const source = device.place(signed, "f32");
+    const memory = device.driver.alloc(2 * signed.length, true);
+    const output = { memory, byteOffset: 0, byteLength: 2 * signed.length };
+    store(source, output, { batch: 1, rows: 1, columns: signed.length });
+    assert.deepEqual(
+      await device.download(memory, 0, output.byteLength),
+      encode(signed.map(Math.fround), "f16"),
+    );
+  });
+});

@@ -1,0 +1,140 @@
+import { WebGpuDriver, type WebGpuOptions } from "@backplane/backend-webgpu";
+import {
+  type BackendError,
+  type DriverDescription,
+  type DriverEvents,
+  type DType,
+  decodeFloat16,
+  dtypeBytes,
+  encodeFloat16,
+  type Kernel,
+  type OperationName,
+  type OperationProblems,
+  type Region,
+} from "@backplane/core";
+import { create } from "webgpu";
+import type { DeviceMemory } from "#src/memory.js";
+
+/** Kept for good: see `node.ts`. */
+const dawn = create([]);
+
+export const findDawn = async (): Promise<GPU> => dawn;
+
+export type BufferRegion = Region<DeviceMemory>;
+
+/** A driver on the device that the tests were given, with what it reported. */
+export class TestDevice {
+  readonly driver: WebGpuDriver;
+  readonly faults: BackendError[] = [];
+  readonly losses: string[] = [];
+  description: DriverDescription | undefined;
+
+  constructor(options: WebGpuOptions = {}) {
+    this.driver = new WebGpuDriver(findDawn, options);
+  }
+
+  static async open(options: WebGpuOptions = {}): Promise<TestDevice> {
+    const device = new TestDevice(options);
+    const events: DriverEvents = {
+      lost: (reason) => device.losses.push(reason),
+      error: (error) => device.faults.push(error),
+    };
+    device.description = await device.driver.open(events);
+    return device;
+  }
+
+  /** Closes the device; throws the first fault that was reported meanwhile. */
+  async close(): Promise<void> {
+    await this.driver.synchronize();
+    await this.driver.close();
+    if (this.faults.length > 0) throw this.faults[0]!;
+  }
+
+  /** Memory with these contents. */
+  upload(bytes: Uint8Array): DeviceMemory {
+    const memory = this.driver.alloc(bytes.byteLength, false);
+    this.driver.write(memory, 0, bytes);
+    return memory;
+  }
+
+  async download(
+    memory: DeviceMemory,
+    byteOffset: number,
+    byteLength: number,
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const bytes = new Uint8Array(byteLength);
+    await this.driver.read(bytes, memory, byteOffset);
+    return bytes;
+  }
+
+  run<Name extends OperationName>(name: Name, problem: OperationProblems<DeviceMemory>[Name]): void {
+    const kernel = this.driver.kernels[name] as Kernel<OperationProblems<DeviceMemory>[Name]> | undefined;
+    if (kernel === undefined) throw new Error(`no kernel for ${name}`);
+    kernel.run(problem);
+  }
+
+  /** A region that holds these numbers, rounded to `dtype`, `byteOffset` bytes into memory of its own. */
+  place(values: ArrayLike<number>, dtype: DType, byteOffset = 0): BufferRegion {
+    const bytes = encode(values, dtype);
+    const memory = this.upload(noise(byteOffset + bytes.byteLength + 32));
+    this.driver.write(memory, byteOffset, bytes);
+    return { memory, byteOffset, byteLength: bytes.byteLength };
+  }
+
+  async numbers(region: BufferRegion, dtype: DType): Promise<Float32Array> {
+    return decode(await this.download(region.memory, region.byteOffset, region.byteLength), dtype);
+  }
+}
+
+/** Runs `body` once before the suite's tests with a device that is closed after them. */
+export function withDevice(options: WebGpuOptions = {}): () => TestDevice {
+  let device: TestDevice | undefined;
+  before(async () => {
+    device = await TestDevice.open(options);
+  });
+  after(async () => {
+    await device?.close();
+  });
+  return () => device!;
+}
+
+export function encode(values: ArrayLike<number>, dtype: DType): Uint8Array<ArrayBuffer> {
+  const typed = dtype === "f32" ? Float32Array.from(values) : encodeFloat16(values);
+  return new Uint8Array(typed.buffer);
+}
+
+export function decode(bytes: Uint8Array, dtype: DType): Float32Array {
+  const copy = bytes.slice().buffer;
+  return dtype === "f32" ? new Float32Array(copy) : decodeFloat16(new Uint16Array(copy));
+}
+
+/** The numbers as the device gets them. */
+export function rounded(values: ArrayLike<number>, dtype: DType): Float32Array {
+  return decode(encode(values, dtype), dtype);
+}
+
+/** Repeatable numbers from 0 to 1 (mulberry32). */
+export function random(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Bytes that no test expects to find by accident. */
+export function noise(length: number, seed = length): Uint8Array<ArrayBuffer> {
+  const next = random(seed);
+  return Uint8Array.from({ length }, () => Math.floor(next() * 256));
+}
+
+/** The spacing of numbers of this type around `value`; subnormal results may be flushed. */
+export function spacing(value: number, dtype: DType): number {
+  const [digits, smallest] = dtype === "f32" ? [23, -126] : [10, -14];
+  const exponent = value === 0 ? smallest : Math.max(Math.floor(Math.log2(Math.abs(value))), smallest);
+  return 2 ** (exponent - digits);
+}
+
+export { dtypeBytes };

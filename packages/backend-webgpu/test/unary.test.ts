@@ -1,0 +1,137 @@
+import { type DType, dtypeBytes, dtypes, type UnaryKind, unaryKinds } from "@backplane/core";
+import { assert } from "chai";
+import { erf, erfc, logistic, roundHalfEven } from "./special-functions.js";
+import { noise, random, rounded, spacing, withDevice } from "./support.js";
+
+const reference: Readonly<Record<UnaryKind, (x: number) => number>> = {
+  relu: (x) => Math.max(x, 0),
+  sigmoid: logistic,
+  tanh: Math.tanh,
+  exp: Math.exp,
+  log: Math.log,
+  sqrt: Math.sqrt,
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  reciprocal: (x) => 1 / x,
+  abs: Math.abs,
+  neg: (x) => -x,
+  sin: Math.sin,
+  cos: Math.cos,
+  floor: Math.floor,
+  ceil: Math.ceil,
+  round: roundHalfEven,
+  sign: Math.sign,
+  erf,
+  gelu: (x) => 0.5 * x * (x < 0 ? erfc(-x / Math.SQRT2) : 1 + erf(x / Math.SQRT2)),
+  geluTanh: (x) => x * logistic(2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)),
+  silu: (x) => x * logistic(x),
+  softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+};
+
+/** Allowed errors in units in the last place of f32, where they are not 0. */
+const units: Partial<Record<UnaryKind, number>> = {
+  ...{ sigmoid: 4, tanh: 4, exp: 4, log: 4, sqrt: 4, rsqrt: 4, reciprocal: 2.5, sin: 4, cos: 4 },
+  ...{ erf: 4, gelu: 8, geluTanh: 8, silu: 6, softplus: 4 },
+};
+
+/** Besides, an absolute error that stands for what is lost by flushing, or far from zero by cancellation. */
+function slack(kind: UnaryKind, x: number): number {
+  const flushed = 2 ** -126 * Math.max(1, Math.abs(x));
+  if (kind === "sin" || kind === "cos") return 2 ** -23;
+  // The tails are e^-y for y = x^2 / 2 and more: one unit of y is y units of the result.
+  if (kind === "gelu") return flushed + Math.abs(reference.gelu(x)) * x * x * 2 ** -23;
+  if (kind === "geluTanh")
+    return flushed + Math.abs(reference.geluTanh(x) * x * (1 + 0.05 * x * x)) * 2 ** -21;
+  return flushed;
+}
+
+function inDomain(kind: UnaryKind, x: number): boolean {
+  if (kind === "log" || kind === "rsqrt") return x > 0;
+  if (kind === "sqrt") return x >= 0;
+  if (kind === "reciprocal") return x !== 0 && Math.abs(x) < 2 ** 126;
+  if (kind === "sin" || kind === "cos") return Math.abs(x) <= 2e4;
+  return true;
+}
+
+function samples(dtype: DType): Float32Array {
+  const next = random(3);
+  const powers = Array.from({ length: 45 * 16 }, (_, i) => 2 ** ((i % 45) - 30) * (1 + next()));
+  const spread = Array.from({ length: 1500 }, () => next() * 220 - 110);
+  const halves = [0, 0.5, 1.5, 2.5, 3.5, 1e-6, 1e-4, 88.5, 88.7, 87.3, 1e4, 65504];
+  const values = [...powers, ...spread, ...halves, ...(dtype === "f32" ? [1e-37, 1e30, 3e38] : [])];
+  return rounded([...values, ...values.map((x) => -x)], dtype);
+}
+
+describe("webgpu unary", () => {
+  const device = withDevice();
+
+  for (const dtype of dtypes)
+    for (const kind of unaryKinds)
+      it(`${kind} in ${dtype} is accurate everywhere`, async () => {
+        const xs = samples(dtype).filter((x) => inDomain(kind, x));
+        const input = device().place(xs, dtype);
+        const output = device().place(new Float32Array(xs.length), dtype);
+        device().run("unary", { dtype, kind, n: xs.length, input, output });
+        const results = await device().numbers(output, dtype);
+        for (const [i, x] of xs.entries()) {
+          const exact = reference[kind](x);
+          if (Math.abs(Math.fround(exact)) === Number.POSITIVE_INFINITY) {
+            assert.equal(results[i], Math.fround(exact), `${kind}(${x})`);
+            continue;
+          }
+          const single = (units[kind] ?? 0) * spacing(exact, "f32") + (units[kind] ? slack(kind, x) : 0);
+          const bound = dtype === "f32" ? single : single + 0.5001 * spacing(exact, "f16");
+          const expected = dtype === "f16" && Math.abs(exact) > 65519 ? rounded([exact], dtype)[0]! : exact;
+          if (expected === results[i]) continue;
+          assert.isTrue(
+            Math.abs(results[i]! - expected) <= bound,
+            `${kind}(${x}) = ${results[i]}, not ${exact}`,
+          );
+        }
+      });
+
+  for (const dtype of dtypes) {
+    const size = dtypeBytes[dtype];
+    for (const place of ["apart", "in place", "beside the input"] as const)
+      it(`writes exactly its elements in ${dtype}, ${place}, at any offset`, async () => {
+        for (const n of [1, 2, 3, 5, 8, 17, 200])
+          for (const [first, second] of [
+            [0, 0],
+            [size, 0],
+            [0, size],
+            [16, 32],
+            [3 * size, 5 * size],
+          ] as const) {
+            const before = noise(2048, n);
+            // The upper bytes of f16 and f32 numbers alike, so that all are finite and none is subnormal.
+            for (let i = 1; i < before.length; i += 2) before[i] = 0x20 | (before[i]! & 0x1f);
+            const memory = device().upload(before);
+            const byteLength = n * size;
+            const input = { memory, byteOffset: first, byteLength };
+            const output = {
+              memory: place === "apart" ? device().upload(before) : memory,
+              byteOffset: place === "in place" ? first : second + (place === "beside the input" ? 1216 : 0),
+              byteLength,
+            };
+            device().run("unary", { dtype, kind: "neg", n, input, output });
+            const expected = before.slice();
+            for (let i = 0; i < byteLength; i++) expected[output.byteOffset + i] = before[first + i]!;
+            for (let i = size - 1; i < byteLength; i += size) expected[output.byteOffset + i]! ^= 0x80;
+            const label = `${n} elements from ${first} to ${output.byteOffset}`;
+            assert.deepEqual(await device().download(output.memory, 0, before.length), expected, label);
+          }
+      });
+  }
+
+  it("takes more elements than 65,535 workgroups of one row hold", async () => {
+    const { driver } = device();
+    const n = 65_536 * 256 + 77;
+    const memory = driver.alloc(4 * n + 4, false);
+    const region = { memory, byteOffset: 4, byteLength: 4 * n };
+    driver.fill(region, 0x40000000); // 2.0, at an offset that allows no vectors
+    device().run("unary", { dtype: "f32", kind: "neg", n, input: region, output: region });
+    for (const at of [0, 65_535 * 256 - 4, 4 * n - 400])
+      for (const value of new Float32Array((await device().download(memory, 4 + at - (at % 4), 400)).buffer))
+        assert.equal(value, -2);
+    driver.free(memory);
+  });
+});

@@ -1,0 +1,45 @@
+import fc, { type Arbitrary } from "fast-check";
+import { type Distribution, distributions } from "../data.js";
+import type { Placement } from "../workspace.js";
+
+/** Extents that crowd where kernels change: the smallest, primes, and one less and more than tiles. */
+const interesting: readonly number[] = [
+  ...[1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65],
+  ...[97, 127, 128, 129, 255, 256, 257],
+];
+
+/** An extent from 1 to `largest`; shrinks to smaller ones. */
+export function extent(largest = 257): Arbitrary<number> {
+  return fc.constantFrom(...interesting.filter((value) => value <= largest));
+}
+
+/** An extent that may also be 0. */
+export function extentOrZero(largest = 257): Arbitrary<number> {
+  return fc.oneof({ arbitrary: extent(largest), weight: 9 }, { arbitrary: fc.constant(0), weight: 1 });
+}
+
+/** Seeds change the data but do not make a case any simpler. */
+export const dataSeed: Arbitrary<number> = fc.noShrink(fc.nat());
+
+export const distribution: Arbitrary<Distribution> = fc.constantFrom(...distributions);
+
+/** Elements by which a stride exceeds the least that it may be. */
+export const extra: Arbitrary<number> = fc.constantFrom(0, 1, 2, 3, 5, 64);
+
+/** The same, but never none. */
+export const someExtra: Arbitrary<number> = fc.constantFrom(1, 2, 3, 5, 64);
+
+/** Every fourth case has all operands in one allocation. */
+export const placement: Arbitrary<Placement> = fc.record({
+  before: fc.array(fc.constantFrom(0, 1, 2, 3, 4, 7, 63, 64, 129), { minLength: 4, maxLength: 4 }),
+  shared: fc.nat(3).map((value) => value === 3),
+});
+
+/** Like `placement`, with something before every operand. */
+export const oddPlacement: Arbitrary<Placement> = fc.record({
+  before: fc.array(fc.constantFrom(1, 2, 3, 5, 7, 63, 129), { minLength: 4, maxLength: 4 }),
+  shared: fc.boolean(),
+});
+
+/** For fixed cases: plain, but not at the start. */
+export const fixedPlacement: Placement = { before: [4, 0, 64, 1], shared: false };

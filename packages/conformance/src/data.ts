@@ -1,0 +1,91 @@
+import { type DType, float16FromBits, float16ToBits, float32ToBits } from "@backplane/core";
+
+/**
+ * How test data are drawn. `uniform`: [-1, 1). `normal`: standard normal. `wide`: magnitudes over
+ * many powers of two. `sparse`: half of it zeros. `cancelling`: near 1 with alternating signs, so
+ * that sums come out far smaller than their terms.
+ */
+export type Distribution = "uniform" | "normal" | "wide" | "sparse" | "cancelling";
+
+export const distributions: readonly Distribution[] = ["uniform", "normal", "wide", "sparse", "cancelling"];
+
+/** Uniform numbers in [0, 1) with 32 random bits, the same for the same seed (mulberry32). */
+export function random(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), state | 1);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), bits | 61)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** The nearest number that the element type can hold. */
+export function roundTo(dtype: DType, value: number): number {
+  return dtype === "f32" ? Math.fround(value) : float16FromBits(float16ToBits(value));
+}
+
+/** The same, faster, for numbers in the normal range; ties go either way. */
+function roundNormal(dtype: DType, value: number): number {
+  if (dtype === "f32") return Math.fround(value);
+  // Veltkamp's splitting: what is left of a double when it is cut to 53 - 42 bits.
+  const scaled = value * (2 ** 42 + 1);
+  return scaled - (scaled - value);
+}
+
+/** Bits of a number that f16 holds; the usual case by moving those of its f32. */
+export function halfBits(value: number): number {
+  const magnitude = Math.abs(value);
+  if (magnitude < 2 ** -14 || magnitude > 65504) return float16ToBits(value);
+  const bits = float32ToBits(value);
+  return ((bits >>> 16) & 0x8000) | (((bits & 0x7fffffff) >>> 13) - (112 << 10));
+}
+
+/** The smallest normal number: what lies below may be flushed to zero by a backend that says so. */
+export const smallestNormal: Readonly<Record<DType, number>> = { f32: 2 ** -126, f16: 2 ** -14 };
+
+/** Test data that the element type holds exactly; no subnormal numbers, which have laws of their own. */
+export function draw(
+  distribution: Distribution,
+  count: number,
+  seed: number,
+  dtype: DType,
+): Float64Array<ArrayBuffer> {
+  const next = random(seed);
+  const values = new Float64Array(count);
+  for (let i = 0; i < count; i++) {
+    const value = drawOne[distribution](next, i, dtype);
+    values[i] = Math.abs(value) < smallestNormal[dtype] ? 0 : roundNormal(dtype, value);
+  }
+  return values;
+}
+
+const drawOne: Readonly<Record<Distribution, (next: () => number, index: number, dtype: DType) => number>> = {
+  uniform: (next) => 2 * next() - 1,
+  // Box and Muller; 1 - u keeps the logarithm finite.
+  normal: (next) => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next()),
+  wide(next, _index, dtype) {
+    const [lowest, highest] = dtype === "f32" ? [-12, 12] : [-8, 2];
+    const sign = next() < 0.5 ? -1 : 1;
+    return sign * (1 + next()) * 2 ** Math.floor(lowest + next() * (highest - lowest + 1));
+  },
+  sparse: (next) => (next() < 0.5 ? 0 : 2 * next() - 1),
+  cancelling: (next, index) => (index % 2 === 0 ? 1 : -1) * (1 + next() / 64),
+};
+
+/** Whole numbers from -limit to limit. */
+export function drawIntegers(limit: number, count: number, seed: number): Float64Array<ArrayBuffer> {
+  const next = random(seed);
+  return new Float64Array(count).map(() => Math.floor(next() * (2 * limit + 1)) - limit);
+}
+
+/**
+ * The largest whole number L for which sums of `terms` products of numbers up to L, times `factor`,
+ * stay exact in every order and with or without fused multiply-adds: factor * terms * L^2 < 2^24,
+ * and 2^11 for results that f16 has to hold.
+ */
+export function exactLimit(terms: number, factor: number, dtype: DType): number {
+  const largest = dtype === "f32" ? 2 ** 24 : 2 ** 11;
+  const limit = Math.floor(Math.sqrt((largest - 1) / (Math.max(terms, 1) * Math.max(factor, 1))));
+  return Math.min(Math.max(limit, 1), 512);
+}

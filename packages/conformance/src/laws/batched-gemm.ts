@@ -1,0 +1,111 @@
+import { type DType, dtypes } from "@backplane/core";
+import fc from "fast-check";
+import { oddPlacement, someExtra } from "../arbitraries/shapes.js";
+import type { Law, LawContext } from "../law.js";
+import { exact, productSum } from "../tolerance.js";
+import { verify } from "../workspace.js";
+import {
+  batchedGemmCases,
+  checkEmpty,
+  checkUnread,
+  checkWithinBound,
+  floatOperands,
+  type GemmCase,
+  gemmCase,
+  integerOperands,
+  runGemm,
+  shapeOf,
+} from "./gemm-case.js";
+
+const largeCases: readonly GemmCase[] = [
+  gemmCase({ batch: 3, m: 130, n: 67, k: 129, transB: true }),
+  gemmCase({ batch: 64, m: 16, n: 16, k: 16 }),
+  gemmCase({ batch: 130, m: 3, n: 5, k: 7, stepB: "broadcast" }),
+  gemmCase({ batch: 4, m: 64, n: 64, k: 64, stepC: "side by side" }),
+  gemmCase({ batch: 6, m: 1, n: 257, k: 128, transB: true, stepA: "gap", stepB: "gap", stepC: "gap" }),
+  gemmCase({ batch: 2, m: 33, n: 17, k: 2049, beta: 1 }),
+];
+
+export const batchedGemmLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+
+function lawsFor(dtype: DType): readonly Law[] {
+  const law = (name: string, run: Law["run"]): Law => ({
+    ...{ topic: "batchedGemm", name, operation: "batchedGemm", dtype, run },
+  });
+  return [
+    law("is exact on whole numbers", (context) =>
+      context.forAll(batchedGemmCases({ alphas: [1, -1, 2], betas: [0, 1, -1, 2] }), async (value) => {
+        const operands = integerOperands(value, dtype);
+        const { got, expected } = await runGemm(context.backend, dtype, "batchedGemm", value, operands);
+        verify(got, expected, exact(dtype));
+      }),
+    ),
+    law("stays within the error bound", (context) =>
+      context.forAll(batchedGemmCases(), (value) => checkWithinBound(context, dtype, "batchedGemm", value), {
+        runs: 2,
+      }),
+    ),
+    law("stays within the error bound on larger shapes", (context) =>
+      context.forEach(largeCases, (value) => checkWithinBound(context, dtype, "batchedGemm", value)),
+    ),
+    law("touches nothing but the elements of C, not even between the matrices", (context) =>
+      context.forAll(
+        batchedGemmCases({
+          ...{ pad: someExtra, placement: oddPlacement, betas: [0], largest: 33 },
+          ...{ stepA: ["gap"], stepB: ["gap"], stepC: ["gap", "side by side"] },
+        }),
+        (value) => checkWithinBound(context, dtype, "batchedGemm", value),
+      ),
+    ),
+    law("uses one A or B for the whole batch where its stride is 0", (context) =>
+      context.forAll(
+        fc.oneof(
+          batchedGemmCases({ stepA: ["broadcast"], largest: 33 }),
+          batchedGemmCases({ stepB: ["broadcast"], largest: 33 }),
+        ),
+        (value) => checkWithinBound(context, dtype, "batchedGemm", value),
+      ),
+    ),
+    law("leaves A and B unread where alpha or k is 0", (context) =>
+      context.forAll(
+        fc.oneof(
+          batchedGemmCases({ alphas: [0], largest: 17 }),
+          batchedGemmCases({ k: fc.constant(0), largest: 17 }),
+        ),
+        (value) => checkUnread(context, dtype, "batchedGemm", value),
+      ),
+    ),
+    law("takes zero extents for nothing to do", (context) =>
+      context.forAll(emptyCases, (value) => checkEmpty(context, dtype, "batchedGemm", value)),
+    ),
+    law("agrees with a loop of gemm", (context) =>
+      context.forAll(batchedGemmCases({ largest: 33 }), (value) => likeLoop(context, dtype, value)),
+    ),
+  ];
+}
+
+const emptyCases = fc
+  .tuple(batchedGemmCases({ largest: 9 }), fc.constantFrom("batch", "m", "n"))
+  .map(([value, name]): GemmCase => ({ ...value, [name]: 0 }));
+
+async function likeLoop(context: LawContext, dtype: DType, value: GemmCase): Promise<void> {
+  const { backend } = context;
+  const operands = floatOperands(value, dtype);
+  const { got, expected } = await runGemm(backend, dtype, "batchedGemm", value, operands);
+  const { strideA, strideB, strideC, ldc } = shapeOf(value);
+  const values: number[] = [];
+  for (let i = 0; i < value.batch; i++) {
+    const single: GemmCase = {
+      ...value,
+      ...{ batch: 1, stepA: "tight", stepB: "tight", stepC: "tight", padC: ldc - value.n },
+    };
+    const { got: one, expected: places } = await runGemm(backend, dtype, "gemm", single, {
+      a: operands.a.subarray(i * strideA),
+      b: operands.b.subarray(i * strideB),
+      c: operands.c.subarray(i * strideC),
+    });
+    for (const place of places.places) values.push(one[place]!);
+  }
+  const bound = productSum(value.k + 3, dtype, backend.capabilities.numerics, value.alpha);
+  verify(got, { ...expected, values }, (result, magnitude) => 2.01 * bound(result, magnitude));
+}

@@ -1,0 +1,228 @@
+import { type BinaryKind, binaryKinds, type DType, dtypes, type Operand, type Scalar } from "@backplane/core";
+import fc, { type Arbitrary } from "fast-check";
+import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from "../arbitraries/shapes.js";
+import { type Distribution, draw, random, roundTo } from "../data.js";
+import type { Law, LawContext } from "../law.js";
+import { binaryFunctions } from "../reference/elementwise.js";
+import { offsets } from "../reference/reduce.js";
+import { binaryTolerance } from "../tolerance.js";
+import { execute, type Placement, verify } from "../workspace.js";
+
+/** How the operands of a call are given. */
+type Form = "n" | "scalar a" | "scalar b" | "shapes";
+
+interface BinaryCase {
+  readonly kind: BinaryKind;
+  readonly form: Form;
+  /** For all forms but shapes. */
+  readonly n: number;
+  readonly shapeA: readonly number[];
+  readonly shapeB: readonly number[];
+  readonly data: Distribution;
+  readonly placement: Placement;
+  readonly seed: number;
+}
+
+const counts = [1, 2, 3, 4, 5, 7, 8, 15, 17, 31, 33, 63, 64, 65, 127, 255, 257, 1023, 1025, 4099];
+
+/** Elements that one random case may have. */
+const work = 2 ** 14;
+
+interface CaseOptions {
+  readonly forms?: readonly Form[];
+  readonly placement?: Arbitrary<Placement>;
+  readonly extents?: readonly number[];
+}
+
+function cases(kinds: readonly BinaryKind[], options: CaseOptions = {}): Arbitrary<BinaryCase> {
+  return fc
+    .record({
+      kind: fc.constantFrom(...kinds),
+      form: fc.constantFrom(...(options.forms ?? (["n", "scalar a", "scalar b", "shapes"] as const))),
+      n: fc.constantFrom(...counts),
+      shapes: broadcastShapes(options.extents ?? [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 129]),
+      data: distribution,
+      placement: options.placement ?? placement,
+      seed: dataSeed,
+    })
+    .map(({ shapes, ...rest }): BinaryCase => ({ ...rest, shapeA: shapes.a, shapeB: shapes.b }))
+    .filter((value) => product(outputShape(value)) <= work);
+}
+
+/** Two shapes that broadcast: along each axis both have the extent, or one of them 1, or none at all. */
+function broadcastShapes(
+  extents: readonly number[],
+): Arbitrary<{ readonly a: readonly number[]; readonly b: readonly number[] }> {
+  const axis = fc.tuple(fc.constantFrom(...extents), fc.constantFrom("both", "both", "a", "b"));
+  return fc
+    .record({
+      axes: fc.oneof(fc.array(axis, { maxLength: 2 }), fc.array(axis, { minLength: 2, maxLength: 5 })),
+      dropA: fc.constantFrom(0, 0, 1, 2, 5),
+      dropB: fc.constantFrom(0, 0, 1, 2, 5),
+    })
+    .map(({ axes, dropA, dropB }) => {
+      const side = (other: string, drop: number) =>
+        axes.map(([extent, owner]) => (owner === other ? 1 : extent)).slice(Math.min(drop, axes.length));
+      // Only one of the two may lack leading axes, or the output would lack them too.
+      return { a: side("b", dropA), b: side("a", dropA > 0 ? 0 : dropB) };
+    });
+}
+
+const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
+
+/** Aligned at the last axis; worked out here and not by the code under test. */
+function outputShape({ shapeA, shapeB }: BinaryCase): number[] {
+  const rank = Math.max(shapeA.length, shapeB.length);
+  return Array.from({ length: rank }, (_, axis) => {
+    const a = shapeA[axis - rank + shapeA.length] ?? 1;
+    const b = shapeB[axis - rank + shapeB.length] ?? 1;
+    return a === 1 ? b : a;
+  });
+}
+
+/** Where each element of the output finds its operand. */
+function broadcastPlaces(shape: readonly number[], output: readonly number[]): readonly number[] {
+  let step = 1;
+  const strides = new Array<number>(output.length).fill(0);
+  for (let i = 1; i <= shape.length; i++) {
+    const extent = shape[shape.length - i]!;
+    if (extent !== 1) strides[output.length - i] = step;
+    step *= extent;
+  }
+  return offsets(output.map((extent, axis) => ({ extent, stride: strides[axis]! })));
+}
+
+/** Data for both sides of an operation that keep its results in range. */
+function drawPair(
+  kind: BinaryKind,
+  dtype: DType,
+  data: Distribution,
+  seed: number,
+  countA: number,
+  countB: number,
+) {
+  const a = draw(data, countA, seed, dtype);
+  const b = draw(data, countB, seed + 1, dtype);
+  const next = random(seed + 2);
+  const round = (x: number) => roundTo(dtype, x);
+  if (kind === "div") {
+    // Divisors that are neither zero nor so small that quotients overflow.
+    const least = dtype === "f32" ? 2 ** -20 : 2 ** -8;
+    return { a, b: b.map((x) => (Math.abs(x) < least ? 1 : x)) };
+  }
+  if (kind !== "pow") return { a, b };
+  // Powers up to 2^12 in size either way. Every second case: bases of either sign, and zero, with whole
+  // exponents.
+  if (seed % 4 < 2)
+    return {
+      a: a.map(() => round((next() < 0.5 ? -1 : 1) * (0.5 + next()))).map((x, i) => (i % 7 === 3 ? 0 : x)),
+      b: b.map(() => Math.floor(next() * 9)),
+    };
+  return {
+    a: a.map(() => round(2 ** (4 * next() - 2))),
+    b: b.map(() => round(12 * next() - 6)),
+  };
+}
+
+async function check(context: LawContext, dtype: DType, value: BinaryCase): Promise<void> {
+  const { backend } = context;
+  const { kind, form, n } = value;
+  const isScalarA = form === "scalar a";
+  const isScalarB = form === "scalar b";
+  const shapeA = form === "shapes" ? value.shapeA : [isScalarA ? 1 : n];
+  const shapeB = form === "shapes" ? value.shapeB : [isScalarB ? 1 : n];
+  const output = form === "shapes" ? outputShape(value) : [n];
+  const { a, b } = drawPair(kind, dtype, value.data, value.seed, product(shapeA), product(shapeB));
+  const placesA = broadcastPlaces(shapeA, output);
+  const placesB = broadcastPlaces(shapeB, output);
+  const places = placesA.map((_, place) => place);
+  const apply = binaryFunctions[kind];
+  const values = places.map((i) => apply(a[placesA[i]!]!, b[placesB[i]!]!));
+  const operands = {
+    ...(isScalarA ? {} : { a }),
+    ...(isScalarB ? {} : { b }),
+    output: new Float64Array(places.length).fill(Number.NaN),
+  } as Record<"a" | "b" | "output", Float64Array>;
+  const got = await execute({
+    ...{ backend, dtype, placement: value.placement, output: "output", written: places, operands },
+    call: (slices) => {
+      const first: Operand | Scalar = isScalarA ? { scalar: a[0]! } : slices.a;
+      const second: Operand | Scalar = isScalarB ? { scalar: b[0]! } : slices.b;
+      const extents = form === "shapes" ? { shapeA, shapeB } : { n };
+      // The output shape is given in every second case; it is derived in the others.
+      const given = value.seed % 2 === 0 ? { outputShape: output } : {};
+      const type = dtype === "f32" ? {} : { dtype };
+      backend.binary({ kind, a: first, b: second, output: slices.output, ...extents, ...given, ...type });
+    },
+  });
+  const { numerics } = backend.capabilities;
+  const tolerance = (y: number, _magnitude: number, i: number) =>
+    binaryTolerance(kind, a[placesA[i]!]!, b[placesB[i]!]!, y, dtype, numerics);
+  // Subnormal results, where they may be flushed, are covered by the tolerance.
+  context.observe(verify(got, { places, values, magnitudes: values }, tolerance));
+}
+
+const largeCases: readonly BinaryCase[] = [
+  { shapeA: [1000, 300], shapeB: [300] },
+  { shapeA: [1000, 300], shapeB: [1000, 1] },
+  { shapeA: [513, 1], shapeB: [1, 511] },
+  { shapeA: [2, 3, 65, 129], shapeB: [3, 1, 129] },
+  { shapeA: [7, 1, 33, 1, 9], shapeB: [1, 5, 1, 13, 1] },
+  { shapeA: [], shapeB: [70_001] },
+].map((shapes) => ({
+  ...{ kind: "sub", form: "shapes", n: 1, data: "normal", placement: fixedPlacement, seed: 1 },
+  ...shapes,
+}));
+
+export const binaryLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+
+function lawsFor(dtype: DType): readonly Law[] {
+  const law = (name: string, kind: BinaryKind | undefined, run: Law["run"]): Law => ({
+    ...{ topic: "binary", name, operation: "binary", dtype, run },
+    exempt: (_capabilities, backend) =>
+      kind === undefined || backend.supports("binary", dtype, kind)
+        ? undefined
+        : `${kind} in ${dtype} is not supported`,
+  });
+  /** The same law for whatever kinds a backend has. */
+  const supported = (context: LawContext) =>
+    binaryKinds.filter((kind) => context.backend.supports("binary", dtype, kind));
+  return [
+    ...binaryKinds.map((kind) =>
+      law(`${kind}: stays within its error bound`, kind, (context) =>
+        context.forAll(cases([kind]), (value) => check(context, dtype, value)),
+      ),
+    ),
+    law("broadcasts as NumPy does", undefined, (context) =>
+      context.forAll(
+        cases(supported(context), { forms: ["shapes"] }),
+        (value) => check(context, dtype, value),
+        {
+          runs: 3,
+        },
+      ),
+    ),
+    law("broadcasts larger shapes", "sub", (context) =>
+      context.forEach(largeCases, (value) => check(context, dtype, value)),
+    ),
+    law("takes a scalar for either operand", undefined, (context) =>
+      context.forAll(cases(supported(context), { forms: ["scalar a", "scalar b"] }), (value) =>
+        check(context, dtype, value),
+      ),
+    ),
+    law("touches nothing but the elements of its output", undefined, (context) =>
+      context.forAll(cases(supported(context), { placement: oddPlacement }), (value) =>
+        check(context, dtype, value),
+      ),
+    ),
+    law("takes zero extents for nothing to do", undefined, (context) =>
+      context.forAll(
+        cases(supported(context), { forms: ["shapes"], extents: [0, 1, 2] }).filter(
+          (value) => product(outputShape(value)) === 0,
+        ),
+        (value) => check(context, dtype, value),
+        { runs: 0.5 },
+      ),
+    ),
+  ];
+}

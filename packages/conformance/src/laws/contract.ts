@@ -1,0 +1,21 @@
+import type { Law } from "../law.js";
+import { errorLaws } from "./errors.js";
+import { inPlaceLaws } from "./in-place.js";
+import { lifecycleLaws } from "./lifecycle.js";
+import { memoryLaws } from "./memory.js";
+import { sliceLaws } from "./slices.js";
+import { statefulLaws } from "./stateful.js";
+import { swappingLaws } from "./swapping.js";
+import { transferLaws } from "./transfers.js";
+
+/** Laws of the contract around the operations: lifecycle, memory, errors and so on. */
+export const contractLaws: readonly Law[] = [
+  ...lifecycleLaws,
+  ...memoryLaws,
+  ...transferLaws,
+  ...errorLaws,
+  ...sliceLaws,
+  ...inPlaceLaws,
+  ...statefulLaws,
+  ...swappingLaws,
+];

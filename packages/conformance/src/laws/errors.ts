@@ -1,0 +1,275 @@
+import {
+  type ComputeBackend,
+  type DeviceHandle,
+  dtypeBytes,
+  type ErrorCode,
+  type HostBytes,
+  type OperationName,
+  operationNames,
+} from "@backplane/core";
+import type { Law, LawContext } from "../law.js";
+import { CallBench, operandSize } from "./bench.js";
+import { smallCalls } from "./calls.js";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
+
+const topic = "errors";
+
+/** Values that no backend issues as a handle, whatever it has issued. */
+const forgeries: readonly unknown[] = [
+  0,
+  -1,
+  0.5,
+  Number.NaN,
+  2 ** 53,
+  "1",
+  null,
+  {},
+  { handle: 0, byteOffset: 0 },
+];
+
+/** A law for each operation: `probe` gets a bench on which it makes calls that must be refused. */
+function forEveryOperation(
+  name: string,
+  probe: (bench: CallBench, backend: ComputeBackend, context: LawContext) => Promise<void>,
+): Law[] {
+  return operationNames.map((operation) => ({
+    ...law(topic, `${operation}: ${name}`, async (context) => {
+      const { backend } = context;
+      for (const dtype of supportedTypes(backend, operation)) {
+        const bench = new CallBench(backend, smallCalls[operation], dtype);
+        try {
+          await probe(bench, backend, context);
+          await bench.checkUntouched("calls that were refused");
+          await bench.checkWorks("calls that were refused");
+        } finally {
+          bench.free();
+        }
+      }
+    }),
+    operation,
+    exempt: (_capabilities, backend) =>
+      supportedTypes(backend, operation).length === 0 ? `${operation} is not supported` : undefined,
+  }));
+}
+
+function supportedTypes(backend: ComputeBackend, operation: OperationName) {
+  const kind = smallCalls[operation].rest.kind as string | undefined;
+  return backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
+}
+
+/** Checks that the error says which operation failed, and where. */
+function refusesNamed(code: ErrorCode, bench: CallBench, change: Readonly<Record<string, unknown>>): void {
+  const { operation } = bench.call;
+  const shown = JSON.stringify(change, (_key, value) =>
+    Number.isFinite(value) ? value : (value ?? String(value)),
+  );
+  const error = refuses(code, `${operation} ${bench.dtype} with ${shown}`, () => bench.invoke(change));
+  check(error.operation === operation, `the error of ${operation} names ${error.operation} as its operation`);
+  check(error.message.includes(operation), `the message of ${operation} does not name it: ${error.message}`);
+}
+
+const operationErrors: readonly Law[] = [
+  ...forEveryOperation("freed, foreign and forged handles are refused", async (bench, backend, { fresh }) => {
+    const other = await fresh();
+    const foreign = other.alloc(4096);
+    const stale = backend.alloc(4096);
+    backend.free(stale);
+    for (const name of Object.keys(bench.call.operands)) {
+      for (const handle of [stale, foreign, ...forgeries])
+        refusesNamed("INVALID_HANDLE", bench, { [name]: handle });
+      for (const handle of [stale, foreign])
+        refusesNamed("INVALID_HANDLE", bench, { [name]: { handle, byteOffset: 4 } });
+    }
+    sameBytes(await bytesOf(other, foreign, 4096), new Uint8Array(4096), "another backend's memory");
+  }),
+
+  ...forEveryOperation("places past the end or off the grid are refused", async (bench, backend) => {
+    const elementBytes = dtypeBytes[bench.dtype];
+    for (const name of Object.keys(bench.call.operands)) {
+      const bytes = operandSize(bench.call, bench.dtype, name);
+      const roomy = backend.alloc(bytes + 8);
+      try {
+        const at = (byteOffset: number) => ({ [name]: { handle: roomy, byteOffset } });
+        for (const byteOffset of [8 + elementBytes, bytes + 8, bytes + 12, 2 ** 40])
+          refusesNamed("OUT_OF_BOUNDS", bench, at(byteOffset));
+        for (const byteOffset of [elementBytes / 2, 4.5, -elementBytes, Number.NaN, 2 ** 53])
+          refusesNamed("INVALID_ARGUMENT", bench, at(byteOffset));
+      } finally {
+        backend.free(roomy);
+      }
+    }
+    for (const [, change] of bench.call.tooLarge) refusesNamed("OUT_OF_BOUNDS", bench, change);
+  }),
+
+  ...forEveryOperation("an output that overlaps an input is refused", async (bench, backend) => {
+    const { call, dtype } = bench;
+    const elementBytes = dtypeBytes[dtype];
+    const outputBytes = operandSize(call, dtype, call.output);
+    for (const name of Object.keys(call.operands)) {
+      if (name === call.output) continue;
+      const bytes = operandSize(call, dtype, name);
+      const both = backend.alloc(bytes + outputBytes);
+      try {
+        const content = pattern(bytes + outputBytes, 1);
+        backend.copyHtoD(both, content);
+        const overlap = (input: number, output: number) =>
+          refusesNamed("INVALID_ARGUMENT", bench, {
+            [name]: { handle: both, byteOffset: input },
+            [call.output]: { handle: both, byteOffset: output },
+          });
+        overlap(0, bytes - elementBytes);
+        overlap(outputBytes - elementBytes, 0);
+        if (bytes > elementBytes) overlap(0, elementBytes);
+        if (!call.inPlace.includes(name)) overlap(0, 0);
+        sameBytes(await bytesOf(backend, both, content.length), content, "memory of refused calls");
+      } finally {
+        backend.free(both);
+      }
+    }
+  }),
+
+  ...forEveryOperation("nothing to compute is legal and writes nothing", async (bench) => {
+    for (const change of bench.call.nothing) bench.invoke(change);
+    await bench.checkUntouched("calls with nothing to compute");
+  }),
+
+  ...forEveryOperation("malformed arguments are refused", async (bench) => {
+    for (const change of bench.call.malformed) refusesNamed("INVALID_ARGUMENT", bench, change);
+    for (const dtype of ["f64", "F32", "", 4]) refusesNamed("INVALID_ARGUMENT", bench, { dtype });
+  }),
+];
+
+const memoryErrors: readonly Law[] = [
+  law(topic, "memory calls refuse freed, foreign and forged handles", async ({ backend, fresh }) => {
+    const other = await fresh();
+    const foreign = other.alloc(64);
+    const live = backend.alloc(64);
+    const stale = backend.alloc(64);
+    backend.fill(live, 7, 64, "u8");
+    backend.free(stale);
+    const before = backend.memory();
+    for (const value of [stale, foreign, ...forgeries]) {
+      const handle = value as DeviceHandle;
+      const shown = typeof value === "object" ? JSON.stringify(value) : String(value);
+      refuses("INVALID_HANDLE", `free(${shown})`, () => backend.free(handle));
+      refuses("INVALID_HANDLE", `copyHtoD to ${shown}`, () => backend.copyHtoD(handle, new Uint8Array(4)));
+      refuses("INVALID_HANDLE", `copyDtoD to ${shown}`, () => backend.copyDtoD(handle, live, 4));
+      refuses("INVALID_HANDLE", `copyDtoD from ${shown}`, () => backend.copyDtoD(live, handle, 4));
+      refuses("INVALID_HANDLE", `fill of ${shown}`, () => backend.fill(handle, 0, 1));
+      await rejects("INVALID_HANDLE", `copyDtoH from ${shown}`, () =>
+        backend.copyDtoH(new Uint8Array(4), handle),
+      );
+      if (value !== undefined) refuses("INVALID_HANDLE", `native(${shown})`, () => backend.native(handle));
+    }
+    const after = backend.memory();
+    check(
+      after.liveAllocations === before.liveAllocations && after.liveBytes === before.liveBytes,
+      "refused calls changed the statistics",
+    );
+    sameBytes(await bytesOf(backend, live, 64), new Uint8Array(64).fill(7), "memory after refused calls");
+    sameBytes(await bytesOf(other, foreign, 64), new Uint8Array(64), "another backend's memory");
+    backend.free(live);
+  }),
+
+  law(topic, "memory calls refuse bad sizes, offsets and values, and change nothing", async ({ backend }) => {
+    const content = pattern(64, 3);
+    const [one, two] = [backend.alloc(64), backend.alloc(64)];
+    for (const handle of [one, two]) backend.copyHtoD(handle, content);
+    const at = (byteOffset: unknown) => ({ handle: one, byteOffset: byteOffset as number });
+    const target = new Uint8Array(9).fill(0x33);
+
+    for (const bytes of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, "8", undefined])
+      refuses("INVALID_ARGUMENT", `alloc(${String(bytes)})`, () => backend.alloc(bytes as number));
+    refuses("INVALID_ARGUMENT", "alloc with zero: 1", () =>
+      backend.alloc(4, { zero: 1 as unknown as boolean }),
+    );
+
+    for (const [byteOffset, code] of [
+      ...([-1, 0.5, Number.NaN, 2 ** 53, "0", undefined] as const).map(
+        (bad) => [bad, "INVALID_ARGUMENT"] as const,
+      ),
+      ...([56, 64, 65, 2 ** 53 - 1] as const).map((far) => [far, "OUT_OF_BOUNDS"] as const),
+    ]) {
+      const shown = `at offset ${String(byteOffset)}`;
+      refuses(code, `copyHtoD ${shown}`, () => backend.copyHtoD(at(byteOffset), target));
+      refuses(code, `copyDtoD to ${shown}`, () => backend.copyDtoD(at(byteOffset), two, 9));
+      refuses(code, `copyDtoD from ${shown}`, () => backend.copyDtoD(two, at(byteOffset), 9));
+      refuses(code, `fill ${shown}`, () => backend.fill(at(byteOffset), 1, 9, "u8"));
+      await rejects(code, `copyDtoH ${shown}`, () => backend.copyDtoH(target, at(byteOffset)));
+    }
+    for (const [dtype, byteOffset] of [
+      ["f32", 1],
+      ["f32", 2],
+      ["f16", 1],
+    ] as const)
+      refuses("INVALID_ARGUMENT", `fill of ${dtype} at ${byteOffset}`, () =>
+        backend.fill(at(byteOffset), 1, 1, dtype),
+      );
+    for (const count of [-1, 0.5, Number.NaN, "1"])
+      refuses("INVALID_ARGUMENT", `fill of ${count}`, () => backend.fill(one, 1, count as number));
+    refuses("OUT_OF_BOUNDS", "fill of 17 elements of 64 bytes", () => backend.fill(one, 1, 17));
+    refuses("OUT_OF_BOUNDS", "fill of 2^53 - 1 elements", () => backend.fill(one, 1, 2 ** 53 - 1));
+    for (const value of [-1, 256, 0.5])
+      refuses("INVALID_ARGUMENT", `fill of byte ${value}`, () => backend.fill(one, value, 1, "u8"));
+    refuses("INVALID_ARGUMENT", "fill of u16", () => backend.fill(one, 1, 1, "u16" as "u8"));
+    refuses("INVALID_ARGUMENT", "fill of a string", () => backend.fill(one, "1" as unknown as number, 1));
+    for (const bytes of [-1, 0.5, Number.NaN])
+      refuses("INVALID_ARGUMENT", `copyDtoD of ${bytes}`, () => backend.copyDtoD(one, two, bytes));
+    for (const [to, from] of [
+      [0, 0],
+      [7, 0],
+      [0, 7],
+    ] as const)
+      refuses("INVALID_ARGUMENT", "copyDtoD onto itself", () => backend.copyDtoD(at(to), at(from), 8));
+    for (const host of [[1, 2], "text", 4, null, undefined, {}]) {
+      const bytes = host as unknown as HostBytes;
+      refuses("INVALID_ARGUMENT", `copyHtoD of ${String(host)}`, () => backend.copyHtoD(one, bytes));
+      await rejects("INVALID_ARGUMENT", `copyDtoH to ${String(host)}`, () => backend.copyDtoH(bytes, one));
+    }
+
+    sameBytes(target, new Uint8Array(9).fill(0x33), "the host array of refused reads");
+    for (const handle of [one, two])
+      sameBytes(await bytesOf(backend, handle, 64), content, "memory after refused calls");
+    backend.copyHtoD(at(5), target);
+    content.set(target, 5);
+    sameBytes(await bytesOf(backend, one, 64), content, "memory after a legal call");
+    backend.free(one);
+    backend.free(two);
+    refuses("INVALID_HANDLE", "a second free", () => backend.free(one));
+    refuses("INVALID_HANDLE", "a second free", () => backend.free(two));
+  }),
+
+  law(topic, "buffers that were transferred away are refused", async ({ backend }) => {
+    const handle = backend.alloc(16);
+    const content = pattern(16, 2);
+    backend.copyHtoD(handle, content);
+    const gone = new ArrayBuffer(16);
+    const views = [new Uint8Array(gone), new DataView(gone), gone];
+    structuredClone(gone, { transfer: [gone] });
+    for (const view of views) {
+      refuses("INVALID_ARGUMENT", "copyHtoD from a detached buffer", () => backend.copyHtoD(handle, view));
+      await rejects("INVALID_ARGUMENT", "copyDtoH to a detached buffer", () =>
+        backend.copyDtoH(view, handle),
+      );
+    }
+    sameBytes(await bytesOf(backend, handle, 16), content, "memory after refused calls");
+    backend.free(handle);
+  }),
+
+  law(
+    topic,
+    "a read whose array is transferred away meanwhile rejects and harms nothing",
+    async ({ backend }) => {
+      const handle = backend.alloc(16);
+      backend.copyHtoD(handle, pattern(16, 2));
+      const target = new Uint8Array(16);
+      const read = backend.copyDtoH(target, handle);
+      structuredClone(target.buffer, { transfer: [target.buffer] });
+      await rejects("INVALID_ARGUMENT", "copyDtoH", () => read);
+      sameBytes(await bytesOf(backend, handle, 16), pattern(16, 2), "a later read");
+      backend.free(handle);
+    },
+  ),
+];
+
+export const errorLaws: readonly Law[] = [...memoryErrors, ...operationErrors];

@@ -1,0 +1,149 @@
+import { type ComputeBackend, type DeviceHandle, operationNames } from "@backplane/core";
+import type { Law } from "../law.js";
+import { invoke, smallCalls } from "./calls.js";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
+
+const topic = "lifecycle";
+
+/** Checks that every call that needs a device fails with this code, whatever else is wrong with it. */
+async function refusesEverything(
+  backend: ComputeBackend,
+  code: "NOT_INITIALIZED" | "DISPOSED",
+  handle: DeviceHandle,
+): Promise<void> {
+  const calls: Readonly<Record<string, () => unknown>> = {
+    alloc: () => backend.alloc(4),
+    free: () => backend.free(handle),
+    copyHtoD: () => backend.copyHtoD(handle, new Uint8Array(1)),
+    copyDtoD: () => backend.copyDtoD(handle, handle, 1),
+    fill: () => backend.fill(handle, 0, 1),
+    native: () => backend.native(handle),
+  };
+  for (const [name, call] of Object.entries(calls)) refuses(code, name, call);
+  for (const name of operationNames) {
+    const operands = Object.fromEntries(Object.keys(smallCalls[name].operands).map((key) => [key, handle]));
+    // Operations that a backend lacks may be refused for that reason first.
+    if (backend.supports(name, "f32", smallCalls[name].rest.kind as string | undefined))
+      refuses(code, name, () => invoke(backend, smallCalls[name], "f32", operands));
+  }
+  await rejects(code, "copyDtoH", () => backend.copyDtoH(new Uint8Array(1), handle));
+  await rejects(code, "synchronize", () => backend.synchronize());
+}
+
+function checkEmpty(backend: ComputeBackend): void {
+  const { liveAllocations, liveBytes, reservedBytes } = backend.memory();
+  const counts = JSON.stringify({ liveAllocations, liveBytes, reservedBytes });
+  check(liveAllocations + liveBytes + reservedBytes === 0, `memory() counts ${counts} on a closed backend`);
+}
+
+export const lifecycleLaws: readonly Law[] = [
+  law(topic, "before init every call is refused as NOT_INITIALIZED", async ({ unopened, backend }) => {
+    const closed = await unopened();
+    const foreign = backend.alloc(4);
+    try {
+      refuses("NOT_INITIALIZED", "capabilities", () => closed.capabilities);
+      await refusesEverything(closed, "NOT_INITIALIZED", foreign);
+      checkEmpty(closed);
+      check(typeof closed.name === "string" && closed.name !== "", "name is empty before init");
+    } finally {
+      backend.free(foreign);
+    }
+  }),
+
+  law(topic, "init opens once, however often it is called", async ({ unopened }) => {
+    const instance = await unopened();
+    const first = instance.init();
+    check(instance.init() === first, "a second init() while the first is under way gives another promise");
+    await settled(first, "init");
+    check(instance.init() === first, "init() after it has resolved gives another promise");
+    const handle = instance.alloc(4);
+    await settled(instance.init(), "init");
+    sameBytes(await bytesOf(instance, handle, 4), new Uint8Array(4), "an allocation after a repeated init()");
+  }),
+
+  law(topic, "capabilities are complete after init", async ({ backend }) => {
+    const { device, dtypes, limits, numerics } = backend.capabilities;
+    check(["cpu", "gpu", "other"].includes(device.kind), `device.kind is ${device.kind}`);
+    check(device.name !== "" && typeof device.software === "boolean", "device is not described");
+    check(new Set(dtypes).size === dtypes.length, `an element type is listed twice: ${dtypes.join(", ")}`);
+    check(
+      limits.maxAllocationBytes >= 2 ** 20,
+      `at most ${limits.maxAllocationBytes} bytes in one allocation`,
+    );
+    for (const flag of ["nan", "infinity", "subnormals", "signedZero", "rounding"] as const)
+      check(typeof numerics[flag] === "string", `numerics.${flag} is not declared`);
+    check(typeof numerics.deterministic === "boolean", "numerics.deterministic is not declared");
+  }),
+
+  law(topic, "after dispose every call is refused as DISPOSED", async ({ fresh }) => {
+    const instance = await fresh();
+    const handle = instance.alloc(64);
+    const disposed = instance.dispose();
+    await refusesEverything(instance, "DISPOSED", handle);
+    await settled(disposed, "dispose");
+    await refusesEverything(instance, "DISPOSED", handle);
+    await rejects("DISPOSED", "init", () => instance.init());
+    checkEmpty(instance);
+    await settled(instance.dispose(), "dispose");
+    await settled(Promise.resolve(instance[Symbol.asyncDispose]()), "Symbol.asyncDispose");
+  }),
+
+  law(topic, "dispose before init opens nothing", async ({ unopened }) => {
+    const instance = await unopened();
+    await settled(instance.dispose(), "dispose");
+    await rejects("DISPOSED", "init", () => instance.init());
+    refuses("DISPOSED", "alloc", () => instance.alloc(4));
+    checkEmpty(instance);
+  }),
+
+  law(topic, "dispose during init closes what is opened", async ({ unopened }) => {
+    const instance = await unopened();
+    const opening = instance.init();
+    const disposed = instance.dispose();
+    await rejects("DISPOSED", "init", () => opening);
+    await settled(disposed, "dispose");
+    refuses("DISPOSED", "alloc", () => instance.alloc(4));
+    checkEmpty(instance);
+  }),
+
+  law(topic, "dispose settles what is pending: with the right answer or as DISPOSED", async ({ fresh }) => {
+    const instance = await fresh();
+    const content = pattern(1 << 16, 1);
+    const handles = [1, 2, 3, 4].map(() => instance.alloc(content.length, { zero: false }));
+    for (const handle of handles) instance.copyHtoD(handle, content);
+    const targets = handles.map(() => new Uint8Array(content.length));
+    const pending = handles.map((handle, i) => instance.copyDtoH(targets[i]!, handle));
+    pending.push(instance.synchronize());
+    const outcomes = pending.map((promise) =>
+      promise.then(
+        () => "answered" as const,
+        (error: unknown) => ({ error }),
+      ),
+    );
+    await settled(instance.dispose(), "dispose");
+    for (const [i, promise] of outcomes.entries()) {
+      const what =
+        i < targets.length ? `copyDtoH ${i}, pending at dispose` : "synchronize, pending at dispose";
+      const outcome = await settled(promise, what, 1000);
+      if (outcome !== "answered") await rejects("DISPOSED", what, () => Promise.reject(outcome.error));
+      else if (i < targets.length) sameBytes(targets[i]!, content, what);
+    }
+  }),
+
+  law(topic, "two backends side by side know nothing of each other", async ({ fresh }) => {
+    const [one, two] = [await fresh(), await fresh()];
+    const foreign = one.alloc(16);
+    const own = two.alloc(16);
+    one.fill(foreign, 1, 16, "u8");
+    two.fill(own, 2, 16, "u8");
+    refuses("INVALID_HANDLE", "free of another backend's handle", () => two.free(foreign));
+    refuses("INVALID_HANDLE", "fill of another backend's memory", () => two.fill(foreign, 3, 4));
+    refuses("INVALID_HANDLE", "copyDtoD from another backend", () => two.copyDtoD(own, foreign, 4));
+    refuses("INVALID_HANDLE", "copyDtoD to another backend", () => two.copyDtoD(foreign, own, 4));
+    check(two.memory().liveBytes === 16, `one of two backends counts ${two.memory().liveBytes} live bytes`);
+    sameBytes(await bytesOf(one, foreign, 16), new Uint8Array(16).fill(1), "the first backend's memory");
+    await settled(one.dispose(), "dispose");
+    sameBytes(await bytesOf(two, own, 16), new Uint8Array(16).fill(2), "the second backend's memory");
+    two.free(own);
+  }),
+];

@@ -1,0 +1,137 @@
+import {
+  type BinaryKind,
+  type ComputeBackend,
+  type DType,
+  dtypeBytes,
+  float16FromBits,
+  float16ToBits,
+  type Numerics,
+  type Operand,
+  type OperationName,
+  type UnaryKind,
+} from "@backplane/core";
+import type { Law, LawContext } from "../law.js";
+
+export type Call = (operands: readonly Operand[], output: Operand) => void;
+
+/** Runs a call on inputs of any values, NaN and zeros of either sign included. */
+export async function compute(
+  backend: ComputeBackend,
+  dtype: DType,
+  inputs: readonly (readonly number[])[],
+  outputs: number,
+  call: Call,
+): Promise<number[]> {
+  const size = dtypeBytes[dtype];
+  const handles = [
+    ...inputs.map((input) => backend.alloc(input.length * size)),
+    backend.alloc(outputs * size),
+  ];
+  try {
+    for (const [i, input] of inputs.entries())
+      backend.copyHtoD(
+        handles[i]!,
+        dtype === "f32" ? Float32Array.from(input) : Uint16Array.from(input, float16ToBits),
+      );
+    const output = handles[inputs.length]!;
+    call(handles.slice(0, -1), output);
+    const result = dtype === "f32" ? new Float32Array(outputs) : new Uint16Array(outputs);
+    await backend.copyDtoH(result, output);
+    return Array.from(result, (value) => (dtype === "f32" ? value : float16FromBits(value)));
+  } finally {
+    for (const handle of handles) backend.free(handle);
+  }
+}
+
+/** Compares as Object.is does, so that NaN equals NaN and zeros differ in sign. */
+export function expectSame(what: string, got: readonly number[], expected: readonly number[]): void {
+  const wrong = expected.findIndex((value, i) => !Object.is(got[i], value));
+  if (wrong < 0) return;
+  const name = (value: number | undefined) => (Object.is(value, -0) ? "-0" : String(value));
+  throw new Error(`${what}: result ${wrong} is ${name(got[wrong])}, not ${name(expected[wrong]!)}`);
+}
+
+export interface Flag {
+  readonly key: keyof Numerics;
+  readonly value: unknown;
+  /** Why a backend that does not declare it is exempt. */
+  readonly otherwise: string;
+}
+
+export function kept(key: "nan" | "infinity" | "subnormals" | "signedZero"): Flag {
+  return { key, value: "kept", otherwise: `${key} is not declared kept` };
+}
+
+/** The kind of reduce, unary and binary that the laws of one kind use. */
+const usualKind: Partial<Record<OperationName, string>> = { reduce: "sum", unary: "neg", binary: "add" };
+
+/**
+ * A law on a declared flag, or on all backends where there is none. Laws on several kinds leave out
+ * those that a backend lacks; laws `ofUsualKind` bind only a backend that has it.
+ */
+export function numericsLaw(
+  dtype: DType,
+  operation: OperationName,
+  name: string,
+  flag: Flag | undefined,
+  run: (context: LawContext) => Promise<void>,
+  ofUsualKind = false,
+): Law {
+  return {
+    ...{ topic: "numerics", name: `${operation}: ${name}`, operation, dtype, run },
+    exempt: ({ numerics }, backend) => {
+      if (flag !== undefined && numerics[flag.key] !== flag.value) return flag.otherwise;
+      const kind = ofUsualKind ? usualKind[operation] : undefined;
+      if (kind === undefined || backend.supports(operation, dtype, kind)) return undefined;
+      return `${kind} in ${dtype} is not supported`;
+    },
+  };
+}
+
+export function unaryCall(backend: ComputeBackend, dtype: DType, kind: UnaryKind, n: number): Call {
+  return ([input], output) => backend.unary({ kind, n, input: input!, output, dtype });
+}
+
+export function binaryCall(backend: ComputeBackend, dtype: DType, kind: BinaryKind, n: number): Call {
+  return ([a, b], output) => backend.binary({ kind, n, a: a!, b: b!, output, dtype });
+}
+
+/** A unary kind on some arguments; nothing where the backend lacks the kind. */
+export async function expectUnary(
+  { backend }: LawContext,
+  dtype: DType,
+  kind: UnaryKind,
+  pairs: readonly (readonly [x: number, y: number])[],
+): Promise<void> {
+  if (!backend.supports("unary", dtype, kind)) return;
+  const inputs = pairs.map(([x]) => x);
+  const got = await compute(
+    backend,
+    dtype,
+    [inputs],
+    inputs.length,
+    unaryCall(backend, dtype, kind, inputs.length),
+  );
+  expectSame(
+    `${kind} of ${inputs.join(", ")}`,
+    got,
+    pairs.map(([, y]) => y),
+  );
+}
+
+export async function expectBinary(
+  { backend }: LawContext,
+  dtype: DType,
+  kind: BinaryKind,
+  triples: readonly (readonly [a: number, b: number, y: number])[],
+): Promise<void> {
+  if (!backend.supports("binary", dtype, kind)) return;
+  const inputs = [triples.map(([a]) => a), triples.map(([, b]) => b)];
+  const n = triples.length;
+  const got = await compute(backend, dtype, inputs, n, binaryCall(backend, dtype, kind, n));
+  expectSame(
+    `${kind} of ${triples.map(([a, b]) => `(${a}, ${b})`).join(", ")}`,
+    got,
+    triples.map(([, , y]) => y),
+  );
+}

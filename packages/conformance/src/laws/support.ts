@@ -1,0 +1,153 @@
+import type {
+  BackendError,
+  ComputeBackend,
+  DeviceHandle,
+  ErrorCode,
+  HostBytes,
+  Operand,
+} from "@backplane/core";
+import { random } from "../data.js";
+import type { Law, LawContext } from "../law.js";
+
+/** A law that is not about one operation. */
+export function law(topic: string, name: string, run: (context: LawContext) => Promise<void>): Law {
+  return { topic, name, run };
+}
+
+export function check(condition: boolean, otherwise: string): asserts condition {
+  if (!condition) throw new Error(otherwise);
+}
+
+/**
+ * Checks that a call that answers at once throws a `BackendError` with this code. Errors are told by
+ * their name and code, so that a second copy of the class in the program does no harm.
+ */
+export function refuses(code: ErrorCode, what: string, call: () => unknown): BackendError {
+  let answer: unknown;
+  try {
+    answer = call();
+  } catch (error) {
+    return checkCode(error, code, what);
+  }
+  if (answer instanceof Promise) answer.catch(() => {});
+  throw new Error(`${what}: was accepted; the contract says ${code}`);
+}
+
+/** Checks that a call that answers with a promise rejects it with this code, and throws nothing. */
+export async function rejects(
+  code: ErrorCode,
+  what: string,
+  call: () => Promise<unknown>,
+): Promise<BackendError> {
+  let promise: Promise<unknown>;
+  try {
+    promise = call();
+  } catch (error) {
+    throw new Error(`${what}: threw instead of rejecting its promise (${String(error)})`);
+  }
+  try {
+    await settled(promise, what);
+  } catch (error) {
+    return checkCode(error, code, what);
+  }
+  throw new Error(`${what}: was accepted; the contract says ${code}`);
+}
+
+function checkCode(error: unknown, code: ErrorCode, what: string): BackendError {
+  const { name, code: actual, message } = (error ?? {}) as Partial<BackendError>;
+  if (name !== "BackendError") throw new Error(`${what}: failed with ${String(error)}, not a BackendError`);
+  if (actual !== code) throw new Error(`${what}: failed with ${actual}, not ${code} (${message})`);
+  return error as BackendError;
+}
+
+/** Longer than this, no promise of these laws may stay open: their work is small. */
+const patienceMilliseconds = 20_000;
+
+/** The outcome of a promise; throws where it stays open. */
+export async function settled<Value>(
+  promise: Promise<Value>,
+  what: string,
+  milliseconds: number = patienceMilliseconds,
+): Promise<Value> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    const complain = () => reject(new Error(`${what}: its promise is still open after ${milliseconds} ms`));
+    timer = setTimeout(complain, milliseconds);
+  });
+  try {
+    return await Promise.race([promise, tooLate]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Reads bytes of an allocation. */
+export async function bytesOf(
+  backend: ComputeBackend,
+  source: Operand,
+  length: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(length);
+  await settled(backend.copyDtoH(bytes, source), "copyDtoH");
+  return bytes;
+}
+
+/** Bytes that differ from their neighbours, the same for the same seed. */
+export function pattern(length: number, seed: number): Uint8Array<ArrayBuffer> {
+  const next = random(seed + 1);
+  return new Uint8Array(length).map(() => Math.floor(next() * 256));
+}
+
+/** Checks that two arrays hold the same bytes. */
+export function sameBytes(got: HostBytes, expected: HostBytes, what: string): void {
+  const [a, b] = [asBytes(got), asBytes(expected)];
+  check(a.length === b.length, `${what}: ${a.length} bytes, expected ${b.length}`);
+  for (let i = 0; i < a.length; i++)
+    if (a[i] !== b[i]) {
+      const near = (bytes: Uint8Array) =>
+        [...bytes.subarray(Math.max(0, i - 2), i + 6)].map((byte) => byte.toString(16).padStart(2, "0"));
+      throw new Error(
+        `${what}: byte ${i} of ${a.length} differs; got ${near(a).join(" ")}, expected ${near(b).join(" ")} ` +
+          `(from byte ${Math.max(0, i - 2)})`,
+      );
+    }
+}
+
+export function asBytes(host: HostBytes): Uint8Array<ArrayBufferLike> {
+  return ArrayBuffer.isView(host)
+    ? new Uint8Array(host.buffer, host.byteOffset, host.byteLength)
+    : new Uint8Array(host);
+}
+
+/** Allocates, uses and frees again, also where the use fails. */
+export async function withAllocations<const Sizes extends readonly number[]>(
+  backend: ComputeBackend,
+  sizes: Sizes,
+  use: (...handles: { [Index in keyof Sizes]: DeviceHandle }) => Promise<void>,
+): Promise<void> {
+  const handles: DeviceHandle[] = [];
+  try {
+    for (const size of sizes) handles.push(backend.alloc(size));
+    await use(...(handles as unknown as { [Index in keyof Sizes]: DeviceHandle }));
+  } finally {
+    for (const handle of handles) backend.free(handle);
+  }
+}
+
+/** Checks that are made as reads come in. Failures wait for `all`, which throws the first of them. */
+export class PendingChecks {
+  readonly #checks: Promise<unknown>[] = [];
+
+  add(check: Promise<unknown>): void {
+    // Until `all` looks at it, nobody has to handle a failure.
+    check.catch(() => {});
+    this.#checks.push(check);
+  }
+
+  /** Settles only when every check has, so that nothing goes on in the background. */
+  async all(): Promise<void> {
+    const checks = this.#checks.splice(0);
+    await Promise.allSettled(checks);
+    await Promise.all(checks);
+  }
+}

@@ -1,0 +1,103 @@
+import {
+  type ComputeBackend,
+  createBackend,
+  type DriverKernels,
+  type DType,
+  dtypeBytes,
+  type Kernel,
+  type OperationName,
+  type OperationProblems,
+  type Region,
+  type UnaryKind,
+} from "@backplane/core";
+import { load, ReferenceDriver, type ReferenceMemory, referenceKernels, storeInto } from "../reference.js";
+
+type Problem<Name extends OperationName> = OperationProblems<ReferenceMemory>[Name];
+export type Place = Region<ReferenceMemory>;
+type Kernels = DriverKernels<ReferenceMemory>;
+
+/** The reference with some kernels replaced. */
+export function withKernels(replaced: Kernels): ComputeBackend {
+  class Broken extends ReferenceDriver {
+    override readonly name: string = "mutant";
+    override readonly kernels: Kernels = { ...referenceKernels, ...replaced };
+  }
+  return createBackend(new Broken());
+}
+
+/** The reference kernel of an operation, on a problem that has been tampered with. */
+export function tampered<Name extends OperationName>(
+  name: Name,
+  change: (problem: Problem<Name>) => Problem<Name>,
+): ComputeBackend {
+  return withKernels({ [name]: replacement(name, (problem, run) => run(change(problem))) });
+}
+
+/** Both operations that take a gemm problem, tampered with. */
+export function tamperedProduct(change: (problem: Problem<"gemm">) => Problem<"gemm">): ComputeBackend {
+  return replacedProduct((problem, run) => run(change(problem)));
+}
+
+/** Something else in place of a kernel; `run` is the reference. */
+export function replaced<Name extends OperationName>(
+  name: Name,
+  body: (problem: Problem<Name>, run: (problem: Problem<Name>) => void) => void,
+): ComputeBackend {
+  return withKernels({ [name]: replacement(name, body) });
+}
+
+export function replacedProduct(
+  body: (problem: Problem<"gemm">, run: (problem: Problem<"gemm">) => void) => void,
+): ComputeBackend {
+  return withKernels({ gemm: replacement("gemm", body), batchedGemm: replacement("batchedGemm", body) });
+}
+
+function replacement<Name extends OperationName>(
+  name: Name,
+  body: (problem: Problem<Name>, run: (problem: Problem<Name>) => void) => void,
+): Kernel<Problem<Name>> {
+  const { dtypes, run } = referenceKernels[name] as Kernel<Problem<Name>>;
+  return { dtypes, run: (problem) => body(problem, run) };
+}
+
+/** One unary function replaced by another, for f32 data. */
+export function replacedFunction(kind: UnaryKind, apply: (x: number) => number): ComputeBackend {
+  return replaced("unary", (problem, run) => {
+    if (problem.kind !== kind) return run(problem);
+    const store = storeInto(problem.output, problem.dtype);
+    for (const [i, x] of load(problem.input, problem.dtype).entries()) store(i, apply(x), 0);
+  });
+}
+
+/** A copy of a region in a memory of its own, with every element passed through a function. */
+export function mapped(region: Place, dtype: DType, change: (value: number, i: number) => number): Place {
+  const memory = new Uint8Array(region.byteLength);
+  const copy = { memory, byteOffset: 0, byteLength: region.byteLength };
+  if (region.byteLength === 0) return copy;
+  const store = storeInto(copy, dtype);
+  for (const [i, value] of load(region, dtype).entries()) store(i, change(value, i), 0);
+  return copy;
+}
+
+/** A region made of some elements of another, in a memory of its own. */
+export function picked(region: Place, dtype: DType, places: readonly number[]): Place {
+  const memory = new Uint8Array(Math.max(places.length, 1) * dtypeBytes[dtype]);
+  const copy = { memory, byteOffset: 0, byteLength: places.length * dtypeBytes[dtype] };
+  const values = load(region, dtype);
+  const store = storeInto(copy, dtype);
+  for (const [i, place] of places.entries()) store(i, values[place]!, 0);
+  return copy;
+}
+
+/** The region and everything behind it in its allocation. */
+export function throughEnd(region: Place, dtype: DType): Place {
+  const rest = region.memory.length - region.byteOffset;
+  return { ...region, byteLength: rest - (rest % dtypeBytes[dtype]) };
+}
+
+/** Keeps `bits` explicit bits of the fraction: 10 for TF32 and f16. */
+export function truncate(value: number, bits: number): number {
+  if (value === 0 || !Number.isFinite(value)) return value;
+  const spacing = 2 ** (Math.floor(Math.log2(Math.abs(value))) - bits);
+  return Math.round(value / spacing) * spacing;
+}

@@ -1,0 +1,249 @@
+import {
+  BackendError,
+  type ComputeBackend,
+  type DeviceHandle,
+  type MemoryStatistics,
+  type Operand,
+  type OperationName,
+  operationNames,
+  operations,
+} from "@backplane/core";
+import { createReferenceBackend } from "../reference.js";
+
+/** A reference backend with some of its methods replaced. */
+function altered(alter: (right: ComputeBackend) => Partial<ComputeBackend>): ComputeBackend {
+  const right = createReferenceBackend();
+  const wrong = alter(right);
+  return new Proxy(right, {
+    get(target, key: keyof ComputeBackend) {
+      const value: unknown = key in wrong ? wrong[key] : target[key];
+      return typeof value === "function" ? value.bind(key in wrong ? wrong : target) : value;
+    },
+  });
+}
+
+/** Hands out the numbers of freed handles again. */
+export function reusingHandles(): ComputeBackend {
+  const inner = new Map<number, DeviceHandle>();
+  const spare: number[] = [];
+  return altered((right) => {
+    const translate = (operand: Operand): Operand => {
+      if (typeof operand === "number") return inner.get(operand) ?? operand;
+      if (operand === null || typeof operand !== "object" || !("handle" in operand)) return operand;
+      return { ...operand, handle: inner.get(operand.handle) ?? operand.handle };
+    };
+    const operation = (name: OperationName) => (args: object) => {
+      const translated = { ...args } as Record<string, unknown>;
+      for (const operand of operations[name].operands as readonly string[])
+        translated[operand] = translate(translated[operand] as Operand);
+      (right[name] as (args: unknown) => void)(translated);
+    };
+    return {
+      alloc(bytes, options) {
+        const handle = right.alloc(bytes, options);
+        const shown = spare.pop() ?? handle;
+        inner.set(shown, handle);
+        return shown as DeviceHandle;
+      },
+      free(handle) {
+        right.free(inner.get(handle) ?? handle);
+        inner.delete(handle);
+        spare.push(handle);
+      },
+      native: (handle) => right.native(handle === undefined ? handle : (translate(handle) as DeviceHandle)),
+      copyHtoD: (destination, source) => right.copyHtoD(translate(destination), source),
+      copyDtoH: (destination, source) => right.copyDtoH(destination, translate(source)),
+      copyDtoD: (destination, source, bytes) =>
+        right.copyDtoD(translate(destination), translate(source), bytes),
+      fill: (destination, ...rest) => right.fill(translate(destination), ...rest),
+      ...(Object.fromEntries(operationNames.map((name) => [name, operation(name)])) as object),
+    };
+  });
+}
+
+export function doubleFree(): ComputeBackend {
+  return altered((right) => ({
+    free(handle) {
+      try {
+        right.free(handle);
+      } catch (error) {
+        const isStale = (error as BackendError).code === "INVALID_HANDLE" && Number.isSafeInteger(handle);
+        if (!isStale) throw error;
+      }
+    },
+  }));
+}
+
+export function leakyStatistics(): ComputeBackend {
+  let liveBytes = 0;
+  return altered((right) => ({
+    alloc(bytes, options) {
+      liveBytes += bytes > 0 && bytes < 2 ** 30 ? bytes : 0;
+      return right.alloc(bytes, options);
+    },
+    memory: (): MemoryStatistics => ({ ...right.memory(), liveBytes }),
+  }));
+}
+
+export function hangingReads(): ComputeBackend {
+  let disposed = false;
+  return altered((right) => ({
+    dispose() {
+      disposed = true;
+      return right.dispose();
+    },
+    copyDtoH(destination, source) {
+      const read = right.copyDtoH(destination, source);
+      if (disposed) return read;
+      return new Promise((resolve, reject) => {
+        read.then(resolve, (error: BackendError) => {
+          if (error.code !== "DISPOSED") reject(error);
+        });
+      });
+    },
+  }));
+}
+
+/** Answers reads that dispose has cut off with whatever is there. */
+export function madeUpReads(): ComputeBackend {
+  let disposed = false;
+  return altered((right) => ({
+    dispose() {
+      disposed = true;
+      return right.dispose();
+    },
+    copyDtoH(destination, source) {
+      const read = right.copyDtoH(destination, source);
+      return disposed
+        ? read
+        : read.catch((error: BackendError) => {
+            if (error.code !== "DISPOSED") throw error;
+            new Uint8Array(ArrayBuffer.isView(destination) ? destination.buffer : destination).fill(0);
+          });
+    },
+  }));
+}
+
+/** Checks its arguments only when some of the work is done. */
+export function lateChecks(): ComputeBackend {
+  return altered((right) => {
+    const first = (output: Operand, call: () => void) => {
+      try {
+        call();
+      } catch (error) {
+        if ((error as BackendError).operation !== "native") {
+          try {
+            right.fill(output, 0xa5, 1, "u8");
+          } catch {
+            // Nothing could be done before the error either.
+          }
+        }
+        throw error;
+      }
+    };
+    const operation = (name: OperationName) => (args: Record<string, unknown>) => {
+      const output = args[(operations[name].operands as readonly string[]).at(-1)!] as Operand;
+      first(output, () => (right[name] as (args: unknown) => void)(args));
+    };
+    return {
+      copyHtoD: (destination, source) => first(destination, () => right.copyHtoD(destination, source)),
+      copyDtoD: (destination, source, bytes) =>
+        first(destination, () => right.copyDtoD(destination, source, bytes)),
+      ...(Object.fromEntries(operationNames.map((name) => [name, operation(name)])) as object),
+    };
+  });
+}
+
+/** Launches one workgroup where there should be none. */
+export function alwaysSomething(): ComputeBackend {
+  return altered((right) => {
+    const operation = (name: OperationName) => (args: Record<string, unknown>) => {
+      (right[name] as (args: unknown) => void)(args);
+      const output = args[(operations[name].operands as readonly string[]).at(-1)!] as Operand;
+      if (Object.values(args).flat().includes(0)) right.fill(output, 0xa5, 1, "u8");
+    };
+    return Object.fromEntries(operationNames.map((name) => [name, operation(name)]));
+  });
+}
+
+/** Throws bare errors, as a backend does that lets the errors of its libraries through. */
+export function untypedErrors(): ComputeBackend {
+  return altered((right) => ({
+    unary(args) {
+      try {
+        right.unary(args);
+      } catch (error) {
+        throw new RangeError((error as Error).message);
+      }
+    },
+  }));
+}
+
+/** Every call of `init` opens the device. */
+export function reopening(): ComputeBackend {
+  return altered((right) => ({ init: async () => right.init() }));
+}
+
+/** Goes on as if nothing had happened. */
+export function immortal(): ComputeBackend {
+  let statistics: MemoryStatistics | undefined;
+  return altered((right) => ({
+    dispose() {
+      statistics = right.memory();
+      return right.dispose();
+    },
+    memory: () => statistics ?? right.memory(),
+  }));
+}
+
+/** Takes every handle of the program for its own. */
+export function promiscuous(): ComputeBackend {
+  return altered((right) => {
+    let some: DeviceHandle | undefined;
+    return {
+      alloc(bytes, options) {
+        some = right.alloc(bytes, options);
+        return some;
+      },
+      fill(destination, ...rest) {
+        try {
+          right.fill(destination, ...rest);
+        } catch (error) {
+          const isForeign =
+            (error as BackendError).code === "INVALID_HANDLE" && (destination as number) > 2 ** 32;
+          if (!isForeign || some === undefined) throw error;
+          right.fill(some, ...rest);
+        }
+      },
+    };
+  });
+}
+
+/** Accepts any size, and fails only when the memory is used. */
+export function boundless(): ComputeBackend {
+  return altered((right) => ({
+    alloc(bytes, options) {
+      try {
+        return right.alloc(bytes, options);
+      } catch (error) {
+        if ((error as BackendError).code !== "OUT_OF_MEMORY") throw error;
+        return right.alloc(1);
+      }
+    },
+  }));
+}
+
+export function stuckAfterRefusal(): ComputeBackend {
+  let stuck = false;
+  return altered((right) => ({
+    alloc(bytes, options) {
+      if (stuck) throw new BackendError("OUT_OF_MEMORY", "alloc: the heap is in a bad state");
+      try {
+        return right.alloc(bytes, options);
+      } catch (error) {
+        stuck = (error as BackendError).code === "OUT_OF_MEMORY";
+        throw error;
+      }
+    },
+  }));
+}

@@ -1,0 +1,187 @@
+import { type DriverKernels, operationNames, operations, type Region } from "@backplane/core";
+import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../reference.js";
+
+type Place = Region<ReferenceMemory>;
+
+/** Pools by size, and forgets to clear what comes out of the pool. */
+export class StalePoolDriver extends ReferenceDriver {
+  readonly #pool: ReferenceMemory[] = [];
+
+  override alloc(bytes: number): ReferenceMemory {
+    const at = this.#pool.findIndex((memory) => memory.length === bytes);
+    return at < 0 ? super.alloc(bytes) : this.#pool.splice(at, 1)[0]!;
+  }
+
+  override free(memory: ReferenceMemory): void {
+    this.#pool.push(memory);
+  }
+}
+
+/** Reads back in whole words. */
+export class TruncatedReadDriver extends ReferenceDriver {
+  override read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    const whole = destination.length - (destination.length % 4);
+    return super.read(destination.subarray(0, whole), source, byteOffset);
+  }
+}
+
+/** Keeps writes back until something else is asked for. */
+abstract class LateWriteDriver extends ReferenceDriver {
+  readonly #writes: (() => void)[] = [];
+  override readonly kernels: DriverKernels<ReferenceMemory> = this.#watched();
+
+  /** Called before and after every call but `write`. */
+  abstract around(body: () => void): void;
+  /** What is kept of the source. */
+  abstract keep(source: Uint8Array<ArrayBufferLike>): Uint8Array<ArrayBufferLike>;
+
+  protected flush(): void {
+    for (const write of this.#writes.splice(0)) write();
+  }
+
+  override write(
+    destination: ReferenceMemory,
+    byteOffset: number,
+    source: Uint8Array<ArrayBufferLike>,
+  ): void {
+    const kept = this.keep(source);
+    this.#writes.push(() => super.write(destination, byteOffset, kept));
+  }
+
+  override read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    this.flush();
+    return super.read(destination, source, byteOffset);
+  }
+
+  override copy(destination: Place, source: Place): void {
+    this.around(() => super.copy(destination, source));
+  }
+
+  override fill(destination: Place, pattern: number): void {
+    this.around(() => super.fill(destination, pattern));
+  }
+
+  #watched(): DriverKernels<ReferenceMemory> {
+    const watched = operationNames.map((name) => {
+      const { dtypes, run } = referenceKernels[name];
+      const late = (problem: unknown) => this.around(() => (run as (problem: unknown) => void)(problem));
+      return [name, { dtypes, run: late }];
+    });
+    return Object.fromEntries(watched) as DriverKernels<ReferenceMemory>;
+  }
+}
+
+export class KeptReferenceDriver extends LateWriteDriver {
+  override around(body: () => void): void {
+    this.flush();
+    body();
+  }
+
+  override keep(source: Uint8Array<ArrayBufferLike>): Uint8Array<ArrayBufferLike> {
+    return source;
+  }
+}
+
+export class ReorderedQueueDriver extends LateWriteDriver {
+  override around(body: () => void): void {
+    body();
+    this.flush();
+  }
+
+  override keep(source: Uint8Array<ArrayBufferLike>): Uint8Array<ArrayBufferLike> {
+    return source.slice();
+  }
+}
+
+export class LongCopyDriver extends ReferenceDriver {
+  override copy(destination: Place, source: Place): void {
+    super.copy(destination, { ...source, byteLength: source.byteLength + 1 });
+  }
+}
+
+export class LeakingDriver extends ReferenceDriver {
+  override free(): void {}
+}
+
+/** Takes bytes when a read is carried out, not when it is asked for. */
+export class LateReadDriver extends ReferenceDriver {
+  override async read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    return super.read(destination, source, byteOffset);
+  }
+}
+
+/** Frees at once what enqueued work still needs: here the memory is reused under pending reads. */
+export class EagerFreeDriver extends LateReadDriver {
+  override free(memory: ReferenceMemory): void {
+    memory.fill(0xdb);
+    super.free(memory);
+  }
+}
+
+/** Fills as if every element had four bytes. */
+export class WordFillDriver extends ReferenceDriver {
+  override fill(destination: Place, pattern: number): void {
+    const whole = destination.byteLength - (destination.byteLength % 4);
+    super.fill({ ...destination, byteLength: whole }, pattern);
+  }
+}
+
+/** Takes operands in one allocation for whole allocations. */
+function sliceless(): DriverKernels<ReferenceMemory> {
+  const kernels = operationNames.map((name) => {
+    const { dtypes, run } = referenceKernels[name];
+    const { operands } = operations[name] as { readonly operands: readonly string[] };
+    const wrong = (problem: Record<string, unknown>) => {
+      const regions = operands.map((operand) => problem[operand] as Place | { region: Place } | undefined);
+      const memories = regions.flatMap((region) => (region && "memory" in region ? [region.memory] : []));
+      const first = problem[operands[0]!] as Place | { region: Place };
+      const moved = "memory" in first && memories.filter((memory) => memory === first.memory).length > 1;
+      const changed = moved ? { [operands[0]!]: { ...first, byteOffset: 0 } } : {};
+      (run as (problem: unknown) => void)({ ...problem, ...changed });
+    };
+    return [name, { dtypes, run: wrong }];
+  });
+  return Object.fromEntries(kernels) as DriverKernels<ReferenceMemory>;
+}
+
+export class SlicelessDriver extends ReferenceDriver {
+  override readonly kernels: DriverKernels<ReferenceMemory> = sliceless();
+}
+
+/** Clears the output before it computes. */
+export class ClobberingDriver extends ReferenceDriver {
+  override readonly kernels: DriverKernels<ReferenceMemory> = {
+    ...referenceKernels,
+    unary: {
+      ...referenceKernels.unary,
+      run: (problem) => {
+        this.fill(problem.output, 0);
+        referenceKernels.unary.run(problem);
+      },
+    },
+    binary: {
+      ...referenceKernels.binary,
+      run: (problem) => {
+        // As a kernel does that accumulates b in the output.
+        if ("region" in problem.b && problem.b.region.byteLength === problem.output.byteLength) {
+          const { region } = problem.b;
+          if (region.memory !== problem.output.memory) this.copy(problem.output, region);
+          referenceKernels.binary.run({ ...problem, b: { ...problem.b, region: problem.output } });
+        } else referenceKernels.binary.run(problem);
+      },
+    },
+  };
+}

@@ -1,0 +1,8 @@
+import { contractMutants } from "./contract.js";
+import type { Mutant } from "./mutant.js";
+import { operationMutants } from "./operations.js";
+
+export type { Mutant } from "./mutant.js";
+
+/** Backends that are wrong on purpose, one defect each. The suite must reject every one. */
+export const mutants: readonly Mutant[] = [...operationMutants, ...contractMutants];

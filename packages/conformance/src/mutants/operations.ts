@@ -1,0 +1,11 @@
+import { elementwiseMutants } from "./elementwise.js";
+import type { Mutant } from "./mutant.js";
+import { productMutants } from "./products.js";
+import { summingMutants } from "./summing.js";
+
+/** Defects of kernels. */
+export const operationMutants: readonly Mutant[] = [
+  ...productMutants,
+  ...summingMutants,
+  ...elementwiseMutants,
+];

@@ -1,0 +1,195 @@
+import {
+  type BackendDriver,
+  type BinaryInput,
+  type ComputeBackend,
+  createBackend,
+  type DriverDescription,
+  type DriverKernels,
+  type DType,
+  decodeFloat16,
+  dtypeBytes,
+  dtypes,
+  float16ToBits,
+  type Region,
+} from "@backplane/core";
+import { attention } from "./reference/attention.js";
+import { conv2d } from "./reference/conv2d.js";
+import { binaryFunctions, unaryFunctions } from "./reference/elementwise.js";
+import { type Emit, gemm } from "./reference/gemm.js";
+import { offsets, reduce } from "./reference/reduce.js";
+
+/**
+ * The smallest complete backend: every result is computed in double precision with plain loops and
+ * rounded once when it is stored. It is the yardstick of the suite, the base of the mutants, and an
+ * example of how to write a backend: this file is all that a driver needs, the formulas aside.
+ */
+export function createReferenceBackend(): ComputeBackend {
+  return createBackend(new ReferenceDriver());
+}
+
+/** An allocation is an array of bytes. */
+export type ReferenceMemory = Uint8Array<ArrayBuffer>;
+
+type Place = Region<ReferenceMemory>;
+
+export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
+  readonly name: string = "reference";
+  readonly kernels: DriverKernels<ReferenceMemory> = referenceKernels;
+  readonly #allocations = new Set<ReferenceMemory>();
+
+  async open(): Promise<DriverDescription> {
+    return {
+      device: { kind: "cpu", name: "JavaScript, double precision", software: false, details: {} },
+      limits: { maxAllocationBytes: 2 ** 31 },
+      numerics: {
+        nan: "kept",
+        infinity: "kept",
+        subnormals: "kept",
+        signedZero: "kept",
+        rounding: "nearest-even",
+        deterministic: true,
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#allocations.clear();
+  }
+
+  /** All work is done when it is asked for, so there is never anything to wait for. */
+  async synchronize(): Promise<void> {}
+
+  alloc(bytes: number): ReferenceMemory {
+    const memory = new Uint8Array(bytes);
+    this.#allocations.add(memory);
+    return memory;
+  }
+
+  free(memory: ReferenceMemory): void {
+    this.#allocations.delete(memory);
+  }
+
+  write(destination: ReferenceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
+    destination.set(source, byteOffset);
+  }
+
+  /** The bytes are taken at the call: later calls must not show in them. */
+  async read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    destination.set(source.subarray(byteOffset, byteOffset + destination.length));
+  }
+
+  copy(destination: Place, source: Place): void {
+    const end = source.byteOffset + source.byteLength;
+    destination.memory.set(source.memory.subarray(source.byteOffset, end), destination.byteOffset);
+  }
+
+  fill({ memory, byteOffset, byteLength }: Place, pattern: number): void {
+    for (let i = byteOffset; i < byteOffset + byteLength; i++) memory[i] = pattern >>> (8 * (i % 4));
+  }
+
+  reservedBytes(): number {
+    let bytes = 0;
+    for (const memory of this.#allocations) bytes += memory.length;
+    return bytes;
+  }
+
+  native(memory?: ReferenceMemory): unknown {
+    return memory;
+  }
+}
+
+/** One entry per operation: read the operands, run the formula, store what it emits. */
+export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
+  gemm: { dtypes, run: (problem) => runGemm(problem) },
+  batchedGemm: { dtypes, run: (problem) => runGemm(problem) },
+
+  conv2d: {
+    dtypes,
+    run(problem) {
+      const { dtype, input, filter, bias, output } = problem;
+      const biases = bias && load(bias, dtype);
+      conv2d(problem, load(input, dtype), load(filter, dtype), biases, storeInto(output, dtype));
+    },
+  },
+
+  attention: {
+    dtypes,
+    run(problem) {
+      const { dtype, q, k, v, out } = problem;
+      attention(problem, load(q, dtype), load(k, dtype), load(v, dtype), storeInto(out, dtype));
+    },
+  },
+
+  reduce: {
+    dtypes,
+    run(problem) {
+      const { dtype, input, output } = problem;
+      reduce(problem, load(input, dtype), storeInto(output, dtype));
+    },
+  },
+
+  unary: {
+    dtypes,
+    run({ kind, dtype, n, input, output }) {
+      const apply = unaryFunctions[kind];
+      const values = load(input, dtype);
+      const store = storeInto(output, dtype);
+      for (let i = 0; i < n; i++) store(i, apply(values[i]!), 0);
+    },
+  },
+
+  binary: {
+    dtypes,
+    run({ kind, dtype, shape, n, a, b, output }) {
+      const apply = binaryFunctions[kind];
+      const first = loadBroadcast(a, shape, dtype);
+      const second = loadBroadcast(b, shape, dtype);
+      const store = storeInto(output, dtype);
+      for (let i = 0; i < n; i++) store(i, apply(first(i), second(i)), 0);
+    },
+  },
+};
+
+function runGemm(problem: Parameters<typeof referenceKernels.gemm.run>[0]): void {
+  const { dtype, a, b, c } = problem;
+  gemm(problem, load(a, dtype), load(b, dtype), load(c, dtype), storeInto(c, dtype));
+}
+
+/** The elements of a region as doubles; an empty region has none. */
+export function load({ memory, byteOffset, byteLength }: Place, dtype: DType): Float64Array<ArrayBuffer> {
+  if (byteLength === 0) return new Float64Array(0);
+  const count = byteLength / dtypeBytes[dtype];
+  if (dtype === "f32") return new Float64Array(new Float32Array(memory.buffer, byteOffset, count));
+  return new Float64Array(decodeFloat16(new Uint16Array(memory.buffer, byteOffset, count)));
+}
+
+/** Stores single elements, so that whatever lies between them keeps its bits. */
+export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: DType): Emit {
+  const count = byteLength / dtypeBytes[dtype];
+  if (dtype === "f32") {
+    const elements = new Float32Array(memory.buffer, byteOffset, count);
+    return (index, value) => {
+      elements[index] = value;
+    };
+  }
+  const elements = new Uint16Array(memory.buffer, byteOffset, count);
+  return (index, value) => {
+    elements[index] = float16ToBits(value);
+  };
+}
+
+/** The value of an input that belongs to the i-th element of the output. */
+function loadBroadcast(
+  input: BinaryInput<ReferenceMemory>,
+  shape: readonly number[],
+  dtype: DType,
+): (i: number) => number {
+  if ("scalar" in input) return () => input.scalar;
+  const values = load(input.region, dtype);
+  const places = offsets(shape.map((extent, axis) => ({ extent, stride: input.strides[axis]! })));
+  return (i) => values[places[i]!]!;
+}

@@ -1,0 +1,70 @@
+import type { BinaryKind, UnaryKind } from "@backplane/core";
+
+/** Each function in double precision, accurate to a few of its units in the last place. */
+export const unaryFunctions: Readonly<Record<UnaryKind, (x: number) => number>> = {
+  relu: (x) => Math.max(x, 0),
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
+  tanh: Math.tanh,
+  exp: Math.exp,
+  log: Math.log,
+  sqrt: Math.sqrt,
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  reciprocal: (x) => 1 / x,
+  abs: Math.abs,
+  neg: (x) => -x,
+  sin: Math.sin,
+  cos: Math.cos,
+  floor: Math.floor,
+  ceil: Math.ceil,
+  round: roundHalfToEven,
+  sign: Math.sign,
+  erf: (x) => (Math.abs(x) < 1 ? erfSeries(x) : Math.sign(x) * (1 - erfc(Math.abs(x)))),
+  // 1 + erf(x / sqrt(2)) cancels for negative x; its other name erfc(-x / sqrt(2)) does not.
+  gelu: (x) => (x / 2) * erfc(-x / Math.SQRT2),
+  // 1 + tanh(u) = 2 / (1 + e^-2u), for the same reason.
+  geluTanh: (x) => x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  silu: (x) => x / (1 + Math.exp(-x)),
+  softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+};
+
+export const binaryFunctions: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  max: Math.max,
+  min: Math.min,
+  pow: Math.pow,
+};
+
+function roundHalfToEven(x: number): number {
+  const below = Math.floor(x);
+  const rest = x - below;
+  // x * 0 keeps the sign of a result that is zero.
+  if (rest < 0.5) return below === 0 ? x * 0 : below;
+  if (rest > 0.5) return below + 1 === 0 ? x * 0 : below + 1;
+  const even = below % 2 === 0 ? below : below + 1;
+  return even === 0 ? x * 0 : even;
+}
+
+/** erf(x) = 2/sqrt(pi) e^(-x^2) sum of 2^n x^(2n+1) / (2n+1)!!, whose terms do not cancel (DLMF 7.6.2). */
+function erfSeries(x: number): number {
+  let term = x;
+  let sum = x;
+  for (let n = 1; Math.abs(term) > Math.abs(sum) * 1e-17; n++) {
+    term *= (2 * x * x) / (2 * n + 1);
+    sum += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+}
+
+/** 1 - erf(x), from the continued fraction DLMF 7.9.1 (evaluated from the far end) where x is large. */
+function erfc(x: number): number {
+  if (Number.isNaN(x)) return x;
+  if (x < 0) return 2 - erfc(-x);
+  if (x < 2) return 1 - erfSeries(x);
+  if (x === Number.POSITIVE_INFINITY) return 0;
+  let fraction = x;
+  for (let n = 120; n > 0; n--) fraction = x + n / 2 / fraction;
+  return Math.exp(-x * x) / (Math.sqrt(Math.PI) * fraction);
+}

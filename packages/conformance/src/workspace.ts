@@ -1,0 +1,218 @@
+import {
+  type ComputeBackend,
+  type DeviceHandle,
+  type DType,
+  dtypeBytes,
+  float16FromBits,
+} from "@backplane/core";
+import { halfBits } from "./data.js";
+import type { Emit } from "./reference/gemm.js";
+
+/** What an operation should leave in its output, element by element. */
+export interface Expected {
+  /** Where each element lies, in elements from the start of the operand. */
+  readonly places: readonly number[];
+  readonly values: readonly number[];
+  /** What scales the allowed error of each. */
+  readonly magnitudes: readonly number[];
+}
+
+/** Gathers what a reference formula emits. */
+export function collect(formula: (emit: Emit) => void): Expected {
+  const places: number[] = [];
+  const values: number[] = [];
+  const magnitudes: number[] = [];
+  formula((place, value, magnitude) => {
+    places.push(place);
+    values.push(value);
+    magnitudes.push(magnitude);
+  });
+  return { places, values, magnitudes };
+}
+
+/** Where operands are put inside larger allocations. */
+export interface Placement {
+  /** Elements before each operand, in turn. */
+  readonly before: readonly number[];
+  /** Whether all operands are slices of one allocation. */
+  readonly shared: boolean;
+}
+
+/** Elements after each operand that must stay as they are. */
+const guardAfter = 5;
+
+/** Every f16 by its bit pattern. */
+const halves: Float64Array = Float64Array.from({ length: 2 ** 16 }, (_, bits) => float16FromBits(bits));
+
+/** A quiet NaN that is easy to recognise, as a bit pattern. */
+const poison: Readonly<Record<DType, number>> = { f32: 0x7fc0dead, f16: 0x7ead };
+
+/** The place of an operand, as the operations take it. */
+export interface Slice {
+  readonly handle: DeviceHandle;
+  readonly byteOffset: number;
+}
+
+export interface Execution<Name extends string> {
+  readonly backend: ComputeBackend;
+  readonly dtype: DType;
+  readonly placement: Placement;
+  /** The stored elements of each operand. NaN stands for poison: what is not to be read. */
+  readonly operands: Readonly<Record<Name, Float64Array>>;
+  readonly output: NoInfer<Name>;
+  /** Elements of the output that are to be written; everything else must keep its bits. */
+  readonly written: readonly number[];
+  readonly call: (slices: Readonly<Record<Name, Slice>>) => void;
+}
+
+/**
+ * Runs one operation on operands that lie at odd offsets in larger allocations, with poison in the
+ * gaps and around them. Throws where anything but the output elements has changed by a single bit.
+ * Returns the output as stored.
+ */
+export async function execute<Name extends string>(execution: Execution<Name>): Promise<Float64Array> {
+  const { backend, dtype, placement, operands, output, written, call } = execution;
+  const size = dtypeBytes[dtype];
+  const names = Object.keys(operands) as Name[];
+  const images: Image[] = [];
+  const spots = {} as Record<Name, { readonly image: Image; readonly start: number }>;
+  let next: Image | undefined;
+  for (const [i, name] of names.entries()) {
+    if (next === undefined || !placement.shared) {
+      next = { elements: 0, fills: [], bytes: new Uint8Array(0) };
+      images.push(next);
+    }
+    const start = next.elements + (placement.before[i % placement.before.length] ?? 0);
+    next.elements = start + operands[name].length + guardAfter;
+    next.fills.push({ start, stored: operands[name] });
+    spots[name] = { image: next, start };
+  }
+  for (const image of images) image.bytes = render(image, dtype);
+
+  const handles = new Map<Image, DeviceHandle>();
+  try {
+    for (const image of images) {
+      const handle = backend.alloc(image.bytes.length, { zero: false });
+      handles.set(image, handle);
+      backend.copyHtoD(handle, image.bytes);
+    }
+    const slices = {} as Record<Name, Slice>;
+    for (const name of names)
+      slices[name] = { handle: handles.get(spots[name].image)!, byteOffset: spots[name].start * size };
+    call(slices);
+    const results = images.map((image) => new Uint8Array(image.bytes.length));
+    await Promise.all(images.map((image, i) => backend.copyDtoH(results[i]!, handles.get(image)!)));
+    const spot = spots[output];
+    const bytes = results[images.indexOf(spot.image)]!;
+    const stored = decode(bytes, spot.start, operands[output].length, dtype);
+    // What was to be written is set back, so that what remains must be what was sent.
+    for (const place of written) {
+      const from = (spot.start + place) * size;
+      for (let i = from; i < from + size; i++) bytes[i] = spot.image.bytes[i]!;
+    }
+    for (const [i, image] of images.entries()) {
+      const at = firstDifference(results[i]!, image.bytes);
+      if (at >= 0) throw new Error(describeDamage(Math.floor(at / size), image, names, spots, output, dtype));
+    }
+    return stored;
+  } finally {
+    for (const handle of handles.values()) backend.free(handle);
+  }
+}
+
+interface Image {
+  elements: number;
+  readonly fills: { readonly start: number; readonly stored: Float64Array }[];
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+function render(image: Image, dtype: DType): Uint8Array<ArrayBuffer> {
+  if (dtype === "f32") {
+    const bits = new Uint32Array(image.elements).fill(poison.f32);
+    const numbers = new Float32Array(bits.buffer);
+    for (const { start, stored } of image.fills)
+      for (let i = 0; i < stored.length; i++) if (!Number.isNaN(stored[i]!)) numbers[start + i] = stored[i]!;
+    return new Uint8Array(bits.buffer);
+  }
+  const bits = new Uint16Array(image.elements).fill(poison.f16);
+  for (const { start, stored } of image.fills)
+    for (let i = 0; i < stored.length; i++)
+      if (!Number.isNaN(stored[i]!)) bits[start + i] = halfBits(stored[i]!);
+  return new Uint8Array(bits.buffer);
+}
+
+function decode(bytes: Uint8Array<ArrayBuffer>, start: number, count: number, dtype: DType): Float64Array {
+  if (dtype === "f32") return new Float64Array(new Float32Array(bytes.buffer, start * 4, count));
+  const bits = new Uint16Array(bytes.buffer, start * 2, count);
+  const values = new Float64Array(count);
+  for (let i = 0; i < count; i++) values[i] = halves[bits[i]!]!;
+  return values;
+}
+
+/** Index of the first byte that differs, or -1. */
+function firstDifference(a: Uint8Array<ArrayBuffer>, b: Uint8Array<ArrayBuffer>): number {
+  const words = a.length >> 2;
+  const wordsA = new Uint32Array(a.buffer, 0, words);
+  const wordsB = new Uint32Array(b.buffer, 0, words);
+  let word = 0;
+  while (word < words && wordsA[word] === wordsB[word]) word++;
+  for (let i = 4 * word; i < a.length; i++) if (a[i] !== b[i]) return i;
+  return -1;
+}
+
+function describeDamage<Name extends string>(
+  element: number,
+  image: Image,
+  names: readonly Name[],
+  spots: Readonly<Record<Name, { readonly image: Image; readonly start: number }>>,
+  output: Name,
+  dtype: DType,
+): string {
+  for (const name of names) {
+    const { start, image: home } = spots[name];
+    const length = home.fills.find((fill) => fill.start === start)!.stored.length;
+    if (home !== image || element >= start + length + guardAfter) continue;
+    if (element < start) return `wrote ${start - element} elements before the start of ${name} (${dtype})`;
+    if (element >= start + length)
+      return `wrote ${element - start - length + 1} elements past the end of ${name} (${dtype})`;
+    return name === output
+      ? `wrote into a gap of ${name}, at element ${element - start}, which is no element of the result`
+      : `changed its input ${name} at element ${element - start}`;
+  }
+  return `wrote outside of all operands, at element ${element} of an allocation`;
+}
+
+/**
+ * Checks every element against its tolerance and returns the largest error over tolerance. The test
+ * is written so that a NaN fails.
+ */
+export function verify(
+  got: Float64Array,
+  expected: Expected,
+  tolerance: (value: number, magnitude: number, index: number) => number,
+): number {
+  let worst = 0;
+  let wrong = 0;
+  let first = "";
+  for (const [i, place] of expected.places.entries()) {
+    const value = expected.values[i]!;
+    const actual = got[place]!;
+    if (value === actual) continue;
+    const allowed = tolerance(value, expected.magnitudes[i]!, i);
+    const error = Math.abs(actual - value);
+    if (error <= allowed) worst = Math.max(worst, error / allowed);
+    else if (wrong++ === 0) {
+      const near = (list: (at: number) => number) =>
+        [i - 1, i, i + 1, i + 2]
+          .filter((at) => at >= 0 && at < expected.places.length)
+          .map(list)
+          .join(", ");
+      first =
+        `result ${i} (element ${place} of the output): got ${actual}, expected ${value}; ` +
+        `error ${error.toPrecision(4)}, allowed ${allowed.toPrecision(4)}; ` +
+        `near it: got [${near((at) => got[expected.places[at]!]!)}], expected [${near((at) => expected.values[at]!)}]`;
+    }
+  }
+  if (wrong > 0) throw new Error(`${wrong} of ${expected.places.length} results are wrong; ${first}`);
+  return worst;
+}

@@ -1,0 +1,15 @@
+import { createCpuBackend } from "@backplane/backend-cpu";
+import { describeBackend } from "@backplane/conformance";
+import { assert } from "chai";
+
+describe("the page", () => {
+  it("has no shared memory", () => {
+    assert.isFalse(crossOriginIsolated);
+  });
+});
+
+// Asked for threads that it cannot have here, it must do without.
+describeBackend(
+  { name: "the CPU without shared memory", create: () => createCpuBackend({ threads: 2 }) },
+  globalThis,
+);

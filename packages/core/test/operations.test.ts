@@ -1,0 +1,141 @@
+import {
+  type ComputeBackend,
+  type DType,
+  type GemmProblem,
+  type OperationName,
+  operationNames,
+  operations,
+} from "@backplane/core";
+import { assert } from "chai";
+import { type FakeMemory, openFake, throws } from "./support/fake-driver.js";
+
+/** One small call of each operation on tight operands of 64 bytes each. */
+function call(backend: ComputeBackend, name: OperationName, change: object = {}): void {
+  const [a, b, c, d] = [backend.alloc(64), backend.alloc(64), backend.alloc(64), backend.alloc(64)];
+  const args = {
+    gemm: { m: 2, n: 2, k: 2, a, b, c },
+    batchedGemm: { batch: 2, m: 2, n: 2, k: 2, a, b, c },
+    conv2d: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1], input: a, filter: b, output: c },
+    attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2, q: a, k: b, v: c, out: d },
+    reduce: { kind: "sum", shape: [4], input: a, output: b },
+    unary: { kind: "neg", n: 4, input: a, output: b },
+    binary: { kind: "add", n: 4, a, b, output: c },
+  }[name];
+  const method = backend[name].bind(backend) as (args: unknown) => void;
+  method({ ...args, ...change });
+}
+
+describe("operations of createBackend", () => {
+  it("reach the kernel of the same name with a resolved problem", async () => {
+    const { driver, backend } = await openFake();
+    for (const name of operationNames) call(backend, name);
+    assert.deepEqual(
+      driver.runs.map((run) => run.operation),
+      [...operationNames],
+    );
+    const problem = driver.runs[0]!.problem as GemmProblem<FakeMemory>;
+    assert.deepInclude(problem, { m: 2, n: 2, k: 2, alpha: 1, beta: 0, lda: 2, batch: 1, dtype: "f32" });
+    assert.isTrue(driver.live.has(problem.c.memory));
+    await backend.dispose();
+  });
+
+  it("have names and operands that agree with the table", () => {
+    for (const name of operationNames) assert.equal(operations[name].name, name);
+    assert.deepEqual([...operationNames].sort(), Object.keys(operations).sort());
+  });
+
+  it("throw UNSUPPORTED exactly where supports() is false", async () => {
+    const runs: string[] = [];
+    const run = () => runs.push("ran");
+    const { backend } = await openFake({
+      kernels: {
+        gemm: { dtypes: ["f32"], run },
+        unary: { dtypes: ["f32", "f16"], kinds: ["neg"], run },
+        reduce: { dtypes: ["f16"], run },
+      },
+    });
+    assert.deepEqual(backend.capabilities.dtypes, ["f32", "f16"]);
+    const expected: [OperationName, DType, string | undefined, boolean][] = [
+      ["gemm", "f32", undefined, true],
+      ["gemm", "f16", undefined, false],
+      ["batchedGemm", "f32", undefined, false],
+      ["unary", "f16", "neg", true],
+      ["unary", "f16", "exp", false],
+      ["unary", "f32", undefined, true],
+      ["unary", "f32", "nonsense", false],
+      ["reduce", "f16", "prod", true],
+      ["reduce", "f16", "median", false],
+      ["reduce", "f32", "sum", false],
+      ["gemm", "f32", "sum", false],
+    ];
+    for (const [name, dtype, kind, supported] of expected)
+      assert.equal(backend.supports(name, dtype, kind), supported, `${name} ${dtype} ${kind}`);
+    assert.isFalse(backend.supports("softmax" as OperationName, "f32"));
+    assert.isFalse(backend.supports("gemm", "f64" as DType));
+    for (const name of operationNames)
+      for (const dtype of ["f32", "f16"] as const) {
+        const kinds = operations[name].kinds ?? [undefined];
+        for (const kind of kinds) {
+          const change = kind === undefined ? { dtype } : { dtype, kind };
+          if (backend.supports(name, dtype, kind)) {
+            runs.length = 0;
+            call(backend, name, change);
+            assert.deepEqual(runs, ["ran"]);
+          } else throws("UNSUPPORTED", () => call(backend, name, change));
+        }
+      }
+    await backend.dispose();
+  });
+
+  it("refuse malformed arguments before they ask whether there is a kernel", async () => {
+    const { backend } = await openFake({ kernels: {} });
+    for (const name of operationNames) {
+      const method = backend[name].bind(backend) as (args: unknown) => void;
+      for (const args of [undefined, null, 4, "gemm"])
+        throws("INVALID_ARGUMENT", () => method(args), "arguments");
+      throws("INVALID_ARGUMENT", () => call(backend, name, { dtype: "f64" }), "dtype");
+      throws("UNSUPPORTED", () => call(backend, name));
+      throws("UNSUPPORTED", () => call(backend, name, { dtype: null }));
+    }
+    await backend.dispose();
+  });
+
+  it("check handles, alignment and bounds of every operand and enqueue nothing then", async () => {
+    const { driver, backend } = await openFake();
+    const stale = backend.alloc(64);
+    backend.free(stale);
+    const short = backend.alloc(4);
+    const odd = { handle: backend.alloc(64), byteOffset: 2 };
+    for (const name of operationNames)
+      for (const operand of operations[name].operands as readonly string[]) {
+        throws("INVALID_HANDLE", () => call(backend, name, { [operand]: stale }), operand);
+        throws("INVALID_ARGUMENT", () => call(backend, name, { [operand]: odd }), `${operand}.byteOffset`);
+        const end = { handle: short, byteOffset: 4 };
+        throws("OUT_OF_BOUNDS", () => call(backend, name, { [operand]: end }), operand);
+        const required = operand !== "bias";
+        if (required) throws("INVALID_HANDLE", () => call(backend, name, { [operand]: undefined }), operand);
+      }
+    assert.lengthOf(driver.runs, 0);
+    await backend.dispose();
+  });
+
+  it("do not reach a kernel where there is nothing to compute", async () => {
+    const { driver, backend } = await openFake();
+    call(backend, "gemm", { m: 0 });
+    call(backend, "batchedGemm", { batch: 0 });
+    call(backend, "conv2d", { inputShape: [0, 1, 2, 2] });
+    call(backend, "attention", { queryLength: 0 });
+    call(backend, "reduce", { shape: [0, 3], axes: [1] });
+    call(backend, "unary", { n: 0 });
+    call(backend, "binary", { n: 0 });
+    assert.lengthOf(driver.runs, 0);
+    driver.calls.length = 0;
+    call(backend, "reduce", { kind: "max", shape: [3, 0], axes: [1], dtype: "f16" });
+    call(backend, "attention", { keyLength: 0 });
+    assert.deepEqual(
+      driver.calls.filter((entry) => entry.startsWith("fill")),
+      ["fill 0 6 fc00fc00", "fill 0 16 0"],
+    );
+    await backend.dispose();
+  });
+});

@@ -1,0 +1,106 @@
+import { type AttentionArguments, costOf } from "@backplane/core";
+import { assert } from "chai";
+import { throws } from "../support/fake-driver.js";
+import { place, problemOf, resolve, slice } from "../support/resolve.js";
+
+const plain: AttentionArguments = {
+  ...{ batch: 2, heads: 6, kvHeads: 3, queryLength: 5, keyLength: 7, headSize: 4 },
+  ...{ q: place(1), k: place(2), v: place(3), out: place(4) },
+};
+
+function refuses(change: object, argument: string): void {
+  throws("INVALID_ARGUMENT", () => resolve("attention", { ...plain, ...change }), argument);
+}
+
+/** Pairs of query and key that the mask lets through, counted one by one. */
+function countPairs(queryLength: number, keyLength: number, causal: AttentionArguments["causal"]): number {
+  let pairs = 0;
+  for (let i = 0; i < queryLength; i++)
+    for (let j = 0; j < keyLength; j++) {
+      const seen =
+        causal === "lower-right"
+          ? j <= i + (keyLength - queryLength)
+          : causal === false || causal === undefined || j <= i;
+      if (seen) pairs++;
+    }
+  return pairs;
+}
+
+describe("attention descriptor", () => {
+  it("fills in every default", () => {
+    const { kvHeads: _, ...rest } = plain;
+    assert.deepEqual(problemOf("attention", rest), {
+      ...{ dtype: "f32", batch: 2, heads: 6, kvHeads: 6, queryLength: 5, keyLength: 7, headSize: 4 },
+      ...{ scale: 0.5, visible: 7 },
+      q: { memory: 1, byteOffset: 0, byteLength: 960 },
+      k: { memory: 2, byteOffset: 0, byteLength: 1344 },
+      v: { memory: 3, byteOffset: 0, byteLength: 1344 },
+      out: { memory: 4, byteOffset: 0, byteLength: 960 },
+    });
+    assert.equal(problemOf("attention", plain).k.byteLength, 672);
+    assert.equal(problemOf("attention", { ...plain, scale: -3 }).scale, -3);
+  });
+
+  it("takes each causal mode", () => {
+    const visible = (causal: unknown) =>
+      problemOf("attention", { ...plain, causal } as AttentionArguments).visible;
+    assert.equal(visible(false), 7);
+    assert.equal(visible(true), 0);
+    assert.equal(visible("upper-left"), 0);
+    assert.equal(visible("lower-right"), 2);
+    assert.equal(problemOf("attention", { ...plain, queryLength: 9, causal: "lower-right" }).visible, -2);
+    for (const value of ["lower-left", "", 1]) refuses({ causal: value }, "causal");
+  });
+
+  it("refuses bad sizes, scales and head counts", () => {
+    for (const argument of ["batch", "heads", "kvHeads", "queryLength", "keyLength", "headSize"])
+      for (const value of [-1, 0.5, "2", 2 ** 53]) refuses({ [argument]: value }, argument);
+    for (const value of [Number.NaN, Infinity, "1"]) refuses({ scale: value }, "scale");
+    for (const value of [0, 4, 5, 12]) refuses({ kvHeads: value }, "kvHeads");
+    refuses({ batch: 2 ** 30, queryLength: 2 ** 30 }, "q");
+    refuses({ batch: 2 ** 30, keyLength: 2 ** 30 }, "k");
+    refuses({ dtype: "bf16" }, "dtype");
+  });
+
+  it("refuses an output that shares bytes with an input; inputs may be one", () => {
+    for (const argument of ["q", "k", "v"]) {
+      refuses({ [argument]: place(4) }, "out");
+      refuses({ [argument]: slice(4, 956) }, "out");
+      assert.isDefined(problemOf("attention", { ...plain, [argument]: slice(4, 960) }));
+    }
+    assert.isDefined(problemOf("attention", { ...plain, v: plain.k }));
+  });
+
+  it("has nothing to do for an empty output, and gives zeros where there are no keys", () => {
+    for (const change of [
+      { batch: 0 },
+      { heads: 0 },
+      { heads: 0, kvHeads: 0 },
+      { queryLength: 0 },
+      { headSize: 0 },
+    ])
+      assert.deepEqual(resolve("attention", { ...plain, ...change }), { problem: undefined, fills: [] });
+    const { problem, fills } = resolve("attention", { ...plain, keyLength: 0, dtype: "f16" });
+    assert.isUndefined(problem);
+    assert.deepEqual(fills, [
+      { region: { memory: 4, byteOffset: 0, byteLength: 480 }, value: 0, dtype: "f16" },
+    ]);
+  });
+
+  it("counts flops as a loop over all pairs does", () => {
+    for (let queryLength = 1; queryLength <= 7; queryLength++)
+      for (let keyLength = 1; keyLength <= 7; keyLength++)
+        for (const causal of [false, true, "upper-left", "lower-right"] as const) {
+          const args = { ...plain, queryLength, keyLength, causal };
+          // Per pair: headSize multiply-adds for the score, as many for the sum, one exponential.
+          const expected = 2 * 6 * countPairs(queryLength, keyLength, causal) * (2 * 4 + 2 * 4 + 1);
+          assert.equal(costOf("attention", args).flops, expected, JSON.stringify(args));
+        }
+  });
+
+  it("counts bytes", () => {
+    assert.equal(costOf("attention", plain).bytes, 960 + 672 + 672 + 960);
+    assert.equal(costOf("attention", { ...plain, dtype: "f16" }).bytes, 480 + 336 + 336 + 480);
+    assert.deepEqual(costOf("attention", { ...plain, batch: 0 }), { flops: 0, bytes: 0 });
+  });
+});

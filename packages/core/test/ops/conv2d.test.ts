@@ -1,0 +1,150 @@
+import { type Conv2dArguments, costOf } from "@backplane/core";
+import { assert } from "chai";
+import { throws } from "../support/fake-driver.js";
+import { place, problemOf, resolve, slice } from "../support/resolve.js";
+
+const plain: Conv2dArguments = {
+  inputShape: [2, 4, 7, 9],
+  filterShape: [6, 4, 3, 2],
+  input: place(1),
+  filter: place(2),
+  output: place(3),
+};
+
+function refuses(change: object, argument: string): void {
+  throws("INVALID_ARGUMENT", () => resolve("conv2d", { ...plain, ...change } as Conv2dArguments), argument);
+}
+
+/** Output extent along one axis, by trying every position. */
+function positions(padded: number, reach: number, stride: number): number {
+  let count = 0;
+  for (let start = 0; start + reach <= padded; start += stride) count++;
+  return count;
+}
+
+describe("conv2d descriptor", () => {
+  it("fills in every default", () => {
+    assert.deepEqual(problemOf("conv2d", plain), {
+      ...{ dtype: "f32", batch: 2, inChannels: 4, height: 7, width: 9, outChannels: 6 },
+      ...{ kernelHeight: 3, kernelWidth: 2, outHeight: 5, outWidth: 8 },
+      ...{ strideY: 1, strideX: 1, top: 0, left: 0, bottom: 0, right: 0 },
+      ...{ dilationY: 1, dilationX: 1, groups: 1 },
+      input: { memory: 1, byteOffset: 0, byteLength: 4 * 2 * 4 * 7 * 9 },
+      filter: { memory: 2, byteOffset: 0, byteLength: 4 * 6 * 4 * 3 * 2 },
+      bias: undefined,
+      output: { memory: 3, byteOffset: 0, byteLength: 4 * 2 * 6 * 5 * 8 },
+    });
+  });
+
+  it("derives the output extents that trying every position gives", () => {
+    for (const size of [1, 2, 5, 8])
+      for (const kernel of [1, 2, 3])
+        for (const stride of [1, 2, 3])
+          for (const dilation of [1, 2])
+            for (const [before, after] of [
+              [0, 0],
+              [1, 0],
+              [0, 2],
+              [3, 1],
+            ] as const) {
+              const padded = size + before + after;
+              const reach = dilation * (kernel - 1) + 1;
+              const args: Conv2dArguments = {
+                ...{ ...plain, inputShape: [1, 1, size, 20], filterShape: [1, 1, kernel, 1] },
+                ...{ stride: [stride, 1], dilation: [dilation, 1], padding: [before, 0, after, 0] },
+              };
+              const sideways: Conv2dArguments = {
+                ...{ ...plain, inputShape: [1, 1, 20, size], filterShape: [1, 1, 1, kernel] },
+                ...{ stride: [1, stride], dilation: [1, dilation], padding: [0, before, 0, after] },
+              };
+              const expected = positions(padded, reach, stride);
+              if (expected === 0) {
+                throws("INVALID_ARGUMENT", () => resolve("conv2d", args), "filterShape");
+                throws("INVALID_ARGUMENT", () => resolve("conv2d", sideways), "filterShape");
+              } else {
+                assert.equal(problemOf("conv2d", args).outHeight, expected);
+                assert.equal(problemOf("conv2d", sideways).outWidth, expected);
+              }
+            }
+  });
+
+  it("refuses malformed shapes and lists", () => {
+    for (const argument of ["inputShape", "filterShape", "outputShape", "padding"])
+      for (const value of [[1, 2, 3], [1, 2, 3, 4, 5], "1234", 4, {}])
+        refuses({ [argument]: value }, argument);
+    for (const argument of ["stride", "dilation"])
+      for (const value of [[1], [1, 1, 1], 2]) refuses({ [argument]: value }, argument);
+    refuses({ inputShape: [2, 4, -1, 9] }, "inputShape[2]");
+    refuses({ inputShape: [2, 4, 7, 1.5] }, "inputShape[3]");
+    refuses({ filterShape: [6, 4, 0, 2] }, "filterShape[2]");
+    refuses({ filterShape: [6, 4, 3, 0] }, "filterShape[3]");
+    refuses({ stride: [0, 1] }, "stride[0]");
+    refuses({ dilation: [1, 0] }, "dilation[1]");
+    refuses({ padding: [0, 0, -1, 0] }, "padding[2]");
+    refuses({ dtype: "i8" }, "dtype");
+  });
+
+  it("refuses lists with holes", () => {
+    const holes = new Array(4) as unknown as [number, number, number, number];
+    refuses({ inputShape: holes }, "inputShape[0]");
+  });
+
+  it("refuses groups that do not divide the channels, and filters of another depth", () => {
+    refuses({ groups: 3 }, "groups");
+    refuses({ groups: 4 }, "groups");
+    refuses({ groups: 0 }, "groups");
+    refuses({ groups: 1.5 }, "groups");
+    refuses({ groups: 2 }, "filterShape[1]");
+    refuses({ filterShape: [6, 3, 3, 2] }, "filterShape[1]");
+    assert.equal(problemOf("conv2d", { ...plain, groups: 2, filterShape: [6, 2, 3, 2] }).groups, 2);
+  });
+
+  it("checks a given output shape", () => {
+    assert.isDefined(problemOf("conv2d", { ...plain, outputShape: [2, 6, 5, 8] }));
+    refuses({ outputShape: [2, 6, 8, 5] }, "outputShape");
+    refuses({ outputShape: [2, 6, 5, 8.5] }, "outputShape[3]");
+  });
+
+  it("refuses shapes of more than 2^53 elements", () => {
+    const large = 2 ** 20;
+    refuses({ inputShape: [large, 4, large, large] }, "inputShape");
+    refuses({ padding: [large, 0, 0, large], inputShape: [2 ** 19, 4, 7, 9] }, "outputShape");
+  });
+
+  it("refuses an output that shares bytes with input, filter or bias", () => {
+    for (const argument of ["input", "filter", "bias"]) {
+      refuses({ [argument]: place(3) }, "output");
+      // The output has 1920 bytes.
+      refuses({ [argument]: slice(3, 1916) }, "output");
+      assert.isDefined(problemOf("conv2d", { ...plain, [argument]: slice(3, 1920) }));
+    }
+  });
+
+  it("has nothing to do for an empty output, and keeps inputs without elements", () => {
+    assert.isUndefined(resolve("conv2d", { ...plain, inputShape: [0, 4, 7, 9] }).problem);
+    assert.isUndefined(resolve("conv2d", { ...plain, filterShape: [0, 4, 3, 2] }).problem);
+    const withoutChannels = problemOf("conv2d", {
+      ...plain,
+      inputShape: [2, 0, 7, 9],
+      filterShape: [6, 0, 3, 2],
+      bias: place(4),
+    });
+    assert.equal(withoutChannels.inChannels, 0);
+    assert.equal(withoutChannels.bias!.byteLength, 24);
+    const onlyPadding = problemOf("conv2d", {
+      ...plain,
+      inputShape: [2, 4, 0, 9],
+      padding: [2, 0, 1, 0],
+    });
+    assert.equal(onlyPadding.outHeight, 1);
+    assert.equal(onlyPadding.input.byteLength, 0);
+  });
+
+  it("counts flops and bytes", () => {
+    const args: Conv2dArguments = { ...plain, groups: 2, filterShape: [6, 2, 3, 2], dtype: "f16" };
+    const multiplyAdds = 2 * 6 * 5 * 8 * (2 * 3 * 2);
+    const elements = 2 * 4 * 7 * 9 + 6 * 2 * 3 * 2 + 2 * 6 * 5 * 8;
+    assert.deepEqual(costOf("conv2d", args), { flops: 2 * multiplyAdds, bytes: 2 * elements });
+    assert.equal(costOf("conv2d", { ...args, bias: place(4) }).bytes, 2 * (elements + 6));
+  });
+});

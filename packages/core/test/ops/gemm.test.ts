@@ -1,0 +1,177 @@
+import { type BatchedGemmArguments, costOf, type GemmArguments } from "@backplane/core";
+import { assert } from "chai";
+import { throws } from "../support/fake-driver.js";
+import { place, problemOf, resolve, slice } from "../support/resolve.js";
+
+const plain: GemmArguments = { m: 3, n: 4, k: 5, a: place(1), b: place(2), c: place(3) };
+const batched: BatchedGemmArguments = { ...plain, batch: 2 };
+
+function refuses(change: object, argument: string): void {
+  const args = { ...batched, ...change };
+  const error = throws("INVALID_ARGUMENT", () => resolve("batchedGemm", args), argument);
+  assert.equal(error.operation, "batchedGemm");
+}
+
+describe("gemm descriptor", () => {
+  it("fills in every default", () => {
+    assert.deepEqual(problemOf("gemm", plain), {
+      ...{ dtype: "f32", m: 3, n: 4, k: 5, alpha: 1, beta: 0, transA: false, transB: false },
+      ...{ lda: 5, ldb: 4, ldc: 4, batch: 1, strideA: 15, strideB: 20, strideC: 12 },
+      a: { memory: 1, byteOffset: 0, byteLength: 60 },
+      b: { memory: 2, byteOffset: 0, byteLength: 80 },
+      c: { memory: 3, byteOffset: 0, byteLength: 48 },
+    });
+  });
+
+  it("takes tight leading dimensions and strides from the stored, not the transposed matrices", () => {
+    const problem = problemOf("batchedGemm", { ...batched, transA: true, transB: true });
+    assert.deepInclude(problem, { lda: 3, ldb: 5, ldc: 4, strideA: 15, strideB: 20, strideC: 12 });
+  });
+
+  it("sizes regions to the last element, without the gap after the last row", () => {
+    const problem = problemOf("batchedGemm", { ...batched, lda: 7, ldb: 6, ldc: 9, dtype: "f16" });
+    assert.equal(problem.a.byteLength, 2 * (3 * 7 + 2 * 7 + 5));
+    assert.equal(problem.b.byteLength, 2 * (5 * 6 + 4 * 6 + 4));
+    assert.equal(problem.c.byteLength, 2 * (3 * 9 + 2 * 9 + 4));
+  });
+
+  it("refuses sizes that are not whole numbers from 0 to 2^53 - 1", () => {
+    for (const argument of ["m", "n", "k", "batch"])
+      for (const value of [-1, 1.5, Number.NaN, Infinity, 2 ** 53, "3", null, undefined])
+        refuses({ [argument]: value }, argument);
+  });
+
+  it("refuses scalars and flags of the wrong kind", () => {
+    for (const argument of ["alpha", "beta"])
+      for (const value of [Number.NaN, Infinity, "1"]) refuses({ [argument]: value }, argument);
+    for (const argument of ["transA", "transB"])
+      for (const value of [1, "true"]) refuses({ [argument]: value }, argument);
+    for (const value of ["f64", "F32", 32]) refuses({ dtype: value }, "dtype");
+  });
+
+  it("refuses leading dimensions below the columns of the stored matrix", () => {
+    refuses({ lda: 4 }, "lda");
+    refuses({ lda: 2, transA: true }, "lda");
+    refuses({ ldb: 3 }, "ldb");
+    refuses({ ldb: 4, transB: true }, "ldb");
+    refuses({ ldc: 3 }, "ldc");
+    for (const value of [-5, 5.5, Number.NaN, null, 2 ** 53]) refuses({ lda: value }, "lda");
+    assert.equal(problemOf("gemm", { ...plain, lda: 3, transA: true }).lda, 3);
+    assert.equal(problemOf("gemm", { ...plain, ldb: 5, transB: true }).ldb, 5);
+  });
+
+  it("refuses negative, fractional and immense strides", () => {
+    for (const value of [-1, 0.5, 2 ** 53]) {
+      refuses({ strideA: value }, "strideA");
+      refuses({ strideB: value }, "strideB");
+      refuses({ strideC: value }, "strideC");
+    }
+    assert.deepInclude(problemOf("batchedGemm", { ...batched, strideA: 0, strideB: 0 }), {
+      strideA: 0,
+      strideB: 0,
+    });
+  });
+
+  it("refuses extents past 2^53 elements", () => {
+    const large = 2 ** 30;
+    refuses({ m: large, lda: large, k: 1 }, "strideA");
+    refuses({ batch: large, strideA: large }, "a");
+    refuses({ batch: large, strideB: large }, "b");
+    refuses({ batch: large, strideC: large }, "c");
+  });
+
+  it("accepts exactly the batches of C that are documented, none of which overlap", () => {
+    let accepted = 0;
+    for (const batch of [1, 2, 3])
+      for (const m of [1, 2, 3])
+        for (const n of [1, 2])
+          for (let ldc = n; ldc <= 7; ldc++)
+            for (let strideC = 0; strideC <= 16; strideC++) {
+              const args = { ...plain, m, n, batch, ldc, strideC };
+              const documented =
+                batch === 1 ||
+                strideC >= (m - 1) * ldc + n ||
+                (strideC >= n && (batch - 1) * strideC + n <= ldc);
+              if (!documented) {
+                throws("INVALID_ARGUMENT", () => resolve("batchedGemm", args), "strideC");
+                continue;
+              }
+              accepted++;
+              const { c } = problemOf("batchedGemm", args);
+              const places = new Set<number>();
+              for (let i = 0; i < batch; i++)
+                for (let y = 0; y < m; y++) for (let x = 0; x < n; x++) places.add(i * strideC + y * ldc + x);
+              assert.equal(places.size, batch * m * n, JSON.stringify(args));
+              assert.equal(c.byteLength, 4 * (Math.max(...places) + 1), JSON.stringify(args));
+            }
+    assert.isAbove(accepted, 100);
+  });
+
+  it("refuses a C that shares bytes with A or B, and only then", () => {
+    // C: 48 bytes from 64. A: 60 bytes. B: 80 bytes.
+    const c = slice(7, 64);
+    for (const [argument, size] of [
+      ["a", 60],
+      ["b", 80],
+    ] as const) {
+      for (const byteOffset of [64, 64 + 44, 64 - size + 4])
+        throws(
+          "INVALID_ARGUMENT",
+          () => resolve("gemm", { ...plain, c, [argument]: slice(7, byteOffset) }),
+          "c",
+        );
+      for (const byteOffset of [64 + 48, 64 - size]) {
+        assert.isDefined(problemOf("gemm", { ...plain, c, [argument]: slice(7, byteOffset) }));
+      }
+      assert.isDefined(problemOf("gemm", { ...plain, c, [argument]: slice(8, 64) }));
+    }
+    assert.isDefined(problemOf("gemm", { ...plain, a: place(1), b: place(1) }), "A and B may overlap");
+  });
+
+  it("has nothing to do where C is empty", () => {
+    for (const change of [{ m: 0 }, { n: 0 }, { m: 0, n: 0, k: 0 }])
+      assert.isUndefined(resolve("gemm", { ...plain, ...change }).problem);
+    assert.isUndefined(resolve("batchedGemm", { ...batched, batch: 0 }).problem);
+  });
+
+  it("turns alpha = 0 and k = 0 into one form that reads neither A nor B", () => {
+    for (const change of [{ alpha: 0 }, { alpha: -0 }, { k: 0 }]) {
+      const problem = problemOf("gemm", { ...plain, ...change, beta: 2 });
+      assert.equal(problem.k, 0);
+      assert.equal(problem.beta, 2);
+      assert.equal(problem.a.byteLength, 0);
+      assert.equal(problem.b.byteLength, 0);
+      // What is not read may lie anywhere.
+      assert.isDefined(problemOf("gemm", { ...plain, ...change, a: place(3), b: slice(3, 4) }));
+    }
+  });
+
+  it("counts flops and bytes as a loop over the elements does", () => {
+    for (const dtype of ["f32", "f16"] as const)
+      for (const beta of [0, 0.5])
+        for (const strides of [{}, { strideA: 0 }, { strideB: 0 }, { strideA: 0, strideB: 0 }]) {
+          const args = { ...batched, batch: 3, beta, dtype, ldc: 11, ...strides };
+          let multiplyAdds = 0;
+          const read = new Set<string>();
+          let written = 0;
+          for (let i = 0; i < 3; i++)
+            for (let y = 0; y < 3; y++)
+              for (let x = 0; x < 4; x++) {
+                written++;
+                if (beta !== 0) read.add(`c ${i} ${y} ${x}`);
+                for (let p = 0; p < 5; p++) {
+                  multiplyAdds++;
+                  read.add(`a ${"strideA" in strides ? 0 : i} ${y} ${p}`);
+                  read.add(`b ${"strideB" in strides ? 0 : i} ${p} ${x}`);
+                }
+              }
+          const size = dtype === "f32" ? 4 : 2;
+          assert.deepEqual(costOf("batchedGemm", args), {
+            flops: 2 * multiplyAdds,
+            bytes: size * (read.size + written),
+          });
+        }
+    assert.deepEqual(costOf("gemm", { ...plain, m: 0 }), { flops: 0, bytes: 0 });
+    assert.deepEqual(costOf("gemm", { ...plain, k: 0 }), { flops: 0, bytes: 48 });
+  });
+});

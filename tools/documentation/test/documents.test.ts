@@ -1,0 +1,86 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createCpuBackend } from "@backplane/backend-cpu";
+import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import { expect } from "chai";
+import { codeBlocks, expectedOutput, fileLinks } from "#src/markdown.js";
+import { operationsTable } from "#src/operations-table.js";
+import { documents, read, root } from "./files.js";
+
+/** Inside this package, so that the programs find the packages that they import. */
+const folder = fileURLToPath(new URL("../dist-test/programs/", import.meta.url));
+
+interface Program {
+  readonly title: string;
+  readonly name: string;
+  readonly code: string;
+}
+
+const programs = documents().flatMap((document) =>
+  codeBlocks(read(document), "ts").map(
+    ({ line, code }): Program => ({
+      title: `${document}:${line}`,
+      name: `${document.replaceAll(/\W/g, "-")}-${line}`,
+      code,
+    }),
+  ),
+);
+
+function node(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: folder,
+    encoding: "utf8",
+    timeout: 60_000,
+  });
+  return { status, stdout, stderr };
+}
+
+describe("examples of the documentation", function () {
+  this.timeout(120_000);
+
+  before("compile", () => {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    for (const { name, code } of programs) writeFileSync(join(folder, `${name}.ts`), `${code}\nexport {};\n`);
+    const compilerOptions = {
+      composite: false,
+      isolatedDeclarations: false,
+      sourceMap: false,
+      types: ["node"],
+    };
+    const options = { extends: join(root, "tsconfig.base.json"), compilerOptions, include: ["*.ts"] };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(options));
+    const { status, stdout } = node(join(root, "node_modules/typescript/bin/tsc"), "-p", folder);
+    expect(status, stdout).to.equal(0);
+  });
+
+  it("are there", () => {
+    expect(programs.map(({ title }) => title)).to.satisfy((titles: string[]) =>
+      titles.some((title) => title.startsWith("README.md")),
+    );
+  });
+
+  for (const { title, name, code } of programs)
+    it(`${title} prints what it says, and ends`, () => {
+      const { status, stdout, stderr } = node(join(folder, `${name}.js`));
+      expect(status, stderr).to.equal(0);
+      expect(stdout.trimEnd().split("\n")).to.deep.equal(expectedOutput(code));
+    });
+});
+
+describe("links of the documentation", () => {
+  for (const document of documents())
+    it(`${document} links to files that exist`, () => {
+      for (const target of fileLinks(read(document)))
+        expect(existsSync(join(root, dirname(document), target)), target).to.equal(true);
+    });
+});
+
+describe("the table of operations", () => {
+  it("in README.md is what the backends answer to supports()", () => {
+    const backends = [createCpuBackend(), createWebGpuBackend()];
+    expect(read("README.md")).to.contain(operationsTable(backends));
+  });
+});

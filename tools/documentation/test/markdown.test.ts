@@ -1,0 +1,32 @@
+import { expect } from "chai";
+import { codeBlocks, expectedOutput, fileLinks } from "#src/markdown.js";
+
+const markdown = `# Title
+\`\`\`ts
+first(); // prints: 1 2
+second(); // prints: three
+\`\`\`
+[web](https://example.org/a.md) [file](docs/a.md#part) [here](#part)
+\`\`\`text
+ignored
+\`\`\`
+\`\`\`ts
+\`\`\`
+`;
+
+describe("markdown", () => {
+  it("has code blocks by language", () => {
+    expect(codeBlocks(markdown, "ts")).to.deep.equal([
+      { line: 2, code: "first(); // prints: 1 2\nsecond(); // prints: three" },
+      { line: 10, code: "" },
+    ]);
+  });
+
+  it("says what is to be printed", () => {
+    expect(expectedOutput(markdown)).to.deep.equal(["1 2", "three"]);
+  });
+
+  it("links to files", () => {
+    expect(fileLinks(markdown)).to.deep.equal(["docs/a.md"]);
+  });
+});
