@@ -26,6 +26,9 @@ const pageBytes = 65536;
 /** What may wait on its way from the host to its place, as long as the memory is not small. */
 const stagingBytes = 16 << 20;
 
+/** With less than this a backend does not open unless it was asked for. */
+const leastDefaultBytes = 64 << 20;
+
 const numerics: Numerics = {
   nan: "kept",
   infinity: "kept",
@@ -117,7 +120,6 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
-    const { maxBytes } = this.#options;
     const { features, threads, device } = planDevice(this.#options);
     const shared = threads > 0;
     const compiled = await this.#compile(shared, features);
@@ -126,7 +128,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const scratchBytes = Math.ceil(compiled.scratchBytes / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
-    const memory = newMemory({ initial, maximum: Math.floor(maxBytes / pageBytes), shared });
+    const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
     const queue = shared
@@ -161,7 +163,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     scratch: readonly number[],
     events: DriverEvents,
   ): Promise<ThreadedQueue> {
-    const staging = Math.min(stagingBytes, Math.floor(this.#options.maxBytes / 8));
+    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     return ThreadedQueue.open({ kernels, memory, heap, scratch, events, stagingBytes: staging });
   }
 
@@ -239,10 +241,22 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 }
 
-function newMemory(descriptor: WebAssembly.MemoryDescriptor): WebAssembly.Memory {
-  try {
-    return new WebAssembly.Memory(descriptor);
-  } catch (error) {
-    throw toBackendError(error, "OUT_OF_MEMORY", "init");
+/**
+ * A memory that may grow to `wanted` bytes. Engines set the addresses aside at once, and some (on
+ * phones) do not have all that many: where no size was asked for, half is tried, and so on.
+ */
+function newMemory(
+  initial: number,
+  wanted: number | undefined,
+  shared: boolean,
+): { memory: WebAssembly.Memory; maxBytes: number } {
+  for (let maxBytes = wanted ?? largestHeapBytes; ; maxBytes = Math.floor(maxBytes / 2)) {
+    const maximum = Math.floor(maxBytes / pageBytes);
+    try {
+      return { memory: new WebAssembly.Memory({ initial, maximum, shared }), maxBytes };
+    } catch (error) {
+      if (wanted !== undefined || maxBytes / 2 < leastDefaultBytes)
+        throw toBackendError(error, "OUT_OF_MEMORY", "init");
+    }
   }
 }

@@ -11,8 +11,9 @@ export interface CpuOptions {
    */
   readonly threads?: number;
   /**
-   * Most bytes of device memory, for everything together. Default: 4 GiB less 64 KiB, which is all
-   * that its addresses reach; memory is taken as it is needed.
+   * Most bytes of device memory, for everything together. Memory is taken as it is needed. Default:
+   * 4 GiB less 64 KiB, which is all that its addresses reach, or as much of that as the engine is
+   * ready to set addresses aside for.
    */
   readonly maxBytes?: number;
   /**
@@ -26,7 +27,7 @@ export interface CpuOptions {
 
 export interface ResolvedOptions {
   readonly threads: number;
-  readonly maxBytes: number;
+  readonly maxBytes: number | undefined;
   readonly relaxedSimd: boolean | "auto";
   readonly gemmVariant: string | undefined;
 }
@@ -38,12 +39,12 @@ const defaultThreads = 8;
 
 /** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be. */
 export function resolveOptions(options: CpuOptions): ResolvedOptions {
-  const { relaxedSimd = "auto", gemmVariant } = options;
+  const { relaxedSimd = "auto", gemmVariant, maxBytes } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
-  const maxBytes = options.maxBytes ?? largestHeapBytes;
   if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)
     fail("threads", threads, `a whole number from 0 to ${mostThreads}`);
-  if (!Number.isSafeInteger(maxBytes) || maxBytes < leastBytes || maxBytes > largestHeapBytes)
+  const bytes = maxBytes ?? largestHeapBytes;
+  if (!Number.isSafeInteger(bytes) || bytes < leastBytes || bytes > largestHeapBytes)
     fail("maxBytes", maxBytes, `a whole number from ${leastBytes} to ${largestHeapBytes}`);
   if (relaxedSimd !== "auto" && typeof relaxedSimd !== "boolean")
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');

@@ -198,6 +198,30 @@ describe("cpu backend", () => {
     expect(value).to.equal(2.5);
   }).timeout(20000);
 
+  it("makes do with less memory where the engine does not set so much aside", async () => {
+    const whole = WebAssembly.Memory;
+    const tried: number[] = [];
+    WebAssembly.Memory = class extends whole {
+      constructor(descriptor: WebAssembly.MemoryDescriptor) {
+        tried.push(descriptor.maximum!);
+        if (descriptor.maximum! > 20_000) throw new RangeError("not that many");
+        super(descriptor);
+      }
+    };
+    try {
+      await withBackend({ threads: 0 }, async (backend) => {
+        expect(tried).to.deep.equal([65535, 32767, 16383]);
+        expect(backend.capabilities.limits.maxAllocationBytes).to.be.within(2 ** 29, 2 ** 30);
+      });
+      const error = await createCpuBackend({ threads: 0, maxBytes: 2 ** 31 })
+        .init()
+        .catch((reason: unknown) => reason);
+      expect(error).to.be.instanceOf(BackendError).with.property("code", "OUT_OF_MEMORY");
+    } finally {
+      WebAssembly.Memory = whole;
+    }
+  });
+
   it("refuses options that cannot be", () => {
     for (const [options, argument] of [
       [{ threads: -1 }, "threads"],

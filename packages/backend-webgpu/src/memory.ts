@@ -88,9 +88,9 @@ export class MemoryPool {
 
   release(memory: DeviceMemory): void {
     this.#live.delete(memory);
-    let bucket = this.#free.get(memory.capacity);
-    if (bucket === undefined) this.#free.set(memory.capacity, (bucket = []));
-    bucket.push(memory);
+    const bucket = this.#free.get(memory.capacity);
+    if (bucket === undefined) this.#free.set(memory.capacity, [memory]);
+    else bucket.push(memory);
     this.#order.add(memory);
     this.#freeBytes += memory.capacity;
     for (const oldest of this.#order) {

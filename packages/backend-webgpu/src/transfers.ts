@@ -137,11 +137,14 @@ export function copyRegion(recorder: Recorder, destination: BufferRegion, source
   const end = start + destination.byteLength;
   const sameBuffer = destination.memory === source.memory;
   const words = destination.byteLength / 4;
-  if (!sameBuffer && Number.isInteger(words) && start % 16 === 0 && source.byteOffset % 16 === 0)
-    return recorder.dispatch(copyBlocks, { source, blocks: destination }, { words }, groups(words / 4));
+  if (!sameBuffer && Number.isInteger(words) && start % 16 === 0 && source.byteOffset % 16 === 0) {
+    recorder.dispatch(copyBlocks, { source, blocks: destination }, { words }, groups(words / 4));
+    return;
+  }
   if (sameBuffer && Number.isInteger(words) && start % 4 === 0 && source.byteOffset % 4 === 0) {
     const parameters = { count: words, from_word: source.byteOffset / 4, to_word: start / 4 };
-    return recorder.dispatch(copyWithin, { words: whole(destination) }, parameters, groups(words));
+    recorder.dispatch(copyWithin, { words: whole(destination) }, parameters, groups(words));
+    return;
   }
   // A word at an edge may belong to both regions, so the source must not be read while it is written.
   const from = sameBuffer ? recorder.detached(source) : source;

@@ -51,9 +51,9 @@
  *       ],
  *     };
  *
- * An operation lives in kernels/<operation>/<operation>.ts, which exports a `CpuOperation` named `<operation>`; the
- * table in kernels/index.ts lists them all, and the driver takes everything from there. Tests run
- * single kernels with test/workbench.ts.
+ * An operation lives in kernels/<operation>/<operation>.ts, which exports a `CpuOperation` named
+ * `<operation>`; the table in kernels/index.ts lists them all, and the driver takes everything from
+ * there. Tests run single kernels with test/workbench.ts.
  *
  * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes`
  * past the end of an operand (never before its start), so that the last vector needs no care; they

@@ -215,12 +215,12 @@ function elementwise(
     what === "neg"
       ? backend.unary({ kind: "neg", n, input, output })
       : backend.binary({ kind: "add", n, a: input, b: input, output });
+  if (what === "neg" ? !backend.supports("unary", "f32", "neg") : !backend.supports("binary", "f32", "add"))
+    return;
   if (target === source && distance > 0 && distance < n) {
     refuses("INVALID_ARGUMENT", `${what} with partial overlap`, compute);
     return;
   }
-  if (what === "neg" ? !backend.supports("unary", "f32", "neg") : !backend.supports("binary", "f32", "add"))
-    return;
   compute();
   const results = values.map((value) => (what === "neg" ? -value : 2 * value));
   target.bytes.set(new Uint8Array(results.buffer), output.byteOffset);

@@ -35,7 +35,7 @@ export interface AttentionArguments {
   readonly v: Operand;
   /** [batch, heads, queryLength, headSize] */
   readonly out: Operand;
-  /** Default 1 / sqrt(headSize). */
+  /** Rounded to f32. Default 1 / sqrt(headSize). */
   readonly scale?: number;
   /** Default false: every query sees every key. True means "upper-left", as in ONNX and PyTorch. */
   readonly causal?: boolean | CausalMode;
@@ -78,7 +78,7 @@ export const attention: Operation<"attention"> = {
     const queryLength = checks.count("queryLength", args.queryLength);
     const keyLength = checks.count("keyLength", args.keyLength);
     const headSize = checks.count("headSize", args.headSize);
-    const scale = checks.finite("scale", args.scale ?? (headSize === 0 ? 1 : 1 / Math.sqrt(headSize)));
+    const scale = checks.float32("scale", args.scale ?? (headSize === 0 ? 1 : 1 / Math.sqrt(headSize)));
     const causal = args.causal ?? false;
     const mode = typeof causal === "boolean" ? undefined : causal;
     if (mode !== undefined) checks.oneOf("causal", mode, ["upper-left", "lower-right"]);

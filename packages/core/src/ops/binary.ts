@@ -93,8 +93,7 @@ export const binary: Operation<"binary"> = {
     const axes = mergeAxes(broadcasted, shapes.a, shapes.b);
     const input = (argument: "a" | "b", strides: readonly number[]): BinaryInput<Memory> => {
       const operand = args[argument];
-      if (isScalar(operand))
-        return { scalar: Math.fround(checks.finite(`${argument}.scalar`, operand.scalar)) };
+      if (isScalar(operand)) return { scalar: checks.float32(`${argument}.scalar`, operand.scalar) };
       const count = checks.product(`shape${argument.toUpperCase()}`, shapes[argument]);
       const region = binder.region(argument, operand, count, dtype);
       checks.disjointOrSame({ argument: "output", region: output }, { argument, region });

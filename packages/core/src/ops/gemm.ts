@@ -8,6 +8,8 @@ import { type Binder, Checks, type Operation } from "./operation.js";
  *
  * beta = 0 never reads C; alpha = 0 reads neither A nor B; k = 0 leaves beta * C. f16: products are
  * accumulated in f32 and rounded once at the end.
+ *
+ * C may not overlap A or B, from its first element to its last: gaps between rows count as overlap.
  */
 export interface GemmArguments {
   readonly m: number;
@@ -18,7 +20,7 @@ export interface GemmArguments {
   /** Stored k x n, or n x k with `transB`. */
   readonly b: Operand;
   readonly c: Operand;
-  /** Default 1. */
+  /** Rounded to f32, like beta. Default 1. */
   readonly alpha?: number;
   /** Default 0. */
   readonly beta?: number;
@@ -85,8 +87,8 @@ function resolveGemm<Memory>(
   const n = checks.count("n", args.n);
   const k = checks.count("k", args.k);
   const batch = checks.count("batch", args.batch);
-  const alpha = checks.finite("alpha", args.alpha ?? 1);
-  const beta = checks.finite("beta", args.beta ?? 0);
+  const alpha = checks.float32("alpha", args.alpha ?? 1);
+  const beta = checks.float32("beta", args.beta ?? 0);
   const transA = checks.flag("transA", args.transA ?? false);
   const transB = checks.flag("transB", args.transB ?? false);
 

@@ -58,11 +58,12 @@ export class Checks {
     return value as number;
   }
 
-  /** A finite number. */
-  finite(argument: string, value: unknown): number {
-    if (typeof value !== "number" || !Number.isFinite(value))
-      this.fail(argument, `is ${describe(value)}; allowed: a finite number`);
-    return value;
+  /** A factor, rounded to f32 so that it is the same on every backend. */
+  float32(argument: string, value: unknown): number {
+    const rounded = typeof value === "number" ? Math.fround(value) : Number.NaN;
+    if (!Number.isFinite(rounded))
+      this.fail(argument, `is ${describe(value)}; allowed: a number that is finite in f32`);
+    return rounded;
   }
 
   flag(argument: string, value: unknown): boolean {

@@ -43,10 +43,17 @@ describe("gemm descriptor", () => {
 
   it("refuses scalars and flags of the wrong kind", () => {
     for (const argument of ["alpha", "beta"])
-      for (const value of [Number.NaN, Infinity, "1"]) refuses({ [argument]: value }, argument);
+      for (const value of [Number.NaN, Infinity, 1e39, "1"]) refuses({ [argument]: value }, argument);
     for (const argument of ["transA", "transB"])
       for (const value of [1, "true"]) refuses({ [argument]: value }, argument);
     for (const value of ["f64", "F32", 32]) refuses({ dtype: value }, "dtype");
+  });
+
+  it("rounds alpha and beta to f32, so that all backends multiply by the same numbers", () => {
+    const { alpha, beta } = problemOf("gemm", { ...plain, alpha: 0.1, beta: 0.7 });
+    assert.deepEqual([alpha, beta], [Math.fround(0.1), Math.fround(0.7)]);
+    // What rounds to zero is zero: A and B are not read.
+    assert.equal(problemOf("gemm", { ...plain, alpha: 1e-60 }).k, 0);
   });
 
   it("refuses leading dimensions below the columns of the stored matrix", () => {

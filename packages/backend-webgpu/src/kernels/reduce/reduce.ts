@@ -16,7 +16,10 @@ export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
   run(context: KernelContext, problem: ReduceProblem<DeviceMemory>): void {
     const { kind, dtype, outputCount, reducedCount, input, output } = problem;
     // Each kind leaves a single element as it is.
-    if (reducedCount === 1) return context.copy(output, input);
+    if (reducedCount === 1) {
+      context.copy(output, input);
+      return;
+    }
     const operator = kind === "mean" ? "sum" : kind;
     const divisor = kind === "mean" ? reducedCount : 1;
     const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
