@@ -1,4 +1,5 @@
 import type { Region } from "@backplane/core";
+import { instantiateKernels, type KernelFunction } from "#src/kernels/instance.js";
 import {
   type AnyKernel,
   type CpuMemory,
@@ -7,7 +8,7 @@ import {
   type PlanContext,
   readSlackBytes,
 } from "#src/kernels/kernel.js";
-import { compileKernels, instantiateKernels, type KernelFunction } from "#src/kernels/module.js";
+import { compileKernels } from "#src/kernels/module.js";
 
 /**
  * A memory and some kernels without driver or queue, for tests of single kernels. Chunks run from

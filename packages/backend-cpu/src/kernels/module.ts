@@ -11,8 +11,6 @@ export interface KernelModule {
   readonly scratchBytes: number;
 }
 
-export type KernelFunction = (block: number, chunk: number, scratch: number, worker: number) => void;
-
 export async function compileKernels(
   kernels: Iterable<AnyKernel>,
   memory: MemoryImport,
@@ -37,14 +35,4 @@ export async function compileKernels(
       cause: error,
     });
   }
-}
-
-/** The functions of a compiled module on a memory, in the order of `names`. */
-export function instantiateKernels(
-  module: WebAssembly.Module,
-  names: readonly string[],
-  memory: WebAssembly.Memory,
-): readonly KernelFunction[] {
-  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
-  return names.map((name) => exports[name] as unknown as KernelFunction);
 }

@@ -1,6 +1,7 @@
 import { BackendError } from "@backplane/core";
+import { instantiateKernels, type KernelFunction } from "../kernels/instance.js";
 import type { Launch } from "../kernels/kernel.js";
-import { instantiateKernels, type KernelFunction, type KernelModule } from "../kernels/module.js";
+import type { KernelModule } from "../kernels/module.js";
 import type { Queue, QueueEvents } from "./queue.js";
 
 /** Where the inline queue keeps the parameter block of the command in hand. */

@@ -1,6 +1,8 @@
-/** The script of a worker, in Node and in pages. It waits for one message, then works until closed. */
+// The script of a worker, in Node and in pages. It waits for one message, then works until closed.
+// Neither it nor what it imports may import anything by package name: import maps of pages do not
+// apply in workers.
 import { nodeProcess } from "../features.js";
-import { instantiateKernels } from "../kernels/module.js";
+import { instantiateKernels } from "../kernels/instance.js";
 import { work } from "./protocol.js";
 import type { WorkerStart } from "./workers.js";
 

@@ -100,8 +100,19 @@ export const attention: Operation<"attention"> = {
       return undefined;
     }
     return {
-      ...{ dtype, batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible },
-      ...{ q, k, v, out },
+      dtype,
+      batch,
+      heads,
+      kvHeads,
+      queryLength,
+      keyLength,
+      headSize,
+      scale,
+      visible,
+      q,
+      k,
+      v,
+      out,
     };
   },
 

@@ -118,9 +118,29 @@ export const conv2d: Operation<"conv2d"> = {
       if (region) checks.disjoint({ argument: "output", region: output }, { argument, region });
     if (output.byteLength === 0) return undefined;
     return {
-      ...{ dtype, batch, inChannels, height, width, outChannels, kernelHeight, kernelWidth },
-      ...{ outHeight, outWidth, strideY, strideX, top, left, bottom, right, dilationY, dilationX, groups },
-      ...{ input, filter, bias, output },
+      dtype,
+      batch,
+      inChannels,
+      height,
+      width,
+      outChannels,
+      kernelHeight,
+      kernelWidth,
+      outHeight,
+      outWidth,
+      strideY,
+      strideX,
+      top,
+      left,
+      bottom,
+      right,
+      dilationY,
+      dilationX,
+      groups,
+      input,
+      filter,
+      bias,
+      output,
     };
   },
 

@@ -76,9 +76,12 @@ export interface GemmProblem<Memory> {
   readonly c: Region<Memory>;
 }
 
+const single = { batch: 1 };
+
 function resolveGemm<Memory>(
   operation: "gemm" | "batchedGemm",
-  args: BatchedGemmArguments,
+  args: GemmArguments,
+  batched: Pick<BatchedGemmArguments, "batch" | "strideA" | "strideB" | "strideC">,
   binder: Binder<Memory>,
 ): GemmProblem<Memory> | undefined {
   const checks = new Checks(operation);
@@ -86,7 +89,7 @@ function resolveGemm<Memory>(
   const m = checks.count("m", args.m);
   const n = checks.count("n", args.n);
   const k = checks.count("k", args.k);
-  const batch = checks.count("batch", args.batch);
+  const batch = checks.count("batch", batched.batch);
   const alpha = checks.float32("alpha", args.alpha ?? 1);
   const beta = checks.float32("beta", args.beta ?? 0);
   const transA = checks.flag("transA", args.transA ?? false);
@@ -101,9 +104,9 @@ function resolveGemm<Memory>(
     if (!Number.isSafeInteger(total)) checks.fail(name, "reaches past 2^53 elements");
     return { ld, extent, step, total };
   };
-  const a = stored("a", transA ? k : m, transA ? m : k, args.lda, args.strideA);
-  const b = stored("b", transB ? n : k, transB ? k : n, args.ldb, args.strideB);
-  const c = stored("c", m, n, args.ldc, args.strideC);
+  const a = stored("a", transA ? k : m, transA ? m : k, args.lda, batched.strideA);
+  const b = stored("b", transB ? n : k, transB ? k : n, args.ldb, batched.strideB);
+  const c = stored("c", m, n, args.ldc, batched.strideC);
   const sideBySide = c.step >= n && (batch - 1) * c.step + n <= c.ld;
   if (batch > 1 && c.extent > 0 && c.step < c.extent && !sideBySide)
     checks.fail(
@@ -114,19 +117,33 @@ function resolveGemm<Memory>(
 
   // Where alpha is 0 or there is nothing to sum, A and B are checked as handles but not as regions.
   const reads = alpha !== 0 && m > 0 && n > 0 && k > 0;
-  const regions = {
-    a: binder.region("a", args.a, reads ? a.total : 0, dtype),
-    b: binder.region("b", args.b, reads ? b.total : 0, dtype),
-    c: binder.region("c", args.c, c.total, dtype),
-  };
-  const output = { argument: "c", region: regions.c };
-  checks.disjoint(output, { argument: "a", region: regions.a });
-  checks.disjoint(output, { argument: "b", region: regions.b });
+  const regionA = binder.region("a", args.a, reads ? a.total : 0, dtype);
+  const regionB = binder.region("b", args.b, reads ? b.total : 0, dtype);
+  const regionC = binder.region("c", args.c, c.total, dtype);
+  const output = { argument: "c", region: regionC };
+  checks.disjoint(output, { argument: "a", region: regionA });
+  checks.disjoint(output, { argument: "b", region: regionB });
   if (c.total === 0) return undefined;
   return {
-    ...{ dtype, m, n, k: reads ? k : 0, alpha, beta, transA, transB, batch },
-    ...{ lda: a.ld, ldb: b.ld, ldc: c.ld, strideA: a.step, strideB: b.step, strideC: c.step },
-    ...regions,
+    // One plain literal: object spreads would cost more than all the checks of a small call.
+    dtype,
+    m,
+    n,
+    k: reads ? k : 0,
+    alpha,
+    beta,
+    transA,
+    transB,
+    lda: a.ld,
+    ldb: b.ld,
+    ldc: c.ld,
+    batch,
+    strideA: a.step,
+    strideB: b.step,
+    strideC: c.step,
+    a: regionA,
+    b: regionB,
+    c: regionC,
   };
 }
 
@@ -144,7 +161,7 @@ function bytes(problem: GemmProblem<unknown>): number {
 export const gemm: Operation<"gemm"> = {
   name: "gemm",
   operands: ["a", "b", "c"],
-  resolve: (args, binder) => resolveGemm("gemm", { ...args, batch: 1 }, binder),
+  resolve: (args, binder) => resolveGemm("gemm", args, single, binder),
   flops,
   bytes,
 };
@@ -152,7 +169,7 @@ export const gemm: Operation<"gemm"> = {
 export const batchedGemm: Operation<"batchedGemm"> = {
   name: "batchedGemm",
   operands: ["a", "b", "c"],
-  resolve: (args, binder) => resolveGemm("batchedGemm", args, binder),
+  resolve: (args, binder) => resolveGemm("batchedGemm", args, args, binder),
   flops,
   bytes,
 };
