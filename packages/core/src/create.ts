@@ -1,24 +1,20 @@
+import { assertSupported, checkAlloc, checkFill, fillPattern, hostBytes, locate } from "./arguments.js";
 import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
-import type { BackendDriver, DriverDescription, Kernel, Region } from "./driver.js";
+import type { BackendDriver, DriverDescription, Kernel } from "./driver.js";
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
-import { type DeviceHandle, describe, HandleTable, type Operand } from "./handles.js";
+import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
-import { checkAlloc, checkFill, fillPattern, hostBytes, locate } from "./operands.js";
-import type { AttentionArguments } from "./ops/attention.js";
-import type { BinaryArguments } from "./ops/binary.js";
-import type { Conv2dArguments } from "./ops/conv2d.js";
-import type { BatchedGemmArguments, GemmArguments } from "./ops/gemm.js";
 import {
   type OperationArguments,
   type OperationName,
   type OperationProblems,
   operations,
 } from "./ops/index.js";
+import { OperationMethods } from "./ops/methods.js";
 import { type Binder, Checks, type Operation } from "./ops/operation.js";
-import type { ReduceArguments } from "./ops/reduce.js";
-import type { UnaryArguments } from "./ops/unary.js";
+import type { Region } from "./region.js";
 
 /**
  * Makes a backend of a driver: lifecycle, handles, argument checks, statistics and errors, so that
@@ -36,7 +32,7 @@ interface Allocation<Memory> {
 
 type State = "new" | "open" | "lost" | "disposed";
 
-class DriverBackend<Memory> implements ComputeBackend {
+class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #table = new HandleTable<Allocation<Memory>>();
@@ -57,6 +53,7 @@ class DriverBackend<Memory> implements ComputeBackend {
   #peakBytes = 0;
 
   constructor(driver: BackendDriver<Memory>) {
+    super();
     this.name = driver.name;
     this.#driver = driver;
   }
@@ -239,35 +236,7 @@ class DriverBackend<Memory> implements ComputeBackend {
 
   // Operations
 
-  gemm(args: GemmArguments): void {
-    this.#run("gemm", args);
-  }
-
-  batchedGemm(args: BatchedGemmArguments): void {
-    this.#run("batchedGemm", args);
-  }
-
-  conv2d(args: Conv2dArguments): void {
-    this.#run("conv2d", args);
-  }
-
-  attention(args: AttentionArguments): void {
-    this.#run("attention", args);
-  }
-
-  reduce(args: ReduceArguments): void {
-    this.#run("reduce", args);
-  }
-
-  unary(args: UnaryArguments): void {
-    this.#run("unary", args);
-  }
-
-  binary(args: BinaryArguments): void {
-    this.#run("binary", args);
-  }
-
-  #run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
+  protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
     this.#assertOpen(name);
     const operation: Operation<Name> = operations[name];
     assertSupported(this, operation, args);
@@ -370,29 +339,4 @@ class DriverBackend<Memory> implements ComputeBackend {
   #error(code: ErrorCode, operation: string, message: string): BackendError {
     return new BackendError(code, `${operation}: ${message}`, { operation });
   }
-}
-
-/**
- * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
- * that no backend has are left to the argument checks, which know what is allowed.
- */
-export function assertSupported<Name extends OperationName>(
-  backend: ComputeBackend,
-  operation: Operation<Name>,
-  args: OperationArguments[Name],
-): void {
-  const { name } = operation;
-  if (typeof args !== "object" || args === null)
-    new Checks(name).fail("arguments", `is ${describe(args)}; allowed: an object`);
-  const { dtype: given, kind } = args as { readonly dtype?: DType; readonly kind?: string };
-  const dtype = given ?? "f32";
-  if (!dtypes.includes(dtype)) return;
-  const known = kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
-  if (backend.supports(name, dtype, known)) return;
-  const what = known === undefined ? `in ${dtype}` : `of kind ${known} in ${dtype}`;
-  throw new BackendError(
-    "UNSUPPORTED",
-    `${name}: ${what} is not available on ${backend.name}; see supports()`,
-    { operation: name },
-  );
 }

@@ -2,6 +2,7 @@ import type { DeviceDescription, Limits, Numerics } from "./capabilities.js";
 import type { DType } from "./dtype.js";
 import type { BackendError } from "./errors.js";
 import type { OperationName, OperationProblems } from "./ops/index.js";
+import type { Region } from "./region.js";
 
 /**
  * What an implementer writes; `createBackend(driver)` makes a `ComputeBackend` of it. All methods
@@ -59,16 +60,6 @@ export interface Kernel<Problem> {
   readonly kinds?: readonly string[];
   /** Enqueues one problem. */
   run(problem: Problem): void;
-}
-
-/**
- * Part of an allocation: `byteLength` bytes from `byteOffset`, wholly inside. Regions of a problem may
- * be empty where nothing is to be read (A and B of a gemm with k = 0); do not look at their memory.
- */
-export interface Region<Memory> {
-  readonly memory: Memory;
-  readonly byteOffset: number;
-  readonly byteLength: number;
 }
 
 /** What a driver learned when it opened its device. */

@@ -7,7 +7,6 @@ export type {
   DriverEvents,
   DriverKernels,
   Kernel,
-  Region,
 } from "./driver.js";
 export * from "./dtype.js";
 export * from "./errors.js";
@@ -42,6 +41,7 @@ export {
   reduceKinds,
 } from "./ops/reduce.js";
 export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./ops/unary.js";
+export type { Region } from "./region.js";
 export {
   type Availability,
   type BackendListing,

@@ -1,6 +1,14 @@
+import {
+  assertSupported,
+  checkAlloc,
+  checkFill,
+  fillPattern,
+  hostBytes,
+  locate,
+  withHandle,
+} from "./arguments.js";
 import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
-import { assertSupported } from "./create.js";
 import { type DType, dtypeBytes } from "./dtype.js";
 import {
   type BoundOperand,
@@ -14,15 +22,9 @@ import {
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
-import { checkAlloc, checkFill, fillPattern, hostBytes, locate, withHandle } from "./operands.js";
-import type { AttentionArguments } from "./ops/attention.js";
-import type { BinaryArguments } from "./ops/binary.js";
-import type { Conv2dArguments } from "./ops/conv2d.js";
-import type { BatchedGemmArguments, GemmArguments } from "./ops/gemm.js";
 import { type OperationArguments, type OperationName, operations } from "./ops/index.js";
+import { OperationMethods } from "./ops/methods.js";
 import { type Binder, Checks, type Operation } from "./ops/operation.js";
-import type { ReduceArguments } from "./ops/reduce.js";
-import type { UnaryArguments } from "./ops/unary.js";
 import type { BackendRegistry } from "./registry.js";
 
 /** What a swap did. */
@@ -55,7 +57,7 @@ interface Deferred {
  * on calling during a swap: what it asks for while data are being moved is checked at once and
  * carried out right after, in order.
  */
-export class SwitchableBackend implements ComputeBackend {
+export class SwitchableBackend extends OperationMethods implements ComputeBackend {
   readonly name = "switchable";
   readonly #registry: BackendRegistry;
   readonly #chain: string | readonly string[];
@@ -80,6 +82,7 @@ export class SwitchableBackend implements ComputeBackend {
 
   /** `chain`: what `init` tries to open, in this order; by default all that is registered. */
   constructor(registry: BackendRegistry, chain: string | readonly string[] = registry.names) {
+    super();
     this.#registry = registry;
     this.#chain = chain;
   }
@@ -322,35 +325,7 @@ export class SwitchableBackend implements ComputeBackend {
 
   // Operations
 
-  gemm(args: GemmArguments): void {
-    this.#run("gemm", args);
-  }
-
-  batchedGemm(args: BatchedGemmArguments): void {
-    this.#run("batchedGemm", args);
-  }
-
-  conv2d(args: Conv2dArguments): void {
-    this.#run("conv2d", args);
-  }
-
-  attention(args: AttentionArguments): void {
-    this.#run("attention", args);
-  }
-
-  reduce(args: ReduceArguments): void {
-    this.#run("reduce", args);
-  }
-
-  unary(args: UnaryArguments): void {
-    this.#run("unary", args);
-  }
-
-  binary(args: BinaryArguments): void {
-    this.#run("binary", args);
-  }
-
-  #run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
+  protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
     const inner = this.#assertOpen(name);
     const operation: Operation<Name> = operations[name];
     const call = (backend: ComputeBackend, translated: OperationArguments[Name]): void => {

@@ -1,6 +1,6 @@
-import type { Region } from "../driver.js";
 import { type DType, dtypeBytes } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import type { Region } from "../region.js";
 import { type Binder, Checks, type Operation } from "./operation.js";
 
 /**

@@ -1,5 +1,5 @@
-import type { Region } from "../driver.js";
 import type { DType } from "../dtype.js";
+import type { Region } from "../region.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d.js";

@@ -1,7 +1,7 @@
-import type { Region } from "../driver.js";
 import { type DType, dtypeBytes } from "../dtype.js";
 import { BackendError } from "../errors.js";
 import { describe, type Operand } from "../handles.js";
+import type { Region } from "../region.js";
 import type { OperationArguments, OperationName, OperationProblems } from "./index.js";
 
 /**

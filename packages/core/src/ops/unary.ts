@@ -1,6 +1,6 @@
-import type { Region } from "../driver.js";
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import type { Region } from "../region.js";
 import { Checks, type Operation } from "./operation.js";
 
 export type UnaryKind =

@@ -1,9 +1,10 @@
-import type { AllocOptions, HostBytes } from "./backend.js";
+import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Limits } from "./capabilities.js";
-import { type DType, dtypeBytes, float16ToBits, float32ToBits } from "./dtype.js";
+import { type DType, dtypeBytes, dtypes, float16ToBits, float32ToBits } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
-import { Checks } from "./ops/operation.js";
+import type { OperationArguments, OperationName } from "./ops/index.js";
+import { Checks, type Operation } from "./ops/operation.js";
 
 /** What stands behind a handle, as far as argument checks need to know. */
 export interface Sized {
@@ -114,4 +115,29 @@ export function checkFill(value: unknown, count: unknown, dtype: unknown): void 
   if (typeof value !== "number") checks.fail("value", `is ${describe(value)}; allowed: a number`);
   else if (dtype === "u8" && !isByte)
     checks.fail("value", `is ${describe(value)}; allowed: whole numbers from 0 to 255`);
+}
+
+/**
+ * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
+ * that no backend has are left to the argument checks, which know what is allowed.
+ */
+export function assertSupported<Name extends OperationName>(
+  backend: ComputeBackend,
+  operation: Operation<Name>,
+  args: OperationArguments[Name],
+): void {
+  const { name } = operation;
+  if (typeof args !== "object" || args === null)
+    new Checks(name).fail("arguments", `is ${describe(args)}; allowed: an object`);
+  const { dtype: given, kind } = args as { readonly dtype?: DType; readonly kind?: string };
+  const dtype = given ?? "f32";
+  if (!dtypes.includes(dtype)) return;
+  const known = kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
+  if (backend.supports(name, dtype, known)) return;
+  const what = known === undefined ? `in ${dtype}` : `of kind ${known} in ${dtype}`;
+  throw new BackendError(
+    "UNSUPPORTED",
+    `${name}: ${what} is not available on ${backend.name}; see supports()`,
+    { operation: name },
+  );
 }
