@@ -26,7 +26,9 @@ export interface Measurement {
 
 /** Elements checked against float64 before anything is timed. */
 const checkedElements = 64;
-const sampleMilliseconds = 60;
+/** A GPU that has been idle, as while results were checked, needs this long to raise its clocks. */
+const warmUpMilliseconds = 300;
+const sampleMilliseconds = 100;
 const sampleCount = 7;
 
 /** Checks, then times one case. Throws where the result is wrong. */
@@ -104,9 +106,10 @@ async function time(backend: ComputeBackend, call: () => void): Promise<number[]
     await backend.synchronize();
     return (performance.now() - start) / 1000 / repeats;
   };
-  await sample(1);
-  const once = await sample(2);
-  const repeats = Math.min(Math.max(Math.round(sampleMilliseconds / 1000 / once), 1), 200);
+  let once = await sample(1);
+  for (const start = performance.now(); performance.now() - start < warmUpMilliseconds; )
+    once = await sample(Math.min(Math.max(Math.round(0.01 / once), 1), 100));
+  const repeats = Math.min(Math.max(Math.round(sampleMilliseconds / 1000 / once), 1), 2000);
   const times: number[] = [];
   for (let i = 0; i < sampleCount; i++) times.push(await sample(repeats));
   return times.sort((a, b) => a - b);
