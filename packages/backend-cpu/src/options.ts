@@ -21,9 +21,23 @@ export interface CpuOptions {
    * "auto": where the engine has it.
    */
   readonly relaxedSimd?: boolean | "auto";
-  /** Which of `gemmVariants` to use, by name. Default: the first that the engine can run. */
-  readonly gemmVariant?: string;
+  /**
+   * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
+   * comparisons. Default: the first that the engine can run. `init` fails where it cannot run the one
+   * asked for.
+   */
+  readonly variants?: ForcedVariants;
 }
+
+/** Names, for some operations, the variant to compute them with; gemm's goes for batchedGemm too. */
+export interface ForcedVariants {
+  readonly gemm?: string;
+}
+
+/** The names that `CpuOptions.variants` takes. */
+export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = {
+  gemm: gemmVariants.map(({ name }) => name),
+};
 
 export interface ResolvedOptions {
   readonly threads: number;
@@ -39,7 +53,7 @@ const defaultThreads = 8;
 
 /** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be. */
 export function resolveOptions(options: CpuOptions): ResolvedOptions {
-  const { relaxedSimd = "auto", gemmVariant, maxBytes } = options;
+  const { relaxedSimd = "auto", variants = {}, maxBytes } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
   if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)
     fail("threads", threads, `a whole number from 0 to ${mostThreads}`);
@@ -48,10 +62,14 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     fail("maxBytes", maxBytes, `a whole number from ${leastBytes} to ${largestHeapBytes}`);
   if (relaxedSimd !== "auto" && typeof relaxedSimd !== "boolean")
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
-  const names = gemmVariants.map(({ name }) => name);
-  if (gemmVariant !== undefined && !names.includes(gemmVariant))
-    fail("gemmVariant", gemmVariant, names.join(", "));
-  return { threads, maxBytes, relaxedSimd, gemmVariant };
+  for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
+    const names: Readonly<Record<string, readonly string[]>> = variantNames;
+    if (!Object.hasOwn(names, operation)) fail("variants", operation, Object.keys(names).join(", "));
+    const allowed = names[operation]!;
+    if (name !== undefined && !allowed.includes(name as string))
+      fail(`variants.${operation}`, name, allowed.join(", "));
+  }
+  return { threads, maxBytes, relaxedSimd, gemmVariant: variants.gemm };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

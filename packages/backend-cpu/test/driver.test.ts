@@ -166,10 +166,10 @@ describe("cpu backend", () => {
   }
 
   it("describes itself, opened or not", async () => {
-    const provider = cpu({ threads: 2, gemmVariant: "4x8", relaxedSimd: false });
+    const provider = cpu({ threads: 2, variants: { gemm: "4x8" }, relaxedSimd: false });
     expect(provider.name).to.equal("cpu");
     const found = await provider.probe();
-    await withBackend({ threads: 2, gemmVariant: "4x8", relaxedSimd: false }, async (backend) => {
+    await withBackend({ threads: 2, variants: { gemm: "4x8" }, relaxedSimd: false }, async (backend) => {
       const { device } = backend.capabilities;
       expect(found).to.deep.equal({ available: true, device });
       expect(device).to.include({ kind: "cpu", name: "WebAssembly SIMD, 2 threads", software: false });
@@ -228,7 +228,8 @@ describe("cpu backend", () => {
       [{ threads: 1.5 }, "threads"],
       [{ maxBytes: 10 }, "maxBytes"],
       [{ maxBytes: 2 ** 33 }, "maxBytes"],
-      [{ gemmVariant: "9x9" }, "gemmVariant"],
+      [{ variants: { gemm: "9x9" } }, "variants.gemm"],
+      [{ variants: { conv2d: "4x8" } as object }, "variants"],
       [{ relaxedSimd: "yes" as unknown as boolean }, "relaxedSimd"],
     ] as const)
       expect(() => cpu(options))
@@ -238,7 +239,7 @@ describe("cpu backend", () => {
   });
 
   it("says why it is not available", async () => {
-    const provider = cpu({ gemmVariant: "6x8_fma", relaxedSimd: false });
+    const provider = cpu({ variants: { gemm: "6x8_fma" }, relaxedSimd: false });
     const found = await provider.probe();
     expect(found).to.include({ available: false });
     expect((found as { reason: string }).reason).to.match(/6x8_fma needs relaxed SIMD/);

@@ -1,5 +1,6 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
 import type { DeviceFeatures } from "./context.js";
+import type { ForcedVariants } from "./kernels/forced.js";
 
 /** What both entry points take. */
 export interface WebGpuOptions {
@@ -13,6 +14,11 @@ export interface WebGpuOptions {
   readonly label?: string;
   /** WebGPU features to leave unused although the device has them; for tests and comparisons. */
   readonly disableFeatures?: readonly string[];
+  /**
+   * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
+   * comparisons. A variant that does not fit a shape, or is not possible on the device, is passed over.
+   */
+  readonly variants?: ForcedVariants;
 }
 
 /** An open device with what kernels and callers want to know of it. */

@@ -10,7 +10,8 @@ import {
 } from "@backplane/core";
 import type { KernelContext, KernelDefinition } from "./context.js";
 import { adoptDevice, type OpenDevice, openDevice, requestAdapter, type WebGpuOptions } from "./device.js";
-import { kernels } from "./kernels/index.js";
+import { checkForced, forcedDetails } from "./kernels/forced.js";
+import { kernelsWith } from "./kernels/index.js";
 import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
 import { PipelineCache } from "./pipelines.js";
 import { CommandQueue } from "./queue.js";
@@ -58,6 +59,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   #gpu: GPU | undefined;
 
   constructor(findGpu: () => Promise<GPU | undefined>, options: WebGpuOptions = {}) {
+    checkForced(options.variants ?? {});
     this.#findGpu = findGpu;
     this.#options = options;
     this.kernels = this.#bindKernels();
@@ -67,7 +69,9 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const opened = await this.#openDevice();
     const maxBytes = opened.maxBufferBytes - (opened.maxBufferBytes % BUFFER_GRANULARITY);
     this.#open = makeSession(opened, events, maxBytes, this.#options.poolBytes ?? DEFAULT_POOL_BYTES);
-    return { device: opened.description, limits: { maxAllocationBytes: maxBytes }, numerics };
+    const { description } = opened;
+    const details = { ...description.details, ...forcedDetails(this.#options.variants ?? {}) };
+    return { device: { ...description, details }, limits: { maxAllocationBytes: maxBytes }, numerics };
   }
 
   async close(): Promise<void> {
@@ -162,6 +166,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
       ...declaration,
       run: (problem) => this.#session.recorder.run((context) => run(context, problem)),
     });
+    const kernels = kernelsWith(this.#options.variants ?? {});
     const entries = Object.entries(kernels) as [string, KernelDefinition<unknown>][];
     return Object.fromEntries(entries.map(([name, definition]) => [name, bind(definition)]));
   }

@@ -1,5 +1,6 @@
+import { variantNames, WebGpuDriver, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
-import { assert } from "chai";
+import { assert, expect } from "chai";
 import type { DeviceFeatures } from "#src/context.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
@@ -113,5 +114,21 @@ describe("webgpu variants", () => {
       assert.instanceOf(error, BackendError);
       assert.equal((error as BackendError).code, "INVALID_ARGUMENT");
     }
+  });
+
+  it("are options by the names that variantNames lists, and other names are refused", () => {
+    for (const [operation, names] of Object.entries(variantNames))
+      for (const name of names) webgpu({ variants: { [operation]: name } });
+    webgpu({ variants: {} });
+    for (const [variants, argument, allowed] of [
+      [{ gemm: "fastest" }, "variants.gemm", /fastest.*direct_8x16/],
+      [{ conv2d: "" }, "variants.conv2d", /implicit_32x32x16_4x4/],
+      [{ unary: "direct_8x16" } as object, "variants", /unary.*gemm, conv2d, attention/],
+    ] as const)
+      for (const make of [
+        () => webgpu({ variants }),
+        () => new WebGpuDriver(async () => undefined, { variants }),
+      ])
+        expect(make).to.throw(BackendError, allowed).that.includes({ code: "INVALID_ARGUMENT", argument });
   });
 });

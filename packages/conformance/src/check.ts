@@ -1,21 +1,41 @@
-import { type Arbitrary, asyncProperty, check } from "fast-check";
-import { type ForAllOptions, type Law, LawFailure, lawId, type Replay } from "./law.js";
+import { type Arbitrary, asyncProperty, check, stringify } from "fast-check";
+import { breathe } from "./breath.js";
+import { type ForAllOptions, type ForEachOptions, type Law, LawFailure, lawId, type Replay } from "./law.js";
+import { settled } from "./laws/support.js";
+import type { Recorder } from "./report/measurements.js";
 
 /** How hard to search. */
 export interface SearchOptions {
+  readonly isQuick: boolean;
   readonly seed: number;
   /** Random cases per law. */
   readonly runs: number;
   /** Whether to look for a smaller case after a failure. */
   readonly shrink: boolean;
   readonly replay: Replay | undefined;
+  /** Only this case is tried, in place of those that the law would try. */
+  readonly only: { readonly case: unknown } | undefined;
+  readonly recorder: Recorder;
+  /** Why the search must end before its next case; undefined: it need not. */
+  readonly ended: () => string | undefined;
+}
+
+/** Thrown where a law was cut short before a case broke it. */
+export class Unfinished extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "Unfinished";
+  }
 }
 
 /** Shrinking stops after this long, and the smallest case found so far is reported. */
 const shrinkMilliseconds = 4000;
 
-/** A law that takes longer than this is reported as broken rather than cut short in silence. */
+/** A law whose default number of cases takes longer is reported as broken rather than cut short in silence. */
 const lawMilliseconds = 240_000;
+
+/** A single case that takes longer hangs. */
+export const hangMilliseconds = 60_000;
 
 /** Searches for a case that breaks the property; throws a `LawFailure` with the smallest one found. */
 export async function forAll<Case>(
@@ -25,42 +45,60 @@ export async function forAll<Case>(
   property: (value: Case) => Promise<void>,
   options: ForAllOptions<Case> = {},
 ): Promise<void> {
+  const { replay, recorder, only } = search;
+  if (only !== undefined) {
+    await forEach(law, search, [], property);
+    return;
+  }
+  const runs = Math.max(1, Math.ceil(search.runs * (options.runs ?? 1)));
+  const total = (options.examples?.length ?? 0) + runs;
+  const lawUntil = performance.now() + lawMilliseconds * Math.max(1, search.runs / 20);
   let shrinkUntil = Number.POSITIVE_INFINITY;
-  const { replay } = search;
+  let tried = 0;
+  let cut: string | undefined;
   const details = await check(
     asyncProperty(arbitrary, async (value) => {
-      // Saying yes to every further candidate is how shrinking is ended in time.
-      if (performance.now() > shrinkUntil) return;
+      // Saying yes to every further candidate is how shrinking, or the search itself, is ended in time.
+      if (cut !== undefined || performance.now() > shrinkUntil) return;
+      const isShrinking = shrinkUntil !== Number.POSITIVE_INFINITY;
+      if (!isShrinking) {
+        await breathe();
+        cut = search.ended();
+        if (cut !== undefined) return;
+        if (performance.now() > lawUntil) throw new Error(`the law ran out of time after ${tried} cases`);
+        tried++;
+      }
+      recorder.countCase();
+      const began = performance.now();
       try {
-        await property(value);
+        await settled(property(value), "the case", hangMilliseconds);
       } catch (error) {
-        if (shrinkUntil === Number.POSITIVE_INFINITY) shrinkUntil = performance.now() + shrinkMilliseconds;
+        recorder.stop();
+        const now = performance.now();
+        // A case that hangs is not made smaller: its like would hang as long.
+        if (now - began >= hangMilliseconds) shrinkUntil = now;
+        else if (!isShrinking) shrinkUntil = now + shrinkMilliseconds;
         throw error;
       }
     }),
     {
       seed: lawSeed(law, search.seed),
-      numRuns: (options.examples?.length ?? 0) + Math.max(1, Math.ceil(search.runs * (options.runs ?? 1))),
+      numRuns: total,
       examples: (options.examples ?? []).map((value): [Case] => [value]),
       endOnFailure: !search.shrink || replay?.path !== undefined,
-      interruptAfterTimeLimit: lawMilliseconds,
-      markInterruptAsFailure: true,
       ...(replay?.path === undefined ? {} : { path: replay.path }),
     },
   );
-  if (!details.failed) return;
+  if (!details.failed) {
+    if (cut !== undefined) throw new Unfinished(`${cut} after ${tried} of ${total} cases`);
+    return;
+  }
   const found = details.counterexample;
-  if (found === null)
-    throw failure(
-      law,
-      search,
-      undefined,
-      details.errorInstance,
-      `no case failed in ${details.numRuns}; the law ran out of time`,
-    );
   const path = details.counterexamplePath ?? undefined;
-  const show = options.show ?? ((value: Case) => JSON.stringify(value));
-  throw failure(law, search, path, details.errorInstance, `case: ${show(found[0])}`);
+  const cause = details.errorInstance ?? new Error(`no case could be made in ${details.numRuns} runs`);
+  if (found === null) throw failure(law, search, path, cause);
+  const { show } = options;
+  throw failure(law, search, path, cause, (show ?? stringify)(found[0]), show === undefined);
 }
 
 /** Tries every case in turn; throws a `LawFailure` for the first that breaks the property. */
@@ -69,14 +107,30 @@ export async function forEach<Case>(
   search: SearchOptions,
   cases: readonly Case[],
   property: (value: Case) => Promise<void>,
+  options: ForEachOptions = {},
 ): Promise<void> {
-  const only = search.replay?.path;
-  for (const [index, value] of cases.entries()) {
-    if (only !== undefined && only !== String(index)) continue;
+  const { recorder, only } = search;
+  const path = search.replay?.path;
+  const few = search.isQuick && path === undefined ? cases.slice(0, options.quick ?? cases.length) : cases;
+  const chosen = only === undefined ? few : [only.case as Case];
+  for (const [index, value] of chosen.entries()) {
+    if (only === undefined && path !== undefined && path !== String(index)) continue;
+    await breathe();
+    const cut = search.ended();
+    if (cut !== undefined) throw new Unfinished(`${cut} after ${index} of ${chosen.length} cases`);
+    recorder.countCase();
     try {
-      await property(value);
+      await settled(property(value), "the case", hangMilliseconds);
     } catch (error) {
-      throw failure(law, search, String(index), error, `case: ${JSON.stringify(value)}`);
+      recorder.stop();
+      throw failure(
+        law,
+        search,
+        only === undefined ? String(index) : undefined,
+        error,
+        stringify(value),
+        true,
+      );
     }
   }
 }
@@ -85,13 +139,12 @@ function failure(
   law: Law,
   search: SearchOptions,
   path: string | undefined,
-  error: unknown,
-  what: string,
+  cause: unknown,
+  shown?: string,
+  isLiteral?: boolean,
 ): LawFailure {
   const replay: Replay = { law: lawId(law), seed: search.seed, ...(path === undefined ? {} : { path }) };
-  const reason = error instanceof Error ? error.message : error === null ? "" : String(error);
-  const lines = [lawId(law), what, reason, `replay: ${JSON.stringify(replay)}`];
-  return new LawFailure(lines.filter((line) => line !== "").join("\n"), replay, error);
+  return new LawFailure(replay, cause, shown, isLiteral);
 }
 
 /** Each law searches elsewhere, and adding a law does not move the others. */

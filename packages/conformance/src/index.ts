@@ -1,6 +1,18 @@
-export { type ForAllOptions, type Law, type LawContext, LawFailure, lawId, type Replay } from "./law.js";
+export type { BackendFacts, LawResult } from "./bench.js";
+export {
+  type ForAllOptions,
+  type ForEachOptions,
+  type Grade,
+  type Law,
+  type LawContext,
+  LawFailure,
+  lawId,
+  type NumericsPromise,
+  type Replay,
+} from "./law.js";
 export { laws } from "./laws/index.js";
 export { type Mutant, mutants } from "./mutants/index.js";
+export { grades, type Mode, modes, type SuiteOptions } from "./options.js";
 export {
   createReferenceBackend,
   ReferenceDriver,
@@ -8,10 +20,45 @@ export {
   referenceKernels,
 } from "./reference.js";
 export {
+  diffReports,
+  isUnchanged,
+  type RatioChange,
+  type ReportDiff,
+  type StatusChange,
+} from "./report/diff.js";
+export type { FailureReport, WrongValues } from "./report/failure.js";
+export { renderHtml } from "./report/html.js";
+export { renderMarkdown } from "./report/markdown.js";
+export {
+  type RatioHistogram,
+  ratioEnds,
+  type ShapeCell,
+  type ShapeCells,
+  shapeAxes,
+} from "./report/measurements.js";
+export { parseReport } from "./report/parse.js";
+export {
+  buildReport,
+  type ConformanceReport,
+  type Environment,
+  type LawReport,
+  type LawStatus,
+  type NumericsReport,
+  type OperationReport,
+  type RunReport,
+  type SubjectReport,
+  type Totals,
+} from "./report/report.js";
+export { subjectsIn } from "./subjects.js";
+export {
+  checkCase,
   describeBackend,
-  type LawResult,
+  type Listeners,
+  type Progress,
   type Runner,
   runLaws,
+  runSuite,
   type Subject,
-  type SuiteOptions,
+  type SuiteOutcome,
 } from "./suite.js";
+export { suiteVersion } from "./version.js";

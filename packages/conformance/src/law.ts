@@ -1,5 +1,11 @@
-import type { Capabilities, ComputeBackend, DType, OperationName } from "@backplane/core";
+import type { Capabilities, ComputeBackend, DType, Numerics, OperationName } from "@backplane/core";
 import type { Arbitrary } from "fast-check";
+
+/**
+ * Which error bounds are asked for. `must`: those that hold for every backend. `tight`: those of
+ * correctly rounded arithmetic too, which otherwise bind only a backend that declares it.
+ */
+export type Grade = "must" | "tight";
 
 /** One sentence that every backend must satisfy, and how to try to refute it. */
 export interface Law {
@@ -9,14 +15,26 @@ export interface Law {
   readonly name: string;
   readonly operation?: OperationName;
   readonly dtype?: DType;
+  /** The grade of bound that it checks, where that is not `must`. */
+  readonly grade?: Grade;
+  /**
+   * A promise of `capabilities.numerics` without which the law does not bind a backend. It is then
+   * tried all the same, for the report, and its outcome is not held against anybody.
+   */
+  readonly promise?: NumericsPromise;
   /**
    * Why the law does not bind a backend, from nothing but what that backend declares; undefined
-   * where it does. A law with an operation and element type that the backend does not support is
-   * skipped before this is asked.
+   * where it does. A law with an operation and element type that the backend does not support, or on
+   * a promise that it does not make, is skipped before this is asked.
    */
   readonly exempt?: (capabilities: Capabilities, backend: ComputeBackend) => string | undefined;
   /** Throws where the law is broken. */
   readonly run: (context: LawContext) => Promise<void>;
+}
+
+export interface NumericsPromise {
+  readonly flag: keyof Numerics;
+  readonly value: string | boolean;
 }
 
 /** What a law works with while it runs. */
@@ -24,6 +42,8 @@ export interface LawContext {
   readonly law: Law;
   /** Initialised, shared by all laws. Leave it usable and free what you allocate. */
   readonly backend: ComputeBackend;
+  /** What the backend is held to: as it declares, or stricter where the tight grade is asked for. */
+  readonly numerics: Numerics;
   /** A fresh initialised instance, disposed of when the law ends. */
   readonly fresh: () => Promise<ComputeBackend>;
   /** A fresh instance before `init()`, disposed of when the law ends. */
@@ -35,9 +55,16 @@ export interface LawContext {
     options?: ForAllOptions<Case>,
   ) => Promise<void>;
   /** Tries the property on each of a few fixed cases; throws a `LawFailure`. Instead of `forAll`. */
-  readonly forEach: <Case>(cases: readonly Case[], property: (value: Case) => Promise<void>) => Promise<void>;
-  /** Notes how much of its tolerance a result used, for reports; the largest is kept. */
-  readonly observe: (errorOverTolerance: number) => void;
+  readonly forEach: <Case>(
+    cases: readonly Case[],
+    property: (value: Case) => Promise<void>,
+    options?: ForEachOptions,
+  ) => Promise<void>;
+  /**
+   * Notes, for reports, how much of its tolerance a result used, and the extents of its shape along
+   * the `shapeAxes` of the law's operation.
+   */
+  readonly observe: (errorOverTolerance: number, extents?: readonly number[]) => void;
   /** Of `fc.commands`, where a replay was asked for. */
   readonly replayPath: string | undefined;
 }
@@ -47,8 +74,13 @@ export interface ForAllOptions<Case> {
   readonly examples?: readonly Case[];
   /** Multiplies the number of random cases; below 1 for costly ones. Default 1. */
   readonly runs?: number;
-  /** One line that shows a case. Default JSON. */
+  /** One line that shows a case, for cases that are no plain data. Default: a JavaScript literal. */
   readonly show?: (value: Case) => string;
+}
+
+export interface ForEachOptions {
+  /** Quick mode tries only so many, the first ones. Default: all. */
+  readonly quick?: number;
 }
 
 /** How to see a failure again; printed with it as one line of JSON. */
@@ -64,11 +96,27 @@ export interface Replay {
 /** A law that a backend has broken. The message has the case, what went wrong and the replay line. */
 export class LawFailure extends Error {
   readonly replay: Replay;
+  /** What went wrong, without the rest. */
+  readonly reason: string;
+  /** The smallest case found, as a JavaScript literal or a list of calls; undefined where there are no cases. */
+  readonly shown: string | undefined;
+  /** Whether `shown` is a literal that `checkCase` takes. */
+  readonly isLiteral: boolean;
 
-  constructor(message: string, replay: Replay, cause: unknown) {
-    super(message, { cause });
+  constructor(replay: Replay, cause: unknown, shown?: string, isLiteral = false) {
+    const reason = cause instanceof Error ? cause.message : String(cause ?? "");
+    const lines = [
+      replay.law,
+      ...(shown === undefined ? [] : [`case: ${shown}`]),
+      reason,
+      `replay: ${JSON.stringify(replay)}`,
+    ];
+    super(lines.join("\n"), { cause });
     this.name = "LawFailure";
     this.replay = replay;
+    this.reason = reason;
+    this.shown = shown;
+    this.isLiteral = isLiteral;
   }
 }
 

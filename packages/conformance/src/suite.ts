@@ -1,7 +1,10 @@
-import type { ComputeBackend } from "@backplane/core";
-import { forAll, forEach, type SearchOptions } from "./check.js";
-import { type Law, type LawContext, lawId, type Replay } from "./law.js";
-import { laws as allLaws } from "./laws/index.js";
+import { BackendError, type ComputeBackend } from "@backplane/core";
+import { type BackendFacts, Bench, factsOf, type LawResult } from "./bench.js";
+import { environment } from "./environment.js";
+import type { Law } from "./law.js";
+import { type Plan, planOf, type SuiteOptions } from "./options.js";
+import { merged } from "./report/measurements.js";
+import type { Environment } from "./report/report.js";
 
 /** A backend under test. */
 export interface Subject {
@@ -9,21 +12,6 @@ export interface Subject {
   /** A new instance, independent of all others, before `init()`. */
   readonly create: () => ComputeBackend | Promise<ComputeBackend>;
   readonly options?: SuiteOptions;
-}
-
-export interface SuiteOptions {
-  /** Where the random search starts. Default 1; the same seed tries the same cases. */
-  readonly seed?: number;
-  /** Random cases per law. Default 20. */
-  readonly runs?: number;
-  /** Whether to look for a smaller case after a failure. Default true. */
-  readonly shrink?: boolean;
-  /** From a failure's replay line: only that law runs, at once on the case that broke it. */
-  readonly replay?: Replay;
-  /** Default: all. */
-  readonly laws?: readonly Law[];
-  /** Milliseconds that the test runner should grant each law, where it can be told. Default 300,000. */
-  readonly timeout?: number;
 }
 
 /** The functions of a test runner: mocha's as they are; elsewhere `before` may be called `beforeAll`. */
@@ -34,35 +22,33 @@ export interface Runner {
   after(body: () => Promise<void>): unknown;
 }
 
-export interface LawResult {
-  readonly law: Law;
-  readonly status: "kept" | "broken" | "skipped";
-  /** Why it was skipped. */
-  readonly reason?: string;
-  /** How it was broken. */
-  readonly error?: unknown;
-  /** The largest part of a tolerance that a result used: 1 is all of it. */
-  readonly worst: number;
-  readonly milliseconds: number;
-}
-
 /** Registers one test per law with a test runner. */
 export function describeBackend(subject: Subject, runner: Runner): void {
-  const options = subject.options ?? {};
+  const plan = planOf(subject.options ?? {});
+  if (plan.mode === "soak")
+    throw new BackendError("INVALID_ARGUMENT", "options.mode is soak; a test runner takes quick or default", {
+      operation: "describeBackend",
+      argument: "mode",
+    });
   runner.describe(`${subject.name} keeps the laws of a compute backend`, () => {
-    const bench = new Bench(subject);
-    runner.before(() => bench.open());
+    const bench = new Bench(subject.create, plan);
+    let ended = () =>
+      plan.signal?.aborted === true ? "the run was stopped" : (undefined as string | undefined);
+    runner.before(async () => {
+      ended = endOf(plan);
+      await bench.open();
+    });
     runner.after(() => bench.close());
-    for (const [topic, laws] of byTopic(selected(options))) {
+    for (const topic of new Set(plan.laws.map((law) => law.topic))) {
       runner.describe(topic, () => {
-        for (const law of laws) {
+        for (const law of plan.laws.filter((law) => law.topic === topic)) {
           const title = law.dtype === undefined ? law.name : `${law.dtype}: ${law.name}`;
           runner.it(title, async function (this: unknown, ...args: unknown[]): Promise<void> {
             const test = (this ?? args[0]) as TestControls | undefined;
-            if (typeof test?.timeout === "function") test.timeout(options.timeout ?? 300_000);
-            const result = await bench.run(law);
-            if (result.status === "broken") throw result.error;
-            if (result.status === "skipped") skip(this, args[0], result.reason);
+            if (typeof test?.timeout === "function") test.timeout(plan.timeout);
+            const { status, error, reason } = await bench.run(law, { seed: plan.seed, ended });
+            if (status === "broken") throw error;
+            if (status !== "kept") skip(this, args[0], reason);
           });
         }
       });
@@ -70,124 +56,150 @@ export function describeBackend(subject: Subject, runner: Runner): void {
   });
 }
 
-/** Runs the laws without a test runner and says how each fared; rejects only where a kept backend cannot be disposed of. */
+/** Where a run is, for those who watch it. */
+export interface Progress {
+  /** Laws done in this round, and in all of it. */
+  readonly done: number;
+  readonly total: number;
+  readonly seed: number;
+  /** From 0; more than 0 in soak mode only. */
+  readonly round: number;
+}
+
+export interface Listeners {
+  /** Once, before the first law. */
+  readonly onOpen?: (backend: BackendFacts) => void;
+  readonly onStart?: (law: Law, progress: Progress) => void;
+  /** In soak mode, once for each law and seed; otherwise once for each law. */
+  readonly onResult?: (result: LawResult, progress: Progress) => void;
+}
+
+/** All there is to know of a run; `buildReport` makes plain data of it. */
+export interface SuiteOutcome {
+  readonly name: string;
+  readonly plan: Plan;
+  readonly backend: BackendFacts;
+  /** One for each law, in soak mode over all seeds. */
+  readonly results: readonly LawResult[];
+  readonly seeds: readonly number[];
+  readonly startedAt: Date;
+  readonly milliseconds: number;
+  /** What was not reached, and why. */
+  readonly note: string | undefined;
+  /** Why the backend could not be disposed of at the end. */
+  readonly disposal: unknown;
+  readonly environment: Environment;
+}
+
+/**
+ * Runs the laws without a test runner. Rejects with `INVALID_ARGUMENT` where an option is bad, and with
+ * what the backend says where it cannot be opened; broken laws are results like others.
+ */
+export async function runSuite(subject: Subject, listeners: Listeners = {}): Promise<SuiteOutcome> {
+  const plan = planOf(subject.options ?? {});
+  const startedAt = new Date();
+  const started = performance.now();
+  const ended = endOf(plan);
+  const bench = new Bench(subject.create, plan);
+  const backend = factsOf(await bench.open());
+  listeners.onOpen?.(backend);
+  const results = new Map<Law, LawResult>();
+  const seeds: number[] = [];
+  let note: string | undefined;
+  let wanted = plan.laws;
+  for (let round = 0; round === 0 || (wanted.length > 0 && ended() === undefined); round++) {
+    const seed = plan.seed + round;
+    seeds.push(seed);
+    const total = wanted.length;
+    let finished = 0;
+    for (const [done, law] of wanted.entries()) {
+      const progress: Progress = { done, total, seed, round };
+      listeners.onStart?.(law, progress);
+      const result = await bench.run(law, { seed, ended });
+      if (result.status !== "unfinished") finished++;
+      const before = results.get(law);
+      results.set(law, before === undefined ? result : joined(before, result));
+      listeners.onResult?.(result, { ...progress, done: done + 1 });
+      if (round > 0 && result.status === "unfinished") break;
+    }
+    if (finished < total)
+      note = `${ended()}: ${total - finished} of ${total} laws were not finished with seed ${seed}`;
+    if (plan.mode !== "soak" || plan.replay !== undefined) break;
+    // Laws whose cases are fixed would only be tried on them again; broken ones are known.
+    wanted = plan.laws.filter((law) => {
+      const { status, isFixed } = results.get(law)!;
+      return status === "kept" && !isFixed;
+    });
+  }
+  const disposal: unknown = await bench.close().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  return {
+    ...{
+      name: subject.name,
+      plan,
+      backend,
+      results: [...results.values()],
+      seeds,
+      startedAt,
+      note,
+      disposal,
+    },
+    ...{ milliseconds: performance.now() - started, environment: environment() },
+  };
+}
+
+/** Two trials of a law as one: broken by either; finished where the first one was. */
+function joined(before: LawResult, after: LawResult): LawResult {
+  const measurements = merged([before.measurements, after.measurements]);
+  const milliseconds = before.milliseconds + after.milliseconds;
+  const decisive = after.status === "broken" ? after : before;
+  return { ...decisive, measurements, worst: measurements.worst ?? 0, milliseconds };
+}
+
+/**
+ * Runs the laws without a test runner and says how each fared. Rejects where an option is bad, and
+ * where the backend cannot be opened or disposed of.
+ */
 export async function runLaws(
   subject: Subject,
   onResult: (result: LawResult) => void = () => {},
-): Promise<LawResult[]> {
-  const results: LawResult[] = [];
-  const bench = new Bench(subject);
-  for (const [, laws] of byTopic(selected(subject.options ?? {})))
-    for (const law of laws) {
-      const result = await bench.run(law);
-      results.push(result);
-      onResult(result);
-    }
-  await bench.close();
+): Promise<readonly LawResult[]> {
+  const { results, disposal } = await runSuite(subject, { onResult });
+  if (disposal !== undefined) throw disposal;
   return results;
 }
 
-/** One initialised backend that the laws share; replaced after a law was broken on it. */
-class Bench {
-  readonly #subject: Subject;
-  readonly #search: SearchOptions;
-  #backend: ComputeBackend | undefined;
-
-  constructor(subject: Subject) {
-    this.#subject = subject;
-    const { seed, runs, shrink, replay } = subject.options ?? {};
-    this.#search = { seed: replay?.seed ?? seed ?? 1, runs: runs ?? 20, shrink: shrink ?? true, replay };
-  }
-
-  async open(): Promise<void> {
-    if (this.#backend !== undefined) return;
-    const backend = await this.#subject.create();
-    await backend.init();
-    this.#backend = backend;
-  }
-
-  async close(): Promise<void> {
-    const backend = this.#backend;
-    this.#backend = undefined;
-    await backend?.dispose();
-  }
-
-  async run(law: Law): Promise<LawResult> {
-    const started = performance.now();
-    const created: ComputeBackend[] = [];
-    let worst = 0;
-    const finish = (result: Pick<LawResult, "status" | "reason" | "error">): LawResult => ({
-      law,
-      ...result,
-      worst,
-      milliseconds: performance.now() - started,
-    });
-    try {
-      await this.open();
-      const backend = this.#backend!;
-      const reason = exemption(law, backend);
-      if (reason !== undefined) return finish({ status: "skipped", reason });
-      const unopened = async () => {
-        const instance = await this.#subject.create();
-        created.push(instance);
-        return instance;
-      };
-      const fresh = async () => {
-        const instance = await unopened();
-        await instance.init();
-        return instance;
-      };
-      const context: LawContext = {
-        law,
-        backend,
-        fresh,
-        unopened,
-        forAll: (arbitrary, property, options) => forAll(law, this.#search, arbitrary, property, options),
-        forEach: (cases, property) => forEach(law, this.#search, cases, property),
-        observe: (ratio) => {
-          if (!(ratio <= worst)) worst = ratio;
-        },
-        replayPath: this.#search.replay?.replayPath,
-      };
-      await law.run(context);
-      const { liveAllocations } = backend.memory();
-      if (liveAllocations !== 0) throw new Error(`${lawId(law)}: left ${liveAllocations} allocations live`);
-      return finish({ status: "kept" });
-    } catch (error) {
-      // What a broken law leaves behind must not break the next one.
-      await this.close().catch(() => {});
-      return finish({ status: "broken", error });
-    } finally {
-      for (const instance of created) await instance.dispose().catch(() => {});
-    }
+/**
+ * Tries one law on one case, as failures print it: a regression test in a line. Throws a `LawFailure`
+ * where the law is broken, and `INVALID_ARGUMENT` where there is no such law.
+ */
+export async function checkCase(subject: Subject, law: string, value: unknown): Promise<void> {
+  const plan = planOf({ ...subject.options, replay: { law, seed: 1 } });
+  const bench = new Bench(subject.create, { ...plan, replay: undefined });
+  try {
+    const trial = { seed: 1, ended: () => undefined, only: { case: value } };
+    const { status, error, reason } = await bench.run(plan.laws[0]!, trial);
+    if (status === "broken") throw error;
+    if (status === "skipped")
+      throw new BackendError("UNSUPPORTED", `checkCase: ${law} does not bind ${subject.name}: ${reason}`, {
+        operation: "checkCase",
+      });
+  } finally {
+    await bench.close();
   }
 }
 
-/** Why a law does not bind a backend, from what the backend declares. */
-function exemption(law: Law, backend: ComputeBackend): string | undefined {
-  const { operation, dtype } = law;
-  if (operation !== undefined && dtype !== undefined && !backend.supports(operation, dtype))
-    return `${operation} in ${dtype} is not supported`;
-  return law.exempt?.(backend.capabilities, backend);
-}
-
-function selected(options: SuiteOptions): readonly Law[] {
-  const laws = options.laws ?? allLaws;
-  const { replay } = options;
-  if (replay === undefined) return laws;
-  const chosen = laws.filter((law) => lawId(law) === replay.law);
-  if (chosen.length === 0) throw new Error(`There is no law named ${JSON.stringify(replay.law)}`);
-  return chosen;
-}
-
-function byTopic(laws: readonly Law[]): Map<string, Law[]> {
-  const topics = new Map<string, Law[]>();
-  for (const law of laws) {
-    const list = topics.get(law.topic);
-    if (list === undefined) topics.set(law.topic, [law]);
-    else list.push(law);
-  }
-  return topics;
+/** Tells why a run must end, from its time budget and signal; undefined as long as it need not. */
+function endOf({ timeBudget, signal }: Plan): () => string | undefined {
+  const deadline = timeBudget === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeBudget;
+  return () => {
+    if (signal?.aborted) return "the run was stopped";
+    return performance.now() > deadline
+      ? `the time budget of ${timeBudget! / 1000} s was used up`
+      : undefined;
+  };
 }
 
 /** What runners offer to a running test: mocha as `this`, others as the first argument. */

@@ -6,7 +6,9 @@ import {
   float16FromBits,
 } from "@backplane/core";
 import { halfBits } from "./data.js";
+import type { LawContext } from "./law.js";
 import type { Emit } from "./reference/gemm.js";
+import type { WrongValues } from "./report/failure.js";
 
 /** What an operation should leave in its output, element by element. */
 export interface Expected {
@@ -112,7 +114,8 @@ export async function execute<Name extends string>(execution: Execution<Name>): 
     }
     for (const [i, image] of images.entries()) {
       const at = firstDifference(results[i]!, image.bytes);
-      if (at >= 0) throw new Error(describeDamage(Math.floor(at / size), image, names, spots, output, dtype));
+      if (at >= 0)
+        throw new Damage(describeDamage(Math.floor(at / size), image, names, spots, output, dtype));
     }
     return stored;
   } finally {
@@ -193,7 +196,8 @@ export function verify(
 ): number {
   let worst = 0;
   let wrong = 0;
-  let first = "";
+  let first = -1;
+  let firstAllowed = 0;
   for (const [i, place] of expected.places.entries()) {
     const value = expected.values[i]!;
     const actual = got[place]!;
@@ -201,18 +205,86 @@ export function verify(
     const allowed = tolerance(value, expected.magnitudes[i]!, i);
     const error = Math.abs(actual - value);
     if (error <= allowed) worst = Math.max(worst, error / allowed);
-    else if (wrong++ === 0) {
-      const near = (list: (at: number) => number) =>
-        [i - 1, i, i + 1, i + 2]
-          .filter((at) => at >= 0 && at < expected.places.length)
-          .map(list)
-          .join(", ");
-      first =
-        `result ${i} (element ${place} of the output): got ${actual}, expected ${value}; ` +
-        `error ${error.toPrecision(4)}, allowed ${allowed.toPrecision(4)}; ` +
-        `near it: got [${near((at) => got[expected.places[at]!]!)}], expected [${near((at) => expected.values[at]!)}]`;
+    else {
+      const ratio = error / allowed;
+      worst = Number.isNaN(ratio) ? Number.POSITIVE_INFINITY : Math.max(worst, ratio);
+      if (wrong++ > 0) continue;
+      first = i;
+      firstAllowed = allowed;
     }
   }
-  if (wrong > 0) throw new Error(`${wrong} of ${expected.places.length} results are wrong; ${first}`);
+  if (wrong > 0) throw new WrongResults(got, expected, { first, allowed: firstAllowed, wrong, worst });
   return worst;
+}
+
+/** `verify`, with the outcome noted for reports: what was used of the tolerance, and on which shape. */
+export function measure(
+  context: Pick<LawContext, "observe">,
+  extents: readonly number[],
+  got: Float64Array,
+  expected: Expected,
+  tolerance: (value: number, magnitude: number, index: number) => number,
+): void {
+  try {
+    context.observe(verify(got, expected, tolerance), extents);
+  } catch (error) {
+    if (error instanceof WrongResults) context.observe(error.worst, extents);
+    throw error;
+  }
+}
+
+interface FirstWrong {
+  readonly first: number;
+  readonly allowed: number;
+  readonly wrong: number;
+  readonly worst: number;
+}
+
+/** Results outside of their tolerance; the message shows the first of them and its neighbours. */
+export class WrongResults extends Error {
+  /** The largest error over tolerance; infinite where a result is NaN, or no error is allowed. */
+  readonly worst: number;
+  readonly values: WrongValues;
+
+  constructor(got: Float64Array, expected: Expected, { first, allowed, wrong, worst }: FirstWrong) {
+    const total = expected.places.length;
+    const from = Math.max(0, first - 2);
+    const near = (valueAt: (i: number) => number): string[] =>
+      Array.from({ length: Math.min(first + 4, total) - from }, (_, i) => shown(valueAt(from + i)));
+    const place = expected.places[first]!;
+    const values: WrongValues = {
+      ...{ first, wrong, total, from },
+      got: near((i) => got[expected.places[i]!]!),
+      expected: near((i) => expected.values[i]!),
+      error: short(Math.abs(got[place]! - expected.values[first]!)),
+      allowed: short(allowed),
+    };
+    super(
+      `${wrong} of ${total} results are wrong; result ${first} (element ${place} of the output): ` +
+        `got ${shown(got[place]!)}, expected ${shown(expected.values[first]!)}; ` +
+        `error ${values.error}, allowed ${values.allowed}; near it, from result ${from}: ` +
+        `got [${values.got.join(", ")}], expected [${values.expected.join(", ")}]`,
+    );
+    this.name = "WrongResults";
+    this.worst = worst;
+    this.values = values;
+  }
+}
+
+/** To four digits, without zeros at the end. */
+function short(value: number): string {
+  return String(Number(value.toPrecision(4)));
+}
+
+/** A number as a JavaScript literal; -0 is not 0 here. */
+function shown(value: number): string {
+  return Object.is(value, -0) ? "-0" : String(value);
+}
+
+/** Bytes changed that are no element of the result; the message says which. */
+export class Damage extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "Damage";
+  }
 }

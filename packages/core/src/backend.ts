@@ -16,9 +16,17 @@ import type { UnaryArguments } from "./ops/unary.js";
  * Time. `init`, `copyDtoH`, `synchronize` and `dispose` are asynchronous; everything else enqueues
  * and returns at once. Calls take effect in the order in which they were made.
  *
- * Errors. Bad arguments throw a `BackendError` (calls that answer with a promise reject it) before
- * anything is enqueued, and change nothing. A fault of the device rejects the next promise awaited
- * and reaches `onError`. No call ever answers with made-up data.
+ * Errors. Bad arguments throw a `BackendError` that names the operation (calls that answer with a
+ * promise reject it) before anything is enqueued, and change nothing. The state of the backend comes
+ * first: `NOT_INITIALIZED`, `DISPOSED` and `DEVICE_LOST` go before every other error. A fault of the
+ * device rejects the next promise awaited and reaches `onError`. No call ever answers with made-up
+ * data.
+ *
+ * Arguments. Flags are booleans. Factors are rounded to f32 and must be finite there. An offset that
+ * is no whole number below 2^53 or no multiple of the element size is `INVALID_ARGUMENT`, one that
+ * leads past the end `OUT_OF_BOUNDS`. A kind or element type that no backend has is
+ * `INVALID_ARGUMENT`; `UNSUPPORTED` is for those that exist. A host array that is detached, also
+ * while a read into it is pending, is `INVALID_ARGUMENT`.
  *
  * Data. Row-major. Sizes, strides and leading dimensions count elements; offsets into allocations
  * count bytes and are multiples of the element size. An operation writes exactly its output
@@ -33,9 +41,12 @@ export interface ComputeBackend extends AsyncDisposable {
   /** Device, limits and declared numerics. Throws `NOT_INITIALIZED` before `init` has resolved. */
   readonly capabilities: Capabilities;
 
-  // Lifecycle
+  // Lifecycle. `name`, `supports`, `memory` and the listeners may be used at any time.
 
-  /** Opens the device. Calls after the first return the same promise; a failed one may be retried. */
+  /**
+   * Opens the device. Calls after the first return the same promise; a failed one may be retried.
+   * Rejects with `DISPOSED` after `dispose`.
+   */
   init(): Promise<void>;
   /** Resolves when all work enqueued so far has finished; rejects with the fault if there was one. */
   synchronize(): Promise<void>;
@@ -50,6 +61,7 @@ export interface ComputeBackend extends AsyncDisposable {
    * one `kind`. Where the answer is false the call throws `UNSUPPORTED`.
    */
   supports(operation: OperationName, dtype: DType, kind?: string): boolean;
+  /** After `dispose` nothing is live and nothing reserved; the peak stays. */
   memory(): MemoryStatistics;
   /** The objects underneath, for interoperation: the whole device, or what stands behind a handle. */
   native(handle?: DeviceHandle): unknown;
@@ -66,7 +78,7 @@ export interface ComputeBackend extends AsyncDisposable {
   copyDtoH(destination: HostBytes, source: Operand): Promise<void>;
   /** Copies `bytes` between places that do not overlap. */
   copyDtoD(destination: Operand, source: Operand, bytes: number): void;
-  /** Writes `value` `count` times, as elements of type `dtype` (default f32; u8 for raw bytes). */
+  /** Writes `value` `count` times, as elements of type `dtype` (default f32; u8 takes whole numbers to 255). */
   fill(destination: Operand, value: number, count: number, dtype?: DType | "u8"): void;
 
   // Operations

@@ -13,7 +13,7 @@ export interface DeviceDescription {
 }
 
 export interface Limits {
-  /** The largest `alloc`, in bytes. More throws `OUT_OF_MEMORY`. */
+  /** The largest `alloc`, in bytes, at least 1 MiB. More throws `OUT_OF_MEMORY`. */
   readonly maxAllocationBytes: number;
 }
 
@@ -61,6 +61,6 @@ export interface MemoryStatistics {
   readonly liveBytes: number;
   /** The largest `liveBytes` so far. */
   readonly peakBytes: number;
-  /** Device memory held now, live or pooled for reuse, rounding and scratch included. */
+  /** Device memory held now, live or pooled for reuse, rounding and scratch included; never less than live. */
   readonly reservedBytes: number;
 }

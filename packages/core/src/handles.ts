@@ -38,6 +38,11 @@ function sharedSerial(): Serial {
   return realm[key];
 }
 
+/** A handle that no backend of this realm has had before. For backends not made by `createBackend`. */
+export function newHandle(): DeviceHandle {
+  return serial.next++ as DeviceHandle;
+}
+
 /** The live handles of one backend and what stands behind each. All methods take O(1). */
 export class HandleTable<Entry> {
   readonly #entries = new Map<DeviceHandle, Entry>();
@@ -49,7 +54,7 @@ export class HandleTable<Entry> {
 
   /** Issues a handle that was never issued before. */
   issue(entry: Entry): DeviceHandle {
-    const handle = serial.next++ as DeviceHandle;
+    const handle = newHandle();
     this.#entries.set(handle, entry);
     return handle;
   }

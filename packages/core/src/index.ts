@@ -10,7 +10,7 @@ export type {
 } from "./driver.js";
 export * from "./dtype.js";
 export * from "./errors.js";
-export type { DeviceHandle, DeviceSlice, Operand } from "./handles.js";
+export { type DeviceHandle, type DeviceSlice, newHandle, type Operand } from "./handles.js";
 export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention.js";
 export {
   type BinaryArguments,

@@ -6,10 +6,15 @@ import { chooseMachine, type Machine } from "./machine.js";
 import { runNodeTests } from "./node-suite.js";
 import { type Options, parseOptions, UsageError } from "./options.js";
 import { brokenDown, closingLine, NOTHING, type Outcome, sum } from "./outcome.js";
+import { bundlePage } from "./page-bundle.js";
 import { browserEntries, nodeTests, workspacePackages, workspaceRoot } from "./workspace.js";
 
 async function main(options: Options): Promise<Outcome> {
-  const build = await step("build", () => command("typescript/bin/tsc", "-b"));
+  const build = await step("build", async () => {
+    const compiled = command("typescript/bin/tsc", "-b");
+    if (compiled.failed === 0) await bundlePage();
+    return compiled;
+  });
   // Tests of an older build would say nothing about these sources.
   if (build.failed > 0) return build;
   const lint = await step("lint", () => command("@biomejs/biome/bin/biome", "check", "--error-on-warnings"));

@@ -2,17 +2,19 @@ import { type DType, dtypes } from "@backplane/core";
 import fc from "fast-check";
 import { oddPlacement, someExtra } from "../arbitraries/shapes.js";
 import type { Law, LawContext } from "../law.js";
-import { exact, productSum } from "../tolerance.js";
-import { verify } from "../workspace.js";
+import { productSum, type Tolerance } from "../tolerance.js";
+import { measure } from "../workspace.js";
 import {
   batchedGemmCases,
   checkEmpty,
+  checkExact,
   checkUnread,
   checkWithinBound,
+  extentsOf,
   floatOperands,
   type GemmCase,
   gemmCase,
-  integerOperands,
+  longest,
   runGemm,
   shapeOf,
 } from "./gemm-case.js";
@@ -24,6 +26,9 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ batch: 4, m: 64, n: 64, k: 64, stepC: "side by side" }),
   gemmCase({ batch: 6, m: 1, n: 257, k: 128, transB: true, stepA: "gap", stepB: "gap", stepC: "gap" }),
   gemmCase({ batch: 2, m: 33, n: 17, k: 2049, beta: 1 }),
+  gemmCase({ batch: 3, m: 20, n: 24, k: 600, stepA: "broadcast", stepC: "gap", alpha: 0.5, beta: -1 }),
+  // One more than the largest dimension that a grid of workgroups may have.
+  gemmCase({ batch: 65_536, m: 1, n: 1, k: 2 }),
 ];
 
 export const batchedGemmLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
@@ -34,19 +39,22 @@ function lawsFor(dtype: DType): readonly Law[] {
   });
   return [
     law("is exact on whole numbers", (context) =>
-      context.forAll(batchedGemmCases({ alphas: [1, -1, 2], betas: [0, 1, -1, 2] }), async (value) => {
-        const operands = integerOperands(value, dtype);
-        const { got, expected } = await runGemm(context.backend, dtype, "batchedGemm", value, operands);
-        verify(got, expected, exact(dtype));
-      }),
+      context.forAll(batchedGemmCases({ alphas: [1, -1, 2], betas: [0, 1, -1, 2] }), (value) =>
+        checkExact(context, dtype, "batchedGemm", value),
+      ),
     ),
     law("stays within the error bound", (context) =>
       context.forAll(batchedGemmCases(), (value) => checkWithinBound(context, dtype, "batchedGemm", value), {
         runs: 2,
       }),
     ),
+    law("is exact on whole numbers on larger shapes", (context) =>
+      context.forEach(longest(largeCases), (value) => checkExact(context, dtype, "batchedGemm", value)),
+    ),
     law("stays within the error bound on larger shapes", (context) =>
-      context.forEach(largeCases, (value) => checkWithinBound(context, dtype, "batchedGemm", value)),
+      context.forEach(largeCases, (value) => checkWithinBound(context, dtype, "batchedGemm", value), {
+        quick: 6,
+      }),
     ),
     law("touches nothing but the elements of C, not even between the matrices", (context) =>
       context.forAll(
@@ -106,6 +114,7 @@ async function likeLoop(context: LawContext, dtype: DType, value: GemmCase): Pro
     });
     for (const place of places.places) values.push(one[place]!);
   }
-  const bound = productSum(value.k + 3, dtype, backend.capabilities.numerics, value.alpha);
-  verify(got, { ...expected, values }, (result, magnitude) => 2.01 * bound(result, magnitude));
+  const bound = productSum(value.k + 3, dtype, context.numerics, value.alpha);
+  const tolerance: Tolerance = (result, magnitude) => 2.01 * bound(result, magnitude);
+  measure(context, extentsOf("batchedGemm", value), got, { ...expected, values }, tolerance);
 }

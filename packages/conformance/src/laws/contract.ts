@@ -3,6 +3,8 @@ import { errorLaws } from "./errors.js";
 import { inPlaceLaws } from "./in-place.js";
 import { lifecycleLaws } from "./lifecycle.js";
 import { memoryLaws } from "./memory.js";
+import { reachLaws } from "./reach.js";
+import { sequenceLaws } from "./sequences.js";
 import { sliceLaws } from "./slices.js";
 import { statefulLaws } from "./stateful.js";
 import { swappingLaws } from "./swapping.js";
@@ -16,6 +18,8 @@ export const contractLaws: readonly Law[] = [
   ...errorLaws,
   ...sliceLaws,
   ...inPlaceLaws,
+  ...sequenceLaws,
+  ...reachLaws,
   ...statefulLaws,
   ...swappingLaws,
 ];

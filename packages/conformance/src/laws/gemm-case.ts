@@ -1,11 +1,11 @@
 import type { BatchedGemmArguments, ComputeBackend, DType } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, distribution, extent, extra, placement } from "../arbitraries/shapes.js";
+import { dataSeed, distribution, extent, extra, fixedPlacement, placement } from "../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, exactLimit } from "../data.js";
 import type { LawContext } from "../law.js";
 import { type GemmShape, gemm } from "../reference/gemm.js";
-import { productSum } from "../tolerance.js";
-import { collect, type Expected, execute, type Placement, verify } from "../workspace.js";
+import { exact, productSum } from "../tolerance.js";
+import { collect, type Expected, execute, measure, type Placement } from "../workspace.js";
 
 /** How the A or B matrices of a batch follow one another. */
 export type InputStep = "tight" | "gap" | "broadcast" | "overlap";
@@ -80,11 +80,23 @@ function tied(value: GemmCase, tie: string): GemmCase {
   return { ...value, ...(tie === "n = k" ? {} : { m: k }), ...(tie === "m = k" ? {} : { n: k }) };
 }
 
+/** Rows, columns and leading dimensions of whole vectors, for kernels that load vectors where they can. */
+function inVectors(value: GemmCase): GemmCase {
+  const whole = (extent: number) => Math.ceil(extent / 4) * 4;
+  const { m, n, k, padA, padB, padC } = value;
+  return {
+    ...value,
+    ...{ m: whole(m), n: whole(n), k: whole(k) },
+    ...{ padA: whole(padA), padB: whole(padB), padC: whole(padC) },
+  };
+}
+
 function cases(batch: Arbitrary<number>, options: GemmCaseOptions): Arbitrary<GemmCase> {
   const pad = options.pad ?? extra;
   return fc
     .record({
       tie,
+      vectors: fc.constantFrom(false, false, true),
       m: extent(options.largest),
       n: extent(options.largest),
       k: options.k ?? extent(options.largest),
@@ -103,7 +115,7 @@ function cases(batch: Arbitrary<number>, options: GemmCaseOptions): Arbitrary<Ge
       data: options.data ?? distribution,
       seed: dataSeed,
     })
-    .map(({ tie, ...value }): GemmCase => tied(value, tie))
+    .map(({ tie, vectors, ...value }): GemmCase => tied(vectors ? inVectors(value) : value, tie))
     .filter((value) => value.batch * value.m * value.n * value.k <= work);
 }
 
@@ -112,12 +124,15 @@ export function gemmCase(parts: Partial<GemmCase> & Pick<GemmCase, "m" | "n" | "
   return {
     ...{ transA: false, transB: false, padA: 0, padB: 0, padC: 0, alpha: 1, beta: 0, batch: 1 },
     ...{ stepA: "tight", stepB: "tight", stepC: "tight", data: "normal", seed: 1 },
-    placement: { before: [4, 0, 64], shared: false },
+    placement: fixedPlacement,
     ...parts,
   };
 }
 
-const gapElements = 3;
+/** Elements between the matrices of a batch; whole vectors where everything else is. */
+function gapOf({ m, n, k, padA, padB, padC }: GemmCase): number {
+  return [m, n, k, padA, padB, padC].every((extent) => extent % 4 === 0) ? 4 : 3;
+}
 
 /** The layout that the case describes, worked out here and not by the code under test. */
 export function shapeOf(value: GemmCase): GemmShape {
@@ -126,13 +141,12 @@ export function shapeOf(value: GemmCase): GemmShape {
   const [rowsB, columnsB] = transB ? [n, k] : [k, n];
   const lda = columnsA + value.padA;
   const ldb = columnsB + value.padB;
+  const gap = gapOf(value);
   const input = (step: InputStep, rows: number, ld: number) =>
-    ({ tight: rows * ld, gap: rows * ld + gapElements, broadcast: 0, overlap: ld })[step];
+    ({ tight: rows * ld, gap: rows * ld + gap, broadcast: 0, overlap: ld })[step];
   const sideBySide = value.stepC === "side by side";
-  const ldc = sideBySide ? Math.max(batch, 1) * (n + gapElements) + value.padC : n + value.padC;
-  const strideC = { tight: m * ldc, gap: m * ldc + gapElements, "side by side": n + gapElements }[
-    value.stepC
-  ];
+  const ldc = sideBySide ? Math.max(batch, 1) * (n + gap) + value.padC : n + value.padC;
+  const strideC = { tight: m * ldc, gap: m * ldc + gap, "side by side": n + gap }[value.stepC];
   return {
     ...{ m, n, k: alpha === 0 ? 0 : k, alpha, beta, transA, transB, lda, ldb, ldc, batch, strideC },
     strideA: input(value.stepA, rowsA, lda),
@@ -245,6 +259,12 @@ export async function runGemm(
   return { got, expected };
 }
 
+/** For `shapeAxes`. */
+export function extentsOf(operation: "gemm" | "batchedGemm", value: GemmCase): readonly number[] {
+  const { m, n, k, batch } = value;
+  return operation === "gemm" ? [m, n, k] : [m, n, k, batch];
+}
+
 /** The law behind most laws: every element of C within its error bound. */
 export async function checkWithinBound(
   context: LawContext,
@@ -254,8 +274,30 @@ export async function checkWithinBound(
 ): Promise<void> {
   const { backend } = context;
   const { got, expected } = await runGemm(backend, dtype, operation, value, floatOperands(value, dtype));
-  const tolerance = productSum(value.k + 3, dtype, backend.capabilities.numerics, value.alpha);
-  context.observe(verify(got, expected, tolerance));
+  const tolerance = productSum(value.k + 3, dtype, context.numerics, value.alpha);
+  measure(context, extentsOf(operation, value), got, expected, tolerance);
+}
+
+/** Whole numbers, on which every order of summing gives the same bits. For alphas and betas that are whole. */
+export async function checkExact(
+  context: LawContext,
+  dtype: DType,
+  operation: "gemm" | "batchedGemm",
+  value: GemmCase,
+): Promise<void> {
+  const operands = integerOperands(value, dtype);
+  const { got, expected } = await runGemm(context.backend, dtype, operation, value, operands);
+  measure(context, extentsOf(operation, value), got, expected, exact(dtype));
+}
+
+/**
+ * Long sums among some cases, with whole alphas and betas: where the error bound of thousands of
+ * roundings would forgive that a term is missing.
+ */
+export function longest(cases: readonly GemmCase[]): readonly GemmCase[] {
+  return cases
+    .filter(({ k }) => k >= 500)
+    .map((value) => ({ ...value, alpha: Math.ceil(value.alpha), beta: Math.ceil(value.beta) }));
 }
 
 /** A and B are all poison; C comes out as beta C, or zero. For cases with alpha or k 0. */
@@ -270,7 +312,7 @@ export async function checkUnread(
   const a = new Float64Array(value.m * Math.max(value.k, 1)).fill(Number.NaN);
   const b = new Float64Array(value.n * Math.max(value.k, 1)).fill(Number.NaN);
   const { got, expected } = await runGemm(backend, dtype, operation, value, { a, b, c });
-  verify(got, expected, productSum(1, dtype, backend.capabilities.numerics));
+  measure(context, extentsOf(operation, value), got, expected, productSum(1, dtype, context.numerics));
 }
 
 /** Some extent is 0. */

@@ -3,20 +3,23 @@ import fc from "fast-check";
 import { extent, oddPlacement, someExtra } from "../arbitraries/shapes.js";
 import { smallestNormal } from "../data.js";
 import type { Law, LawContext } from "../law.js";
-import { exact, productSum, tightProductSum } from "../tolerance.js";
-import { verify } from "../workspace.js";
+import { productSum, type Tolerance, tightProductSum } from "../tolerance.js";
+import { measure } from "../workspace.js";
 import {
   checkEmpty,
+  checkExact,
   checkUnread,
   checkWithinBound,
+  extentsOf,
   floatOperands,
   type GemmCase,
   gemmCase,
   gemmCases,
-  integerOperands,
+  longest,
   runGemm,
   shapeOf,
 } from "./gemm-case.js";
+import { correctlyRounded } from "./support.js";
 
 /** Shapes beyond the random ones, each past a threshold at which kernels are chosen differently. */
 const largeCases: readonly GemmCase[] = [
@@ -35,7 +38,14 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ m: 256, n: 256, k: 64 }),
   gemmCase({ m: 257, n: 129, k: 65, padA: 3, padB: 3, padC: 3 }),
   gemmCase({ m: 192, n: 320, k: 128, transB: true }),
+  gemmCase({ m: 48, n: 24, k: 700, transA: true, alpha: 0.5, beta: -1 }),
+  gemmCase({ m: 12, n: 40, k: 1030, transB: true, padC: 4, beta: 0.5 }),
 ];
+
+/** Sums so long that they are added up in parts, with everything else that has to come out right then. */
+const longSums = gemmCases({
+  ...{ largest: 33, k: fc.integer({ min: 200, max: 1400 }), alphas: [1, -1, 2], betas: [0, 1, -1, 2] },
+});
 
 /** Data with all mantissa bits in use, and cancelling data, which show a lost bit at once. */
 const probes = gemmCases({
@@ -48,22 +58,28 @@ const probes = gemmCases({
 export const gemmLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: DType): readonly Law[] {
-  const law = (name: string, run: Law["run"], exempt?: Law["exempt"]): Law => ({
-    ...{ topic: "gemm", name, operation: "gemm", dtype, run },
-    ...(exempt === undefined ? {} : { exempt }),
+  const law = (name: string, run: Law["run"], rest: Partial<Law> = {}): Law => ({
+    ...{ topic: "gemm", name, operation: "gemm", dtype, run, ...rest },
   });
   return [
     law("is exact on whole numbers", (context) =>
-      context.forAll(gemmCases({ alphas: [1, -1, 2], betas: [0, 1, -1, 2] }), async (value) => {
-        const outcome = await runGemm(context.backend, dtype, "gemm", value, integerOperands(value, dtype));
-        verify(outcome.got, outcome.expected, exact(dtype));
-      }),
+      context.forAll(gemmCases({ alphas: [1, -1, 2], betas: [0, 1, -1, 2] }), (value) =>
+        checkExact(context, dtype, "gemm", value),
+      ),
     ),
     law("stays within the error bound", (context) =>
       context.forAll(gemmCases(), (value) => checkWithinBound(context, dtype, "gemm", value), { runs: 2 }),
     ),
+    law("is exact on whole numbers in long sums", (context) =>
+      context.forAll(longSums, (value) => checkExact(context, dtype, "gemm", value)),
+    ),
+    law("is exact on whole numbers on larger shapes", (context) =>
+      context.forEach(longest(largeCases), (value) => checkExact(context, dtype, "gemm", value), {
+        quick: 4,
+      }),
+    ),
     law("stays within the error bound on larger shapes", (context) =>
-      context.forEach(largeCases, (value) => checkWithinBound(context, dtype, "gemm", value)),
+      context.forEach(largeCases, (value) => checkWithinBound(context, dtype, "gemm", value), { quick: 10 }),
     ),
     law(
       "stays within the tight bound where rounding is to nearest",
@@ -71,11 +87,10 @@ function lawsFor(dtype: DType): readonly Law[] {
         context.forAll(gemmCases(), async (value) => {
           const operands = floatOperands(value, dtype);
           const { got, expected } = await runGemm(context.backend, dtype, "gemm", value, operands);
-          const tolerance = tightProductSum(value.k, dtype, context.backend.capabilities.numerics);
-          context.observe(verify(got, expected, tolerance));
+          const tolerance = tightProductSum(value.k, dtype, context.numerics);
+          measure(context, extentsOf("gemm", value), got, expected, tolerance);
         }),
-      ({ numerics }) =>
-        numerics.rounding === "nearest-even" ? undefined : "rounding is declared unspecified",
+      correctlyRounded,
     ),
     law("does not round its inputs or partial sums to fewer bits", (context) =>
       context.forAll(probes, (value) => checkWithinBound(context, dtype, "gemm", value)),
@@ -96,7 +111,10 @@ function lawsFor(dtype: DType): readonly Law[] {
       "scales exactly with powers of two",
       (context) =>
         context.forAll(scalingCases, ({ value, exponent }) => scaling(context, dtype, value, exponent)),
-      ({ numerics }) => (numerics.deterministic ? undefined : "results are declared not deterministic"),
+      {
+        exempt: ({ numerics }) =>
+          numerics.deterministic ? undefined : "results are declared not deterministic",
+      },
     ),
     law("gives (A B)^T = B^T A^T", (context) =>
       context.forAll(gemmCases({ betas: [0] }), (value) => transposed(context, dtype, value)),
@@ -129,7 +147,7 @@ async function scaling(context: LawContext, dtype: DType, value: GemmCase, expon
   // Subnormal results have fewer bits, and then the scaled one is the better.
   const smallest = 2 * smallestNormal[dtype] * factor;
   const tolerance = (result: number) => (Math.abs(result) <= smallest ? smallest : 0);
-  verify(again.got, { ...once.expected, values }, tolerance);
+  measure(context, extentsOf("gemm", value), again.got, { ...once.expected, values }, tolerance);
 }
 
 /** B^T A^T is the same data read with both transposition flags turned over. */
@@ -145,7 +163,8 @@ async function transposed(context: LawContext, dtype: DType, value: GemmCase): P
   const other = await runGemm(context.backend, dtype, "gemm", turned, { a: b, b: a, c: turnedC });
   const { ldc } = shapeOf(turned);
   const values = plain.expected.places.map((_, i) => other.got[(i % n) * ldc + Math.floor(i / n)]!);
-  const bound = productSum(value.k + 3, dtype, context.backend.capabilities.numerics, value.alpha);
+  const bound = productSum(value.k + 3, dtype, context.numerics, value.alpha);
   // Each of the two may be off by the bound, from an exact value that neither is.
-  verify(plain.got, { ...plain.expected, values }, (result, magnitude) => 2.01 * bound(result, magnitude));
+  const tolerance: Tolerance = (result, magnitude) => 2.01 * bound(result, magnitude);
+  measure(context, extentsOf("gemm", value), plain.got, { ...plain.expected, values }, tolerance);
 }

@@ -5,12 +5,11 @@ import {
   dtypeBytes,
   float16FromBits,
   float16ToBits,
-  type Numerics,
   type Operand,
   type OperationName,
   type UnaryKind,
 } from "@backplane/core";
-import type { Law, LawContext } from "../law.js";
+import type { Law, LawContext, NumericsPromise } from "../law.js";
 
 export type Call = (operands: readonly Operand[], output: Operand) => void;
 
@@ -51,36 +50,29 @@ export function expectSame(what: string, got: readonly number[], expected: reado
   throw new Error(`${what}: result ${wrong} is ${name(got[wrong])}, not ${name(expected[wrong]!)}`);
 }
 
-export interface Flag {
-  readonly key: keyof Numerics;
-  readonly value: unknown;
-  /** Why a backend that does not declare it is exempt. */
-  readonly otherwise: string;
-}
-
-export function kept(key: "nan" | "infinity" | "subnormals" | "signedZero"): Flag {
-  return { key, value: "kept", otherwise: `${key} is not declared kept` };
+export function kept(flag: "nan" | "infinity" | "subnormals" | "signedZero"): NumericsPromise {
+  return { flag, value: "kept" };
 }
 
 /** The kind of reduce, unary and binary that the laws of one kind use. */
 const usualKind: Partial<Record<OperationName, string>> = { reduce: "sum", unary: "neg", binary: "add" };
 
 /**
- * A law on a declared flag, or on all backends where there is none. Laws on several kinds leave out
+ * A law on a promise, or on all backends where there is none. Laws on several kinds leave out
  * those that a backend lacks; laws `ofUsualKind` bind only a backend that has it.
  */
 export function numericsLaw(
   dtype: DType,
   operation: OperationName,
   name: string,
-  flag: Flag | undefined,
+  promise: NumericsPromise | undefined,
   run: (context: LawContext) => Promise<void>,
   ofUsualKind = false,
 ): Law {
   return {
     ...{ topic: "numerics", name: `${operation}: ${name}`, operation, dtype, run },
-    exempt: ({ numerics }, backend) => {
-      if (flag !== undefined && numerics[flag.key] !== flag.value) return flag.otherwise;
+    ...(promise === undefined ? {} : { promise }),
+    exempt: (_capabilities, backend) => {
       const kind = ofUsualKind ? usualKind[operation] : undefined;
       if (kind === undefined || backend.supports(operation, dtype, kind)) return undefined;
       return `${kind} in ${dtype} is not supported`;

@@ -1,15 +1,7 @@
 import { type ComputeBackend, type DType, dtypes, type OperationName } from "@backplane/core";
 import { draw } from "../data.js";
 import type { Law, LawContext } from "../law.js";
-import {
-  binaryCall,
-  type Call,
-  compute,
-  expectSame,
-  type Flag,
-  numericsLaw,
-  unaryCall,
-} from "./numerics-case.js";
+import { binaryCall, type Call, compute, expectSame, numericsLaw, unaryCall } from "./numerics-case.js";
 import { infinityLaws, nanLaws, signedZeroLaws, subnormalLaws } from "./special-values.js";
 
 /** What is promised beyond tolerances, flag by flag; and what holds where nothing is promised. */
@@ -139,11 +131,7 @@ function spreadLaws(dtype: DType): readonly Law[] {
 }
 
 function determinismLaws(dtype: DType): readonly Law[] {
-  const flag: Flag = {
-    key: "deterministic",
-    value: true,
-    otherwise: "results are declared not deterministic",
-  };
+  const promise = { flag: "deterministic", value: true } as const;
   const normal = (count: number, seed: number) => Array.from(draw("normal", count, seed, dtype));
   const twice = (
     operation: OperationName,
@@ -155,7 +143,7 @@ function determinismLaws(dtype: DType): readonly Law[] {
       dtype,
       operation,
       "the same call on the same data gives the same bits",
-      flag,
+      promise,
       async ({ backend }) => {
         const data = inputs();
         const first = await compute(backend, dtype, data, outputs, call(backend));

@@ -1,6 +1,6 @@
-import { dtypeBytes, type OperationName, operationNames } from "@backplane/core";
+import { type DeviceHandle, dtypeBytes, type OperationName, operationNames } from "@backplane/core";
 import type { Law } from "../law.js";
-import { checkResult, expectedResult } from "./bench.js";
+import { CallBench, checkResult, expectedResult, operandSize } from "./bench.js";
 import { invoke, layOut, operandBytes, smallCalls } from "./calls.js";
 import { bytesOf, law, pattern, sameBytes } from "./support.js";
 
@@ -64,5 +64,50 @@ function slicesLaw(operation: OperationName): Law {
   };
 }
 
+/** Two inputs that begin at the same element, or one element apart; only what is written may not overlap. */
+function sharedInputsLaw(operation: OperationName): Law {
+  const call = smallCalls[operation];
+  const kind = call.rest.kind as string | undefined;
+  const inputs = Object.keys(call.operands).filter((name) => name !== call.output);
+  const [largest, ...others] = inputs.toSorted((a, b) => call.operands[b]! - call.operands[a]!);
+  return {
+    ...law("slices", `${operation}: inputs may share their elements`, async ({ backend, forEach }) => {
+      const dtypes = backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
+      const cases = dtypes.flatMap((dtype) =>
+        others.flatMap((name) => [0, 1].map((element) => ({ dtype, name, element }))),
+      );
+      await forEach(cases, async ({ dtype, name, element }) => {
+        // Where both are of one size, one cannot begin inside of the other.
+        const room = call.operands[largest!]! - call.operands[name]!;
+        const byteOffset = Math.min(element, room) * dtypeBytes[dtype];
+        const change = (places: Readonly<Record<string, DeviceHandle>>) => ({
+          [name]: { handle: places[largest!]!, byteOffset },
+        });
+        const bench = new CallBench(backend, call, dtype);
+        try {
+          bench.invoke(change(bench.places));
+          const got = await bytesOf(
+            backend,
+            bench.places[call.output]!,
+            operandSize(call, dtype, call.output),
+          );
+          const expected = await expectedResult(call, dtype, change);
+          checkResult(call, dtype, got, expected, `the result where ${name} is part of ${largest}`);
+        } finally {
+          bench.free();
+        }
+      });
+    }),
+    operation,
+    exempt: (capabilities, backend) =>
+      capabilities.dtypes.some((dtype) => backend.supports(operation, dtype, kind))
+        ? undefined
+        : `${operation} is not supported`,
+  };
+}
+
 /** Operands need not be whole allocations; where in one they lie must not matter. */
-export const sliceLaws: readonly Law[] = operationNames.map(slicesLaw);
+export const sliceLaws: readonly Law[] = [
+  ...operationNames.map(slicesLaw),
+  ...(["gemm", "batchedGemm", "conv2d", "attention", "binary"] as const).map(sharedInputsLaw),
+];

@@ -261,9 +261,8 @@ export const statefulLaws: readonly Law[] = [
 /** Commands are replayed by a path of their own, which fast-check shows only in their text. */
 function withReplayPath(error: unknown): unknown {
   if (!(error instanceof LawFailure)) return error;
-  const [, replayPath] = /replayPath="([^"]*)"/.exec(error.message) ?? [];
+  const [, replayPath] = /replayPath="([^"]*)"/.exec(error.shown ?? "") ?? [];
   if (replayPath === undefined) return error;
   const replay = { ...error.replay, replayPath };
-  const lines = error.message.split("\n").filter((line) => !line.startsWith("replay: "));
-  return new LawFailure([...lines, `replay: ${JSON.stringify(replay)}`].join("\n"), replay, error.cause);
+  return new LawFailure(replay, error.cause, error.shown);
 }

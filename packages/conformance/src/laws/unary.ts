@@ -5,7 +5,7 @@ import { random, roundTo, smallestNormal } from "../data.js";
 import type { Law, LawContext } from "../law.js";
 import { unaryFunctions } from "../reference/elementwise.js";
 import { unaryTolerance } from "../tolerance.js";
-import { execute, type Placement, verify } from "../workspace.js";
+import { execute, measure, type Placement } from "../workspace.js";
 
 /** Where a function is defined and its result representable, per element type. */
 interface Domain {
@@ -107,14 +107,15 @@ async function check(context: LawContext, dtype: DType, value: UnaryCase): Promi
     operands: { input, output: new Float64Array(n).fill(Number.NaN) },
     call: (slices) => backend.unary({ ...slices, kind, n, ...(dtype === "f32" ? {} : { dtype }) }),
   });
-  const { numerics } = backend.capabilities;
+  const { numerics } = context;
   const tolerance = (y: number, x: number) => unaryTolerance(kind, x, y, dtype, numerics);
   try {
     // What scales the error is the argument itself.
-    context.observe(verify(got, { places, values, magnitudes: Array.from(input) }, tolerance));
+    measure(context, [n], got, { places, values, magnitudes: Array.from(input) }, tolerance);
   } catch (error) {
     const wrong = places.find((i) => !(Math.abs(got[i]! - values[i]!) <= tolerance(values[i]!, input[i]!)));
-    throw new Error(`${kind}(${wrong === undefined ? "" : input[wrong]}): ${(error as Error).message}`);
+    const message = `${kind}(${wrong === undefined ? "" : input[wrong]}): ${(error as Error).message}`;
+    throw new Error(message, { cause: error });
   }
 }
 

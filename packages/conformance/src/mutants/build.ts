@@ -89,6 +89,28 @@ export function picked(region: Place, dtype: DType, places: readonly number[]): 
   return copy;
 }
 
+/** The region without its first elements. */
+export function skipping(region: Place, dtype: DType, elements: number): Place {
+  const bytes = Math.min(elements * dtypeBytes[dtype], region.byteLength);
+  return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
+}
+
+/** Remembers what a region held when it was first met, as a backend does that prepares weights once. */
+export function remembering(): (region: Place) => Place {
+  const known = new WeakMap<ReferenceMemory, Map<string, Place>>();
+  return (region) => {
+    const { memory, byteOffset, byteLength } = region;
+    const places = known.get(memory) ?? new Map<string, Place>();
+    known.set(memory, places);
+    const key = `${byteOffset} ${byteLength}`;
+    const copy = places.get(key) ?? {
+      ...{ memory: memory.slice(byteOffset, byteOffset + byteLength), byteOffset: 0, byteLength },
+    };
+    places.set(key, copy);
+    return copy;
+  };
+}
+
 /** The region and everything behind it in its allocation. */
 export function throughEnd(region: Place, dtype: DType): Place {
   const rest = region.memory.length - region.byteOffset;

@@ -2,6 +2,7 @@ import {
   BackendError,
   type ComputeBackend,
   type DeviceHandle,
+  type HostBytes,
   type MemoryStatistics,
   type Operand,
   type OperationName,
@@ -11,7 +12,7 @@ import {
 import { createReferenceBackend } from "../reference.js";
 
 /** A reference backend with some of its methods replaced. */
-function altered(alter: (right: ComputeBackend) => Partial<ComputeBackend>): ComputeBackend {
+export function altered(alter: (right: ComputeBackend) => Partial<ComputeBackend>): ComputeBackend {
   const right = createReferenceBackend();
   const wrong = alter(right);
   return new Proxy(right, {
@@ -82,6 +83,55 @@ export function leakyStatistics(): ComputeBackend {
       return right.alloc(bytes, options);
     },
     memory: (): MemoryStatistics => ({ ...right.memory(), liveBytes }),
+  }));
+}
+
+/** The peak is that of this moment. */
+export function forgetfulPeak(): ComputeBackend {
+  return altered((right) => ({
+    memory: (): MemoryStatistics => ({ ...right.memory(), peakBytes: right.memory().liveBytes }),
+  }));
+}
+
+/** All allocations of 0 bytes are one. */
+export function oneEmpty(): ComputeBackend {
+  let empty: DeviceHandle | undefined;
+  return altered((right) => ({
+    alloc(bytes, options) {
+      if (bytes !== 0) return right.alloc(bytes, options);
+      empty ??= right.alloc(0);
+      return empty;
+    },
+  }));
+}
+
+/** Has a table of allocations that does not grow. */
+export function smallTable(): ComputeBackend {
+  return altered((right) => ({
+    alloc(bytes, options) {
+      if (right.memory().liveAllocations < 512) return right.alloc(bytes, options);
+      throw new BackendError("OUT_OF_MEMORY", "alloc: the table is full", { operation: "alloc" });
+    },
+  }));
+}
+
+/** Passes host bytes on to something that takes no shared memory. */
+export function unshared(): ComputeBackend {
+  const isShared = (host: HostBytes) =>
+    typeof SharedArrayBuffer !== "undefined" &&
+    (ArrayBuffer.isView(host) ? host.buffer : host) instanceof SharedArrayBuffer;
+  return altered((right) => ({
+    copyHtoD(destination, source) {
+      if (isShared(source)) throw new TypeError("The provided view is shared");
+      right.copyHtoD(destination, source);
+    },
+  }));
+}
+
+/** Lists element types whether any operation takes them or not. */
+export function boastful(): ComputeBackend {
+  return altered((right) => ({
+    supports: (operation, dtype, kind) => dtype === "f32" && right.supports(operation, dtype, kind),
   }));
 }
 

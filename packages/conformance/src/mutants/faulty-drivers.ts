@@ -17,6 +17,41 @@ export class StalePoolDriver extends ReferenceDriver {
   }
 }
 
+/** Pools by size, and clears the beginning only. */
+export class HalfClearedPoolDriver extends StalePoolDriver {
+  override alloc(bytes: number): ReferenceMemory {
+    const memory = super.alloc(bytes);
+    memory.fill(0, 0, 2 ** 16);
+    return memory;
+  }
+}
+
+/** Copies in pieces, and begins at the start of the source for each. */
+export class PiecewiseCopyDriver extends ReferenceDriver {
+  override copy(destination: Place, source: Place): void {
+    const piece = 2 ** 18;
+    for (let first = 0; first < source.byteLength; first += piece) {
+      const byteLength = Math.min(piece, source.byteLength - first);
+      const to = { ...destination, byteOffset: destination.byteOffset + first, byteLength };
+      super.copy(to, { ...source, byteLength });
+    }
+  }
+}
+
+/** Fills one piece, however much there is to fill. */
+export class ShortFillDriver extends ReferenceDriver {
+  override fill(destination: Place, pattern: number): void {
+    super.fill({ ...destination, byteLength: Math.min(destination.byteLength, 2 ** 18) }, pattern);
+  }
+}
+
+/** Counts nothing. */
+export class ModestDriver extends ReferenceDriver {
+  override reservedBytes(): number {
+    return 0;
+  }
+}
+
 /** Reads back in whole words. */
 export class TruncatedReadDriver extends ReferenceDriver {
   override read(

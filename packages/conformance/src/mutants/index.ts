@@ -2,7 +2,7 @@ import { contractMutants } from "./contract.js";
 import type { Mutant } from "./mutant.js";
 import { operationMutants } from "./operations.js";
 
-export type { Mutant } from "./mutant.js";
+export type { Defect, Mutant } from "./mutant.js";
 
 /** Backends that are wrong on purpose, one defect each. The suite must reject every one. */
 export const mutants: readonly Mutant[] = [...operationMutants, ...contractMutants];

@@ -1,3 +1,4 @@
+import { convolutionMutants } from "./convolution.js";
 import { elementwiseMutants } from "./elementwise.js";
 import type { Mutant } from "./mutant.js";
 import { productMutants } from "./products.js";
@@ -6,6 +7,7 @@ import { summingMutants } from "./summing.js";
 /** Defects of kernels. */
 export const operationMutants: readonly Mutant[] = [
   ...productMutants,
+  ...convolutionMutants,
   ...summingMutants,
   ...elementwiseMutants,
 ];

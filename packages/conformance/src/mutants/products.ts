@@ -3,8 +3,10 @@ import { gemm } from "../reference/gemm.js";
 import { load, storeInto } from "../reference.js";
 import {
   mapped,
+  remembering,
   replaced,
   replacedProduct,
+  skipping,
   tampered,
   tamperedProduct,
   throughEnd,
@@ -12,16 +14,20 @@ import {
 } from "./build.js";
 import type { Mutant } from "./mutant.js";
 
-/** Defects of gemm, batchedGemm and conv2d. */
+/** Defects of gemm and batchedGemm. */
 export const productMutants: readonly Mutant[] = [
   {
     name: "ignores lda",
+    operation: "gemm",
+    defect: "stride",
     description: "Reads A as if its rows were tightly packed.",
     killedBy: ["gemm f32: is exact on whole numbers", "batchedGemm f16: stays within the error bound"],
     create: () => tamperedProduct((p) => ({ ...p, lda: p.transA ? p.m : p.k })),
   },
   {
     name: "ignores ldc",
+    operation: "gemm",
+    defect: "stride",
     description: "Writes C as if its rows were tightly packed, over what lies between them.",
     killedBy: [
       "gemm f32: touches nothing but the elements of C",
@@ -31,24 +37,32 @@ export const productMutants: readonly Mutant[] = [
   },
   {
     name: "ignores transB for square B",
+    operation: "gemm",
+    defect: "indexing",
     description: "A transpose that is only noticed where it changes the shape.",
     killedBy: ["gemm f32: stays within the error bound", "gemm f32: gives (A B)^T = B^T A^T"],
     create: () => tamperedProduct((p) => ({ ...p, transB: p.transB && p.n !== p.k })),
   },
   {
     name: "drops the last k",
+    operation: "gemm",
+    defect: "edge",
     description: "Leaves out the rest of k after whole vectors of four.",
     killedBy: ["gemm f32: is exact on whole numbers", "gemm f32: stays within the error bound"],
     create: () => tamperedProduct((p) => ({ ...p, k: p.k > 4 ? p.k - (p.k % 4) : p.k })),
   },
   {
     name: "forgets k beyond 2048",
+    operation: "gemm",
+    defect: "edge",
     description: "One block of k too few; only long sums show it.",
     killedBy: ["gemm f32: stays within the error bound on larger shapes"],
     create: () => tamperedProduct((p) => ({ ...p, k: Math.min(p.k, 2048) })),
   },
   {
     name: "writes one element past the end",
+    operation: "gemm",
+    defect: "edge",
     description: "The last store of a row of vectors is one element too wide.",
     killedBy: ["gemm f32: touches nothing but the elements of C"],
     create: () =>
@@ -60,6 +74,8 @@ export const productMutants: readonly Mutant[] = [
   },
   {
     name: "reads C where beta is 0",
+    operation: "gemm",
+    defect: "numerics",
     description: "Multiplies C by 0 instead of leaving it unread; NaN times 0 is NaN.",
     killedBy: ["gemm f32: is exact on whole numbers", "gemm f32: touches nothing but the elements of C"],
     create: () =>
@@ -73,12 +89,16 @@ export const productMutants: readonly Mutant[] = [
   },
   {
     name: "applies alpha to C as well",
+    operation: "gemm",
+    defect: "numerics",
     description: "alpha (A B + beta C).",
     killedBy: ["gemm f32: is exact on whole numbers"],
     create: () => tamperedProduct((p) => ({ ...p, beta: p.alpha * p.beta })),
   },
   {
     name: "rounds f32 inputs to TF32",
+    operation: "gemm",
+    defect: "numerics",
     description: "What tensor cores do with f32 by default; hidden by honest bounds at large k.",
     killedBy: ["gemm f32: does not round its inputs or partial sums to fewer bits"],
     create: () =>
@@ -90,6 +110,8 @@ export const productMutants: readonly Mutant[] = [
   },
   {
     name: "accumulates f16 products in f16",
+    operation: "gemm",
+    defect: "numerics",
     description: "The natural thing with f16 arithmetic; the contract wants f32 sums.",
     killedBy: [
       "gemm f16: does not round its inputs or partial sums to fewer bits",
@@ -118,7 +140,116 @@ export const productMutants: readonly Mutant[] = [
       }),
   },
   {
+    name: "drops the last k where k % 8 is 1",
+    operation: "gemm",
+    defect: "edge",
+    description: "The remainder of an unrolled loop, in one of its eight cases.",
+    killedBy: [],
+    create: () => tamperedProduct((p) => ({ ...p, k: p.k > 1 && p.k % 8 === 1 ? p.k - 1 : p.k })),
+  },
+  {
+    name: "stops a row short where tiles of six fit exactly",
+    operation: "gemm",
+    defect: "edge",
+    description: "Right for every number of rows but the multiples of a tile that is no power of two.",
+    killedBy: [],
+    create: () => tamperedProduct((p) => ({ ...p, m: p.m > 6 && p.m % 6 === 0 ? p.m - 1 : p.m })),
+  },
+  {
+    name: "applies beta again to every part of a long sum",
+    operation: "gemm",
+    defect: "numerics",
+    description: "Parts of 256 of k are added to C one after the other, all with the beta of the call.",
+    killedBy: [],
+    create: () =>
+      replacedProduct((p, run) => {
+        if (p.dtype !== "f32" || p.beta === 0 || p.k <= 256) return run(p);
+        for (let first = 0; first < p.k; first += 256)
+          run({
+            ...{ ...p, k: Math.min(256, p.k - first) },
+            a: skipping(p.a, p.dtype, first * (p.transA ? p.lda : 1)),
+            b: skipping(p.b, p.dtype, first * (p.transB ? 1 : p.ldb)),
+          });
+      }),
+  },
+  {
+    name: "does nothing, and says so to nobody, where C is large",
+    operation: "gemm",
+    defect: "errors",
+    description: "Seen in a WebGPU library: it goes on with old numbers after validation has failed.",
+    killedBy: [],
+    create: () =>
+      replacedProduct((p, run) => {
+        if (p.m * p.n <= 2 ** 15) run(p);
+      }),
+  },
+  {
+    name: "keeps the packed B of an earlier call",
+    operation: "gemm",
+    defect: "lifecycle",
+    description: "Weights are prepared once for each place in memory, whatever is written there later.",
+    killedBy: [],
+    create: () => {
+      const remember = remembering();
+      return tamperedProduct((p) => ({ ...p, b: remember(p.b) }));
+    },
+  },
+  {
+    name: "packs operands that begin at one place once",
+    operation: "gemm",
+    defect: "indexing",
+    description: "Takes B for A where both have the same address.",
+    killedBy: [],
+    create: () =>
+      tamperedProduct((p) =>
+        p.a.memory === p.b.memory && p.a.byteOffset === p.b.byteOffset
+          ? { ...p, b: p.a, transB: p.transA, ldb: p.lda }
+          : p,
+      ),
+  },
+  {
+    name: "ignores transA for a batch of square matrices",
+    operation: "batchedGemm",
+    defect: "indexing",
+    description: "One of the four forms of a kernel that only batches use.",
+    killedBy: [],
+    create: () => tampered("batchedGemm", (p) => ({ ...p, transA: p.transA && p.m !== p.k })),
+  },
+  {
+    name: "takes a batch for one tall matrix",
+    operation: "batchedGemm",
+    defect: "stride",
+    description: "A fast path for a shared B, also where there are gaps between the matrices of A or C.",
+    killedBy: [],
+    create: () =>
+      tampered("batchedGemm", (p) =>
+        p.strideB === 0 && !p.transA ? { ...p, strideA: p.m * p.lda, strideC: p.m * p.ldc } : p,
+      ),
+  },
+  {
+    name: "leaves out what lies beyond a grid",
+    operation: "batchedGemm",
+    defect: "edge",
+    description: "The third dimension of a grid of workgroups ends at 65,535.",
+    killedBy: [],
+    create: () => tampered("batchedGemm", (p) => ({ ...p, batch: Math.min(p.batch, 65_535) })),
+  },
+  {
+    name: "rounds f32 inputs of batches to TF32",
+    operation: "batchedGemm",
+    defect: "numerics",
+    description: "A library call whose default is not that of the single product.",
+    killedBy: [],
+    create: () =>
+      tampered("batchedGemm", (p) => {
+        const short = (value: number) => truncate(value, 10);
+        return p.dtype === "f32" ? { ...p, a: mapped(p.a, p.dtype, short) } : p;
+      }),
+  },
+  {
     name: "ignores the batch stride of B",
+    operation: "batchedGemm",
+    defect: "stride",
     description: "Steps from one B to the next by their tight size, broadcast or not.",
     killedBy: [
       "batchedGemm f32: is exact on whole numbers",
@@ -129,42 +260,10 @@ export const productMutants: readonly Mutant[] = [
   },
   {
     name: "leaves out every batch but the first few",
+    operation: "batchedGemm",
+    defect: "edge",
     description: "A limit on the third dimension of a grid.",
     killedBy: ["batchedGemm f32: stays within the error bound on larger shapes"],
     create: () => tampered("batchedGemm", (p) => ({ ...p, batch: Math.min(p.batch, 64) })),
-  },
-  {
-    name: "swaps padding at the top and at the left",
-    description: "Invisible with symmetric padding.",
-    killedBy: [
-      "conv2d f32: takes padding as top, left, bottom, right",
-      "conv2d f32: is exact on whole numbers",
-    ],
-    create: () => tampered("conv2d", (p) => ({ ...p, top: p.left, left: p.top })),
-  },
-  {
-    name: "ignores dilation along x",
-    description: "One of two dilations is taken for both.",
-    killedBy: ["conv2d f32: is exact on whole numbers"],
-    create: () => tampered("conv2d", (p) => ({ ...p, dilationX: p.dilationY })),
-  },
-  {
-    name: "flips the filter",
-    description: "Convolution as mathematics has it, not as networks mean it.",
-    killedBy: ["conv2d f32: gives what a matrix product of unfolded windows gives"],
-    create: () =>
-      replaced("conv2d", (p, run) => {
-        const values = load(p.filter, p.dtype);
-        const taps = p.kernelHeight * p.kernelWidth;
-        const turned = (_: number, i: number) => values[i - (i % taps) + (taps - 1 - (i % taps))]!;
-        run({ ...p, filter: mapped(p.filter, p.dtype, turned) });
-      }),
-  },
-  {
-    name: "forgets the bias of large images",
-    description: "A second kernel, chosen by size, that lacks a feature of the first.",
-    killedBy: ["conv2d f32: stays within the error bound on larger shapes"],
-    create: () =>
-      tampered("conv2d", (p) => ({ ...p, bias: p.outHeight * p.outWidth > 1000 ? undefined : p.bias })),
   },
 ];

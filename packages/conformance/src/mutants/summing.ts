@@ -1,13 +1,16 @@
-import type { AttentionProblem, ReduceProblem } from "@backplane/core";
+import type { AttentionProblem, BackendError, ReduceProblem } from "@backplane/core";
 import { offsets } from "../reference/reduce.js";
 import { load, type ReferenceMemory, storeInto } from "../reference.js";
 import { mapped, picked, replaced, tampered, truncate } from "./build.js";
+import { altered } from "./faulty-backends.js";
 import type { Mutant } from "./mutant.js";
 
 /** Defects of attention and reduce. */
 export const summingMutants: readonly Mutant[] = [
   {
     name: "takes lower-right for upper-left",
+    operation: "attention",
+    defect: "indexing",
     description: "Right for square scores; wrong with a KV cache.",
     killedBy: [
       "attention f32: aligns the causal mask at the upper left, or at the lower right",
@@ -17,6 +20,8 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "skips keys 16 to 31",
+    operation: "attention",
+    defect: "edge",
     description: "Half of a subgroup's lanes, where subgroups are smaller than the code assumes.",
     killedBy: ["attention f32: stays within the error bound at the edges of tiles"],
     create: () =>
@@ -33,6 +38,8 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "gives blind queries the first value",
+    operation: "attention",
+    defect: "edge",
     description: "A row without any key is treated as if it saw one.",
     killedBy: ["attention f32: gives zeros to queries that see no key"],
     create: () =>
@@ -47,12 +54,16 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "does not subtract the largest score",
+    operation: "attention",
+    defect: "numerics",
     description: "The textbook softmax; its exponentials overflow f32.",
     killedBy: ["attention f32: does not overflow on large scores"],
     create: () => replaced("attention", (p) => literalSoftmax(p)),
   },
   {
     name: "maps query heads to key heads in turn",
+    operation: "attention",
+    defect: "indexing",
     description: "h mod kvHeads in place of floor(h / (heads / kvHeads)).",
     killedBy: ["attention f32: stays within the error bound"],
     create: () =>
@@ -67,6 +78,8 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "rounds f32 values to TF32",
+    operation: "attention",
+    defect: "numerics",
     description: "Tensor cores for the product of weights and values, without being asked for.",
     killedBy: ["attention f32: stays within the error bound"],
     create: () =>
@@ -75,12 +88,34 @@ export const summingMutants: readonly Mutant[] = [
       ),
   },
   {
+    name: "leaves out keys past the last whole tile",
+    operation: "attention",
+    defect: "edge",
+    description: "Tiles of 64 keys; a rest is only looked at where it is all there is.",
+    killedBy: [],
+    create: () =>
+      tampered("attention", (p) => {
+        const whole = p.keyLength - (p.keyLength % 64);
+        return whole === 0 ? p : { ...keysOf(p, (head) => head, whole), visible: Math.min(p.visible, whole) };
+      }),
+  },
+  {
+    name: "gives every image the keys of the first",
+    operation: "attention",
+    defect: "stride",
+    description: "The batch is left out of the place of the keys, not of that of the queries.",
+    killedBy: [],
+    create: () => tampered("attention", (p) => keysOf(p, (head) => head % p.kvHeads)),
+  },
+  {
     name: "reduces powers of two only",
+    operation: "reduce",
+    defect: "edge",
     description: "A tree that forgets the rest of an extent that is no power of two.",
     killedBy: [
       "reduce f32: sum: is exact on whole numbers",
       "reduce f32: max: stays within the error bound",
-      "reduce f32: sum: stays within the error bound on larger shapes",
+      "reduce f32: sum: is exact on larger shapes",
     ],
     create: () =>
       tampered("reduce", (p) => {
@@ -90,6 +125,8 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "sums with one running f32",
+    operation: "reduce",
+    defect: "numerics",
     description: "Seen in three WebAssembly libraries: 4 million times 0.1 comes out 4% off.",
     killedBy: ["reduce f32: sum: stays accurate over many elements"],
     create: () =>
@@ -99,7 +136,72 @@ export const summingMutants: readonly Mutant[] = [
       }),
   },
   {
+    name: "walks along four kept axes only",
+    operation: "reduce",
+    defect: "indexing",
+    description: "A kernel with so many loops, and data with more axes.",
+    killedBy: [],
+    create: () =>
+      tampered("reduce", (p) => ({
+        ...p,
+        kept: p.kept.map((axis, i) => (i < p.kept.length - 4 ? { ...axis, stride: 0 } : axis)),
+      })),
+  },
+  {
+    name: "takes kept axes for neighbours",
+    operation: "reduce",
+    defect: "stride",
+    description: "As if all reduced axes came last.",
+    killedBy: [],
+    create: () =>
+      tampered("reduce", (p) => {
+        let stride = p.kept.at(-1)?.stride ?? 1;
+        const kept = p.kept.toReversed().map(({ extent }) => {
+          const axis = { extent, stride };
+          stride *= extent;
+          return axis;
+        });
+        return { ...p, kept: kept.reverse() };
+      }),
+  },
+  {
+    name: "forgets an element where pieces of a long row meet",
+    operation: "reduce",
+    defect: "edge",
+    description: "Long rows are reduced in pieces of 16,384; what the bound of a long sum forgives.",
+    killedBy: [],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        run(p);
+        const last = p.reduced.at(-1);
+        if (p.kind !== "sum" || p.kept.length > 0 || last === undefined || last.extent <= 2 ** 14) return;
+        const lost = load(p.input, p.dtype)[2 ** 14]!;
+        const store = storeInto(p.output, p.dtype);
+        store(0, load(p.output, p.dtype)[0]! - lost, 0);
+      }),
+  },
+  {
+    name: "takes a freed handle for its output",
+    operation: "reduce",
+    defect: "lifecycle",
+    description: "Only inputs are looked up with care.",
+    killedBy: [],
+    create: () =>
+      altered((right) => ({
+        reduce(args) {
+          try {
+            right.reduce(args);
+          } catch (error) {
+            const { code, argument } = error as BackendError;
+            if (code !== "INVALID_HANDLE" || argument !== "output") throw error;
+          }
+        },
+      })),
+  },
+  {
     name: "starts a maximum at 0",
+    operation: "reduce",
+    defect: "edge",
     description: "Right until all numbers are negative.",
     killedBy: ["reduce f32: max: stays within the error bound"],
     create: () =>
@@ -112,12 +214,16 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "reduces the inner of several axes only",
+    operation: "reduce",
+    defect: "indexing",
     description: "Takes the first reduced axis to be the only one.",
     killedBy: ["reduce f32: sum: stays within the error bound"],
     create: () => tampered("reduce", (p) => ({ ...p, reduced: p.reduced.slice(-1) })),
   },
   {
     name: "divides a mean by the whole count",
+    operation: "reduce",
+    defect: "numerics",
     description: "The mean over some axes, divided by all elements.",
     killedBy: ["reduce f32: mean: stays within the error bound"],
     create: () =>
@@ -130,6 +236,8 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "drops NaN from a maximum",
+    operation: "reduce",
+    defect: "numerics",
     description: "fmax semantics on a backend that declares NaN kept.",
     killedBy: ["numerics f32: reduce: gives NaN where one element is NaN"],
     create: () =>
@@ -143,6 +251,8 @@ export const summingMutants: readonly Mutant[] = [
   },
   {
     name: "adds in a different order each time",
+    operation: "reduce",
+    defect: "numerics",
     description: "Atomic additions on a backend that declares itself deterministic.",
     killedBy: ["numerics f32: reduce: the same call on the same data gives the same bits"],
     create: () => {
@@ -164,6 +274,19 @@ function runningSums(p: ReduceProblem<ReferenceMemory>): void {
     for (const place of places) sum = Math.fround(sum + values[start + place]!);
     store(i, sum, 0);
   }
+}
+
+/** The problem with other keys: those of another head for each, or the first few of each. */
+function keysOf(
+  p: AttentionProblem<ReferenceMemory>,
+  headFor: (head: number) => number,
+  keyLength: number = p.keyLength,
+): AttentionProblem<ReferenceMemory> {
+  const places: number[] = [];
+  for (let head = 0; head < p.batch * p.kvHeads; head++)
+    for (let i = 0; i < keyLength * p.headSize; i++)
+      places.push(headFor(head) * p.keyLength * p.headSize + i);
+  return { ...p, keyLength, k: picked(p.k, p.dtype, places), v: picked(p.v, p.dtype, places) };
 }
 
 /** e^score over the sum of e^score, in f32. */

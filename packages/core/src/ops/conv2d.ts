@@ -16,7 +16,10 @@ import { Checks, elements, type Operation } from "./operation.js";
 export interface Conv2dArguments {
   /** [batch, inChannels, height, width] */
   readonly inputShape: readonly [number, number, number, number];
-  /** [outChannels, inChannels / groups, kernelHeight, kernelWidth] */
+  /**
+   * [outChannels, inChannels / groups, kernelHeight, kernelWidth]; the kernel is at least 1 x 1, and
+   * with dilation it fits into the padded input.
+   */
   readonly filterShape: readonly [number, number, number, number];
   /**
    * [batch, outChannels, outHeight, outWidth]. Derived; checked if given.

@@ -1,0 +1,11 @@
+import type { BackendProvider } from "@backplane/core";
+import { capabilities, LazyBackend } from "./lazy-backend.js";
+
+/** Offers the backend to a `BackendRegistry`, and to the conformance suite. */
+export const lazy: BackendProvider = {
+  name: "lazy",
+  probe: async () => ({ available: true, device: capabilities.device }),
+  create: () => new LazyBackend(),
+};
+
+export default lazy;

@@ -1,0 +1,336 @@
+import {
+  type AllocOptions,
+  type AttentionArguments,
+  BackendError,
+  type BatchedGemmArguments,
+  type BinaryArguments,
+  binaryKinds,
+  type Capabilities,
+  type ComputeBackend,
+  type Conv2dArguments,
+  type DeviceHandle,
+  type DType,
+  dtypes,
+  float16ToBits,
+  float32ToBits,
+  type GemmArguments,
+  type HostBytes,
+  type MemoryStatistics,
+  newHandle,
+  type Operand,
+  type OperationName,
+  type ReduceArguments,
+  reduceKinds,
+  type UnaryArguments,
+  unaryKinds,
+} from "@backplane/core";
+import { type Allocation, Call, elementBytes } from "./checks.js";
+import { type Bytes, Graph, type Version } from "./graph.js";
+import { planAttention } from "./operations/attention.js";
+import { planConv2d } from "./operations/conv2d.js";
+import { binaryFunctions, planBinary, planUnary, unaryFunctions } from "./operations/elementwise.js";
+import { planGemm } from "./operations/gemm.js";
+import { planReduce } from "./operations/reduce.js";
+import type { Plan, Planner } from "./plan.js";
+
+/** What this backend has: element types and, where an operation has kinds, which of them. */
+const offers: Readonly<
+  Record<OperationName, { readonly dtypes: readonly DType[]; readonly kinds?: readonly string[] }>
+> = {
+  gemm: { dtypes: ["f32"] },
+  batchedGemm: { dtypes: ["f32"] },
+  conv2d: { dtypes: ["f32"] },
+  attention: { dtypes: ["f32"] },
+  reduce: { dtypes: ["f32"], kinds: reduceKinds },
+  unary: { dtypes, kinds: Object.keys(unaryFunctions) },
+  binary: { dtypes, kinds: Object.keys(binaryFunctions) },
+};
+
+/** All kinds that there are. */
+const kinds: readonly string[] = [...reduceKinds, ...unaryKinds, ...binaryKinds];
+
+const maxAllocationBytes = 2 ** 30;
+
+/** Known without opening anything. */
+export const capabilities: Capabilities = {
+  device: { kind: "cpu", name: "JavaScript, on demand", software: false, details: {} },
+  dtypes,
+  limits: { maxAllocationBytes },
+  // Every result is computed in double precision and rounded once.
+  numerics: {
+    nan: "kept",
+    infinity: "kept",
+    subnormals: "kept",
+    signedZero: "kept",
+    rounding: "nearest-even",
+    deterministic: true,
+  },
+};
+
+/** With more than this undone, a call computes what is wanted before it returns. */
+const mostPendingSteps = 1000;
+const mostKeptBytes = 2 ** 26;
+
+/** A backend written from the text of the contract alone. See graph.ts for how it works. */
+export class LazyBackend implements ComputeBackend {
+  readonly name: string = "lazy";
+  readonly #graph = new Graph();
+  readonly #live = new Map<unknown, Allocation>();
+  readonly #errorListeners = new Set<(error: BackendError) => void>();
+  #opening: Promise<void> | undefined;
+  #wasOpened = false;
+  #isDisposed = false;
+  /** A fault that no promise has told of yet. */
+  #fault: BackendError | undefined;
+  #liveBytes = 0;
+  #peakBytes = 0;
+
+  get capabilities(): Capabilities {
+    if (!this.#wasOpened) this.#begin("capabilities");
+    return capabilities;
+  }
+
+  init(): Promise<void> {
+    if (this.#isDisposed) return Promise.reject(this.#refusal("init"));
+    this.#opening ??= this.#open();
+    return this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    // A device would be looked for here.
+    await Promise.resolve();
+    if (this.#isDisposed) throw this.#refusal("init");
+    this.#wasOpened = true;
+  }
+
+  async synchronize(): Promise<void> {
+    this.#begin("synchronize");
+    await Promise.resolve();
+    if (this.#isDisposed) throw this.#refusal("synchronize");
+    this.#computeAll();
+    this.#reportFault();
+  }
+
+  async dispose(): Promise<void> {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
+    for (const { version } of this.#live.values()) this.#graph.release(version);
+    this.#live.clear();
+    this.#liveBytes = 0;
+    // Reads under way notice at their turn, which came before this one.
+    await Promise.resolve();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  /** There is no device that could be lost. */
+  onLost(): () => void {
+    return () => {};
+  }
+
+  onError(listener: (error: BackendError) => void): () => void {
+    // Wrapped, so that a listener that is added twice is called twice and removed once.
+    const entry = (error: BackendError) => listener(error);
+    this.#errorListeners.add(entry);
+    return () => this.#errorListeners.delete(entry);
+  }
+
+  supports(operation: OperationName, dtype: DType, kind?: string): boolean {
+    const offer = offers[operation];
+    if (!offer?.dtypes.includes(dtype)) return false;
+    return kind === undefined || (offer.kinds?.includes(kind) ?? false);
+  }
+
+  memory(): MemoryStatistics {
+    // What a live allocation will take when it is computed counts as if it had been.
+    let promised = 0;
+    for (const { bytes, version } of this.#live.values()) if ("step" in version.state!) promised += bytes;
+    return {
+      liveAllocations: this.#live.size,
+      liveBytes: this.#liveBytes,
+      peakBytes: this.#peakBytes,
+      reservedBytes: this.#isDisposed ? 0 : this.#graph.heldBytes + this.#graph.keptBytes + promised,
+    };
+  }
+
+  /** The bytes of an allocation as they are now; they stay so only until the next call. */
+  native(handle?: DeviceHandle): unknown {
+    const call = this.#begin("native");
+    return handle === undefined ? undefined : this.#bytesOf(call.allocation("handle", handle).version);
+  }
+
+  alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
+    const call = this.#begin("alloc");
+    call.whole("bytes", bytes);
+    call.flag("zero", options.zero ?? true);
+    if (bytes > maxAllocationBytes)
+      throw call.error("OUT_OF_MEMORY", "bytes", `is ${bytes}; allowed: at most ${maxAllocationBytes}`);
+    const step = { previous: undefined, inputs: [], keptBytes: 0, apply: () => {} };
+    const handle = newHandle();
+    this.#live.set(handle, { bytes, version: this.#graph.add(step, bytes) });
+    this.#liveBytes += bytes;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
+    return handle;
+  }
+
+  free(handle: DeviceHandle): void {
+    const { bytes, version } = this.#begin("free").allocation("handle", handle);
+    this.#live.delete(handle);
+    this.#liveBytes -= bytes;
+    this.#graph.release(version);
+  }
+
+  copyHtoD(destination: Operand, source: HostBytes): void {
+    const call = this.#begin("copyHtoD");
+    const host = call.host("source", source);
+    const output = call.place("destination", destination, host.length, 1);
+    const kept = Uint8Array.from(host);
+    this.#record({ output, inputs: [], compute: (bytes) => bytes.set(kept, output.byteOffset) }, kept.length);
+  }
+
+  async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
+    const call = this.#begin("copyDtoH");
+    const { byteLength } = call.host("destination", destination);
+    const { allocation, byteOffset } = call.place("source", source, byteLength, 1);
+    const version = this.#graph.hold(allocation.version);
+    try {
+      // What is called next comes before the bytes are looked at.
+      await Promise.resolve();
+      if (this.#isDisposed) throw this.#refusal("copyDtoH");
+      const bytes = this.#bytesOf(version);
+      this.#reportFault();
+      const target = call.host("destination", destination);
+      if (target.length !== byteLength)
+        call.refuse("destination", destination, "buffers that keep their size");
+      target.set(bytes!.subarray(byteOffset, byteOffset + byteLength));
+    } finally {
+      this.#graph.release(version);
+    }
+  }
+
+  copyDtoD(destination: Operand, source: Operand, bytes: number): void {
+    const call = this.#begin("copyDtoD");
+    call.whole("bytes", bytes);
+    const output = call.place("destination", destination, bytes, 1);
+    const input = call.place("source", source, bytes, 1);
+    call.apart(["destination", output], ["source", input], "never");
+    const { byteOffset } = input;
+    const compute = (to: Bytes, [from]: readonly Bytes[]) =>
+      to.set(from!.subarray(byteOffset, byteOffset + bytes), output.byteOffset);
+    this.#record({ output, inputs: [input], compute });
+  }
+
+  fill(destination: Operand, value: number, count: number, dtype: DType | "u8" = "f32"): void {
+    const call = this.#begin("fill");
+    call.choice("dtype", dtype, ["f32", "f16", "u8"]);
+    call.whole("count", count);
+    if (typeof value !== "number") call.refuse("value", value, "numbers");
+    if (dtype === "u8" && (call.whole("value", value) as number) > 255) call.refuse("value", value, "bytes");
+    const output = call.place("destination", destination, count, elementBytes[dtype]);
+    const { byteOffset } = output;
+    const fills = {
+      f32: (bytes: Bytes) => new Uint32Array(bytes.buffer, byteOffset, count).fill(float32ToBits(value)),
+      f16: (bytes: Bytes) => new Uint16Array(bytes.buffer, byteOffset, count).fill(float16ToBits(value)),
+      u8: (bytes: Bytes) => bytes.fill(value, byteOffset, byteOffset + count),
+    };
+    this.#record({ output, inputs: [], compute: fills[dtype] });
+  }
+
+  gemm(args: GemmArguments): void {
+    this.#operate("gemm", args, (call) => planGemm(call, { ...args, batch: 1 }));
+  }
+
+  batchedGemm(args: BatchedGemmArguments): void {
+    this.#operate("batchedGemm", args, planGemm);
+  }
+
+  conv2d(args: Conv2dArguments): void {
+    this.#operate("conv2d", args, planConv2d);
+  }
+
+  attention(args: AttentionArguments): void {
+    this.#operate("attention", args, planAttention);
+  }
+
+  reduce(args: ReduceArguments): void {
+    this.#operate("reduce", args, planReduce);
+  }
+
+  unary(args: UnaryArguments): void {
+    this.#operate("unary", args, planUnary);
+  }
+
+  binary(args: BinaryArguments): void {
+    this.#operate("binary", args, planBinary);
+  }
+
+  #operate<Arguments extends { readonly dtype?: DType; readonly kind?: string }>(
+    name: OperationName,
+    args: Arguments,
+    plan: Planner<Arguments>,
+  ): void {
+    const call = this.#begin(name);
+    if (typeof args !== "object" || args === null) call.refuse("arguments", args, "an object");
+    const dtype = call.choice("dtype", args.dtype ?? "f32", dtypes);
+    // What no backend has is a mistake of the caller, and left to the operation's own checks.
+    const kind = kinds.includes(args.kind ?? "") ? args.kind : undefined;
+    if (!this.supports(name, dtype, kind))
+      throw call.error("UNSUPPORTED", "kind and dtype", `are ${kind ?? "none"} and ${dtype}; see supports()`);
+    const planned = plan(call, args, dtype);
+    if (planned !== undefined) this.#record(planned);
+  }
+
+  /** The output's allocation goes on to a new version; nothing is computed. */
+  #record({ output, inputs, compute }: Plan, keptBytes = 0): void {
+    if (output.byteLength === 0) return;
+    const { allocation } = output;
+    const previous = allocation.version;
+    const sources = inputs.map((input) => input.allocation.version);
+    allocation.version = this.#graph.add(
+      { previous, inputs: sources, keptBytes, apply: compute },
+      allocation.bytes,
+    );
+    this.#graph.release(previous);
+    if (this.#graph.pendingSteps > mostPendingSteps || this.#graph.keptBytes > mostKeptBytes)
+      this.#computeAll();
+  }
+
+  #computeAll(): void {
+    for (const { version } of this.#live.values()) if ("step" in version.state!) this.#bytesOf(version);
+  }
+
+  /** The bytes of a version; undefined where it has none, and then there is a fault to report. */
+  #bytesOf(version: Version): Bytes | undefined {
+    try {
+      return this.#graph.bytesOf(version);
+    } catch (cause) {
+      const code = cause instanceof RangeError ? "OUT_OF_MEMORY" : "DEVICE_ERROR";
+      const fault = new BackendError(code, `lazy: a result could not be computed: ${String(cause)}`, {
+        cause,
+      });
+      this.#fault ??= fault;
+      for (const listener of this.#errorListeners) queueMicrotask(() => listener(fault));
+      return undefined;
+    }
+  }
+
+  #reportFault(): void {
+    const fault = this.#fault;
+    this.#fault = undefined;
+    if (fault !== undefined) throw fault;
+  }
+
+  /** Every call that needs the device starts here. */
+  #begin(name: string): Call {
+    if (!this.#wasOpened || this.#isDisposed) throw this.#refusal(name);
+    return new Call(name, this.#live);
+  }
+
+  #refusal(operation: string): BackendError {
+    return this.#isDisposed
+      ? new BackendError("DISPOSED", `${operation}: the backend was disposed of`, { operation })
+      : new BackendError("NOT_INITIALIZED", `${operation}: init() has not resolved yet`, { operation });
+  }
+}

@@ -1,0 +1,264 @@
+import {
+  binaryKinds,
+  type Capabilities,
+  type ComputeBackend,
+  type DType,
+  dtypes,
+  type Numerics,
+  type OperationName,
+  operationNames,
+  reduceKinds,
+  unaryKinds,
+} from "@backplane/core";
+import { breathe } from "./breath.js";
+import { forAll, forEach, type SearchOptions, Unfinished } from "./check.js";
+import { type Law, type LawContext, LawFailure, lawId } from "./law.js";
+import { settled } from "./laws/support.js";
+import type { Plan } from "./options.js";
+import { type Measurements, Recorder } from "./report/measurements.js";
+import type { LawStatus } from "./report/report.js";
+
+/** What a backend says of itself, for reports. */
+export interface BackendFacts {
+  readonly name: string;
+  readonly capabilities: Capabilities;
+  readonly supports: readonly Support[];
+}
+
+export interface Support {
+  readonly operation: OperationName;
+  readonly dtype: DType;
+  readonly supported: boolean;
+  /** For operations with kinds: which there are and are not. */
+  readonly kinds: { readonly supported: readonly string[]; readonly missing: readonly string[] } | undefined;
+}
+
+export interface LawResult {
+  readonly law: Law;
+  readonly status: LawStatus;
+  /** Why it was skipped, or is unfinished. */
+  readonly reason?: string;
+  /** How it was broken. */
+  readonly error?: unknown;
+  /** For laws on promises that the backend does not make: whether they hold all the same. */
+  readonly observed?: { readonly holds: boolean; readonly detail?: string };
+  /** The largest error over tolerance: 1 is all of it, more broke the law; 0 where nothing was measured. */
+  readonly worst: number;
+  readonly measurements: Measurements;
+  /** Whether its cases are the same for every seed. */
+  readonly isFixed: boolean;
+  readonly milliseconds: number;
+}
+
+/** How one law is to be tried. */
+export interface Trial {
+  readonly seed: number;
+  readonly ended: () => string | undefined;
+  readonly only?: SearchOptions["only"];
+}
+
+type HowToTry = Pick<Plan, "mode" | "runs" | "shrink" | "replay" | "grade">;
+
+/** A law without cases that takes longer hangs. */
+const lawMilliseconds = 240_000;
+
+const openMilliseconds = 60_000;
+const closeMilliseconds = 20_000;
+
+/** One initialised backend that the laws share; replaced after a law was broken on it. */
+export class Bench {
+  readonly #create: () => ComputeBackend | Promise<ComputeBackend>;
+  readonly #plan: HowToTry;
+  #backend: ComputeBackend | undefined;
+
+  constructor(create: () => ComputeBackend | Promise<ComputeBackend>, plan: HowToTry) {
+    this.#create = create;
+    this.#plan = plan;
+  }
+
+  async open(): Promise<ComputeBackend> {
+    if (this.#backend !== undefined) return this.#backend;
+    const backend = await this.#create();
+    try {
+      await settled(backend.init(), "init", openMilliseconds);
+    } catch (error) {
+      await dispose(backend).catch(() => {});
+      throw error;
+    }
+    this.#backend = backend;
+    return backend;
+  }
+
+  async close(): Promise<void> {
+    const backend = this.#backend;
+    this.#backend = undefined;
+    if (backend !== undefined) await dispose(backend);
+  }
+
+  async run(law: Law, trial: Trial): Promise<LawResult> {
+    const started = performance.now();
+    const created: ComputeBackend[] = [];
+    const recorder = new Recorder();
+    let isFixed = false;
+    let hasRun = false;
+    const finish = (result: Pick<LawResult, "status" | "reason" | "error" | "observed">): LawResult => {
+      // A law that draws no cases is one itself.
+      if (hasRun && recorder.measurements.cases === 0) recorder.countCase();
+      const { measurements } = recorder;
+      const milliseconds = performance.now() - started;
+      return { law, ...result, worst: measurements.worst ?? 0, measurements, isFixed, milliseconds };
+    };
+    await breathe();
+    const late = trial.ended();
+    if (late !== undefined) return finish({ status: "unfinished", reason: `${late} before it was begun` });
+    let unpromised: string | undefined;
+    try {
+      const backend = await this.open();
+      const reason = exemption(law, backend);
+      if (reason !== undefined) return finish({ status: "skipped", reason });
+      unpromised = this.#unpromised(law, backend);
+      const unopened = async () => {
+        const instance = await this.#create();
+        created.push(instance);
+        return instance;
+      };
+      const fresh = async () => {
+        const instance = await unopened();
+        await settled(instance.init(), "init", openMilliseconds);
+        return instance;
+      };
+      const { seed, ended, only } = trial;
+      const { mode, runs, shrink, replay } = this.#plan;
+      const isQuick = mode === "quick";
+      // A broken promise that was never made is not worth a search for its smallest case.
+      const isShrinking = shrink && unpromised === undefined;
+      const search = { isQuick, seed, runs, shrink: isShrinking, replay, only, recorder, ended };
+      const context: LawContext = {
+        law,
+        backend,
+        fresh,
+        unopened,
+        numerics: this.#numerics(law, backend),
+        forAll: (arbitrary, property, options) => forAll(law, search, arbitrary, property, options),
+        forEach(cases, property, options) {
+          isFixed = true;
+          return forEach(law, search, cases, property, options);
+        },
+        observe: (ratio, extents) => recorder.observe(ratio, extents),
+        replayPath: replay?.replayPath,
+      };
+      hasRun = true;
+      await settled(law.run(context), lawId(law), lawMilliseconds * Math.max(1, runs / 20));
+      const { liveAllocations } = backend.memory();
+      if (liveAllocations !== 0) throw new Error(`${liveAllocations} allocations were left live`);
+      if (unpromised === undefined) return finish({ status: "kept" });
+      return finish({ status: "skipped", reason: unpromised, observed: { holds: true } });
+    } catch (error) {
+      if (error instanceof Unfinished) {
+        if (unpromised !== undefined) return finish({ status: "skipped", reason: unpromised });
+        return finish({ status: "unfinished", reason: error.message });
+      }
+      const failure = asFailure(law, trial.seed, error);
+      // What a broken law leaves behind must not break the next one.
+      if (unpromised === undefined || !(await this.#isSound())) await this.close().catch(() => {});
+      if (unpromised === undefined) return finish({ status: "broken", error: failure });
+      const observed = { holds: false, detail: failure.reason };
+      return finish({ status: "skipped", reason: unpromised, observed });
+    } finally {
+      for (const instance of created) await dispose(instance).catch(() => {});
+    }
+  }
+
+  /** Whether the shared backend has come out of a law as it went in. */
+  async #isSound(): Promise<boolean> {
+    try {
+      await settled(this.#backend!.synchronize(), "synchronize");
+      return this.#backend!.memory().liveAllocations === 0;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Why the law is tried but not required: it is on a promise that the backend does not make. */
+  #unpromised(law: Law, backend: ComputeBackend): string | undefined {
+    const { promise, grade } = law;
+    if (promise === undefined || (grade === "tight" && this.#plan.grade === "tight")) return undefined;
+    const declared = backend.capabilities.numerics[promise.flag];
+    return declared === promise.value ? undefined : `${promise.flag} is declared ${String(declared)}`;
+  }
+
+  #numerics(law: Law, backend: ComputeBackend): Numerics {
+    const declared = backend.capabilities.numerics;
+    const promised = law.promise === undefined ? {} : { [law.promise.flag]: law.promise.value };
+    const asked = this.#plan.grade === "tight" ? { rounding: "nearest-even" as const } : {};
+    return { ...declared, ...promised, ...asked };
+  }
+}
+
+function dispose(backend: ComputeBackend): Promise<void> {
+  return settled(Promise.resolve(backend.dispose()), "dispose", closeMilliseconds);
+}
+
+/** Laws without cases throw as they like; what reaches the outside always has its replay line. */
+function asFailure(law: Law, seed: number, error: unknown): LawFailure {
+  return error instanceof LawFailure ? error : new LawFailure({ law: lawId(law), seed }, error);
+}
+
+/** Why a law does not bind a backend, from what the backend declares. */
+function exemption(law: Law, backend: ComputeBackend): string | undefined {
+  const { operation, dtype } = law;
+  if (operation !== undefined && dtype !== undefined && !backend.supports(operation, dtype))
+    return `${operation} in ${dtype} is not supported`;
+  return law.exempt?.(backend.capabilities, backend);
+}
+
+const kindsOf: Partial<Record<OperationName, readonly string[]>> = {
+  reduce: reduceKinds,
+  unary: unaryKinds,
+  binary: binaryKinds,
+};
+
+/** What is taken where a backend does not say, so that there can be a report on it; laws tell that it does not. */
+const undeclared: Capabilities = {
+  device: { kind: "other", name: "not described", software: false, details: {} },
+  dtypes: [],
+  limits: { maxAllocationBytes: 0 },
+  numerics: {
+    ...{ nan: "unspecified", infinity: "unspecified", subnormals: "flushed", signedZero: "unspecified" },
+    ...{ rounding: "unspecified", deterministic: false },
+  },
+};
+
+export function factsOf(backend: ComputeBackend): BackendFacts {
+  const declared = attempt(() => backend.capabilities, undeclared);
+  const capabilities: Capabilities = {
+    device: { ...undeclared.device, ...declared?.device },
+    dtypes: declared?.dtypes ?? undeclared.dtypes,
+    limits: { ...undeclared.limits, ...declared?.limits },
+    numerics: { ...undeclared.numerics, ...declared?.numerics },
+  };
+  const has = (...question: Parameters<ComputeBackend["supports"]>) =>
+    attempt(() => backend.supports(...question), false);
+  const supports = operationNames.flatMap((operation) =>
+    dtypes.map((dtype): Support => {
+      const kinds = kindsOf[operation];
+      return {
+        ...{ operation, dtype, supported: has(operation, dtype) },
+        kinds: kinds === undefined ? undefined : divided(kinds, (kind) => has(operation, dtype, kind)),
+      };
+    }),
+  );
+  return { name: String(backend.name), capabilities, supports };
+}
+
+function divided(kinds: readonly string[], has: (kind: string) => boolean): NonNullable<Support["kinds"]> {
+  return { supported: kinds.filter(has), missing: kinds.filter((kind) => !has(kind)) };
+}
+
+function attempt<Value>(question: () => Value, otherwise: Value): Value {
+  try {
+    return question();
+  } catch {
+    return otherwise;
+  }
+}

@@ -1,0 +1,144 @@
+import type { BinaryProblem, DriverKernels, OperationName, Region } from "@backplane/core";
+import { operationNames } from "@backplane/core";
+import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../reference.js";
+
+type Place = Region<ReferenceMemory>;
+
+/** The reference's kernels, each call of which passes through a function first. */
+function intercepted(
+  pass: (name: OperationName, problem: unknown, run: () => void) => void,
+): DriverKernels<ReferenceMemory> {
+  const kernels = operationNames.map((name) => {
+    const { dtypes, run } = referenceKernels[name];
+    const call = run as (problem: unknown) => void;
+    return [name, { dtypes, run: (problem: unknown) => pass(name, problem, () => call(problem)) }];
+  });
+  return Object.fromEntries(kernels) as DriverKernels<ReferenceMemory>;
+}
+
+/** Work waits until somebody asks for bytes, as it does on a real device: not wrong in itself. */
+class QueuedDriver extends ReferenceDriver {
+  readonly #queue: (() => void)[] = [];
+  override readonly kernels: DriverKernels<ReferenceMemory> = intercepted((name, problem, run) =>
+    this.enqueue(this.commandFor(name, problem, run)),
+  );
+
+  protected enqueue(command: () => void): void {
+    this.#queue.push(command);
+  }
+
+  /** What is done for an operation when its turn comes. */
+  protected commandFor(_name: OperationName, _problem: unknown, run: () => void): () => void {
+    return run;
+  }
+
+  protected flush(): void {
+    for (const command of this.#queue.splice(0)) command();
+  }
+
+  override write(
+    destination: ReferenceMemory,
+    byteOffset: number,
+    source: Uint8Array<ArrayBufferLike>,
+  ): void {
+    const kept = source.slice();
+    this.enqueue(() => super.write(destination, byteOffset, kept));
+  }
+
+  override copy(destination: Place, source: Place): void {
+    this.enqueue(() => super.copy(destination, source));
+  }
+
+  override fill(destination: Place, pattern: number): void {
+    this.enqueue(() => super.fill(destination, pattern));
+  }
+
+  override read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    this.flush();
+    return super.read(destination, source, byteOffset);
+  }
+
+  override async synchronize(): Promise<void> {
+    this.flush();
+  }
+}
+
+/** Has room for the arguments of 64 calls; later calls overwrite those of earlier ones that still wait. */
+export class FewArgumentsDriver extends QueuedDriver {
+  readonly #scalars = new Float64Array(64);
+  #calls = 0;
+
+  protected override commandFor(name: OperationName, problem: unknown, run: () => void): () => void {
+    const given = problem as BinaryProblem<ReferenceMemory>;
+    if (name !== "binary" || !("scalar" in given.b)) return run;
+    const slot = this.#calls++ % this.#scalars.length;
+    this.#scalars[slot] = given.b.scalar;
+    return () => referenceKernels.binary.run({ ...given, b: { scalar: this.#scalars[slot]! } });
+  }
+}
+
+/** Bytes of the host wait in memory that was freed last, which enqueued work may still use. */
+export class BorrowingDriver extends QueuedDriver {
+  #spare: ReferenceMemory | undefined;
+
+  override free(memory: ReferenceMemory): void {
+    if (memory.length >= 2 ** 16) this.#spare = memory;
+    super.free(memory);
+  }
+
+  override write(
+    destination: ReferenceMemory,
+    byteOffset: number,
+    source: Uint8Array<ArrayBufferLike>,
+  ): void {
+    const spare = this.#spare;
+    if (spare === undefined || spare.length < source.length) {
+      super.write(destination, byteOffset, source);
+      return;
+    }
+    spare.set(source);
+    const byteLength = source.length;
+    super.copy({ memory: destination, byteOffset, byteLength }, { memory: spare, byteOffset: 0, byteLength });
+  }
+}
+
+/** One operation is put off until somebody asks for bytes, and finds its operands as they are then. */
+export class LazyDriver extends ReferenceDriver {
+  readonly #waiting: (() => void)[] = [];
+  override readonly kernels: DriverKernels<ReferenceMemory>;
+
+  constructor(lazy: OperationName) {
+    super();
+    this.kernels = intercepted((name, _problem, run) => {
+      if (name === lazy) this.#waiting.push(run);
+      else run();
+    });
+  }
+
+  override read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    for (const run of this.#waiting.splice(0)) run();
+    return super.read(destination, source, byteOffset);
+  }
+}
+
+/** One operation takes memory for itself at each call, and does not give it back. */
+export class HoardingDriver extends ReferenceDriver {
+  override readonly kernels: DriverKernels<ReferenceMemory>;
+
+  constructor(hoarder: OperationName) {
+    super();
+    this.kernels = intercepted((name, problem, run) => {
+      const { a, input } = problem as { readonly a?: Place; readonly input?: Place };
+      if (name === hoarder) this.alloc((a ?? input)!.byteLength + 1);
+      run();
+    });
+  }
+}

@@ -1,0 +1,47 @@
+import type { ComputeBackend } from "@backplane/core";
+import type { Subject } from "./suite.js";
+
+/**
+ * The backends in a module: in its default export, or in the one named. An export may be
+ * `{ name, create }`, a function that creates a backend (which is named after the module), or a list
+ * of `{ name, create }` with different names. Throws, with what there is, where it is none of these.
+ */
+export function subjectsIn(
+  exported: Readonly<Record<string, unknown>>,
+  module: string,
+  exportName = "default",
+): readonly Subject[] {
+  const has = Object.hasOwn(exported, exportName);
+  const subjects = has ? subjectsOf(exported[exportName], module) : undefined;
+  if (subjects !== undefined) return subjects;
+  const problem = has
+    ? `the ${exportName} export of ${module} is no backend`
+    : `${module} has no ${exportName === "default" ? "default export" : `export ${exportName}`}`;
+  const suitable = Object.keys(exported).filter((key) => subjectsOf(exported[key], module) !== undefined);
+  const hint = suitable.length > 0 ? `suitable are ${suitable.join(", ")}` : "no other export is one either";
+  throw new Error(
+    `${problem}; needed: { name, create }, a function that creates one, or a list of { name, create }; ${hint}`,
+  );
+}
+
+/** Undefined where the value is none of the three things that are allowed. */
+function subjectsOf(value: unknown, module: string): readonly Subject[] | undefined {
+  if (typeof value === "function") {
+    // A class cannot be called, and what its constructor makes need not be a backend.
+    if (/^class\b/.test(Function.prototype.toString.call(value))) return undefined;
+    return [{ name: module, create: value as Subject["create"] }];
+  }
+  const list = Array.isArray(value) ? value : [value];
+  const subjects = list.flatMap((entry) => subjectOf(entry) ?? []);
+  const names = new Set(subjects.map(({ name }) => name));
+  return list.length > 0 && names.size === list.length ? subjects : undefined;
+}
+
+function subjectOf(value: unknown): Subject | undefined {
+  const { name, create } = (value ?? {}) as {
+    readonly name?: unknown;
+    readonly create?: () => ComputeBackend | Promise<ComputeBackend>;
+  };
+  if (typeof name !== "string" || name === "" || typeof create !== "function") return undefined;
+  return { name, create: () => create.call(value) };
+}

@@ -1,0 +1,222 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { assert } from "chai";
+import { checkCase, createReferenceBackend, type LawFailure, parseReport } from "#src/index.js";
+import { mutant } from "./support/backends.js";
+import { backendModule, command } from "./support/command.js";
+
+describe("The command line program", function () {
+  this.timeout(60_000);
+  let folder = "";
+  const inFolder = (name: string) => join(folder, name);
+  const text = (name: string) => readFile(inFolder(name), "utf8");
+  /** Little, so that each of these runs takes well below a second. */
+  const little = ["--ops", "unary,binary", "--dtype", "f32", "--law", "touches"];
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "backplane-cli-"));
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  it("ends with 0 where all laws are kept, and writes every kind of report", async () => {
+    const files = [
+      "--json",
+      inFolder("deep/report.json"),
+      "--md",
+      inFolder("a.md"),
+      "--html",
+      inFolder("a.html"),
+    ];
+    const { code, output, errors } = await command([backendModule("healthy"), ...little, ...files]);
+    assert.equal(code, 0, errors);
+    assert.equal(errors, "");
+    assert.match(output, /^\S+healthy\.js: reference on JavaScript, double precision$/m);
+    assert.match(output, /^2 kept; 40 cases, seed 1, /m);
+    assert.match(output, /^unary f32 +1 +0 /m);
+    const report = parseReport(await text("deep/report.json"));
+    assert.deepInclude(report.totals, { laws: 2, kept: 2, broken: 0, cases: 40 });
+    assert.deepEqual(report.run.filters, {
+      operations: ["unary", "binary"],
+      dtypes: ["f32"],
+      law: "touches",
+    });
+    assert.match(await text("a.md"), /^# Conformance of /);
+    assert.match(await text("a.html"), /^<!doctype html>/);
+  });
+
+  it("ends with 1 where a law is broken, and shows how; the replay ends on the same case", async () => {
+    const module = backendModule("broken");
+    const found = await command([
+      module,
+      "--ops",
+      "gemm",
+      "--dtype",
+      "f32",
+      "--law",
+      "exact on whole",
+      "--seed",
+      "5",
+    ]);
+    assert.equal(found.code, 1, found.errors);
+    const line = (output: string, name: string) => new RegExp(`^ {2}${name} +(.*)$`, "m").exec(output)?.[1];
+    assert.include(found.output, "BROKEN gemm f32: is exact on whole numbers");
+    assert.equal(line(found.output, "operation"), "gemm f32");
+    assert.match(line(found.output, "wrong")!, /^\d+ of \d+ results, first result 0: error \S+, allowed 0$/);
+    const [got, expected] = [line(found.output, "got")!, line(found.output, "expected")!];
+    assert.notEqual(got, expected);
+
+    const [, replay] = /--replay '(.*)'$/.exec(line(found.output, "replay")!)!;
+    assert.equal(JSON.parse(replay!).seed, 5);
+    const again = await command([module, "--replay", replay!]);
+    assert.equal(again.code, 1);
+    for (const name of ["in a test", "wrong", "got", "expected", "replay"])
+      assert.equal(line(again.output, name), line(found.output, name), name);
+
+    // What is to be pasted into a test, done here.
+    const [, law, literal] = /checkCase\(.*?\}, ("[^"]*"), (.*)\);$/.exec(line(found.output, "in a test")!)!;
+    const value: unknown = new Function(`return ${literal}`)();
+    await checkCase({ name: "healthy", create: createReferenceBackend }, JSON.parse(law!), value);
+    const failure = await checkCase(
+      { name: "broken", create: mutant("drops the last k") },
+      JSON.parse(law!),
+      value,
+    ).then(
+      () => undefined,
+      (error: LawFailure) => error,
+    );
+    assert.equal(failure?.name, "LawFailure");
+    assert.include(failure!.message, got.trim());
+  });
+
+  it("tests each of several configurations, with files of its own, and takes one by its name", async () => {
+    const module = backendModule("several");
+    const both = await command([
+      module,
+      ...little.slice(0, 4),
+      "--law",
+      "exact",
+      "--json",
+      inFolder("each.json"),
+    ]);
+    assert.equal(both.code, 2, "filters that leave nothing");
+    const args = [module, "--ops", "gemm", "--law", "f32: is exact", "--json", inFolder("each.json")];
+    const { code, output } = await command(args);
+    assert.equal(code, 1, output);
+    assert.match(output, /guard +wrote 1 elements past the end of c \(f32\)/);
+    assert.match(output, /--config 'with overrun\/2'|--config "?with/);
+    assert.equal(parseReport(await text("each.plain.json")).totals.broken, 0);
+    const broken = parseReport(await text("each.with-overrun-2.json"));
+    assert.match(broken.laws[0]!.failure!.guard!, /past the end of c/);
+
+    const one = await command([...args.slice(0, 5), "--config", "plain"]);
+    assert.equal(one.code, 0, one.output);
+    const other = await command([...args.slice(0, 5), "--export", "createLater"]);
+    assert.equal(other.code, 0, other.output);
+  });
+
+  it("ends with 3 where the backend cannot be opened, or its module fails", async () => {
+    const unopened = await command([backendModule("unopened"), ...little]);
+    assert.equal(unopened.code, 3);
+    assert.match(unopened.errors, /could not be opened: BackendError: init: no such device on this machine/);
+    const failing = await command([backendModule("failing-module"), ...little]);
+    assert.equal(failing.code, 3);
+    assert.match(failing.errors, /could not be loaded: Error: a driver library is missing/);
+  });
+
+  it("ends with 2 where the command line makes no sense, and says what is allowed", async () => {
+    const module = backendModule("healthy");
+    for (const [args, message] of [
+      [[], /which module/],
+      [["./not-there.js"], /there is no file "\.\/not-there\.js"/],
+      [["not-installed"], /no file and no package "not-installed"/],
+      [[backendModule("without-backend")], /has no default export.*\{ name, create \}/],
+      [[backendModule("several"), "--export", "nonsense"], /nonsense.*createLater/],
+      [[backendModule("several"), "--config", "fancy"], /"fancy".*plain, with overrun/],
+      [[module, "--diff", inFolder("no.json")], /--diff .*no\.json/],
+    ] as const) {
+      const { code, errors, output } = await command(args);
+      assert.equal(code, 2, `${args.join(" ")}: ${output}`);
+      assert.match(errors, message);
+    }
+  });
+
+  it("compares with an earlier report", async () => {
+    const law = ["--ops", "gemm", "--dtype", "f32", "--law", "is exact"];
+    const json = inFolder("earlier.json");
+    await command([backendModule("broken"), ...law, "--json", json]);
+    const md = inFolder("diff.md");
+    const { code, output } = await command([
+      backendModule("healthy"),
+      ...law,
+      "--diff",
+      json,
+      "--json",
+      json,
+      "--md",
+      md,
+    ]);
+    assert.equal(code, 0, output);
+    assert.match(output, /now kept: gemm f32: is exact on whole numbers \(was broken\)/);
+    assert.include(await readFile(md, "utf8"), "gemm f32: is exact on whole numbers");
+    assert.equal(parseReport(await readFile(json, "utf8")).totals.broken, 0, "the file is replaced");
+    const same = await command([backendModule("healthy"), ...law, "--diff", json]);
+    assert.match(same.output, /nothing has changed/);
+    await writeFile(json, "{}");
+    const other = await command([backendModule("healthy"), ...law, "--diff", json]);
+    assert.equal(other.code, 2);
+    assert.match(other.errors, /no conformance report/);
+  });
+
+  it("ends with 4 where the time budget does not reach all laws, and says so", async () => {
+    const { code, output } = await command([backendModule("healthy"), "--time-budget", "300ms"]);
+    assert.equal(code, 4, output);
+    assert.match(
+      output,
+      /the time budget of 0\.3 s was used up: \d+ of \d+ laws were not finished with seed 1/,
+    );
+  });
+
+  it("goes on with new seeds in soak mode, and stops within its budget", async () => {
+    const json = inFolder("soak.json");
+    const { code, output } = await command([
+      ...[backendModule("healthy"), "--ops", "unary", "--dtype", "f32", "--law", "abs", "--mode", "soak"],
+      ...["--time-budget", "1.5s", "--json", json],
+    ]);
+    assert.equal(code, 0, output);
+    const { run, totals, laws } = parseReport(await readFile(json, "utf8"));
+    assert.isAbove(run.seeds.length, 3);
+    assert.deepEqual(run.seeds.slice(0, 3), [1, 2, 3]);
+    assert.isAtLeast(run.milliseconds, 1000);
+    assert.isBelow(run.milliseconds, 4000);
+    assert.equal(totals.kept, 1);
+    assert.isAtLeast(laws[0]!.cases, 3 * (run.seeds.length - 1));
+    assert.match(output, new RegExp(`${run.seeds.length} seeds from 1`));
+  });
+
+  it("prints what is known after Ctrl-C, and ends with 130", async () => {
+    const json = inFolder("stopped.json");
+    let isSent = false;
+    const { code, output, errors } = await command(
+      [backendModule("healthy"), "--json", json],
+      (soFar, kill) => {
+        if (isSent || !soFar.includes("gemm ")) return;
+        isSent = true;
+        kill("SIGINT");
+      },
+    );
+    assert.equal(code, 130, output);
+    assert.match(errors, /ending after the case under way/);
+    assert.match(output, /the run was stopped: \d+ of \d+ laws were not finished/);
+    const { run, totals } = parseReport(await readFile(json, "utf8"));
+    assert.isFalse(run.complete);
+    assert.isAbove(totals.kept, 0);
+    assert.isAbove(totals.unfinished, totals.kept, "it does not go on to the end");
+  });
+
+  it("ends though a backend leaves something running, and says so", async () => {
+    const { code, errors } = await command([backendModule("lingering"), ...little]);
+    assert.equal(code, 0);
+    assert.match(errors, /keeps the process alive/);
+  });
+});

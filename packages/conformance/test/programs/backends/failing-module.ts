@@ -1,0 +1,3 @@
+export default () => undefined;
+
+throw new Error("a driver library is missing");

@@ -1,0 +1,1 @@
+export { createReferenceBackend as default } from "#src/index.js";

@@ -1,0 +1,13 @@
+// A module with several configurations, and exports of other kinds.
+import { createReferenceBackend, mutants } from "#src/index.js";
+
+const { create } = mutants.find(({ name }) => name === "writes one element past the end")!;
+
+export default [
+  { name: "plain", create: createReferenceBackend },
+  { name: "with overrun/2", create },
+];
+
+export const createLater = async () => createReferenceBackend();
+
+export const nonsense = 42;

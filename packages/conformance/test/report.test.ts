@@ -1,0 +1,229 @@
+import { readFile } from "node:fs/promises";
+import { assert } from "chai";
+import {
+  buildReport,
+  type ConformanceReport,
+  createReferenceBackend,
+  diffReports,
+  isUnchanged,
+  parseReport,
+  ratioEnds,
+  runSuite,
+  suiteVersion,
+} from "#src/index.js";
+import { bucketOf, Recorder } from "#src/report/measurements.js";
+import { mutant, noPromises, withPromises } from "./support/backends.js";
+import { lawReport, sampleReport } from "./support/sample-report.js";
+import { type Schema, violations } from "./support/schema.js";
+
+const root = new URL("../", import.meta.url);
+
+async function reportOn(
+  create: Parameters<typeof runSuite>[0]["create"],
+  options: NonNullable<Parameters<typeof runSuite>[0]["options"]>,
+): Promise<ConformanceReport> {
+  return buildReport(await runSuite({ name: "subject", create, options }));
+}
+
+describe("A report", function () {
+  this.timeout(60_000);
+  let schema: Schema;
+  const reports: Record<string, ConformanceReport> = {};
+
+  before(async () => {
+    const published = import.meta.resolve("@backplane/conformance/conformance-report.schema.json");
+    schema = JSON.parse(await readFile(new URL(published), "utf8"));
+    reports.healthy = await reportOn(createReferenceBackend, { mode: "quick", dtypes: ["f32"], runs: 2 });
+    reports.modest = await reportOn(withPromises(createReferenceBackend, noPromises), {
+      mode: "quick",
+      law: "numerics f16",
+    });
+    reports.wrong = await reportOn(mutant("drops the last k"), { law: "gemm f32" });
+    reports.guard = await reportOn(mutant("writes one element past the end"), { law: "gemm f32: is exact" });
+    reports.calls = await reportOn(mutant("double free accepted"), { law: "stateful", runs: 10 });
+    reports.short = await reportOn(createReferenceBackend, { timeBudget: 50, grade: "tight", law: "conv2d" });
+  });
+
+  it("is what its schema says, and survives JSON", () => {
+    for (const [name, report] of Object.entries(reports)) {
+      assert.deepEqual(violations(schema, report), [], name);
+      assert.deepEqual(parseReport(JSON.stringify(report)), report, name);
+    }
+  });
+
+  it("would not be, were it otherwise", () => {
+    const report = reports.wrong!;
+    const changes: readonly (readonly [object, RegExp])[] = [
+      [{ kind: "report" }, /^\$\.kind/],
+      [{ extra: 1 }, /extra/],
+      [{ totals: { ...report.totals, kept: 0.5 } }, /^\$\.totals\.kept/],
+      [{ totals: undefined }, /totals/],
+      [{ laws: [{ ...report.laws[0]!, status: "fine" }] }, /^\$\.laws\[0\]\.status/],
+      [{ laws: [{ ...report.laws[0]!, worst: "1" }] }, /^\$\.laws\[0\]\.worst/],
+    ];
+    for (const [change, message] of changes)
+      assert.match(violations(schema, { ...report, ...change })[0]!, message);
+    assert.throws(() => parseReport("{"), /no JSON/);
+    assert.throws(() => parseReport("null"), /no conformance report/);
+    assert.throws(() => parseReport(JSON.stringify({ ...report, schemaVersion: 2 })), /version 2/);
+    assert.throws(() => parseReport(JSON.stringify({ ...report, laws: null })), /no laws/);
+  });
+
+  it("counts laws and cases per operation and element type", () => {
+    const { operations, laws, totals } = reports.healthy!;
+    assert.equal(laws.length, totals.kept);
+    assert.lengthOf(operations, 14);
+    for (const { operation, dtype, supported, kept, cases, ratios, shapes, worst } of operations) {
+      assert.isTrue(supported);
+      const own = laws.filter((law) => law.operation === operation && law.dtype === dtype);
+      assert.equal(kept, own.length);
+      assert.equal(
+        cases,
+        own.reduce((sum, law) => sum + law.cases, 0),
+      );
+      if (dtype === "f16") continue;
+      assert.isAbove(own.length, 3);
+      const results = ratios.reduce((a, b) => a + b, 0);
+      assert.isAbove(results, 10, operation);
+      assert.isAtMost(worst!, 1);
+      assert.isAtLeast(
+        shapes.cells.reduce((sum, cell) => sum + cell.cases, 0),
+        results,
+        operation,
+      );
+      assert.isTrue(shapes.cells.every(({ bins }) => bins.length === shapes.axes.length));
+    }
+    const gemm = operations.find(({ operation, dtype }) => operation === "gemm" && dtype === "f32")!;
+    assert.deepEqual(gemm.shapes.axes, ["m", "n", "k"]);
+    // m = 1, n = 1000, k = 513 is among the larger shapes; so are extents of zero elsewhere.
+    assert.isTrue(gemm.shapes.cells.some(({ bins }) => bins.join() === "0,9,9"));
+    assert.isTrue(gemm.shapes.cells.some(({ bins }) => bins.includes(-1)));
+    assert.isNull(operations.find(({ operation }) => operation === "gemm")!.kinds);
+    assert.isEmpty(operations.find(({ operation }) => operation === "unary")!.kinds!.missing);
+  });
+
+  it("shows a failure in all its parts", () => {
+    const [wrong] = reports.wrong!.laws.filter(({ id }) => id === "gemm f32: is exact on whole numbers");
+    const { failure, worst } = wrong!;
+    assert.equal(worst, Number.MAX_VALUE, "no error is allowed, so that any is infinitely too much");
+    assert.deepInclude(failure!.values, { first: 0, from: 0, allowed: "0" });
+    assert.notEqual(failure!.values!.got[0], failure!.values!.expected[0]);
+    assert.match(failure!.paste!, /^await checkCase\(\{ name: "mine", create \}, "gemm f32: is exact .*\);$/);
+    assert.include(failure!.message, failure!.case!);
+    assert.include(failure!.message, JSON.stringify(failure!.replay));
+    const operation = reports.wrong!.operations.find(({ operation }) => operation === "gemm")!;
+    assert.isAbove(operation.ratios.at(-1)!, 0);
+
+    const [guard] = reports.guard!.laws;
+    assert.match(guard!.failure!.guard!, /wrote 1 elements past the end of c/);
+    assert.isNull(guard!.failure!.values);
+
+    const [calls] = reports.calls!.laws;
+    assert.isNull(calls!.failure!.paste, "a list of calls is no literal");
+    assert.isString(calls!.failure!.replay.replayPath);
+  });
+
+  it("sets what is declared against what was found", () => {
+    const of = (name: string) =>
+      Object.fromEntries(reports[name]!.numerics.map(({ promise, ...rest }) => [promise, rest]));
+    assert.deepInclude(of("healthy").rounding, { declared: "nearest-even", observed: "holds" });
+    assert.deepInclude(of("modest").nan, { declared: "unspecified", promised: "kept", observed: "holds" });
+    assert.deepInclude(of("modest").rounding, { observed: null, evidence: [] });
+    assert.deepInclude(of("wrong").rounding, { declared: "nearest-even", observed: "does not hold" });
+    assert.isString(of("wrong").rounding!.evidence.find(({ held }) => !held)!.detail);
+  });
+
+  it("has the version of the package", async () => {
+    const manifest = JSON.parse(await readFile(new URL("package.json", root), "utf8"));
+    assert.equal(suiteVersion, manifest.version);
+    assert.equal(reports.healthy!.suiteVersion, manifest.version);
+  });
+});
+
+describe("Measurements", () => {
+  it("fall into buckets that double, exact ones and failures apart", () => {
+    assert.equal(bucketOf(0), 0);
+    assert.equal(bucketOf(1e-9), 1);
+    assert.equal(ratioEnds[bucketOf(0.3)], 0.5);
+    assert.equal(ratioEnds[bucketOf(0.5)], 0.5);
+    assert.equal(ratioEnds[bucketOf(1)], 1);
+    assert.equal(bucketOf(1.0001), ratioEnds.length);
+    assert.equal(bucketOf(Number.POSITIVE_INFINITY), ratioEnds.length);
+  });
+
+  it("take a NaN for the worst there is, and end with the first failure", () => {
+    const recorder = new Recorder();
+    recorder.countCase();
+    recorder.observe(0.25, [1, 0, 257]);
+    recorder.observe(Number.NaN, [1, 0, 300]);
+    recorder.stop();
+    recorder.countCase();
+    recorder.observe(7);
+    const { cases, worst, cells, ratios } = recorder.measurements;
+    assert.deepEqual({ cases, worst }, { cases: 1, worst: Number.POSITIVE_INFINITY });
+    assert.deepEqual(cells, [{ bins: [0, -1, 8], cases: 2, worst: Number.POSITIVE_INFINITY }]);
+    assert.equal(
+      ratios.reduce((a, b) => a + b, 0),
+      2,
+    );
+  });
+});
+
+describe("Comparing two reports", () => {
+  const before = sampleReport({
+    laws: [
+      lawReport("gemm", "same", { worst: 0.5 }),
+      lawReport("gemm", "better", { status: "broken", worst: 30 }),
+      lawReport("gemm", "worse", { worst: 0.1 }),
+      lawReport("gemm", "gone"),
+      lawReport("memory", "skipped"),
+      lawReport("memory", "again", { status: "unfinished" }),
+      lawReport("conv2d", "tiny", { worst: 1e-6 }),
+      lawReport("conv2d", "broke"),
+    ],
+  });
+  const after = sampleReport({
+    laws: [
+      lawReport("gemm", "same", { worst: 0.9 }),
+      lawReport("gemm", "better", { worst: 0.5 }),
+      lawReport("gemm", "worse", { worst: 0.3 }),
+      lawReport("memory", "skipped", { status: "skipped", reason: "not declared" }),
+      lawReport("memory", "again"),
+      lawReport("memory", "new"),
+      lawReport("conv2d", "tiny", { worst: 1e-4 }),
+      lawReport("conv2d", "broke", { status: "broken", reason: null }),
+    ],
+  });
+
+  it("says what has changed, and nothing else", () => {
+    const diff = diffReports(before, after);
+    const names = (list: readonly { readonly law: string }[]) => list.map(({ law }) => law);
+    assert.deepEqual(names(diff.broken), ["conv2d: broke"]);
+    assert.deepEqual(names(diff.fixed), ["gemm: better"]);
+    assert.deepEqual(diff.lost, [
+      { law: "memory: skipped", before: "kept", after: "skipped", reason: "not declared" },
+    ]);
+    assert.deepEqual(names(diff.gained), ["memory: again"]);
+    assert.deepEqual(diff.missing, ["gemm: gone"]);
+    assert.deepEqual(diff.added, ["memory: new"]);
+    assert.deepEqual(diff.ratios, [
+      { law: "gemm: worse", before: 0.1, after: 0.3 },
+      { law: "gemm: better", before: 30, after: 0.5 },
+    ]);
+    assert.isFalse(isUnchanged(diff));
+  });
+
+  it("finds nothing between a report and itself", () => {
+    const diff = diffReports(after, after);
+    assert.isTrue(isUnchanged(diff));
+    assert.deepEqual(diff.remarks, []);
+  });
+
+  it("remarks on what makes the two hard to compare", () => {
+    const other = { ...before, run: { ...before.run, grade: "tight" as const, seeds: [9] } };
+    assert.deepEqual(diffReports(before, other).remarks, [
+      `grade: ${before.run.grade} before, tight now`,
+      `first seed: ${before.run.seeds[0]} before, 9 now`,
+    ]);
+  });
+});

@@ -1,0 +1,32 @@
+import type { ComputeBackend, Numerics } from "@backplane/core";
+import { mutants } from "#src/index.js";
+
+/** The weakest thing that can be declared. */
+export const noPromises: Numerics = {
+  ...{ nan: "unspecified", infinity: "unspecified", subnormals: "flushed", signedZero: "unspecified" },
+  ...{ rounding: "unspecified", deterministic: false },
+};
+
+export function mutant(name: string): () => ComputeBackend {
+  const found = mutants.find((mutant) => mutant.name === name);
+  if (found === undefined) throw new Error(`there is no mutant named ${name}`);
+  return found.create;
+}
+
+/** Any backend, with other promises than its own. For laws that leave `init` alone. */
+export function withPromises(
+  create: () => ComputeBackend,
+  promises: Partial<Numerics>,
+): () => ComputeBackend {
+  return () => {
+    const backend = create();
+    const init = backend.init.bind(backend);
+    backend.init = async () => {
+      await init();
+      const { capabilities } = backend;
+      const numerics = { ...capabilities.numerics, ...promises };
+      Object.defineProperty(backend, "capabilities", { get: () => ({ ...capabilities, numerics }) });
+    };
+    return backend;
+  };
+}

@@ -1,0 +1,73 @@
+// How docs/kill-matrix.md is written and read back.
+import { readFileSync } from "node:fs";
+import { laws, type Mutant } from "#src/index.js";
+
+export const matrixFile: URL = new URL("../../../../docs/kill-matrix.md", import.meta.url);
+
+/** Between these lines the file is generated; the rest of it is written by hand. */
+const begin = "<!-- generated: the matrix -->";
+const end = "<!-- generated: end -->";
+
+/** Topics in the order of the suite. */
+export const topics: readonly string[] = [...new Set(laws.map(({ topic }) => topic))];
+
+/** What became of one mutant. */
+export interface Death {
+  readonly mutant: Pick<Mutant, "name" | "defect" | "operation">;
+  /** Laws broken, by topic. */
+  readonly broken: ReadonlyMap<string, number>;
+  /** The first law to break, in the order of the suite, and seconds from the start of the run to then. */
+  readonly first: string | undefined;
+  readonly seconds: number;
+}
+
+/** Columns of the matrix: topics by their first letters. */
+export function columnOf(topic: string): string {
+  return topic === "batchedGemm" ? "bat" : topic.slice(0, 3);
+}
+
+function rowOf({ mutant, broken, first, seconds }: Death): string {
+  const cells = topics.map((topic) => broken.get(topic) ?? "");
+  const what = [mutant.operation, mutant.defect].filter((part) => part !== undefined).join(", ");
+  return `| ${[mutant.name, what, first ?? "none", seconds.toFixed(1), ...cells].join(" | ")} |`;
+}
+
+export function matrixText(deaths: readonly Death[], runs: number): string {
+  const header = ["defective backend", "defect", "first law to break", "s", ...topics.map(columnOf)];
+  const times = deaths.map(({ seconds }) => seconds).toSorted((a, b) => a - b);
+  const late = times.at(-1) ?? 0;
+  const half = times[Math.floor(times.length / 2)] ?? 0;
+  return [
+    `${deaths.length} defective backends against ${laws.length} laws, ${runs} random cases for each law, seed 1.`,
+    `Time to the first broken law: half of them within ${half.toFixed(1)} s, all within ${late.toFixed(1)} s.`,
+    `A number says how many laws on a topic reject the backend. Topics: ${topics.join(", ")}.`,
+    "",
+    `| ${header.join(" | ")} |`,
+    `| ${header.map((_, i) => (i < 3 ? "---" : "--:")).join(" | ")} |`,
+    ...deaths.map(rowOf),
+  ].join("\n");
+}
+
+/** The file with another matrix. */
+export function withMatrix(text: string, matrix: string): string {
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`the file lacks the lines "${begin}" and "${end}"`);
+  return `${text.slice(0, from + begin.length)}\n\n${matrix}\n\n${text.slice(to)}`;
+}
+
+export interface MatrixRow {
+  readonly name: string;
+  readonly what: string;
+  readonly first: string;
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/** The rows of the matrix in the file. */
+export function readMatrix(text: string = readFileSync(matrixFile, "utf8")): readonly MatrixRow[] {
+  const matrix = text.slice(text.indexOf(begin), text.indexOf(end));
+  const lines = matrix.split("\n").filter((line) => line.startsWith("|"));
+  return lines.slice(2).map((line) => {
+    const [name = "", what = "", first = "", , ...counts] = line.slice(2, -2).split(" | ");
+    return { name, what, first, counts: new Map(topics.map((topic, i) => [topic, Number(counts[i] ?? 0)])) };
+  });
+}
