@@ -2,6 +2,7 @@ import { type Arbitrary, asyncProperty, check, stringify } from "fast-check";
 import { breathe } from "./breath.js";
 import { type ForAllOptions, type ForEachOptions, type Law, LawFailure, lawId, type Replay } from "./law.js";
 import { settled } from "./laws/support.js";
+import { literal } from "./literal.js";
 import type { Recorder } from "./report/measurements.js";
 
 /** How hard to search. */
@@ -97,8 +98,7 @@ export async function forAll<Case>(
   const path = details.counterexamplePath ?? undefined;
   const cause = details.errorInstance ?? new Error(`no case could be made in ${details.numRuns} runs`);
   if (found === null) throw failure(law, search, path, cause);
-  const { show } = options;
-  throw failure(law, search, path, cause, (show ?? stringify)(found[0]), show === undefined);
+  throw failure(law, search, path, cause, shownCase(found[0], options.show));
 }
 
 /** Tries every case in turn; throws a `LawFailure` for the first that breaks the property. */
@@ -113,6 +113,8 @@ export async function forEach<Case>(
   const path = search.replay?.path;
   const few = search.isQuick && path === undefined ? cases.slice(0, options.quick ?? cases.length) : cases;
   const chosen = only === undefined ? few : [only.case as Case];
+  if (only === undefined && path !== undefined && cases[Number(path)] === undefined)
+    throw new Error(`the path ${path} leads to no case of this law; it has ${cases.length}`);
   for (const [index, value] of chosen.entries()) {
     if (only === undefined && path !== undefined && path !== String(index)) continue;
     await breathe();
@@ -123,14 +125,8 @@ export async function forEach<Case>(
       await settled(property(value), "the case", hangMilliseconds);
     } catch (error) {
       recorder.stop();
-      throw failure(
-        law,
-        search,
-        only === undefined ? String(index) : undefined,
-        error,
-        stringify(value),
-        true,
-      );
+      const at = only === undefined ? String(index) : undefined;
+      throw failure(law, search, at, error, shownCase(value));
     }
   }
 }
@@ -140,11 +136,20 @@ function failure(
   search: SearchOptions,
   path: string | undefined,
   cause: unknown,
-  shown?: string,
-  isLiteral?: boolean,
+  shown?: ShownCase,
 ): LawFailure {
   const replay: Replay = { law: lawId(law), seed: search.seed, ...(path === undefined ? {} : { path }) };
-  return new LawFailure(replay, cause, shown, isLiteral);
+  return new LawFailure(replay, cause, shown?.text, shown?.isLiteral);
+}
+
+interface ShownCase {
+  readonly text: string;
+  readonly isLiteral: boolean;
+}
+
+function shownCase<Case>(value: Case, show?: (value: Case) => string): ShownCase {
+  const text = show === undefined ? literal(value) : undefined;
+  return { text: text ?? (show ?? stringify)(value), isLiteral: text !== undefined };
 }
 
 /** Each law searches elsewhere, and adding a law does not move the others. */

@@ -13,6 +13,7 @@ import {
   runSuite,
   type SuiteOptions,
 } from "#src/index.js";
+import { literal } from "#src/literal.js";
 import { planOf } from "#src/options.js";
 import { mutant, noPromises, withPromises } from "./support/backends.js";
 
@@ -244,6 +245,25 @@ describe("A run of the suite", () => {
     );
     assert.equal(report.totals.broken, 1);
     assert.equal(report.subject.device.name, "not described");
+  });
+});
+
+describe("A case", () => {
+  it("is written as a literal that gives the same case again", () => {
+    const record: object = Object.assign(Object.create(null), { shared: false, scale: null });
+    const value = { before: [1, -0, Number.NaN, -Infinity], text: 'it\'s "so"', "a-b": undefined, record };
+    const text = literal(value)!;
+    assert.notInclude(text, "__proto__");
+    const again = new Function(`return (${text});`)();
+    assert.deepEqual(again, { ...value, record: { shared: false, scale: null } });
+    assert.isTrue(Object.is(again.before[1], -0));
+    assert.isUndefined(literal([new Map()]), "nothing is left out in silence");
+  });
+
+  it("that a replay leads to must be there", async () => {
+    const law = "gemm f32: stays within the error bound on larger shapes";
+    const [result] = await runLaws(reference({ replay: { law, seed: 1, path: "999" } }));
+    assert.match(String(result!.error), /the path 999 leads to no case/);
   });
 });
 
