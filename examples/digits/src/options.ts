@@ -49,7 +49,8 @@ export function parseOptions(args: readonly string[]): Options {
 function readValues(args: readonly string[]) {
   try {
     return parseArgs({
-      args: [...args],
+      // "pnpm start -- --json" hands on the separator too.
+      args: args[0] === "--" ? args.slice(1) : [...args],
       options: {
         backend: { type: "string", default: "swap" },
         seed: { type: "string", default: "1" },

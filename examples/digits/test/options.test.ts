@@ -14,6 +14,10 @@ describe("parseOptions", () => {
     });
   });
 
+  it("takes what follows a leading --, which some script runners pass on", () => {
+    expect(parseOptions(["--", "--seed", "7"]).seed).to.equal(7);
+  });
+
   it("reads every option", () => {
     const args = "--backend cpu --seed 7 --epochs 0.5 --batch 64 --threads 0 --json --help".split(" ");
     expect(parseOptions(args)).to.deep.equal({
