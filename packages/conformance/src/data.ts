@@ -53,25 +53,39 @@ export function draw(
 ): Float64Array<ArrayBuffer> {
   const next = random(seed);
   const values = new Float64Array(count);
+  const drawOne = drawers[distribution]();
   for (let i = 0; i < count; i++) {
-    const value = drawOne[distribution](next, i, dtype);
+    const value = drawOne(next, i, dtype);
     values[i] = Math.abs(value) < smallestNormal[dtype] ? 0 : roundNormal(dtype, value);
   }
   return values;
 }
 
-const drawOne: Readonly<Record<Distribution, (next: () => number, index: number, dtype: DType) => number>> = {
-  uniform: (next) => 2 * next() - 1,
-  // Box and Muller; 1 - u keeps the logarithm finite.
-  normal: (next) => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next()),
-  wide(next, _index, dtype) {
+type DrawOne = (next: () => number, index: number, dtype: DType) => number;
+
+const drawers: Readonly<Record<Distribution, () => DrawOne>> = {
+  uniform: () => (next) => 2 * next() - 1,
+  normal: drawNormal,
+  wide: () => (next, _index, dtype) => {
     const [lowest, highest] = dtype === "f32" ? [-12, 12] : [-8, 2];
     const sign = next() < 0.5 ? -1 : 1;
     return sign * (1 + next()) * 2 ** Math.floor(lowest + next() * (highest - lowest + 1));
   },
-  sparse: (next) => (next() < 0.5 ? 0 : 2 * next() - 1),
-  cancelling: (next, index) => (index % 2 === 0 ? 1 : -1) * (1 + next() / 64),
+  sparse: () => (next) => (next() < 0.5 ? 0 : 2 * next() - 1),
+  cancelling: () => (next, index) => (index % 2 === 0 ? 1 : -1) * (1 + next() / 64),
 };
+
+/** Box and Muller: numbers come in pairs, of which the second waits. 1 - u keeps the logarithm finite. */
+function drawNormal(): DrawOne {
+  let second = Number.NaN;
+  return (next, index) => {
+    if (index % 2 === 1) return second;
+    const radius = Math.sqrt(-2 * Math.log(1 - next()));
+    const angle = 2 * Math.PI * next();
+    second = radius * Math.sin(angle);
+    return radius * Math.cos(angle);
+  };
+}
 
 /** Whole numbers from -limit to limit. */
 export function drawIntegers(limit: number, count: number, seed: number): Float64Array<ArrayBuffer> {

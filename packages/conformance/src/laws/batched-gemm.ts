@@ -27,6 +27,7 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ batch: 6, m: 1, n: 257, k: 128, transB: true, stepA: "gap", stepB: "gap", stepC: "gap" }),
   gemmCase({ batch: 2, m: 33, n: 17, k: 2049, beta: 1 }),
   gemmCase({ batch: 3, m: 20, n: 24, k: 600, stepA: "broadcast", stepC: "gap", alpha: 0.5, beta: -1 }),
+  gemmCase({ batch: 5, m: 9, n: 1900, k: 250, data: "uniform" }),
   // One more than the largest dimension that a grid of workgroups may have.
   gemmCase({ batch: 65_536, m: 1, n: 1, k: 2 }),
 ];

@@ -37,7 +37,9 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ m: 1, n: 1, k: 10_007 }),
   gemmCase({ m: 256, n: 256, k: 64 }),
   gemmCase({ m: 257, n: 129, k: 65, padA: 3, padB: 3, padC: 3 }),
-  gemmCase({ m: 192, n: 320, k: 128, transB: true }),
+  gemmCase({ m: 192, n: 320, k: 32, transB: true }),
+  gemmCase({ m: 9, n: 2100, k: 20 }),
+  gemmCase({ m: 2100, n: 9, k: 20, transA: true }),
   gemmCase({ m: 48, n: 24, k: 700, transA: true, alpha: 0.5, beta: -1 }),
   gemmCase({ m: 12, n: 40, k: 1030, transB: true, padC: 4, beta: 0.5 }),
 ];

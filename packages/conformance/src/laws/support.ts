@@ -20,6 +20,14 @@ export const correctlyRounded: Pick<Law, "grade" | "promise"> = {
   promise: { flag: "rounding", value: "nearest-even" },
 };
 
+/** For laws that need one allocation of so many bytes. */
+export function unlessRoom(bytes: number): NonNullable<Law["exempt"]> {
+  return ({ limits }) =>
+    limits.maxAllocationBytes >= bytes
+      ? undefined
+      : `no more than ${limits.maxAllocationBytes} bytes can be allocated`;
+}
+
 export function check(condition: boolean, otherwise: string): asserts condition {
   if (!condition) throw new Error(otherwise);
 }

@@ -52,7 +52,7 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "indexing",
     description: "Works out for itself how far the output reaches, with the two mixed up.",
-    killedBy: [],
+    killedBy: ["conv2d f32: is exact on whole numbers", "conv2d f32: stays within the error bound"],
     create: () =>
       tampered("conv2d", (p) => ({
         ...p,
@@ -71,7 +71,10 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "indexing",
     description: "Seen in a WebGPU library: wrong for 64x56x56 and 3x224x224, right for small shapes.",
-    killedBy: [],
+    killedBy: [
+      "conv2d f32: stays within the error bound on larger shapes",
+      "conv2d f16: stays within the error bound on larger shapes",
+    ],
     create: () =>
       tampered("conv2d", (p) => {
         const size = p.height * p.width;
@@ -89,7 +92,7 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "stride",
     description: "The channel is counted within its group.",
-    killedBy: [],
+    killedBy: ["conv2d f32: is exact on whole numbers", "conv2d f32: stays within the error bound"],
     create: () =>
       tampered("conv2d", (p) => {
         if (p.bias === undefined) return p;
@@ -102,7 +105,7 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "stride",
     description: "One of two strides is taken for both.",
-    killedBy: [],
+    killedBy: ["conv2d f32: is exact on whole numbers", "conv2d f32: stays within the error bound"],
     create: () => tampered("conv2d", (p) => ({ ...p, strideY: p.strideX })),
   },
   {
@@ -110,7 +113,7 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "edge",
     description: "Stores pixels in pairs; the one that is left over keeps what was there.",
-    killedBy: [],
+    killedBy: ["conv2d f32: is exact on whole numbers", "conv2d f32: stays within the error bound"],
     create: () =>
       replaced("conv2d", (p, run) => {
         const before = load(p.output, p.dtype);
@@ -125,7 +128,10 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "numerics",
     description: "A fast algorithm for the one filter size that is most in use, with fewer bits.",
-    killedBy: [],
+    killedBy: [
+      "conv2d f32: stays within the error bound",
+      "conv2d f32: stays within the error bound on larger shapes",
+    ],
     create: () =>
       tampered("conv2d", (p) => {
         if (p.dtype !== "f32" || p.kernelHeight !== 3 || p.kernelWidth !== 3) return p;
@@ -137,7 +143,7 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "lifecycle",
     description: "Filters are prepared once for each place in memory, whatever is written there later.",
-    killedBy: [],
+    killedBy: ["ordering: conv2d: uses its operands as they are at the call"],
     create: () => {
       const remember = remembering();
       return tampered("conv2d", (p) => ({ ...p, filter: remember(p.filter) }));
@@ -148,7 +154,7 @@ export const convolutionMutants: readonly Mutant[] = [
     operation: "conv2d",
     defect: "memory",
     description: "Seen in a runtime for the browser: a preallocated output is silently left as it was.",
-    killedBy: [],
+    killedBy: ["conv2d f32: is exact on whole numbers", "conv2d f32: stays within the error bound"],
     create: () =>
       altered((right) => ({
         conv2d(args) {

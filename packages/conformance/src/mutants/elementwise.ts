@@ -27,7 +27,7 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "unary",
     defect: "edge",
     description: "65,535 workgroups of 64; nothing is said of the rest.",
-    killedBy: [],
+    killedBy: ["reach: unary: millions of elements are all computed"],
     create: () => tampered("unary", (p) => ({ ...p, n: Math.min(p.n, 65_535 * 64) })),
   },
   {
@@ -35,7 +35,10 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "unary",
     defect: "stride",
     description: "The place of the input is rounded down to a multiple of 16 bytes.",
-    killedBy: [],
+    killedBy: [
+      "unary f32: relu: stays within its error bound",
+      "unary f32: sigmoid: stays within its error bound",
+    ],
     create: () =>
       tampered("unary", (p) => {
         const byteOffset = p.input.byteOffset - (p.input.byteOffset % 16);
@@ -47,7 +50,10 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "unary",
     defect: "indexing",
     description: "Two f16 share a word; where the output begins in the middle of one, each is the other's.",
-    killedBy: [],
+    killedBy: [
+      "unary f16: relu: stays within its error bound",
+      "unary f16: sigmoid: stays within its error bound",
+    ],
     create: () =>
       replaced("unary", (p, run) => {
         run(p);
@@ -166,7 +172,10 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "binary",
     defect: "stride",
     description: "Right where b follows the output or repeats along its last axis.",
-    killedBy: [],
+    killedBy: [
+      "binary f32: sub: stays within its error bound",
+      "binary f32: mul: stays within its error bound",
+    ],
     create: () =>
       tampered("binary", (p) => {
         if (!("region" in p.b) || p.shape.length < 3) return p;
@@ -180,7 +189,7 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "binary",
     defect: "indexing",
     description: "A kernel with so many loops, and shapes with more axes.",
-    killedBy: [],
+    killedBy: ["binary f32: broadcasts any number of axes", "binary f16: broadcasts any number of axes"],
     create: () =>
       tampered("binary", (p) => {
         if (!("region" in p.b)) return p;
@@ -193,7 +202,10 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "binary",
     defect: "numerics",
     description: "Saturates where it should overflow, though it declares infinities kept.",
-    killedBy: [],
+    killedBy: [
+      "numerics f32: binary: takes and gives infinities, and overflows to them",
+      "numerics f16: binary: takes and gives infinities, and overflows to them",
+    ],
     create: () =>
       replaced("binary", (p, run) => {
         run(p);
@@ -251,7 +263,10 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "unary",
     defect: "numerics",
     description: "0 - x for -x, though it declares signed zeros kept.",
-    killedBy: [],
+    killedBy: [
+      "numerics f32: unary: keeps the sign of zeros",
+      "numerics f16: unary: keeps the sign of zeros",
+    ],
     create: () => replacedFunction("neg", (x) => 0 - x),
   },
   {
@@ -275,7 +290,10 @@ export const elementwiseMutants: readonly Mutant[] = [
     operation: "unary",
     defect: "errors",
     description: "supports() is true, and the call throws.",
-    killedBy: [],
+    killedBy: [
+      "unary f32: erf: stays within its error bound",
+      "unary f32: touches nothing but n elements of its output",
+    ],
     create: () =>
       altered((right) => ({
         unary(args) {

@@ -144,7 +144,7 @@ export const productMutants: readonly Mutant[] = [
     operation: "gemm",
     defect: "edge",
     description: "The remainder of an unrolled loop, in one of its eight cases.",
-    killedBy: [],
+    killedBy: ["gemm f32: stays within the error bound", "gemm f32: is exact on whole numbers in long sums"],
     create: () => tamperedProduct((p) => ({ ...p, k: p.k > 1 && p.k % 8 === 1 ? p.k - 1 : p.k })),
   },
   {
@@ -152,7 +152,7 @@ export const productMutants: readonly Mutant[] = [
     operation: "gemm",
     defect: "edge",
     description: "Right for every number of rows but the multiples of a tile that is no power of two.",
-    killedBy: [],
+    killedBy: ["gemm f32: is exact on whole numbers", "gemm f32: stays within the error bound"],
     create: () => tamperedProduct((p) => ({ ...p, m: p.m > 6 && p.m % 6 === 0 ? p.m - 1 : p.m })),
   },
   {
@@ -160,7 +160,10 @@ export const productMutants: readonly Mutant[] = [
     operation: "gemm",
     defect: "numerics",
     description: "Parts of 256 of k are added to C one after the other, all with the beta of the call.",
-    killedBy: [],
+    killedBy: [
+      "gemm f32: is exact on whole numbers in long sums",
+      "gemm f32: is exact on whole numbers on larger shapes",
+    ],
     create: () =>
       replacedProduct((p, run) => {
         if (p.dtype !== "f32" || p.beta === 0 || p.k <= 256) return run(p);
@@ -177,10 +180,28 @@ export const productMutants: readonly Mutant[] = [
     operation: "gemm",
     defect: "errors",
     description: "Seen in a WebGPU library: it goes on with old numbers after validation has failed.",
-    killedBy: [],
+    killedBy: [
+      "gemm f32: stays within the error bound on larger shapes",
+      "gemm f16: stays within the error bound on larger shapes",
+    ],
     create: () =>
       replacedProduct((p, run) => {
         if (p.m * p.n <= 2 ** 15) run(p);
+      }),
+  },
+  {
+    name: "reads the first block of B again for the next",
+    operation: "gemm",
+    defect: "indexing",
+    description: "C is taken in blocks of 2048 columns, of which few shapes have two.",
+    killedBy: [
+      "gemm f32: stays within the error bound on larger shapes",
+      "gemm f16: stays within the error bound on larger shapes",
+    ],
+    create: () =>
+      replacedProduct((p, run) => {
+        run({ ...p, n: Math.min(p.n, 2048) });
+        if (p.n > 2048) run({ ...p, n: p.n - 2048, c: skipping(p.c, p.dtype, 2048) });
       }),
   },
   {
@@ -188,7 +209,10 @@ export const productMutants: readonly Mutant[] = [
     operation: "gemm",
     defect: "lifecycle",
     description: "Weights are prepared once for each place in memory, whatever is written there later.",
-    killedBy: [],
+    killedBy: [
+      "ordering: gemm: uses its operands as they are at the call",
+      "ordering: batchedGemm: uses its operands as they are at the call",
+    ],
     create: () => {
       const remember = remembering();
       return tamperedProduct((p) => ({ ...p, b: remember(p.b) }));
@@ -199,7 +223,10 @@ export const productMutants: readonly Mutant[] = [
     operation: "gemm",
     defect: "indexing",
     description: "Takes B for A where both have the same address.",
-    killedBy: [],
+    killedBy: [
+      "slices: gemm: inputs may share their elements",
+      "slices: batchedGemm: inputs may share their elements",
+    ],
     create: () =>
       tamperedProduct((p) =>
         p.a.memory === p.b.memory && p.a.byteOffset === p.b.byteOffset
@@ -212,15 +239,32 @@ export const productMutants: readonly Mutant[] = [
     operation: "batchedGemm",
     defect: "indexing",
     description: "One of the four forms of a kernel that only batches use.",
-    killedBy: [],
+    killedBy: ["batchedGemm f32: is exact on whole numbers", "batchedGemm f32: stays within the error bound"],
     create: () => tampered("batchedGemm", (p) => ({ ...p, transA: p.transA && p.m !== p.k })),
+  },
+  {
+    name: "begins again with the first A in the second group of a batch",
+    operation: "batchedGemm",
+    defect: "indexing",
+    description: "As many matrices at a time as have room to be packed, 4 of them where B is large.",
+    killedBy: [
+      "batchedGemm f32: stays within the error bound on larger shapes",
+      "batchedGemm f16: stays within the error bound on larger shapes",
+    ],
+    create: () =>
+      replaced("batchedGemm", (p, run) => {
+        if (p.batch <= 4 || p.b.byteLength < 2 ** 22) return run(p);
+        run({ ...p, batch: 4 });
+        const [b, c] = [skipping(p.b, p.dtype, 4 * p.strideB), skipping(p.c, p.dtype, 4 * p.strideC)];
+        run({ ...p, batch: p.batch - 4, b, c });
+      }),
   },
   {
     name: "takes a batch for one tall matrix",
     operation: "batchedGemm",
     defect: "stride",
     description: "A fast path for a shared B, also where there are gaps between the matrices of A or C.",
-    killedBy: [],
+    killedBy: ["batchedGemm f32: is exact on whole numbers", "batchedGemm f32: stays within the error bound"],
     create: () =>
       tampered("batchedGemm", (p) =>
         p.strideB === 0 && !p.transA ? { ...p, strideA: p.m * p.lda, strideC: p.m * p.ldc } : p,
@@ -231,7 +275,10 @@ export const productMutants: readonly Mutant[] = [
     operation: "batchedGemm",
     defect: "edge",
     description: "The third dimension of a grid of workgroups ends at 65,535.",
-    killedBy: [],
+    killedBy: [
+      "batchedGemm f32: stays within the error bound on larger shapes",
+      "batchedGemm f16: stays within the error bound on larger shapes",
+    ],
     create: () => tampered("batchedGemm", (p) => ({ ...p, batch: Math.min(p.batch, 65_535) })),
   },
   {
@@ -239,7 +286,10 @@ export const productMutants: readonly Mutant[] = [
     operation: "batchedGemm",
     defect: "numerics",
     description: "A library call whose default is not that of the single product.",
-    killedBy: [],
+    killedBy: [
+      "batchedGemm f32: stays within the error bound",
+      "batchedGemm f32: stays within the error bound on larger shapes",
+    ],
     create: () =>
       tampered("batchedGemm", (p) => {
         const short = (value: number) => truncate(value, 10);

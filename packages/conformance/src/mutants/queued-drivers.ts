@@ -81,12 +81,13 @@ export class FewArgumentsDriver extends QueuedDriver {
   }
 }
 
-/** Bytes of the host wait in memory that was freed last, which enqueued work may still use. */
+/** Bytes of the host wait in memory that was freed, if it is large; enqueued work may still use it. */
 export class BorrowingDriver extends QueuedDriver {
   #spare: ReferenceMemory | undefined;
+  #used = 0;
 
   override free(memory: ReferenceMemory): void {
-    if (memory.length >= 2 ** 16) this.#spare = memory;
+    if (memory.length >= 2 ** 24) this.#spare ??= memory;
     super.free(memory);
   }
 
@@ -96,13 +97,15 @@ export class BorrowingDriver extends QueuedDriver {
     source: Uint8Array<ArrayBufferLike>,
   ): void {
     const spare = this.#spare;
-    if (spare === undefined || spare.length < source.length) {
+    const byteLength = source.length;
+    if (spare === undefined || spare.length < this.#used + byteLength) {
       super.write(destination, byteOffset, source);
       return;
     }
-    spare.set(source);
-    const byteLength = source.length;
-    super.copy({ memory: destination, byteOffset, byteLength }, { memory: spare, byteOffset: 0, byteLength });
+    spare.set(source, this.#used);
+    const from = { memory: spare, byteOffset: this.#used, byteLength };
+    super.copy({ memory: destination, byteOffset, byteLength }, from);
+    this.#used += byteLength;
   }
 }
 

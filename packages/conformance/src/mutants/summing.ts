@@ -92,7 +92,10 @@ export const summingMutants: readonly Mutant[] = [
     operation: "attention",
     defect: "edge",
     description: "Tiles of 64 keys; a rest is only looked at where it is all there is.",
-    killedBy: [],
+    killedBy: [
+      "attention f32: stays within the error bound",
+      "attention f32: stays within the error bound at the edges of tiles",
+    ],
     create: () =>
       tampered("attention", (p) => {
         const whole = p.keyLength - (p.keyLength % 64);
@@ -104,7 +107,10 @@ export const summingMutants: readonly Mutant[] = [
     operation: "attention",
     defect: "stride",
     description: "The batch is left out of the place of the keys, not of that of the queries.",
-    killedBy: [],
+    killedBy: [
+      "attention f32: stays within the error bound",
+      "attention f32: stays within the error bound on larger shapes",
+    ],
     create: () => tampered("attention", (p) => keysOf(p, (head) => head % p.kvHeads)),
   },
   {
@@ -140,7 +146,7 @@ export const summingMutants: readonly Mutant[] = [
     operation: "reduce",
     defect: "indexing",
     description: "A kernel with so many loops, and data with more axes.",
-    killedBy: [],
+    killedBy: ["reduce f32: takes any number of axes", "reduce f16: takes any number of axes"],
     create: () =>
       tampered("reduce", (p) => ({
         ...p,
@@ -152,7 +158,10 @@ export const summingMutants: readonly Mutant[] = [
     operation: "reduce",
     defect: "stride",
     description: "As if all reduced axes came last.",
-    killedBy: [],
+    killedBy: [
+      "reduce f32: sum: stays within the error bound",
+      "reduce f32: mean: stays within the error bound",
+    ],
     create: () =>
       tampered("reduce", (p) => {
         let stride = p.kept.at(-1)?.stride ?? 1;
@@ -169,7 +178,7 @@ export const summingMutants: readonly Mutant[] = [
     operation: "reduce",
     defect: "edge",
     description: "Long rows are reduced in pieces of 16,384; what the bound of a long sum forgives.",
-    killedBy: [],
+    killedBy: ["reduce f32: sum: is exact on larger shapes", "reduce f16: sum: is exact on larger shapes"],
     create: () =>
       replaced("reduce", (p, run) => {
         run(p);
@@ -185,7 +194,7 @@ export const summingMutants: readonly Mutant[] = [
     operation: "reduce",
     defect: "lifecycle",
     description: "Only inputs are looked up with care.",
-    killedBy: [],
+    killedBy: ["errors: reduce: freed, foreign and forged handles are refused"],
     create: () =>
       altered((right) => ({
         reduce(args) {
