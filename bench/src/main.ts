@@ -1,80 +1,165 @@
+import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { parseArgs } from "node:util";
-import { cpu } from "@backplane/backend-cpu";
-import { webgpu } from "@backplane/backend-webgpu";
-import { BackendRegistry } from "@backplane/core";
-import { cases } from "./cases.js";
-import { type Measurement, measure } from "./measure.js";
+import { createRequire } from "node:module";
+import { arch, cpus, platform } from "node:os";
+import type { DeviceDescription } from "@backplane/core";
+import { Anchor } from "./anchor.js";
+import type { Case } from "./cases/case.js";
+import { sweeps, tables } from "./cases/tables.js";
+import type { Configuration } from "./configurations.js";
+import { openCopy, type Pace } from "./contender.js";
+import { line } from "./lines.js";
+import { measureCase, type Subject, takes } from "./measure.js";
+import { help, type Options, parseOptions } from "./options.js";
+import type { Missing, Peak, Report, Row } from "./result.js";
+import { quantile } from "./statistics.js";
 
-const help = `Times the operations of a backend, each checked against float64 first.
+/** Known by the names that WebGPU gives them: 132 multiprocessors, 128 multiply-adds each, 1.98 GHz. */
+const knownPeaks: Readonly<Record<string, Peak>> = { "nvidia-h200": { f32: 67e12, f16: 989e12 } };
 
-  --backend NAME   cpu or webgpu; may be repeated (default: every backend of this machine)
-  --size SIZE      small (two cores, software adapters) or large (GPUs); default small
-  --only TEXT      only cases whose operation or name contains TEXT
-  --threads N      worker threads of the cpu backend
-  --json FILE      also write the results with device, versions and date
-  --help           this text`;
+/** After the first of these, the case under way is finished and what has been measured is written. */
+const stopSignals = ["SIGINT", "SIGTERM"] as const;
 
-const { values: options } = parseArgs({
-  options: {
-    backend: { type: "string", multiple: true },
-    size: { type: "string", default: "small" },
-    only: { type: "string", default: "" },
-    threads: { type: "string" },
-    json: { type: "string" },
-    help: { type: "boolean", default: false },
-  },
-});
-
-if (options.help) console.log(help);
-else process.exitCode = await main();
+process.exitCode = await main();
 
 async function main(): Promise<number> {
-  if (options.size !== "small" && options.size !== "large") {
-    console.error(`--size is ${options.size}; allowed: small, large`);
+  let options: Options;
+  try {
+    options = parseOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${help}`);
     return 2;
   }
-  const threads = options.threads === undefined ? {} : { threads: Number(options.threads) };
-  const registry = new BackendRegistry([cpu(threads), webgpu()]);
-  const devices: Record<string, unknown> = {};
-  const results: Measurement[] = [];
-  let failures = 0;
-  for (const listing of await registry.list()) {
-    if (options.backend !== undefined && !options.backend.includes(listing.name)) continue;
-    if (!listing.available) {
-      console.log(`${listing.name}: not available here: ${listing.reason}`);
-      // Left out where it was not asked for; an error where it was.
-      if (options.backend !== undefined) failures++;
-      continue;
-    }
-    await using backend = registry.create(listing.name);
-    await backend.init();
-    devices[listing.name] = backend.capabilities.device;
-    console.log(`\n${listing.name}: ${backend.capabilities.device.name}`);
-    for (const test of cases[options.size]) {
-      if (!`${test.operation} ${test.name}`.includes(options.only)) continue;
-      try {
-        const result = await measure(backend, listing.name, test);
-        results.push(result);
-        console.log(row(result));
-      } catch (error) {
-        failures++;
-        console.log(`${test.operation} ${test.name}: ${error instanceof Error ? error.message : error}`);
-      }
-    }
+  if (options.help) {
+    console.log(help);
+    return 0;
   }
-  if (options.json !== undefined) {
-    const report = { date: new Date().toISOString(), node: process.version, devices, results };
-    await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`);
+  const cases = chosenCases(options);
+  if (options.list || cases.length === 0) {
+    for (const { name } of cases) console.log(name);
+    if (cases.length === 0) console.error(`no case's name contains ${options.only.join(" or ")}`);
+    return cases.length === 0 ? 2 : 0;
   }
-  return failures === 0 ? 0 : 1;
+  return run(options, cases);
 }
 
-function row(result: Measurement): string {
-  const label = `${result.operation} ${result.dtype} ${result.case}`;
-  const speed =
-    result.operation === "reduce" || result.operation === "unary" || result.operation === "binary"
-      ? `${result.gigabytesPerSecond.toFixed(1)} GB/s`
-      : `${result.gflops.toFixed(1)} GFLOP/s`;
-  return `  ${label.padEnd(58)} ${result.microseconds.toFixed(0).padStart(9)} us ${speed.padStart(16)}`;
+function chosenCases({ size, sweep, table, only }: Options): readonly Case[] {
+  const all = [...(table ? tables[size] : []), ...(sweep ? sweeps[size] : [])];
+  return only.length === 0 ? all : all.filter(({ name }) => only.some((text) => name.includes(text)));
+}
+
+async function run(options: Options, cases: readonly Case[]): Promise<number> {
+  const pace: Pace = { sample: options.milliseconds / 1000, warmUp: options.milliseconds / 4000 };
+  const log: string[] = [];
+  const missing: Missing[] = [];
+  const rows: Row[] = [];
+  const subjects: Subject[] = [];
+  const stop = new AbortController();
+  const onSignal = () => stop.abort();
+  for (const signal of stopSignals) process.once(signal, onSignal);
+  let anchor: Anchor | undefined;
+  let about: Report["anchor"];
+  try {
+    for (const configuration of options.configurations) {
+      try {
+        subjects.push(await open(configuration, pace, log));
+      } catch (error) {
+        const reason = (error as Error).message;
+        console.log(`${configuration.name}: not available here: ${reason}`);
+        missing.push({ case: "all", configuration: configuration.name, reason, failed: true });
+      }
+    }
+    if (options.anchor !== undefined)
+      try {
+        ({ anchor, about } = await Anchor.start(options.anchor));
+        console.log(`anchor: ${JSON.stringify(about)}`);
+      } catch (error) {
+        console.log(`anchor: ${(error as Error).message}`);
+        about = { error: (error as Error).message };
+      }
+    const peak = peakOf(options, subjects);
+    const conditions = {
+      pace,
+      rounds: options.rounds,
+      ...(anchor === undefined ? {} : { anchor }),
+      ...(peak === undefined ? {} : { peak }),
+    };
+    for (const test of cases) {
+      if (stop.signal.aborted) break;
+      const takers = subjects.filter((subject) => takes(subject, test));
+      if (takers.length === 0) continue;
+      console.log(test.name);
+      const result = await measureCase(test, takers, conditions);
+      rows.push(...result.rows);
+      missing.push(...result.missing);
+      for (const row of result.rows) console.log(line(row));
+      for (const { configuration, reason, failed } of result.missing)
+        console.log(`  ${configuration.padEnd(18)} ${failed ? "FAILED" : "not compared"}: ${reason}`);
+    }
+    const byName = <Value>(value: (subject: Subject) => Value) =>
+      Object.fromEntries(subjects.map((subject) => [subject.name, value(subject)]));
+    const report: Report = {
+      date: new Date().toISOString(),
+      versions: { node: process.version, ...dawnVersion() },
+      machine: `${platform()} ${arch()}, ${cpus().length} x ${cpus()[0]?.model ?? "unknown"}`,
+      command: process.argv.slice(2),
+      devices: byName<DeviceDescription>(({ backend }) => backend.capabilities.device),
+      ...(about === undefined ? {} : { anchor: about }),
+      copyBandwidth: byName(({ copyBandwidth }) => copyBandwidth),
+      ...(peak === undefined ? {} : { peak }),
+      rounds: options.rounds,
+      sampleMilliseconds: options.milliseconds,
+      rows,
+      missing,
+      log,
+    };
+    if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(report, null, 1)}\n`);
+    return missing.some(({ failed }) => failed) ? 1 : 0;
+  } finally {
+    for (const signal of stopSignals) process.removeListener(signal, onSignal);
+    await anchor?.stop();
+    for (const { backend } of subjects) await backend.dispose();
+  }
+}
+
+async function open(configuration: Configuration, pace: Pace, log: string[]): Promise<Subject> {
+  const { name, onlyMatrices } = configuration;
+  const backend = configuration.create((text) => log.push(`${name}: ${text}`));
+  const { device } = await backend.init().then(
+    () => backend.capabilities,
+    async (error: unknown) => {
+      await backend.dispose();
+      throw error;
+    },
+  );
+  const copy = openCopy(backend);
+  const samples: number[] = [];
+  for (let i = 0; i < 3; i++) samples.push(await copy.sample(pace));
+  await copy.close();
+  const copyBandwidth = copy.bytes / quantile(samples, 0.5);
+  const { tier = "" } = device.details;
+  const told = tier === "" ? device.name : `${device.name}, ${tier}`;
+  console.log(`${name}: ${told}; copies ${(copyBandwidth / 1e9).toFixed(1)} GB/s`);
+  return { name, backend, copyBandwidth, matrices: tier.startsWith("subgroup-matrices"), onlyMatrices };
+}
+
+function peakOf({ peakF32, peakF16 }: Options, subjects: readonly Subject[]): Peak | undefined {
+  if (peakF32 !== undefined) return { f32: peakF32 * 1e12, f16: (peakF16 ?? peakF32) * 1e12 };
+  const known = subjects.map(({ backend }) => knownPeaks[backend.capabilities.device.name]);
+  return known.find((peak) => peak !== undefined);
+}
+
+/** The version of the npm package that brings Dawn; none where it is not found. */
+function dawnVersion(): Readonly<Record<string, string>> {
+  // A bundle of this program stands beside the package; otherwise it is the backend's.
+  const places = [() => import.meta.url, () => import.meta.resolve("@backplane/backend-webgpu")];
+  for (const place of places)
+    try {
+      const path = createRequire(place()).resolve("webgpu/package.json");
+      const { version } = JSON.parse(readFileSync(path, "utf8")) as { version: string };
+      return { webgpu: version };
+    } catch {
+      // The next place.
+    }
+  return {};
 }

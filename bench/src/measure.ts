@@ -1,127 +1,223 @@
+import type { ComputeBackend } from "@backplane/core";
+import type { Anchor } from "./anchor.js";
+import type { Case } from "./cases/case.js";
 import {
-  type ComputeBackend,
-  costOf,
-  type DeviceHandle,
-  type DType,
-  decodeFloat16,
-  dtypeBytes,
-  encodeFloat16,
-} from "@backplane/core";
-import type { Case, Inputs } from "./cases.js";
+  type CheckedContender,
+  type Contender,
+  Expectations,
+  openContender,
+  openCopy,
+  type Pace,
+} from "./contender.js";
+import type { Comparison, Missing, Peak, Row } from "./result.js";
+import { quantile, ratios, stableSpread, summarise } from "./statistics.js";
 
-export interface Measurement {
-  readonly backend: string;
-  readonly operation: string;
-  readonly dtype: DType;
-  readonly case: string;
-  /** Median over the samples, per call, of enqueuing a series of calls and waiting for them. */
-  readonly microseconds: number;
-  readonly samples: number;
-  readonly gflops: number;
-  /** Bytes that must cross memory at least once, over the time. */
-  readonly gigabytesPerSecond: number;
-  /** The worst error found, as a fraction of what is allowed; the case fails from 1 on. */
-  readonly worstError: number;
+/** A configuration that has been opened. */
+export interface Subject {
+  readonly name: string;
+  readonly backend: ComputeBackend;
+  /** Bytes a second of a device copy. */
+  readonly copyBandwidth: number;
+  /** Whether matrix units are in use. */
+  readonly matrices: boolean;
+  /** Only cases that matrix units have a part in. */
+  readonly onlyMatrices: boolean;
 }
 
-/** Elements checked against float64 before anything is timed. */
-const checkedElements = 64;
-/** A GPU that has been idle, as while results were checked, needs this long to raise its clocks. */
-const warmUpMilliseconds = 300;
-const sampleMilliseconds = 100;
-const sampleCount = 7;
-
-/** Checks, then times one case. Throws where the result is wrong. */
-export async function measure(backend: ComputeBackend, name: string, test: Case): Promise<Measurement> {
-  const handles: Record<string, DeviceHandle> = {};
-  try {
-    const inputs = upload(backend, test, handles);
-    const outputBytes = test.output.elements * dtypeBytes[test.dtype];
-    handles[test.output.argument] = backend.alloc(outputBytes);
-    const args = test.args(handles);
-    const call = backend[test.operation].bind(backend) as (args: unknown) => void;
-
-    call(args);
-    const worstError = await verify(backend, test, inputs, handles[test.output.argument]!);
-    const times = await time(backend, () => call(args));
-    const seconds = times[Math.floor(times.length / 2)]!;
-    const cost = costOf(test.operation, args);
-    return {
-      ...{ backend: name, operation: test.operation, dtype: test.dtype, case: test.name },
-      microseconds: seconds * 1e6,
-      samples: times.length,
-      gflops: cost.flops / seconds / 1e9,
-      gigabytesPerSecond: cost.bytes / seconds / 1e9,
-      worstError,
-    };
-  } finally {
-    for (const handle of Object.values(handles)) backend.free(handle);
-  }
+export interface Conditions {
+  readonly pace: Pace;
+  readonly rounds: number;
+  readonly anchor?: Anchor;
+  readonly peak?: Peak;
 }
 
-function upload(backend: ComputeBackend, test: Case, handles: Record<string, DeviceHandle>): Inputs {
-  const random = generator(1);
-  const inputs: Record<string, Float32Array> = {};
-  for (const [argument, elements] of Object.entries(test.inputs)) {
-    const values = Float32Array.from({ length: elements }, () => random() * 2 - 1);
-    const stored = test.dtype === "f16" ? encodeFloat16(values) : values;
-    handles[argument] = backend.alloc(stored.byteLength, { zero: false });
-    backend.copyHtoD(handles[argument], stored);
-    inputs[argument] = stored instanceof Uint16Array ? decodeFloat16(stored) : values;
-  }
-  return inputs;
+export interface CaseResult {
+  readonly rows: readonly Row[];
+  readonly missing: readonly Missing[];
 }
 
-async function verify(
-  backend: ComputeBackend,
+/** Whether a case is meant for a configuration. */
+export function takes(
+  { matrices, onlyMatrices }: Pick<Subject, "matrices" | "onlyMatrices">,
   test: Case,
-  inputs: Inputs,
-  output: DeviceHandle,
-): Promise<number> {
-  const { elements } = test.output;
-  const stored = test.dtype === "f16" ? new Uint16Array(elements) : new Float32Array(elements);
-  await backend.copyDtoH(stored, output);
-  const random = generator(2);
-  let worst = 0;
-  for (let i = 0; i < checkedElements; i++) {
-    // The last element is always among those checked: edge tiles go wrong first.
-    const index = i === 0 ? elements - 1 : Math.floor(random() * elements);
-    const got = stored instanceof Uint16Array ? decodeFloat16([stored[index]!])[0]! : stored[index]!;
-    const { value, tolerance } = test.expected(inputs, index);
-    const error = Math.abs(got - value) / tolerance;
-    if (!(error <= 1))
-      throw new Error(
-        `${test.operation} ${test.name}: element ${index} is ${got}, expected ${value} +- ${tolerance}`,
-      );
-    worst = Math.max(worst, error);
+): boolean {
+  if (test.matrices !== undefined && test.matrices !== matrices) return false;
+  return !onlyMatrices || test.dtype === "f16";
+}
+
+interface Other extends Contender {
+  readonly samples: number[];
+  readonly name: string;
+  /** Work of ours over its own: 1 where both do the same. */
+  readonly work: number;
+}
+
+interface Entry {
+  readonly subject: Subject;
+  readonly ours: CheckedContender;
+  /** Undefined where there is nothing to compare with. */
+  other: Other | undefined;
+  readonly samples: number[];
+}
+
+/**
+ * Checks one case on every subject, then times them and what they are compared with in turns, so that
+ * whatever disturbs the machine for a while disturbs all of them.
+ */
+export async function measureCase(
+  test: Case,
+  subjects: readonly Subject[],
+  conditions: Conditions,
+): Promise<CaseResult> {
+  const missing: Missing[] = [];
+  const note = (configuration: string, error: unknown, failed: boolean) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    missing.push({ case: test.name, configuration, reason, failed });
+  };
+  const expected = new Expectations(test);
+  const entries: Entry[] = [];
+  const others = new Map<string, Other>();
+  try {
+    for (const subject of subjects)
+      try {
+        const ours = await openContender(subject.backend, test, expected);
+        entries.push({ subject, ours, other: undefined, samples: [] });
+      } catch (error) {
+        note(subject.name, error, true);
+      }
+    for (const entry of entries)
+      try {
+        entry.other = await findOther(test, entry.subject, conditions, others);
+      } catch (error) {
+        note(entry.subject.name, error, false);
+      }
+    const rows: Row[] = [];
+    for (const entry of await timeInTurns(entries, conditions, note))
+      rows.push(makeRow(test, entry, conditions.peak));
+    return { rows, missing };
+  } finally {
+    for (const { ours } of entries) await ours.close();
+    // An anchor that has ended has been noted already.
+    for (const other of others.values()) await Promise.resolve(other.close()).catch(() => {});
   }
-  return worst;
 }
 
-/** Seconds per call of each sample, ascending. A sample repeats the call for long enough to be timed. */
-async function time(backend: ComputeBackend, call: () => void): Promise<number[]> {
-  const sample = async (repeats: number): Promise<number> => {
-    const start = performance.now();
-    for (let i = 0; i < repeats; i++) call();
-    await backend.synchronize();
-    return (performance.now() - start) / 1000 / repeats;
-  };
-  let once = await sample(1);
-  for (const start = performance.now(); performance.now() - start < warmUpMilliseconds; )
-    once = await sample(Math.min(Math.max(Math.round(0.01 / once), 1), 100));
-  const repeats = Math.min(Math.max(Math.round(sampleMilliseconds / 1000 / once), 1), 2000);
-  const times: number[] = [];
-  for (let i = 0; i < sampleCount; i++) times.push(await sample(repeats));
-  return times.sort((a, b) => a - b);
+/** Fills in the samples. Gives the entries that got through; those whose other did not are without it. */
+async function timeInTurns(
+  entries: readonly Entry[],
+  { pace, rounds }: Conditions,
+  note: (configuration: string, error: unknown, failed: boolean) => void,
+): Promise<readonly Entry[]> {
+  const timed = new Set(entries);
+  for (let round = 0; round < rounds; round++) {
+    for (const entry of timed)
+      try {
+        entry.samples.push(await entry.ours.sample(pace));
+      } catch (error) {
+        note(entry.subject.name, error, true);
+        timed.delete(entry);
+      }
+    for (const other of new Set([...timed].map((entry) => entry.other)))
+      try {
+        if (other !== undefined) other.samples.push(await other.sample(pace));
+      } catch (error) {
+        for (const entry of timed) {
+          if (entry.other !== other) continue;
+          note(entry.subject.name, error, false);
+          entry.other = undefined;
+        }
+      }
+  }
+  return [...timed];
 }
 
-/** Uniform numbers in [0, 1): mulberry32, by Tommy Ettinger, public domain. */
-function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+/** What a case is compared with on one subject; those that do not depend on it are opened once. */
+async function findOther(
+  test: Case,
+  subject: Subject,
+  { anchor }: Conditions,
+  others: Map<string, Other>,
+): Promise<Other | undefined> {
+  const { goal } = test;
+  if (goal === undefined || goal.against === "time") return undefined;
+  const key = goal.against === "torch" ? "torch" : `${goal.against} on ${subject.name}`;
+  const known = others.get(key);
+  if (known !== undefined) return known;
+  let other: Other;
+  if (goal.against === "torch") {
+    if (anchor === undefined) throw new Error("no anchor was given");
+    other = { name: "torch", work: 1, samples: [], ...bound(await anchor.open(test)) };
+  } else if (goal.against === "copy") {
+    const copy = openCopy(subject.backend);
+    other = { name: "copy", work: test.cost.bytes / copy.bytes, samples: [], ...bound(copy) };
+  } else {
+    const contender = await openContender(subject.backend, goal.other, new Expectations(goal.other));
+    const work = test.cost.flops / goal.other.cost.flops;
+    other = { name: goal.other.name, work, samples: [], ...bound(contender) };
+  }
+  others.set(key, other);
+  return other;
+}
+
+function bound(contender: Contender): Contender {
+  return { sample: (pace) => contender.sample(pace), close: () => contender.close() };
+}
+
+function makeRow(test: Case, entry: Entry, peak: Peak | undefined): Row {
+  const { subject, ours, samples } = entry;
+  const { median, spread } = summarise(samples);
+  const comparison = compare(test, entry);
+  const floor = floorSeconds(test, subject, peak);
+  return {
+    case: test.name,
+    operation: test.operation,
+    dtype: test.dtype,
+    configuration: subject.name,
+    ...test.cost,
+    median,
+    best: Math.min(...samples),
+    samples,
+    spread,
+    worstError: ours.worstError,
+    ...(floor === undefined ? {} : { ofFloor: floor / median }),
+    ...(comparison === undefined ? {} : { comparison }),
+    // Where both slow down alike, their ratio still tells.
+    unstable: (comparison?.spread ?? spread) > stableSpread,
+    ...(test.curve === undefined ? {} : { curve: test.curve }),
   };
+}
+
+function compare({ goal }: Case, { other, samples }: Entry): Comparison | undefined {
+  if (goal === undefined) return undefined;
+  if (goal.against === "time") {
+    const seconds = goal.microseconds / 1e6;
+    const all = samples.map(() => seconds);
+    return comparison(goal.by ?? `${goal.microseconds} us`, samples, all, 1, goal.atLeast);
+  }
+  if (other === undefined) return undefined;
+  return comparison(other.name, samples, other.samples, other.work, goal.atLeast);
+}
+
+function comparison(
+  against: string,
+  ours: readonly number[],
+  others: readonly number[],
+  work: number,
+  atLeast: number,
+): Comparison {
+  const { median: ratio, spread } = summarise(ratios(ours, others, work));
+  const best = Math.min(...others);
+  const bestRatio = (work * best) / Math.min(...ours);
+  return { against, median: quantile(others, 0.5), best, samples: others, ratio, bestRatio, spread, atLeast };
+}
+
+/** What moving the bytes and doing the arithmetic would take at the least, whichever takes longer. */
+function floorSeconds(test: Case, subject: Subject, peak: Peak | undefined): number | undefined {
+  // Neither rate says anything of calls and transfers.
+  if (test.operation === "small operation" || test.operation === "transfer") return undefined;
+  const memory = test.cost.bytes / subject.copyBandwidth;
+  if (["reduce", "unary", "binary"].includes(test.operation)) return memory;
+  if (peak === undefined) return undefined;
+  const rate = subject.matrices && test.dtype === "f16" ? peak.f16 : peak.f32;
+  return Math.max(memory, test.cost.flops / rate);
 }

@@ -133,7 +133,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
     const queue = shared
       ? await this.#openThreads(compiled, memory, heap, scratch, events)
-      : new InlineQueue(compiled, memory, scratch[0]!, events);
+      : new InlineQueue(compiled, memory, heap, scratch[0]!, events);
     this.#device = { memory, heap, queue, features };
     return { device, limits: { maxAllocationBytes: heap.largestAllocation }, numerics };
   }
@@ -187,7 +187,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   free(memory: CpuAllocation): void {
-    this.#open().heap.release(memory.block);
+    this.#open().queue.release(memory.block);
   }
 
   write(destination: CpuAllocation, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
@@ -230,7 +230,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       const launches: readonly Launch[] = plan(problem, { features, workers: queue.workers, workspace });
       for (const launch of launches) queue.enqueue(launch);
     } finally {
-      // Whoever gets this memory next uses it by way of the queue, and so after these commands.
+      // Whoever gets this memory next uses it by way of the queue, and so after these commands; and
+      // nobody has read from it.
       for (const place of workspaces) heap.release(place);
     }
   }

@@ -27,6 +27,8 @@ interface Block {
 /** A block that is handed out. */
 export interface Allocation {
   readonly address: number;
+  /** At least as many as were asked for. */
+  readonly bytes: number;
   /** How many bytes from the start may hold something else than zero: all that was handed out before. */
   readonly dirtyBytes: number;
 }
@@ -43,7 +45,8 @@ interface Lease extends Allocation {
  * with the bookkeeping outside of the memory). The memory grows as needed and never shrinks.
  *
  * The heap knows nothing of the queue: a block may be handed out again while commands that use it
- * are still queued, since whatever uses it next is queued behind them.
+ * are still queued, since whatever uses it next is queued behind them. Pending reads are no commands
+ * at first: what they may read from is given back by way of `Queue.release`.
  */
 export class Heap {
   readonly #memory: WebAssembly.Memory;
@@ -103,7 +106,7 @@ export class Heap {
     const end = block.address + block.bytes;
     const dirtyBytes = Math.max(0, Math.min(end, this.#highWater) - block.address);
     this.#highWater = Math.max(this.#highWater, end);
-    const lease: Lease = { address: block.address, dirtyBytes, block };
+    const lease: Lease = { address: block.address, bytes: block.bytes, dirtyBytes, block };
     return lease;
   }
 

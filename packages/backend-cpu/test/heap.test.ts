@@ -125,7 +125,7 @@ describe("Heap", () => {
     const allocation = heap.allocate(10);
     heap.release(allocation);
     expect(() => heap.release(allocation)).to.throw(RangeError);
-    expect(() => heap.release({ address: 64, dirtyBytes: 0 })).to.throw(RangeError);
+    expect(() => heap.release({ address: 64, bytes: 64, dirtyBytes: 0 })).to.throw(RangeError);
     // Not even when its place is in use again.
     heap.allocate(10);
     expect(() => heap.release(allocation)).to.throw(RangeError);

@@ -232,7 +232,7 @@ for (const threads of [1, 2]) {
         const result = new Uint8Array(1000);
         results.push(result);
         reads.push(queue.read(result, address));
-        heap.release(allocation);
+        queue.release(allocation);
       }
       await Promise.all(reads);
       for (const [i, result] of results.entries())
@@ -349,7 +349,8 @@ describe("InlineQueue", () => {
     const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
     const errors: BackendError[] = [];
     const events = { error: (error: BackendError) => errors.push(error), lost: () => {} };
-    const queue = new InlineQueue(kernels, memory, 4096, events);
+    const heap = new Heap(memory, 8192 + 64, 65536);
+    const queue = new InlineQueue(kernels, memory, heap, 4096, events);
     const word = 8192;
     queue.write(word, new Uint8Array([5, 0, 0, 0]));
     queue.enqueue(trap.launch({}, 2));
@@ -373,7 +374,7 @@ describe("ThreadedQueue in a full memory", () => {
     queue.enqueue(delay.launch({ rounds: 5_000_000, word: place }, 1));
     const memory = { byteOffset: all.address, byteLength: 65536 };
     queue.enqueue(planFill({ memory, byteOffset: 0, byteLength: 65536 }, 0xeeeeeeee));
-    heap.release(all);
+    queue.release(all);
     for (let i = 0; i < 20; i++) queue.write(place, new Uint8Array(1000).fill(i));
     await queue.synchronize();
     const bytes = new Uint8Array(rig.memory.buffer, place, 1000);

@@ -1,6 +1,8 @@
-import type { BackendProvider, ComputeBackend } from "@backplane/core";
-import { type FindGpu, makeProvider } from "./backend.js";
-import type { WebGpuOptions } from "./device.js";
+import { type AdapterListing, listAdaptersOf } from "./adapters.js";
+import { makeProvider } from "./backend.js";
+import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
+import type { FindGpu } from "./native.js";
+import type { WebGpuOptions } from "./options.js";
 
 export * from "./index.js";
 
@@ -8,11 +10,17 @@ export * from "./index.js";
 const findGpu: FindGpu = async () => (globalThis.navigator as Navigator | undefined)?.gpu;
 
 /** Offers WebGPU to a registry. */
-export function webgpu(options: WebGpuOptions = {}): BackendProvider {
+export function webgpu(options: WebGpuOptions = {}): WebGpuProvider {
   return makeProvider(findGpu, options);
 }
 
 /** A backend on WebGPU, not yet initialised. `init` throws `UNSUPPORTED` where there is no device. */
-export function createWebGpuBackend(options: WebGpuOptions = {}): ComputeBackend {
+export function createWebGpuBackend(options: WebGpuOptions = {}): WebGpuBackend {
   return webgpu(options).create();
+}
+
+/** The adapters that the browser shows, without opening a device; none where it has no WebGPU. */
+export async function listAdapters(): Promise<readonly AdapterListing[]> {
+  const gpu = await findGpu();
+  return gpu === undefined ? [] : listAdaptersOf([gpu]);
 }

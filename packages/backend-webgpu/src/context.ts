@@ -1,35 +1,12 @@
 import type { DType, Region } from "@backplane/core";
+import type { DeviceFeatures } from "./features.js";
 import type { DeviceMemory } from "./memory.js";
 import type { Program } from "./program.js";
 
+export type { DeviceFeatures, DeviceLimits } from "./features.js";
+
 /** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */
 export type BufferRegion = Region<DeviceMemory>;
-
-/** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
-export interface DeviceFeatures {
-  /** The WGSL extension `f16` may be enabled. Kernels must not need it: see `halves.ts`. */
-  readonly shaderF16: boolean;
-  /** The WGSL extension `subgroups` may be enabled. */
-  readonly subgroups: boolean;
-  /** Smallest and largest subgroup that the device may use; 0 where unknown. */
-  readonly subgroupMinSize: number;
-  readonly subgroupMaxSize: number;
-  /**
-   * The f16 shapes of `chromium_experimental_subgroup_matrix` that take f16 and give f32, as "MxNxK";
-   * empty where the extension, or `f16` or `subgroups`, is missing.
-   */
-  readonly subgroupMatrices: readonly string[];
-  readonly limits: DeviceLimits;
-}
-
-export interface DeviceLimits {
-  readonly maxComputeWorkgroupStorageSize: number;
-  readonly maxComputeInvocationsPerWorkgroup: number;
-  readonly maxComputeWorkgroupSizeX: number;
-  readonly maxComputeWorkgroupSizeY: number;
-  readonly maxComputeWorkgroupsPerDimension: number;
-  readonly maxStorageBufferBindingSize: number;
-}
 
 /**
  * How many workgroups run: a count, which the runtime folds to two dimensions where it exceeds 65,535
@@ -68,9 +45,15 @@ export interface KernelContext {
   fill(destination: BufferRegion, pattern: number): void;
 }
 
+/** What operations enqueue work with that may run kernels several times. */
+export interface OperationContext extends KernelContext {
+  /** Runs something whose scratch is not needed after it. */
+  scoped(enqueue: (context: OperationContext) => void): void;
+}
+
 /** One operation of this package. Listed in `kernels/index.ts`. */
-export interface KernelDefinition<Problem> {
+export interface KernelDefinition<Problem, Context = KernelContext> {
   readonly dtypes: readonly DType[];
   readonly kinds?: readonly string[];
-  run(context: KernelContext, problem: Problem): void;
+  run(context: Context, problem: Problem): void;
 }

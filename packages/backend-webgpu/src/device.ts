@@ -1,32 +1,15 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
-import type { DeviceFeatures } from "./context.js";
-import type { ForcedVariants } from "./kernels/forced.js";
-
-/** What both entry points take. */
-export interface WebGpuOptions {
-  /** Which adapter to prefer where there are several. Default: high-performance. */
-  readonly powerPreference?: GPUPowerPreference;
-  /** Freed device memory is kept for reuse up to this many bytes. Default 512 MiB. */
-  readonly poolBytes?: number;
-  /** Uses this device instead of opening one. It is not destroyed by the backend; all else is. */
-  readonly device?: GPUDevice;
-  /** Names the device in the tools of browsers. Default: backplane. */
-  readonly label?: string;
-  /** WebGPU features to leave unused although the device has them; for tests and comparisons. */
-  readonly disableFeatures?: readonly string[];
-  /**
-   * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
-   * comparisons. A variant that does not fit a shape, or is not possible on the device, is passed over.
-   */
-  readonly variants?: ForcedVariants;
-}
+import type { DeviceFeatures } from "./features.js";
+import type { WebGpuOptions } from "./options.js";
+import { measuringFeatures } from "./profiler.js";
+import { chooseTier, type TierChoice, type TierOffer } from "./tiers.js";
 
 /** An open device with what kernels and callers want to know of it. */
 export interface OpenDevice {
   readonly device: GPUDevice;
   readonly description: DeviceDescription;
   readonly features: DeviceFeatures;
-  /** The largest storage buffer that can be made and bound whole. */
+  /** The largest buffer that can be made; what bindings show of it may be less. */
   readonly maxBufferBytes: number;
   /** Whether closing the backend destroys the device. */
   readonly owned: boolean;
@@ -34,6 +17,7 @@ export interface OpenDevice {
 
 /** Finds an adapter, or throws `UNSUPPORTED` with the reason why there is none. */
 export async function requestAdapter(gpu: GPU | undefined, options: WebGpuOptions): Promise<GPUAdapter> {
+  if (options.adapter !== undefined) return options.adapter;
   if (gpu === undefined) throw unsupported("this environment has no WebGPU (navigator.gpu is missing)");
   const { powerPreference = "high-performance" } = options;
   let adapter: GPUAdapter | null;
@@ -47,37 +31,55 @@ export async function requestAdapter(gpu: GPU | undefined, options: WebGpuOption
   return adapter;
 }
 
-/** Opens a device with all that the adapter offers and kernels may use. */
+/** Opens a device with what the tier takes of all that the adapter offers. */
 export async function openDevice(adapter: GPUAdapter, options: WebGpuOptions): Promise<OpenDevice> {
-  const disabled = new Set(options.disableFeatures);
-  const wanted = wantedFeatures.filter((feature) => adapter.features.has(feature) && !disabled.has(feature));
-  const device = await adapter.requestDevice({
-    label: options.label ?? "backplane",
-    requiredFeatures: wanted as GPUFeatureName[],
-    requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
-  });
-  return { ...inspect(device, adapter.info, disabled), owned: true };
+  const choice = chooseTier(offerOf(adapter, adapter.info), options);
+  let device: GPUDevice;
+  try {
+    device = await adapter.requestDevice({
+      label: options.label ?? "backplane",
+      requiredFeatures: [
+        ...(choice.features as GPUFeatureName[]),
+        ...measuringFeatures(adapter, options.disableFeatures),
+      ],
+      requiredLimits: choice.requiredLimits,
+    });
+  } catch (cause) {
+    const given = options.adapter === undefined ? "" : " that was given (an adapter gives one device only)";
+    throw unsupported(`the adapter${given} gives no device: ${String(cause)}`, cause);
+  }
+  // Where an adapter has nothing left to give, some platforms give a device that is lost already.
+  const lost = await lossOf(device);
+  if (lost !== undefined) throw unsupported(`the adapter gives no device that works: ${lost.message}`);
+  return { ...inspect(device, adapter.info, choice), owned: true };
 }
 
-/** Uses a device that someone else opened. */
-export function adoptDevice(device: GPUDevice, options: WebGpuOptions): OpenDevice {
-  return { ...inspect(device, device.adapterInfo, new Set(options.disableFeatures)), owned: false };
+/** Uses a device that someone else opened, and that still lives. */
+export async function adoptDevice(device: GPUDevice, options: WebGpuOptions): Promise<OpenDevice> {
+  const lost = await lossOf(device);
+  if (lost !== undefined)
+    throw new BackendError(
+      "DEVICE_LOST",
+      `init: the device that was given is lost (${lost.reason}): ${lost.message}; allowed: a backend on another`,
+      { operation: "init", argument: "device" },
+    );
+  const info = device.adapterInfo;
+  return { ...inspect(device, info, chooseTier(offerOf(device, info), options)), owned: false };
 }
 
-const wantedFeatures = ["shader-f16", "subgroups", "chromium-experimental-subgroup-matrix"];
+/** How the device was lost; undefined where it was not. */
+function lossOf(device: GPUDevice): Promise<GPUDeviceLostInfo | undefined> {
+  return Promise.race([device.lost, new Promise<undefined>((resolve) => setTimeout(resolve, 0))]);
+}
 
-/** Limits that devices give out only if asked, to be raised to what the adapter has. */
-const raisedLimits = [
-  "maxBufferSize",
-  "maxStorageBufferBindingSize",
-  "maxStorageBuffersPerShaderStage",
-  "maxComputeWorkgroupStorageSize",
-  "maxComputeInvocationsPerWorkgroup",
-  "maxComputeWorkgroupSizeX",
-  "maxComputeWorkgroupSizeY",
-  "maxComputeWorkgroupSizeZ",
-  "maxComputeWorkgroupsPerDimension",
-] as const;
+/** What is to be known of an adapter before a device is opened on it. */
+export function inspectAdapter(
+  adapter: GPUAdapter,
+  options: WebGpuOptions,
+): { readonly description: DeviceDescription; readonly choice: TierChoice } {
+  const choice = chooseTier(offerOf(adapter, adapter.info), options);
+  return { description: describeAdapter(adapter.info, choice), choice };
+}
 
 /** What Chromium's experimental extension adds to the description of an adapter. */
 interface SubgroupMatrixConfiguration {
@@ -88,35 +90,24 @@ interface SubgroupMatrixConfiguration {
   readonly K: number;
 }
 
-function inspect(
-  device: GPUDevice,
-  info: GPUAdapterInfo,
-  disabled: ReadonlySet<string>,
-): Omit<OpenDevice, "owned"> {
-  const has = (feature: string) => device.features.has(feature) && !disabled.has(feature);
-  const { limits } = device;
-  const shaderF16 = has("shader-f16");
-  const subgroups = has("subgroups");
-  const matrices = shaderF16 && subgroups && has("chromium-experimental-subgroup-matrix");
+function offerOf({ features, limits }: GPUAdapter | GPUDevice, info: GPUAdapterInfo): TierOffer {
+  return { features, limits, vendor: info.vendor, matrices: halfMatrices(info) };
+}
+
+function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): Omit<OpenDevice, "owned"> {
+  const has = (feature: string) => choice.features.includes(feature);
   return {
     device,
-    description: describeAdapter(info, wantedFeatures.filter(has)),
+    description: describeAdapter(info, choice),
     features: {
-      shaderF16,
-      subgroups,
+      shaderF16: has("shader-f16"),
+      subgroups: has("subgroups"),
       subgroupMinSize: info.subgroupMinSize ?? 0,
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
-      subgroupMatrices: matrices ? halfMatrices(info) : [],
-      limits: {
-        maxComputeWorkgroupStorageSize: limits.maxComputeWorkgroupStorageSize,
-        maxComputeInvocationsPerWorkgroup: limits.maxComputeInvocationsPerWorkgroup,
-        maxComputeWorkgroupSizeX: limits.maxComputeWorkgroupSizeX,
-        maxComputeWorkgroupSizeY: limits.maxComputeWorkgroupSizeY,
-        maxComputeWorkgroupsPerDimension: limits.maxComputeWorkgroupsPerDimension,
-        maxStorageBufferBindingSize: limits.maxStorageBufferBindingSize,
-      },
+      subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
+      limits: choice.limits,
     },
-    maxBufferBytes: Math.min(limits.maxBufferSize, limits.maxStorageBufferBindingSize),
+    maxBufferBytes: device.limits.maxBufferSize,
   };
 }
 
@@ -128,7 +119,7 @@ function halfMatrices(info: GPUAdapterInfo): string[] {
 }
 
 /** For people and logs. */
-export function describeAdapter(info: GPUAdapterInfo, features: readonly string[]): DeviceDescription {
+function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierChoice): DeviceDescription {
   const { vendor, architecture, device, description } = info;
   const text = [vendor, architecture, device, description].join(" ").toLowerCase();
   // Browsers give little more than vendor and architecture; Dawn's description is that of the driver.
@@ -136,6 +127,7 @@ export function describeAdapter(info: GPUAdapterInfo, features: readonly string[
     device.replace(/-+$/, "") || [vendor, architecture].filter(Boolean).join(" ") || description || "GPU";
   const details: Record<string, string> = { vendor, architecture, device, description };
   if (features.length > 0) details.features = features.join(", ");
+  details.tier = reason === "" ? tier : `${tier} (${reason})`;
   return {
     kind: "gpu",
     name,
@@ -143,6 +135,27 @@ export function describeAdapter(info: GPUAdapterInfo, features: readonly string[
     software: info.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|software|warp|basic render/.test(text),
     details: Object.fromEntries(Object.entries(details).filter(([, value]) => value !== "")),
   };
+}
+
+/** What the log gets when a device has been opened. */
+export function openingLine({ description, features, maxBufferBytes, owned }: OpenDevice): string {
+  const { tier, description: driver } = description.details;
+  const { limits } = features;
+  return [
+    `webgpu: ${owned ? "opened" : "was given"} ${description.name}${driver === undefined ? "" : ` (${driver})`}`,
+    `tier ${tier}`,
+    `${sizeText(limits.maxComputeWorkgroupStorageSize)} of workgroup memory`,
+    `${limits.maxComputeInvocationsPerWorkgroup} invocations`,
+    `bindings of ${sizeText(limits.maxStorageBufferBindingSize)}`,
+    `buffers of ${sizeText(maxBufferBytes)}`,
+  ].join(", ");
+}
+
+/** In the largest unit that leaves a whole number. */
+function sizeText(bytes: number): string {
+  const unit = [30, 20, 10].find((power) => bytes >= 2 ** power && bytes % 2 ** power === 0);
+  if (unit === undefined) return `${bytes} bytes`;
+  return `${bytes / 2 ** unit} ${{ 30: "GiB", 20: "MiB", 10: "KiB" }[unit]}`;
 }
 
 function unsupported(reason: string, cause?: unknown): BackendError {

@@ -4,20 +4,30 @@ import {
   type DriverDescription,
   type DriverEvents,
   type DriverKernels,
-  type Kernel,
   type Numerics,
   type Region,
 } from "@backplane/core";
-import type { KernelContext, KernelDefinition } from "./context.js";
-import { adoptDevice, type OpenDevice, openDevice, requestAdapter, type WebGpuOptions } from "./device.js";
-import { checkForced, forcedDetails } from "./kernels/forced.js";
-import { kernelsWith } from "./kernels/index.js";
+import type { KernelContext, OperationContext } from "./context.js";
+import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device.js";
+import { ForeignBuffers } from "./foreign.js";
+import { faultOf, Guard } from "./guard.js";
+import { immediateBytes } from "./immediates.js";
+import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
+import { forcedDetails } from "./kernels/forced.js";
+import { boundKernels } from "./kernels/index.js";
+import { type ChoiceListener, observeChoices } from "./kernels/variant.js";
 import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
+import type { FindGpu, NativeBuffer } from "./native.js";
+import { checkOptions, type WebGpuOptions } from "./options.js";
 import { PipelineCache } from "./pipelines.js";
+import { Profiling } from "./profiler.js";
+import type { Program } from "./program.js";
 import { CommandQueue } from "./queue.js";
 import { Readback } from "./readback.js";
-import { Recorder } from "./recorder.js";
+import { Recorder, windowBytes } from "./recorder.js";
 import { writeEdges } from "./transfers.js";
+import { Uploads } from "./uploads.js";
+import { PlanDriver, prepareAll } from "./warmup.js";
 
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */
 const numerics: Numerics = {
@@ -32,8 +42,11 @@ const numerics: Numerics = {
 
 const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
 
-/** `writeBuffer` keeps a copy of its data; in pieces, the copy of a shared source stays small. */
-const WRITE_BYTES = 1 << 26;
+/** What a device that is lost finds. It may live on for long, and so does whatever waits for its loss. */
+interface LossWatch {
+  /** Undefined once the session is closed. */
+  onLoss: ((reason: string) => void) | undefined;
+}
 
 /** All that exists while the device is open. */
 interface Session {
@@ -43,8 +56,16 @@ interface Session {
   readonly pipelines: PipelineCache;
   readonly recorder: Recorder;
   readonly readback: Readback;
-  readonly events: DriverEvents;
-  readonly onUncaptured: (event: GPUUncapturedErrorEvent) => void;
+  readonly uploads: Uploads;
+  readonly guard: Guard;
+  readonly foreign: ForeignBuffers;
+  /** The allocations whose buffers callers have been given. */
+  readonly exported: WeakMap<GPUBuffer, DeviceMemory>;
+  /** Undefined on a device that was given: what nobody captured there is not known to be ours. */
+  readonly onUncaptured: ((event: GPUUncapturedErrorEvent) => void) | undefined;
+  readonly lossWatch: LossWatch;
+  readonly profiling: Profiling;
+  /** Nothing is reported any more. */
   closing: boolean;
 }
 
@@ -52,24 +73,34 @@ interface Session {
 export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly name = "webgpu";
   readonly kernels: DriverKernels<DeviceMemory>;
-  readonly #findGpu: () => Promise<GPU | undefined>;
+  readonly #findGpu: FindGpu;
   readonly #options: WebGpuOptions;
   #open: Session | undefined;
   /** Dawn aborts the process if this is collected while a device lives. */
   #gpu: GPU | undefined;
 
-  constructor(findGpu: () => Promise<GPU | undefined>, options: WebGpuOptions = {}) {
-    checkForced(options.variants ?? {});
+  constructor(findGpu: FindGpu, options: WebGpuOptions = {}) {
+    checkOptions(options);
     this.#findGpu = findGpu;
     this.#options = options;
-    this.kernels = this.#bindKernels();
+    this.kernels = boundKernels(options.variants ?? {}, (operation, enqueue, flops) =>
+      this.#record(operation, enqueue, flops),
+    );
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
     const opened = await this.#openDevice();
     const maxBytes = opened.maxBufferBytes - (opened.maxBufferBytes % BUFFER_GRANULARITY);
-    this.#open = makeSession(opened, events, maxBytes, this.#options.poolBytes ?? DEFAULT_POOL_BYTES);
+    const { poolBytes = DEFAULT_POOL_BYTES, disableFeatures = [] } = this.#options;
+    const gpu = this.#gpu ?? globalThis.navigator?.gpu;
+    const immediates = immediateBytes(opened.device, gpu, disableFeatures);
+    this.#open = makeSession(opened, events, maxBytes, poolBytes, immediates, disableFeatures);
     const { description } = opened;
+    const { log } = this.#options;
+    if (log !== undefined) {
+      log(openingLine(opened));
+      observeChoices(opened.features, choiceLog(log));
+    }
     const details = { ...description.details, ...forcedDetails(this.#options.variants ?? {}) };
     return { device: { ...description, details }, limits: { maxAllocationBytes: maxBytes }, numerics };
   }
@@ -77,10 +108,13 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   async close(): Promise<void> {
     const session = this.#session;
     session.closing = true;
+    session.lossWatch.onLoss = undefined;
     this.#open = undefined;
     const { device, owned } = session.opened;
-    device.removeEventListener("uncapturederror", session.onUncaptured as EventListener);
+    if (session.onUncaptured !== undefined)
+      device.removeEventListener("uncapturederror", session.onUncaptured as EventListener);
     session.queue.destroy();
+    session.profiling.destroy();
     session.readback.destroy(new BackendError("DISPOSED", "copyDtoH: the backend was disposed"));
     session.pool.destroyAll();
     if (owned) {
@@ -90,64 +124,146 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   }
 
   async synchronize(): Promise<void> {
-    const { queue, opened, readback } = this.#session;
+    const { queue, opened, readback, guard } = this.#session;
     queue.flush();
     await readback.guard(opened.device.queue.onSubmittedWorkDone());
+    // What the device refused is to be known to those who waited.
+    await readback.guard(guard.settled());
   }
 
   alloc(bytes: number, zero: boolean): DeviceMemory {
-    return this.#session.pool.acquire(bytes, zero);
+    const { pool, guard } = this.#session;
+    guard.enter("alloc");
+    return pool.acquire(bytes, zero);
   }
 
   free(memory: DeviceMemory): void {
-    this.#session.pool.release(memory);
+    const { pool, foreign } = this.#session;
+    if (!foreign.release(memory)) pool.release(memory);
   }
 
   write(destination: DeviceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
-    const { recorder, queue, opened } = this.#session;
-    const region = { memory: destination, byteOffset, byteLength: source.byteLength };
-    const coversAll = byteOffset === 0 && source.byteLength >= destination.bytes;
-    if (coversAll) destination.stale = false;
-    // A write of the queue takes effect before commands that are recorded but not yet submitted.
-    if (destination.stale) recorder.touch(destination);
-    if (destination.batch === queue.batch) queue.flush();
-    const inner = writeEdges(recorder, region, source);
-    for (let start = inner.start; start < inner.end; start += WRITE_BYTES) {
-      const piece = unshared(source.subarray(start, Math.min(start + WRITE_BYTES, inner.end)));
-      opened.device.queue.writeBuffer(destination.buffer, byteOffset + start, piece);
+    const { profiler } = this.#session.profiling;
+    if (profiler === undefined) this.#write(destination, byteOffset, source);
+    else {
+      profiler.uploaded(source.byteLength);
+      profiler.call("copyHtoD", () => this.#write(destination, byteOffset, source));
     }
   }
 
-  read(destination: Uint8Array<ArrayBufferLike>, source: DeviceMemory, byteOffset: number): Promise<void> {
-    const { recorder, readback } = this.#session;
-    recorder.touch(source);
-    return readback.read(destination, source.buffer, byteOffset);
+  #write(destination: DeviceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
+    const { recorder, uploads } = this.#session;
+    const { start, end } = recorder.run("copyHtoD", () =>
+      this.#prepareWrite(destination, byteOffset, source),
+    );
+    uploads.write(destination.buffer, byteOffset + start, source.subarray(start, end));
+  }
+
+  /** Records what has to come before a write, and the words that it covers in part; answers the rest. */
+  #prepareWrite(
+    destination: DeviceMemory,
+    byteOffset: number,
+    source: Uint8Array<ArrayBufferLike>,
+  ): { readonly start: number; readonly end: number } {
+    const { recorder, queue, guard } = this.#session;
+    guard.enter("copyHtoD");
+    const region = { memory: destination, byteOffset, byteLength: source.byteLength };
+    const coversAll = byteOffset === 0 && source.byteLength >= destination.bytes;
+    if (coversAll) destination.stale = false;
+    destination.beforeWrite();
+    // A write of the queue takes effect before commands that are recorded but not yet submitted.
+    if (destination.stale) {
+      guard.enterCommands("copyHtoD");
+      recorder.touch(destination);
+    }
+    if (destination.batch === queue.batch) queue.flush();
+    const inner = writeEdges(recorder, region, source);
+    if (inner.end - inner.start < source.byteLength) guard.enterCommands("copyHtoD");
+    return inner;
+  }
+
+  async read(
+    destination: Uint8Array<ArrayBufferLike>,
+    source: DeviceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    const { recorder, readback, guard, profiling } = this.#session;
+    const { profiler } = profiling;
+    guard.enterCommands("copyDtoH");
+    const read = (): Promise<void> =>
+      recorder.run("copyDtoH", () => readback.read(destination, source, byteOffset));
+    profiler?.downloaded(destination.byteLength);
+    await (profiler === undefined ? read() : profiler.call("copyDtoH", read));
+    await readback.guard(guard.settled());
   }
 
   copy(destination: Region<DeviceMemory>, source: Region<DeviceMemory>): void {
-    this.#session.recorder.run((context) => context.copy(destination, source));
+    this.#record("copyDtoD", (context) => context.copy(destination, source));
   }
 
   fill(destination: Region<DeviceMemory>, pattern: number): void {
-    this.#session.recorder.run((context) => context.fill(destination, pattern));
+    this.#record("fill", (context) => context.fill(destination, pattern));
   }
 
   reservedBytes(): number {
-    const { pool, readback } = this.#session;
-    return pool.reservedBytes + readback.reservedBytes;
+    const { queue, pool, readback, foreign, profiling } = this.#session;
+    return [queue, pool, readback, foreign, profiling].reduce((sum, holder) => sum + holder.reservedBytes, 0);
   }
 
   /** The GPUDevice, or the GPUBuffer of an allocation. All work enqueued so far has been submitted. */
   native(memory?: DeviceMemory): unknown {
-    const { recorder, queue, opened } = this.#session;
-    if (memory !== undefined) recorder.touch(memory);
+    const { recorder, queue, opened, guard, exported } = this.#session;
+    guard.enter("native");
+    if (memory !== undefined) {
+      recorder.touch(memory);
+      // The caller may write to it.
+      memory.beforeWrite();
+    }
     queue.flush();
-    return memory === undefined ? opened.device : memory.buffer;
+    if (memory === undefined) return opened.device;
+    exported.set(memory.buffer, memory);
+    return memory.buffer;
+  }
+
+  /** Memory in a buffer that someone else made; see `WebGpuBackend.importBuffer`. Ends with `free`. */
+  importBuffer(buffer: NativeBuffer, options: ImportOptions): DeviceMemory {
+    const { foreign, exported } = this.#session;
+    return foreign.take(buffer, options, (candidate) => exported.has(candidate));
+  }
+
+  /** The bytes of the allocation whose buffer `native` has given out. */
+  exportedBytes(buffer: NativeBuffer): number {
+    return this.#session.exported.get(buffer)!.bytes;
+  }
+
+  /** What measures the device that is open. */
+  get profiling(): Profiling {
+    return this.#session.profiling;
+  }
+
+  /** A driver that does nothing but take note of the programs that calls would need. */
+  plan(description: DriverDescription): PlanDriver {
+    return new PlanDriver(this.#session.opened.features, this.#options.variants ?? {}, description);
+  }
+
+  /** Compiles programs ahead of their use; see `WebGpuBackend.warmup`. */
+  prepare(programs: ReadonlySet<Program>, options: WarmupOptions): Promise<WarmupReport> {
+    const { pipelines, readback, guard } = this.#session;
+    guard.enter("warmup");
+    return prepareAll(programs, pipelines, (work) => readback.guard(work), options);
   }
 
   /** Lets `enqueue` record kernels of its own; scratch that it asks for lasts until it returns. */
   withContext(enqueue: (context: KernelContext) => void): void {
-    this.#session.recorder.run(enqueue);
+    this.#record("withContext", enqueue);
+  }
+
+  #record(operation: string, enqueue: (context: OperationContext) => void, flops = 0): void {
+    const { recorder, guard, profiling } = this.#session;
+    const { profiler } = profiling;
+    guard.enterCommands(operation);
+    if (profiler === undefined) recorder.run(operation, enqueue, flops);
+    else profiler.call(operation, () => recorder.run(operation, enqueue, flops));
   }
 
   get #session(): Session {
@@ -157,65 +273,92 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   async #openDevice(): Promise<OpenDevice> {
     if (this.#options.device !== undefined) return adoptDevice(this.#options.device, this.#options);
-    this.#gpu = await this.#findGpu();
+    if (this.#options.adapter === undefined) this.#gpu = await this.#findGpu();
     return openDevice(await requestAdapter(this.#gpu, this.#options), this.#options);
-  }
-
-  #bindKernels(): DriverKernels<DeviceMemory> {
-    const bind = <Problem>({ run, ...declaration }: KernelDefinition<Problem>): Kernel<Problem> => ({
-      ...declaration,
-      run: (problem) => this.#session.recorder.run((context) => run(context, problem)),
-    });
-    const kernels = kernelsWith(this.#options.variants ?? {});
-    const entries = Object.entries(kernels) as [string, KernelDefinition<unknown>][];
-    return Object.fromEntries(entries.map(([name, definition]) => [name, bind(definition)]));
   }
 }
 
-function makeSession(opened: OpenDevice, events: DriverEvents, maxBytes: number, poolBytes: number): Session {
-  const { device, features } = opened;
-  const onOutOfMemory = (bytes: number, reason: string): void =>
-    events.error(
-      new BackendError("OUT_OF_MEMORY", `alloc: the device cannot hold ${bytes} bytes: ${reason}`, {
-        operation: "alloc",
+function makeSession(
+  opened: OpenDevice,
+  events: DriverEvents,
+  maxBytes: number,
+  poolBytes: number,
+  immediateBytes: number,
+  disableFeatures: readonly string[],
+): Session {
+  const report = (error: BackendError): void => {
+    if (!session.closing) events.error(error);
+  };
+  const guard = new Guard(opened.device, report);
+  const { device } = guard;
+  const onOutOfMemory = (bytes: number, reason: string, operation: string): void =>
+    report(
+      new BackendError("OUT_OF_MEMORY", `${operation}: the device cannot hold ${bytes} bytes: ${reason}`, {
+        operation,
       }),
     );
-  const queue = new CommandQueue(device, () => pool.afterSubmit());
-  const pipelines = new PipelineCache(device, queue.parameterBuffer);
+  const queue = new CommandQueue(device, {
+    onFlush() {
+      pool.afterSubmit();
+      uploads.afterSubmit();
+    },
+  });
+  const uploads = new Uploads(device.queue, () => device.queue.submit([]));
+  const pipelines = new PipelineCache(device, {
+    parameterLayout: queue.parameterLayout,
+    immediateBytes,
+    windowBytes: windowBytes(opened.features),
+  });
   const pool = new MemoryPool({
     ...{ device, maxBytes, poolBytes, onOutOfMemory },
     currentBatch: () => queue.batch,
+    currentOperation: () => guard.operation,
     onDestroy: (memory) => pipelines.forget(memory),
   });
+  const recorder = new Recorder(opened.features, queue, pool, pipelines);
+  const onUncaptured = (event: GPUUncapturedErrorEvent): void => {
+    // Reported to the caller, and so not to the console.
+    event.preventDefault();
+    report(faultOf(event.error, []));
+  };
   const session: Session = {
-    ...{ opened, queue, pool, pipelines, events },
-    recorder: new Recorder(features, queue, pool, pipelines),
-    readback: new Readback(device, queue, (error) => events.error(error)),
-    onUncaptured(event) {
-      // Reported to the caller, and so not to the console.
-      event.preventDefault();
-      events.error(faultOf(event.error));
+    ...{ opened, queue, pool, pipelines, recorder, uploads, guard },
+    readback: new Readback({ device, queue, pool, recorder, onFault: report }),
+    profiling: new Profiling({
+      ...{ device, queue, disableFeatures },
+      onStart: () => guard.enter("profile"),
+      guard: (work) => session.readback.guard(work),
+      pipelineCount: () => pipelines.size,
+    }),
+    foreign: new ForeignBuffers(maxBytes, (memory) => pipelines.forget(memory)),
+    exported: new WeakMap(),
+    // On a device of ours, for what the guard does not see.
+    onUncaptured: opened.owned ? onUncaptured : undefined,
+    lossWatch: {
+      onLoss(reason) {
+        session.readback.fail(new BackendError("DEVICE_LOST", reason));
+        events.lost(reason);
+      },
     },
     closing: false,
   };
-  device.addEventListener("uncapturederror", session.onUncaptured as EventListener);
-  device.lost.then(({ reason, message }) => {
-    if (session.closing) return;
-    const why = `the device was lost (${reason}): ${message}`;
-    session.readback.fail(new BackendError("DEVICE_LOST", why));
-    events.lost(why);
-  });
+  if (opened.owned) opened.device.addEventListener("uncapturederror", onUncaptured as EventListener);
+  watchLoss(opened.device, session.lossWatch);
   return session;
 }
 
-function faultOf(error: GPUError): BackendError {
-  const code = error.constructor.name === "GPUOutOfMemoryError" ? "OUT_OF_MEMORY" : "DEVICE_ERROR";
-  return new BackendError(code, `the device reported: ${error.message}`, { cause: error });
+/** Apart from all else, so that it keeps nothing alive but the watch. */
+function watchLoss(device: GPUDevice, watch: LossWatch): void {
+  device.lost.then(({ reason, message }) => watch.onLoss?.(`the device was lost (${reason}): ${message}`));
 }
 
-/** Dawn refuses views of shared memory, and browsers may refuse resizable memory: those are copied. */
-function unshared(bytes: Uint8Array<ArrayBufferLike>): Uint8Array<ArrayBuffer> {
-  const { buffer } = bytes;
-  const plain = buffer instanceof ArrayBuffer && !(buffer as { resizable?: boolean }).resizable;
-  return plain ? (bytes as Uint8Array<ArrayBuffer>) : new Uint8Array(bytes);
+/** Writes a line when an operation first takes a variant for a reason. */
+function choiceLog(log: (line: string) => void): ChoiceListener {
+  const written = new Set<string>();
+  return (operation, variant, reason) => {
+    const line = `webgpu: ${operation} takes ${variant} (${reason})`;
+    if (written.has(line)) return;
+    written.add(line);
+    log(line);
+  };
 }

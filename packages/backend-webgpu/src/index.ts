@@ -1,4 +1,18 @@
-/** What both entry points export alike. */
-export type { WebGpuOptions } from "./device.js";
-export { WebGpuDriver } from "./driver.js";
+/** What both entry points export alike. None of it needs WebGPU's types: see `native.ts`. */
+export type { AdapterListing } from "./adapters.js";
+export type { DeviceLimits } from "./features.js";
+export {
+  type ExportedBuffer,
+  type ImportOptions,
+  isWebGpuBackend,
+  type WarmupOptions,
+  type WarmupReport,
+  type WebGpuBackend,
+  type WebGpuProvider,
+} from "./interop.js";
 export { type ForcedVariants, variantNames } from "./kernels/forced.js";
+export type { NativeAdapter, NativeBuffer, NativeDevice } from "./native.js";
+export type { WebGpuOptions } from "./options.js";
+export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile.js";
+export type { WebGpuTier } from "./tiers.js";
+export type { ChromeTrace, ChromeTraceEvent } from "./trace.js";

@@ -1,8 +1,16 @@
+import type { BoundBuffers } from "./pipelines.js";
+
 /** Storage and both ends of copies: every buffer that tensors or scratch live in. */
 const BUFFER_USAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST
 
 /** Buffers are this long or a multiple of it, so that views as vec4 reach their last byte. */
 export const BUFFER_GRANULARITY = 16;
+
+/** A read that has not yet taken all its bytes from a buffer. */
+export interface PendingRead {
+  /** Takes them now, to where nobody else writes, and lets go of the buffer. */
+  detach(): void;
+}
 
 /** One GPU buffer, lent out by `MemoryPool`. */
 export class DeviceMemory {
@@ -17,13 +25,24 @@ export class DeviceMemory {
   batch = 0;
   /** True: zeros were promised and the bytes are still those of an earlier owner. */
   stale = false;
-  /** Keys of cached bind groups that refer to the buffer. */
-  readonly bindGroups: Set<string> = new Set();
+  /** Cached bind groups that refer to the buffer. */
+  readonly bindGroups: Set<BoundBuffers> = new Set();
+  /** What holds the buffer back from its next owner, and wants to know before its bytes change. */
+  readonly pendingReads: Set<PendingRead> = new Set();
+  /** Its owner has returned it while there were pending reads. */
+  isReturned = false;
+  /** The device had no memory for it: whatever uses it fails. */
+  isRefused = false;
 
   constructor(buffer: GPUBuffer, capacity: number, id: number) {
     this.buffer = buffer;
     this.capacity = capacity;
     this.id = id;
+  }
+
+  /** To be called before anything is enqueued that writes to the buffer. May record commands. */
+  beforeWrite(): void {
+    if (this.pendingReads.size > 0) for (const read of [...this.pendingReads]) read.detach();
   }
 }
 
@@ -37,16 +56,16 @@ export interface MemoryPoolOptions {
   currentBatch(): number;
   /** A buffer is about to be destroyed. */
   onDestroy(memory: DeviceMemory): void;
-  /** The device refused to make a buffer. */
-  onOutOfMemory(bytes: number, reason: string): void;
+  /** What is being recorded. */
+  currentOperation(): string;
+  /** The device refused to make a buffer, for this operation. */
+  onOutOfMemory(bytes: number, reason: string, operation: string): void;
 }
-
-/** Larger buffers are made inside an error scope of their own, so that a failure names its size. */
-const LARGE_BYTES = 1 << 24;
 
 /**
  * Lends GPU buffers and keeps returned ones for reuse. A returned buffer may be lent again at once:
- * the queue of the device runs in order, so the new owner's commands come after the old one's.
+ * the queue of the device runs in order, so the new owner's commands come after the old one's. Only
+ * reads that take their bytes later hold it back.
  */
 export class MemoryPool {
   readonly #options: MemoryPoolOptions;
@@ -59,6 +78,8 @@ export class MemoryPool {
   #condemned: DeviceMemory[] = [];
   #freeBytes = 0;
   #reservedBytes = 0;
+  /** As many bytes in all were once refused: from there on, free buffers make room for new ones. */
+  #scarceBytes = Number.POSITIVE_INFINITY;
   #nextId = 1;
 
   constructor(options: MemoryPoolOptions) {
@@ -73,30 +94,39 @@ export class MemoryPool {
   /** A buffer of at least `bytes`, which reads as zeros if `zero` (see `DeviceMemory.stale`). */
   acquire(bytes: number, zero: boolean): DeviceMemory {
     const capacity = Math.min(roundedCapacity(bytes), this.#options.maxBytes);
-    const reused = this.#free.get(capacity)?.pop();
+    const reused = this.#reuse(capacity);
     const memory = reused ?? this.#create(capacity);
-    if (reused !== undefined) {
-      this.#order.delete(reused);
-      this.#freeBytes -= capacity;
-      // A new buffer reads as zeros by the rules of WebGPU.
-      reused.stale = zero;
-    }
+    // A new buffer reads as zeros by the rules of WebGPU.
+    if (reused !== undefined) reused.stale = zero;
     memory.bytes = bytes;
     this.#live.add(memory);
     return memory;
   }
 
   release(memory: DeviceMemory): void {
+    if (memory.pendingReads.size > 0) {
+      memory.isReturned = true;
+      return;
+    }
     this.#live.delete(memory);
+    if (memory.isRefused) {
+      this.#discard(memory);
+      return;
+    }
     const bucket = this.#free.get(memory.capacity);
     if (bucket === undefined) this.#free.set(memory.capacity, [memory]);
     else bucket.push(memory);
     this.#order.add(memory);
     this.#freeBytes += memory.capacity;
-    for (const oldest of this.#order) {
-      if (this.#freeBytes <= this.#options.poolBytes) break;
-      this.#evict(oldest);
-    }
+    this.#shrink(this.#options.poolBytes);
+  }
+
+  /** Ends the hold of a read on a buffer. */
+  letGo(memory: DeviceMemory, read: PendingRead): void {
+    memory.pendingReads.delete(read);
+    if (!memory.isReturned || memory.pendingReads.size > 0) return;
+    memory.isReturned = false;
+    this.release(memory);
   }
 
   /** To be called after each submit. */
@@ -116,19 +146,53 @@ export class MemoryPool {
     this.#freeBytes = 0;
   }
 
+  /** A free buffer of this capacity, or of one little larger: at most an eighth, or 256 bytes, is wasted. */
+  #reuse(capacity: number): DeviceMemory | undefined {
+    const largest = Math.min(capacity + Math.max(capacity / 8, 256), this.#options.maxBytes);
+    for (let size = capacity; size <= largest; size = roundedCapacity(size + 1)) {
+      const memory = this.#free.get(size)?.pop();
+      if (memory === undefined) continue;
+      this.#order.delete(memory);
+      this.#freeBytes -= size;
+      return memory;
+    }
+    return undefined;
+  }
+
   #create(capacity: number): DeviceMemory {
     const { device } = this.#options;
-    const scoped = capacity >= LARGE_BYTES;
-    if (scoped) device.pushErrorScope("out-of-memory");
+    const room = this.#scarceBytes - this.#reservedBytes;
+    if (capacity >= room) this.#shrink(Math.max(this.#freeBytes + room - capacity - 1, 0));
+    const operation = this.#options.currentOperation();
+    device.pushErrorScope("out-of-memory");
     const buffer = device.createBuffer({ label: `${capacity} bytes`, size: capacity, usage: BUFFER_USAGE });
-    if (scoped)
-      device.popErrorScope().then(
-        (error) => error && this.#options.onOutOfMemory(capacity, error.message),
-        // The scope is gone with the device, whose loss is reported elsewhere.
-        () => {},
-      );
+    const memory = new DeviceMemory(buffer, capacity, this.#nextId++);
+    device.popErrorScope().then(
+      (error) => error && this.#onRefusal(memory, error.message, operation),
+      // The scope is gone with the device, whose loss is reported elsewhere.
+      () => {},
+    );
     this.#reservedBytes += capacity;
-    return new DeviceMemory(buffer, capacity, this.#nextId++);
+    return memory;
+  }
+
+  /**
+   * What a refused buffer was to hold is lost, and its user is told so; but another attempt finds all
+   * the memory that only the pool was keeping.
+   */
+  #onRefusal(memory: DeviceMemory, reason: string, operation: string): void {
+    memory.isRefused = true;
+    this.#scarceBytes = Math.min(this.#scarceBytes, this.#reservedBytes);
+    this.#shrink(0);
+    this.#options.onOutOfMemory(memory.capacity, reason, operation);
+  }
+
+  /** Evicts the least recently used of the free buffers until no more than `bytes` are kept. */
+  #shrink(bytes: number): void {
+    for (const oldest of this.#order) {
+      if (this.#freeBytes <= bytes) return;
+      this.#evict(oldest);
+    }
   }
 
   #evict(memory: DeviceMemory): void {
@@ -136,6 +200,10 @@ export class MemoryPool {
     bucket.splice(bucket.indexOf(memory), 1);
     this.#order.delete(memory);
     this.#freeBytes -= memory.capacity;
+    this.#discard(memory);
+  }
+
+  #discard(memory: DeviceMemory): void {
     // Submitting commands that refer to a destroyed buffer is an error.
     if (memory.batch === this.#options.currentBatch()) this.#condemned.push(memory);
     else this.#destroy(memory);

@@ -1,34 +1,105 @@
-import type { BufferRegion, DeviceFeatures, KernelContext, ParameterValues, Workgroups } from "./context.js";
+import type {
+  BufferRegion,
+  DeviceFeatures,
+  OperationContext,
+  ParameterValues,
+  Workgroups,
+} from "./context.js";
 import type { DeviceMemory, MemoryPool } from "./memory.js";
 import type { PipelineCache } from "./pipelines.js";
-import type { Program, ProgramParameter } from "./program.js";
-import type { CommandQueue, ParameterBlock } from "./queue.js";
+import { estimatedMilliseconds } from "./policy.js";
+import type { Program } from "./program.js";
+import type { CommandQueue } from "./queue.js";
 import { copyRegion, fillRegion } from "./transfers.js";
 
-/** Turns what kernels ask for into commands. */
-export class Recorder implements KernelContext {
-  readonly features: DeviceFeatures;
-  readonly #queue: CommandQueue;
-  readonly #pool: MemoryPool;
-  readonly #pipelines: PipelineCache;
-  #scratch: DeviceMemory[] = [];
+/** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
+export const WINDOW_ALIGNMENT = 256;
 
-  constructor(features: DeviceFeatures, queue: CommandQueue, pool: MemoryPool, pipelines: PipelineCache) {
+type Regions = Readonly<Record<string, BufferRegion>>;
+
+/** What a recorder records with. A stand-in for it takes note of programs: see `warmup.ts`. */
+export interface RecordingMeans {
+  readonly queue: Pick<CommandQueue, "batch" | "parameters" | "reserve" | "dispatch">;
+  readonly pool: Pick<MemoryPool, "acquire" | "release">;
+  readonly pipelines: Pick<PipelineCache, "get" | "bindGroup">;
+}
+
+/** The most that one binding shows of a buffer; larger buffers are seen through windows of this length. */
+export function windowBytes({ limits }: DeviceFeatures): number {
+  const { maxStorageBufferBindingSize } = limits;
+  return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % WINDOW_ALIGNMENT);
+}
+
+/**
+ * Turns what kernels ask for into commands. A dispatch that the caches know makes no garbage here: with
+ * small operations, what JavaScript does costs more than what the device does.
+ */
+export class Recorder implements OperationContext {
+  readonly features: DeviceFeatures;
+  readonly #queue: RecordingMeans["queue"];
+  readonly #pool: RecordingMeans["pool"];
+  readonly #pipelines: RecordingMeans["pipelines"];
+  readonly #windowBytes: number;
+  #scratch: DeviceMemory[] = [];
+  /** The operation that is being recorded, and the floating-point operations that it takes. */
+  #operation = "webgpu";
+  #flops = 0;
+  /** Calls of `run` inside each other. The outermost one gives all scratch back. */
+  #depth = 0;
+  /** The bindings of the dispatch that is being recorded, in order; used anew for each. */
+  readonly #memories: DeviceMemory[] = [];
+  readonly #starts: number[] = [];
+
+  constructor(
+    features: DeviceFeatures,
+    queue: RecordingMeans["queue"],
+    pool: RecordingMeans["pool"],
+    pipelines: RecordingMeans["pipelines"],
+  ) {
     this.features = features;
     this.#queue = queue;
     this.#pool = pool;
     this.#pipelines = pipelines;
+    this.#windowBytes = windowBytes(features);
   }
 
-  /** Runs something that may ask for scratch, and takes that back at its end. */
-  run(enqueue: (context: KernelContext) => void): void {
+  /**
+   * Runs something that may record commands and ask for scratch, and takes the scratch back at its end.
+   * `operation` is what errors and profiles call the commands. `flops` says how long they may take,
+   * see `BatchPolicy`; each of several dispatches counts as if it did all of them.
+   */
+  run<Result>(operation: string, enqueue: (context: OperationContext) => Result, flops = 0): Result {
+    const outerOperation = this.#operation;
+    const outerFlops = this.#flops;
+    this.#operation = operation;
+    this.#flops = flops;
+    this.#depth++;
+    try {
+      return enqueue(this);
+    } finally {
+      this.#operation = outerOperation;
+      this.#flops = outerFlops;
+      this.#depth--;
+      if (this.#depth === 0) this.#releaseScratch();
+    }
+  }
+
+  scoped(enqueue: (context: OperationContext) => void): void {
+    const outer = this.#scratch;
+    this.#scratch = [];
     try {
       enqueue(this);
     } finally {
-      const scratch = this.#scratch;
-      this.#scratch = [];
-      for (const memory of scratch) this.#pool.release(memory);
+      this.#releaseScratch();
+      this.#scratch = outer;
     }
+  }
+
+  #releaseScratch(): void {
+    if (this.#scratch.length === 0) return;
+    const scratch = this.#scratch;
+    this.#scratch = [];
+    for (const memory of scratch) this.#pool.release(memory);
   }
 
   /** Makes memory ready for a command that is about to be recorded. */
@@ -49,25 +120,77 @@ export class Recorder implements KernelContext {
     parameters: ParameterValues<Parameter>,
     workgroups: Workgroups,
   ): void {
-    const grid = this.#grid(program, workgroups);
-    const { pipeline, layout } = this.#pipelines.get(program);
-    const bound = this.#separate(program, regions);
-    for (const { memory } of bound) this.#clearIfStale(memory);
-    // From here on nothing else may be recorded: that could submit the batch in which the block lies.
-    const block = this.#queue.reserveParameters(program.parameterBytes);
-    for (const [i, binding] of program.bindings.entries()) {
-      const { memory, byteOffset } = bound[i]!;
-      if (byteOffset % binding.unit !== 0)
-        throw new Error(
-          `${program.name}: ${binding.name} starts at byte ${byteOffset}, in units of ${binding.unit}`,
-        );
-      block.words[block.word + i] = byteOffset / binding.unit;
-      memory.batch = this.#queue.batch;
+    this.#record(
+      program,
+      separable(program, regions) ? regions : this.#separated(program, regions),
+      parameters,
+      workgroups,
+    );
+  }
+
+  #record(
+    program: Program,
+    regions: Regions,
+    parameters: ParameterValues<string>,
+    workgroups: Workgroups,
+  ): void {
+    const queue = this.#queue;
+    const { bindings } = program;
+    const limit = this.features.limits.maxComputeWorkgroupsPerDimension;
+    const isLinear = typeof workgroups === "number" && workgroups <= limit;
+    const grid = isLinear ? undefined : gridOf(workgroups, limit);
+    const x = isLinear ? workgroups : grid![0];
+    const y = grid?.[1] ?? 1;
+    const z = grid?.[2] ?? 1;
+    if (!(x > 0 && x <= limit && y > 0 && y <= limit && z > 0 && z <= limit))
+      throw new Error(`${program.name}: ${x} x ${y} x ${z} workgroups; the device allows ${limit} each way`);
+    const pipeline = this.#pipelines.get(program);
+    let bytes = 0;
+    for (let i = 0; i < bindings.length; i++) {
+      const { memory, byteLength } = regions[bindings[i]!.name]!;
+      if (memory.stale) this.#clearIfStale(memory);
+      if (bindings[i]!.access !== "read") memory.beforeWrite();
+      bytes += byteLength;
     }
-    for (const parameter of program.parameters) writeParameter(block, parameter, parameters[parameter.name]);
-    const memories = bound.map((region) => region.memory);
-    const group = this.#pipelines.bindGroup(layout, memories);
-    this.#queue.dispatch(pipeline, group, this.#pipelines.parameters, block.byteOffset, grid);
+    // From here on nothing else is recorded: what follows is about this dispatch and its batch alone.
+    const work = estimatedMilliseconds(bytes, this.#flops);
+    queue.reserve(work);
+    const { words, floats } = queue.parameters;
+    for (let i = 0; i < bindings.length; i++) {
+      const { name, unit } = bindings[i]!;
+      const region = regions[name]!;
+      const { memory, byteOffset } = region;
+      if (byteOffset % unit !== 0)
+        throw new Error(`${program.name}: ${name} starts at byte ${byteOffset}, in units of ${unit}`);
+      const start = memory.capacity <= this.#windowBytes ? 0 : this.#windowStart(program, name, region);
+      words[i] = (byteOffset - start) / unit;
+      memory.batch = queue.batch;
+      this.#memories[i] = memory;
+      this.#starts[i] = start;
+    }
+    for (let i = 0; i < program.parameters.length; i++) {
+      const { name, type, word } = program.parameters[i]!;
+      const value = parameters[name]!;
+      if (typeof value !== "number") words.set(value, word);
+      else if (type === "f32") floats[word] = value;
+      else words[word] = value;
+    }
+    const group = this.#pipelines.bindGroup(pipeline.layout, this.#memories, this.#starts, bindings.length);
+    queue.dispatch(this.#operation, pipeline, group, x, y, z, work);
+  }
+
+  /**
+   * Where the window starts through which a binding shows the region of a buffer that cannot be bound
+   * whole: at one of few places, so that bind groups are found again.
+   */
+  #windowStart(program: Program, name: string, { byteOffset, byteLength }: BufferRegion): number {
+    const limit = this.#windowBytes;
+    const step = Math.max(limit / 2 - ((limit / 2) % WINDOW_ALIGNMENT), WINDOW_ALIGNMENT);
+    let start = byteOffset - (byteOffset % step);
+    if (byteOffset + byteLength > start + limit) start = byteOffset - (byteOffset % WINDOW_ALIGNMENT);
+    if (byteOffset + byteLength > start + limit)
+      throw new Error(`${program.name}: ${name} has ${byteLength} bytes; the device binds ${limit}`);
+    return start;
   }
 
   scratch(bytes: number): BufferRegion {
@@ -84,22 +207,21 @@ export class Recorder implements KernelContext {
     fillRegion(this, destination, pattern);
   }
 
-  /** The regions in the order of the bindings, inputs out of the way of outputs. */
-  #separate<Binding extends string>(
-    program: Program<Binding>,
-    regions: Readonly<Record<Binding, BufferRegion>>,
-  ): BufferRegion[] {
-    return program.bindings.map((binding, i) => {
-      const region = regions[binding.name];
-      for (const [j, other] of program.bindings.entries()) {
-        const written = regions[other.name];
-        if (i === j || other.access === "read" || written.memory !== region.memory) continue;
-        if (binding.access !== "read" || overlap(region, written))
+  /** The regions, with inputs moved out of the way of outputs in the same buffer. */
+  #separated(program: Program, regions: Regions): Regions {
+    const separated: Record<string, BufferRegion> = {};
+    for (const binding of program.bindings) {
+      const region = regions[binding.name]!;
+      const rivals = program.bindings.filter(
+        (other) =>
+          other !== binding && other.access !== "read" && regions[other.name]!.memory === region.memory,
+      );
+      for (const other of rivals)
+        if (binding.access !== "read" || overlap(region, regions[other.name]!))
           throw new Error(`${program.name}: ${binding.name} and ${other.name} cannot be bound together`);
-        return this.detached(region);
-      }
-      return region;
-    });
+      separated[binding.name] = rivals.length === 0 ? region : this.detached(region);
+    }
+    return separated;
   }
 
   /** A copy of a region in scratch, at the same place modulo 16 bytes. */
@@ -116,17 +238,6 @@ export class Recorder implements KernelContext {
     );
     return { memory, byteOffset: place, byteLength: region.byteLength };
   }
-
-  #grid(program: Program, workgroups: Workgroups): readonly [number, number, number] {
-    const limit = this.features.limits.maxComputeWorkgroupsPerDimension;
-    const grid = typeof workgroups === "number" ? foldedGrid(workgroups, limit) : workgroups;
-    for (const extent of grid)
-      if (!(extent > 0 && extent <= limit))
-        throw new Error(
-          `${program.name}: ${grid.join(" x ")} workgroups; the device allows ${limit} each way`,
-        );
-    return grid;
-  }
 }
 
 /** At least `count` workgroups in at most two dimensions, with as few to spare as whole rows allow. */
@@ -135,17 +246,21 @@ export function foldedGrid(count: number, limit: number): readonly [number, numb
   return [Math.ceil(count / rows), rows, 1];
 }
 
-function overlap(a: BufferRegion, b: BufferRegion): boolean {
-  return a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength;
+function gridOf(workgroups: Workgroups, limit: number): readonly [number, number, number] {
+  return typeof workgroups === "number" ? foldedGrid(workgroups, limit) : workgroups;
 }
 
-function writeParameter(
-  block: ParameterBlock,
-  parameter: ProgramParameter<string>,
-  value: number | readonly number[],
-): void {
-  const at = block.word + parameter.word;
-  if (typeof value !== "number") block.words.set(value, at);
-  else if (parameter.type === "f32") block.floats[at] = value;
-  else block.words[at] = value;
+/** Whether the regions can be bound as they are: no buffer is both written and bound a second time. */
+function separable({ bindings }: Program, regions: Regions): boolean {
+  for (let i = 0; i < bindings.length; i++) {
+    if (bindings[i]!.access === "read") continue;
+    const { memory } = regions[bindings[i]!.name]!;
+    for (let j = 0; j < bindings.length; j++)
+      if (i !== j && regions[bindings[j]!.name]!.memory === memory) return false;
+  }
+  return true;
+}
+
+function overlap(a: BufferRegion, b: BufferRegion): boolean {
+  return a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength;
 }

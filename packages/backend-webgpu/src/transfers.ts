@@ -9,7 +9,7 @@ import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js"
  * these, one invocation writes a word, and every other byte keeps its bits.
  */
 
-/** Bits of word `word` whose bytes lie in [start, end); places are bytes of the buffer. */
+/** Bits of word `word` whose bytes lie in [start, end), all counted from the start of a region. */
 const byteMask = wgsl`
 fn byte_mask(word: u32, start: u32, end: u32) -> u32 {
   var mask = 0u;
@@ -21,23 +21,24 @@ fn byte_mask(word: u32, start: u32, end: u32) -> u32 {
 }
 `;
 
-const mergeWords = program({
-  name: "merge_words",
-  bindings: { bytes: output("u32") },
-  // For each word: its index, the bits to change, their values.
-  parameters: { count: "u32", changes: { rows: 2 } },
+/** Changes some bytes of one word. */
+const mergeWord = program({
+  name: "merge_word",
+  bindings: { words: output("u32") },
+  parameters: { mask: "u32", value: "u32" },
   body: wgsl`
 @compute @workgroup_size(1)
 fn main() {
-  for (var i = 0u; i < parameters.count; i++) {
-    let change = parameters.changes[i];
-    bytes[change.x] = (bytes[change.x] & ~change.y) | (change.z & change.y);
-  }
+  let word = parameters.words_offset;
+  words[word] = (words[word] & ~parameters.mask) | (parameters.value & parameters.mask);
 }
 `,
 });
 
-/** One word per invocation. */
+/**
+ * One word per invocation. Both regions start with the word in which the first byte lies, and `start`,
+ * `end` and `source_start` count bytes from there.
+ */
 const copyBytes = program({
   name: "copy_bytes",
   bindings: { source: input("u32"), bytes: output("u32") },
@@ -47,25 +48,27 @@ ${workgroupIndex}
 ${byteMask}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let word = parameters.start / 4u + workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  let word = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
   if (4u * word >= parameters.end) { return; }
+  let own = parameters.bytes_offset + word;
   let mask = byte_mask(word, parameters.start, parameters.end);
   if (mask == 0xffffffffu) {
     let place = 4u * word - parameters.start + parameters.source_start;
     let shift = 8u * (place & 3u);
-    var value = source[place / 4u] >> shift;
-    if (shift != 0u) { value |= source[place / 4u + 1u] << (32u - shift); }
-    bytes[word] = value;
+    let first = parameters.source_offset + place / 4u;
+    var value = source[first] >> shift;
+    if (shift != 0u) { value |= source[first + 1u] << (32u - shift); }
+    bytes[own] = value;
     return;
   }
-  var value = bytes[word];
+  var value = bytes[own];
   for (var i = 0u; i < 4u; i++) {
     if (((mask >> (8u * i)) & 1u) == 0u) { continue; }
     let place = 4u * word + i - parameters.start + parameters.source_start;
-    let byte = (source[place / 4u] >> (8u * (place & 3u))) & 0xffu;
+    let byte = (source[parameters.source_offset + place / 4u] >> (8u * (place & 3u))) & 0xffu;
     value = (value & ~(0xffu << (8u * i))) | (byte << (8u * i));
   }
-  bytes[word] = value;
+  bytes[own] = value;
 }
 `,
 });
@@ -102,12 +105,13 @@ ${workgroupIndex}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let i = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
-  if (i < parameters.count) { words[parameters.to_word + i] = words[parameters.from_word + i]; }
+  if (i >= parameters.count) { return; }
+  words[parameters.words_offset + parameters.to_word + i] = words[parameters.words_offset + parameters.from_word + i];
 }
 `,
 });
 
-/** Sixteen bytes per invocation. */
+/** Sixteen bytes per invocation. `start` and `end` count bytes from the block in which the first lies. */
 const fillBytes = program({
   name: "fill_bytes",
   bindings: { blocks: output("vec4u") },
@@ -117,15 +121,16 @@ ${workgroupIndex}
 ${byteMask}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let block = parameters.start / 16u + workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  let block = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
   if (16u * block >= parameters.end) { return; }
+  let own = parameters.blocks_offset + block;
   if (16u * block >= parameters.start && 16u * block + 16u <= parameters.end) {
-    blocks[block] = vec4<u32>(parameters.pattern);
+    blocks[own] = vec4<u32>(parameters.pattern);
     return;
   }
   for (var i = 0u; i < 4u; i++) {
     let mask = byte_mask(4u * block + i, parameters.start, parameters.end);
-    if (mask != 0u) { blocks[block][i] = (blocks[block][i] & ~mask) | (parameters.pattern & mask); }
+    if (mask != 0u) { blocks[own][i] = (blocks[own][i] & ~mask) | (parameters.pattern & mask); }
   }
 }
 `,
@@ -133,37 +138,48 @@ fn main(${linearBuiltins}) {
 
 /** Any bytes; the regions do not overlap. */
 export function copyRegion(recorder: Recorder, destination: BufferRegion, source: BufferRegion): void {
-  const start = destination.byteOffset;
-  const end = start + destination.byteLength;
-  const sameBuffer = destination.memory === source.memory;
-  const words = destination.byteLength / 4;
-  if (!sameBuffer && Number.isInteger(words) && start % 16 === 0 && source.byteOffset % 16 === 0) {
+  for (const { start, end } of pieces(recorder, destination.byteLength))
+    copyPiece(recorder, part(destination, start, end), part(source, start, end));
+}
+
+function copyPiece(recorder: Recorder, destination: BufferRegion, source: BufferRegion): void {
+  const { memory, byteOffset, byteLength } = destination;
+  const words = byteLength / 4;
+  const isWhole = Number.isInteger(words);
+  const sameBuffer = memory === source.memory;
+  if (!sameBuffer && isWhole && byteOffset % 16 === 0 && source.byteOffset % 16 === 0) {
     recorder.dispatch(copyBlocks, { source, blocks: destination }, { words }, groups(words / 4));
     return;
   }
-  if (sameBuffer && Number.isInteger(words) && start % 4 === 0 && source.byteOffset % 4 === 0) {
-    const parameters = { count: words, from_word: source.byteOffset / 4, to_word: start / 4 };
-    recorder.dispatch(copyWithin, { words: whole(destination) }, parameters, groups(words));
+  const first = Math.min(byteOffset, source.byteOffset);
+  const span = Math.max(byteOffset, source.byteOffset) + byteLength - first;
+  if (sameBuffer && isWhole && first % 4 === 0 && span % 4 === 0 && span <= pieceBytes(recorder)) {
+    recorder.dispatch(
+      copyWithin,
+      { words: { memory, byteOffset: first, byteLength: span } },
+      { count: words, from_word: (source.byteOffset - first) / 4, to_word: (byteOffset - first) / 4 },
+      groups(words),
+    );
     return;
   }
   // A word at an edge may belong to both regions, so the source must not be read while it is written.
-  const from = sameBuffer ? recorder.detached(source) : source;
-  const touched = Math.ceil(end / 4) - Math.floor(start / 4);
-  const parameters = { start, end, source_start: from.byteOffset };
+  const from = widened(sameBuffer ? recorder.detached(source) : source, 4);
+  const to = widened(destination, 4);
   recorder.dispatch(
     copyBytes,
-    { source: whole(from), bytes: whole(destination) },
-    parameters,
-    groups(touched),
+    { source: from.region, bytes: to.region },
+    { start: to.start, end: to.start + byteLength, source_start: from.start },
+    groups(to.region.byteLength / 4),
   );
 }
 
 /** Writes a pattern that is aligned to the buffer, not to the region. */
 export function fillRegion(recorder: Recorder, destination: BufferRegion, pattern: number): void {
-  const start = destination.byteOffset;
-  const end = start + destination.byteLength;
-  const blocks = Math.ceil(end / 16) - Math.floor(start / 16);
-  recorder.dispatch(fillBytes, { blocks: whole(destination) }, { start, end, pattern }, groups(blocks));
+  for (const piece of pieces(recorder, destination.byteLength)) {
+    const { region, start } = widened(part(destination, piece.start, piece.end), 16);
+    const end = start + piece.end - piece.start;
+    recorder.dispatch(fillBytes, { blocks: region }, { start, end, pattern }, groups(region.byteLength / 16));
+  }
 }
 
 /**
@@ -178,27 +194,48 @@ export function writeEdges(
   const first = destination.byteOffset;
   const last = first + source.byteLength;
   const inner = { start: Math.ceil(first / 4) * 4, end: Math.floor(last / 4) * 4 };
-  const words = new Set<number>();
-  if (first < inner.start) words.add(inner.start / 4 - 1);
-  if (last > inner.end) words.add(inner.end / 4);
-  const changes = [...words].flatMap((word) => {
+  const places = new Set<number>();
+  if (first < inner.start) places.add(inner.start - 4);
+  if (last > inner.end) places.add(inner.end);
+  for (const byteOffset of places) {
     let mask = 0;
     let value = 0;
     for (let i = 0; i < 4; i++) {
-      const place = 4 * word + i;
+      const place = byteOffset + i;
       if (place < first || place >= last) continue;
       mask |= 0xff << (8 * i);
       value |= source[place - first]! << (8 * i);
     }
-    return [word, mask, value, 0];
-  });
-  if (words.size > 0)
-    recorder.dispatch(mergeWords, { bytes: whole(destination) }, { count: words.size, changes }, 1);
+    const words = { memory: destination.memory, byteOffset, byteLength: 4 };
+    recorder.dispatch(mergeWord, { words }, { mask, value }, 1);
+  }
   return { start: inner.start - first, end: Math.max(inner.start, inner.end) - first };
 }
 
-function whole({ memory }: BufferRegion): BufferRegion {
-  return { memory, byteOffset: 0, byteLength: memory.capacity };
+/** As much as a binding surely shows, wherever it starts. Multiples of it keep every alignment. */
+function pieceBytes({ features }: Recorder): number {
+  const { maxStorageBufferBindingSize } = features.limits;
+  return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % 256) - 512;
+}
+
+/** [0, length) in ranges that can be bound. */
+function* pieces(recorder: Recorder, length: number): Iterable<{ start: number; end: number }> {
+  const step = pieceBytes(recorder);
+  for (let start = 0; start < length; start += step) yield { start, end: Math.min(start + step, length) };
+}
+
+function part({ memory, byteOffset }: BufferRegion, start: number, end: number): BufferRegion {
+  return { memory, byteOffset: byteOffset + start, byteLength: end - start };
+}
+
+/** The whole units in which a region lies, and where in them it starts, in bytes. Buffers end with a unit. */
+function widened(
+  { memory, byteOffset, byteLength }: BufferRegion,
+  unit: 4 | 16,
+): { readonly region: BufferRegion; readonly start: number } {
+  const start = byteOffset % unit;
+  const length = Math.ceil((start + byteLength) / unit) * unit;
+  return { region: { memory, byteOffset: byteOffset - start, byteLength: length }, start };
 }
 
 function groups(invocations: number): number {

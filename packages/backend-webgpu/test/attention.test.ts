@@ -2,6 +2,7 @@ import { type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/context.js";
 import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
+import { defaultLimits } from "#src/tiers.js";
 import {
   asLargeGpu,
   type Expected,
@@ -118,17 +119,31 @@ const shapes: readonly Case[] = [
   { queryLength: 1, keyLength: 100, headSize: 65, heads: 4, kvHeads: 1, batch: 2 },
   { queryLength: 66, keyLength: 64, headSize: 129, visible: -2 },
   { queryLength: 4, keyLength: 3, headSize: 260, visible: -5 },
+  // All is aligned, more or less.
+  { queryLength: 3, keyLength: 300, headSize: 64, heads: 6, kvHeads: 2, visible: 280, offset: 8 },
+  { queryLength: 2, keyLength: 270, headSize: 136, visible: 10, batch: 2, offset: 0 },
+  { queryLength: 5, keyLength: 40, headSize: 128, visible: -2, offset: 16 },
+  { queryLength: 129, keyLength: 130, headSize: 8, visible: 0, offset: 4 },
 ];
+
+/**
+ * What the software adapters have. The text of the one tile that needs more is that of tiled_64x128 with
+ * other numbers; it meets the laws on real devices only.
+ */
+const emulated: DeviceFeatures = {
+  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
+  limits: { ...defaultLimits, maxComputeWorkgroupStorageSize: 32768 },
+};
 
 describe("webgpu attention", function () {
   this.timeout(120_000);
   const device = withProducts();
 
   for (const dtype of dtypes) {
-    for (const { name } of attentionVariants)
+    for (const { name } of attentionVariants.filter(({ requires }) => requires(emulated)))
       it(`${name} is right in ${dtype} for every kind of shape`, async () => {
         for (const [i, shape] of shapes.entries())
-          await check(device(), { ...shape, dtype, offset: i % 3 }, name);
+          await check(device(), { offset: i % 3, ...shape, dtype }, name);
       });
 
     it(`keeps scores of 10,000 in range in ${dtype}`, async () => {
@@ -155,12 +170,25 @@ describe("webgpu attention", function () {
 
   it("chooses kernels that are right on both sides of the threshold", async () => {
     const chosen = new Set<string>();
-    for (const queryLength of [8, 9]) {
-      const shape: Case = { queryLength, keyLength: 34, headSize: 12, heads: 2, kvHeads: 1, visible: 3 };
+    for (const [queryLength, keyLength] of [
+      [8, 34],
+      [9, 34],
+      [4, 256],
+      [5, 256],
+    ] as const) {
+      const shape: Case = {
+        queryLength,
+        keyLength,
+        headSize: 8,
+        heads: 2,
+        kvHeads: 1,
+        visible: 3,
+        offset: 0,
+      };
       await check(device(), shape, undefined, asLargeGpu);
       chosen.add(device().programs[0]!);
     }
-    assert.lengthOf(chosen, attentionVariants.length);
+    assert.lengthOf(chosen, 3);
   });
 
   it("halves f16 problems whose f32 results would not fit one binding", async () => {

@@ -1,7 +1,7 @@
 import { type Conv2dProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/context.js";
-import { convVariants, runConv } from "#src/kernels/conv2d/index.js";
+import { type ConvVariant, convVariants, runConv } from "#src/kernels/conv2d/index.js";
 import type { DeviceMemory } from "#src/memory.js";
 import {
   asLargeGpu,
@@ -147,17 +147,61 @@ const shapes: readonly Case[] = [
   { inChannels: 3, outChannels: 2, size: [3, 3], kernel: [2, 2], padding: [9, 0, 0, 9] },
 ];
 
+/** Filters of one tap: pixels that are neighbours in the input, in one image and aligned, or not. */
+const points: readonly Case[] = [
+  { inChannels: 18, outChannels: 9, size: [4, 6], kernel: [1, 1], batch: 3, bias: true },
+  { inChannels: 6, outChannels: 9, size: [4, 6], kernel: [1, 1], offset: 8 },
+  { inChannels: 33, outChannels: 40, size: [4, 10], kernel: [1, 1], groups: 1, batch: 2, offset: 2 },
+  { inChannels: 34, outChannels: 20, size: [3, 5], kernel: [1, 1], groups: 2, batch: 5 },
+  { inChannels: 5, outChannels: 8, size: [7, 9], kernel: [1, 1], stride: [2, 3], bias: true, batch: 2 },
+];
+
+/** Where quads of pixels lie in one row or not, and rows of the input start aligned or not. */
+function depthwise(side: number, stride: number): readonly Case[] {
+  const same = (side - 1) / 2;
+  const groups = { inChannels: 3, outChannels: 3, groups: 3, kernel: [side, side], batch: 2 } as const;
+  const strides = { ...groups, stride: [stride, stride] } as const;
+  const [pad, size] = [[same, same, same, same] as const, [9 * stride, 12 * stride] as const];
+  return [
+    { ...strides, size, padding: pad, bias: true },
+    { ...strides, size, padding: pad, offset: 1 },
+    { ...strides, size: [11, 13], padding: pad },
+    { ...strides, size: [11, 8], padding: [0, 0, 1, 2] },
+    { ...strides, size: [8, 16], padding: [side + 1, side - 1, 0, 3], offset: 8 },
+    { ...strides, size: [8, 16], padding: [0, side, 2, 0], bias: true },
+    { ...strides, outChannels: 6, size: [8, 9], padding: pad, bias: true },
+  ];
+}
+
+const isLarge = (variant: ConvVariant): boolean => variant.kind === "implicit" && variant.tile.rows > 32;
+
 describe("webgpu conv2d", function () {
   this.timeout(120_000);
   const device = withProducts();
 
   for (const dtype of dtypes) {
-    for (const { name, kind } of convVariants)
-      if (kind !== "gemm")
-        it(`${name} is right in ${dtype} for every kind of geometry`, async () => {
-          for (const [i, shape] of shapes.entries())
-            await check(device(), { ...shape, dtype, offset: i % 3 }, name);
+    for (const variant of convVariants) {
+      const { name, kind } = variant;
+      if (kind === "strip")
+        it(`${name} is right in ${dtype} for aligned and other rows, and any padding`, async () => {
+          for (const shape of depthwise(variant.tile.side, variant.tile.stride)) {
+            await check(device(), { ...shape, dtype }, name);
+            assert.match(device().programs[0]!, /^conv2d_strip/);
+          }
         });
+      else if (isLarge(variant))
+        // Its text differs from those of smaller tiles by numbers only, and compiles slowly on emulated devices.
+        it(`${name} is right in ${dtype} where a tile is full, at its edges and beyond`, async () => {
+          const shape = { inChannels: 4, outChannels: 257, dtype, bias: true } as const;
+          await check(device(), { ...shape, size: [12, 12], kernel: [3, 3], padding: [1, 1, 1, 1] }, name);
+          await check(device(), { ...shape, size: [4, 3], kernel: [1, 1], batch: 11 }, name);
+        });
+      else if (kind !== "gemm")
+        it(`${name} is right in ${dtype} for every kind of geometry`, async () => {
+          for (const [i, shape] of [...shapes, ...points].entries())
+            await check(device(), { offset: i % 3, ...shape, dtype }, name);
+        });
+    }
 
     it(`computes 1 x 1 filters in ${dtype} as a product of matrices, or not`, async () => {
       const shape: Case = { inChannels: 6, outChannels: 10, size: [5, 7], kernel: [1, 1], batch: 2, dtype };
@@ -172,6 +216,36 @@ describe("webgpu conv2d", function () {
         await check(device(), { ...shape, ...change });
         assert.match(device().programs[0]!, /^conv2d/);
       }
+    });
+
+    it(`splits long sums in ${dtype} between workgroups of large GPUs`, async () => {
+      const shape = { inChannels: 130, outChannels: 9, kernel: [2, 2], dtype, batch: 2 } as const;
+      for (const more of [
+        { size: [5, 5], bias: true },
+        { size: [5, 4], bias: true, offset: 1 },
+        { size: [5, 4], groups: 1 },
+      ] as const) {
+        await check(device(), { ...shape, ...more }, undefined, asLargeGpu);
+        assert.match(device().programs[1]!, /^conv2d_combine/);
+      }
+    });
+
+    it(`writes quads of results in ${dtype} where images and output are aligned`, async () => {
+      const shape = { inChannels: 4, outChannels: 9, kernel: [2, 2], dtype } as const;
+      await check(device(), { ...shape, size: [5, 5] });
+      assert.match(device().programs.join(), /^conv2d_implicit_32x32x16_4x4_f.._padded_f4_o4$/);
+      await check(device(), { ...shape, size: [5, 4] });
+      assert.match(device().programs.at(-1)!, /_o4$/);
+      await check(device(), { ...shape, size: [4, 4] });
+      assert.notMatch(device().programs.at(-1)!, /_o4$/);
+      await check(device(), { ...shape, size: [5, 5], offset: 2 });
+      assert.notMatch(device().programs.at(-1)!, /_o4$/);
+    });
+
+    it(`gives the bias in ${dtype} where the input has no rows`, async () => {
+      const shape = { inChannels: 2, outChannels: 9, size: [0, 3], kernel: [1, 1], dtype } as const;
+      for (const more of [{ bias: true }, { groups: 1 }])
+        await check(device(), { ...shape, padding: [2, 0, 1, 1], ...more });
     });
 
     it(`gives the bias, or zeros, in ${dtype} where there are no input channels`, async () => {
@@ -191,18 +265,22 @@ describe("webgpu conv2d", function () {
   it("is right on both sides of every threshold between kernels", async () => {
     const chosen = new Set<string>();
     const wide = { inChannels: 2, kernel: [3, 3], padding: [1, 1, 1, 1] } as const;
-    for (const shape of [
+    const sides: readonly Case[] = [
       { ...wide, outChannels: 33, size: [92, 92] },
       { ...wide, outChannels: 32, size: [92, 92] },
       { ...wide, outChannels: 33, size: [60, 60] },
       { ...wide, outChannels: 8, size: [5, 5] },
       { ...wide, outChannels: 7, size: [5, 5] },
-      { ...wide, outChannels: 2, size: [16, 17], groups: 2 },
-    ] as const) {
+      { ...wide, outChannels: 2, size: [16, 17], groups: 2, dilation: [1, 2] },
+      ...[3, 5, 7].map((side) => ({ ...depthwise(side, 1)[0]!, bias: false })),
+      ...[3, 5].map((side) => ({ ...depthwise(side, 2)[0]!, bias: false })),
+    ];
+    for (const shape of sides) {
       await check(device(), shape, undefined, asLargeGpu);
       chosen.add(device().programs[0]!.replace(/_f32.*/, ""));
     }
-    assert.lengthOf(chosen, convVariants.length - 1, [...chosen].join(", "));
+    const table = convVariants.filter(({ name }) => !/^gemm|_(256|128)x128x/.test(name));
+    assert.lengthOf(chosen, table.length, [...chosen].join(", "));
   });
 
   it("computes more groups than workgroups fit in one dimension", async () => {

@@ -1,22 +1,13 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { createWebGpuBackend, WebGpuDriver, webgpu } from "@backplane/backend-webgpu";
-import { BackendError } from "@backplane/core";
+import { createWebGpuBackend, webgpu } from "@backplane/backend-webgpu";
+import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
+import { WebGpuDriver } from "#src/driver.js";
 import { input, output, program } from "#src/program.js";
 import { foldedGrid } from "#src/recorder.js";
-import { type BufferRegion, findDawn, noise, TestDevice } from "./support.js";
-
-/** The error that a promise rejects with. */
-async function rejection(promise: Promise<unknown>): Promise<BackendError> {
-  const error = await promise.then(
-    () => assert.fail("the promise was fulfilled"),
-    (reason: unknown) => reason,
-  );
-  assert.instanceOf(error, BackendError);
-  return error as BackendError;
-}
+import { type BufferRegion, foreignDevice, noise, rejection, TestDevice } from "./support.js";
 
 describe("webgpu device", () => {
   it("describes the adapter without opening a device, and the same once open", async () => {
@@ -147,8 +138,7 @@ describe("webgpu device", () => {
   });
 
   it("uses a device that it is given, and leaves it alive", async () => {
-    const adapter = await (await findDawn()).requestAdapter();
-    const given = await adapter!.requestDevice();
+    const given = await foreignDevice();
     const device = await TestDevice.open({ device: given });
     assert.strictEqual(device.driver.native(), given);
     const memory = device.upload(noise(40));

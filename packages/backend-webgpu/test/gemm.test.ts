@@ -1,7 +1,7 @@
 import { type DType, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/context.js";
-import { gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
+import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
 import type { DeviceMemory } from "#src/memory.js";
 import {
   asLargeGpu,
@@ -150,23 +150,39 @@ const shapes: readonly (readonly [m: number, n: number, k: number])[] = [
   [65, 63, 33],
 ];
 
+const isLarge = (variant: GemmVariant): boolean =>
+  variant.kind === "tiled" && Math.max(variant.tile.rows, variant.tile.columns) > 64;
+
+const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
+
+/** All that emulated devices can run. */
+const portableVariants = gemmVariants.filter(({ kind }) => kind !== "matrices");
+
 describe("webgpu gemm", function () {
   this.timeout(120_000);
   const device = withProducts();
 
   for (const dtype of dtypes) {
-    for (const { name, fits } of gemmVariants)
+    for (const { name, fits } of portableVariants.filter((variant) => !isLarge(variant)))
       it(`${name} is right in ${dtype} for every transpose and layout that it fits`, async () => {
         let tried = 0;
         for (const [m, n, k] of shapes)
           for (const transpose of transposes) {
-            const shape = { dtype, m, n, k, batch: 1, ...transpose, vectorA: false, vectorB: false };
+            const shape = { dtype, m, n, k, batch: 1, ...transpose, ...unaligned };
             if (!fits(shape)) continue;
             const layout = layouts[(tried + Math.floor(tried / 4)) % layouts.length]!;
             tried++;
             await check(device(), { m, n, k, dtype, ...transpose, ...layout }, name);
           }
         assert.isAtLeast(tried, 4);
+      });
+
+    // Their texts differ from those of smaller tiles by numbers only, and compile slowly on emulated devices.
+    for (const { name } of portableVariants.filter(isLarge))
+      it(`${name} is right in ${dtype} where a tile is full, at its edges and beyond`, async () => {
+        await check(device(), { m: 260, n: 136, k: 36, dtype, padC: 4, beta: 0.5, alpha: 2 }, name);
+        const both = { transA: true, transB: true };
+        await check(device(), { m: 257, n: 129, k: 17, dtype, ...both, padA: 1, padB: 1, padC: 1 }, name);
       });
 
     it(`chooses kernels that are right in ${dtype}, as on large GPUs and as on emulated ones`, async () => {
@@ -176,7 +192,7 @@ describe("webgpu gemm", function () {
     });
 
     it(`sums whole numbers exactly in ${dtype}`, async () => {
-      for (const { name } of gemmVariants)
+      for (const { name } of portableVariants.filter((variant) => !isLarge(variant)))
         await check(device(), { m: 4, n: 13, k: 41, dtype, whole: true, alpha: 2, beta: -3 }, name);
     });
 
@@ -195,6 +211,51 @@ describe("webgpu gemm", function () {
       await check(device(), { m: 6, n: 5, k: 777, dtype, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
       assert.isTrue(device().programs.some((name) => name.includes("combine")));
     }
+  });
+
+  it("computes every form of the thin kernels, for each count of vectors that they take", async () => {
+    const seen = new Set<string>();
+    // Both operands have whole rows that are aligned; A alone; B alone; neither.
+    const aligned = [
+      { multiple: 4 },
+      { padA: 4, padB: 1 },
+      { padA: 1, padB: 4 },
+      { padA: 1, padB: 1, offset: 1 },
+    ];
+    for (const vectors of [2, 5, 16])
+      for (const { transA, transB } of transposes)
+        for (const k of [36, 41])
+          for (const layout of aligned)
+            for (const [m, n] of [
+              [vectors, 68],
+              [k === 36 ? 68 : 67, vectors],
+            ] as const) {
+              const shape = { m, n, k, transA, transB, beta: 0.5, ...layout };
+              await check(device(), shape, undefined, asLargeGpu);
+              for (const name of device().programs) seen.add(name.replace(/_f32.*/, ""));
+            }
+    for (const form of [
+      ...["b2v_k2v", "b8v_k2v", "b8v_k2", "a8v_k2v", "b2_k2v", "a2_k2"].map((text) => `4x32_${text}`),
+      ...["b2v_placesv", "b2_places", "a2v_placesv"].map((text) => `16x16_${text}`),
+      ...["b8v_placesv", "b16_placesv", "b16_places", "a8_places", "a16v_places"].map(
+        (text) => `32x4_${text}`,
+      ),
+    ])
+      assert.include([...seen], `gemm_thin_${form}`);
+  });
+
+  it("adds up the parts of long sums, however many invocations share them", async () => {
+    const lanes = [];
+    for (const [m, n, k] of [
+      [2, 5, 300],
+      [2, 70, 2600],
+      [2, 5, 12000],
+    ] as const)
+      for (const dtype of dtypes) {
+        await check(device(), { m, n, k, dtype, batch: 2, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
+        lanes.push(/gemm_combine_(\d+)_/.exec(device().programs.join())?.[1]);
+      }
+    assert.deepEqual(lanes, ["1", "1", "4", "4", "16", "16"]);
   });
 
   it("computes more matrices than workgroups fit in one dimension", async () => {

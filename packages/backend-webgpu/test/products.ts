@@ -1,8 +1,8 @@
-import { WebGpuDriver } from "@backplane/backend-webgpu";
 import { type BackendError, type DType, dtypeBytes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures, KernelContext } from "#src/context.js";
+import { WebGpuDriver } from "#src/driver.js";
 import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 
 /**

@@ -1,7 +1,15 @@
 import { type Axis, type DType, dtypeBytes, dtypes, type ReduceKind, reduceKinds } from "@backplane/core";
 import { assert } from "chai";
+import type { DeviceFeatures } from "#src/context.js";
 import { planReduce } from "#src/kernels/reduce/select.js";
+import { defaultLimits } from "#src/tiers.js";
 import { encode, noise, random, rounded, spacing, withDevice } from "./support.js";
+
+/** A device without subgroups. */
+const plain: DeviceFeatures = {
+  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
+  limits: defaultLimits,
+};
 
 interface Pattern {
   readonly kept: readonly Axis[];
@@ -47,6 +55,8 @@ const patterns: readonly Pattern[] = [
     pattern(3, -5, 20, -7),
   ],
   ...[pattern(-2, 2, -2, 2, -2, 2, -2, 2, -2, 3), pattern(-2, 7, -100, 20)],
+  // Enough narrow rows for subgroups to do one each, of one axis and of two.
+  ...[pattern(2050, -193), pattern(-3, 2050, -67)],
 ];
 
 function product(axes: readonly Axis[]): number {
@@ -170,10 +180,13 @@ describe("webgpu reduce", () => {
 
   it("plans several segments for few outputs of long sums, and one for many", () => {
     const plan = (outputs: number, reduced: number) =>
-      planReduce({
-        ...{ dtype: "f32", ...pattern(outputs, -reduced), outputCount: outputs, reducedCount: reduced },
-        byteOffset: 0,
-      });
+      planReduce(
+        {
+          ...{ dtype: "f32", ...pattern(outputs, -reduced), outputCount: outputs, reducedCount: reduced },
+          byteOffset: 0,
+        },
+        plain,
+      );
     assert.isAbove(plan(1, 1 << 24).segments, 100);
     assert.equal(plan(4096, 4096).segments, 1);
     assert.equal(plan(1, 100).segments, 1);

@@ -1,6 +1,6 @@
-import { WebGpuDriver, type WebGpuOptions } from "@backplane/backend-webgpu";
+import type { WebGpuOptions } from "@backplane/backend-webgpu";
 import {
-  type BackendError,
+  BackendError,
   type DriverDescription,
   type DriverEvents,
   type DType,
@@ -12,15 +12,30 @@ import {
   type OperationProblems,
   type Region,
 } from "@backplane/core";
-import { create } from "webgpu";
+import { assert } from "chai";
+import { findDawn as findOwnDawn } from "#src/dawn.js";
+import { WebGpuDriver } from "#src/driver.js";
 import type { DeviceMemory } from "#src/memory.js";
 
-/** Kept for good: see `node.ts`. */
-const dawn = create([]);
-
-export const findDawn = async (): Promise<GPU> => dawn;
+/** As the backend finds it. */
+export const findDawn = (): Promise<GPU> => findOwnDawn();
 
 export type BufferRegion = Region<DeviceMemory>;
+
+/** A device that is not the backend's own. */
+export async function foreignDevice(): Promise<GPUDevice> {
+  return (await (await findDawn()).requestAdapter())!.requestDevice();
+}
+
+/** The error that a promise rejects with. */
+export async function rejection(promise: Promise<unknown>): Promise<BackendError> {
+  const error = await promise.then(
+    () => assert.fail("the promise was fulfilled"),
+    (reason: unknown) => reason,
+  );
+  assert.instanceOf(error, BackendError);
+  return error as BackendError;
+}
 
 /** A driver on the device that the tests were given, with what it reported. */
 export class TestDevice {
@@ -135,6 +150,14 @@ export function spacing(value: number, dtype: DType): number {
   const [digits, smallest] = dtype === "f32" ? [23, -126] : [10, -14];
   const exponent = value === 0 ? smallest : Math.max(Math.floor(Math.log2(Math.abs(value))), smallest);
   return 2 ** (exponent - digits);
+}
+
+/**
+ * What a process wrote to standard error, without the lines in which Dawn reports limits of an adapter
+ * that are higher than it can use (lavapipe's are); it writes them before any device is opened.
+ */
+export function withoutLimits(stderr: string): string {
+  return stderr.replaceAll(/^Warning: max\w+ artificially reduced from .*\n/gm, "");
 }
 
 export { dtypeBytes };

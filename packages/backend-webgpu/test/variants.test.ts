@@ -1,7 +1,8 @@
-import { variantNames, WebGpuDriver, webgpu } from "@backplane/backend-webgpu";
+import { variantNames, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
 import type { DeviceFeatures } from "#src/context.js";
+import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
@@ -24,57 +25,127 @@ const tiny: DeviceFeatures = {
   limits: { ...portable.limits, maxComputeInvocationsPerWorkgroup: 64, maxComputeWorkgroupStorageSize: 5000 },
 };
 
+/** More workgroup memory than WebGPU guarantees. */
+const large: DeviceFeatures = {
+  ...portable,
+  limits: { ...portable.limits, maxComputeWorkgroupStorageSize: 32768 },
+};
+const roomy: DeviceFeatures = {
+  ...portable,
+  limits: { ...portable.limits, maxComputeWorkgroupStorageSize: 49152 },
+};
+const withMatrices: DeviceFeatures = {
+  ...roomy,
+  ...{ shaderF16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
+  subgroupMatrices: ["16x16x16", "16x8x16"],
+};
+const needMore = [
+  "tiled_256x128x16_16x8",
+  "tiled_128x128x16_16x8",
+  "matrices_128x128x64_64x64",
+  "matrices_64x128x64_32x64",
+  "tiled_128x128",
+  "thin_4",
+  "implicit_256x128x16_16x8",
+  "implicit_128x128x16_16x8",
+];
+
 const product = (m: number, n: number, k: number, more: Partial<GemmShape> = {}): GemmShape => ({
-  ...{ dtype: "f32", m, n, k, batch: 1, transA: false, transB: false, vectorA: false, vectorB: false },
+  ...{ dtype: "f32", m, n, k, batch: 1, transA: false, transB: false },
+  ...{ vectorA: false, vectorB: false, wholeEights: false },
   ...more,
 });
 const gemmName = (shape: GemmShape, features = portable) => selectGemm(shape, features).variant.name;
 
 const convolution = (groupOutputs: number, pixels: number, more: Partial<ConvShape> = {}): ConvShape => ({
   ...{ dtype: "f32", batch: 1, groups: 1, groupOutputs, taps: 27, pixels, pointwise: false },
+  window: undefined,
   ...more,
 });
-const convName = (shape: ConvShape) => selectConv(shape, portable).name;
+const convName = (shape: ConvShape, features = portable) => selectConv(shape, features).variant.name;
 
 const attending = (rows: number, keyLength: number, more: Partial<AttentionShape> = {}): AttentionShape => ({
-  ...{ dtype: "f32", matrices: 1, rows, keyLength, headSize: 64 },
+  ...{ dtype: "f32", matrices: 1, rows, keyLength, headSize: 64, wholeEights: false },
   ...more,
 });
 
 describe("webgpu variants", () => {
-  it("have names of their own and run on the least that WebGPU guarantees", () => {
+  it("have names of their own, and all but a few run on the least that WebGPU guarantees", () => {
     for (const table of [gemmVariants, convVariants, attentionVariants]) {
       assert.lengthOf(new Set(table.map(({ name }) => name)), table.length);
-      for (const variant of table) assert.isTrue(variant.requires(portable), variant.name);
+      for (const variant of table)
+        assert.equal(variant.requires(portable), !needMore.includes(variant.name), variant.name);
     }
   });
 
   it("of gemm are chosen by shape and device", () => {
     assert.equal(gemmName(product(4096, 4096, 4096)), "tiled_64x64x16_8x8");
+    assert.equal(gemmName(product(4096, 4096, 4096), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(1024, 2048, 64), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(1024, 1024, 64), large), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(704, 768, 8)), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(704, 704, 8)), "tiled_32x32x16_4x4");
-    assert.equal(gemmName(product(5, 5, 5)), "tiled_32x32x16_4x4");
+    assert.equal(gemmName(product(512, 512, 512)), "tiled_64x64x16_8x8");
+    assert.equal(gemmName(product(128, 128, 65536), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(128, 128, 32768), large), "tiled_64x64x16_8x8");
+    assert.equal(gemmName(product(64, 16384, 16384), large), "tiled_64x64x16_8x8");
+    assert.equal(gemmName(product(128, 16384, 16384), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(32, 16384, 64)), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(16384, 32, 64)), "tiled_128x32x16_8x8");
+    assert.equal(gemmName(product(33, 127, 64)), "tiled_32x32x16_4x4");
+    assert.equal(gemmName(product(5, 5, 5, { transB: true })), "tiled_32x32x16_4x4");
     assert.equal(gemmName(product(4, 4096, 64)), "thin_b_places_16x16");
-    assert.equal(gemmName(product(1, 4096, 64, { transB: true })), "thin_b_k_4x64");
-    assert.equal(gemmName(product(4096, 1, 64)), "thin_a_k_4x64");
+    assert.equal(gemmName(product(16, 4096, 64)), "thin_b_places_32x4");
+    assert.equal(gemmName(product(17, 4096, 64)), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(1, 4096, 64, { transB: true })), "thin_b_k_4x32");
+    assert.equal(gemmName(product(8, 4096, 64, { transB: true, vectorA: true })), "thin_b_k_4x32");
+    assert.equal(gemmName(product(8, 4096, 64, { transB: true })), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(4096, 1, 64)), "thin_a_k_4x32");
     assert.equal(gemmName(product(4096, 4, 64, { transA: true })), "thin_a_places_16x16");
     assert.equal(gemmName(product(64, 32, 64), emulated), "direct_8x16");
     assert.equal(gemmName(product(64, 33, 64), emulated), "direct_8x64");
     assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
   });
 
+  it("of gemm take matrix units for f16 where they are, subgroups have one size and all is aligned", () => {
+    const halves = (m: number, more: Partial<GemmShape> = {}) =>
+      product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
+    assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x128x64_64x64");
+    assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x64_32x64");
+    assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x16_4x4");
+    assert.equal(gemmName(halves(4096, { wholeEights: false }), withMatrices), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(halves(4096, { dtype: "f32" }), withMatrices), "tiled_256x128x16_16x8");
+    for (const lacking of [
+      { subgroupMatrices: ["8x8x8"] },
+      { subgroupMinSize: 16 },
+      { subgroupMaxSize: 64 },
+    ] as const)
+      assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_256x128x16_16x8");
+  });
+
   it("of gemm split long sums only where there are few results", () => {
     const parts = (shape: GemmShape, features = portable) =>
       Math.ceil(shape.k / selectGemm(shape, features).partDepth);
     assert.equal(parts(product(4096, 4096, 65536)), 1);
-    assert.equal(parts(product(128, 128, 500)), 1);
+    assert.equal(parts(product(128, 128, 250)), 1);
     assert.isAbove(parts(product(128, 128, 65536)), 8);
     assert.equal(parts(product(128, 128, 65536), emulated), 1);
     assert.equal(selectGemm(product(128, 128, 65536), portable).partDepth % 32, 0);
   });
 
-  it("of conv2d are chosen by shape", () => {
-    assert.equal(convName(convolution(64, 56 * 56, { pointwise: true })), "gemm");
+  it("of conv2d are chosen by shape and device", () => {
+    assert.equal(convName(convolution(256, 93 * 128), large), "implicit_256x128x16_16x8");
+    assert.equal(convName(convolution(256, 92 * 128), large), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(256, 133 * 128), large), "implicit_64x64x16_8x8", "a second round");
+    assert.equal(convName(convolution(384, 176 * 128), large), "implicit_128x128x16_16x8");
+    assert.equal(convName(convolution(128, 264 * 128), large), "implicit_128x128x16_16x8");
+    assert.equal(convName(convolution(128, 200 * 128), large), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(256, 132 * 128)), "implicit_64x64x16_8x8", "too little memory");
+    assert.equal(
+      convName(convolution(256, 1e6), { ...emulated, limits: large.limits }),
+      "implicit_64x64x16_8x8",
+    );
     assert.equal(convName(convolution(64, 132 * 64)), "implicit_64x64x16_8x8");
     assert.equal(convName(convolution(64, 131 * 64)), "implicit_32x32x16_4x4");
     assert.equal(convName(convolution(32, 1e6)), "implicit_32x32x16_4x4");
@@ -84,24 +155,71 @@ describe("webgpu variants", () => {
     assert.equal(convName(convolution(64, 1e6, { taps: 0 })), "direct_4x128");
   });
 
+  it("of conv2d are products of matrices for filters of one tap, unless small images make many tiles end", () => {
+    const pointwise = { pointwise: true, taps: 64 };
+    assert.equal(convName(convolution(64, 56 * 56, pointwise)), "gemm");
+    const batch = { ...pointwise, batch: 32 };
+    assert.equal(convName(convolution(64, 32 * 49 * 49, batch)), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(7, 32 * 49 * 49, batch)), "gemm");
+    assert.equal(convName(convolution(64, 32 * 49 * 49, batch), emulated), "gemm");
+    const halves = { ...batch, dtype: "f16" } as const;
+    assert.equal(convName(convolution(64, 32 * 49 * 49, halves), withMatrices), "gemm");
+    assert.equal(convName(convolution(64, 32 * 49 * 49, halves)), "implicit_64x64x16_8x8");
+  });
+
+  it("of conv2d keep windows of single channels in registers", () => {
+    const depthwise = (side: number, stride: number) =>
+      convName(convolution(1, 1e6, { groups: 64, taps: side * side, window: { side, stride } }));
+    assert.deepEqual(
+      [depthwise(3, 1), depthwise(3, 2), depthwise(5, 1), depthwise(5, 2), depthwise(7, 1)],
+      ["strip_3x3s1_4x4", "strip_3x3s2_2x4", "strip_5x5s1_4x4", "strip_5x5s2_2x4", "strip_7x7s1_4x4"],
+    );
+    assert.equal(depthwise(7, 2), "direct_1x64");
+    assert.equal(depthwise(4, 1), "direct_1x64");
+    const two = convolution(2, 1e6, { groups: 64, window: { side: 3, stride: 1 } });
+    assert.equal(convName(two), "direct_4x128");
+  });
+
+  it("of conv2d split long sums only where there are few results", () => {
+    const parts = (shape: ConvShape, features = portable) =>
+      Math.ceil(shape.taps / selectConv(shape, features).partDepth);
+    assert.equal(parts(convolution(64, 56 * 56, { taps: 576 })), 4);
+    assert.equal(parts(convolution(256, 56 * 56, { taps: 2304 })), 4);
+    assert.equal(parts(convolution(64, 56 * 56, { taps: 511 })), 1);
+    assert.equal(parts(convolution(64, 1e6, { taps: 2304 })), 1);
+    assert.equal(parts(convolution(64, 56 * 56, { taps: 576 }), emulated), 1);
+    assert.equal(selectConv(convolution(8, 64, { taps: 5000 }), portable).partDepth % 32, 0);
+    assert.equal(selectConv(convolution(4, 64, { taps: 5000 }), portable).partDepth, 5000);
+  });
+
   it("of attention are chosen by shape, and split long rows of keys of few queries", () => {
     const choose = (shape: AttentionShape, features = portable) => selectAttention(shape, features);
-    assert.equal(choose(attending(16, 100)).variant.name, "tiled_16x32");
-    assert.equal(choose(attending(17, 100)).variant.name, "tiled_64x32");
+    const name = (shape: AttentionShape, features = roomy) => choose(shape, features).variant.name;
+    assert.equal(name(attending(16, 100)), "tiled_16x32");
+    assert.equal(name(attending(17, 100)), "tiled_64x128");
+    assert.equal(name(attending(2048, 2048, { matrices: 8 })), "tiled_128x128");
+    assert.equal(name(attending(2048, 2048, { matrices: 7 })), "tiled_64x128");
+    assert.equal(name(attending(2048, 2048, { matrices: 8 }), portable), "tiled_64x128");
+    assert.equal(name(attending(2048, 2048, { matrices: 8 }), emulated), "tiled_16x32");
+    assert.equal(name(attending(8, 256, { wholeEights: true })), "thin_4");
+    assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
+    assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");
+    assert.equal(name(attending(8, 256)), "tiled_16x32");
     assert.equal(choose(attending(1, 100)).partKeys, 100);
     assert.isBelow(choose(attending(1, 16384)).partKeys, 16384 / 32);
     assert.equal(choose(attending(1, 16384), emulated).partKeys, 16384);
     assert.equal(choose(attending(1, 16384, { matrices: 200 })).partKeys, 16384);
-    assert.deepEqual(
-      [1, 32, 33, 64, 65, 128, 129].map((headSize) => choose(attending(1, 1, { headSize })).columns),
-      [32, 32, 64, 64, 128, 128, 128],
-    );
+    const columns = (headSize: number) => {
+      const choice = choose(attending(1, 1, { headSize }));
+      return choice.kind === "tiled" ? choice.columns : undefined;
+    };
+    assert.deepEqual([1, 32, 33, 64, 65, 128, 129].map(columns), [32, 32, 64, 64, 128, 128, 128]);
   });
 
   it("can be forced by name where they fit and are possible", () => {
     const shape = product(64, 64, 64);
     for (const { name, fits } of gemmVariants)
-      assert.equal(selectGemm(shape, portable, name).variant.name === name, fits(shape), name);
+      assert.equal(selectGemm(shape, withMatrices, name).variant.name === name, fits(shape), name);
     assert.equal(
       selectGemm(shape, tiny, "tiled_64x64x16_8x8").variant.name,
       "tiled_32x32x16_4x4",

@@ -17,6 +17,7 @@ import { settled } from "./laws/support.js";
 import type { Plan } from "./options.js";
 import { type Measurements, Recorder } from "./report/measurements.js";
 import type { LawStatus } from "./report/report.js";
+import type { Subject } from "./suite.js";
 
 /** What a backend says of itself, for reports. */
 export interface BackendFacts {
@@ -67,18 +68,18 @@ const closeMilliseconds = 20_000;
 
 /** One initialised backend that the laws share; replaced after a law was broken on it. */
 export class Bench {
-  readonly #create: () => ComputeBackend | Promise<ComputeBackend>;
+  readonly #subject: Pick<Subject, "create" | "loseDevice">;
   readonly #plan: HowToTry;
   #backend: ComputeBackend | undefined;
 
-  constructor(create: () => ComputeBackend | Promise<ComputeBackend>, plan: HowToTry) {
-    this.#create = create;
+  constructor(subject: Pick<Subject, "create" | "loseDevice">, plan: HowToTry) {
+    this.#subject = subject;
     this.#plan = plan;
   }
 
   async open(): Promise<ComputeBackend> {
     if (this.#backend !== undefined) return this.#backend;
-    const backend = await this.#create();
+    const backend = await this.#subject.create();
     try {
       await settled(backend.init(), "init", openMilliseconds);
     } catch (error) {
@@ -111,14 +112,15 @@ export class Bench {
     await breathe();
     const late = trial.ended();
     if (late !== undefined) return finish({ status: "unfinished", reason: `${late} before it was begun` });
+    const { loseDevice } = this.#subject;
     let unpromised: string | undefined;
     try {
       const backend = await this.open();
-      const reason = exemption(law, backend);
+      const reason = exemption(law, backend, loseDevice !== undefined);
       if (reason !== undefined) return finish({ status: "skipped", reason });
       unpromised = this.#unpromised(law, backend);
       const unopened = async () => {
-        const instance = await this.#create();
+        const instance = await this.#subject.create();
         created.push(instance);
         return instance;
       };
@@ -138,6 +140,7 @@ export class Bench {
         backend,
         fresh,
         unopened,
+        loseDevice: async (instance) => loseDevice?.(instance),
         numerics: this.#numerics(law, backend),
         forAll: (arbitrary, property, options) => forAll(law, search, arbitrary, property, options),
         forEach(cases, property, options) {
@@ -205,10 +208,11 @@ function asFailure(law: Law, seed: number, error: unknown): LawFailure {
 }
 
 /** Why a law does not bind a backend, from what the backend declares. */
-function exemption(law: Law, backend: ComputeBackend): string | undefined {
-  const { operation, dtype } = law;
+function exemption(law: Law, backend: ComputeBackend, canLose: boolean): string | undefined {
+  const { operation, dtype, needsLoss = false } = law;
   if (operation !== undefined && dtype !== undefined && !backend.supports(operation, dtype))
     return `${operation} in ${dtype} is not supported`;
+  if (needsLoss && !canLose) return "loseDevice is not declared";
   return law.exempt?.(backend.capabilities, backend);
 }
 

@@ -13,8 +13,10 @@ export {
 export { laws } from "./laws/index.js";
 export { type Mutant, mutants } from "./mutants/index.js";
 export { grades, type Mode, modes, type SuiteOptions } from "./options.js";
+export { binaryFunctions, unaryFunctions } from "./reference/elementwise.js";
 export {
   createReferenceBackend,
+  loseReferenceDevice,
   ReferenceDriver,
   type ReferenceMemory,
   referenceKernels,
@@ -49,6 +51,10 @@ export {
   type SubjectReport,
   type Totals,
 } from "./report/report.js";
+export { type MemorySample, memoryGauges, type Trend, trendOf } from "./soak/flatness.js";
+export { mebibytes, type SoakOptions, type SoakReport, soak } from "./soak/soak.js";
+export type { Tally } from "./soak/tally.js";
+export type { WalkLimits } from "./soak/walk.js";
 export { subjectsIn } from "./subjects.js";
 export {
   checkCase,

@@ -28,6 +28,8 @@ export interface Law {
    * a promise that it does not make, is skipped before this is asked.
    */
   readonly exempt?: (capabilities: Capabilities, backend: ComputeBackend) => string | undefined;
+  /** Whether it loses devices: skipped where the subject does not say how (`Subject.loseDevice`). */
+  readonly needsLoss?: boolean;
   /** Throws where the law is broken. */
   readonly run: (context: LawContext) => Promise<void>;
 }
@@ -48,6 +50,8 @@ export interface LawContext {
   readonly fresh: () => Promise<ComputeBackend>;
   /** A fresh instance before `init()`, disposed of when the law ends. */
   readonly unopened: () => Promise<ComputeBackend>;
+  /** Makes a backend lose its device. Resolves when that has been done, not when it was noticed. */
+  readonly loseDevice: (backend: ComputeBackend) => Promise<void>;
   /** Tries the property on random cases; on failure shrinks, and throws a `LawFailure`. Once per law. */
   readonly forAll: <Case>(
     arbitrary: Arbitrary<Case>,

@@ -4,6 +4,7 @@ import {
   type ComputeBackend,
   createBackend,
   type DriverDescription,
+  type DriverEvents,
   type DriverKernels,
   type DType,
   decodeFloat16,
@@ -27,6 +28,11 @@ export function createReferenceBackend(): ComputeBackend {
   return createBackend(new ReferenceDriver());
 }
 
+/** What conformance tests call to make a reference backend lose its device. */
+export function loseReferenceDevice(backend: ComputeBackend): void {
+  (backend.native() as ReferenceDriver).lose();
+}
+
 /** An allocation is an array of bytes. */
 export type ReferenceMemory = Uint8Array<ArrayBuffer>;
 
@@ -36,8 +42,10 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
   readonly name: string = "reference";
   readonly kernels: DriverKernels<ReferenceMemory> = referenceKernels;
   readonly #allocations = new Set<ReferenceMemory>();
+  #events: DriverEvents | undefined;
 
-  async open(): Promise<DriverDescription> {
+  async open(events: DriverEvents): Promise<DriverDescription> {
+    this.#events = events;
     return {
       device: { kind: "cpu", name: "JavaScript, double precision", software: false, details: {} },
       limits: { maxAllocationBytes: 2 ** 31 },
@@ -98,7 +106,12 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
   }
 
   native(memory?: ReferenceMemory): unknown {
-    return memory;
+    return memory ?? this;
+  }
+
+  /** There is no device to lose, so this is what it would be like. */
+  lose(): void {
+    this.#events?.lost("it was asked to go");
   }
 }
 
@@ -183,7 +196,7 @@ export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: DTyp
 }
 
 /** The value of an input that belongs to the i-th element of the output. */
-function loadBroadcast(
+export function loadBroadcast(
   input: BinaryInput<ReferenceMemory>,
   shape: readonly number[],
   dtype: DType,

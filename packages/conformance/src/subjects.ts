@@ -4,7 +4,8 @@ import type { Subject } from "./suite.js";
 /**
  * The backends in a module: in its default export, or in the one named. An export may be
  * `{ name, create }`, a function that creates a backend (which is named after the module), or a list
- * of `{ name, create }` with different names. Throws, with what there is, where it is none of these.
+ * of `{ name, create }` with different names; beside `create` there may be a function `loseDevice`.
+ * Throws, with what there is, where it is none of these.
  */
 export function subjectsIn(
   exported: Readonly<Record<string, unknown>>,
@@ -20,7 +21,8 @@ export function subjectsIn(
   const suitable = Object.keys(exported).filter((key) => subjectsOf(exported[key], module) !== undefined);
   const hint = suitable.length > 0 ? `suitable are ${suitable.join(", ")}` : "no other export is one either";
   throw new Error(
-    `${problem}; needed: { name, create }, a function that creates one, or a list of { name, create }; ${hint}`,
+    `${problem}; needed: { name, create }, a function that creates one, or a list of { name, create }, ` +
+      `with or without a function loseDevice; ${hint}`,
   );
 }
 
@@ -38,10 +40,14 @@ function subjectsOf(value: unknown, module: string): readonly Subject[] | undefi
 }
 
 function subjectOf(value: unknown): Subject | undefined {
-  const { name, create } = (value ?? {}) as {
+  const { name, create, loseDevice } = (value ?? {}) as {
     readonly name?: unknown;
     readonly create?: () => ComputeBackend | Promise<ComputeBackend>;
+    readonly loseDevice?: NonNullable<Subject["loseDevice"]>;
   };
   if (typeof name !== "string" || name === "" || typeof create !== "function") return undefined;
-  return { name, create: () => create.call(value) };
+  const subject = { name, create: () => create.call(value) };
+  if (loseDevice === undefined) return subject;
+  if (typeof loseDevice !== "function") return undefined;
+  return { ...subject, loseDevice: (backend) => loseDevice.call(value, backend) };
 }

@@ -11,6 +11,11 @@ export interface Subject {
   readonly name: string;
   /** A new instance, independent of all others, before `init()`. */
   readonly create: () => ComputeBackend | Promise<ComputeBackend>;
+  /**
+   * Makes a backend that `create` made lose its device, as a driver that crashes does. Given such a
+   * one, initialised. Without this the laws on losses are skipped.
+   */
+  readonly loseDevice?: (backend: ComputeBackend) => void | Promise<void>;
   readonly options?: SuiteOptions;
 }
 
@@ -31,7 +36,7 @@ export function describeBackend(subject: Subject, runner: Runner): void {
       argument: "mode",
     });
   runner.describe(`${subject.name} keeps the laws of a compute backend`, () => {
-    const bench = new Bench(subject.create, plan);
+    const bench = new Bench(subject, plan);
     let ended = () =>
       plan.signal?.aborted === true ? "the run was stopped" : (undefined as string | undefined);
     runner.before(async () => {
@@ -100,7 +105,7 @@ export async function runSuite(subject: Subject, listeners: Listeners = {}): Pro
   const startedAt = new Date();
   const started = performance.now();
   const ended = endOf(plan);
-  const bench = new Bench(subject.create, plan);
+  const bench = new Bench(subject, plan);
   const backend = factsOf(await bench.open());
   listeners.onOpen?.(backend);
   const results = new Map<Law, LawResult>();
@@ -177,7 +182,7 @@ export async function runLaws(
  */
 export async function checkCase(subject: Subject, law: string, value: unknown): Promise<void> {
   const plan = planOf({ ...subject.options, replay: { law, seed: 1 } });
-  const bench = new Bench(subject.create, { ...plan, replay: undefined });
+  const bench = new Bench(subject, { ...plan, replay: undefined });
   try {
     const trial = { seed: 1, ended: () => undefined, only: { case: value } };
     const { status, error, reason } = await bench.run(plan.laws[0]!, trial);

@@ -1,16 +1,30 @@
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { createReferenceBackend, describeBackend } from "#src/index.js";
+import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
+import { createReferenceBackend, describeBackend, loseReferenceDevice } from "#src/index.js";
+import { withWorkers } from "./support/workers.js";
 
 // No backend is skipped where it is missing: a machine on which the suite says nothing about one of
 // them has not tested it.
-describeBackend({ name: "the reference", create: createReferenceBackend }, globalThis);
+describeBackend(
+  { name: "the reference", create: createReferenceBackend, loseDevice: loseReferenceDevice },
+  globalThis,
+);
 describeBackend(
   { name: "the CPU without threads", create: () => createCpuBackend({ threads: 0 }) },
   globalThis,
 );
 describeBackend(
-  { name: "the CPU with 2 threads", create: () => createCpuBackend({ threads: 2 }) },
+  {
+    name: "the CPU with 2 threads",
+    ...withWorkers(() => createCpuBackend({ threads: 2 })),
+  },
   globalThis,
 );
-describeBackend({ name: "WebGPU", create: () => createWebGpuBackend() }, globalThis);
+describeBackend(
+  {
+    name: "WebGPU",
+    create: () => createWebGpuBackend(),
+    loseDevice: (backend) => (backend as WebGpuBackend).loseDevice(),
+  },
+  globalThis,
+);

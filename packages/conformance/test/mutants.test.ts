@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { lawId, laws, mutants, runLaws } from "#src/index.js";
+import { lawId, laws, loseReferenceDevice, mutants, runLaws } from "#src/index.js";
 
 describe("Broken backends", () => {
   for (const { name, create, killedBy } of mutants)
@@ -7,7 +7,12 @@ describe("Broken backends", () => {
       this.timeout(60_000);
       const chosen = laws.filter((law) => killedBy.includes(lawId(law)));
       expect(chosen.map(lawId), "laws that there are").to.have.members([...killedBy]);
-      const results = await runLaws({ name, create, options: { laws: chosen, shrink: false } });
+      const results = await runLaws({
+        name,
+        create,
+        loseDevice: loseReferenceDevice,
+        options: { laws: chosen, shrink: false },
+      });
       for (const { law, status } of results) expect(status, lawId(law)).to.equal("broken");
     });
 

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { createReferenceBackend, type Law, lawId, laws, runLaws } from "#src/index.js";
+import { createReferenceBackend, type Law, lawId, laws, loseReferenceDevice, runLaws } from "#src/index.js";
 
 const seeds = Array.from({ length: 20 }, (_, i) => 1000 + 7919 * i);
 
@@ -11,7 +11,12 @@ describe("The healthy reference", () => {
     let chosen: readonly Law[] = laws;
     for (const seed of seeds) {
       const options = { seed, runs: 3, laws: chosen, shrink: false };
-      const results = await runLaws({ name: "the reference", create: createReferenceBackend, options });
+      const subject = {
+        name: "the reference",
+        create: createReferenceBackend,
+        loseDevice: loseReferenceDevice,
+      };
+      const results = await runLaws({ ...subject, options });
       const broken = results.filter(({ status }) => status !== "kept");
       expect(broken.map(({ law, error }) => `${lawId(law)}: ${String(error)}`)).to.deep.equal([]);
       // Laws without random cases count as one case.

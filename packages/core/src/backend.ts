@@ -22,6 +22,11 @@ import type { UnaryArguments } from "./ops/unary.js";
  * device rejects the next promise awaited and reaches `onError`. No call ever answers with made-up
  * data.
  *
+ * Loss. A device that is lost takes all allocations with it. Pending promises reject with
+ * `DEVICE_LOST`, and so does every call, until `init` has opened a fresh device or `dispose` has
+ * ended it all. Handles from before are `INVALID_HANDLE` on the fresh device (a `SwitchableBackend`
+ * keeps them, without their contents).
+ *
  * Arguments. Flags are booleans. Factors are rounded to f32 and must be finite there. An offset that
  * is no whole number below 2^53 or no multiple of the element size is `INVALID_ARGUMENT`, one that
  * leads past the end `OUT_OF_BOUNDS`. A kind or element type that no backend has is
@@ -38,21 +43,24 @@ import type { UnaryArguments } from "./ops/unary.js";
 export interface ComputeBackend extends AsyncDisposable {
   /** Short and stable, such as `cpu` or `webgpu`. */
   readonly name: string;
-  /** Device, limits and declared numerics. Throws `NOT_INITIALIZED` before `init` has resolved. */
+  /**
+   * Device, limits and declared numerics. Throws `NOT_INITIALIZED` before `init` has resolved.
+   * While the device is lost they are still there.
+   */
   readonly capabilities: Capabilities;
 
   // Lifecycle. `name`, `supports`, `memory` and the listeners may be used at any time.
 
   /**
-   * Opens the device. Calls after the first return the same promise; a failed one may be retried.
-   * Rejects with `DISPOSED` after `dispose`.
+   * Opens the device, and a fresh one after a loss. Other calls after the first return the same
+   * promise; a failed one may be retried. Rejects with `DISPOSED` after `dispose`.
    */
   init(): Promise<void>;
   /** Resolves when all work enqueued so far has finished; rejects with the fault if there was one. */
   synchronize(): Promise<void>;
   /** Frees everything and closes the device. Pending reads reject with `DISPOSED`. Idempotent. */
   dispose(): Promise<void>;
-  /** Calls the listener when the device is lost, at once if it already is. Returns "stop listening". */
+  /** Calls the listener at each loss, and at once where the device is lost. Returns "stop listening". */
   onLost(listener: (error: BackendError) => void): () => void;
   /** Calls the listener at each fault of the device. Returns "stop listening". */
   onError(listener: (error: BackendError) => void): () => void;
@@ -61,7 +69,7 @@ export interface ComputeBackend extends AsyncDisposable {
    * one `kind`. Where the answer is false the call throws `UNSUPPORTED`.
    */
   supports(operation: OperationName, dtype: DType, kind?: string): boolean;
-  /** After `dispose` nothing is live and nothing reserved; the peak stays. */
+  /** After a loss or `dispose` nothing is live and nothing reserved; the peak stays. */
   memory(): MemoryStatistics;
   /** The objects underneath, for interoperation: the whole device, or what stands behind a handle. */
   native(handle?: DeviceHandle): unknown;

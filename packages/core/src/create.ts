@@ -16,12 +16,26 @@ import { OperationMethods } from "./ops/methods.js";
 import { type Binder, Checks, type Operation } from "./ops/operation.js";
 import type { Region } from "./region.js";
 
+/** A backend made by `createBackend`, for the package that wrote the driver. */
+export interface DriverBackend<Memory> extends ComputeBackend {
+  /**
+   * Issues a handle for memory that did not come from `alloc` but that the driver knows how to use,
+   * such as a buffer of another library. It counts as live; `free` hands it to `driver.free`.
+   * Throws `INVALID_ARGUMENT` where `bytes` is no whole number; then nothing has been taken over.
+   */
+  adopt(memory: Memory, bytes: number): DeviceHandle;
+  /** What the driver keeps for a live handle; undefined for one of 0 bytes. Throws `INVALID_HANDLE`. */
+  memoryOf(handle: DeviceHandle, operation: string, argument: string): Memory | undefined;
+  /** Throws `NOT_INITIALIZED`, `DEVICE_LOST` or `DISPOSED`, in the name of an operation, unless it is open. */
+  assertOpen(operation: string): void;
+}
+
 /**
  * Makes a backend of a driver: lifecycle, handles, argument checks, statistics and errors, so that
  * the driver sees only what it can do.
  */
-export function createBackend<Memory>(driver: BackendDriver<Memory>): ComputeBackend {
-  return new DriverBackend(driver);
+export function createBackend<Memory>(driver: BackendDriver<Memory>): DriverBackend<Memory> {
+  return new CreatedBackend(driver);
 }
 
 interface Allocation<Memory> {
@@ -32,7 +46,7 @@ interface Allocation<Memory> {
 
 type State = "new" | "open" | "lost" | "disposed";
 
-class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
+class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<Memory> {
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #table = new HandleTable<Allocation<Memory>>();
@@ -43,8 +57,10 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   #state: State = "new";
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
-  /** Whether `close` has something to close. */
+  /** Whether the driver has something to close. */
   #isDriverOpen = false;
+  /** Stands for the device that is open; events of devices from before it are not heard. */
+  #session: symbol | undefined;
   #capabilities: Capabilities | undefined;
   #loss: BackendError | undefined;
   /** The first fault that no promise has reported yet. */
@@ -66,35 +82,54 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   init(): Promise<void> {
-    if (this.#state === "disposed" || this.#state === "lost") return Promise.reject(this.#unusable("init"));
-    this.#opening ??= this.#open().catch((error: unknown) => {
-      this.#opening = undefined;
-      throw toBackendError(error, "UNSUPPORTED", "init");
-    });
+    if (this.#state === "disposed") return Promise.reject(this.#unusable("init"));
+    if (this.#opening === undefined) {
+      const opening: Promise<void> = this.#open().catch((error: unknown) => {
+        // A loss may have led to another attempt already.
+        if (this.#opening === opening) this.#opening = undefined;
+        throw toBackendError(error, "UNSUPPORTED", "init");
+      });
+      this.#opening = opening;
+    }
     return this.#opening;
   }
 
   async #open(): Promise<void> {
+    if (this.#isDriverOpen) await this.#closeLost();
+    this.#assertNotDisposed("init");
     // Events of an attempt count once it has succeeded: one that fails may report late what it gave up.
+    const session = Symbol();
     let early: string | undefined;
-    let isOpen = false;
     const description = await this.#driver.open({
       lost: (reason) => {
         early ??= reason;
-        if (isOpen) this.#onLoss(reason);
+        if (this.#session === session) this.#onLoss(reason);
       },
       error: (error) => {
-        if (isOpen) this.#onFault(error);
+        if (this.#session === session) this.#onFault(error);
       },
     });
-    isOpen = true;
     this.#isDriverOpen = true;
-    if (this.#state === "disposed") throw this.#unusable("init");
+    this.#assertNotDisposed("init");
+    this.#session = session;
     this.#capabilities = this.#describe(description);
+    this.#loss = undefined;
     this.#state = "open";
     if (early === undefined) return;
     this.#onLoss(early);
     throw this.#unusable("init");
+  }
+
+  /** Lets the driver give up what it has of the lost device. */
+  async #closeLost(): Promise<void> {
+    this.#isDriverOpen = false;
+    // A listener may ask for a new device while the driver still reports the loss of the old one.
+    await undefined;
+    try {
+      await this.#driver.close();
+    } catch {
+      // Whether a lost device closes well is of no interest to those who want another one.
+    }
   }
 
   #describe(description: DriverDescription): Capabilities {
@@ -105,7 +140,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   async synchronize(): Promise<void> {
-    this.#assertOpen("synchronize");
+    this.assertOpen("synchronize");
     await this.#settle("synchronize", () => this.#driver.synchronize());
   }
 
@@ -117,6 +152,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   async #close(): Promise<void> {
     const opened = this.#opening;
     this.#state = "disposed";
+    this.#session = undefined;
     this.#table.clear();
     this.#liveBytes = 0;
     this.#interruptWaiting(this.#unusable("dispose"));
@@ -136,7 +172,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
 
   onLost(listener: (error: BackendError) => void): () => void {
     const stop = this.#lostListeners.add(listener);
-    if (this.#loss !== undefined) listener(this.#loss);
+    if (this.#state === "lost" && this.#loss !== undefined) listener(this.#loss);
     return stop;
   }
 
@@ -162,7 +198,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   native(handle?: DeviceHandle): unknown {
-    this.#assertOpen("native");
+    this.assertOpen("native");
     if (handle === undefined) return this.#driver.native();
     const { memory } = this.#table.get(handle, "native", "handle");
     return memory === undefined ? undefined : this.#driver.native(memory);
@@ -171,24 +207,38 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   // Memory
 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
-    this.#assertOpen("alloc");
+    this.assertOpen("alloc");
     const live = `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
     const zero = checkAlloc(bytes, options, this.capabilities.limits, live);
     const memory = bytes === 0 ? undefined : this.#call("alloc", () => this.#driver.alloc(bytes, zero));
+    return this.#issue(bytes, memory);
+  }
+
+  adopt(memory: Memory, bytes: number): DeviceHandle {
+    this.assertOpen("adopt");
+    return this.#issue(new Checks("adopt").count("bytes", bytes), memory);
+  }
+
+  memoryOf(handle: DeviceHandle, operation: string, argument: string): Memory | undefined {
+    this.assertOpen(operation);
+    return this.#table.get(handle, operation, argument).memory;
+  }
+
+  #issue(bytes: number, memory: Memory | undefined): DeviceHandle {
     this.#liveBytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
     return this.#table.issue({ bytes, memory });
   }
 
   free(handle: DeviceHandle): void {
-    this.#assertOpen("free");
+    this.assertOpen("free");
     const { bytes, memory } = this.#table.remove(handle, "free", "handle");
     this.#liveBytes -= bytes;
     if (memory !== undefined) this.#call("free", () => this.#driver.free(memory));
   }
 
   copyHtoD(destination: Operand, source: HostBytes): void {
-    this.#assertOpen("copyHtoD");
+    this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
     const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, 1);
     if (bytes.byteLength === 0) return;
@@ -196,7 +246,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
-    this.#assertOpen("copyDtoH");
+    this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
     const region = this.#region("copyDtoH", "source", source, byteLength, 1);
@@ -217,7 +267,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {
-    this.#assertOpen("copyDtoD");
+    this.assertOpen("copyDtoD");
     const checks = new Checks("copyDtoD");
     checks.count("bytes", bytes);
     const to = this.#region("copyDtoD", "destination", destination, bytes, 1);
@@ -227,7 +277,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   fill(destination: Operand, value: number, count: number, dtype: DType | "u8" = "f32"): void {
-    this.#assertOpen("fill");
+    this.assertOpen("fill");
     checkFill(value, count, dtype);
     const { elementBytes, pattern } = fillPattern(value, dtype);
     const region = this.#region("fill", "destination", destination, count * elementBytes, elementBytes);
@@ -237,7 +287,7 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   // Operations
 
   protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
-    this.#assertOpen(name);
+    this.assertOpen(name);
     const operation: Operation<Name> = operations[name];
     assertSupported(this, operation, args);
     const problem = operation.resolve(args, this.#binder(name));
@@ -309,21 +359,29 @@ class DriverBackend<Memory> extends OperationMethods implements ComputeBackend {
   }
 
   #onLoss(reason: string): void {
-    if (this.#state === "disposed" || this.#state === "lost") return;
     this.#state = "lost";
+    this.#session = undefined;
+    this.#opening = undefined;
     this.#loss = new BackendError("DEVICE_LOST", `${this.name}: the device was lost: ${reason}`);
+    // What was allocated went with the device, and with it what there was to complain about.
+    this.#table.lose();
+    this.#liveBytes = 0;
+    this.#fault = undefined;
     this.#interruptWaiting(this.#loss);
     this.#lostListeners.emit(this.#loss);
   }
 
   #onFault(error: BackendError): void {
-    if (this.#state === "disposed") return;
     this.#fault ??= error;
     this.#errorListeners.emit(error);
   }
 
-  #assertOpen(operation: string): void {
+  assertOpen(operation: string): void {
     if (this.#state !== "open") throw this.#unusable(operation);
+  }
+
+  #assertNotDisposed(operation: string): void {
+    if (this.#state === "disposed") throw this.#unusable(operation);
   }
 
   #unusable(operation: string): BackendError {

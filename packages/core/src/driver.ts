@@ -17,9 +17,16 @@ export interface BackendDriver<Memory = unknown> {
   /** Becomes `ComputeBackend.name`. */
   readonly name: string;
 
-  /** Opens the device, or throws (`UNSUPPORTED` with the reason where there is none). */
+  /**
+   * Opens the device, or throws (`UNSUPPORTED` with the reason where there is none). Called again
+   * after an attempt that threw, and after the `close` that follows a loss: for a fresh device then,
+   * that knows nothing of what was allocated on the one before. Events of the one before are ignored.
+   */
   open(events: DriverEvents): Promise<DriverDescription>;
-  /** Releases the device, threads and memory. Reads that are pending may reject or never settle. */
+  /**
+   * Releases the device, threads and memory, also of a device that was lost. Called once for each
+   * successful `open`. Reads that are pending may reject or never settle.
+   */
   close(): Promise<void>;
   /** Resolves when everything enqueued so far has finished. */
   synchronize(): Promise<void>;
@@ -71,7 +78,7 @@ export interface DriverDescription {
 
 /** How a driver reports what nobody asked about. May be called at any time until `close`. */
 export interface DriverEvents {
-  /** The device is gone for good. */
+  /** The device is gone for good: nothing but `close` is called after this, until `open` again. */
   lost(reason: string): void;
   /** Work accepted earlier has failed. Rejects the next promise that a caller awaits. */
   error(error: BackendError): void;

@@ -1,17 +1,15 @@
-import type { ComputeBackend } from "./backend.js";
 import { BackendError } from "./errors.js";
 import type { DeviceHandle, Operand } from "./handles.js";
 import type { OperationArguments, OperationName } from "./ops/index.js";
 import type { Operation } from "./ops/operation.js";
-
-/** Allocations are moved through the host in pieces of this size, so that a swap needs little memory. */
-const pieceBytes = 16 * 2 ** 20;
 
 /** What stands behind a handle of a switchable backend. */
 export interface Entry {
   readonly bytes: number;
   /** The handle of the current backend. Undefined until a deferred `alloc` has been carried out. */
   inner: DeviceHandle | undefined;
+  /** Whether the contents went with a lost device and nothing has been written in their place. */
+  lost: boolean;
 }
 
 /** An operand that was checked; gives its translation when it is called. */
@@ -20,11 +18,26 @@ export interface BoundOperand {
   readonly region: { readonly memory: Entry; readonly byteOffset: number; readonly byteLength: number };
 }
 
-/** The handle of the backend in use; throws where a deferred `alloc` has failed. */
-export function innerHandle(entry: Entry): DeviceHandle {
+/**
+ * The handle of the backend in use; throws where the contents are lost, or where a deferred `alloc`
+ * has failed.
+ */
+export function innerHandle(entry: Entry, operation: string, argument: string): DeviceHandle {
+  assertHeld(entry, operation, argument);
   if (entry.inner === undefined)
     throw new BackendError("OUT_OF_MEMORY", "alloc: an allocation asked for during a swap could not be made");
   return entry.inner;
+}
+
+/** Throws `DEVICE_LOST` where the contents of an allocation are lost. */
+export function assertHeld(entry: Entry, operation: string, argument: string): void {
+  if (!entry.lost) return;
+  throw new BackendError(
+    "DEVICE_LOST",
+    `${operation}: ${argument} has lost its contents with the device that held them; allowed: free, or ` +
+      `one copyHtoD or fill of all its ${entry.bytes} bytes, after which it can be used again`,
+    { operation, argument },
+  );
 }
 
 /** Whether an argument is an operand, and not a scalar or absent. */
@@ -53,20 +66,4 @@ export function mapOperands<Name extends OperationName>(
     if (isOperand(operand)) mapped[argument] = map(argument, operand);
   }
   return mapped as unknown as OperationArguments[Name];
-}
-
-/** Copies an allocation of one backend into a new one of the other. */
-export async function move(
-  from: DeviceHandle,
-  bytes: number,
-  old: ComputeBackend,
-  next: ComputeBackend,
-): Promise<DeviceHandle> {
-  const to = next.alloc(bytes, { zero: false });
-  for (let byteOffset = 0; byteOffset < bytes; byteOffset += pieceBytes) {
-    const piece = new Uint8Array(Math.min(pieceBytes, bytes - byteOffset));
-    await old.copyDtoH(piece, { handle: from, byteOffset });
-    next.copyHtoD({ handle: to, byteOffset }, piece);
-  }
-  return to;
 }

@@ -6,7 +6,7 @@ export type ErrorCode =
   | "DISPOSED"
   /** An argument is malformed, contradicts another, or overlaps what it may not. */
   | "INVALID_ARGUMENT"
-  /** A handle is not live on this backend: freed, forged, or issued by another one. */
+  /** A handle is not live on this backend: freed, forged, from before a loss, or of another one. */
   | "INVALID_HANDLE"
   /** A region reaches past the end of its allocation. */
   | "OUT_OF_BOUNDS"
@@ -14,7 +14,7 @@ export type ErrorCode =
   | "OUT_OF_MEMORY"
   /** The backend does not have the operation or element type, or this machine not the backend. */
   | "UNSUPPORTED"
-  /** The device has gone away; its contents are lost. */
+  /** The device has gone away, or the call needs contents that went with it. `init()` opens a fresh one. */
   | "DEVICE_LOST"
   /** The device reported a fault after a call had been accepted. */
   | "DEVICE_ERROR";

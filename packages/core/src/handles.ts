@@ -46,6 +46,8 @@ export function newHandle(): DeviceHandle {
 /** The live handles of one backend and what stands behind each. All methods take O(1). */
 export class HandleTable<Entry> {
   readonly #entries = new Map<DeviceHandle, Entry>();
+  /** Handles below this one date from before the device was lost. */
+  #lostBelow = 0;
 
   /** Number of live handles. */
   get size(): number {
@@ -62,7 +64,7 @@ export class HandleTable<Entry> {
   /** What stands behind a live handle; throws `INVALID_HANDLE` for any other value. */
   get(handle: DeviceHandle, operation: string, argument: string): Entry {
     const entry = this.#entries.get(handle);
-    if (entry === undefined) throw invalidHandle(handle, operation, argument);
+    if (entry === undefined) throw invalidHandle(handle, operation, argument, this.#lostBelow);
     return entry;
   }
 
@@ -81,13 +83,26 @@ export class HandleTable<Entry> {
   clear(): void {
     this.#entries.clear();
   }
+
+  /** Ends all handles because the device was lost; errors about any of them will say so. */
+  lose(): void {
+    this.clear();
+    this.#lostBelow = serial.next;
+  }
 }
 
-function invalidHandle(handle: unknown, operation: string, argument: string): BackendError {
+function invalidHandle(
+  handle: unknown,
+  operation: string,
+  argument: string,
+  lostBelow: number,
+): BackendError {
   const issued = Number.isSafeInteger(handle) && (handle as number) > 0;
-  const why = issued
-    ? "is not live on this backend: it was freed, or belongs to another backend"
-    : "is not a device handle: handles come from alloc()";
+  let why = "is not a device handle: handles come from alloc()";
+  if (issued) {
+    const past = (handle as number) < lostBelow ? "it dates from before the device was lost" : "it was freed";
+    why = `is not live on this backend: ${past}, or belongs to another backend`;
+  }
   return new BackendError("INVALID_HANDLE", `${operation}: ${argument} ${describe(handle)} ${why}`, {
     operation,
     argument,

@@ -1,6 +1,6 @@
 export type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
-export { createBackend } from "./create.js";
+export { createBackend, type DriverBackend } from "./create.js";
 export type {
   BackendDriver,
   DriverDescription,
@@ -49,4 +49,5 @@ export {
   BackendRegistry,
   type OpenedBackend,
 } from "./registry.js";
-export { type SwapReport, SwitchableBackend } from "./switchable.js";
+export type { LostAllocation, SwapReport } from "./swap.js";
+export { SwitchableBackend } from "./switchable.js";

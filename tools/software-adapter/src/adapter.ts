@@ -1,9 +1,13 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { unpackArchive, unpackExecutable } from "./archive.js";
-import { cachedFolder } from "./cache.js";
+import { cachedFolder, cachePath } from "./cache.js";
+import { ICD_FILE, LIBRARIES, unpackDebianMesa } from "./debian.js";
+import { acceptedLavapipe, lavapipeFiles } from "./lavapipe.js";
 import { SoftwareAdapterUnavailable, unavailableReason } from "./unavailable.js";
+
+export type SoftwareAdapter = "swiftshader" | "lavapipe";
 
 export interface SoftwareVulkan {
   /** Must be in the environment of the process before it starts: the loader reads it once. */
@@ -20,9 +24,17 @@ export interface HeadlessChromium {
 /**
  * SwiftShader as the only Vulkan driver, with the loader that it needs. Both come from the npm package
  * `@sparticuz/chromium`, of which only the compressed files are used; none of its code runs.
+ *
+ * Or lavapipe, the other one: from the cache, where `fetchLavapipe` has filled it, or else from the
+ * system. Throws `SoftwareAdapterUnavailable` where there is none that Dawn accepts.
  */
-export async function softwareVulkan(): Promise<SoftwareVulkan> {
+export async function softwareVulkan(adapter: SoftwareAdapter = "swiftshader"): Promise<SoftwareVulkan> {
   const folder = await vulkanFolder();
+  if (adapter === "lavapipe") {
+    const fetched = join(cachePath(LAVAPIPE), ICD_FILE);
+    const files = [...(existsSync(fetched) ? [fetched] : []), ...(await lavapipeFiles())];
+    return acceptedLavapipe(files, (file) => lavapipeEnvironment(file, folder));
+  }
   return {
     env: {
       LD_LIBRARY_PATH: libraryPath(folder),
@@ -30,6 +42,17 @@ export async function softwareVulkan(): Promise<SoftwareVulkan> {
     },
     description: `SwiftShader from @sparticuz/chromium ${chromiumPackage().version}`,
   };
+}
+
+/** Fills the cache with lavapipe from Debian's archive, unless it is there. */
+export async function fetchLavapipe(): Promise<SoftwareVulkan> {
+  const loader = await vulkanFolder();
+  await cachedFolder(LAVAPIPE, async (folder) => {
+    await unpackDebianMesa(folder);
+    // Only what Dawn accepts is kept.
+    await acceptedLavapipe([join(folder, ICD_FILE)], (file) => lavapipeEnvironment(file, loader));
+  });
+  return softwareVulkan("lavapipe");
 }
 
 /** A headless Chromium whose WebGPU adapter is SwiftShader. It needs nothing but a C library. */
@@ -52,8 +75,24 @@ export async function headlessChromium(): Promise<HeadlessChromium> {
       "--enable-features=Vulkan",
       "--use-vulkan=swiftshader",
       "--use-webgpu-adapter=swiftshader",
+      // SwiftShader compiles kernels with workgroup memory much faster when Dawn writes the zeros itself.
+      "--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension",
     ],
     env: { LD_LIBRARY_PATH: libraryPath(join(libraries, "lib"), vulkan) },
+  };
+}
+
+const LAVAPIPE = "lavapipe";
+
+/** @param loader The folder of the Vulkan loader that SwiftShader brings; a system may have none. */
+function lavapipeEnvironment(icdFile: string, loader: string): Record<string, string> {
+  // Only a fetched driver has libraries beside its description.
+  const libraries = LIBRARIES.map((path) => join(dirname(icdFile), path)).filter((path) => existsSync(path));
+  return {
+    LD_LIBRARY_PATH: libraryPath(...libraries, loader),
+    VK_ICD_FILENAMES: icdFile,
+    // LLVM compiles slowly: what one process has compiled, others need not.
+    MESA_SHADER_CACHE_DIR: cachePath("lavapipe-shaders"),
   };
 }
 

@@ -4,13 +4,18 @@ import { fileURLToPath } from "node:url";
 
 const workspaceRoot = fileURLToPath(new URL("../../..", import.meta.url));
 
+/** Where the folder of this name is, or would be. */
+export function cachePath(name: string): string {
+  return join(workspaceRoot, "node_modules", ".cache", "backplane", name);
+}
+
 /**
  * A folder under node_modules/.cache that `fill` has filled, once. Each process fills a folder of its
  * own and renames it into place, so several may start at the same time: the first rename wins, and
  * nobody ever sees a half-filled folder.
  */
 export async function cachedFolder(name: string, fill: (folder: string) => Promise<void>): Promise<string> {
-  const folder = join(workspaceRoot, "node_modules", ".cache", "backplane", name);
+  const folder = cachePath(name);
   if (await exists(folder)) return folder;
   await mkdir(dirname(folder), { recursive: true });
   const temporary = await mkdtemp(`${folder}.`);

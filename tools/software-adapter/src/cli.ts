@@ -1,17 +1,18 @@
 #!/usr/bin/env node
-// Runs any command on the software adapter: node tools/software-adapter/dist/cli.js -- node script.js
+// Runs any command on a software adapter: node tools/software-adapter/dist/cli.js -- node script.js
+import { type CommandLine, parseCommandLine } from "./command-line.js";
 import { runCommand } from "./run.js";
 import { SoftwareAdapterUnavailable } from "./unavailable.js";
 
-const args = process.argv.slice(2);
-if (args[0] === "--") args.shift();
-const [command, ...rest] = args;
-if (command === undefined) {
-  console.error("usage: cli.js -- command [argument ...]");
+let line: CommandLine;
+try {
+  line = parseCommandLine(process.argv.slice(2));
+} catch (error) {
+  console.error((error as Error).message);
   process.exit(2);
 }
 try {
-  process.exitCode = await runCommand(command, rest);
+  process.exitCode = await runCommand(line.command, line.args, { adapter: line.adapter });
 } catch (error) {
   if (!(error instanceof SoftwareAdapterUnavailable)) throw error;
   console.error(error.message);

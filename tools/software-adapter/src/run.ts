@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
-import { softwareVulkan } from "./adapter.js";
+import { type SoftwareAdapter, softwareVulkan } from "./adapter.js";
 
 export interface RunOptions {
+  /** Default: SwiftShader. */
+  readonly adapter?: SoftwareAdapter | undefined;
   readonly cwd?: string;
   /** Added to the environment of this process and of the software adapter. */
   readonly env?: Record<string, string>;
@@ -25,7 +27,7 @@ export async function runCommand(
   args: readonly string[],
   options: RunOptions = {},
 ): Promise<number> {
-  const { env } = await softwareVulkan();
+  const { env } = await softwareVulkan(options.adapter);
   const child = spawn(command, args, {
     stdio: "inherit",
     cwd: options.cwd,

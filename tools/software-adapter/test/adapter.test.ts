@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { headlessChromium, softwareVulkan, unavailableReason } from "@backplane/software-adapter";
 import { assert } from "chai";
 
-const program = fileURLToPath(new URL("./programs/open-adapter.js", import.meta.url));
+const program = fileURLToPath(new URL("../dist/open-adapter.js", import.meta.url));
 const commandLine = fileURLToPath(new URL("../dist/cli.js", import.meta.url));
 const run = promisify(execFile);
 

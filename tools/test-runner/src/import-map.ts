@@ -13,6 +13,9 @@ export interface VendorPackage {
   readonly name: string;
 }
 
+/** Below this path the server gives npm packages, each as one module without imports. */
+export const VENDOR_ROOT = "/vendor/";
+
 const CONDITIONS = ["browser", "import", "default"];
 
 /**
@@ -40,6 +43,21 @@ export function importMap(packages: readonly WorkspacePackage[]): ImportMap {
   return map;
 }
 
+/** Where the map leads from a module at `importer`; the specifier itself where the map has nothing for it. */
+export function resolveSpecifier(
+  { imports, scopes }: ImportMap,
+  specifier: string,
+  importer: string,
+): string {
+  for (const [scope, names] of Object.entries(scopes)) {
+    if (!importer.startsWith(scope)) continue;
+    for (const [prefix, target] of Object.entries(names)) {
+      if (specifier.startsWith(prefix)) return target + specifier.slice(prefix.length);
+    }
+  }
+  return imports[specifier] ?? specifier;
+}
+
 /** The npm dependencies that a page may import, by name. They are bundled when a page asks for them. */
 export function vendorPackages(packages: readonly WorkspacePackage[]): Map<string, VendorPackage> {
   const own = new Set(packages.map(({ manifest }) => manifest.name));
@@ -53,7 +71,7 @@ export function vendorPackages(packages: readonly WorkspacePackage[]): Map<strin
 }
 
 export function vendorPath(name: string): string {
-  return `/vendor/${name}.js`;
+  return `${VENDOR_ROOT}${name}.js`;
 }
 
 function exported(manifest: Manifest): [specifier: string, target: string][] {

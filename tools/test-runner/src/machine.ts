@@ -9,7 +9,10 @@ export interface Machine {
   readonly launch: () => Promise<Browser>;
 }
 
-/** The software adapter wherever it runs; elsewhere, or when asked for, the machine's own GPU and Chrome. */
+/**
+ * The software adapter wherever it runs; elsewhere, or when asked for, the machine's own GPU and Chrome.
+ * Throws `SoftwareAdapterUnavailable` where the adapter that was asked for is missing.
+ */
 export async function chooseMachine(adapter: Options["adapter"]): Promise<Machine> {
   const reason = unavailableReason();
   if (adapter === "system" || (adapter === undefined && reason !== undefined)) {
@@ -19,7 +22,7 @@ export async function chooseMachine(adapter: Options["adapter"]): Promise<Machin
       launch: () => chromium.launch({ channel: "chrome", args: ["--enable-unsafe-webgpu"] }),
     };
   }
-  const { env, description } = await softwareVulkan();
+  const { env, description } = await softwareVulkan(adapter === "lavapipe" ? "lavapipe" : "swiftshader");
   return { description, env, launch: launchSoftwareChromium };
 }
 

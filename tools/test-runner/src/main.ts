@@ -1,12 +1,15 @@
 // The `test` script: build, lint, the tests of every package in Node.js, and those for the browser.
 import { spawnSync } from "node:child_process";
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
+import { SoftwareAdapterUnavailable } from "@backplane/software-adapter";
 import { runBrowserTests } from "./browser-suite.js";
 import { chooseMachine, type Machine } from "./machine.js";
 import { runNodeTests } from "./node-suite.js";
-import { type Options, parseOptions, UsageError } from "./options.js";
+import { type Options, parseOptions, USAGE, UsageError } from "./options.js";
 import { brokenDown, closingLine, NOTHING, type Outcome, sum } from "./outcome.js";
 import { bundlePage } from "./page-bundle.js";
+import { Transcript } from "./transcript.js";
 import { browserEntries, nodeTests, workspacePackages, workspaceRoot } from "./workspace.js";
 
 async function main(options: Options): Promise<Outcome> {
@@ -18,7 +21,9 @@ async function main(options: Options): Promise<Outcome> {
   // Tests of an older build would say nothing about these sources.
   if (build.failed > 0) return build;
   const lint = await step("lint", () => command("@biomejs/biome/bin/biome", "check", "--error-on-warnings"));
-  const machine = await chooseMachine(options.adapter);
+  const machine = await findMachine(options);
+  if (machine === undefined)
+    return sum([build, lint, brokenDown(`the adapter ${options.adapter} is missing`)]);
   console.log(`\nTesting on ${machine.description}, Node.js ${process.versions.node}`);
   const outcomes = [build, lint];
   if (options.only !== "browser") outcomes.push(await nodePart(options, machine));
@@ -26,16 +31,44 @@ async function main(options: Options): Promise<Outcome> {
   return sum(outcomes);
 }
 
-async function nodePart(options: Options, machine: Machine): Promise<Outcome> {
-  const outcomes: Outcome[] = [];
-  for (const { path } of workspacePackages()) {
-    const files = nodeTests(path);
-    if (files.length === 0) continue;
-    outcomes.push(
-      await step(`test ${path}`, () => runNodeTests(path, files, { env: machine.env, grep: options.grep })),
-    );
+/** A missing adapter is a failure, told without a stack: it is no mistake of this program. */
+async function findMachine(options: Options): Promise<Machine | undefined> {
+  try {
+    return await chooseMachine(options.adapter);
+  } catch (error) {
+    if (!(error instanceof SoftwareAdapterUnavailable)) throw error;
+    console.error(`\n${error.message}`);
+    return undefined;
   }
+}
+
+/** Files of one package that run in one process. More would leave one process to run long alone at the end. */
+const FILES_AT_ONCE = 8;
+
+/** Two processes at a time, where there are cores for it; each prints as if it were alone. */
+async function nodePart(options: Options, machine: Machine): Promise<Outcome> {
+  const parts = workspacePackages().flatMap(({ path }) => partsOf(path, nodeTests(path)));
+  const transcript = new Transcript(parts.length, (text) => process.stdout.write(text));
+  const outcomes: Outcome[] = [];
+  const remaining = parts.entries();
+  const runRemaining = async (): Promise<void> => {
+    for (const [i, { title, files }] of remaining) {
+      const write = (text: string): void => transcript.write(i, text);
+      const run = () => runNodeTests(title, files, { env: machine.env, grep: options.grep, write });
+      outcomes.push(await step(`test ${title}`, run, write));
+      transcript.end(i);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, runRemaining));
   return sum(outcomes);
+}
+
+function partsOf(path: string, files: readonly string[]): { title: string; files: readonly string[] }[] {
+  const count = Math.ceil(files.length / FILES_AT_ONCE);
+  return Array.from({ length: count }, (_, i) => ({
+    title: count === 1 ? path : `${path} (${i + 1} of ${count})`,
+    files: files.slice((i * files.length) / count, ((i + 1) * files.length) / count),
+  }));
 }
 
 function browserPart(options: Options, machine: Machine): Promise<Outcome> {
@@ -45,8 +78,12 @@ function browserPart(options: Options, machine: Machine): Promise<Outcome> {
   );
 }
 
-async function step(title: string, work: () => Promise<Outcome> | Outcome): Promise<Outcome> {
-  console.log(`\n== ${title}`);
+async function step(
+  title: string,
+  work: () => Promise<Outcome> | Outcome,
+  write: (text: string) => void = (text) => process.stdout.write(text),
+): Promise<Outcome> {
+  write(`\n== ${title}\n`);
   const start = performance.now();
   let outcome: Outcome;
   try {
@@ -56,7 +93,7 @@ async function step(title: string, work: () => Promise<Outcome> | Outcome): Prom
     outcome = brokenDown(`${title}: ${(error as Error).message}`);
   }
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  console.log(`== ${title}: ${outcome.failed === 0 ? "ok" : `${outcome.failed} failed`}, ${seconds} s`);
+  write(`== ${title}: ${outcome.failed === 0 ? "ok" : `${outcome.failed} failed`}, ${seconds} s\n`);
   return outcome;
 }
 
@@ -67,11 +104,16 @@ function command(program: string, ...args: string[]): Outcome {
 }
 
 try {
-  const outcome = await main(parseOptions(process.argv.slice(2)));
-  if (outcome.failures.length > 0)
-    console.log(`\nFailed:\n${outcome.failures.map((title) => `  ${title}`).join("\n")}`);
-  console.log(`\n${closingLine(outcome)}`);
-  process.exitCode = outcome.failed === 0 && outcome.passed > 0 ? 0 : 1;
+  const options = parseOptions(process.argv.slice(2));
+  if (options.help) {
+    console.log(USAGE);
+  } else {
+    const outcome = await main(options);
+    if (outcome.failures.length > 0)
+      console.log(`\nFailed:\n${outcome.failures.map((title) => `  ${title}`).join("\n")}`);
+    console.log(`\n${closingLine(outcome)}`);
+    process.exitCode = outcome.failed === 0 && outcome.passed > 0 ? 0 : 1;
+  }
 } catch (error) {
   if (!(error instanceof UsageError)) throw error;
   console.error(error.message);

@@ -4,8 +4,11 @@ import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
 import { workspaceRoot } from "./workspace.js";
 
 const RUN_LIMIT_MILLISECONDS = 10 * 60_000;
+/** As in the browser; a test may set itself another. lavapipe takes long over some kernels. */
+const TEST_LIMIT_MILLISECONDS = 60_000;
 /** After its last test a process must end by itself: a test or a backend that keeps it alive is at fault. */
 const EXIT_LIMIT_MILLISECONDS = 10_000;
+const REST_LIMIT_MILLISECONDS = 1000;
 
 const mocha = fileURLToPath(new URL("bin/mocha.js", import.meta.resolve("mocha")));
 const reporter = fileURLToPath(new URL("./node-reporter.js", import.meta.url));
@@ -13,8 +16,8 @@ const reporter = fileURLToPath(new URL("./node-reporter.js", import.meta.url));
 export interface NodeSuiteOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly grep: string | undefined;
-  /** Keeps what the tests print to themselves. */
-  readonly quiet?: boolean;
+  /** Gets what the tests print. Default: nobody. */
+  readonly write?: (text: string) => void;
 }
 
 /** Runs test files in a process of their own, so that a crash is charged to the package they belong to. */
@@ -24,12 +27,15 @@ export async function runNodeTests(
   options: NodeSuiteOptions,
 ): Promise<Outcome> {
   const grep = options.grep === undefined ? [] : ["--grep", options.grep];
-  const output = options.quiet ? "ignore" : "inherit";
-  const child = spawn(process.execPath, [mocha, "--reporter", reporter, ...grep, ...files], {
+  const { write } = options;
+  const output = write === undefined ? "ignore" : "pipe";
+  const limit = ["--timeout", String(TEST_LIMIT_MILLISECONDS)];
+  const child = spawn(process.execPath, [mocha, "--reporter", reporter, ...limit, ...grep, ...files], {
     cwd: workspaceRoot,
     env: { ...process.env, ...options.env },
     stdio: ["ignore", output, output, "ipc"],
   });
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", write!);
   const { reported, ending } = await watch(child);
   if (reported === undefined) return brokenDown(`${packageName}: the test process ended early (${ending})`);
   const expected = reported.failed > 0 ? "exit code above 0" : "exit code 0";
@@ -62,7 +68,10 @@ function watch(child: ChildProcess): Promise<Watched> {
     child.once("exit", (code, signal) => {
       clearTimeout(timer);
       const byItself = signal ?? (code === 0 ? "exit code 0" : "exit code above 0");
-      resolve({ reported, ending: killed ?? byItself });
+      const done = (): void => resolve({ reported, ending: killed ?? byItself });
+      // The rest of what it printed; but a process of its own may hold the pipes open for long.
+      child.once("close", done);
+      setTimeout(done, REST_LIMIT_MILLISECONDS);
     });
   });
 }

@@ -3,17 +3,23 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { importMap, type VendorPackage, vendorPackages, vendorPath } from "./import-map.js";
-import { type WorkspacePackage, workspacePackages, workspaceRoot } from "./workspace.js";
+import { build, type Plugin } from "esbuild";
+import { entryForm, WORKER_ROOT } from "./entry.js";
+import {
+  type ImportMap,
+  importMap,
+  resolveSpecifier,
+  VENDOR_ROOT,
+  type VendorPackage,
+  vendorPackages,
+  vendorPath,
+} from "./import-map.js";
+import { workspacePackages, workspaceRoot } from "./workspace.js";
 
 export interface PageServer {
   readonly origin: string;
   close(): Promise<void>;
 }
-
-/** An entry whose name ends so is served without isolation: the page then has no SharedArrayBuffer. */
-const NOT_ISOLATED = ".not-isolated.js";
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html; charset=utf-8",
@@ -28,27 +34,38 @@ const ISOLATION = {
   "Cross-Origin-Embedder-Policy": "require-corp",
 };
 
-export function isIsolated(entry: string): boolean {
-  return !entry.endsWith(NOT_ISOLATED);
-}
-
 /** Serves test pages, the compiled packages of the workspace, and their npm dependencies. */
 export async function startPageServer(): Promise<PageServer> {
   const packages = workspacePackages();
+  const map = importMap(packages);
   const vendors = new Map(
     [...vendorPackages(packages).values()].map((vendor) => [vendorPath(vendor.name), vendor]),
   );
-  const bundles = new Map<string, Promise<string>>();
+  /** What esbuild has made of a file, by the path that was asked for. Files do not change under a run. */
+  const built = new Map<string, Promise<string>>();
+  const once = (pathname: string, build: () => Promise<string>): Promise<string> => {
+    if (!built.has(pathname)) built.set(pathname, build());
+    return built.get(pathname)!;
+  };
 
   async function answer(url: URL, response: ServerResponse): Promise<void> {
     const entry = url.searchParams.get("entry");
     if (url.pathname === "/page" && entry !== null) {
-      send(response, ".html", page(packages), isIsolated(entry));
+      const { isIsolated, inWorker } = entryForm(entry);
+      send(response, ".html", page(map, inWorker ? "worker-page" : "page"), isIsolated);
     } else if (url.pathname === "/vendor/mocha.js") {
       send(response, ".js", await readFile(fileURLToPath(import.meta.resolve("mocha/mocha.js"))), true);
     } else if (vendors.has(url.pathname)) {
-      if (!bundles.has(url.pathname)) bundles.set(url.pathname, bundle(vendors.get(url.pathname)!));
-      send(response, ".js", await bundles.get(url.pathname)!, true);
+      const vendor = vendors.get(url.pathname)!;
+      send(response, ".js", await once(url.pathname, () => bundle(vendor)), true);
+    } else if (url.pathname.startsWith(`${WORKER_ROOT}/`)) {
+      const pathname = url.pathname.slice(WORKER_ROOT.length);
+      const file = workspaceFile(pathname);
+      const body =
+        extname(file) === ".js"
+          ? once(url.pathname, () => workerModule(file, pathname, map))
+          : readFile(file);
+      send(response, extname(file), await body, true);
     } else {
       const file = workspaceFile(url.pathname);
       send(response, extname(file), await readFile(file), true);
@@ -106,13 +123,42 @@ async function bundle(vendor: VendorPackage): Promise<string> {
   return result.outputFiles[0]!.text;
 }
 
-function page(packages: readonly WorkspacePackage[]): string {
+/**
+ * A module with its imports by name replaced by addresses. esbuild is used because it knows what an
+ * import is; nothing is bundled, so `import.meta.url` and the identity of modules are as in a page.
+ */
+async function workerModule(file: string, pathname: string, map: ImportMap): Promise<string> {
+  const addresses: Plugin = {
+    name: "addresses",
+    setup({ onResolve }) {
+      onResolve({ filter: /.*/ }, ({ kind, path }) => {
+        if (kind === "entry-point") return undefined;
+        const target = resolveSpecifier(map, path, pathname);
+        const isOurs = target !== path && !target.startsWith(VENDOR_ROOT);
+        return { path: isOurs ? WORKER_ROOT + target : target, external: true };
+      });
+    },
+  };
+  const result = await build({
+    entryPoints: [file],
+    bundle: true,
+    format: "esm",
+    platform: "browser",
+    target: "esnext",
+    treeShaking: false,
+    plugins: [addresses],
+    write: false,
+    logLevel: "silent",
+  });
+  return result.outputFiles[0]!.text;
+}
+
+function page(map: ImportMap, script: "page" | "worker-page"): string {
   return `<!doctype html>
 <meta charset="utf-8">
 <title>Backplane browser tests</title>
 <link rel="icon" href="data:,">
-<script type="importmap">${JSON.stringify(importMap(packages))}</script>
-<script src="/vendor/mocha.js"></script>
-<script type="module" src="/tools/test-runner/dist/page.js"></script>
+<script type="importmap">${JSON.stringify(map)}</script>
+<script type="module" src="/tools/test-runner/dist/${script}.js"></script>
 `;
 }

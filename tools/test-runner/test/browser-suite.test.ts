@@ -1,11 +1,22 @@
 import { assert } from "chai";
-import { runBrowserTests } from "#src/browser-suite.js";
+import { type BrowserSuiteOptions, runBrowserTests } from "#src/browser-suite.js";
 import { chooseMachine } from "#src/machine.js";
 
+const programs = "/tools/test-runner/dist-test/programs";
+
 describe("browser suite", () => {
-  async function outcomeOf(name: string, grep?: string) {
+  async function outcomeOf(name: string, options: Partial<BrowserSuiteOptions> = {}) {
     const { launch } = await chooseMachine(undefined);
-    return runBrowserTests([`/tools/test-runner/dist-test/programs/${name}`], { grep, launch, quiet: true });
+    const defaults = { grep: undefined, launch, quiet: true, entryLimitMilliseconds: 10_000 };
+    return runBrowserTests([`${programs}/${name}`], { ...defaults, ...options });
+  }
+
+  /** The one failure of an entry that broke down. */
+  async function breakdownOf(name: string, options?: Partial<BrowserSuiteOptions>) {
+    const { passed, failed, failures } = await outcomeOf(name, options);
+    assert.deepEqual({ passed, failed }, { passed: 0, failed: 1 });
+    assert.isTrue(failures[0]!.startsWith(`${programs}/${name}: `), failures[0]);
+    return failures[0]!.slice(`${programs}/${name}: `.length);
   }
 
   it("counts what passed and names what failed", async () => {
@@ -14,24 +25,91 @@ describe("browser suite", () => {
       failed: 1,
       failures: ["suite > breaks"],
     });
+    assert.deepEqual(await outcomeOf("mixed-entry.worker.js"), {
+      passed: 1,
+      failed: 1,
+      failures: ["suite in a worker > breaks"],
+    });
+  });
+
+  it("shows where a test failed, of several entries one after the other", async () => {
+    const { launch } = await chooseMachine(undefined);
+    const written: string[] = [];
+    const { write } = process.stdout;
+    process.stdout.write = (text) => written.push(String(text)) > 0;
+    try {
+      const entries = ["mixed-entry.worker.js", "mixed-entry.js"].map((name) => `${programs}/${name}`);
+      await runBrowserTests(entries, { grep: undefined, launch });
+    } finally {
+      process.stdout.write = write;
+    }
+    assert.match(
+      written.join(""),
+      /mixed-entry\.worker\.js in Chromium.*1 passing, 1 failing.*1\) suite in a worker\s+breaks:.*expected 1 to equal 2.* at .*mixed-entry\.worker\.js:5.*mixed-entry\.js in Chromium.*1\) suite\s+breaks:.* at .*mixed-entry\.js:4/s,
+    );
   });
 
   it("passes a filter on", async () => {
-    assert.deepInclude(await outcomeOf("mixed-entry.js", "holds"), { passed: 1, failed: 0 });
+    for (const name of ["mixed-entry.js", "mixed-entry.worker.js"])
+      assert.deepInclude(await outcomeOf(name, { grep: "holds" }), { passed: 1, failed: 0 });
   });
 
   it("counts an entry without tests as a failure", async () => {
-    const outcome = await outcomeOf("empty-entry.js");
-    assert.deepEqual(outcome.failures, ["/tools/test-runner/dist-test/programs/empty-entry.js: no test ran"]);
+    assert.equal(await breakdownOf("empty-entry.js"), "no test ran");
+    assert.equal(await breakdownOf("empty-entry.worker.js"), "no test ran");
   });
 
   it("counts an entry that cannot be loaded as a failure", async () => {
-    const outcome = await outcomeOf("unloadable-entry.js");
-    assert.equal(outcome.failed, 1);
-    assert.match(outcome.failures[0]!, /Failed to fetch dynamically imported module/);
+    assert.match(await breakdownOf("unloadable-entry.js"), /Failed to fetch dynamically imported module/);
+    assert.equal(await breakdownOf("throwing-entry.worker.js"), "Error: thrown while loading");
   });
 
   it("counts an entry that does not exist as a failure", async () => {
-    assert.equal((await outcomeOf("nowhere.js")).failed, 1);
+    assert.match(await breakdownOf("nowhere.js"), /Failed to fetch dynamically imported module/);
+    assert.match(await breakdownOf("nowhere.worker.js"), /Failed to fetch dynamically imported module/);
+  });
+
+  it("charges a test with what it throws or rejects unnoticed", async () => {
+    for (const [name, where] of [
+      ["unhandled-entry.js", ""],
+      ["unhandled-entry.worker.js", " in a worker"],
+    ] as const)
+      assert.deepEqual((await outcomeOf(name)).failures, [
+        `what a test leaves behind${where} > rejects unnoticed`,
+        `what a test leaves behind${where} > throws later`,
+      ]);
+  });
+
+  it("counts an error outside of all tests as a failure", async () => {
+    assert.match(await breakdownOf("late-entry.js"), /Error: thrown outside of a test/);
+    assert.match(
+      await breakdownOf("late-entry.worker.js"),
+      /Error: thrown outside of a test.*entry.worker.js:/,
+    );
+  });
+
+  it("counts a test that runs past its time limit as a failure", async () => {
+    assert.deepEqual((await outcomeOf("slow-entry.worker.js")).failures, ["waits in vain"]);
+  });
+
+  it("counts an entry that no longer answers as a failure", async () => {
+    for (const name of ["stuck-entry.js", "stuck-entry.worker.js"])
+      assert.equal(await breakdownOf(name, { entryLimitMilliseconds: 1000 }), "it ran past its time limit");
+  });
+
+  it("counts a worker that ends by itself as a failure", async () => {
+    assert.equal(await breakdownOf("closing-entry.worker.js"), "the worker ended before its last test");
+  });
+
+  it("counts a browser that dies, or does not start, as a failure", async () => {
+    const { launch } = await chooseMachine(undefined);
+    const dying: BrowserSuiteOptions["launch"] = async () => {
+      const browser = await launch();
+      setTimeout(() => browser.close(), 1500);
+      return browser;
+    };
+    assert.equal(await breakdownOf("stuck-entry.worker.js", { launch: dying }), "the page was closed");
+    const missing = () => Promise.reject(new Error("no browser here"));
+    assert.equal(await breakdownOf("mixed-entry.js", { launch: missing }), "no browser here");
   });
 });

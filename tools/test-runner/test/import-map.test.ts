@@ -1,5 +1,5 @@
 import { assert } from "chai";
-import { importMap } from "#src/import-map.js";
+import { importMap, resolveSpecifier } from "#src/import-map.js";
 
 describe("import map", () => {
   const map = importMap([
@@ -34,5 +34,18 @@ describe("import map", () => {
   it("maps npm dependencies to bundles", () => {
     assert.equal(map.imports["fast-check"], "/vendor/fast-check.js");
     assert.equal(map.imports.chai, "/vendor/chai.js");
+  });
+
+  it("resolves what modules import, as a page would", () => {
+    const inside = (specifier: string) =>
+      resolveSpecifier(map, specifier, "/packages/gpu/dist-test/one.test.js");
+    assert.equal(inside("@backplane/gpu/extra"), "/packages/gpu/dist/extra.js");
+    assert.equal(inside("chai"), "/vendor/chai.js");
+    assert.equal(inside("#src/kernels/gemm.js"), "/packages/gpu/dist/kernels/gemm.js");
+    assert.equal(
+      resolveSpecifier(map, "#src/kernels/gemm.js", "/packages/other/a.js"),
+      "#src/kernels/gemm.js",
+    );
+    for (const other of ["./two.js", "../two.js", "unknown"]) assert.equal(inside(other), other);
   });
 });

@@ -14,7 +14,7 @@ describe("Node.js suite", () => {
   function outcomeOf(name: string, source: string, grep?: string) {
     const file = join(folder, `${name}.mjs`);
     writeFileSync(file, source);
-    return runNodeTests(name, [file], { env: {}, grep, quiet: true });
+    return runNodeTests(name, [file], { env: {}, grep });
   }
 
   it("counts what passed and names what failed", async () => {

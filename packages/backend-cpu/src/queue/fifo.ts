@@ -11,6 +11,11 @@ export class Fifo<Entry> {
     return this.#entries[this.#head];
   }
 
+  some(test: (entry: Entry) => boolean): boolean {
+    for (let i = this.#head; i < this.#entries.length; i++) if (test(this.#entries[i]!)) return true;
+    return false;
+  }
+
   clear(): void {
     this.#entries = [];
     this.#head = 0;

@@ -1,4 +1,5 @@
 import { BackendError } from "@backplane/core";
+import type { Allocation, Heap } from "../heap.js";
 import { instantiateKernels, type KernelFunction } from "../kernels/instance.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelModule } from "../kernels/module.js";
@@ -14,14 +15,22 @@ export const inlineControlBytes = 1024;
 export class InlineQueue implements Queue {
   readonly workers = 1;
   readonly #memory: WebAssembly.Memory;
+  readonly #heap: Heap;
   readonly #functions: ReadonlyMap<string, KernelFunction>;
   readonly #scratch: number;
   readonly #events: QueueEvents;
   #bytes: Uint8Array<ArrayBuffer> | undefined;
 
-  constructor(kernels: KernelModule, memory: WebAssembly.Memory, scratch: number, events: QueueEvents) {
+  constructor(
+    kernels: KernelModule,
+    memory: WebAssembly.Memory,
+    heap: Heap,
+    scratch: number,
+    events: QueueEvents,
+  ) {
     const functions = instantiateKernels(kernels.module, kernels.names, memory);
     this.#memory = memory;
+    this.#heap = heap;
     this.#functions = new Map(kernels.names.map((name, i) => [name, functions[i]!]));
     this.#scratch = scratch;
     this.#events = events;
@@ -45,6 +54,10 @@ export class InlineQueue implements Queue {
 
   async read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void> {
     destination.set(this.#view().subarray(address, address + destination.byteLength));
+  }
+
+  release(block: Allocation): void {
+    this.#heap.release(block);
   }
 
   async synchronize(): Promise<void> {}

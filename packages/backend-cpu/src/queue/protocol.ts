@@ -6,7 +6,17 @@
  * (`busy`) down if there is none; whoever publishes a command and finds the baton free picks it up.
  * Commands are numbered by a 32-bit sequence that wraps around; differences stay exact.
  *
- * All words are accessed with sequentially consistent atomics.
+ * Why that is enough: the words are accessed with sequentially consistent atomics (but for those of
+ * slots and faults, which `published` and `fault` guard), so whoever loads a value sees everything that
+ * was written before it was stored.
+ * - A slot, and bytes that the caller puts somewhere for a command, are written before `published`
+ *   moves past it. The slot is written again only after `completed` has moved past it, and until then
+ *   nobody writes there.
+ * - What a chunk writes comes before it is subtracted from `unfinished`. Whoever subtracts the last one
+ *   has therefore seen it all before storing `completed`, for the caller, and then `remaining`, for
+ *   those who claim chunks of the next command.
+ * - A claim relies on nothing that was loaded before it but the number of the chunk: a command cannot
+ *   end, nor its slot change, while one of its chunks is claimed.
  */
 
 /** Places of 32-bit words in the memory. What different sides write lies in different cache lines. */

@@ -1,4 +1,5 @@
 import type { BackendError } from "@backplane/core";
+import type { Allocation } from "../heap.js";
 import type { Launch } from "../kernels/kernel.js";
 
 /** Executes what the caller asks for in the order in which it was asked. */
@@ -11,6 +12,11 @@ export interface Queue {
   write(address: number, source: Uint8Array<ArrayBufferLike>): void;
   /** Fills `destination` from an address as all commands so far leave it. */
   read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void>;
+  /**
+   * Gives a block back to the heap. Commands and reads so far still find in it what they would have;
+   * whoever gets it next has to use it by way of the queue.
+   */
+  release(block: Allocation): void;
   /** Resolves when all commands so far have finished. */
   synchronize(): Promise<void>;
   close(): Promise<void>;

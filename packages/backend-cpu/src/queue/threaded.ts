@@ -54,7 +54,17 @@ interface PendingRead extends Waiter {
   staged: Allocation | undefined;
 }
 
-/** A queue that workers drain over shared memory. The caller never runs a kernel and never blocks. */
+/**
+ * A queue that workers drain over shared memory. The caller never runs a kernel and never blocks.
+ *
+ * What commands do to memory is ordered by the protocol. The caller itself touches memory of the heap
+ * only where no command that is under way can use it:
+ * - It writes to the place itself when nothing is under way, or while the queue stands still for it
+ *   (`Waiting.before`), and to the staging ring, which is nobody else's.
+ * - It reads where a last read is of, as long as no command has followed and the place is not free
+ *   (memory of the heap that is free may be written by the next command, or by a copy for another
+ *   read), and blocks that reads have to themselves.
+ */
 export class ThreadedQueue implements Queue {
   readonly workers: number;
   readonly #memory: WebAssembly.Memory;
@@ -70,7 +80,10 @@ export class ThreadedQueue implements Queue {
   /** Commands that found the ring full, or that wait for the caller to do something first. */
   readonly #backlog = new Fifo<Waiting>();
   readonly #waiters = new Fifo<Waiter>();
-  /** Reads with no command after them, which can copy from the place itself when their time comes. */
+  /**
+   * Reads with no command after them, which can copy from the place itself when their time comes.
+   * Their places are never free: `release` and `enqueue` stage them first.
+   */
   readonly #lastReads = new Fifo<PendingRead>();
   #holding = true;
   #started = false;
@@ -185,6 +198,13 @@ export class ThreadedQueue implements Queue {
     });
   }
 
+  release(block: Allocation): void {
+    // Somebody else's bytes will lie there, and at once: those of another read that is staged.
+    const end = block.address + block.bytes;
+    if (this.#lastReads.some(({ address }) => address >= block.address && address < end)) this.#stageReads();
+    this.#heap.release(block);
+  }
+
   synchronize(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#wait({ sequence: this.#accepted, done: resolve, fail: reject });
@@ -215,7 +235,7 @@ export class ThreadedQueue implements Queue {
     this.#progress();
   }
 
-  /** A command follows that may change what the last reads are to see: copies it aside, in order. */
+  /** Something follows that may change what the last reads are to see: copies it aside, in order. */
   #stageReads(): void {
     this.#settle();
     for (let read = this.#lastReads.shift(); read !== undefined; read = this.#lastReads.shift()) {

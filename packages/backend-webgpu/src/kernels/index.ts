@@ -1,5 +1,11 @@
-import type { OperationName, OperationProblems } from "@backplane/core";
-import type { KernelDefinition } from "../context.js";
+import {
+  type DriverKernels,
+  type Kernel,
+  type OperationName,
+  type OperationProblems,
+  operations,
+} from "@backplane/core";
+import type { KernelDefinition, OperationContext } from "../context.js";
 import type { DeviceMemory } from "../memory.js";
 import { attentionKernel } from "./attention/index.js";
 import { binary } from "./binary/index.js";
@@ -7,22 +13,66 @@ import { convKernel } from "./conv2d/index.js";
 import type { ForcedVariants } from "./forced.js";
 import { gemmKernel } from "./gemm/index.js";
 import { reduce } from "./reduce/index.js";
+import {
+  attentionSegments,
+  binarySegments,
+  convSegments,
+  gemmSegments,
+  reduceSegments,
+  segmented,
+  unarySegments,
+} from "./segments/index.js";
 import { unary } from "./unary/index.js";
 
 export type Kernels = {
-  readonly [Name in OperationName]?: KernelDefinition<OperationProblems<DeviceMemory>[Name]>;
+  readonly [Name in OperationName]?: KernelDefinition<
+    OperationProblems<DeviceMemory>[Name],
+    OperationContext
+  >;
 };
 
-/** Every operation that the backend has; a new one is a line here. */
+/** Every operation that the backend has, for operands of any size; a new one is a line here. */
 export function kernelsWith(forced: ForcedVariants): Kernels {
-  const gemm = gemmKernel(forced.gemm);
+  const gemmAsItFits = gemmKernel(forced.gemm);
+  const convAsItFits = convKernel(forced.conv2d);
+  const gemm = segmented(gemmAsItFits, gemmSegments(gemmAsItFits));
+  const anyBinary = segmented(binary, binarySegments);
   return {
     gemm,
     batchedGemm: gemm,
-    conv2d: convKernel(forced.conv2d),
-    attention: attentionKernel(forced.attention),
-    reduce,
-    unary,
-    binary,
+    conv2d: segmented(convAsItFits, convSegments({ kernel: convAsItFits, binary: anyBinary.run })),
+    attention: segmented(
+      attentionKernel(forced.attention),
+      attentionSegments({ gemm: gemmAsItFits, binary: anyBinary.run }),
+    ),
+    reduce: segmented(reduce, reduceSegments(reduce, anyBinary.run)),
+    unary: segmented(unary, unarySegments),
+    binary: anyBinary,
   };
+}
+
+/** Records what `enqueue` asks for in the name of an operation that takes so many operations on numbers. */
+export type RecordOperation = (
+  operation: OperationName,
+  enqueue: (context: OperationContext) => void,
+  flops: number,
+) => void;
+
+/** The same for a driver: each enqueues its problems through `record`. */
+export function boundKernels(forced: ForcedVariants, record: RecordOperation): DriverKernels<DeviceMemory> {
+  const bind = (
+    name: OperationName,
+    { run, ...declaration }: KernelDefinition<unknown, OperationContext>,
+  ): Kernel<unknown> => {
+    const { flops } = operations[name] as { flops(problem: unknown): number };
+    return {
+      ...declaration,
+      run: (problem) => record(name, (context) => run(context, problem), flops(problem)),
+    };
+  };
+  const entries = Object.entries(kernelsWith(forced)) as [
+    OperationName,
+    KernelDefinition<unknown, OperationContext>,
+  ][];
+  return Object.fromEntries(entries.map(([name, definition]) => [name, bind(name, definition)]));
 }

@@ -39,5 +39,35 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
     throw new BackendError("UNSUPPORTED", `${operation}: no variant for this shape on this device`, {
       operation,
     });
+  listeners.get(features)?.(operation, chosen.name, reasonOf(chosen, table, shape, features, forced));
   return chosen;
+}
+
+/** Told which variant an operation takes, each time, and why. */
+export type ChoiceListener = (operation: OperationName, variant: string, reason: string) => void;
+
+/** Choosing is pure all the same: listeners belong to the features of one open device, and only listen. */
+const listeners = new WeakMap<DeviceFeatures, ChoiceListener>();
+
+/** `listener` hears of the choices made for a device from here on. */
+export function observeChoices(features: DeviceFeatures, listener: ChoiceListener): void {
+  listeners.set(features, listener);
+}
+
+/** Why it is this row, and none of those before it. */
+function reasonOf<Shape>(
+  chosen: Variant<Shape>,
+  table: readonly Variant<Shape>[],
+  shape: Shape,
+  features: DeviceFeatures,
+  forced: string | undefined,
+): string {
+  if (chosen.name === forced) return "forced by the option variants";
+  const preferred = chosen.prefers(shape, features) ? "preferred for the shape" : "the last one that fits";
+  const obstacles = table.slice(0, table.indexOf(chosen)).map(({ name, requires, fits }) => {
+    if (!requires(features)) return `${name} needs more than the device has`;
+    return fits(shape) ? undefined : `${name} does not fit`;
+  });
+  const passedOver = obstacles.filter((text) => text !== undefined);
+  return [preferred, ...passedOver].join("; ");
 }

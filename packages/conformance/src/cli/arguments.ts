@@ -35,7 +35,9 @@ name of a package), whose default export is one of
   create                a function that makes a backend, or a promise of one
   [{ name, create }]    configurations, each of which is tested
 
-where create() gives a new backend before init(), independent of all others.
+where create() gives a new backend before init(), independent of all others. With
+loseDevice(backend) beside create, which makes an initialised backend lose its
+device, the laws on that are tried too.
 
 What is tried
   --ops LIST            only laws on these operations: ${operationNames.join(", ")}

@@ -2,6 +2,7 @@ import type { Law } from "../law.js";
 import { errorLaws } from "./errors.js";
 import { inPlaceLaws } from "./in-place.js";
 import { lifecycleLaws } from "./lifecycle.js";
+import { lossLaws } from "./loss.js";
 import { memoryLaws } from "./memory.js";
 import { reachLaws } from "./reach.js";
 import { sequenceLaws } from "./sequences.js";
@@ -22,4 +23,5 @@ export const contractLaws: readonly Law[] = [
   ...reachLaws,
   ...statefulLaws,
   ...swappingLaws,
+  ...lossLaws,
 ];

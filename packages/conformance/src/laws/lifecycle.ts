@@ -6,9 +6,9 @@ import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } fr
 const topic = "lifecycle";
 
 /** Checks that every call that needs a device fails with this code, whatever else is wrong with it. */
-async function refusesEverything(
+export async function refusesEverything(
   backend: ComputeBackend,
-  code: "NOT_INITIALIZED" | "DISPOSED",
+  code: "NOT_INITIALIZED" | "DISPOSED" | "DEVICE_LOST",
   handle: DeviceHandle,
 ): Promise<void> {
   const calls: Readonly<Record<string, () => unknown>> = {
@@ -30,10 +30,13 @@ async function refusesEverything(
   await rejects(code, "synchronize", () => backend.synchronize());
 }
 
-function checkEmpty(backend: ComputeBackend): void {
+export function checkEmpty(backend: ComputeBackend): void {
   const { liveAllocations, liveBytes, reservedBytes } = backend.memory();
   const counts = JSON.stringify({ liveAllocations, liveBytes, reservedBytes });
-  check(liveAllocations + liveBytes + reservedBytes === 0, `memory() counts ${counts} on a closed backend`);
+  check(
+    liveAllocations + liveBytes + reservedBytes === 0,
+    `memory() counts ${counts} where there is no device`,
+  );
 }
 
 export const lifecycleLaws: readonly Law[] = [

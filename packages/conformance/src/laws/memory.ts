@@ -1,3 +1,4 @@
+import type { DeviceHandle } from "@backplane/core";
 import fc from "fast-check";
 import type { Law } from "../law.js";
 import {
@@ -10,6 +11,7 @@ import {
   rejects,
   sameBytes,
   settled,
+  unlessRoom,
   withAllocations,
 } from "./support.js";
 
@@ -20,6 +22,9 @@ const size = fc.oneof(
   fc.integer({ min: 1, max: 70 }),
   fc.constantFrom(128, 255, 256, 257, 260, 1000, 4095, 4096, 4099, 65537),
 );
+
+/** What takes a moment to copy. */
+const busyBytes = 2 ** 22;
 
 export const memoryLaws: readonly Law[] = [
   law(topic, "fresh bytes are zero, also where memory is used again", async ({ backend, forAll }) => {
@@ -115,6 +120,43 @@ export const memoryLaws: readonly Law[] = [
     }
     await reads.all();
   }),
+
+  {
+    ...law(topic, "pending reads find their bytes though all they read is freed", async ({ backend }) => {
+      await withAllocations(backend, [busyBytes, busyBytes, 64], async (one, two, live) => {
+        for (let round = 0; round < 16; round++) {
+          // Neighbours of equal and of different sizes.
+          const sizes = Array.from(
+            { length: 2 + (round % 6) },
+            (_, i) => 64 + (((round >> 2) * i * 97) % 900),
+          );
+          const handles = sizes.map((bytes) => backend.alloc(bytes, { zero: false }));
+          const reads = new PendingChecks();
+          const read = (handle: DeviceHandle, bytes: number, seed: number) => {
+            const what = `read ${seed} of ${sizes.length} in round ${round}`;
+            const expected = pattern(bytes, seed);
+            reads.add(bytesOf(backend, handle, bytes).then((got) => sameBytes(got, expected, what)));
+          };
+          for (const [i, handle] of [live, ...handles].entries())
+            backend.copyHtoD(handle, pattern(i === 0 ? 64 : sizes[i - 1]!, i));
+          // Work, so that the reads are pending while they are overtaken.
+          for (let i = 0; i < 8; i++)
+            backend.copyDtoD(i % 2 === 0 ? one : two, i % 2 === 0 ? two : one, busyBytes);
+          read(live, 64, 0);
+          for (const [i, handle] of handles.entries()) read(handle, sizes[i]!, i + 1);
+          if (round % 2 === 1) handles.reverse();
+          for (const handle of handles) backend.free(handle);
+          // If the backend copies the read of this aside now, not to what the other reads are of.
+          backend.fill(live, round, 64, "u8");
+          const next = backend.alloc(sizes[0]!, { zero: false });
+          backend.fill(next, 0xdd, sizes[0]!, "u8");
+          backend.free(next);
+          await reads.all();
+        }
+      });
+    }),
+    exempt: unlessRoom(busyBytes),
+  },
 
   law(topic, "statistics are exact", async ({ fresh }) => {
     const backend = await fresh();

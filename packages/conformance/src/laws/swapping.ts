@@ -12,7 +12,7 @@ import { bytesOf, check, law, PendingChecks, pattern, rejects, sameBytes, settle
 
 const topic = "swapping";
 
-function provider(name: string, create: () => ComputeBackend): BackendProvider {
+export function provider(name: string, create: () => ComputeBackend): BackendProvider {
   return {
     name,
     create,
@@ -64,7 +64,7 @@ async function checkHeld(backend: ComputeBackend, held: readonly Held[], when: s
 }
 
 /** Exact arithmetic on the backend in use, where it has it. */
-async function checkArithmetic(backend: ComputeBackend, when: string): Promise<void> {
+export async function checkArithmetic(backend: ComputeBackend, when: string): Promise<void> {
   if (!backend.supports("unary", "f32", "neg")) return;
   const values = Float32Array.from({ length: 50 }, (_, i) => i + 1);
   const handle = backend.alloc(values.byteLength);

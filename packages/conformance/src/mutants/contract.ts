@@ -38,7 +38,13 @@ import {
   WordFillDriver,
 } from "./faulty-drivers.js";
 import type { Defect, Mutant } from "./mutant.js";
-import { BorrowingDriver, FewArgumentsDriver, HoardingDriver, LazyDriver } from "./queued-drivers.js";
+import {
+  AsideDriver,
+  BorrowingDriver,
+  FewArgumentsDriver,
+  HoardingDriver,
+  LazyDriver,
+} from "./queued-drivers.js";
 
 const anySequence = "stateful: any sequence of calls does what the same calls on plain bytes do";
 const swapAndBack = "swapping: handles and contents outlive a swap to another backend and back";
@@ -176,6 +182,13 @@ const drivers: readonly [
     "bytes from the host are put where enqueued work still reads",
     ["ordering: writes that wait for their turn disturb nothing, even where memory was freed under work"],
     () => new BorrowingDriver(),
+  ],
+  [
+    "reads copied aside over each other",
+    "memory",
+    "the bytes of a pending read wait in memory that was freed, of which another pending read is",
+    ["memory: pending reads find their bytes though all they read is freed"],
+    () => new AsideDriver(),
   ],
   [
     "attention put off",

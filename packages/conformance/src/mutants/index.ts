@@ -1,8 +1,9 @@
 import { contractMutants } from "./contract.js";
+import { losingMutants } from "./losing.js";
 import type { Mutant } from "./mutant.js";
 import { operationMutants } from "./operations.js";
 
 export type { Defect, Mutant } from "./mutant.js";
 
 /** Backends that are wrong on purpose, one defect each. The suite must reject every one. */
-export const mutants: readonly Mutant[] = [...operationMutants, ...contractMutants];
+export const mutants: readonly Mutant[] = [...operationMutants, ...contractMutants, ...losingMutants];

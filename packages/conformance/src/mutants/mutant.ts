@@ -16,7 +16,7 @@ export type Defect =
   | "memory"
   | "errors";
 
-/** A backend that is wrong on purpose. */
+/** A backend that is wrong on purpose; `loseReferenceDevice` makes it lose its device. */
 export interface Mutant {
   readonly name: string;
   /** The defect, and where such a one has been seen. */

@@ -109,6 +109,71 @@ export class BorrowingDriver extends QueuedDriver {
   }
 }
 
+/** A read that has not been carried out. */
+interface WaitingRead {
+  place: Place;
+}
+
+/**
+ * Reads are carried out later; when a call follows that might change what they are of, they are copied
+ * aside first, into memory that was freed if there is such: of which another one of them may be.
+ */
+export class AsideDriver extends ReferenceDriver {
+  override readonly kernels: DriverKernels<ReferenceMemory> = intercepted((_name, _problem, run) => {
+    this.#copyAside();
+    run();
+  });
+  readonly #free: ReferenceMemory[] = [];
+  #overtaken: WaitingRead[] = [];
+
+  override free(memory: ReferenceMemory): void {
+    this.#free.push(memory);
+    super.free(memory);
+  }
+
+  override write(
+    destination: ReferenceMemory,
+    byteOffset: number,
+    source: Uint8Array<ArrayBufferLike>,
+  ): void {
+    this.#copyAside();
+    super.write(destination, byteOffset, source);
+  }
+
+  override copy(destination: Place, source: Place): void {
+    this.#copyAside();
+    super.copy(destination, source);
+  }
+
+  override fill(destination: Place, pattern: number): void {
+    this.#copyAside();
+    super.fill(destination, pattern);
+  }
+
+  override async read(
+    destination: Uint8Array<ArrayBufferLike>,
+    memory: ReferenceMemory,
+    byteOffset: number,
+  ): Promise<void> {
+    const waiting: WaitingRead = { place: { memory, byteOffset, byteLength: destination.length } };
+    this.#overtaken.push(waiting);
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    this.#overtaken = this.#overtaken.filter((other) => other !== waiting);
+    await super.read(destination, waiting.place.memory, waiting.place.byteOffset);
+  }
+
+  #copyAside(): void {
+    for (const waiting of this.#overtaken.splice(0)) {
+      const { byteLength } = waiting.place;
+      const at = this.#free.findLastIndex((memory) => memory.length >= byteLength);
+      const memory = at < 0 ? new Uint8Array(byteLength) : this.#free.splice(at, 1)[0]!;
+      const aside = { memory, byteOffset: 0, byteLength };
+      super.copy(aside, waiting.place);
+      waiting.place = aside;
+    }
+  }
+}
+
 /** One operation is put off until somebody asks for bytes, and finds its operands as they are then. */
 export class LazyDriver extends ReferenceDriver {
   readonly #waiting: (() => void)[] = [];

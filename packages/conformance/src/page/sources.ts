@@ -1,5 +1,5 @@
 import { mutants } from "../mutants/index.js";
-import { createReferenceBackend } from "../reference.js";
+import { createReferenceBackend, loseReferenceDevice } from "../reference.js";
 import { subjectsIn } from "../subjects.js";
 import type { Subject } from "../suite.js";
 import type { Settings } from "./settings.js";
@@ -7,11 +7,12 @@ import type { Settings } from "./settings.js";
 /** The backends that the settings name. Throws, with what there is, where there is no such thing. */
 export async function subjectsFor(settings: Settings, file: File | undefined): Promise<readonly Subject[]> {
   const { source, backend, mutant } = settings;
-  if (source === "reference") return [{ name: "the reference", create: createReferenceBackend }];
+  if (source === "reference")
+    return [{ name: "the reference", create: createReferenceBackend, loseDevice: loseReferenceDevice }];
   if (source === "mutant") {
     const found = mutants.find(({ name }) => name === mutant);
     if (found === undefined) throw new Error(`There is no mutant named “${mutant}”.`);
-    return [{ name: `the mutant “${found.name}”`, create: found.create }];
+    return [{ name: `the mutant “${found.name}”`, create: found.create, loseDevice: loseReferenceDevice }];
   }
   if (source === "file") {
     if (file === undefined) throw new Error("No file has been chosen.");

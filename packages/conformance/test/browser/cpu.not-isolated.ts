@@ -10,6 +10,10 @@ describe("the page", () => {
 
 // Asked for threads that it cannot have here, it must do without.
 describeBackend(
-  { name: "the CPU without shared memory", create: () => createCpuBackend({ threads: 2 }) },
+  {
+    name: "the CPU without shared memory",
+    create: () => createCpuBackend({ threads: 2 }),
+    options: { mode: "quick", seed: 5 },
+  },
   globalThis,
 );

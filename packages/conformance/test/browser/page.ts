@@ -37,7 +37,7 @@ class Driver {
   }
 
   async until(what: string, holds: () => boolean): Promise<void> {
-    const end = performance.now() + 15_000;
+    const end = performance.now() + 30_000;
     while (!holds()) {
       assert.isBelow(
         performance.now(),
@@ -54,11 +54,12 @@ class Driver {
     await this.until(`it is ${end}`, () => this.state === end);
   }
 
-  /** The document of the report, once it is there. */
+  /** The document of the report, once all of it is there: its heading is parsed before the rest. */
   async report(name: string): Promise<Document> {
     const frame = this.one<HTMLIFrameElement>("#frame");
-    const heading = () => frame.contentDocument?.querySelector("h1")?.textContent;
-    await this.until(`there is a report on ${name}`, () => heading() === name);
+    const isWhole = (shown: Document | null) =>
+      shown?.readyState === "complete" && shown.querySelector("h1")?.textContent === name;
+    await this.until(`there is a report on ${name}`, () => isWhole(frame.contentDocument));
     return frame.contentDocument!;
   }
 

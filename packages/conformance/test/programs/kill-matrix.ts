@@ -4,7 +4,7 @@
 // docs/kill-matrix.md. Exits with 1 where a backend survives.
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { lawId, type Mutant, mutants, runLaws } from "#src/index.js";
+import { lawId, loseReferenceDevice, type Mutant, mutants, runLaws } from "#src/index.js";
 import { columnOf, type Death, matrixFile, matrixText, topics, withMatrix } from "../support/kill-matrix.js";
 
 const { values } = parseArgs({
@@ -18,7 +18,8 @@ async function kill(mutant: Mutant): Promise<Death> {
   const started = performance.now();
   let first: string | undefined;
   let seconds = 0;
-  await runLaws({ name, create, options: { runs, shrink: false } }, ({ law, status }) => {
+  const subject = { name, create, loseDevice: loseReferenceDevice, options: { runs, shrink: false } };
+  await runLaws(subject, ({ law, status }) => {
     if (status !== "broken") return;
     broken.set(law.topic, (broken.get(law.topic) ?? 0) + 1);
     if (first !== undefined) return;

@@ -2,7 +2,7 @@ import type {
   BackendDriver,
   BackendError,
   BackendProvider,
-  ComputeBackend,
+  DriverBackend,
   DriverDescription,
   DriverEvents,
   DriverKernels,
@@ -169,7 +169,7 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
 /** A backend on a fake driver, initialised. */
 export async function openFake(
   options: FakeOptions = {},
-): Promise<{ driver: FakeDriver; backend: ComputeBackend }> {
+): Promise<{ driver: FakeDriver; backend: DriverBackend<FakeMemory> }> {
   const driver = new FakeDriver(options);
   const backend = createBackend(driver);
   await backend.init();

@@ -6,112 +6,174 @@ import { operandText } from "../gemm/operands.wgsl.js";
 import {
   accumulators,
   columnAt,
+  type OuterProduct,
   outerProduct,
-  productLoop,
   rowAt,
-  type Staged,
   tileConstants,
   tilePlace,
 } from "../gemm/product.wgsl.js";
-import { matrixStage } from "../gemm/stage.wgsl.js";
 import { stagedPitch } from "../gemm/tile.js";
-import { type AttentionTile, attentionTileName, scoreTile, stageQuads, valueTile } from "./tile.js";
+import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
+import {
+  type AttentionTile,
+  attentionTileName,
+  SHARE,
+  scoreTile,
+  stagePartQuads,
+  stageParts,
+  valueTile,
+  WEIGHT_KEYS,
+} from "./tile.js";
 
 /** What a kernel is generated for, besides its tile; sizes reach it as parameters. */
 export interface AttentionForm {
   readonly dtype: DType;
   /** headSize is a multiple of four and q, k and v are aligned to four elements. */
   readonly vector: boolean;
-  /** Head elements of the output that one workgroup computes: 32, 64 or 128. */
+  /** Head elements of the output that one workgroup computes: a multiple of 4 * across. */
   readonly columns: number;
-  /** The keys are split: results are unnormalised sums with statistics, for `mergeProgram`. */
-  readonly parts: boolean;
+  /**
+   * `elements`: f32, one at a time. `quads`: f32 or, of f16 problems, f16, four at a time, as headSize is
+   * a multiple of four and the results are aligned. `parts`: the keys are split; results are f32,
+   * unnormalised sums with statistics, for `mergeProgram`.
+   */
+  readonly results: "elements" | "quads" | "parts";
 }
 
 /** Lower than any score of use, and finite: WGSL may assume that there are no infinities. */
 const lowest = "-1.0e38";
 
+/** What keys get that a row does not see: their weight is zero even where nothing was seen before. */
+const unseen = "-2.0e38";
+
+const component = (i: number) => "xyzw"[i & 3]!;
+
+/** A text for each row of an invocation. */
+const rowLines = (tile: AttentionTile, line: (row: number) => string) => lines(tile.threadRows, line);
+/** A text for each four rows of an invocation. */
+const quadLines = (tile: AttentionTile, line: (quad: number) => string) => lines(tile.threadRows / 4, line);
+
 /**
- * Differences from the largest score are cut off here, so that exp neither overflows nor meets a
- * number that it need not be accurate for: exp(-100) is below the smallest normal f32.
+ * All steps of a product, some written out, in a loop over `part`. Staged operands are arrays of arrays,
+ * one inner array for the steps that are written out: so the places inside are constants further than
+ * the invocation's own, which Tint proves to be in bounds, and only the part is checked.
  */
-const smallestExponent = "-100.0";
+function steps(count: number, unroll: number, product: Omit<OuterProduct, "step">): string {
+  return `    for (var part = 0u; part < ${count / unroll}u; part++) {
+${lines(unroll, (index) => outerProduct({ ...product, step: `${index}u` }))}
+    }`;
+}
 
-const component = (i: number) => "xyzw"[i]!;
+/** Leaves the scores of a tile as `sum_*`, and the values of its first keys in registers. */
+function scoresText(tile: AttentionTile, operands: Stage, v: Stage): string {
+  const scores = scoreTile(tile);
+  return `${accumulators(scores, "sum")}
+  loop {
+${operands.store}
+    workgroupBarrier();
+    depthBase += DEPTH;
+    if (depthBase < parameters.head_size) {
+      let keyNext = keyBase;
+${operands.load}
+    } else {
+      let valueBase = keyBase;
+${v.load}
+    }
+${steps(tile.depth, tile.unroll, {
+  ...{ tile: scores, sum: "sum" },
+  ...{ left: (index) => `stage[part][${index}]`, leftPitch: "LEFT_PITCH" },
+  ...{ right: (index) => `stage[part][RIGHT + ${index}]`, rightPitch: "RIGHT_PITCH" },
+})}
+    if (depthBase >= parameters.head_size) { break; }
+    workgroupBarrier();
+  }`;
+}
 
-/** Masks and scales the scores, leaves them as `sum_*`, and finds the new maxima and correction factors. */
-function maximaText(tile: AttentionTile): string {
+/**
+ * Scales and masks the scores, finds the new maxima of the rows and turns scores into weights. The
+ * invocations that share rows exchange their maxima through `weights`, which is free at this time.
+ */
+function weightsText(tile: AttentionTile): string {
   const scores = scoreTile(tile);
   const quads = scores.threadColumns / 4;
-  const queryQuads = tile.queries / 4;
+  const each = (line: (row: number, quad: number) => string) =>
+    rowLines(tile, (r) => lines(quads, (q) => line(r, q)));
   return `
-  // Keys that each row sees, as counts from keyBase.
-${lines(4, (r) => `  let seen_${r} = seen_keys(${rowAt(scores, r)}, keyBase, keyEnd);`)}
-${lines(quads, (q) => `  let key_${q} = vec4u(0u, 1u, 2u, 3u) + (threadColumn + ${q * tile.across}u) * 4u;`)}
-${lines(4, (r) => lines(quads, (q) => `  sum_${r}_${q} = select(vec4f(LOWEST), sum_${r}_${q} * parameters.scale, key_${q} < vec4u(seen_${r}));`))}
-${lines(4, (r) => {
+${each((r, q) => `  sum_${r}_${q} *= parameters.scale;`)}
+  // Only at the end of what the rows see are there keys that some of them do not see.
+  if (keyBase + COLUMNS > seenByAll) {
+${lines(quads, (q) => `    let key_${q} = keyBase + ${4 * q * tile.across}u + threadColumn / ${SHARE}u * ${WEIGHT_KEYS}u + threadColumn % ${SHARE}u + vec4u(0u, ${SHARE}u, ${2 * SHARE}u, ${3 * SHARE}u);`)}
+${rowLines(tile, (r) => `    let seen_${r} = vec4u(seen_until((${rowAt(scores, r)}) % parameters.query_length, keyEnd));`)}
+${each((r, q) => `    sum_${r}_${q} = select(vec4f(UNSEEN), sum_${r}_${q}, key_${q} < seen_${r});`)}
+  }
+${rowLines(tile, (r) => {
   const highest = Array.from({ length: quads }, (_, q) => `sum_${r}_${q}`).reduce(
     (a, b) => `max(${a}, ${b})`,
   );
   return `  let high_${r} = highest(${highest});`;
 })}
-  workgroupBarrier(); // the staged operands have been read
-  stage[threadColumn * ${queryQuads}u + threadRow] = vec4f(high_0, high_1, high_2, high_3);
-  workgroupBarrier();
-  var high = maxima;
-  for (var i = 0u; i < ${tile.across}u; i++) { high = max(high, stage[i * ${queryQuads}u + threadRow]); }
-  let factor = weight(maxima - high);
-  maxima = high;`;
-}
-
-/** Turns the scores into weights, kept in workgroup memory as keys x queries, and adds them up. */
-function weightsText(tile: AttentionTile): string {
-  const quads = scoreTile(tile).threadColumns / 4;
-  const queryPitch = stagedPitch(tile.queries);
-  return `
-${lines(4, (r) => lines(quads, (q) => `  sum_${r}_${q} = select(vec4f(), weight(sum_${r}_${q} - maxima.${component(r)}), key_${q} < vec4u(seen_${r}));`))}
-${lines(quads, (q) => lines(4, (c) => `  weights[(key_${q}.x + ${c}u) * ${queryPitch}u + threadRow] = vec4f(${[0, 1, 2, 3].map((r) => `sum_${r}_${q}.${component(c)}`).join(", ")});`))}
-${lines(4, (r) => {
+${quadLines(tile, (i) => `  ${rowValue(tile, "threadColumn", i)} = vec4f(${[0, 1, 2, 3].map((r) => `high_${4 * i + r}`).join(", ")});`)}
+  workgroupBarrier(); // also: the staged operands have been read
+${quadLines(tile, (i) => `  var highest_${i} = maxima_${i};`)}
+${lines(tile.across, (other) => quadLines(tile, (i) => `  highest_${i} = max(highest_${i}, ${rowValue(tile, `${other}u`, i)});`))}
+${quadLines(tile, (i) => `  let factor_${i} = weight(maxima_${i} - highest_${i});\n  maxima_${i} = highest_${i};`)}
+${each((r, q) => `  sum_${r}_${q} = weight(sum_${r}_${q} - maxima_${r >> 2}.${component(r)});`)}
+${rowLines(tile, (r) => {
   const total = Array.from({ length: quads }, (_, q) => `sum_${r}_${q}`).join(" + ");
-  return `  total_${r} = total_${r} * factor.${component(r)} + add_up(${total});`;
+  return `  total_${r} = total_${r} * factor_${r >> 2}.${component(r)} + add_up(${total});`;
 })}`;
 }
 
+/** Where `weights` holds a value for each of four rows from the invocations in one column of the tile. */
+function rowValue(tile: AttentionTile, column: string, quad: number): string {
+  const down = tile.queries / tile.threadRows;
+  return `weights[${column} / UNROLL][${column} % UNROLL * LEFT_PITCH + threadRow + ${quad * down}u]`;
+}
+
 /** Scales the output so far and adds weights times values, `valueDepth` keys at a time. */
-function valuesText(tile: AttentionTile, form: AttentionForm): string {
+function valuesText(tile: AttentionTile, form: AttentionForm, operands: Stage, v: Stage): string {
   const values = valueTile(tile, form.columns);
-  const staged: Staged = (index) => `stage[${index}]`;
-  const stage = matrixStage(values, {
-    ...{ side: "right", contiguousDepth: false, vector: form.vector },
-    ...{ load1: "v_load1", load4: "v_load4", base: "v_base" },
-    ...{ pitch: "parameters.head_size", extent: "parameters.head_size" },
-    ...{ staged, stagedPitch: `${stagedPitch(form.columns)}u` },
-  });
-  const steps = lines(values.unroll, (offset) =>
-    outerProduct({
-      ...{ tile: values, sum: "out", step: `d + ${offset}u` },
-      ...{ left: (index) => `weights[firstKey * ${stagedPitch(tile.queries)}u + ${index}]` },
-      ...{ leftPitch: `${stagedPitch(tile.queries)}u` },
-      ...{ right: staged, rightPitch: `${stagedPitch(form.columns)}u` },
-    }),
+  const quads = scoreTile(tile).threadColumns / 4;
+  const down = tile.queries / tile.threadRows;
+  const perWeights = WEIGHT_KEYS / tile.valueDepth;
+  const share = (quad: number) =>
+    `      if (step / ${perWeights}u == ${(quad * tile.across) / SHARE}u + threadColumn / ${SHARE}u) {
+${lines(4, (c) => {
+  const key = `(threadColumn % ${SHARE}u + ${c * SHARE}u)`;
+  return quadLines(
+    tile,
+    (i) =>
+      `        weights[${key} / UNROLL][${key} % UNROLL * LEFT_PITCH + threadRow + ${i * down}u] = vec4f(${[0, 1, 2, 3].map((r) => `sum_${4 * i + r}_${quad}.${component(c)}`).join(", ")});`,
   );
+})}
+      }`;
   return `
-${lines(4, (r) => lines(values.threadColumns / 4, (q) => `  out_${r}_${q} *= factor.${component(r)};`))}
-  {
-  let columnBase = headBase;
-  let k = keyEnd;
-${stage.prepare}
-  for (var firstKey = 0u; firstKey < ${tile.keys}u; firstKey += ${tile.valueDepth}u) {
-    let depthBase = keyBase + firstKey;
-    if (depthBase >= keyEnd) { break; }
-${stage.load}
-    workgroupBarrier(); // what was staged before has been read, and the weights are complete
-${stage.store}
-    workgroupBarrier();
-    for (var d = 0u; d < ${tile.valueDepth}u; d += ${values.unroll}u) {
-${steps}
+${rowLines(tile, (r) => lines(values.threadColumns / 4, (q) => `  out_${r}_${q} *= factor_${r >> 2}.${component(r)};`))}
+  var step = 0u;
+  loop {
+    workgroupBarrier(); // what was in workgroup memory before has been read
+    if (step % ${perWeights}u == 0u) { // the weights of the next ${WEIGHT_KEYS} keys
+${lines(quads, share)}
     }
-  }
+${v.store}
+    workgroupBarrier();
+    let firstPart = step % ${perWeights}u * ${tile.valueDepth / tile.unroll}u;
+    step++;
+    let valueBase = keyBase + step * VALUE_DEPTH;
+    let last = step == ${tile.keys / tile.valueDepth}u || valueBase >= keyEnd;
+    if (last) {
+      let keyNext = keyBase + COLUMNS;
+      depthBase = 0u;
+${operands.load}
+    } else {
+${v.load}
+    }
+${steps(tile.valueDepth, tile.unroll, {
+  ...{ tile: values, sum: "out" },
+  ...{ left: (index) => `weights[firstPart + part][${index}]`, leftPitch: "LEFT_PITCH" },
+  ...{ right: (index) => `stage[part][${index}]`, rightPitch: `${stagedPitch(form.columns)}u` },
+})}
+    if (last) { break; }
   }
   workgroupBarrier(); // weights and staged values have been read`;
 }
@@ -119,68 +181,83 @@ ${steps}
 /** Adds up the sums of the invocations that share rows and stores output, or parts and statistics. */
 function storeText(tile: AttentionTile, form: AttentionForm): string {
   const values = valueTile(tile, form.columns);
-  const queryQuads = tile.queries / 4;
-  const stores = lines(4, (r) => {
+  const isPart = form.results === "parts";
+  const stores = rowLines(tile, (r) => {
     const quads = lines(values.threadColumns / 4, (q) => {
       const at = columnAt(values, q).replace("columnBase", "headBase");
-      return form.parts
-        ? `    store_quad(result_row, ${at}, out_${r}_${q});`
-        : `    store_quad(result_row, ${at}, out_${r}_${q} * inverse);`;
+      return `    store_quad(result_row, ${at}, out_${r}_${q}${isPart ? "" : " * inverse"});`;
     });
+    const statistics = `    if (headBase == 0u && threadColumn == 0u) {
+      statistics[parameters.statistics_offset + result_row] = vec2f(maxima_${r >> 2}.${component(r)}, total);
+    }`;
     return `  if (${rowAt(values, r)} < parameters.rows) {
     let result_row = result * parameters.rows + ${rowAt(values, r)};
-${
-  form.parts
-    ? `    if (headBase == 0u && threadColumn == 0u) {
-      statistics[parameters.statistics_offset + result_row] = vec2f(maxima.${component(r)}, totals.${component(r)});
-    }`
-    : `    let sum = totals.${component(r)};
-    let inverse = select(0.0, 1.0 / max(sum, 1.0e-30), sum > 0.0); // a row that sees no key gives zeros`
-}
+    let total = totals_${r >> 2}.${component(r)};
+${isPart ? statistics : "    let inverse = select(0.0, 1.0 / max(total, 1.0e-30), total > 0.0); // a row that sees no key gives zeros"}
 ${quads}
   }`;
   });
   return `
-  stage[threadColumn * ${queryQuads}u + threadRow] = vec4f(total_0, total_1, total_2, total_3);
+${quadLines(tile, (i) => `  ${rowValue(tile, "threadColumn", i)} = vec4f(${[0, 1, 2, 3].map((r) => `total_${4 * i + r}`).join(", ")});`)}
   workgroupBarrier();
-  var totals = vec4f();
-  for (var i = 0u; i < ${tile.across}u; i++) { totals += stage[i * ${queryQuads}u + threadRow]; }
+${quadLines(tile, (i) => `  var totals_${i} = vec4f();`)}
+${lines(tile.across, (other) => quadLines(tile, (i) => `  totals_${i} += ${rowValue(tile, `${other}u`, i)};`))}
 ${stores}`;
+}
+
+/** Bindings and the function that writes four neighbouring head elements, as far as they exist. */
+function resultText(form: AttentionForm): { binding: Storage; functions: string } {
+  if (form.results === "elements" || (form.results === "parts" && !form.vector))
+    return {
+      binding: output("f32"),
+      functions: wgsl`
+fn store_quad(row: u32, column: u32, values: vec4f) {
+  let at = parameters.results_offset + row * parameters.head_size + column;
+  if (column < parameters.head_size) { results[at] = values.x; }
+  if (column + 1u < parameters.head_size) { results[at + 1u] = values.y; }
+  if (column + 2u < parameters.head_size) { results[at + 2u] = values.z; }
+  if (column + 3u < parameters.head_size) { results[at + 3u] = values.w; }
+}
+`,
+    };
+  const halves = form.dtype === "f16" && form.results === "quads";
+  const packed = "vec2u(pack_halves(values.x, values.y), pack_halves(values.z, values.w))";
+  return {
+    binding: output(halves ? "half4" : "vec4f"),
+    functions: wgsl`
+fn store_quad(row: u32, column: u32, values: vec4f) {
+  if (column >= parameters.head_size) { return; }
+  results[parameters.results_offset + (row * parameters.head_size + column) / 4u] = ${halves ? packed : "values"};
+}
+`,
+  };
 }
 
 /**
  * One pass over keys and values with a running maximum and sum for each row ("online softmax",
- * Milakov and Gimelshein 2018; tiled as in FlashAttention-2, Dao 2023).
+ * Milakov and Gimelshein 2018; tiled as in FlashAttention-2, Dao 2023). Exponentials are powers of two.
  *
  * The rows of one key head are the queries of all heads that share it, which lie one after another in
  * q and out: row r is query r % query_length.
  */
 export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Program = memoized(
   (tile: AttentionTile, form: AttentionForm): Program => {
-    const { dtype, vector } = form;
+    const { dtype, vector, columns } = form;
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
     const k = operandText("k", dtype, vector); // matrices x key_length x head_size
     const v = operandText("v", dtype, vector); // matrices x key_length x head_size
     const scores = scoreTile(tile);
-    const operand = (name: "q" | "k") => ({
-      ...{ contiguousDepth: true, vector, load1: `${name}_load1`, load4: `${name}_load4` },
-      ...{ base: `${name}_base`, pitch: "parameters.head_size" },
-    });
-    const leftAt: Staged = (index) => `stage[${index}]`;
-    const rightAt: Staged = (index) => `stage[RIGHT + ${index}]`;
-    const left = matrixStage(scores, {
-      ...{ ...operand("q"), side: "left", extent: "parameters.rows", staged: leftAt },
-    });
-    const right = matrixStage(scores, {
-      ...{ ...operand("k"), side: "right", extent: "parameters.key_length", staged: rightAt },
-    });
-    const kind = `${dtype}${vector ? "_4" : ""}${form.parts ? "_parts" : ""}`;
-    const statistics: Record<string, Storage> = form.parts ? { statistics: output("vec2f") } : {};
+    const operands = operandsStage(tile, vector);
+    const values = valuesStage(tile, columns, vector);
+    const result = resultText(form);
+    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}`;
+    const statistics: Record<string, Storage> =
+      form.results === "parts" ? { statistics: output("vec2f") } : {};
     return program<string, string>({
-      name: `attention_${attentionTileName(tile)}x${form.columns}_${kind}`,
+      name: `attention_${attentionTileName(tile)}x${columns}_${kind}`,
       bindings: {
         ...{ q: q.storage, k: k.storage, v: v.storage },
-        results: output("f32"), // (parts x) matrices x rows x head_size
+        results: result.binding, // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
       },
       parameters: {
@@ -193,6 +270,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         head_size: "u32",
         /** Keys of one part. */
         part_keys: "u32",
+        /** Times log2(e). */
         scale: "f32",
         visible: "i32",
       },
@@ -202,34 +280,27 @@ ${dtype === "f16" ? halfFunctions : ""}
 ${q.functions}
 ${k.functions}
 ${v.functions}
+${result.functions}
 ${tileConstants(scores)}
-const HEAD_COLUMNS = ${form.columns}u; // head elements of the output that one workgroup computes
-const RIGHT = DEPTH * LEFT_PITCH; // where the right tile starts in stage
+const VALUE_DEPTH = ${tile.valueDepth}u;
+const HEAD_COLUMNS = ${columns}u; // head elements of the output that one workgroup computes
+const UNROLL = ${tile.unroll}u; // steps that are written out
+const RIGHT = UNROLL * LEFT_PITCH; // where the keys start in a part of stage
 const LOWEST = f32(${lowest});
+const UNSEEN = f32(${unseen});
 
-var<workgroup> stage: array<vec4f, ${stageQuads(tile, form.columns)}>; // operands, or a value per row and invocation
-var<workgroup> weights: array<vec4f, COLUMNS * LEFT_PITCH>; // keys x queries, padded
+// Staged operands, and keys x queries: parts of UNROLL steps each, padded.
+var<workgroup> stage: array<array<vec4f, ${stagePartQuads(tile, columns)}>, ${stageParts(tile)}>;
+var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;
 
-fn weight(difference: vec4f) -> vec4f { return exp(max(difference, vec4f(${smallestExponent}))); }
+/// Weights below the smallest normal number are zero, on every device.
+fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
 fn highest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 
 /// The number of keys up to keyEnd that a query sees.
 fn seen_until(query: u32, keyEnd: u32) -> u32 {
   return u32(clamp(i32(query) + parameters.visible + 1, 0, i32(keyEnd)));
-}
-
-fn seen_keys(row: u32, keyBase: u32, keyEnd: u32) -> u32 {
-  let end = seen_until(row % parameters.query_length, keyEnd);
-  return max(end, keyBase) - keyBase;
-}
-
-fn store_quad(row: u32, column: u32, values: vec4f) {
-  let at = parameters.results_offset + row * parameters.head_size + column;
-  if (column < parameters.head_size) { results[at] = values.x; }
-  if (column + 1u < parameters.head_size) { results[at + 1u] = values.y; }
-  if (column + 2u < parameters.head_size) { results[at + 2u] = values.z; }
-  if (column + 3u < parameters.head_size) { results[at + 3u] = values.w; }
 }
 
 // One workgroup computes ROWS rows x HEAD_COLUMNS head elements of the output.
@@ -240,32 +311,39 @@ fn main(${linearBuiltins}) {
   let parts = (parameters.key_length + parameters.part_keys - 1u) / parameters.part_keys;
   let group = workgroup_index(workgroup, workgroups);
   if (group >= tiles * chunks * parts * parameters.matrices) { return; }
-  let rowBase = group % tiles * ROWS;
-  let headBase = group / tiles % chunks * HEAD_COLUMNS;
-  let result = group / tiles / chunks; // part * matrices + matrix
+  // The last rows of all matrices come first: they may see most keys, and what starts last should be short.
+  let results_count = parts * parameters.matrices;
+  let rowBase = (tiles - 1u - group / (results_count * chunks)) * ROWS;
+  let headBase = group / results_count % chunks * HEAD_COLUMNS;
+  let result = group % results_count; // part * matrices + matrix
   let matrix = result % parameters.matrices;
   let keyStart = result / parameters.matrices * parameters.part_keys;
   let q_base = parameters.q_offset * q_unit + matrix * parameters.rows * parameters.head_size;
   let k_base = parameters.k_offset * k_unit + matrix * parameters.key_length * parameters.head_size;
   let v_base = parameters.v_offset * v_unit + matrix * parameters.key_length * parameters.head_size;
 
-  // The last query of the tile sees most keys; a tile that reaches into another head has them all.
+  // The last query of the tile sees most keys, the first fewest; a tile may reach into another head.
   let lastRow = min(rowBase + ROWS, parameters.rows) - 1u;
   let oneHead = rowBase / parameters.query_length == lastRow / parameters.query_length;
+  let firstQuery = select(0u, rowBase % parameters.query_length, oneHead);
   let lastQuery = select(parameters.query_length - 1u, lastRow % parameters.query_length, oneHead);
   let keyEnd = seen_until(lastQuery, min(parameters.key_length, keyStart + parameters.part_keys));
+  let seenByAll = seen_until(firstQuery, keyEnd);
+  let keyLast = max(keyEnd, 1u) - 1u;
 ${tilePlace(scores)}
-  var maxima = vec4f(LOWEST); // of the scores so far, for the four rows
-${lines(4, (r) => `  var total_${r} = 0.0; // of this invocation's weights`)}
-${accumulators(valueTile(tile, form.columns), "out")}
+${quadLines(tile, (i) => `  var maxima_${i} = vec4f(LOWEST); // of the scores so far`)}
+${rowLines(tile, (r) => `  var total_${r} = 0.0; // of this invocation's weights`)}
+${accumulators(valueTile(tile, columns), "out")}
+${fetchedRegisters(operands, values)}
+  var depthBase = 0u;
+  {
+    let keyNext = keyStart;
+${operands.load}
+  }
   for (var keyBase = keyStart; keyBase < keyEnd; keyBase += COLUMNS) {
-  let columnBase = keyBase;
-  let depthStart = 0u;
-  let k = parameters.head_size;
-${productLoop(scores, left, right, leftAt, rightAt)}
-${maximaText(tile)}
+${scoresText(tile, operands, values)}
 ${weightsText(tile)}
-${valuesText(tile, form)}
+${valuesText(tile, form, operands, values)}
   }
 ${storeText(tile, form)}
 }

@@ -1,45 +1,88 @@
-import { input, output, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { input, memoized, output, type Program, program } from "../../program.js";
+import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+
+/** How results are written: as `AttentionForm` has it. */
+export interface MergeForm {
+  /** Four head elements at a time; headSize is a multiple of four. Without: one. */
+  readonly vector: boolean;
+  /** Results are f16; only with `vector`. */
+  readonly halves: boolean;
+}
+
+/** Places that a workgroup merges, and groups of parts that it merges them from. */
+const PLACES = 32;
+const GROUPS = 8;
+
+/** Workgroups for so many results. */
+export function mergeGroups(results: number, { vector }: MergeForm): number {
+  return Math.ceil(results / (vector ? 4 : 1) / PLACES);
+}
 
 /** Joins the parts that an attention was split into along the keys; each is scaled to the common maximum. */
-export const mergeProgram: Program = program({
-  name: "attention_merge",
-  bindings: {
-    sums: input("f32"), // parts x rows x head_size, not normalised
-    statistics: input("vec2f"), // parts x rows: maximum score, sum of weights
-    results: output("f32"), // rows x head_size
-  },
-  parameters: {
-    parts: "u32",
-    /** Rows of all matrices. */
-    rows: "u32",
-    head_size: "u32",
-  },
-  body: wgsl`
+export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeForm): Program => {
+  const { vector, halves } = form;
+  const value = vector ? "vec4f" : "f32";
+  const packed = "vec2u(pack_halves(result.x, result.y), pack_halves(result.z, result.w))";
+  return program<string, string>({
+    name: `attention_merge${vector ? "_4" : ""}${halves ? "_f16" : ""}`,
+    bindings: {
+      sums: input(value), // parts x rows x head_size, not normalised
+      statistics: input("vec2f"), // parts x rows: maximum score times log2(e), sum of weights
+      results: output(halves ? "half4" : value), // rows x head_size
+    },
+    parameters: {
+      parts: "u32",
+      /** Rows of all matrices. */
+      rows: "u32",
+      head_size: "u32",
+    },
+    body: wgsl`
 ${workgroupIndex}
-// One invocation computes one head element of one row.
-@compute @workgroup_size(${WORKGROUP_SIZE})
+${halves ? halfFunctions : ""}
+var<workgroup> highs: array<f32, ${PLACES * GROUPS}>;
+var<workgroup> totals: array<f32, ${PLACES * GROUPS}>;
+var<workgroup> part_sums: array<${value}, ${PLACES * GROUPS}>;
+
+fn scaled(high: f32, highest: f32) -> f32 { return exp2(max(high - highest, -126.0)); }
+
+// Each invocation joins every ${GROUPS}th part of one place in a row, and the first ones join these.
+@compute @workgroup_size(${PLACES * GROUPS})
 fn main(${linearBuiltins}) {
-  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
-  let count = parameters.rows * parameters.head_size;
-  if (index >= count) { return; }
-  let row = parameters.statistics_offset + index / parameters.head_size;
-  var high = statistics[row].x;
-  for (var part = 1u; part < parameters.parts; part++) {
-    high = max(high, statistics[row + part * parameters.rows].x);
-  }
-  var sum = 0.0;
+  let index = workgroup_index(workgroup, workgroups) * ${PLACES}u + lane % ${PLACES}u;
+  let in_row = parameters.head_size${vector ? " / 4u" : ""};
+  let count = parameters.rows * in_row;
+  let place = min(index, count - 1u);
+  let row = parameters.statistics_offset + place / in_row;
+  // A part of which no key is seen has the lowest maximum, and sums of zero.
+  var high = -1.0e38;
   var total = 0.0;
-  for (var part = 0u; part < parameters.parts; part++) {
+  var sum = ${value}();
+  for (var part = lane / ${PLACES}u; part < parameters.parts; part += ${GROUPS}u) {
     let statistic = statistics[row + part * parameters.rows];
-    // A part of which no key is seen has the lowest maximum, and sums of zero.
-    let factor = exp(max(statistic.x - high, -100.0));
-    sum += factor * sums[parameters.sums_offset + part * count + index];
-    total += factor * statistic.y;
+    let highest = max(high, statistic.x);
+    let before = scaled(high, highest);
+    let factor = scaled(statistic.x, highest);
+    sum = sum * before + factor * sums[parameters.sums_offset + part * count + place];
+    total = total * before + factor * statistic.y;
+    high = highest;
   }
-  var result = 0.0; // for a row that sees no key
+  highs[lane] = high;
+  totals[lane] = total;
+  part_sums[lane] = sum;
+  workgroupBarrier();
+  if (lane >= ${PLACES}u || index >= count) { return; }
+  for (var i = 1u; i < ${GROUPS}u; i++) { high = max(high, highs[lane + i * ${PLACES}u]); }
+  sum = ${value}();
+  total = 0.0;
+  for (var i = 0u; i < ${GROUPS}u; i++) {
+    let factor = scaled(highs[lane + i * ${PLACES}u], high);
+    sum += factor * part_sums[lane + i * ${PLACES}u];
+    total += factor * totals[lane + i * ${PLACES}u];
+  }
+  var result = ${value}(); // for a row that sees no key
   if (total > 0.0) { result = sum / total; }
-  results[parameters.results_offset + index] = result;
+  results[parameters.results_offset + index] = ${halves ? packed : "result"};
 }
 `,
+  });
 });

@@ -1,16 +1,36 @@
 import type { DeviceFeatures } from "../../context.js";
 import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
 import { selectVariant } from "../variant.js";
-import { type AttentionShape, type AttentionVariant, attentionVariants, outputColumns } from "./variants.js";
+import { THIN_ROWS } from "./thin.wgsl.js";
+import {
+  type AttentionShape,
+  attentionVariants,
+  outputColumns,
+  type ThinVariant,
+  type TiledVariant,
+} from "./variants.js";
 
-/** What was chosen for one shape. */
-export interface AttentionChoice {
-  readonly variant: AttentionVariant;
-  /** Head elements of the output per workgroup. */
-  readonly columns: number;
+interface Parts {
   /** Keys are walked through in parts of this length, each by workgroups of its own. */
   readonly partKeys: number;
+  /** Workgroups for one part. */
+  readonly groups: number;
 }
+
+interface TiledChoice extends Parts {
+  readonly kind: "tiled";
+  readonly variant: TiledVariant;
+  /** Head elements of the output per workgroup. */
+  readonly columns: number;
+}
+
+interface ThinChoice extends Parts {
+  readonly kind: "thin";
+  readonly variant: ThinVariant;
+}
+
+/** What was chosen for one shape. */
+export type AttentionChoice = TiledChoice | ThinChoice;
 
 /** Splitting the keys is not worth it for parts shorter than this. */
 const SHORTEST_PART = 256;
@@ -22,20 +42,21 @@ export function selectAttention(
   forced?: string,
 ): AttentionChoice {
   const variant = selectVariant("attention", attentionVariants, shape, features, forced);
-  const columns = outputColumns.find((count) => count >= shape.headSize) ?? outputColumns.at(-1)!;
-  const groups = attentionGroups(shape, variant, columns);
-  return { variant, columns, partKeys: partKeys(shape, features, groups) };
-}
-
-/** Workgroups for one part. */
-export function attentionGroups(shape: AttentionShape, variant: AttentionVariant, columns: number): number {
-  return Math.ceil(shape.rows / variant.tile.queries) * Math.ceil(shape.headSize / columns) * shape.matrices;
+  if (variant.kind === "thin") {
+    const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
+    return { kind: "thin", variant, groups, partKeys: partKeys(shape, BUSY_WORKGROUPS, groups) };
+  }
+  const possible = outputColumns(variant.tile);
+  const columns = possible.find((count) => count >= shape.headSize) ?? possible.at(-1)!;
+  const groups =
+    Math.ceil(shape.rows / variant.tile.queries) * Math.ceil(shape.headSize / columns) * shape.matrices;
+  const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;
+  return { kind: "tiled", variant, columns, groups, partKeys: partKeys(shape, busy, groups) };
 }
 
 /** A few queries over many keys, as in decoding, would leave most of a GPU idle. */
-function partKeys(shape: AttentionShape, features: DeviceFeatures, groups: number): number {
-  const wanted = isNarrow(features) ? 1 : Math.floor(BUSY_WORKGROUPS / groups);
-  const parts = Math.min(wanted, Math.floor(shape.keyLength / SHORTEST_PART));
+function partKeys(shape: AttentionShape, busy: number, groups: number): number {
+  const parts = Math.min(Math.floor(busy / groups), Math.floor(shape.keyLength / SHORTEST_PART));
   if (parts < 2) return shape.keyLength;
   return Math.ceil(shape.keyLength / parts / 32) * 32;
 }

@@ -2,40 +2,53 @@ import { type ProductTile, stagedPitch, tileThreads } from "../gemm/tile.js";
 
 /**
  * A workgroup handles `queries` rows of one batch and key head and walks through the keys, `keys` at a
- * time. Each of its invocations keeps 4 rows; `across` of them share those rows. All are multiples of 4.
+ * time. `across` of its invocations share rows; each has `threadRows` of them, and a part of the scores
+ * and of the output of these rows. All are multiples of 4.
  */
 export interface AttentionTile {
   readonly queries: number;
   readonly keys: number;
-  /** Invocations that share a row, each with keys / across scores of it. */
+  readonly threadRows: number;
+  /** Invocations that share a row, each with keys / across scores of it; a multiple of `SHARE`. */
   readonly across: number;
   /** Head elements staged at a time for the scores. */
   readonly depth: number;
-  /** Keys staged at a time for the weighted sum of values; divides `keys`. */
+  /** Keys staged at a time for the weighted sum of values; divides `WEIGHT_KEYS`. */
   readonly valueDepth: number;
+  /**
+   * Steps written out in the inner loops, since Tint does not unroll. Divides `depth` and `valueDepth`.
+   * More is not faster: the text of two products and the weights soon exceeds the instruction cache.
+   */
+  readonly unroll: number;
 }
 
 /** The product that gives the scores: queries x keys, summed over the head. */
 export function scoreTile(tile: AttentionTile): ProductTile {
-  const { queries, keys, depth, across } = tile;
-  return { rows: queries, columns: keys, depth, threadRows: 4, threadColumns: keys / across, unroll: 4 };
+  const { queries, keys, depth, across, threadRows } = tile;
+  return { rows: queries, columns: keys, depth, threadRows, threadColumns: keys / across };
 }
 
 /** The product that gives the output: queries x `columns` head elements, summed over the keys. */
 export function valueTile(tile: AttentionTile, columns: number): ProductTile {
-  const { queries, valueDepth, across } = tile;
-  return {
-    ...{ rows: queries, columns, depth: valueDepth },
-    ...{ threadRows: 4, threadColumns: columns / across, unroll: 4 },
-  };
+  const { queries, valueDepth, across, threadRows } = tile;
+  return { rows: queries, columns, depth: valueDepth, threadRows, threadColumns: columns / across };
 }
 
-/** Quads of workgroup memory for staging; scores, row statistics and values take turns. */
-export function stageQuads(tile: AttentionTile, columns: number): number {
-  const scores = tile.depth * (stagedPitch(tile.queries) + stagedPitch(tile.keys));
-  const statistics = (tile.across * tile.queries) / 4;
-  const values = tile.valueDepth * stagedPitch(columns);
-  return Math.max(scores, statistics, values);
+/** Neighbouring invocations that put the weights of one quad of keys each into workgroup memory at a time. */
+export const SHARE = 8;
+
+/** Keys whose weights are in workgroup memory at a time. */
+export const WEIGHT_KEYS: number = 4 * SHARE;
+
+/** Quads of workgroup memory for `unroll` steps; operands of the scores and values take turns. */
+export function stagePartQuads(tile: AttentionTile, columns: number): number {
+  const { unroll, queries, keys } = tile;
+  return unroll * Math.max(stagedPitch(queries) + stagedPitch(keys), stagedPitch(columns));
+}
+
+/** Parts of workgroup memory, of `unroll` steps each. */
+export function stageParts({ depth, valueDepth, unroll }: AttentionTile): number {
+  return Math.max(depth, valueDepth) / unroll;
 }
 
 export function attentionThreads(tile: AttentionTile): number {
@@ -44,10 +57,10 @@ export function attentionThreads(tile: AttentionTile): number {
 
 /** Workgroup memory in bytes. */
 export function attentionBytes(tile: AttentionTile, columns: number): number {
-  return 16 * (stageQuads(tile, columns) + tile.keys * stagedPitch(tile.queries));
+  return 16 * (stageParts(tile) * stagePartQuads(tile, columns) + WEIGHT_KEYS * stagedPitch(tile.queries));
 }
 
-/** Such as `64x32`. */
+/** Such as `128x64`. */
 export function attentionTileName(tile: AttentionTile): string {
   return `${tile.queries}x${tile.keys}`;
 }

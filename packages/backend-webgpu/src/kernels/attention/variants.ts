@@ -1,6 +1,7 @@
 import type { DeviceFeatures } from "../../context.js";
-import { isNarrow } from "../gemm/variants.js";
+import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
+import { THIN_HEAD, THIN_ROWS, thinBytes } from "./thin.wgsl.js";
 import { type AttentionTile, attentionBytes, attentionThreads, attentionTileName } from "./tile.js";
 
 /** What a choice between variants may look at. */
@@ -12,33 +13,69 @@ export interface AttentionShape {
   readonly rows: number;
   readonly keyLength: number;
   readonly headSize: number;
+  /** Rows are whole multiples of eight elements, and all operands are aligned to so many, or 16 bytes. */
+  readonly wholeEights: boolean;
 }
 
-export interface AttentionVariant extends Variant<AttentionShape> {
+export interface TiledVariant extends Variant<AttentionShape> {
+  readonly kind: "tiled";
   readonly tile: AttentionTile;
 }
 
-/** Head elements of the output that one workgroup may compute; larger heads take several workgroups. */
-export const outputColumns: readonly number[] = [32, 64, 128];
+export interface ThinVariant extends Variant<AttentionShape> {
+  readonly kind: "thin";
+}
 
-function tiled(tile: AttentionTile, prefers: AttentionVariant["prefers"]): AttentionVariant {
+export type AttentionVariant = TiledVariant | ThinVariant;
+
+/** Head elements of the output that one workgroup may compute; larger heads take several workgroups. */
+export function outputColumns(tile: AttentionTile): readonly number[] {
+  return [32, 64, 128].filter((columns) => columns % (4 * tile.across) === 0);
+}
+
+function tiled(tile: AttentionTile, prefers: TiledVariant["prefers"]): TiledVariant {
   return {
+    kind: "tiled",
     name: `tiled_${attentionTileName(tile)}`,
     tile,
     requires: ({ limits }: DeviceFeatures) =>
       limits.maxComputeInvocationsPerWorkgroup >= attentionThreads(tile) &&
       limits.maxComputeWorkgroupStorageSize >=
-        Math.max(...outputColumns.map((columns) => attentionBytes(tile, columns))),
+        Math.max(...outputColumns(tile).map((columns) => attentionBytes(tile, columns))),
     fits: () => true,
     prefers,
   };
 }
 
-const long: AttentionTile = { queries: 64, keys: 32, across: 8, depth: 16, valueDepth: 8 };
-const short: AttentionTile = { queries: 16, keys: 32, across: 8, depth: 16, valueDepth: 16 };
+const thin: ThinVariant = {
+  kind: "thin",
+  name: `thin_${THIN_ROWS}`,
+  requires: ({ limits }) =>
+    limits.maxComputeInvocationsPerWorkgroup >= 256 && limits.maxComputeWorkgroupStorageSize >= thinBytes(),
+  fits: ({ wholeEights, headSize }) => wholeEights && headSize <= THIN_HEAD,
+  prefers: ({ rows, keyLength }, features) =>
+    rows <= 2 * THIN_ROWS && keyLength >= 256 && !isNarrow(features),
+};
+
+/** Workgroups that a tile makes of a shape, where they compute whole heads. */
+export function tileCount(shape: AttentionShape, tile: AttentionTile): number {
+  return Math.ceil(shape.rows / tile.queries) * shape.matrices;
+}
+
+const small: AttentionTile = {
+  ...{ queries: 16, keys: 32, threadRows: 4, across: 8 },
+  ...{ depth: 16, valueDepth: 16, unroll: 4 },
+};
+const medium: AttentionTile = {
+  ...{ queries: 64, keys: 128, threadRows: 8, across: 16 },
+  ...{ depth: 8, valueDepth: 8, unroll: 8 },
+};
+const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 16 };
 
 /** Every kernel for attention. The last row takes what no other prefers. */
 export const attentionVariants: readonly AttentionVariant[] = [
-  tiled(short, (shape, features) => shape.rows <= short.queries || isNarrow(features)),
-  tiled(long, () => true),
+  thin,
+  tiled(small, (shape, features) => shape.rows <= small.queries || isNarrow(features)),
+  tiled(large, (shape) => tileCount(shape, large) >= BUSY_WORKGROUPS / 2 - 4),
+  tiled(medium, () => true),
 ];

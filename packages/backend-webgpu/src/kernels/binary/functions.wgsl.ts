@@ -12,8 +12,15 @@ const functions: Readonly<Record<BinaryKind, BinaryFunction>> = {
   mul: { expression: "a * b" },
   // WGSL promises an accurate quotient only for divisors up to 2^126.
   div: { expression: "select(a / b, (0.25 * a) / (0.25 * b), abs(b) > 4.25352959e37)" },
-  max: { expression: "max(a, b)" },
-  min: { expression: "min(a, b)" },
+  // By their bits: max(a, b) may leave out a NaN, and flush subnormal numbers.
+  max: {
+    expression: "select(b, a, is_nan(a) || (!is_nan(b) && rank(a) > rank(b)))",
+    uses: ["is_nan", "rank"],
+  },
+  min: {
+    expression: "select(b, a, is_nan(a) || (!is_nan(b) && rank(a) < rank(b)))",
+    uses: ["is_nan", "rank"],
+  },
   pow: { expression: "power(a, b)", uses: ["power"] },
 };
 

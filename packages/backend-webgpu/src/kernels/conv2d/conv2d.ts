@@ -2,10 +2,16 @@ import type { Conv2dProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
+import { WORKGROUP_SIZE } from "../../wgsl.js";
 import { runGemm } from "../gemm/index.js";
-import { type ConvForm, directProgram, implicitProgram } from "./conv2d.wgsl.js";
-import { selectConv } from "./select.js";
-import { type ConvShape, convTileCount } from "./variants.js";
+import { combineProgram } from "./combine.wgsl.js";
+import { directProgram } from "./direct.wgsl.js";
+import { implicitProgram } from "./implicit.wgsl.js";
+import type { Patches } from "./patches.wgsl.js";
+import type { ConvResult } from "./results.wgsl.js";
+import { type ConvChoice, selectConv } from "./select.js";
+import { stripProgram } from "./strip.wgsl.js";
+import { type ConvShape, type ConvVariant, convTileCount } from "./variants.js";
 
 type Problem = Conv2dProblem<DeviceMemory>;
 
@@ -19,13 +25,14 @@ export function convKernel(forced?: string): KernelDefinition<Problem> {
 
 export function runConv(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, batch, output } = problem;
-  const shape = shapeOf(problem);
-  if (selectConv(shape, context.features, forced).kind === "gemm") {
+  const choice = selectConv(shapeOf(problem), context.features, forced);
+  if (choice.variant.kind === "gemm") {
     runPointwise(context, problem);
     return;
   }
-  if (dtype === "f32") {
-    enqueue(context, problem, output, forced);
+  // Halves are written a quad at a time, or not by the kernel itself: two share a word.
+  if (dtype === "f32" || writesQuads(problem, choice.variant)) {
+    enqueue(context, problem, output, "output", choice);
     return;
   }
   // f32 results in scratch are rounded into the output, as many images at once as one binding may hold.
@@ -37,7 +44,7 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
     return;
   }
   const results = context.scratch(bytes);
-  enqueue(context, problem, results, forced);
+  enqueue(context, problem, results, "scratch", choice);
   storeHalves(context, results, output, { batch: 1, rows: 1, columns: output.byteLength / 2 });
 }
 
@@ -56,16 +63,22 @@ function images(problem: Problem, first: number, end: number): Problem {
 
 function shapeOf(problem: Problem): ConvShape {
   const { dtype, batch, groups, inChannels, outChannels, kernelHeight, kernelWidth } = problem;
-  const { outHeight, outWidth, strideY, strideX, top, left, bottom, right, bias } = problem;
-  const oneTap = kernelHeight === 1 && kernelWidth === 1 && strideY === 1 && strideX === 1;
-  const unpadded = top === 0 && left === 0 && bottom === 0 && right === 0;
+  const { outHeight, outWidth, strideY, strideX, bias, dilationY, dilationX } = problem;
+  const depthwise = inChannels === groups && dilationY === 1 && dilationX === 1;
+  const square = kernelHeight === kernelWidth && strideY === strideX;
   return {
     ...{ dtype, batch, groups },
     groupOutputs: outChannels / groups,
     taps: (inChannels / groups) * kernelHeight * kernelWidth,
     pixels: batch * outHeight * outWidth,
-    pointwise: oneTap && unpadded && groups === 1 && bias === undefined,
+    pointwise: isPoint(problem) && strideY === 1 && strideX === 1 && groups === 1 && bias === undefined,
+    window: depthwise && square ? { side: kernelHeight, stride: strideY } : undefined,
   };
+}
+
+/** Whether each pixel has one place in the input, and none is in the padding. */
+function isPoint({ kernelHeight, kernelWidth, top, left, bottom, right }: Problem): boolean {
+  return kernelHeight === 1 && kernelWidth === 1 && top + left + bottom + right === 0;
 }
 
 /** For each image, filter (outChannels x inChannels) times input (inChannels x pixels). */
@@ -81,43 +94,92 @@ function runPointwise(context: KernelContext, problem: Problem): void {
   });
 }
 
-/** Enqueues the kernel that leaves f32 results, in the order of the output, in `results`. */
+/** Whether a region is aligned to four elements. */
+function isAligned({ dtype }: Problem, { byteOffset }: BufferRegion): boolean {
+  return byteOffset % (dtype === "f32" ? 16 : 8) === 0;
+}
+
+function hasVectorOutput(problem: Problem): boolean {
+  return (problem.outHeight * problem.outWidth) % 4 === 0 && isAligned(problem, problem.output);
+}
+
+function writesQuads(problem: Problem, { kind }: ConvVariant): boolean {
+  if (kind === "strip") return hasVectorOutput(problem) && problem.outWidth % 4 === 0;
+  return kind === "implicit" && hasVectorOutput(problem);
+}
+
+/** Enqueues what leaves the results in `results`: the output, or f32 scratch in the order of the output. */
 function enqueue(
   context: KernelContext,
   problem: Problem,
   results: BufferRegion,
-  forced: string | undefined,
+  target: ConvResult["target"],
+  { variant, partDepth }: ConvChoice,
 ): void {
-  const { dtype, inChannels, groups, kernelHeight, kernelWidth, bias } = problem;
+  const { dtype, inChannels, outChannels, groups, kernelHeight, kernelWidth, bias } = problem;
+  const { height, width, outHeight, outWidth, strideY, strideX, top, left } = problem;
   const shape = shapeOf(problem);
   const { taps, groupOutputs, pixels } = shape;
-  const variant = selectConv(shape, context.features, forced);
-  // Without input channels there is nothing to bind.
-  const nothing = taps === 0 ? context.scratch(16) : undefined;
-  const regions = {
-    input: nothing ?? problem.input,
-    filter_: nothing ?? problem.filter,
-    ...(bias === undefined ? {} : { bias }),
-    output: results,
-  };
+  // Without input channels, rows or columns there is nothing to bind.
+  const nothing = problem.input.byteLength === 0 ? context.scratch(16) : undefined;
+  const operands = { input: nothing ?? problem.input, filter_: taps === 0 ? nothing! : problem.filter };
+  const ends = (region: BufferRegion) => ({ ...(bias === undefined ? {} : { bias }), output: region });
+  const sizes = { out_height: outHeight, out_width: outWidth, groups, group_outputs: groupOutputs };
   const parameters = {
-    ...{ height: problem.height, width: problem.width, in_channels: inChannels },
-    ...{ group_channels: inChannels / groups, kernel_height: kernelHeight, kernel_width: kernelWidth },
-    ...{ out_height: problem.outHeight, out_width: problem.outWidth },
-    ...{ stride_y: problem.strideY, stride_x: problem.strideX, top: problem.top, left: problem.left },
+    ...{ ...sizes, height, width, in_channels: inChannels, group_channels: inChannels / groups },
+    ...{ kernel_height: kernelHeight, kernel_width: kernelWidth, pixels },
+    ...{ stride_y: strideY, stride_x: strideX, top, left },
     ...{ dilation_y: problem.dilationY, dilation_x: problem.dilationX },
-    ...{ groups, group_outputs: groupOutputs, pixels },
   };
-  const form: ConvForm = { dtype, bias: bias !== undefined, vectorFilter: false };
-  if (variant.kind === "implicit") {
-    const unit = dtype === "f32" ? 16 : 8;
-    const vectorFilter = taps % 4 === 0 && problem.filter.byteOffset % unit === 0;
-    const program = implicitProgram(variant.tile, { ...form, vectorFilter });
-    context.dispatch(program, regions, parameters, convTileCount(shape, variant.tile));
-  } else if (variant.kind === "direct") {
+  const vectorOutput = target === "output" ? hasVectorOutput(problem) : (outHeight * outWidth) % 4 === 0;
+  const form: ConvResult = { dtype, bias: bias !== undefined, target, vectorOutput };
+
+  if (variant.kind === "direct") {
     const { channels, lanes } = variant.tile;
     const across = Math.ceil(pixels / (lanes * variant.tile.pixels));
-    const groupCount = across * Math.ceil(groupOutputs / channels) * groups;
-    context.dispatch(directProgram(variant.tile, form), regions, parameters, groupCount);
+    const count = across * Math.ceil(groupOutputs / channels) * groups;
+    const program = directProgram(variant.tile, { ...form, vectorOutput: false });
+    context.dispatch(program, { ...operands, ...ends(results) }, parameters, count);
+  } else if (variant.kind === "strip") {
+    const { side, rows, lanes } = variant.tile;
+    const vectorInput = width % 4 === 0 && isAligned(problem, problem.input) && left < side;
+    const stripForm = {
+      ...{ ...form, vectorOutput: vectorOutput && outWidth % 4 === 0 },
+      vectorLeft: vectorInput ? left : undefined,
+    };
+    const strips = Math.ceil(outWidth / 4) * Math.ceil(outHeight / rows) * problem.batch * outChannels;
+    const program = stripProgram(variant.tile, stripForm);
+    context.dispatch(program, { ...operands, ...ends(results) }, parameters, Math.ceil(strips / lanes));
+  } else if (variant.kind === "implicit") {
+    const vectorFilter = taps % 4 === 0 && isAligned(problem, problem.filter);
+    const patches = patchesOf(problem);
+    const parts = Math.ceil(taps / partDepth);
+    const count = convTileCount(shape, variant.tile) * parts;
+    const all = { ...parameters, part_depth: partDepth };
+    const product = (result: ConvResult) =>
+      implicitProgram(variant.tile, { ...result, vectorFilter, patches });
+    if (parts === 1) {
+      context.dispatch(product(form), { ...operands, ...ends(results) }, all, count);
+      return;
+    }
+    const total = outChannels * pixels;
+    const sums = context.scratch(4 * parts * total);
+    const partial: ConvResult = {
+      ...{ dtype, bias: false, target: "scratch", vectorOutput: (outHeight * outWidth) % 4 === 0 },
+    };
+    context.dispatch(product(partial), { ...operands, output: sums }, all, count);
+    context.dispatch(
+      combineProgram(form),
+      { sums, ...ends(results) },
+      { ...sizes, parts, count: total },
+      Math.ceil(total / (vectorOutput ? 4 : 1) / WORKGROUP_SIZE),
+    );
   }
+}
+
+function patchesOf(problem: Problem): Patches {
+  if (!isPoint(problem)) return "padded";
+  const { strideY, strideX, height, width } = problem;
+  const neighbours = strideY === 1 && strideX === 1 && (height * width) % 4 === 0;
+  return neighbours && isAligned(problem, problem.input) ? "quads" : "points";
 }

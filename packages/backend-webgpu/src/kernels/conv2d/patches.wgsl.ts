@@ -1,3 +1,4 @@
+import type { DType } from "@backplane/core";
 import { wgsl } from "../../wgsl.js";
 import { lines } from "../gemm/lines.js";
 import type { Stage } from "../gemm/product.wgsl.js";
@@ -27,10 +28,10 @@ export const patchParameters = {
 } as const;
 
 /**
- * Needs `input_load1` and `input_base`. A tap is one of the terms of the sum: a channel of the group
- * and a place in the filter. Indices of input elements wrap round below zero, where nothing is read.
+ * Needs `input_base`. A tap is one of the terms of the sum: a channel of the group and a place in the
+ * filter. Indices of input elements wrap round below zero, where nothing is read.
  */
-export const patchFunctions: string = wgsl`
+export const pixelFunctions: string = wgsl`
 struct Pixel {
   y: i32, // input row and column of its first tap; negative in the padding
   x: i32,
@@ -44,9 +45,12 @@ fn find_pixel(pixel: u32, group: u32) -> Pixel {
   let x = i32(place % parameters.out_width * parameters.stride_x) - i32(parameters.left);
   let channel = row / parameters.out_height * parameters.in_channels + group * parameters.group_channels;
   let first = channel * parameters.height * parameters.width;
-  return Pixel(y, x, first + u32(y) * parameters.width + u32(x));
+  return Pixel(y, x, input_base + first + u32(y) * parameters.width + u32(x));
 }
+`;
 
+/** Needs `input_load1` besides. */
+export const tapFunctions = (dtype: DType): string => wgsl`
 struct Tap {
   channel: u32,
   y: u32, // place in the filter
@@ -77,39 +81,86 @@ fn patch_value(pixel: Pixel, tap: Tap) -> f32 {
   let down = tap.y * parameters.dilation_y;
   let across = tap.x * parameters.dilation_x;
   let inside = u32(pixel.y) + down < parameters.height && u32(pixel.x) + across < parameters.width;
-  if (!inside) { return 0.0; }
-  return input_load1(
-    input_base + pixel.index + (tap.channel * parameters.height + down) * parameters.width + across);
+  let index = pixel.index + (tap.channel * parameters.height + down) * parameters.width + across;
+  ${dtype === "f32" ? branch : choice}
 }
 `;
+
+/**
+ * Of the two, f32 is quicker by branches, which become conditional loads; a choice has to wait for the
+ * load, in front of the product. Halves are widened after the load, and the branches around that stay.
+ */
+const branch = `if (!inside) { return 0.0; }
+  return input_load1(index);`;
+const choice = "return select(0.0, input_load1(select(0u, index, inside)), inside);";
+
+/**
+ * How patches are read. `padded`: any filter, with tests for the padding. `points`: filters of one tap
+ * without padding, which need no tests; `quads`: the same where every run of four pixels is four
+ * neighbours of the input, in one image and aligned.
+ */
+export type Patches = "padded" | "points" | "quads";
 
 /**
  * Stages the right operand of a convolution: group_channels * kernel_height * kernel_width taps by
  * pixels. Each invocation keeps the same pixels throughout and steps its taps without a division.
  */
-export function patchStage(tile: ProductTile): Stage {
+export function patchStage(tile: ProductTile, patches: Patches): Stage {
   const quads = tile.columns / 4;
   const { total } = tileThreads(tile);
   const rounds = (quads * tile.depth) / total;
   if (total % quads !== 0 || !Number.isInteger(rounds)) throw new RangeError("patches do not divide evenly");
   const each = (line: (round: number) => string) => lines(rounds, line);
-  const values = [0, 1, 2, 3];
+  const depth = (round: number) => `(patch_depth + ${(round * total) / quads}u)`;
+  const pixels = lines(
+    patches === "quads" ? 1 : 4,
+    (i) => `  let pixel_${i} = find_pixel(columnBase + patch_quad * 4u + ${i}u, channelGroup);`,
+  );
+  const access = patches === "padded" ? paddedAccess : pointAccess(patches, depth);
   return {
     prepare: wgsl`
   let patch_quad = lane % ${quads}u;
   let patch_depth = lane / ${quads}u;
-  let tap_step = find_tap(DEPTH);
-${values.map((i) => `  let pixel_${i} = find_pixel(columnBase + patch_quad * 4u + ${i}u, channelGroup);`).join("\n")}
-${each((r) => `  var tap_${r} = find_tap(patch_depth + ${(r * total) / quads}u);\n  var patch_${r} = vec4f();`)}`,
-    load: each((r) => {
-      const parts = values.map((i) => `patch_value(pixel_${i}, tap_${r})`).join(", ");
-      return wgsl`  patch_${r} = vec4f();
-  if (tap_${r}.channel < parameters.group_channels) { patch_${r} = vec4f(${parts}); }
-  tap_${r} = later_tap(tap_${r}, tap_step);`;
-    }),
-    store: each(
-      (r) =>
-        `    rightTile[(patch_depth + ${(r * total) / quads}u) * RIGHT_PITCH + patch_quad] = patch_${r};`,
+${pixels}
+${access.prepare}
+${each((r) => `${access.prepareRound(r, depth(r))}\n  var patch_${r} = vec4f();`)}`,
+    load: each(
+      (r) => wgsl`  patch_${r} = vec4f();
+  if (depthBase + ${depth(r)} < k) { patch_${r} = ${access.value(r)}; }
+${access.step(r)}`,
     ),
+    loadWhole: each((r) => `  patch_${r} = ${access.value(r)};\n${access.step(r)}`),
+    store: each((r) => `    rightTile[${depth(r)} * RIGHT_PITCH + patch_quad] = patch_${r};`),
+  };
+}
+
+interface Access {
+  readonly prepare: string;
+  readonly prepareRound: (round: number, depth: string) => string;
+  /** WGSL expression: the four values of a round. */
+  readonly value: (round: number) => string;
+  /** A statement that goes on to the next step of k. */
+  readonly step: (round: number) => string;
+}
+
+const fours = (text: (i: number) => string): string => `vec4f(${[0, 1, 2, 3].map(text).join(", ")})`;
+
+const paddedAccess: Access = {
+  prepare: "  let tap_step = find_tap(DEPTH);",
+  prepareRound: (r, depth) => `  var tap_${r} = find_tap(depthStart + ${depth});`,
+  value: (r) => fours((i) => `patch_value(pixel_${i}, tap_${r})`),
+  step: (r) => `  tap_${r} = later_tap(tap_${r}, tap_step);`,
+};
+
+function pointAccess(patches: Patches, depth: (round: number) => string): Access {
+  const channel = (r: number) => `(depthBase + ${depth(r)}) * input_plane`;
+  return {
+    prepare: "  let input_plane = parameters.height * parameters.width;",
+    prepareRound: () => "",
+    value: (r) =>
+      patches === "quads"
+        ? `input_load4(pixel_0.index + ${channel(r)})`
+        : fours((i) => `input_load1(pixel_${i}.index + ${channel(r)})`),
+    step: () => "",
   };
 }

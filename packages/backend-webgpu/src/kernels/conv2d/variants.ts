@@ -1,7 +1,8 @@
-import { type ProductTile, tileBytes, tileName, tileThreads } from "../gemm/tile.js";
-import { BUSY_WORKGROUPS } from "../gemm/variants.js";
+import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../gemm/tile.js";
+import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
-import { type DirectTile, directName } from "./conv2d.wgsl.js";
+import { type DirectTile, directName } from "./direct.wgsl.js";
+import { type StripTile, stripName } from "./strip.wgsl.js";
 
 /** What a choice between variants may look at. */
 export interface ConvShape {
@@ -16,11 +17,14 @@ export interface ConvShape {
   readonly pixels: number;
   /** A 1 x 1 filter with stride 1, no padding, one group and no bias: a product of matrices. */
   readonly pointwise: boolean;
+  /** One input channel for each group, and a filter without dilation: its side and stride, if square. */
+  readonly window: { readonly side: number; readonly stride: number } | undefined;
 }
 
 export type ConvVariant =
   | (Variant<ConvShape> & { readonly kind: "gemm" })
   | (Variant<ConvShape> & { readonly kind: "implicit"; readonly tile: ProductTile })
+  | (Variant<ConvShape> & { readonly kind: "strip"; readonly tile: StripTile })
   | (Variant<ConvShape> & { readonly kind: "direct"; readonly tile: DirectTile });
 
 /** Groups with fewer output channels would leave most rows of a tile empty. */
@@ -28,6 +32,21 @@ export const FEW_OUTPUTS = 8;
 
 export function convTileCount(shape: ConvShape, tile: ProductTile): number {
   return Math.ceil(shape.groupOutputs / tile.rows) * Math.ceil(shape.pixels / tile.columns) * shape.groups;
+}
+
+/** Invocations of the larger tiles that run at the same time on a large GPU: 256 on each of 132 multiprocessors. */
+const RUNNING_INVOCATIONS = 256 * 132;
+
+/**
+ * Whether most rows of the tiles have an output channel, and the tiles come in rounds that keep this
+ * share of a GPU busy; smaller tiles are slower, but leave less of the last round empty.
+ */
+function fills(tile: ProductTile, share: number): ConvVariant["prefers"] {
+  return (shape, features) => {
+    const rows = Math.ceil(shape.groupOutputs / tile.rows) * tile.rows;
+    const rounds = (convTileCount(shape, tile) * tileThreads(tile).total) / RUNNING_INVOCATIONS;
+    return !isNarrow(features) && shape.groupOutputs >= 0.8 * rows && rounds >= share * Math.ceil(rounds);
+  };
 }
 
 function implicit(tile: ProductTile, prefers: ConvVariant["prefers"]): ConvVariant {
@@ -54,14 +73,18 @@ function direct(tile: DirectTile, prefers: ConvVariant["prefers"]): ConvVariant 
   };
 }
 
-const large: ProductTile = {
-  ...{ rows: 64, columns: 64, depth: 16 },
-  ...{ threadRows: 8, threadColumns: 8, unroll: 8 },
-};
-const small: ProductTile = {
-  ...{ rows: 32, columns: 32, depth: 16 },
-  ...{ threadRows: 4, threadColumns: 4, unroll: 4 },
-};
+function strip(tile: StripTile): ConvVariant {
+  return {
+    kind: "strip",
+    name: `strip_${stripName(tile)}`,
+    tile,
+    requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
+    fits: ({ window }) => window?.side === tile.side && window.stride === tile.stride,
+    prefers: (shape) => shape.groupOutputs === 1,
+  };
+}
+
+const { huge, large, medium, small } = productTiles;
 
 /** Every kernel for conv2d. The last row takes what no other prefers. */
 export const convVariants: readonly ConvVariant[] = [
@@ -70,13 +93,25 @@ export const convVariants: readonly ConvVariant[] = [
     name: "gemm",
     requires: () => true,
     fits: (shape) => shape.pointwise,
-    prefers: () => true,
+    // Its tiles end at the end of each image.
+    prefers: (shape, features) =>
+      shape.batch === 1 ||
+      shape.groupOutputs < FEW_OUTPUTS ||
+      isNarrow(features) ||
+      (shape.dtype === "f16" && features.subgroupMatrices.length > 0),
   },
+  implicit(huge, fills(huge, 0.7)),
+  implicit(large, fills(large, 0.85)),
   implicit(
-    large,
-    (shape) => shape.groupOutputs > small.rows && convTileCount(shape, large) >= BUSY_WORKGROUPS / 2,
+    medium,
+    (shape) => shape.groupOutputs > small.rows && convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2,
   ),
   implicit(small, (shape) => shape.groupOutputs >= FEW_OUTPUTS),
+  strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
+  strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
+  strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
+  strip({ side: 5, stride: 2, rows: 2, lanes: 64 }),
+  strip({ side: 7, stride: 1, rows: 4, lanes: 64 }),
   direct({ channels: 1, pixels: 1, lanes: 64 }, (shape) => shape.groupOutputs === 1),
   direct({ channels: 4, pixels: 2, lanes: 64 }, () => true),
 ];

@@ -1,22 +1,36 @@
 import { wgsl } from "../../wgsl.js";
+import { powerFunctions } from "./power.wgsl.js";
+import { turnFunctions } from "./turns.wgsl.js";
 
 export type MathFunctionName =
   | "from_bits"
   | "power_of_two"
+  | "is_nan"
+  | "rank"
+  | "or_nan"
+  | "settled"
+  | "exponential_near_zero"
+  | "nearest"
+  | "less_logarithms"
+  | "scaled_decay"
   | "exponential"
+  | "decay"
   | "log_near_one"
   | "split_exponent"
   | "logarithm"
   | "log_of_one_plus"
   | "logistic"
+  | "times_logistic"
   | "hyperbolic_tangent"
   | "quarter_turns"
+  | "far_quarter_turns"
   | "sine_of_parts"
   | "error_near_zero"
   | "error_complement"
-  | "power";
+  | "power"
+  | "upper_half";
 
-interface MathFunction {
+export interface MathFunction {
   readonly uses?: readonly MathFunctionName[];
   readonly source: string;
 }
@@ -48,20 +62,115 @@ fn power_of_two(n: i32) -> f32 {
 }`,
   },
 
+  /** Whether these are the bits of a NaN; a comparison of numbers may be taken for always true. */
+  is_nan: {
+    source: wgsl`
+fn is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}`,
+  },
+
+  /** A whole number that orders numbers as they are, -0 below 0 */
+  rank: {
+    source: wgsl`
+fn rank(x: f32) -> i32 {
+  let bits = bitcast<i32>(x);
+  return bits ^ bitcast<i32>(bitcast<u32>(bits >> 31u) >> 1u);
+}`,
+  },
+
+  /** A result of x, or x itself where that is NaN, which bounds such as max(x, 0) would lose. */
+  or_nan: {
+    uses: ["is_nan"],
+    source: wgsl`
+fn or_nan(x: f32, result: f32) -> f32 {
+  return select(result, x, is_nan(x));
+}`,
+  },
+
+  /**
+   * x, which is below 3e38. WGSL lets compilers reassociate: (x - n a) - n b, which is exact step by step,
+   * may become x - n (a + b), which is not, and Mesa does that. They cannot see through the bound.
+   */
+  settled: {
+    source: wgsl`
+fn settled(x: f32) -> f32 {
+  return min(x, 3e38);
+}`,
+  },
+
+  /** e^r - 1 for |r| <= log(2) / 2, and a little beyond */
+  exponential_near_zero: {
+    source: wgsl`
+fn exponential_near_zero(r: f32) -> f32 {
+  let tail = fma(r, fma(r, fma(r, fma(r, fma(r, 0.000197903544, 0.0013944651), 0.00833349675), 0.0416662954), 0.166666657), 0.5);
+  return fma(r * r, tail, r);
+}`,
+  },
+
+  /**
+   * The whole number nearest to x factor, for |x factor| < 2^21, as a number and as the last bits of a word:
+   * in 1.5 2^23 + n, n stands in the last bits. Conversions between numbers and whole numbers, which this
+   * saves, are among the slowest instructions of GPUs. (Where an adapter rounds otherwise than to nearest,
+   * it is a neighbour, and polynomials behind it are a few units less accurate.)
+   */
+  nearest: {
+    uses: ["settled"],
+    source: wgsl`
+struct Nearest { number: f32, bits: u32 }
+
+fn nearest(x: f32, factor: f32) -> Nearest {
+  let shifted = settled(fma(x, factor, 12582912.0));
+  return Nearest(shifted - 12582912.0, bitcast<u32>(shifted));
+}`,
+  },
+
+  /** x - n log 2, for the n nearest to x / log 2 */
+  less_logarithms: {
+    uses: ["settled"],
+    source: wgsl`
+fn less_logarithms(x: f32, n: f32) -> f32 {
+  // The first part of log 2 has 16 bits, so that its product with n is exact.
+  return fma(n, -1.42860682e-6, settled(fma(n, -0.693145752, x)));
+}`,
+  },
+
+  /**
+   * e^(x + more) 2^63 = 2^(n + 63) e^r, n = round(x / log 2), r = x + more - n log 2, for -112 <= x <= 0 and
+   * |more| < 0.1. With this scale no number on the way underflows where the product with 2^-63 does not.
+   */
+  scaled_decay: {
+    uses: ["nearest", "less_logarithms", "exponential_near_zero"],
+    source: wgsl`
+const decay_scale = 1.08420217e-19; // 2^-63
+
+fn scaled_decay(x: f32, more: f32) -> f32 {
+  let n = nearest(x, 1.44269504);
+  let r = less_logarithms(x, n.number) + more;
+  return (exponential_near_zero(r) + 1.0) * bitcast<f32>((n.bits << 23u) + 0x5f000000u);
+}`,
+  },
+
   /** e^x = 2^n e^r, n = round(x / log 2), |r| <= log(2) / 2 */
   exponential: {
-    uses: ["power_of_two"],
+    uses: ["nearest", "less_logarithms", "exponential_near_zero", "power_of_two"],
     source: wgsl`
 fn exponential(x: f32) -> f32 {
-  let bounded = clamp(x, -105.0, 90.0); // where the result is 0, or past the largest number
-  let n = round(bounded * 1.44269504);
-  // The first part of log 2 has 16 bits, so that its product with n is exact.
-  let r = fma(n, -1.42860682e-6, fma(n, -0.693145752, bounded));
-  let tail = fma(r, fma(r, fma(r, fma(r, fma(r, 0.000197903544, 0.0013944651), 0.00833349675), 0.0416662954), 0.166666657), 0.5);
-  let scaled = fma(r * r, tail, r) + 1.0;
-  let whole = i32(n);
+  let bounded = clamp(x, -110.0, 90.0); // where the result is 0, or past the largest number
+  let n = nearest(bounded, 1.44269504);
+  let scaled = exponential_near_zero(less_logarithms(bounded, n.number)) + 1.0;
+  let whole = bitcast<i32>(n.bits) - 0x4b400000;
   let first = whole >> 1u; // in two steps, because 2^n itself may be out of range
   return scaled * power_of_two(first) * power_of_two(whole - first);
+}`,
+  },
+
+  /** e^x for x <= 0 */
+  decay: {
+    uses: ["scaled_decay"],
+    source: wgsl`
+fn decay(x: f32) -> f32 {
+  return scaled_decay(max(x, -110.0), 0.0) * decay_scale;
 }`,
   },
 
@@ -92,10 +201,19 @@ fn split_exponent(x: f32) -> vec2<f32> {
     uses: ["split_exponent", "log_near_one", "from_bits"],
     source: wgsl`
 fn logarithm(x: f32) -> f32 {
-  if (x <= 0.0) { return from_bits(select(0x7fc00000u, 0xff800000u, x == 0.0)); }
-  if (x >= from_bits(0x7f800000u)) { return x; }
-  let parts = split_exponent(x);
-  return fma(parts.x, 0.693145752, fma(parts.x, 1.42860682e-6, log_near_one(parts.y)));
+  let bits = bitcast<u32>(x);
+  var normal = x;
+  var exponent = 0.0;
+  if (bits - 0x00800000u >= 0x7f000000u) {
+    if ((bits << 1u) == 0u) { return from_bits(0xff800000u); }
+    if (bits >= 0x7f800000u) { return select(x, from_bits(0x7fc00000u), bits > 0x80000000u); }
+    // Subnormal numbers are their bits, times 2^-149, even where arithmetic would flush them.
+    normal = f32(bits);
+    exponent = -149.0;
+  }
+  let parts = split_exponent(normal);
+  let n = parts.x + exponent;
+  return fma(n, 0.693145752, fma(n, 1.42860682e-6, log_near_one(parts.y)));
 }`,
   },
 
@@ -111,53 +229,37 @@ fn log_of_one_plus(t: f32) -> f32 {
 
   /** 1 / (1 + e^-x) */
   logistic: {
-    uses: ["exponential"],
+    uses: ["decay"],
     source: wgsl`
 fn logistic(x: f32) -> f32 {
-  let small = exponential(-abs(x)); // never overflows
+  let small = decay(-abs(x)); // never overflows
   return select(small, 1.0, x >= 0.0) / (1.0 + small);
 }`,
   },
 
-  /** Near 0 Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / (5 + ...))), five terms as one quotient */
+  /** factor / (1 + e^-x) for a factor of x's sign, also where 1 / (1 + e^-x) would underflow */
+  times_logistic: {
+    uses: ["scaled_decay", "settled"],
+    source: wgsl`
+fn times_logistic(factor: f32, x: f32) -> f32 {
+  let large = scaled_decay(max(-abs(x), -110.0), 0.0);
+  // For infinite x, infinity times zero would be NaN; the limit is 0.
+  let least = max(factor, -110.0);
+  return select(settled(least * large) * decay_scale, factor, x >= 0.0) / fma(large, decay_scale, 1.0);
+}`,
+  },
+
+  /** m / (m + 2), m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1), in which nothing cancels; odd */
   hyperbolic_tangent: {
-    uses: ["exponential"],
+    uses: ["nearest", "less_logarithms", "exponential_near_zero", "settled"],
     source: wgsl`
 fn hyperbolic_tangent(x: f32) -> f32 {
-  let size = abs(x);
-  if (size < 0.6) {
-    let z = x * x;
-    return x - x * (z * fma(z, 14.0, 315.0) / fma(z, fma(z, 15.0, 420.0), 945.0));
-  }
-  let result = 1.0 - 2.0 / (exponential(2.0 * min(size, 20.0)) + 1.0);
-  return select(result, -result, x < 0.0);
-}`,
-  },
-
-  /**
-   * x = q pi/2 + r with |r| <= pi/4, as (r, q mod 4). pi/2 is the sum of four parts of few bits, so that
-   * the products with q are exact for |x| below 2.5e4; beyond, the error grows with |x|.
-   */
-  quarter_turns: {
-    source: wgsl`
-fn quarter_turns(x: f32) -> vec2<f32> {
-  let q = round(x * 0.636619772);
-  let coarse = fma(q, -0.000483512878, fma(q, -1.5703125, x));
-  let r = fma(q, -6.07710051e-11, fma(q, -3.13855708e-7, coarse));
-  // Far out, where q itself is inexact, the result stays within [-1, 1].
-  return vec2<f32>(clamp(r, -0.79, 0.79), q - 4.0 * floor(q * 0.25));
-}`,
-  },
-
-  /** sin(r + turns pi/2) for turns 0..3 */
-  sine_of_parts: {
-    source: wgsl`
-fn sine_of_parts(r: f32, turns: u32) -> f32 {
-  let z = r * r;
-  let sine = fma(r * z, fma(z, fma(z, -0.000195172717, 0.008332178), -0.166666552), r);
-  let cosine = fma(z * z, fma(z, fma(z, 2.4438421e-5, -0.00138873677), 0.0416666456), fma(z, -0.5, 1.0));
-  let result = select(sine, cosine, (turns & 1u) == 1u);
-  return select(result, -result, (turns & 2u) == 2u);
+  let double = 2.0 * min(abs(x), 10.0); // where the result is 1
+  let n = nearest(double, 1.44269504);
+  let scale = bitcast<f32>((n.bits << 23u) + 0x3f800000u);
+  let small = exponential_near_zero(less_logarithms(double, n.number));
+  let m = fma(scale, small, settled(scale - 1.0));
+  return bitcast<f32>(bitcast<u32>(m / (m + 2.0)) | (bitcast<u32>(x) & 0x80000000u));
 }`,
   },
 
@@ -167,69 +269,35 @@ fn sine_of_parts(r: f32, turns: u32) -> f32 {
 fn error_near_zero(x: f32) -> f32 {
   let z = x * x;
   let tail = fma(z, fma(z, fma(z, fma(z, fma(z, 7.85385491e-5, -0.000801019138), 0.00518832728), -0.026853811), 0.112835854), -0.37612626);
-  return fma(x, fma(z, tail, 0.128379166), x);
+  // Where the product alone would underflow, x times 2 / sqrt(pi) does not.
+  return select(fma(x, fma(z, tail, 0.128379166), x), x * 1.12837917, abs(x) < 1e-30);
 }`,
   },
 
-  /** 1 - erf(x) for x >= 1: e^(-x^2) t P(t), t = 1 / (1 + x / 2) */
+  /**
+   * (1 - erf(x)) 2^63 for 0.7072 <= x <= 10.5: e^(-x^2) t P(t), t = 1 / (1 + 3/5 x). x^2 is the sum of
+   * `square`, which is exact, and `more`: an error of x^2 is one of the result, in proportion.
+   */
   error_complement: {
-    uses: ["exponential"],
+    uses: ["scaled_decay", "upper_half"],
     source: wgsl`
-fn error_complement(x: f32) -> f32 {
-  let bounded = min(x, 11.0); // where the result is below the smallest number
-  let t = 1.0 / fma(bounded, 0.5, 1.0);
-  let even = fma(t, fma(t, fma(t, fma(t, fma(t, 0.0943771675, -0.228907242), 0.0857599601), 0.0587773621), 0.179655239), 0.246764049);
-  return exponential(-bounded * bounded) * t * fma(t, fma(t, even, 0.28206405), 0.282097161);
+fn error_complement(x: f32, square: f32, more: f32) -> f32 {
+  let t = 1.0 / fma(x, 0.6, 1.0);
+  let tail = fma(t, fma(t, fma(t, fma(t, -0.14765437, 0.421712462), -0.34132414), -0.0402913981), -0.00428474557);
+  let all = fma(t, fma(t, fma(t, fma(t, tail, 0.15643337), 0.277571047), 0.338513017), 0.33851376);
+  return t * all * scaled_decay(-square, -more);
 }`,
   },
 
-  /** a^b = 2^(b log2 |a|), except for whole exponents up to 64, which are products */
-  power: {
-    uses: ["split_exponent", "log_near_one", "exponential", "from_bits"],
+  /** x with the first 12 of its 24 bits: products of two such numbers are exact */
+  upper_half: {
     source: wgsl`
-fn power_of_whole(a: f32, exponent: u32) -> f32 {
-  var result = 1.0;
-  var square = a;
-  for (var rest = exponent; rest != 0u; rest >>= 1u) {
-    if ((rest & 1u) == 1u) { result *= square; }
-    square *= square;
-  }
-  return result;
-}
-
-fn power(a: f32, b: f32) -> f32 {
-  if (b == 0.0) { return 1.0; }
-  let whole = b == floor(b);
-  if (whole && abs(b) <= 64.0) {
-    let product = power_of_whole(a, u32(abs(b)));
-    if (b > 0.0) { return product; }
-    // Where the product is near an end of the range, its reciprocal would not be.
-    if (abs(product) > 1e-30 && abs(product) < 1e30) { return 1.0 / product; }
-  }
-  let odd = whole && abs(b) < 16777216.0 && fract(b * 0.5) != 0.0;
-  if (a < 0.0 && !whole) { return from_bits(0x7fc00000u); }
-  if (a == 0.0) { return select(0.0, from_bits(0x7f800000u), b < 0.0); }
-  let parts = split_exponent(abs(a));
-  // b log|a| = b n log 2 + b log m. The whole part of b n becomes the exponent at once, so that what is
-  // rounded stays small; b is split so that its products with n are exact.
-  let b_high = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u);
-  let steps = clamp(round(b * parts.x), -300.0, 300.0);
-  let over = (b_high * parts.x - steps) + (b - b_high) * parts.x;
-  let rest = over * 0.693147181 + b * log_near_one(parts.y);
-  let bounded = clamp(rest, -300.0, 300.0);
-  let size = scaled_exponential(bounded, steps);
-  return select(size, -size, a < 0.0 && odd);
-}
-
-/// e^x 2^n
-fn scaled_exponential(x: f32, n: f32) -> f32 {
-  let more = round(x * 1.44269504);
-  let total = clamp(n + more, -252.0, 254.0);
-  let r = fma(more, -1.42860682e-6, fma(more, -0.693145752, x));
-  let first = i32(total) >> 1u;
-  return exponential(r) * power_of_two(first) * power_of_two(i32(total) - first);
+fn upper_half(x: f32) -> f32 {
+  return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
 }`,
   },
+  ...turnFunctions,
+  ...powerFunctions,
 };
 
 /** The text of some functions and all that they use, each once, in an order that reads well. */

@@ -1,31 +1,69 @@
 import { input, memoized, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { lines } from "./lines.js";
 import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 
-/** Sums of parts, and all there is to do where k is 0: C[i] = alpha * (sum of parts) + beta * C[i]. */
-export const combineProgram: (form: ResultForm) => Program = memoized((form: ResultForm): Program => {
-  const result = resultText(form);
-  return program({
-    name: `gemm_combine_${form.dtype}_${form.target}${form.readsC ? "_c" : ""}`,
-    bindings: { sums: input("f32"), ...result.bindings }, // sums: parts x batch x m x n
-    parameters: { ...resultParameters, parts: "u32", batch: "u32" },
-    body: wgsl`
+/** Parts that one invocation loads before it adds the first of them. */
+const UNROLL = 4;
+
+/** Invocations that share one result of this many parts: few numbers, each makes another program. */
+export function combineLanes(parts: number): 1 | 4 | 16 {
+  if (parts < 16) return 1;
+  return parts < 64 ? 4 : 16;
+}
+
+/**
+ * Sums of parts, and all there is to do where k is 0: C[i] = alpha * (sum of parts) + beta * C[i]. A
+ * workgroup does `WORKGROUP_SIZE / lanes` neighbouring elements of a C.
+ */
+export const combineProgram: (form: ResultForm, lanes: 1 | 4 | 16) => Program = memoized(
+  (form: ResultForm, lanes: 1 | 4 | 16): Program => {
+    const result = resultText(form);
+    return program({
+      name: `gemm_combine_${lanes}_${form.dtype}_${form.target}${form.readsC ? "_c" : ""}`,
+      bindings: { sums: input("f32"), ...result.bindings }, // sums: parts x batch x m x n
+      parameters: { ...resultParameters, parts: "u32", batch: "u32" },
+      body: wgsl`
 ${workgroupIndex}
 ${form.dtype === "f16" ? halfFunctions : ""}
 ${result.functions}
-// One invocation computes one element of a C.
+const LANES = ${lanes}u;
+const ELEMENTS = ${WORKGROUP_SIZE / lanes}u;
+
+${lanes > 1 ? `var<workgroup> totals: array<f32, ${WORKGROUP_SIZE}>;` : ""}
+
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  let slice = lane / ELEMENTS;
+  let index = workgroup_index(workgroup, workgroups) * ELEMENTS + lane % ELEMENTS;
   let count = parameters.batch * parameters.m * parameters.n;
-  if (index >= count) { return; }
+  let exists = index < count;
   var sum = 0.0;
-  for (var part = 0u; part < parameters.parts; part++) {
-    sum += sums[parameters.sums_offset + part * count + index];
+  if (exists) {
+    let first = parameters.sums_offset + index;
+    var part = slice;
+    for (; part + ${UNROLL - 1}u * LANES < parameters.parts; part += ${UNROLL}u * LANES) {
+${lines(UNROLL, (i) => `      let value_${i} = sums[first + (part + ${i}u * LANES) * count];`)}
+      sum += (value_0 + value_1) + (value_2 + value_3);
+    }
+    for (; part < parameters.parts; part += LANES) { sum += sums[first + part * count]; }
   }
+${
+  lanes > 1
+    ? wgsl`
+  totals[lane] = sum;
+  for (var half = LANES / 2u; half > 0u; half >>= 1u) {
+    workgroupBarrier();
+    if (slice < half) { totals[lane] += totals[lane + half * ELEMENTS]; }
+  }
+  sum = totals[lane];`
+    : ""
+}
+  if (!exists || slice > 0u) { return; }
   let row = index / parameters.n;
   store(row / parameters.m, row % parameters.m, index % parameters.n, sum);
 }
 `,
-  });
-});
+    });
+  },
+);

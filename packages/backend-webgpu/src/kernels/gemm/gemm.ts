@@ -1,15 +1,16 @@
-import type { GemmProblem } from "@backplane/core";
+import { dtypeBytes, type GemmProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
 import { WORKGROUP_SIZE } from "../../wgsl.js";
-import { combineProgram } from "./combine.wgsl.js";
+import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
+import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
-import { selectGemm } from "./select.js";
-import { type ThinForm, thinProgram, thinSpan } from "./thin.wgsl.js";
-import type { GemmShape, GemmVariant } from "./variants.js";
+import { type GemmChoice, selectGemm } from "./select.js";
+import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
+import { type GemmShape, type GemmVariant, hasThinVector } from "./variants.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -22,19 +23,29 @@ export function gemmKernel(forced?: string): KernelDefinition<Problem> {
 }
 
 export function runGemm(context: KernelContext, problem: Problem, forced?: string): void {
-  if (problem.dtype === "f16") runInHalves(context, problem, forced);
-  else enqueue(context, problem, problem.c, { dtype: "f32", target: "matrix", readsC: false }, forced);
+  const { dtype, c } = problem;
+  const planned = plan(context, problem, forced);
+  const { choice } = planned;
+  // Halves are written one quad at a time, or not by the kernel itself: two share a word.
+  const writesQuads =
+    choice !== undefined &&
+    (choice.variant.kind === "tiled" || choice.variant.kind === "matrices") &&
+    choice.partDepth >= problem.k &&
+    hasVectorC(problem);
+  if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned, forced);
+  else enqueue(context, problem, planned, c, { dtype, target: "matrix", readsC: false });
 }
 
 /** Computes f32 results in scratch, as many at once as one binding may hold, and rounds them into C. */
-function runInHalves(context: KernelContext, problem: Problem, forced?: string): void {
+function runInHalves(context: KernelContext, problem: Problem, planned: Plan, forced?: string): void {
   const { m, n, batch, c, ldc } = problem;
   if (4 * batch * m * n > context.features.limits.maxStorageBufferBindingSize && batch * m > 1) {
-    for (const half of halved(problem)) runInHalves(context, half, forced);
+    for (const half of halved(problem)) runInHalves(context, half, plan(context, half, forced), forced);
     return;
   }
   const results = context.scratch(4 * batch * m * n);
-  enqueue(context, problem, results, { dtype: "f16", target: "scratch", readsC: problem.beta !== 0 }, forced);
+  const form: ResultForm = { dtype: "f16", target: "scratch", readsC: problem.beta !== 0 };
+  enqueue(context, problem, planned, results, form);
   const layout = { batch, rows: m, columns: n, rowStride: ldc };
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
 }
@@ -68,17 +79,16 @@ function from(region: BufferRegion, bytes: number): BufferRegion {
 function enqueue(
   context: KernelContext,
   problem: Problem,
+  { shape, choice }: Plan,
   results: BufferRegion,
   form: ResultForm,
-  forced: string | undefined,
 ): void {
   const { m, n, k, batch } = problem;
-  if (k === 0) {
+  if (choice === undefined) {
     combine(context, problem, results, form, context.scratch(16), 0);
     return;
   }
-  const shape = shapeOf(problem);
-  const { variant, partDepth } = selectGemm(shape, context.features, forced);
+  const { variant, partDepth } = choice;
   const parts = Math.ceil(k / partDepth);
   if (parts === 1) {
     product(context, problem, shape, variant, partDepth, results, form);
@@ -93,29 +103,49 @@ function enqueue(
   combine(context, problem, results, form, sums, parts);
 }
 
-/** Whether runs of four along stored rows of `columns` elements are whole and aligned. */
+/** How to compute a problem; nothing is chosen where there is nothing to multiply. */
+interface Plan {
+  readonly shape: GemmShape;
+  readonly choice: GemmChoice | undefined;
+}
+
+function plan({ features }: KernelContext, problem: Problem, forced: string | undefined): Plan {
+  const shape = shapeOf(problem);
+  return { shape, choice: problem.k === 0 ? undefined : selectGemm(shape, features, forced) };
+}
+
+/** Whether runs of `length` along stored rows of `columns` elements are whole and aligned. */
 function isVector(
   problem: Problem,
   region: BufferRegion,
   columns: number,
   ld: number,
   step: number,
+  length = 4,
 ): boolean {
-  const unit = problem.dtype === "f32" ? 16 : 8;
+  const unit = dtypeBytes[problem.dtype] * length;
   return (
-    columns % 4 === 0 &&
-    ld % 4 === 0 &&
-    (problem.batch === 1 || step % 4 === 0) &&
+    columns % length === 0 &&
+    ld % length === 0 &&
+    (problem.batch === 1 || step % length === 0) &&
     region.byteOffset % unit === 0
   );
 }
 
+/** Whether C can be written four elements at a time. */
+function hasVectorC(problem: Problem): boolean {
+  return isVector(problem, problem.c, problem.n, problem.ldc, problem.strideC);
+}
+
 function shapeOf(problem: Problem): GemmShape {
   const { dtype, m, n, k, batch, transA, transB } = problem;
+  const isVectorA = (length: number) =>
+    isVector(problem, problem.a, transA ? m : k, problem.lda, problem.strideA, length);
+  const isVectorB = (length: number) =>
+    isVector(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
   return {
-    ...{ dtype, m, n, k, batch, transA, transB },
-    vectorA: isVector(problem, problem.a, transA ? m : k, problem.lda, problem.strideA),
-    vectorB: isVector(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB),
+    ...{ dtype, m, n, k, batch, transA, transB, vectorA: isVectorA(4), vectorB: isVectorB(4) },
+    wholeEights: dtype === "f16" && isVectorA(8) && isVectorB(8) && hasVectorC(problem),
   };
 }
 
@@ -143,11 +173,12 @@ function combine(
   parts: number,
 ): void {
   const { m, n, batch } = problem;
+  const lanes = combineLanes(parts);
   context.dispatch(
-    combineProgram(form),
+    combineProgram(form, lanes),
     { sums, ...resultRegions(problem, results, form) },
     { ...resultParameters(problem), parts, batch },
-    Math.ceil((batch * m * n) / WORKGROUP_SIZE),
+    Math.ceil((batch * m * n) / (WORKGROUP_SIZE / lanes)),
   );
 }
 
@@ -167,8 +198,19 @@ function product(
   if (variant.kind === "tiled") {
     const { tile } = variant;
     const { vectorA, vectorB } = shape;
+    const vectorC = form.target === "matrix" ? hasVectorC(problem) : !form.readsC && n % 4 === 0;
     context.dispatch(
-      tiledProgram(tile, { ...form, transA, transB, vectorA, vectorB }),
+      tiledProgram(tile, { ...form, transA, transB, vectorA, vectorB, vectorC }),
+      { a, b, ...regions },
+      { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
+      groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
+    );
+    return;
+  }
+  if (variant.kind === "matrices") {
+    const { tile } = variant;
+    context.dispatch(
+      matrixProgram(tile, { ...form, transA, transB, vectorC: true, overwritesC: problem.beta === 0 }),
       { a, b, ...regions },
       { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
       groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
@@ -193,8 +235,9 @@ function product(
   const [places, vectors] = wide === "b" ? [n, m] : [m, n];
   const thinForm: ThinForm = {
     ...{ ...form, wide, contiguousDepth },
-    vectors: vectors > 2 ? 4 : vectors > 1 ? 2 : 1,
+    vectors: thinVectors(vectors),
     vector: wide === "b" ? shape.vectorB : shape.vectorA,
+    thinVector: hasThinVector(shape, wide),
   };
   // The thin operand is A, with rows as its vectors, or B, with columns.
   const operands =

@@ -1,7 +1,7 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
 import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
-import { productSource } from "./product.wgsl.js";
+import { productSource, tileInBands } from "./product.wgsl.js";
 import { matrixStage } from "./stage.wgsl.js";
 import { type ProductTile, tileName } from "./tile.js";
 
@@ -14,7 +14,7 @@ export interface GemmForm extends ResultForm {
   readonly vectorB: boolean;
 }
 
-const operandParameters = {
+export const operandParameters = {
   a_pitch: "u32",
   a_step: "u32",
   b_pitch: "u32",
@@ -25,6 +25,25 @@ const operandParameters = {
   batch: "u32",
 } as const;
 
+/**
+ * Finds the tile of a workgroup: `result`, which counts parts of k and matrices, `rowBase` and
+ * `columnBase`, the part of k from `depthStart` to `k`, and where the matrices start. Workgroups
+ * without a tile end.
+ */
+export const tilePrologue: string = wgsl`
+  let tiles_across = (parameters.n + COLUMNS - 1u) / COLUMNS;
+  let tiles = tiles_across * ((parameters.m + ROWS - 1u) / ROWS);
+  let parts = (parameters.k + parameters.part_depth - 1u) / parameters.part_depth;
+  let group = workgroup_index(workgroup, workgroups);
+  if (group >= tiles * parts * parameters.batch) { return; }
+  let result = group / tiles; // part * batch + matrix
+  let matrix = result % parameters.batch;
+  let depthStart = result / parameters.batch * parameters.part_depth;
+  let k = min(parameters.k, depthStart + parameters.part_depth);
+${tileInBands}
+  let a_base = parameters.a_offset * a_unit + matrix * parameters.a_step;
+  let b_base = parameters.b_offset * b_unit + matrix * parameters.b_step;`;
+
 function formName(form: GemmForm): string {
   const operand = (name: string, trans: boolean, vector: boolean) =>
     `${name}${trans ? "t" : ""}${vector ? "4" : ""}`;
@@ -32,6 +51,7 @@ function formName(form: GemmForm): string {
     form.dtype,
     operand("a", form.transA, form.vectorA) + operand("b", form.transB, form.vectorB),
     ...(form.target === "scratch" ? [form.readsC ? "scratch_c" : "scratch"] : []),
+    ...(form.vectorC ? ["c4"] : []),
   ].join("_");
 }
 
@@ -56,25 +76,13 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
       name: `gemm_${tileName(tile)}_${formName(form)}`,
       bindings: { a: a.storage, b: b.storage, ...result.bindings },
       parameters: { ...resultParameters, ...operandParameters },
+      uniform: true,
       body: productSource({
         tile,
         declarations: [workgroupIndex, form.dtype === "f16" ? halfFunctions : "", a.functions, b.functions]
           .concat(result.functions)
           .join(""),
-        prologue: wgsl`
-  let tiles_across = (parameters.n + COLUMNS - 1u) / COLUMNS;
-  let tiles = tiles_across * ((parameters.m + ROWS - 1u) / ROWS);
-  let parts = (parameters.k + parameters.part_depth - 1u) / parameters.part_depth;
-  let group = workgroup_index(workgroup, workgroups);
-  if (group >= tiles * parts * parameters.batch) { return; }
-  let result = group / tiles; // part * batch + matrix
-  let matrix = result % parameters.batch;
-  let depthStart = result / parameters.batch * parameters.part_depth;
-  let k = min(parameters.k, depthStart + parameters.part_depth);
-  let rowBase = group % tiles / tiles_across * ROWS;
-  let columnBase = group % tiles_across * COLUMNS;
-  let a_base = parameters.a_offset * a_unit + matrix * parameters.a_step;
-  let b_base = parameters.b_offset * b_unit + matrix * parameters.b_step;`,
+        prologue: tilePrologue,
         left: stage("a", form.transA, form.vectorA),
         right: stage("b", form.transB, form.vectorB),
         store: (row, column, quad) => `store_quad(result, ${row}, ${column}, ${quad});`,

@@ -5,14 +5,21 @@ import { wgsl } from "../../wgsl.js";
 /** Where a kernel leaves its results. */
 export interface ResultForm {
   /**
-   * `matrix`: alpha * sum + beta * C, straight into C, which is f32. `scratch`: f32 results elsewhere,
-   * because f16 is rounded and packed afterwards, or because the sums are only parts of the whole.
+   * `matrix`: alpha * sum + beta * C, straight into C, which is f32 or `vectorC`. `scratch`: f32 results
+   * elsewhere, because f16 is rounded and packed afterwards, or because the sums are parts of the whole.
    */
   readonly target: "matrix" | "scratch";
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
   readonly readsC: boolean;
   /** Element type of C. */
   readonly dtype: DType;
+  /**
+   * Every run of four along the rows of the results is whole and aligned to four elements. Only for
+   * kernels that write nothing but quads. C, where it is read to be added to scratch, may lie anyhow.
+   */
+  readonly vectorC?: boolean;
+  /** With `vectorC`: beta is 0, and the text does not mention C. Default: that is found out when it runs. */
+  readonly overwritesC?: boolean;
 }
 
 /**
@@ -20,6 +27,7 @@ export interface ResultForm {
  * one element, `store_quad` for as many of four neighbours as exist.
  */
 export function resultText(form: ResultForm): { bindings: Record<string, Storage>; functions: string } {
+  if (form.vectorC) return vectorResultText(form);
   const { dtype, readsC } = form;
   const inPlace = form.target === "matrix";
   const readable = inPlace || readsC;
@@ -58,6 +66,45 @@ fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
   if (last >= 3u) { ${target}[at + 3u] = value.w; }
 }
 ${readable ? quadOfC : ""}`,
+  };
+}
+
+/** half_bits of four at once; one by one only where one of them is zero, subnormal or too large. */
+const packQuad = wgsl`
+fn pack_quad(values: vec4f) -> vec2u {
+  let bits = bitcast<vec4u>(values);
+  let magnitude = bits & vec4u(0x7fffffffu);
+  var halves = magnitude - 0x38000000u + 0xfffu + ((magnitude >> vec4u(13u)) & vec4u(1u));
+  halves = ((bits >> vec4u(16u)) & vec4u(0x8000u)) | (halves >> vec4u(13u));
+  if (any(magnitude - 0x38800000u >= vec4u(0x0f000000u))) {
+    for (var i = 0u; i < 4u; i++) { halves[i] = half_bits(values[i]); }
+  }
+  return halves.xz | (halves.yw << vec2u(16u));
+}
+`;
+
+/** The same for `vectorC`: only `store_quad`, which writes all four at once. */
+function vectorResultText(form: ResultForm): ReturnType<typeof resultText> {
+  const { dtype, target, readsC, overwritesC = false } = form;
+  if (target === "scratch" && readsC) throw new RangeError("scratch with C is written one by one");
+  const quad = dtype === "f32" || target === "scratch" ? "f32" : "f16";
+  const read = quad === "f32" ? "c[at]" : "vec4f(unpack2x16float(c[at].x), unpack2x16float(c[at].y))";
+  const [place, written] =
+    target === "scratch"
+      ? ["results_offset * 4u + (matrix * parameters.m + row) * parameters.n", "results"]
+      : ["c_offset * 4u + matrix * parameters.c_step + row * parameters.c_pitch", "c"];
+  const add = wgsl`
+  if (parameters.beta != 0.0) { value += parameters.beta * ${read}; }`;
+  return {
+    bindings: { [written]: output(quad === "f32" ? "vec4f" : "half4") },
+    functions: wgsl`${quad === "f32" ? "" : packQuad}
+fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
+  if (row >= parameters.m || column >= parameters.n) { return; }
+  let at = (parameters.${place} + column) / 4u;
+  var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}
+  ${written}[at] = ${quad === "f32" ? "value" : "pack_quad(value)"};
+}
+`,
   };
 }
 

@@ -8,6 +8,8 @@ export interface Stage {
   readonly prepare: string;
   /** Reads the part that starts at `depthBase` into registers, zeros from `k` on. */
   readonly load: string;
+  /** The same where `k` is not reached: without checks, which would hold up the loads. */
+  readonly loadWhole: string;
   /** Writes the registers to workgroup memory. */
   readonly store: string;
 }
@@ -26,6 +28,9 @@ export interface ProductParts {
   /** A statement that stores `quad`, quad `number` of the results at `row`: those from `column` on, as far as they exist. */
   readonly store: (row: string, column: string, quad: string, number: number) => string;
 }
+
+/** Rows of tiles that are worked off together. */
+const BAND = 8;
 
 /** An element of one of the staged tiles, as a WGSL expression. */
 export type Staged = (index: string) => string;
@@ -71,46 +76,65 @@ export function accumulators(tile: ProductTile, sum: string): string {
 }
 
 /**
- * Multiplies a left operand (rows x k) by a right one (k x columns) into new accumulators `sum_...`,
- * from `depthStart` to `k`. Both are staged in workgroup memory as quads along rows and columns, so
- * that the inner loop reads four values at a time. The accumulators are named variables, not an array,
- * which drivers would keep in memory. The next step is read into registers while the current one is
- * computed. Workgroup memory is still being read at the end.
+ * The place of a workgroup's tile, `rowBase` and `columnBase`, from its number `group` and how many
+ * `tiles` there are, `tiles_across` of them side by side. Tiles go in bands of rows, so that workgroups
+ * that run together share operands in the cache.
  */
-export function productLoop(
-  tile: ProductTile,
-  left: Stage,
-  right: Stage,
-  leftAt: Staged = leftTile,
-  rightAt: Staged = rightTile,
-): string {
-  const steps = lines(tile.unroll, (offset) =>
-    outerProduct({
-      ...{ tile, sum: "sum", step: `d + ${offset}u` },
-      ...{ left: leftAt, leftPitch: "LEFT_PITCH", right: rightAt, rightPitch: "RIGHT_PITCH" },
-    }),
-  );
-  return `${accumulators(tile, "sum")}
-${left.prepare}
-${right.prepare}
-  var depthBase = depthStart;
+export const tileInBands: string = wgsl`  let in_matrix = group % tiles;
+  let band = in_matrix / (${BAND}u * tiles_across);
+  let band_rows = min(${BAND}u, tiles / tiles_across - band * ${BAND}u);
+  let in_band = in_matrix % (${BAND}u * tiles_across);
+  let rowBase = (band * ${BAND}u + in_band % band_rows) * ROWS;
+  let columnBase = in_band / band_rows * COLUMNS;`;
+
+/**
+ * Stages two operands step by step, from `depthStart` to `k`, and does `steps` with what is staged. The
+ * next step is read into registers meanwhile. Workgroup memory is still being read at the end.
+ */
+export function stagedLoop(left: Stage, right: Stage, steps: string): string {
+  const loads = `    if (depthBase + DEPTH <= k) {
+${left.loadWhole}
+${right.loadWhole}
+    } else {
 ${left.load}
 ${right.load}
+    }`;
+  return `  var depthBase = depthStart;
+${loads}
   loop {
 ${left.store}
 ${right.store}
     workgroupBarrier();
     depthBase += DEPTH;
     if (depthBase < k) {
-${left.load}
-${right.load}
+${loads}
     }
-    for (var d = 0u; d < DEPTH; d += ${tile.unroll}u) {
 ${steps}
-    }
     if (depthBase >= k) { break; }
     workgroupBarrier();
   }`;
+}
+
+/**
+ * Multiplies a left operand (rows x k) by a right one (k x columns) into new accumulators `sum_...`,
+ * from `depthStart` to `k`. Both are staged in workgroup memory as quads along rows and columns, so
+ * that the inner loop reads four values at a time. The accumulators are named variables, not an array,
+ * which drivers would keep in memory.
+ *
+ * All steps of `depth` are written out, so that every place in workgroup memory is a constant further
+ * than the invocation's own: Tint proves it inside the array and adds no bounds check.
+ */
+function productLoop(tile: ProductTile, left: Stage, right: Stage): string {
+  const steps = lines(tile.depth, (index) =>
+    outerProduct({
+      ...{ tile, sum: "sum", step: `${index}u` },
+      ...{ left: leftTile, leftPitch: "LEFT_PITCH", right: rightTile, rightPitch: "RIGHT_PITCH" },
+    }),
+  );
+  return `${accumulators(tile, "sum")}
+${left.prepare}
+${right.prepare}
+${stagedLoop(left, right, steps)}`;
 }
 
 /** Constants that the texts of this file use. */
@@ -123,11 +147,19 @@ const LEFT_PITCH = ${stagedPitch(tile.rows)}u; // quads from one step of k to th
 const RIGHT_PITCH = ${stagedPitch(tile.columns)}u;`;
 }
 
-/** Where an invocation is in its tile. */
+/**
+ * Where an invocation is in its tile. Where the tile is large enough, 32 neighbours form a block of
+ * 4 x 8, so that a subgroup reads few different quads of either operand.
+ */
 export function tilePlace(tile: ProductTile): string {
   const { down, across } = tileThreads(tile);
-  return `  let threadRow = lane / ${across}u; // a quad of rows; the next are ${down} further on
-  let threadColumn = lane % ${across}u; // a quad of columns; the next are ${across} further on`;
+  const blocks = across % 8 === 0 && down % 4 === 0 ? across / 8 : 0;
+  const [row, column] =
+    blocks > 1
+      ? [`lane / ${32 * blocks}u * 4u + lane % 32u / 8u`, `lane / 32u % ${blocks}u * 8u + lane % 8u`]
+      : [`lane / ${across}u`, `lane % ${across}u`];
+  return `  let threadRow = ${row}; // a quad of rows; the next are ${down} further on
+  let threadColumn = ${column}; // a quad of columns; the next are ${across} further on`;
 }
 
 /** WGSL expressions for the places of an invocation's results. */

@@ -1,15 +1,17 @@
 import type { DeviceFeatures } from "../../context.js";
 import { selectVariant } from "../variant.js";
+import { thinSpan } from "./thin.wgsl.js";
 import {
-  BUSY_WORKGROUPS,
+  type DirectVariant,
   type GemmShape,
   type GemmVariant,
   gemmVariants,
   isNarrow,
-  type ThinVariant,
-  type TiledVariant,
+  SHORTEST_PART,
   tileCount,
 } from "./variants.js";
+
+type Splittable = Exclude<GemmVariant, DirectVariant>;
 
 /** What was chosen for one shape. */
 export interface GemmChoice {
@@ -18,26 +20,25 @@ export interface GemmChoice {
   readonly partDepth: number;
 }
 
-/** Splitting k is not worth it for parts shorter than this. */
-const SHORTEST_PART = 256;
-
 /** Chooses a kernel; `forced` names a variant that is taken wherever it fits. */
 export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: string): GemmChoice {
   const variant = selectVariant("gemm", gemmVariants, shape, features, forced);
   // The direct kernels are for devices with few cores.
   if (variant.kind === "direct") return { variant, partDepth: shape.k };
-  return { variant, partDepth: partDepth(shape, features, groupCount(shape, variant)) };
+  return { variant, partDepth: partDepth(shape, features, variant) };
 }
 
-function groupCount(shape: GemmShape, variant: TiledVariant | ThinVariant): number {
-  if (variant.kind === "tiled") return tileCount(shape, variant.tile);
-  const places = variant.wide === "b" ? shape.n : shape.m;
-  return Math.ceil(places / (variant.tile.span * (variant.contiguousDepth ? 1 : 4))) * shape.batch;
+/** Workgroups of a variant where k is not split. */
+function groupCount(shape: GemmShape, variant: Splittable): number {
+  if (variant.kind !== "thin") return tileCount(shape, variant.tile);
+  const { wide, contiguousDepth, tile } = variant;
+  const [places, vector] = wide === "b" ? [shape.n, shape.vectorB] : [shape.m, shape.vectorA];
+  return Math.ceil(places / thinSpan(tile, { contiguousDepth, vector })) * shape.batch;
 }
 
 /** Long sums with few results would leave most of a GPU idle: several workgroups share each. */
-function partDepth(shape: GemmShape, features: DeviceFeatures, groups: number): number {
-  const wanted = isNarrow(features) ? 1 : Math.floor(BUSY_WORKGROUPS / groups);
+function partDepth(shape: GemmShape, features: DeviceFeatures, variant: Splittable): number {
+  const wanted = isNarrow(features) ? 1 : Math.floor(variant.busy / groupCount(shape, variant));
   const parts = Math.min(wanted, Math.floor(shape.k / SHORTEST_PART));
   if (parts < 2) return shape.k;
   // Whole steps of every tile, and whole runs of four.

@@ -1,4 +1,4 @@
-import { leftTile, rightTile, type Stage, type Staged } from "./product.wgsl.js";
+import { leftTile, rightTile, type Stage } from "./product.wgsl.js";
 import { type ProductTile, tileThreads } from "./tile.js";
 
 /** A matrix operand of the tiled product: rows x k on the left, k x columns on the right. */
@@ -15,9 +15,6 @@ export interface MatrixStage {
   readonly base: string;
   readonly pitch: string;
   readonly extent: string;
-  /** Where it is staged, if not in the usual tile, and the quads there from one step of k to the next. */
-  readonly staged?: Staged;
-  readonly stagedPitch?: string;
 }
 
 /** Registers and places of what one invocation brings in one round. */
@@ -34,8 +31,8 @@ interface Round {
  */
 export function matrixStage(tile: ProductTile, matrix: MatrixStage): Stage {
   const left = matrix.side === "left";
-  const staged = matrix.staged ?? (left ? leftTile : rightTile);
-  const pitch = matrix.stagedPitch ?? (left ? "LEFT_PITCH" : "RIGHT_PITCH");
+  const staged = left ? leftTile : rightTile;
+  const pitch = left ? "LEFT_PITCH" : "RIGHT_PITCH";
   const quads = (left ? tile.rows : tile.columns) / 4;
   const perRound = matrix.contiguousDepth && matrix.vector ? 4 : 1;
   const steps = tile.depth / perRound;
@@ -44,6 +41,7 @@ export function matrixStage(tile: ProductTile, matrix: MatrixStage): Stage {
 
   const prepare: string[] = [];
   const load: string[] = [];
+  const loadWhole: string[] = [];
   const store: string[] = [];
   for (let first = 0, round = 0; first < units; first += total, round++) {
     const unit = `${matrix.side}_unit_${round}`;
@@ -70,12 +68,14 @@ export function matrixStage(tile: ProductTile, matrix: MatrixStage): Stage {
       ...access.load,
       "  }",
     );
+    loadWhole.push(...(inTile === undefined ? access.load : [`  if (${inTile}) {`, ...access.load, "  }"]));
     const stores = stagedValues(access.values).map(
       (value, i) => `    ${staged(`(${depth} + ${i}u) * ${pitch} + ${quad}`)} = ${value};`,
     );
     store.push(...(inTile === undefined ? stores : [`    if (${inTile}) {`, ...stores, "    }"]));
   }
-  return { prepare: prepare.join("\n"), load: load.join("\n"), store: store.join("\n") };
+  const text = (statements: readonly string[]) => statements.join("\n");
+  return { prepare: text(prepare), load: text(load), loadWhole: text(loadWhole), store: text(store) };
 }
 
 /** Consecutive k are neighbours: four loads from four rows, of one k or of a run of four. */

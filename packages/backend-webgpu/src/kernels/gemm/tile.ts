@@ -9,9 +9,16 @@ export interface ProductTile {
   readonly depth: number;
   readonly threadRows: number;
   readonly threadColumns: number;
-  /** Steps of k written out in the text of the inner loop (Tint does not unroll); divides `depth`. */
-  readonly unroll: number;
 }
+
+/** The tiles that products of matrices and convolutions are made of. */
+const huge: ProductTile = { rows: 256, columns: 128, depth: 16, threadRows: 16, threadColumns: 8 };
+const medium: ProductTile = { rows: 64, columns: 64, depth: 16, threadRows: 8, threadColumns: 8 };
+const small: ProductTile = { rows: 32, columns: 32, depth: 16, threadRows: 4, threadColumns: 4 };
+export const productTiles: Readonly<Record<"huge" | "large" | "medium" | "small", ProductTile>> = {
+  ...{ huge, medium, small },
+  large: { ...huge, rows: 128 },
+};
 
 /** Invocations along the rows and the columns of the tile. */
 export function tileThreads(tile: ProductTile): { down: number; across: number; total: number } {

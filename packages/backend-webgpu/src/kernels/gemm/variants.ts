@@ -1,8 +1,16 @@
 import type { DeviceFeatures } from "../../context.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
-import type { ThinTile } from "./thin.wgsl.js";
-import { type ProductTile, tileBytes, tileName, tileThreads } from "./tile.js";
+import {
+  type MatrixTile,
+  matrixBytes,
+  matrixThreads,
+  matrixTileName,
+  SIDE,
+  SUBGROUP,
+} from "./matrices.wgsl.js";
+import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
+import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "./tile.js";
 
 /** What a choice between variants may look at: sizes and how the operands lie, no buffers. */
 export interface GemmShape {
@@ -17,14 +25,22 @@ export interface GemmShape {
   /** Every run of four along the rows of the stored operand is whole and aligned to four elements. */
   readonly vectorA: boolean;
   readonly vectorB: boolean;
+  /** Every run of eight along the rows of both stored operands is, and every run of four of C. */
+  readonly wholeEights: boolean;
 }
 
-export interface TiledVariant extends Variant<GemmShape> {
+/** A variant whose workgroups each sum all of k, or a part of it. */
+interface SplitVariant extends Variant<GemmShape> {
+  /** Workgroups that keep a large GPU busy: long sums are split until there are about as many. */
+  readonly busy: number;
+}
+
+export interface TiledVariant extends SplitVariant {
   readonly kind: "tiled";
   readonly tile: ProductTile;
 }
 
-export interface ThinVariant extends Variant<GemmShape> {
+export interface ThinVariant extends SplitVariant {
   readonly kind: "thin";
   readonly tile: ThinTile;
   readonly wide: "a" | "b";
@@ -36,10 +52,12 @@ export interface DirectVariant extends Variant<GemmShape> {
   readonly tile: DirectTile;
 }
 
-export type GemmVariant = TiledVariant | ThinVariant | DirectVariant;
+export interface MatrixVariant extends SplitVariant {
+  readonly kind: "matrices";
+  readonly tile: MatrixTile;
+}
 
-/** The most rows or columns that the thin kernels take. */
-export const MAXIMUM_VECTORS = 4;
+export type GemmVariant = MatrixVariant | TiledVariant | ThinVariant | DirectVariant;
 
 /** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
 export const BUSY_WORKGROUPS = 264;
@@ -49,12 +67,23 @@ export function isNarrow(features: DeviceFeatures): boolean {
   return features.subgroupMaxSize > 0 && features.subgroupMaxSize <= 8;
 }
 
-function tiled(tile: ProductTile, prefers: TiledVariant["prefers"]): TiledVariant {
+/** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
+const BUSY_INVOCATIONS = 270_336;
+
+/** Splitting k is not worth it for parts shorter than this. */
+export const SHORTEST_PART = 128;
+
+function tiled(
+  tile: ProductTile,
+  prefers: TiledVariant["prefers"],
+  busy: number = BUSY_WORKGROUPS,
+): TiledVariant {
   const { total } = tileThreads(tile);
   return {
     kind: "tiled",
     name: `tiled_${tileName(tile)}`,
     tile,
+    busy,
     requires: ({ limits }) =>
       limits.maxComputeInvocationsPerWorkgroup >= total &&
       limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
@@ -63,21 +92,49 @@ function tiled(tile: ProductTile, prefers: TiledVariant["prefers"]): TiledVarian
   };
 }
 
-function thin(wide: "a" | "b", contiguousDepth: boolean, tile: ThinTile): ThinVariant {
+/** Whether each vector of the thin operand lies along k in whole, aligned runs of four. */
+export function hasThinVector(shape: GemmShape, wide: "a" | "b"): boolean {
+  return wide === "b" ? !shape.transA && shape.vectorA : shape.transB && shape.vectorB;
+}
+
+/** For at most `most` vectors. */
+function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile: ThinTile): ThinVariant {
   const invocations = tile.span * tile.lanes;
   return {
     kind: "thin",
     name: `thin_${wide}_${contiguousDepth ? "k" : "places"}_${tile.span}x${tile.lanes}`,
-    wide,
-    contiguousDepth,
-    tile,
+    ...{ wide, contiguousDepth, tile, busy: Math.ceil(BUSY_INVOCATIONS / invocations) },
     requires: ({ limits }) =>
       limits.maxComputeInvocationsPerWorkgroup >= invocations &&
-      limits.maxComputeWorkgroupStorageSize >= MAXIMUM_VECTORS * invocations * 16,
-    fits: (shape) =>
-      (wide === "b" ? shape.m : shape.n) <= MAXIMUM_VECTORS &&
-      (wide === "b" ? shape.transB : !shape.transA) === contiguousDepth,
+      limits.maxComputeWorkgroupStorageSize >= THIN_BYTES,
+    fits: (shape) => {
+      const vectors = wide === "b" ? shape.m : shape.n;
+      // Neighbours at different k would each gather many vectors one by one: 4,300 us for 8, in place of 490.
+      const gathers = contiguousDepth && !hasThinVector(shape, wide);
+      return (
+        vectors <= (gathers ? Math.min(most, 4) : most) &&
+        (wide === "b" ? shape.transB : !shape.transA) === contiguousDepth
+      );
+    },
     prefers: (shape) => (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n),
+  };
+}
+
+/** Only on devices whose subgroups all have the size that the kernel is written for. */
+function matrices(tile: MatrixTile): MatrixVariant {
+  return {
+    kind: "matrices",
+    name: `matrices_${matrixTileName(tile)}`,
+    tile,
+    busy: BUSY_WORKGROUPS,
+    requires: ({ limits, subgroupMatrices, subgroupMinSize, subgroupMaxSize }) =>
+      subgroupMatrices.includes(`${SIDE}x${SIDE}x${SIDE}`) &&
+      subgroupMinSize === SUBGROUP &&
+      subgroupMaxSize === SUBGROUP &&
+      limits.maxComputeInvocationsPerWorkgroup >= matrixThreads(tile) &&
+      limits.maxComputeWorkgroupStorageSize >= matrixBytes(tile),
+    fits: (shape) => shape.dtype === "f16" && shape.wholeEights,
+    prefers: (shape) => tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
   };
 }
 
@@ -94,27 +151,43 @@ function direct(tile: DirectTile, prefers: (shape: GemmShape) => boolean): Direc
 }
 
 /** Workgroups that a tile makes of a shape. */
-export function tileCount(shape: GemmShape, tile: ProductTile): number {
+export function tileCount(shape: GemmShape, tile: Pick<ProductTile, "rows" | "columns">): number {
   return Math.ceil(shape.m / tile.rows) * Math.ceil(shape.n / tile.columns) * shape.batch;
 }
 
-const large: ProductTile = {
-  ...{ rows: 64, columns: 64, depth: 16 },
-  ...{ threadRows: 8, threadColumns: 8, unroll: 8 },
-};
-const small: ProductTile = {
-  ...{ rows: 32, columns: 32, depth: 16 },
-  ...{ threadRows: 4, threadColumns: 4, unroll: 4 },
-};
+/** The same with sums over k split into parts of at least `shortest`. */
+function splitCount(shape: GemmShape, tile: ProductTile, shortest: number): number {
+  return tileCount(shape, tile) * Math.max(1, Math.floor(shape.k / shortest));
+}
+
+const { huge, large, medium, small } = productTiles;
+/** Where there are few rows, or few columns: both operands then come from far away about as fast as is computed. */
+const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
+const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
   direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, (shape) => shape.n <= 32),
   direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, () => true),
-  thin("b", true, { span: 4, lanes: 64 }),
-  thin("b", false, { span: 16, lanes: 16 }),
-  thin("a", true, { span: 4, lanes: 64 }),
-  thin("a", false, { span: 16, lanes: 16 }),
-  tiled(large, (shape) => tileCount(shape, large) >= BUSY_WORKGROUPS / 2),
+  thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
+  thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
+  thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
+  thin("a", true, 8, { span: 4, lanes: 32, places: 2 }),
+  thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
+  thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
+  matrices({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 64 }),
+  matrices({ rows: 64, columns: 128, depth: 64, subgroupRows: 32, subgroupColumns: 64 }),
+  tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
+  tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
+  // No tile of which half would lie outside of the result.
+  tiled(huge, (shape) => shape.m > large.rows && tileCount(shape, huge) >= BUSY_WORKGROUPS / 2 - 4),
+  tiled(
+    large,
+    (shape) =>
+      Math.min(shape.m, shape.n) > medium.rows &&
+      (tileCount(shape, large) >= BUSY_WORKGROUPS / 2 - 4 ||
+        splitCount(shape, large, 2 * SHORTEST_PART) >= BUSY_WORKGROUPS - 8),
+  ),
+  tiled(medium, (shape) => splitCount(shape, medium, SHORTEST_PART) >= BUSY_WORKGROUPS / 2),
   tiled(small, () => true),
 ];

@@ -24,7 +24,7 @@ export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
     const divisor = kind === "mean" ? reducedCount : 1;
     const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
     const shape: ReduceShape = { ...problem, byteOffset: input.byteOffset };
-    const plan = planReduce(shape);
+    const plan = planReduce(shape, context.features);
     if (plan.segments === 1) runPass(context, operator, shape, plan, input, result, divisor);
     else {
       const { segments } = plan;
@@ -38,7 +38,7 @@ export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
         reducedCount: segments,
         byteOffset: partial.byteOffset,
       };
-      runPass(context, operator, rest, planReduce(rest, 1), partial, result, divisor);
+      runPass(context, operator, rest, planReduce(rest, context.features, 1), partial, result, divisor);
     }
     if (dtype === "f16") storeHalves(context, result, output, { batch: 1, rows: 1, columns: outputCount });
   },
@@ -47,13 +47,25 @@ export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
 function runPass(
   context: KernelContext,
   operator: ReduceOperator,
-  { dtype, kept, reduced, outputCount }: ReduceShape,
+  { dtype, kept, reduced }: ReduceShape,
   plan: ReducePlan,
   data: BufferRegion,
   output: BufferRegion,
   divisor: number,
 ): void {
-  const { lanes, along, wide, single, vector, length, segmentLength, segments, outputBlocks } = plan;
+  const {
+    lanes,
+    along,
+    wide,
+    single,
+    vector,
+    outputs,
+    length,
+    segmentLength,
+    segments,
+    slots,
+    outputBlocks,
+  } = plan;
   const rank = kept.length + reduced.length;
   // A vector is one step of the innermost axis, whose stride is 1 in either unit.
   const rows = [...kept, ...reduced].flatMap(({ extent, stride }) =>
@@ -63,7 +75,7 @@ function runPass(
     programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank) }),
     { data, output },
     {
-      ...{ outputs: outputCount, output_blocks: outputBlocks, length, segment_length: segmentLength },
+      ...{ outputs, slots, output_blocks: outputBlocks, length, segment_length: segmentLength },
       ...{ kept_rank: kept.length, rank, divisor, identity: reduceIdentity[operator], axes: rows },
     },
     outputBlocks * segments,

@@ -2,7 +2,7 @@ import type { DType, ReduceKind } from "@backplane/core";
 import { type ElementType, input, output, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
 
-/** Invocations of a workgroup: `lanes` for each of `REDUCE_WORKGROUP / lanes` outputs. */
+/** Invocations of a workgroup. */
 export const REDUCE_WORKGROUP: 256 = 256;
 
 /** Loads in flight per invocation. */
@@ -19,11 +19,11 @@ export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, REDUCE_WORKGROUP]
 export interface ReduceTile {
   readonly dtype: DType;
   readonly operator: ReduceOperator;
-  /** Invocations that share one output. */
-  readonly lanes: LaneCount;
+  /** Invocations that share one output: so many, or a subgroup of whatever size. */
+  readonly lanes: LaneCount | "subgroup";
   /** What neighbouring invocations read: neighbours along the reduced axes, or along the kept ones. */
   readonly along: "reduced" | "kept";
-  /** Whether a load takes 4 f32 or 8 f16 along the innermost axis, which then is a reduced one. */
+  /** Whether a load takes `elementsPerLoad` elements along the innermost axis, of which `along` tells. */
   readonly wide: boolean;
   /** Whether there is but one reduced axis, so that places need no division. */
   readonly single: boolean;
@@ -31,14 +31,17 @@ export interface ReduceTile {
   readonly axes: number;
 }
 
-/** Elements that one load takes. */
-export function elementsPerLoad({ dtype, wide }: Pick<ReduceTile, "dtype" | "wide">): number {
+type LoadForm = Pick<ReduceTile, "dtype" | "wide" | "along">;
+
+/** Elements that one load takes: 16 bytes along a reduced axis, but four outputs along a kept one. */
+export function elementsPerLoad({ dtype, wide, along }: LoadForm): number {
   if (!wide) return 1;
-  return dtype === "f32" ? 4 : 8;
+  return dtype === "f32" || along === "kept" ? 4 : 8;
 }
 
 type ReduceParameter =
   | "outputs"
+  | "slots"
   | "output_blocks"
   | "length"
   | "segment_length"
@@ -49,13 +52,16 @@ type LastParameter = "identity" | "divisor" | "axes";
 
 /**
  * output[segment * outputs + o] = operator over the reduced elements of output o that lie in the segment.
- * A workgroup does one segment of some neighbouring outputs.
+ * A workgroup does one segment of `slots` neighbouring outputs: `REDUCE_WORKGROUP / lanes`, or any number
+ * where subgroups take them in turn.
  *
- * Lengths, extents and strides count loads.
+ * Lengths, extents and strides count loads, outputs of wide loads along the kept axes vectors of outputs.
  */
 export function reduceProgram(tile: ReduceTile): Program<"data" | "output", ReduceParameter> {
   const { dtype, operator, lanes, along, wide, single, axes } = tile;
   const value = wide ? "vec4<f32>" : "f32";
+  const isVector = wide && along === "kept";
+  const result = isVector ? value : "f32";
   const place = single
     ? (index: string) => `base + (${index}) * stride`
     : (index: string) => `base + place_of(${index}, parameters.kept_rank, parameters.rank)`;
@@ -66,22 +72,18 @@ export function reduceProgram(tile: ReduceTile): Program<"data" | "output", Redu
     name: ["reduce", operator, dtype, along, lanes, wide ? "wide" : "narrow", single ? "single" : axes].join(
       "_",
     ),
+    ...(lanes === "subgroup" ? subgroupDirectives : {}),
     bindings: { data: input(storageType(tile)), output: output("f32") },
     parameters: {
-      ...{ outputs: "u32", output_blocks: "u32", length: "u32", segment_length: "u32" },
+      ...{ outputs: "u32", slots: "u32", output_blocks: "u32", length: "u32", segment_length: "u32" },
       ...{ kept_rank: "u32", rank: "u32", identity: "f32", divisor: "f32", axes: { rows: axes } },
     },
     body: wgsl`
-const LANES = ${lanes}u;
-const SLOTS = ${REDUCE_WORKGROUP / lanes}u;
-
-${lanes > 1 ? `var<workgroup> totals: array<f32, ${REDUCE_WORKGROUP}>;` : ""}
-
 ${workgroupIndex}
 ${dtype === "f16" ? halfFunctions : ""}
 ${combineFunction(operator, "combine", "f32")}
 ${wide ? combineFunction(operator, "combine_wide", "vec4<f32>") : ""}
-${loadFunction(dtype, wide)}
+${loadFunction(tile)}
 
 /// The place of element index of the axes in rows [first, last) of the table. Row: extent, stride.
 fn place_of(index: u32, first: u32, last: u32) -> u32 {
@@ -97,16 +99,8 @@ fn place_of(index: u32, first: u32, last: u32) -> u32 {
   return place + rest * parameters.axes[first].y;
 }
 
-@compute @workgroup_size(${REDUCE_WORKGROUP})
-fn main(${linearBuiltins}) {
-  let group = workgroup_index(workgroup, workgroups);
-  let segment = group / parameters.output_blocks;
-  let slot = ${along === "reduced" ? "lane / LANES" : "lane % SLOTS"};
-  let reducer = ${along === "reduced" ? "lane % LANES" : "lane / SLOTS"};
-  let index = (group - segment * parameters.output_blocks) * SLOTS + slot;
-  let start = segment * parameters.segment_length;
-  let end = min(start + parameters.segment_length, parameters.length);
-
+/// The share of one of \`lanes\` reducers in an output.
+fn share_of(index: u32, start: u32, end: u32, reducer: u32, lanes: u32) -> ${result} {
   var total = ${value}(parameters.identity);
   if (index < parameters.outputs && start < end) {
     let base = parameters.data_offset + place_of(index, 0u, parameters.kept_rank);
@@ -114,13 +108,13 @@ fn main(${linearBuiltins}) {
     // Several chains of additions, which are shorter and do not wait for each other.
 ${each((i) => `var part_${i} = ${value}(parameters.identity);`, "    ")}
     var next = start + reducer;
-    for (; next + ${UNROLL - 1}u * LANES < end; next += ${UNROLL}u * LANES) {
+    for (; next + ${UNROLL - 1}u * lanes < end; next += ${UNROLL}u * lanes) {
       // All loads before their first use, so that they are under way together.
-${each((i) => `let place_${i} = ${place(`next + ${i}u * LANES`)};`, "      ")}
+${each((i) => `let place_${i} = ${place(`next + ${i}u * lanes`)};`, "      ")}
 ${each((i) => `let value_${i} = load(place_${i});`, "      ")}
 ${each((i) => `part_${i} = ${combine(value)}(part_${i}, value_${i});`, "      ")}
     }
-    for (; next < end; next += LANES) {
+    for (; next < end; next += lanes) {
       part_0 = ${combine(value)}(part_0, load(${place("next")}));
     }
     total = ${join(
@@ -128,33 +122,110 @@ ${each((i) => `part_${i} = ${combine(value)}(part_${i}, value_${i});`, "      ")
       unrolled.map((i) => `part_${i}`),
     )};
   }
-
-  var result = ${wide ? join("combine", ["total.x", "total.y", "total.z", "total.w"]) : "total"};
-  ${lanes > 1 ? tree : ""}
-  if (reducer == 0u && index < parameters.outputs && start < end) {
-    if (parameters.divisor != 1.0) { result /= parameters.divisor; }
-    output[parameters.output_offset + segment * parameters.outputs + index] = result;
-  }
+  return ${wide && !isVector ? join("combine", ["total.x", "total.y", "total.z", "total.w"]) : "total"};
 }
+
+/// For the first reducer of an output.
+fn write(index: u32, segment: u32, total: ${result}) {
+  if (index >= parameters.outputs) { return; }
+  var result = total;
+  if (parameters.divisor != 1.0) { result /= parameters.divisor; }
+  let at = segment * parameters.outputs + index;
+${
+  isVector
+    ? [0, 1, 2, 3]
+        .map((i) => `  output[parameters.output_offset + 4u * at + ${i}u] = result[${i}];`)
+        .join("\n")
+    : "  output[parameters.output_offset + at] = result;"
+}
+}
+
+${lanes === "subgroup" ? subgroupMain(operator) : workgroupMain(lanes, along, result)}
 `,
   });
 }
 
-function storageType({ dtype, wide }: ReduceTile): ElementType {
-  if (dtype === "f32") return wide ? "vec4f" : "f32";
-  return wide ? "half8" : "half";
-}
+/** The part of a workgroup: `slots` outputs from `first` on, of which it does one segment. */
+const part = wgsl`
+  let group = workgroup_index(workgroup, workgroups);
+  let segment = group / parameters.output_blocks;
+  let first = (group - segment * parameters.output_blocks) * parameters.slots;
+  let start = segment * parameters.segment_length;
+  let end = min(start + parameters.segment_length, parameters.length);`;
 
-/** Leaves the result of each output with its first reducer. */
-const tree = wgsl`
+/** Shares of an output meet in workgroup memory, as a tree. */
+function workgroupMain(lanes: LaneCount, along: ReduceTile["along"], result: string): string {
+  return wgsl`
+const LANES = ${lanes}u;
+const SLOTS = ${REDUCE_WORKGROUP / lanes}u;
+
+${lanes > 1 ? `var<workgroup> totals: array<${result}, ${REDUCE_WORKGROUP}>;` : ""}
+
+@compute @workgroup_size(${REDUCE_WORKGROUP})
+fn main(${linearBuiltins}) {${part}
+  let slot = ${along === "reduced" ? "lane / LANES" : "lane % SLOTS"};
+  let reducer = ${along === "reduced" ? "lane % LANES" : "lane / SLOTS"};
+  var result = share_of(first + slot, start, end, reducer, LANES);
+${
+  lanes > 1
+    ? wgsl`
   let own = slot * LANES + reducer;
   totals[own] = result;
   for (var half = LANES / 2u; half > 0u; half /= 2u) {
     workgroupBarrier();
-    if (reducer < half) { totals[own] = combine(totals[own], totals[own + half]); }
+    if (reducer < half) { totals[own] = ${combine(result)}(totals[own], totals[own + half]); }
   }
-  result = totals[own];
-`;
+  result = totals[own];`
+    : ""
+}
+  if (reducer == 0u && start < end) { write(first + slot, segment, result); }
+}`;
+}
+
+const subgroupDirectives = {
+  enable: ["subgroups"],
+  // Control flow by the number of a subgroup is the same for all of it, which cannot be proved.
+  directives: ["diagnostic(off, subgroup_uniformity);"],
+} as const;
+
+/**
+ * Outputs go to subgroups in turn, whose shares meet without a tree. Nothing is assumed of subgroups, as
+ * sizes differ between devices and pipelines, and WebGPU promises neither that they are full nor which
+ * invocations make one: a subgroup counts its invocations and gives each a place, and workgroup memory
+ * tells how many subgroups there are and which of them this is, in the order of their first invocations.
+ */
+function subgroupMain(operator: ReduceOperator): string {
+  return wgsl`
+const WORDS = ${REDUCE_WORKGROUP / 32}u;
+
+var<workgroup> firsts: array<atomic<u32>, WORDS>; // a bit for each invocation that is its subgroup's first
+
+@compute @workgroup_size(${REDUCE_WORKGROUP})
+fn main(${linearBuiltins}) {${part}
+  let lanes = subgroupAdd(1u);
+  let reducer = subgroupExclusiveAdd(1u);
+  let own = subgroupMin(lane);
+  if (lane == own) { atomicOr(&firsts[lane / 32u], 1u << (lane % 32u)); }
+  workgroupBarrier();
+  var subgroup = 0u;
+  var subgroups = 0u;
+  for (var word = 0u; word < WORDS; word++) {
+    let bits = atomicLoad(&firsts[word]);
+    subgroups += countOneBits(bits);
+    subgroup += countOneBits(extractBits(bits, 0u, clamp(own, 32u * word, 32u * word + 32u) - 32u * word));
+  }
+  for (var slot = subgroup; slot < parameters.slots; slot += subgroups) {
+    let result = ${subgroupFunctions[operator]}(share_of(first + slot, start, end, reducer, lanes));
+    if (reducer == 0u && start < end) { write(first + slot, segment, result); }
+  }
+}`;
+}
+
+function storageType({ dtype, wide, along }: LoadForm): ElementType {
+  if (dtype === "f32") return wide ? "vec4f" : "f32";
+  if (!wide) return "half";
+  return along === "kept" ? "half4" : "half8";
+}
 
 /** Pairs of neighbours first: f(f(a, b), f(c, d)). */
 function join(name: string, values: readonly string[]): string {
@@ -170,6 +241,13 @@ const operators: Readonly<Record<ReduceOperator, string>> = {
   min: "min(a, b)",
 };
 
+const subgroupFunctions: Readonly<Record<ReduceOperator, string>> = {
+  sum: "subgroupAdd",
+  prod: "subgroupMul",
+  max: "subgroupMax",
+  min: "subgroupMin",
+};
+
 function combine(type: string): string {
   return type === "f32" ? "combine" : "combine_wide";
 }
@@ -178,14 +256,16 @@ function combineFunction(operator: ReduceOperator, name: string, type: string): 
   return `fn ${name}(a: ${type}, b: ${type}) -> ${type} { return ${operators[operator]}; }`;
 }
 
-function loadFunction(dtype: DType, wide: boolean): string {
+function loadFunction({ dtype, wide, along }: LoadForm): string {
   if (dtype === "f32") return `fn load(place: u32) -> ${wide ? "vec4<f32>" : "f32"} { return data[place]; }`;
   if (!wide) return "fn load(place: u32) -> f32 { return half_at(data[place >> 1u], place); }";
   return wgsl`
 fn load(place: u32) -> vec4<f32> {
   let words = data[place];
-  return combine_wide(
-    vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),
-    vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)));
+  return ${
+    along === "kept"
+      ? "vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y))"
+      : "combine_wide(\n    vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),\n    vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)))"
+  };
 }`;
 }

@@ -1,4 +1,6 @@
-import type { Axis, DType } from "@backplane/core";
+import { type Axis, type DType, dtypeBytes } from "@backplane/core";
+import type { DeviceFeatures } from "../../context.js";
+import { selectVariant, type Variant } from "../variant.js";
 import {
   elementsPerLoad,
   type LaneCount,
@@ -22,20 +24,33 @@ export interface ReduceShape {
 export interface ReducePlan extends Pick<ReduceTile, "lanes" | "along" | "wide" | "single"> {
   /** Elements per load. */
   readonly vector: number;
+  /** Outputs, or vectors of outputs where these lie along the loads. */
+  readonly outputs: number;
   /** Loads per output. */
   readonly length: number;
   /** The reduced elements of an output are cut into segments of this many loads, each a partial result. */
   readonly segmentLength: number;
   readonly segments: number;
+  /** Outputs (or vectors) that one workgroup does. */
+  readonly slots: number;
   /** Workgroups for one segment of all outputs. */
   readonly outputBlocks: number;
 }
 
 /** Enough workgroups to fill the largest devices; more segments than that only make more partial results. */
-const TARGET_WORKGROUPS = 1024;
+const TARGET_WORKGROUPS = 4096;
 
-/** Loads per invocation, roughly, before an output is shared by fewer invocations: as many as are unrolled. */
-const LOADS_PER_LANE = 4;
+/** The size of subgroups where a device does not tell: any other would be correct, too. */
+const USUAL_SUBGROUP = 32;
+
+/** Where fewer invocations than this would run, more of them share an output. */
+const BUSY_INVOCATIONS = 65_536;
+
+/**
+ * Loads that an invocation does at most before more of them share an output: one that does but a few
+ * does little else than share. Wide loads, narrow ones, and either where `BUSY_INVOCATIONS` would not run.
+ */
+const LOADS_PER_LANE = { wide: 32, narrow: 96, few: 4 } as const;
 
 /** Loads that an invocation should have left after outputs are cut into segments. */
 const LOADS_PER_LANE_OF_SEGMENT = 16;
@@ -46,37 +61,88 @@ const MIN_NEIGHBOURS = 16;
 /** Where neighbouring invocations have different outputs, this many still share one. */
 const MIN_LANES_ACROSS = 4;
 
-/** Depends on the shape alone, so that all devices add in the same order. */
-export function planReduce(shape: ReduceShape, maxSegments: number = Number.POSITIVE_INFINITY): ReducePlan {
-  const { dtype, kept, reduced, outputCount, reducedCount } = shape;
-  const inner = kept.at(-1);
-  const along = inner?.stride === 1 && inner.extent >= MIN_NEIGHBOURS ? "kept" : "reduced";
-  const wide = along === "reduced" && canBeWide(shape);
-  const vector = elementsPerLoad({ dtype, wide });
-  const length = reducedCount / vector;
-  const lanes =
-    along === "kept"
-      ? lanesFor(REDUCE_WORKGROUP / outputCount, MIN_LANES_ACROSS)
-      : lanesFor(length / LOADS_PER_LANE, 1);
-  const outputBlocks = Math.ceil(outputCount / (REDUCE_WORKGROUP / lanes));
-  const worthwhile = Math.floor(length / (lanes * LOADS_PER_LANE_OF_SEGMENT));
-  const wanted = Math.min(Math.ceil(TARGET_WORKGROUPS / outputBlocks), worthwhile, maxSegments);
-  const segmentLength = Math.ceil(length / Math.max(wanted, 1));
-  const segments = Math.ceil(length / segmentLength);
-  const single = reduced.length === 1;
-  return { lanes, along, wide, single, vector, length, segmentLength, segments, outputBlocks };
+/** Narrow loads per output from which on a subgroup is kept busy by one output. */
+const LOADS_OF_SUBGROUP = 192;
+
+/** What a choice between variants looks at, besides the device. */
+type Loads = Pick<ReducePlan, "along" | "wide" | "length" | "outputs">;
+
+interface ReduceVariant extends Variant<Loads> {
+  /** Invocations per output, as far as that is known. */
+  lanes(loads: Loads, features: DeviceFeatures): number;
 }
 
 /**
- * Whether the innermost axis is a reduced one of whole, aligned vectors. The input is contiguous, so that
- * all other strides are multiples of its extent.
+ * Where rows begin anywhere, loads are narrow, and whole subgroups at neighbouring elements make the best
+ * of each memory transaction. Elsewhere few invocations per output do as well, with a tree of few steps.
  */
-function canBeWide({ dtype, reduced, byteOffset }: ReduceShape): boolean {
-  const inner = reduced.at(-1);
+const reduceVariants: readonly ReduceVariant[] = [
+  {
+    name: "subgroups",
+    requires: ({ subgroups }) => subgroups,
+    fits: ({ along, wide }) => along === "reduced" && !wide,
+    prefers: ({ length, outputs }) =>
+      length >= LOADS_OF_SUBGROUP && outputs * USUAL_SUBGROUP >= BUSY_INVOCATIONS,
+    lanes: (_, { subgroupMaxSize }) => subgroupMaxSize || USUAL_SUBGROUP,
+  },
+  {
+    name: "workgroups",
+    requires: () => true,
+    fits: () => true,
+    prefers: () => true,
+    lanes: ({ along, wide, length, outputs }) => {
+      if (along === "kept") return lanesFor(REDUCE_WORKGROUP / outputs, MIN_LANES_ACROSS);
+      const { few, narrow, wide: whole } = LOADS_PER_LANE;
+      const busy = Math.min(length / few, BUSY_INVOCATIONS / outputs);
+      return lanesFor(Math.max(length / (wide ? whole : narrow), busy), length > few ? 4 : 1);
+    },
+  },
+];
+
+/**
+ * Depends on the shape, and on the subgroups that a device has, alone: so that devices alike in that cut
+ * sums alike.
+ */
+export function planReduce(
+  shape: ReduceShape,
+  features: DeviceFeatures,
+  maxSegments: number = Number.POSITIVE_INFINITY,
+): ReducePlan {
+  const { dtype, kept, reduced, outputCount, reducedCount } = shape;
+  const inner = kept.at(-1);
+  const along = inner?.stride === 1 && inner.extent >= MIN_NEIGHBOURS ? "kept" : "reduced";
+  const wide = canBeWide(shape, along);
+  const vector = elementsPerLoad({ dtype, wide, along });
+  const [outputs, length] =
+    along === "kept" ? [outputCount / vector, reducedCount] : [outputCount, reducedCount / vector];
+  const loads: Loads = { along, wide, length, outputs };
+  const variant = selectVariant("reduce", reduceVariants, loads, features);
+  const sharers = variant.lanes(loads, features);
+  // A subgroup takes so many outputs that it has as many loads to do as an invocation has elsewhere.
+  const turns = variant.name === "subgroups" ? Math.ceil((LOADS_PER_LANE.wide * sharers) / length) : 1;
+  const slots = (REDUCE_WORKGROUP / sharers) * turns;
+  const outputBlocks = Math.ceil(outputs / slots);
+  const worthwhile = Math.floor(length / (sharers * LOADS_PER_LANE_OF_SEGMENT));
+  const wanted = Math.min(Math.ceil(TARGET_WORKGROUPS / outputBlocks), worthwhile, maxSegments);
+  const segmentLength = Math.ceil(length / Math.max(wanted, 1));
+  const segments = Math.ceil(length / segmentLength);
+  const lanes = variant.name === "subgroups" ? "subgroup" : (sharers as LaneCount);
+  const single = reduced.length === 1;
+  return {
+    ...{ lanes, along, wide, single, vector, outputs, length },
+    ...{ segmentLength, segments, slots, outputBlocks },
+  };
+}
+
+/**
+ * Whether the innermost axis is one that loads go along, of whole and aligned vectors. The input is
+ * contiguous, so that all other strides are multiples of its extent.
+ */
+function canBeWide({ dtype, kept, reduced, byteOffset }: ReduceShape, along: ReduceTile["along"]): boolean {
+  const inner = (along === "kept" ? kept : reduced).at(-1);
+  const elements = elementsPerLoad({ dtype, wide: true, along });
   return (
-    byteOffset % 16 === 0 &&
-    inner?.stride === 1 &&
-    inner.extent % elementsPerLoad({ dtype, wide: true }) === 0
+    byteOffset % (elements * dtypeBytes[dtype]) === 0 && inner?.stride === 1 && inner.extent % elements === 0
   );
 }
 

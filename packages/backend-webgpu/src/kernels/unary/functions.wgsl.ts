@@ -11,23 +11,26 @@ interface UnaryFunction {
 }
 
 const functions: Readonly<Record<UnaryKind, UnaryFunction>> = {
-  relu: { expression: "max(x, 0.0)" },
-  sigmoid: { expression: "logistic(x)", uses: ["logistic"] },
-  tanh: { expression: "hyperbolic_tangent(x)", uses: ["hyperbolic_tangent"] },
-  exp: { expression: "exponential(x)", uses: ["exponential"] },
+  // By their bits, from -0 to -infinity: max(x, 0) may give 0 for NaN, and flush subnormal numbers.
+  relu: { expression: "select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u)" },
+  sigmoid: { expression: "or_nan(x, logistic(x))", uses: ["logistic", "or_nan"] },
+  tanh: { expression: "or_nan(x, hyperbolic_tangent(x))", uses: ["hyperbolic_tangent", "or_nan"] },
+  exp: { expression: "or_nan(x, exponential(x))", uses: ["exponential", "or_nan"] },
   log: { expression: "logarithm(x)", uses: ["logarithm"] },
   sqrt: { expression: "sqrt(x)" },
   rsqrt: { expression: "inverseSqrt(x)" },
   reciprocal: { expression: "1.0 / x" },
-  abs: { expression: "abs(x)" },
-  neg: { expression: "-x" },
+  // Of bits, so that no adapter flushes subnormal numbers.
+  abs: { expression: "bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu)" },
+  neg: { expression: "bitcast<f32>(bitcast<u32>(x) ^ 0x80000000u)" },
   sin: {
     expression: "sine(x)",
     uses: ["quarter_turns", "sine_of_parts"],
     source: wgsl`
 fn sine(x: f32) -> f32 {
   let parts = quarter_turns(x);
-  return sine_of_parts(parts.x, u32(parts.y));
+  // The reduction makes 0 of -0.
+  return select(sine_of_parts(parts.rest, parts.turns), x, (bitcast<u32>(x) << 1u) == 0u);
 }`,
   },
   cos: {
@@ -36,44 +39,62 @@ fn sine(x: f32) -> f32 {
     source: wgsl`
 fn cosine(x: f32) -> f32 {
   let parts = quarter_turns(x);
-  return sine_of_parts(parts.x, u32(parts.y) + 1u);
+  return sine_of_parts(parts.rest, parts.turns + 1u);
 }`,
   },
   floor: { expression: "floor(x)" },
   ceil: { expression: "ceil(x)" },
   round: { expression: "round(x)" },
-  sign: { expression: "sign(x)" },
+  sign: {
+    expression: "sign_of(x)",
+    source: wgsl`
+fn sign_of(x: f32) -> f32 {
+  let size = bitcast<u32>(x) & 0x7fffffffu;
+  // Neither a zero nor NaN.
+  return select(x, bitcast<f32>((bitcast<u32>(x) & 0x80000000u) | 0x3f800000u), size - 1u < 0x7f800000u);
+}`,
+  },
   erf: {
-    expression: "error_function(x)",
-    uses: ["error_near_zero", "error_complement"],
+    expression: "or_nan(x, error_function(x))",
+    uses: ["error_near_zero", "error_complement", "or_nan"],
     source: wgsl`
 fn error_function(x: f32) -> f32 {
   if (abs(x) < 1.0) { return error_near_zero(x); }
-  let result = 1.0 - error_complement(abs(x));
+  let size = min(abs(x), 6.0); // where the result is 1
+  let high = upper_half(size);
+  let result = 1.0 - decay_scale * error_complement(size, high * high, (size - high) * (size + high));
   return select(result, -result, x < 0.0);
 }`,
   },
   gelu: {
-    expression: "gaussian_unit(x)",
-    uses: ["error_near_zero", "error_complement"],
-    // For negative x, 1 + erf would cancel; the complement does not.
+    expression: "or_nan(x, gaussian_unit(x))",
+    uses: ["error_complement", "settled", "or_nan"],
+    // x Phi(x). Near 0 Phi is 1/2 + x Q(x^2); farther, for negative x, both would cancel. The complement does not.
     source: wgsl`
 fn gaussian_unit(x: f32) -> f32 {
-  let y = x * 0.707106781;
-  if (abs(y) < 1.0) { return 0.5 * x * (1.0 + error_near_zero(y)); }
-  let outside = 0.5 * error_complement(abs(y));
-  return x * select(outside, 1.0 - outside, x > 0.0);
+  if (abs(x) < 1.001) {
+    let z = x * x;
+    let tail = fma(z, fma(z, fma(z, fma(z, -7.44507758e-6, 0.000112905187), -0.00118573982), 0.00997305928), -0.066490311);
+    return x * fma(x, fma(z, tail, 0.398942278), 0.5);
+  }
+  let bounded = clamp(x, -14.9, 14.9); // where one of both parts vanishes
+  let size = abs(bounded);
+  let high = upper_half(size);
+  let more = 0.5 * (size - high) * (size + high);
+  let complement = error_complement(size * 0.707106781, 0.5 * high * high, more);
+  const half = 0.5 * decay_scale;
+  return select(settled(bounded * complement) * half, x * fma(complement, -half, 1.0), x > 0.0);
 }`,
   },
   // (1 + tanh u) / 2 is sigmoid(2u), which does not cancel.
   geluTanh: {
-    expression: "x * logistic(1.59576912 * x * fma(0.044715, x * x, 1.0))",
-    uses: ["logistic"],
+    expression: "or_nan(x, times_logistic(x, x * fma(0.0713548163, x * x, 1.59576912)))",
+    uses: ["times_logistic", "or_nan"],
   },
-  silu: { expression: "x * logistic(x)", uses: ["logistic"] },
+  silu: { expression: "or_nan(x, times_logistic(x, x))", uses: ["times_logistic", "or_nan"] },
   softplus: {
-    expression: "max(x, 0.0) + log_of_one_plus(exponential(-abs(x)))",
-    uses: ["exponential", "log_of_one_plus"],
+    expression: "or_nan(x, max(x, 0.0) + log_of_one_plus(decay(-abs(x))))",
+    uses: ["decay", "log_of_one_plus", "or_nan"],
   },
 };
 

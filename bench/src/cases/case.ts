@@ -1,0 +1,129 @@
+import {
+  type ComputeBackend,
+  type Cost,
+  costOf,
+  type DeviceHandle,
+  type DType,
+  newHandle,
+  type OperationArguments,
+  type OperationName,
+} from "@backplane/core";
+import type { PeriodicData } from "../data.js";
+
+/** Inputs by argument name, as the device holds them: already rounded to the case's element type. */
+export type Inputs = Readonly<Record<string, PeriodicData>>;
+
+export type Handles = Readonly<Record<string, DeviceHandle>>;
+
+/** What one output element must be, in float64, and how far off it may be. */
+export interface Expected {
+  readonly value: number;
+  readonly tolerance: number;
+}
+
+/** What a case is compared with, and how it should come out. */
+export type Goal =
+  /** The same problem by PyTorch, by time. */
+  | { readonly against: "torch"; readonly atLeast: number }
+  /** An aligned device copy, by bytes a second. */
+  | { readonly against: "copy"; readonly atLeast: number }
+  /** Another case on the same backend, by floating-point operations a second. */
+  | { readonly against: "case"; readonly other: Case; readonly atLeast: number }
+  /** A fixed time per operation: a limit, or what `by` took another time. */
+  | {
+      readonly against: "time";
+      readonly microseconds: number;
+      readonly by?: string;
+      readonly atLeast: number;
+    };
+
+/** Something to time at one size: what it needs, how to do it, and how to check any element of its output. */
+export interface Case {
+  /** Unique within a table of cases. */
+  readonly name: string;
+  readonly operation: OperationName | "small operation" | "transfer";
+  readonly dtype: DType;
+  /** Elements of each input by argument name. */
+  readonly inputs: Readonly<Record<string, number>>;
+  readonly output: Output;
+  readonly cost: Cost;
+  /** Gives what is timed; the handles are those of `inputs`, and the output's where it is on the device. */
+  readonly prepare: (backend: ComputeBackend, handles: Handles, inputs: Inputs) => Prepared;
+  readonly expected: (inputs: Inputs, index: number) => Expected;
+  /** The problem in plain data, for anchors. */
+  readonly problem: Readonly<Record<string, unknown>>;
+  readonly goal?: Goal;
+  /** Only where matrix units are in use, or only where they are not. Default: everywhere. */
+  readonly matrices?: boolean;
+  /** Which curve it is a point of, and where. */
+  readonly curve?: { readonly name: string; readonly x: number };
+}
+
+/** Where results lie. */
+export interface Output {
+  /** An argument of its own, or one of the inputs. */
+  readonly argument: string;
+  /** Elements that are written, all of which may be checked. */
+  readonly elements: number;
+  /** Elements between the first and the last of them, both included. Default: `elements`. */
+  readonly extent?: number;
+  /** The place of one of them, in elements. Default: one after the other. */
+  readonly place?: (index: number) => number;
+}
+
+export interface Prepared {
+  readonly call: () => void | Promise<void>;
+  /** Operations per call. Default 1. */
+  readonly operations?: number;
+  /** Where the output is, if it is in host memory. */
+  readonly host?: Float32Array;
+}
+
+/** Options that every family of cases passes on. */
+export interface CaseOptions {
+  readonly goal?: Goal;
+  readonly matrices?: boolean;
+  readonly curve?: { readonly name: string; readonly x: number };
+}
+
+/** A case that calls one operation. */
+export interface OperationCase<Name extends OperationName> extends CaseOptions {
+  readonly name: string;
+  readonly operation: Name;
+  readonly dtype: DType;
+  readonly inputs: Readonly<Record<string, number>>;
+  readonly output: Output;
+  readonly args: (handles: Handles) => OperationArguments[Name];
+  readonly expected: Case["expected"];
+  readonly problem: Case["problem"];
+}
+
+export function operationCase<Name extends OperationName>(spec: OperationCase<Name>): Case {
+  const { args, ...rest } = spec;
+  const names = [...Object.keys(spec.inputs), spec.output.argument];
+  const cost = costOf(spec.operation, args(Object.fromEntries(names.map((name) => [name, newHandle()]))));
+  return {
+    ...rest,
+    name: `${spec.operation} ${spec.dtype} ${spec.name}`,
+    cost,
+    prepare(backend, handles) {
+      const bound = args(handles);
+      const call = backend[spec.operation].bind(backend) as (args: OperationArguments[Name]) => void;
+      return { call: () => call(bound) };
+    },
+    problem: { operation: spec.operation, dtype: spec.dtype, ...spec.problem },
+  };
+}
+
+/** eps of the element type; twice the unit roundoff, since rounding may be other than to nearest. */
+export const epsilon: Readonly<Record<DType, number>> = { f32: 2 ** -23, f16: 2 ** -10 };
+
+/** Tolerance of a sum of `terms` products accumulated in f32 and stored in `dtype`. */
+export function sumOfProducts(dtype: DType, value: number, magnitude: number, terms: number): Expected {
+  return { value, tolerance: (terms + 3) * epsilon.f32 * magnitude + storage(dtype, value) };
+}
+
+/** What rounding a result to its element type may add. */
+export function storage(dtype: DType, value: number): number {
+  return dtype === "f16" ? epsilon.f16 * Math.abs(value) + 2 ** -24 : 0;
+}

@@ -1,0 +1,144 @@
+import { attention } from "./attention.js";
+import type { Case } from "./case.js";
+import { conv2d } from "./conv2d.js";
+import { add, unary } from "./elementwise.js";
+import { batchedGemm, gemm } from "./gemm.js";
+import { dependentOperations, readback, transfer } from "./overheads.js";
+import { peers } from "./peers.js";
+import { reduce } from "./reduce.js";
+
+/** For two cores and software adapters. */
+const small: readonly Case[] = [
+  gemm(256, 256, 256),
+  gemm(512, 512, 512),
+  gemm(512, 512, 512, { transB: true }),
+  gemm(512, 512, 512, { dtype: "f16" }),
+  gemm(32, 1024, 1024),
+  gemm(1, 1024, 1024),
+  batchedGemm(16, 128),
+  conv2d({ batch: 1, channels: 32, size: 28, filters: 32, kernel: 3 }),
+  conv2d({ batch: 1, channels: 64, size: 28, filters: 64, kernel: 3, depthwise: true }),
+  attention({ heads: 4, length: 256, headSize: 64 }),
+  attention({ heads: 4, length: 256, headSize: 64, causal: true }),
+  attention({ heads: 8, kvHeads: 2, length: 1024, queries: 1, headSize: 64, dtype: "f16" }),
+  reduce("sum", [1024, 1024], "all"),
+  reduce("sum", [1024, 1024], 0),
+  reduce("sum", [1024, 1024], 1),
+  reduce("max", [64, 256, 64], 1),
+  unary("exp", 2 ** 20),
+  unary("tanh", 2 ** 20),
+  unary("gelu", 2 ** 20),
+  add(1024, 1024, false),
+  add(1024, 1024, true),
+  dependentOperations(1024),
+  readback(),
+  transfer("upload", 2 ** 24),
+  transfer("download", 2 ** 24),
+];
+
+const torch = (atLeast: number) => ({ goal: { against: "torch", atLeast } }) as const;
+const copy = (atLeast: number) => ({ goal: { against: "copy", atLeast } }) as const;
+const like = (other: Case, atLeast: number) => ({ goal: { against: "case", other, atLeast } }) as const;
+const within = (microseconds: number) => ({ goal: { against: "time", microseconds, atLeast: 1 } }) as const;
+
+/** A large product and its goal: what the harder forms below are compared with. */
+const square = gemm(4096, 4096, 4096, torch(0.9));
+/** Images as in the middle of a residual network. */
+const images = { batch: 32, channels: 256, size: 56 };
+const mebibytes256 = 2 ** 28;
+const bothMasks = [false, true];
+
+function attentions(dtype: "f32" | "f16", length: number, headSize: number, atLeast: number): Case[] {
+  return bothMasks.map((causal) =>
+    attention({ dtype, batch: 4, heads: 16, length, headSize, causal }, torch(atLeast)),
+  );
+}
+
+/** For GPUs: every row of the targets in docs/performance.md. */
+const large: readonly Case[] = [
+  gemm(1024, 1024, 1024, torch(0.9)),
+  square,
+  gemm(8192, 8192, 8192, torch(0.9)),
+  gemm(4096, 4096, 4096, { transB: true, ...like(square, 0.85) }),
+  gemm(4096, 4096, 4096, { transA: true, ...like(square, 0.85) }),
+  gemm(4096, 4096, 4096, { transA: true, transB: true, ...like(square, 0.85) }),
+  gemm(4095, 4097, 4093, like(square, 0.85)),
+  gemm(4096, 4096, 4096, { padding: 8, ...like(square, 0.85) }),
+  gemm(4096, 4096, 4096, { dtype: "f16", matrices: true, ...torch(0.45) }),
+  gemm(8192, 8192, 8192, { dtype: "f16", matrices: true, ...torch(0.45) }),
+  gemm(4096, 4096, 4096, { dtype: "f16", matrices: false, ...like(square, 1) }),
+  batchedGemm(64, 512, torch(0.75)),
+  batchedGemm(1024, 64, torch(0.75)),
+  gemm(1, 16384, 16384, copy(0.75)),
+  gemm(8, 16384, 16384, copy(0.75)),
+  gemm(32, 16384, 16384, copy(0.75)),
+  gemm(128, 128, 65536, torch(0.75)),
+  conv2d({ ...images, filters: 256, kernel: 3 }, torch(0.6)),
+  conv2d({ ...images, filters: 1024, kernel: 1 }, torch(0.6)),
+  conv2d({ batch: 32, channels: 3, size: 224, filters: 64, kernel: 7, stride: 2 }, torch(0.6)),
+  conv2d({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.6)),
+  ...attentions("f32", 2048, 64, 0.8),
+  ...attentions("f32", 2048, 128, 0.8),
+  ...attentions("f16", 2048, 64, 0.3),
+  ...attentions("f16", 2048, 128, 0.3),
+  ...attentions("f16", 8192, 64, 0.3),
+  ...attentions("f16", 8192, 128, 0.3),
+  attention({ dtype: "f16", heads: 32, kvHeads: 8, length: 16384, queries: 1, headSize: 128 }, copy(0.6)),
+  ...(["sum", "max"] as const).flatMap((kind) => [
+    reduce(kind, [2 ** 28], "all", copy(0.85)),
+    reduce(kind, [4096, 64, 1024], 2, copy(0.85)),
+    reduce(kind, [4096, 64, 1024], 0, copy(0.85)),
+    reduce(kind, [4096, 64, 1024], 1, copy(0.85)),
+  ]),
+  unary("exp", mebibytes256 / 4, copy(0.9)),
+  unary("gelu", mebibytes256 / 4, copy(0.9)),
+  unary("tanh", mebibytes256 / 4, copy(0.9)),
+  add(8192, 8192, false, copy(0.9)),
+  add(8192, 8192, true, copy(0.9)),
+  dependentOperations(1024, within(5)),
+  readback(within(60)),
+  transfer("upload", mebibytes256, torch(0.35)),
+  transfer("download", mebibytes256, torch(0.35)),
+  ...peers,
+];
+
+/** Powers of two from one to another, both included, each `factor` times the one before. */
+function powers(from: number, to: number, factor: number): number[] {
+  const sizes: number[] = [];
+  for (let size = from; size <= to; size *= factor) sizes.push(size);
+  return sizes;
+}
+
+interface Reach {
+  readonly gemm: number;
+  readonly attention: number;
+  readonly reduce: number;
+}
+
+/** Time against size: three operations from tiny to the largest that a device of this kind is asked. */
+function curves(reach: Reach): Case[] {
+  const compared = { goal: { against: "torch", atLeast: 0 } } as const;
+  return [
+    ...powers(64, reach.gemm, 2).flatMap((x) => [
+      gemm(x, x, x, { curve: { name: "gemm f32", x }, ...compared }),
+      gemm(x, x, x, { dtype: "f16", matrices: true, curve: { name: "gemm f16", x }, ...compared }),
+    ]),
+    ...powers(128, reach.attention, 2).map((x) =>
+      attention({ heads: 16, length: x, headSize: 64 }, { curve: { name: "attention f32", x }, ...compared }),
+    ),
+    ...powers(2 ** 10, reach.reduce, 4).map((x) =>
+      reduce("sum", [x], "all", { curve: { name: "reduce f32", x }, ...compared }),
+    ),
+  ];
+}
+
+export type Size = "small" | "large";
+
+/** Single figures by size of machine. */
+export const tables: Readonly<Record<Size, readonly Case[]>> = { small, large };
+
+/** Curves by size of machine. */
+export const sweeps: Readonly<Record<Size, readonly Case[]>> = {
+  small: curves({ gemm: 512, attention: 512, reduce: 2 ** 22 }),
+  large: curves({ gemm: 8192, attention: 16384, reduce: 2 ** 28 }),
+};

@@ -1,0 +1,65 @@
+import { createCpuBackend } from "@backplane/backend-cpu";
+import { createWebGpuBackend, type WebGpuTier } from "@backplane/backend-webgpu";
+import type { ComputeBackend } from "@backplane/core";
+
+/** A backend with options, to be compared with others in one run. */
+export interface Configuration {
+  readonly name: string;
+  readonly create: (log: (line: string) => void) => ComputeBackend;
+  /** True: only cases that matrix units have a part in; the others are as in "default". */
+  readonly onlyMatrices: boolean;
+}
+
+interface GpuOptions {
+  readonly tier?: WebGpuTier;
+  readonly enable?: readonly string[];
+}
+
+function gpu(name: string, { tier, enable = [] }: GpuOptions, onlyMatrices = false): Configuration {
+  return {
+    name,
+    onlyMatrices,
+    create: (log) => createWebGpuBackend({ ...(tier === undefined ? {} : { tier }), dawn: { enable }, log }),
+  };
+}
+
+const unchecked = ["disable_robustness"];
+
+/** By name, what it is; bench/README.md says more. */
+export const configurationNames = {
+  default: "WebGPU as browsers run it",
+  unchecked: "the same without bounds checks (Dawn's disable_robustness)",
+  "shader-f16": "with shader-f16 also on NVIDIA (Dawn's vulkan_enable_f16_on_nvidia)",
+  "subgroup-matrices": "with matrix units (experimental)",
+  "subgroup-matrices-unchecked": "with matrix units and without bounds checks",
+  cpu: "WebAssembly",
+} as const;
+
+export type ConfigurationName = keyof typeof configurationNames;
+
+export function configuration(name: ConfigurationName, threads?: number): Configuration {
+  switch (name) {
+    case "default":
+      return gpu(name, {});
+    case "unchecked":
+      return gpu(name, { enable: unchecked });
+    case "shader-f16":
+      return gpu(name, { enable: ["vulkan_enable_f16_on_nvidia"] });
+    case "subgroup-matrices":
+      return gpu(name, { tier: "subgroup-matrices" }, true);
+    case "subgroup-matrices-unchecked":
+      return gpu(name, { tier: "subgroup-matrices", enable: unchecked }, true);
+    case "cpu":
+      return {
+        name,
+        onlyMatrices: false,
+        create: () => createCpuBackend(threads === undefined ? {} : { threads }),
+      };
+  }
+}
+
+/** From `--tier` and `--dawn-enable`. */
+export function customConfiguration(tier: WebGpuTier | undefined, enable: readonly string[]): Configuration {
+  const parts = [...(tier === undefined ? [] : [`tier ${tier}`]), ...enable];
+  return gpu(parts.join(", "), { ...(tier === undefined ? {} : { tier }), enable });
+}

@@ -1,0 +1,51 @@
+import type { Comparison, Row } from "./result.js";
+
+const movesBytes: readonly string[] = ["reduce", "unary", "binary", "transfer"];
+
+/** The rate that says most about a case, and in which unit: bytes where memory is what it waits for. */
+export function rate({ operation, flops, bytes, median, comparison }: Row): string {
+  if (operation === "small operation") return `${(1 / median / 1000).toFixed(1)} k/s`;
+  if (movesBytes.includes(operation) || comparison?.against === "copy")
+    return `${(bytes / median / 1e9).toFixed(1)} GB/s`;
+  const teraflops = flops / median / 1e12;
+  return teraflops >= 1 ? `${teraflops.toFixed(1)} TFLOP/s` : `${(teraflops * 1000).toFixed(1)} GFLOP/s`;
+}
+
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(0)}%`;
+}
+
+/** Microseconds, with as many digits as mean something. */
+export function timeText(seconds: number): string {
+  const value = seconds * 1e6;
+  return value.toFixed(value < 100 ? 1 : 0);
+}
+
+/** How ours compares with the other, by the medians and by the best of both. */
+export function ratioText({ against, ratio, bestRatio }: Comparison): string {
+  return `${twoDigits(ratio)} of ${against} (best ${twoDigits(bestRatio)})`;
+}
+
+/** Rounded down, so that no missed goal looks reached. */
+function twoDigits(value: number): string {
+  return (Math.floor(value * 100) / 100).toFixed(2);
+}
+
+/** One row for people. */
+export function line(row: Row): string {
+  const { comparison, ofFloor, median, unstable, configuration } = row;
+  const parts = [
+    `  ${configuration.padEnd(18)}`,
+    `${timeText(median).padStart(9)} us`,
+    rate(row).padStart(15),
+    ofFloor === undefined ? "" : `${percent(ofFloor)} of the floor`,
+    comparison === undefined ? "" : `${ratioText(comparison)}${verdict(comparison)}`,
+    unstable ? "UNSTABLE" : "",
+  ];
+  return parts.filter((part) => part !== "").join("  ");
+}
+
+function verdict({ ratio, atLeast }: Comparison): string {
+  if (atLeast === 0) return "";
+  return ratio >= atLeast ? `, goal ${atLeast} reached` : `, goal ${atLeast} MISSED`;
+}

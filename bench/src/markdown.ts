@@ -1,0 +1,48 @@
+import { latest } from "./drawings.js";
+import { percent, rate, ratioText, timeText } from "./lines.js";
+import type { Comparison, Report, Row } from "./result.js";
+
+/** What stands before and after the table in a document. */
+export const tableStart = "<!-- table of results -->";
+export const tableEnd = "<!-- end of table -->";
+
+/** Every row that is no point of a curve, as a Markdown table; unstable ones are marked. */
+export function markdownTable(reports: readonly Report[]): string {
+  const rows = latest(reports).filter(({ curve }) => curve === undefined);
+  return [
+    "| case | configuration | us | rate | of the floor | ratio | goal |",
+    "| --- | --- | ---: | ---: | ---: | --- | --- |",
+    ...rows.map((row) => tableRow(row, rows)),
+  ].join("\n");
+}
+
+function tableRow(row: Row, rows: readonly Row[]): string {
+  const { comparison, ofFloor, unstable } = row;
+  const cells = [
+    row.case,
+    row.configuration,
+    timeText(row.median),
+    rate(row),
+    ofFloor === undefined ? "" : percent(ofFloor),
+    comparison === undefined ? "" : `${ratioText(plain(comparison, rows))}${unstable ? " (unstable)" : ""}`,
+    comparison === undefined || comparison.atLeast === 0 ? "" : goalText(comparison),
+  ];
+  return `| ${cells.join(" | ")} |`;
+}
+
+/** Names of cases are long: the one that a case is compared with is its plain form. */
+function plain(comparison: Comparison, rows: readonly Row[]): Comparison {
+  const isCase = rows.some((row) => row.case === comparison.against);
+  return isCase ? { ...comparison, against: "its plain form" } : comparison;
+}
+
+function goalText({ ratio, atLeast }: Comparison): string {
+  return ratio >= atLeast ? `${atLeast}, reached` : `${atLeast}, missed`;
+}
+
+/** The document with another table. Throws where it has no place for one. */
+export function withTable(document: string, table: string): string {
+  const [from, to] = [document.indexOf(tableStart), document.indexOf(tableEnd)];
+  if (from < 0 || to < from) throw new Error(`the document has no lines ${tableStart} and ${tableEnd}`);
+  return `${document.slice(0, from)}${tableStart}\n\n${table}\n\n${document.slice(to)}`;
+}

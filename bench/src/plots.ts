@@ -1,0 +1,50 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { drawings } from "./drawings.js";
+import { markdownTable, tableEnd, tableStart, withTable } from "./markdown.js";
+import type { Report } from "./result.js";
+
+const help = `Draws the results of the benchmark: node bench/dist/plots.js RESULTS.json [...]
+
+  --out FOLDER   where the SVG files go; default docs/plots
+  --into FILE    also writes the table of results into this Markdown file, between the lines
+                 ${tableStart} and ${tableEnd}
+  --help         this text
+
+One file for each curve there is ("--sweep"), and one that compares ours with the anchors. Of two
+results for the same case, that of the file named last counts.`;
+
+process.exitCode = main();
+
+function main(): number {
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: {
+        out: { type: "string", default: "docs/plots" },
+        into: { type: "string" },
+        help: { type: "boolean", default: false },
+      },
+    });
+    if (values.help || positionals.length === 0) {
+      console.log(help);
+      return values.help ? 0 : 2;
+    }
+    const reports = positionals.map((path) => JSON.parse(readFileSync(path, "utf8")) as Report);
+    mkdirSync(values.out, { recursive: true });
+    for (const [name, svg] of drawings(reports)) {
+      const path = join(values.out, `${name}.svg`);
+      writeFileSync(path, svg);
+      console.log(path);
+    }
+    if (values.into !== undefined) {
+      writeFileSync(values.into, withTable(readFileSync(values.into, "utf8"), markdownTable(reports)));
+      console.log(values.into);
+    }
+    return 0;
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    return 2;
+  }
+}

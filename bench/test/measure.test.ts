@@ -1,0 +1,131 @@
+import { fileURLToPath } from "node:url";
+import { createCpuBackend } from "@backplane/backend-cpu";
+import type { ComputeBackend } from "@backplane/core";
+import { expect } from "chai";
+import { Anchor } from "#src/anchor.js";
+import type { Case } from "#src/cases/case.js";
+import { add, unary } from "#src/cases/elementwise.js";
+import { gemm } from "#src/cases/gemm.js";
+import { markdownTable, tableEnd, tableStart, withTable } from "#src/markdown.js";
+import { measureCase, type Subject } from "#src/measure.js";
+import type { Report } from "#src/result.js";
+
+const command = `"${process.execPath}" "${fileURLToPath(new URL("./programs/anchor.js", import.meta.url))}"`;
+const pace = { sample: 0, warmUp: 0 };
+
+/** What a promise rejects with. */
+async function rejection(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return "nothing";
+}
+
+describe("anchors", () => {
+  it("are started, asked and ended", async () => {
+    const { anchor, about } = await Anchor.start(command);
+    expect(about).to.deep.equal({ name: "idle" });
+    const test: Case = { ...unary("exp", 16), problem: { seconds: 0.25 } };
+    const contender = await anchor.open(test);
+    expect(await contender.sample(pace)).to.equal(0.25);
+    await contender.close();
+    expect(await rejection(anchor.open({ ...test, problem: {} }))).to.equal("anchor: no such operation");
+    await anchor.stop();
+    expect(await rejection(anchor.open(test))).to.equal("the anchor ended with exit code 0");
+  });
+
+  it("that end early, or never start, say so and do not keep anybody waiting", async () => {
+    const { anchor } = await Anchor.start(command);
+    const left = rejection(anchor.open({ ...unary("exp", 16), problem: { leave: true } }));
+    expect(await left).to.equal("the anchor ended with exit code 3");
+    await anchor.stop();
+    expect(await rejection(Anchor.start("exit 7"))).to.match(/^the anchor (ended with exit code 7|does not)/);
+  });
+});
+
+describe("measuring a case", () => {
+  let backend: ComputeBackend;
+  let subject: Subject;
+  before(async () => {
+    backend = createCpuBackend({ threads: 1 });
+    await backend.init();
+    subject = { name: "cpu", backend, copyBandwidth: 1e9, matrices: false, onlyMatrices: false };
+  });
+  after(() => backend.dispose());
+  afterEach("nothing is left allocated", () => {
+    expect(backend.memory().liveBytes).to.equal(0);
+  });
+
+  it("times ours and the anchor in as many rounds as asked for, and compares them", async () => {
+    const { anchor } = await Anchor.start(command);
+    const test: Case = {
+      ...unary("exp", 2 ** 12),
+      problem: { seconds: 1000 },
+      goal: { against: "torch", atLeast: 0.5 },
+    };
+    const { rows, missing } = await measureCase(test, [subject], { pace, rounds: 3, anchor });
+    await anchor.stop();
+    expect(missing).to.deep.equal([]);
+    expect(rows).to.have.length(1);
+    const [row] = rows;
+    expect(row!.samples).to.have.length(3);
+    expect(row!.comparison).to.deep.include({ against: "torch", median: 1000, samples: [1000, 1000, 1000] });
+    expect(row!.comparison!.bestRatio).to.be.closeTo(1000 / row!.best, 1e-6);
+    expect(row!.ofFloor).to.be.closeTo((2 * 4 * 2 ** 12) / 1e9 / row!.median, 1e-9);
+  });
+
+  it("compares by work with another case of ours, with copies, and with a fixed time", async () => {
+    const other = gemm(8, 8, 8);
+    const goals: readonly [Case, string][] = [
+      [gemm(16, 16, 16, { goal: { against: "case", other, atLeast: 1 } }), other.name],
+      [add(4, 4, false, { goal: { against: "copy", atLeast: 1 } }), "copy"],
+      [add(4, 4, false, { goal: { against: "time", microseconds: 5, atLeast: 1 } }), "5 us"],
+    ];
+    for (const [test, against] of goals) {
+      const { rows } = await measureCase(test, [subject], { pace, rounds: 1 });
+      const { comparison, samples } = rows[0]!;
+      expect(comparison!.against).to.equal(against);
+      const work = against === other.name ? 8 : against === "copy" ? (3 * 4 * 16) / 2 ** 27 : 1;
+      expect(comparison!.ratio).to.be.closeTo((work * comparison!.samples[0]!) / samples[0]!, 1e-9);
+    }
+  });
+
+  it("goes on without an anchor, and without a case whose result is wrong", async () => {
+    const test = unary("exp", 16, { goal: { against: "torch", atLeast: 1 } });
+    const lonely = await measureCase(test, [subject], { pace, rounds: 1 });
+    expect(lonely.rows[0]!.comparison).to.equal(undefined);
+    expect(lonely.missing).to.deep.equal([
+      { case: test.name, configuration: "cpu", reason: "no anchor was given", failed: false },
+    ]);
+    const wrong: Case = { ...test, expected: () => ({ value: 7, tolerance: 0 }) };
+    const failed = await measureCase(wrong, [subject], { pace, rounds: 1 });
+    expect(failed.rows).to.deep.equal([]);
+    expect(failed.missing[0]!.failed).to.equal(true);
+    expect(failed.missing[0]!.reason).to.match(/^element 15 is .*, expected 7 \+- 0$/);
+  });
+
+  it("keeps ours where the anchor ends on the way", async () => {
+    const { anchor } = await Anchor.start(command);
+    const problem = { seconds: 1, tire: true };
+    const test: Case = { ...unary("exp", 16), problem, goal: { against: "torch", atLeast: 1 } };
+    const { rows, missing } = await measureCase(test, [subject], { pace, rounds: 4, anchor });
+    expect(rows[0]!.samples).to.have.length(4);
+    expect(rows[0]!.comparison).to.equal(undefined);
+    expect(missing.map(({ reason }) => reason)).to.deep.equal(["the anchor ended with exit code 3"]);
+  });
+
+  it("gives rows that a document can hold", async () => {
+    const test = add(4, 4, false, { goal: { against: "time", microseconds: 1e9, atLeast: 1 } });
+    const { rows } = await measureCase(test, [subject], { pace, rounds: 1 });
+    const report = { rows } as unknown as Report;
+    const table = markdownTable([report]);
+    expect(table).to.match(/\| binary f32 add 16 \| cpu \| .* of 1000000000 us .* \| 1, reached \|$/);
+    const document = `before\n${tableStart}\nold\n${tableEnd}\nafter\n`;
+    const filled = withTable(document, table);
+    expect(filled).to.include(table).and.not.to.include("old");
+    expect(withTable(filled, table)).to.equal(filled);
+    expect(() => withTable("none", table)).to.throw("has no lines");
+  });
+});

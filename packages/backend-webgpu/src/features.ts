@@ -1,0 +1,26 @@
+/** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
+export interface DeviceFeatures {
+  /** The WGSL extension `f16` may be enabled. Kernels must not need it: see `halves.ts`. */
+  readonly shaderF16: boolean;
+  /** The WGSL extension `subgroups` may be enabled. */
+  readonly subgroups: boolean;
+  /** Smallest and largest subgroup that the device may use; 0 where unknown. */
+  readonly subgroupMinSize: number;
+  readonly subgroupMaxSize: number;
+  /**
+   * The f16 shapes of `chromium_experimental_subgroup_matrix` that take f16 and give f32, as "MxNxK";
+   * empty where the extension, or `f16` or `subgroups`, is missing.
+   */
+  readonly subgroupMatrices: readonly string[];
+  readonly limits: DeviceLimits;
+}
+
+/** Limits that kernels keep to, by their names and in the units of WebGPU's `GPUSupportedLimits`. */
+export interface DeviceLimits {
+  readonly maxComputeWorkgroupStorageSize: number;
+  readonly maxComputeInvocationsPerWorkgroup: number;
+  readonly maxComputeWorkgroupSizeX: number;
+  readonly maxComputeWorkgroupSizeY: number;
+  readonly maxComputeWorkgroupsPerDimension: number;
+  readonly maxStorageBufferBindingSize: number;
+}

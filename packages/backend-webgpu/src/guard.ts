@@ -1,0 +1,162 @@
+import { BackendError } from "@backplane/core";
+
+/** Buffers may exceed the memory; the rest can only be wrong, or too much for a compiler of the driver. */
+const VALIDITY = ["validation"] as const;
+const BUFFER = ["validation", "out-of-memory"] as const;
+const PROGRAM = ["validation", "internal"] as const;
+
+/**
+ * Stands between the runtime and its device, and reports what the device refuses, with the operation
+ * that was being recorded. Each call that can fail runs in an error scope of its own, opened and
+ * closed at once: so errors of others who use the same device are not taken for ours, and neither
+ * ours for theirs. A scope costs a few microseconds; a batch of commands takes three.
+ */
+export class Guard {
+  /** The device as the runtime is to use it. */
+  readonly device: GPUDevice;
+  readonly #target: GPUDevice;
+  readonly #report: (error: BackendError) => void;
+  readonly #pending = new Set<Promise<void>>();
+  /** Scopes that the runtime itself has opened: it looks after the errors in them. */
+  readonly #openScopes: GPUErrorFilter[] = [];
+  #operation = "init";
+  /** The operations with commands in the batch that is being recorded. */
+  readonly #recorded = new Set<string>();
+
+  constructor(device: GPUDevice, report: (error: BackendError) => void) {
+    this.#target = device;
+    this.#report = report;
+    this.device = this.#wrap();
+  }
+
+  /** What is being recorded. */
+  get operation(): string {
+    return this.#operation;
+  }
+
+  /** From here on, what is done is done for this operation. */
+  enter(operation: string): void {
+    this.#operation = operation;
+  }
+
+  /** As `enter`, for an operation that records commands. */
+  enterCommands(operation: string): void {
+    this.#operation = operation;
+    this.#recorded.add(operation);
+  }
+
+  /** Resolves when the device has answered for all calls so far. */
+  async settled(): Promise<void> {
+    if (this.#pending.size > 0) await Promise.all(this.#pending);
+  }
+
+  #wrap(): GPUDevice {
+    const target = this.#target;
+    const { queue } = target;
+    const guardedWrite = (...args: Parameters<GPUQueue["writeBuffer"]>): void =>
+      this.#scoped(VALIDITY, () => queue.writeBuffer(...args));
+    const guardedQueue = overlay(queue, {
+      submit: (commands) => {
+        this.#scoped(VALIDITY, () => queue.submit(commands), [...this.#recorded]);
+        if ((commands as readonly GPUCommandBuffer[]).length > 0) this.#recorded.clear();
+      },
+      writeBuffer: guardedWrite as GPUQueue["writeBuffer"],
+    });
+    return overlay(target, {
+      queue: guardedQueue,
+      createBuffer: (descriptor) => {
+        const size = ` of ${descriptor.size} bytes`;
+        return this.#scoped(BUFFER, () => target.createBuffer(descriptor), [this.#operation], size);
+      },
+      createBindGroup: (descriptor) => this.#scoped(VALIDITY, () => target.createBindGroup(descriptor)),
+      createBindGroupLayout: (descriptor) =>
+        this.#scoped(VALIDITY, () => target.createBindGroupLayout(descriptor)),
+      createPipelineLayout: (descriptor) =>
+        this.#scoped(VALIDITY, () => target.createPipelineLayout(descriptor)),
+      createShaderModule: (descriptor) => this.#scoped(PROGRAM, () => target.createShaderModule(descriptor)),
+      createComputePipeline: (descriptor) =>
+        this.#scoped(PROGRAM, () => target.createComputePipeline(descriptor)),
+      createCommandEncoder: (descriptor) => this.#commandEncoder(descriptor),
+      pushErrorScope: (filter) => {
+        this.#openScopes.push(filter);
+        target.pushErrorScope(filter);
+      },
+      popErrorScope: () => {
+        this.#openScopes.pop();
+        const answered = target.popErrorScope();
+        // The runtime hears of it before those who wait here.
+        this.#await(answered.then(done, done).then(done));
+        return answered;
+      },
+    });
+  }
+
+  /** Commands are checked as a whole when they are finished. */
+  #commandEncoder(descriptor: GPUCommandEncoderDescriptor | undefined): GPUCommandEncoder {
+    this.#recorded.add(this.#operation);
+    const encoder = this.#target.createCommandEncoder(descriptor);
+    const finish = encoder.finish.bind(encoder);
+    encoder.finish = (description) => this.#scoped(VALIDITY, () => finish(description), [...this.#recorded]);
+    return encoder;
+  }
+
+  #scoped<Result>(
+    filters: readonly GPUErrorFilter[],
+    body: () => Result,
+    operations: readonly string[] = [this.#operation],
+    object = "",
+  ): Result {
+    const scopes = filters.filter((filter) => !this.#openScopes.includes(filter));
+    for (const filter of scopes) this.#target.pushErrorScope(filter);
+    try {
+      return body();
+    } finally {
+      for (const _ of scopes) this.#pop(operations, object);
+    }
+  }
+
+  #pop(operations: readonly string[], object: string): void {
+    const answered = this.#target.popErrorScope().then(
+      (error) => {
+        if (error !== null) this.#report(faultOf(error, operations, object));
+      },
+      // The scope is gone with the device, whose loss is reported elsewhere.
+      () => {},
+    );
+    this.#await(answered);
+  }
+
+  #await(answer: Promise<void>): void {
+    const pending = answer.then(() => {
+      this.#pending.delete(pending);
+    });
+    this.#pending.add(pending);
+  }
+}
+
+function done(): void {}
+
+/** What the device refused, for those who wait for one of these operations. */
+export function faultOf(error: GPUError, operations: readonly string[], object = ""): BackendError {
+  const outOfMemory = error.constructor.name === "GPUOutOfMemoryError";
+  const said = outOfMemory ? `the device has no memory for a buffer${object}` : "the device reported";
+  const [operation] = operations;
+  const which = operations.length > 1 ? `one of ${operations.join(", ")}` : (operation ?? "webgpu");
+  return new BackendError(
+    outOfMemory ? "OUT_OF_MEMORY" : "DEVICE_ERROR",
+    `${which}: ${said}: ${error.message}`,
+    { cause: error, ...(operations.length === 1 ? { operation: operation! } : {}) },
+  );
+}
+
+/** The object with some members replaced. Methods of platform objects work on nothing but the original. */
+function overlay<Target extends object>(target: Target, replaced: Partial<Target>): Target {
+  const members = new Map<PropertyKey, unknown>(Object.entries(replaced));
+  return new Proxy(target, {
+    get(_, key): unknown {
+      if (members.has(key)) return members.get(key);
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}

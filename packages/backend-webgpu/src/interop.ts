@@ -1,0 +1,100 @@
+import type { BackendProvider, ComputeBackend, DeviceHandle } from "@backplane/core";
+import type { NativeBuffer } from "./native.js";
+import type { Profile, ProfileOptions } from "./profile.js";
+
+/** What a backend on WebGPU has beyond every other. */
+export interface WebGpuBackend extends ComputeBackend {
+  /**
+   * A handle for a `GPUBuffer` that someone else made on the backend's device (`native()`, or the option
+   * `device`), to be used like any other; a place inside it is `{ handle, byteOffset }`. Work submitted
+   * before comes before the backend's, as the queue is the same. `free(handle)` and `dispose()` end the
+   * handle and leave the buffer alone; it counts in `memory()` until then. Destroying the buffer before
+   * makes the work that uses it fail (`DEVICE_ERROR`), and so does a buffer of another device.
+   *
+   * Throws `INVALID_ARGUMENT` unless the buffer is unmapped, has the usages STORAGE, COPY_SRC and
+   * COPY_DST, a size in bytes that is a multiple of 16 and at most `limits.maxAllocationBytes`, and no
+   * live handle already.
+   */
+  importBuffer(buffer: NativeBuffer, options?: ImportOptions): DeviceHandle;
+
+  /**
+   * The `GPUBuffer` of an allocation and where the allocation lies in it. All work enqueued before has
+   * been submitted, so what you submit comes after it; submit your own use of the buffer before you call
+   * the backend again, and then never mix the two in one command buffer. Valid until the handle is freed,
+   * or the backend disposed of or its device lost: a freed buffer serves other allocations or is
+   * destroyed. Bytes beyond `byteLength` belong to the backend.
+   *
+   * Throws `INVALID_HANDLE`, and `INVALID_ARGUMENT` for an allocation of 0 bytes, which has no buffer.
+   */
+  exportBuffer(handle: DeviceHandle): ExportedBuffer;
+
+  /**
+   * Runs `work` and waits for it and for the device, and tells how long each kernel took there. All that
+   * the backend does meanwhile is measured, whoever asks for it. Each dispatch has a compute pass of its
+   * own then, with a timestamp at either end, which costs a few microseconds each; work that is not
+   * profiled pays nothing.
+   *
+   * Rejects with what `work` throws, and with faults and losses of the device like `synchronize()`;
+   * with `UNSUPPORTED` where the device lacks WebGPU's feature `timestamp-query`; with
+   * `INVALID_ARGUMENT` while another profile is being taken. Nothing is measured any more after it.
+   */
+  profile<Result>(
+    work: () => Result | PromiseLike<Result>,
+    options?: ProfileOptions,
+  ): Promise<Profile<Result>>;
+
+  /**
+   * Compiles, without blocking anybody, the kernels that the calls in `plan` will need, so that their
+   * first real run does not wait for that. `plan` is run once, with a backend that computes nothing and
+   * holds no memory: what it allocates is blank, reads leave their destinations as they are. It may use
+   * live handles of this backend, whose contents stay untouched. Kernels depend on shapes in classes
+   * (tile, alignment, transposition), on element types and on whether offsets are multiples of 16
+   * bytes, seldom on exact sizes; what a real call needs beyond the plan is compiled by that call.
+   *
+   * Rejects with what `plan` throws, such as the `BackendError` of a call with bad arguments; with
+   * `DEVICE_ERROR` and the kernel's name where the device refuses one, after the others are done.
+   */
+  warmup(plan: (backend: ComputeBackend) => unknown, options?: WarmupOptions): Promise<WarmupReport>;
+
+  /**
+   * For tests of what happens then: loses the device, as a driver might at any time. Resolves when
+   * `onLost` has been told. A device that was given by the option `device` is destroyed, too.
+   */
+  loseDevice(): Promise<void>;
+}
+
+/** Offers `WebGpuBackend`s to a registry. */
+export interface WebGpuProvider extends BackendProvider {
+  create(): WebGpuBackend;
+}
+
+export interface WarmupOptions {
+  /** Hears of each kernel that is ready, and how many there are. */
+  readonly onProgress?: (ready: number, kernels: number) => void;
+}
+
+export interface WarmupReport {
+  /** Kernels that the plan needs. */
+  readonly kernels: number;
+  /** Those among them that were not compiled before; kernels with one text are compiled once. */
+  readonly compiledPipelines: number;
+}
+
+export interface ImportOptions {
+  /** The size of the allocation; whole bytes from 1 to the size of the buffer, which is the default. */
+  readonly bytes?: number;
+}
+
+export interface ExportedBuffer {
+  readonly buffer: NativeBuffer;
+  /** Bytes. */
+  readonly byteOffset: number;
+  /** As many bytes as the allocation has; the buffer may be longer. */
+  readonly byteLength: number;
+}
+
+/** Whether a backend, from a registry say, is one of this package, with the methods above. */
+export function isWebGpuBackend(backend: ComputeBackend): backend is WebGpuBackend {
+  const { name, importBuffer, exportBuffer } = backend as Partial<WebGpuBackend>;
+  return name === "webgpu" && typeof importBuffer === "function" && typeof exportBuffer === "function";
+}

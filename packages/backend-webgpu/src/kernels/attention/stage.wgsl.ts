@@ -1,0 +1,134 @@
+import { lines } from "../gemm/lines.js";
+import { stagedPitch } from "../gemm/tile.js";
+import { type AttentionTile, attentionThreads, SHARE } from "./tile.js";
+
+/** How operands get from their buffers to workgroup memory, through the registers `fetched_...`. */
+export interface Stage {
+  /** How many registers it uses. */
+  readonly registers: number;
+  /** Reads a step into the registers, where possible without conditions, which would hold up the loads. */
+  readonly load: string;
+  /** Writes the registers to workgroup memory. */
+  readonly store: string;
+}
+
+const fours = (map: (i: number) => string): string[] => [0, 1, 2, 3].map(map);
+const fetched = (i: number) => `fetched_${i}`;
+
+/**
+ * Declares the registers that hold what was read ahead. Stages take turns in using them: had each its
+ * own, these would be occupied all the time.
+ */
+export function fetchedRegisters(...stages: readonly Stage[]): string {
+  const count = Math.max(...stages.map(({ registers }) => registers));
+  return lines(count, (i) => `  var ${fetched(i)} = vec4f();`);
+}
+
+/** One invocation's part of an operand, in units of which it brings at most one in a round. */
+interface Unit {
+  /** WGSL expression. */
+  readonly number: string;
+  /** The number of the first of its registers. */
+  readonly register: number;
+}
+
+interface Access {
+  readonly load: string;
+  readonly store: string;
+}
+
+/**
+ * A block of queries (four rows) or keys, and of head elements from `depthBase` on (four, or one where
+ * they cannot be read four at a time), staged as quads along rows or keys.
+ *
+ * The i-th value of a quad of keys is 8 * i keys further on: so neighbouring invocations, which
+ * have neighbouring quads, have weights of neighbouring keys. Rows and keys past the end repeat the last
+ * one, whose results are not used. Head elements past the end repeat the last ones, and are zeros in q.
+ */
+function block(tile: AttentionTile, side: "q" | "k", vector: boolean, unit: Unit): Access {
+  const perUnit = vector ? 4 : 1;
+  const steps = tile.depth / perUnit;
+  const [quad, depth] = [`(${unit.number}) / ${steps}u`, `(${unit.number}) % ${steps}u * ${perUnit}u`];
+  const row = (i: number) =>
+    side === "q"
+      ? `min(rowBase + quad * 4u + ${i}u, parameters.rows - 1u)`
+      : `min(keyNext + quad / ${SHARE}u * ${4 * SHARE}u + quad % ${SHARE}u + ${i * SHARE}u, keyLast)`;
+  const at = (i: number) => `${side}_base + ${row(i)} * parameters.head_size + along`;
+  const values = vector ? fours((i) => fetched(unit.register + i)) : [fetched(unit.register)];
+  const loads = vector
+    ? values.map((value, i) => `      ${value} = ${side}_load4(${at(i)});`)
+    : [`      ${values[0]} = vec4f(${fours((i) => `${side}_load1(${at(i)})`).join(", ")});`];
+  const zeros = values.map((value) => `${value} = vec4f();`).join(" ");
+  const columns = vector
+    ? fours((i) => `vec4f(${values.map((value) => `${value}.${"xyzw"[i]}`).join(", ")})`)
+    : values;
+  const [first, pitch] = side === "q" ? ["", "LEFT_PITCH"] : ["RIGHT + ", "RIGHT_PITCH"];
+  return {
+    load: `      let quad = ${quad};
+      let along = min(depthBase + ${depth}, parameters.head_size - ${perUnit}u);
+${loads.join("\n")}
+${side === "q" ? `      if (depthBase + ${depth} >= parameters.head_size) { ${zeros} }` : ""}`,
+    store: columns
+      .map(
+        (value, i) =>
+          `      stage[(${depth}) / UNROLL][${first}((${depth}) % UNROLL + ${i}u) * ${pitch} + ${quad}] = ${value};`,
+      )
+      .join("\n"),
+  };
+}
+
+/** Queries from `rowBase` and keys from `keyNext` on. */
+export function operandsStage(tile: AttentionTile, vector: boolean): Stage {
+  const perUnit = vector ? 4 : 1;
+  const threads = attentionThreads(tile);
+  const queryUnits = ((tile.queries / 4) * tile.depth) / perUnit;
+  const allUnits = queryUnits + ((tile.keys / 4) * tile.depth) / perUnit;
+  const rounds = Math.ceil(allUnits / threads);
+  const text = (what: keyof Access) =>
+    lines(rounds, (round) => {
+      const [first, end] = [round * threads, (round + 1) * threads];
+      const register = round * perUnit;
+      const query = block(tile, "q", vector, { number: `lane + ${first}u`, register })[what];
+      const past = first - queryUnits;
+      const number = past < 0 ? `lane - ${-past}u` : `lane + ${past}u`;
+      const key = block(tile, "k", vector, { number, register })[what];
+      const keys = end <= allUnits ? `{\n${key}\n    }` : `if (lane < ${allUnits - first}u) {\n${key}\n    }`;
+      if (past >= 0) return `    ${keys}`;
+      if (end <= queryUnits) return `    {\n${query}\n    }`;
+      return `    if (lane < ${queryUnits - first}u) {\n${query}\n    } else ${keys}`;
+    });
+  return { registers: rounds * perUnit, load: text("load"), store: text("store") };
+}
+
+/** Values of the keys from `valueBase` on, staged as quads along the head. Keys past the end have no weight. */
+export function valuesStage(tile: AttentionTile, columns: number, vector: boolean): Stage {
+  const quads = columns / 4;
+  const threads = attentionThreads(tile);
+  const units = quads * tile.valueDepth;
+  const rounds = Math.ceil(units / threads);
+  const text = (what: (quad: string, key: string, register: string) => string) =>
+    lines(rounds, (round) => {
+      const unit = `(lane + ${round * threads}u)`;
+      const statements = what(`${unit} % ${quads}u`, `${unit} / ${quads}u`, fetched(round));
+      const left = units - round * threads;
+      return left < threads
+        ? `    if (lane < ${left}u) {\n${statements}\n    }`
+        : `    {\n${statements}\n    }`;
+    });
+  const column = (quad: string, i: number, last: number) =>
+    `min(headBase + ${quad} * 4u + ${i}u, parameters.head_size - ${last}u)`;
+  return {
+    registers: rounds,
+    load: text((quad, key, register) => {
+      const loaded = vector
+        ? `v_load4(row + ${column(quad, 0, 4)})`
+        : `vec4f(${fours((i) => `v_load1(row + ${column(quad, i, 1)})`).join(", ")})`;
+      return `      let row = v_base + min(valueBase + ${key}, keyLast) * parameters.head_size;
+      ${register} = ${loaded};`;
+    }),
+    store: text(
+      (quad, key, register) =>
+        `      stage[${key} / UNROLL][${key} % UNROLL * ${stagedPitch(columns)}u + ${quad}] = ${register};`,
+    ),
+  };
+}

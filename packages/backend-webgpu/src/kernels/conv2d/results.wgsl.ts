@@ -1,0 +1,87 @@
+import type { DType } from "@backplane/core";
+import { input, output, type Storage } from "../../program.js";
+import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+
+/** Where a kernel leaves its results. */
+export interface ConvResult {
+  readonly dtype: DType;
+  readonly bias: boolean;
+  /**
+   * `output`: into the output, which is f32 or `vectorOutput`. `scratch`: f32 results elsewhere, in the
+   * order of the output, because f16 is rounded and packed afterwards, or because the sums are parts.
+   */
+  readonly target: "output" | "scratch";
+  /**
+   * Every run of four pixels that starts at a multiple of four lies in one image and is aligned to four
+   * elements. Only for kernels that write nothing but quads.
+   */
+  readonly vectorOutput: boolean;
+}
+
+/** How results differ in the name of a program. */
+export function resultName({ bias, target, vectorOutput }: ConvResult): string {
+  return `${bias ? "_bias" : ""}${target === "scratch" ? "_scratch" : ""}${vectorOutput ? "_o4" : ""}`;
+}
+
+/** Bindings of bias and results and the functions that write them. */
+export function resultText(form: ConvResult): {
+  bindings: Record<string, Storage>;
+  declarations: string;
+} {
+  const halves = form.dtype === "f16" && form.target === "output";
+  if (halves && !form.vectorOutput) throw new RangeError("halves are written a quad at a time");
+  const type = form.vectorOutput ? (halves ? "half4" : "vec4f") : "f32";
+  return {
+    bindings: {
+      ...(form.bias ? { bias: input(form.dtype === "f16" ? "half" : "f32") } : {}), // groups * group_outputs
+      output: output(type), // batch x groups * group_outputs x out_height x out_width
+    },
+    declarations: wgsl`
+${workgroupIndex}
+${form.dtype === "f16" ? halfFunctions : ""}
+/// Index of the result of a pixel in channel 0.
+fn output_place(pixel: u32) -> u32 {
+  let plane = parameters.out_height * parameters.out_width;
+  let channels = parameters.groups * parameters.group_outputs;
+  return parameters.output_offset${form.vectorOutput ? " * 4u" : ""} + pixel / plane * channels * plane + pixel % plane;
+}
+
+fn bias_of(channel: u32) -> f32 {
+  ${biasText(form)}
+}
+${form.vectorOutput ? vectorStore(halves) : singleStores}`,
+  };
+}
+
+function biasText(form: ConvResult): string {
+  if (!form.bias) return "return 0.0;";
+  if (form.dtype === "f32") return "return bias[parameters.bias_offset + channel];";
+  return "let at = parameters.bias_offset + channel;\n  return half_at(bias[at >> 1u], at);";
+}
+
+/** `place` is that of the first of the four pixels in channel 0. */
+const vectorStore = (halves: boolean): string => wgsl`
+/// Adds the bias and stores the results of an output channel for four pixels.
+fn store_four(channel: u32, place: u32, sums: vec4f) {
+  let value = sums + bias_of(channel);
+  let at = (place + channel * parameters.out_height * parameters.out_width) >> 2u;
+  output[at] = ${halves ? "vec2u(pack_halves(value.x, value.y), pack_halves(value.z, value.w))" : "value"};
+}
+`;
+
+const singleStores = wgsl`
+/// Adds the bias and stores one result of an output channel.
+fn store(channel: u32, place: u32, sum: f32) {
+  output[place + channel * parameters.out_height * parameters.out_width] = sum + bias_of(channel);
+}
+
+/// The same for the first pixels of four.
+fn store_some(channel: u32, places: vec4u, count: u32, sums: vec4f) {
+  let values = sums + bias_of(channel);
+  let at = places + channel * parameters.out_height * parameters.out_width;
+  output[at.x] = values.x;
+  if (count > 1u) { output[at.y] = values.y; }
+  if (count > 2u) { output[at.z] = values.z; }
+  if (count > 3u) { output[at.w] = values.w; }
+}
+`;

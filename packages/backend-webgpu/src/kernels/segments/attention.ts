@@ -1,0 +1,195 @@
+import { type AttentionProblem, type BinaryProblem, dtypeBytes, type GemmProblem } from "@backplane/core";
+import type { BufferRegion, KernelDefinition, OperationContext } from "../../context.js";
+import type { DeviceMemory } from "../../memory.js";
+import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { runMixed } from "./gemm.js";
+import { storeFarHalves } from "./move.js";
+import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
+import type { Run, Segmentation } from "./segmented.js";
+import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
+
+type Problem = AttentionProblem<DeviceMemory>;
+
+/** What a walk over blocks of keys is made of. */
+interface Tools {
+  readonly gemm: KernelDefinition<GemmProblem<DeviceMemory>>;
+  /** For operands of any size. */
+  readonly binary: Run<BinaryProblem<DeviceMemory>>;
+}
+
+/**
+ * Cuts batch, key heads, the heads that share one, and queries into problems of their own. Where keys
+ * and values of a single head do not fit, walks over blocks of them.
+ */
+export function attentionSegments(tools: Tools): Segmentation<Problem> {
+  return {
+    longestWindow: ({ q, k, v, out }) => Math.max(windowOf(q), windowOf(k), windowOf(v), windowOf(out)),
+    // f32 results of a few hundred parts of the keys.
+    scratchBound: (_problem, longest) => 256 * longest,
+
+    divide(context, problem, run) {
+      const { batch, heads, kvHeads, queryLength, keyLength, visible, k, v } = problem;
+      const limit = windowBytes(context.features);
+      if (batch > 1)
+        cut(batch, (part) => {
+          const size = part.end - part.first;
+          run(context, { ...problem, batch: size, ...queriesOf(problem, part), ...keysOf(problem, part) });
+        });
+      else if (kvHeads > 1)
+        cut(kvHeads, (part) => {
+          const size = part.end - part.first;
+          const counts = { kvHeads: size, heads: (heads / kvHeads) * size };
+          run(context, { ...problem, ...counts, ...queriesOf(problem, part), ...keysOf(problem, part) });
+        });
+      else if (windowOf(k) > limit || windowOf(v) > limit || heads * queryLength === 1)
+        walkKeys(context, tools, problem);
+      else if (heads > 1)
+        cut(heads, (part) =>
+          run(context, { ...problem, heads: part.end - part.first, ...queriesOf(problem, part) }),
+        );
+      else
+        cut(queryLength, (part) =>
+          run(context, {
+            ...{ ...problem, queryLength: part.end - part.first, ...queriesOf(problem, part) },
+            visible: Math.min(visible + part.first, keyLength),
+          }),
+        );
+    },
+  };
+}
+
+/** [first, end) of an axis. */
+interface Part {
+  readonly first: number;
+  readonly end: number;
+  readonly extent: number;
+}
+
+function cut(extent: number, run: (part: Part) => void): void {
+  const middle = middleOf(extent);
+  run({ first: 0, end: middle, extent });
+  run({ first: middle, end: extent, extent });
+}
+
+/** The share of q and out that belongs to a part of their outermost axis. */
+function queriesOf(problem: Problem, part: Part): Pick<Problem, "q" | "out"> {
+  return { q: shareOf(problem, problem.q, part), out: shareOf(problem, problem.out, part) };
+}
+
+function keysOf(problem: Problem, part: Part): Pick<Problem, "k" | "v"> {
+  return { k: shareOf(problem, problem.k, part), v: shareOf(problem, problem.v, part) };
+}
+
+function shareOf({ dtype }: Problem, region: BufferRegion, { first, end, extent }: Part): BufferRegion {
+  const step = region.byteLength / dtypeBytes[dtype] / extent;
+  return sliceOf(region, dtype, first * step, (end - first) * step);
+}
+
+/**
+ * One key head: some rows (queries of all heads that share it) at a time meet the keys block by block,
+ * with a running maximum and sum for each row ("online softmax", Milakov and Gimelshein 2018). Scores
+ * and weighted values are products of matrices.
+ */
+function walkKeys(context: OperationContext, tools: Tools, problem: Problem): void {
+  const { heads, queryLength, keyLength, headSize } = problem;
+  const rows = heads * queryLength;
+  const room = Math.floor(scratchBytes(context.features) / 4);
+  const blockRows = Math.max(1, Math.min(rows, Math.floor(Math.sqrt(room)), Math.floor(room / headSize)));
+  const blockKeys = Math.min(keyLength, Math.floor(room / blockRows));
+  for (let row = 0; row < rows; row += blockRows) {
+    const block = { row, count: Math.min(blockRows, rows - row), blockKeys };
+    context.scoped((inner) => walkBlock(inner, tools, problem, block));
+  }
+}
+
+interface RowBlock {
+  readonly row: number;
+  readonly count: number;
+  readonly blockKeys: number;
+}
+
+function walkBlock(context: OperationContext, tools: Tools, problem: Problem, block: RowBlock): void {
+  const { dtype, headSize, scale } = problem;
+  const { row, count, blockKeys } = block;
+  const rowsOf = (region: BufferRegion, first: number, length: number) =>
+    sliceOf(region, dtype, first * headSize, length * headSize);
+  const out = rowsOf(problem.out, row, count);
+  const keys = seenKeys(problem, row, count);
+  if (keys === 0) {
+    context.fill(out, 0);
+    return;
+  }
+  const sums = dtype === "f32" ? out : context.scratch(4 * count * headSize);
+  const statistics = context.scratch(8 * count);
+  const factors = context.scratch(4 * count);
+  const scores = context.scratch(4 * count * Math.min(blockKeys, keys));
+  const scaleRows = () => tools.binary(context, timesRows(sums, factors, count, headSize));
+  for (let key = 0; key < keys; key += blockKeys) {
+    const length = Math.min(blockKeys, keys - key);
+    const weights = sliceOf(scores, "f32", 0, count * length);
+    const common = { ...single, dtype, m: count };
+    const toScores = { n: length, k: headSize, alpha: scale, lda: headSize, ldb: headSize, ldc: length };
+    runMixed(
+      ...([context, tools.gemm] as const),
+      {
+        ...{ ...common, ...toScores, beta: 0, transB: true },
+        ...{ a: rowsOf(problem.q, row, count), b: rowsOf(problem.k, key, length), c: weights },
+      },
+      { a: dtype, b: dtype, c: "f32" },
+    );
+    context.dispatch(
+      weightsProgram,
+      { scores: weights, statistics, factors },
+      {
+        ...{ rows: count, columns: length, first_row: row, first_key: key, first: key === 0 ? 1 : 0 },
+        ...{ query_length: problem.queryLength, visible: problem.visible },
+      },
+      count,
+    );
+    if (key > 0) scaleRows();
+    const toSums = { n: headSize, k: length, alpha: 1, lda: length, ldb: headSize, ldc: headSize };
+    runMixed(
+      ...([context, tools.gemm] as const),
+      {
+        ...{ ...common, ...toSums, beta: key === 0 ? 0 : 1, transB: false },
+        ...{ a: weights, b: rowsOf(problem.v, key, length), c: sums },
+      },
+      { a: "f32", b: dtype, c: "f32" },
+    );
+  }
+  const invocations = Math.ceil(count / WORKGROUP_SIZE);
+  context.dispatch(finishProgram, { statistics, factors }, { rows: count }, invocations);
+  scaleRows();
+  const columns = count * headSize;
+  const layout = { batch: 1, rows: 1, columns, rowStride: columns, batchStride: columns };
+  if (dtype === "f16") storeFarHalves(context, sums, out, layout);
+}
+
+const single = { batch: 1, strideA: 0, strideB: 0, strideC: 0, transA: false };
+
+/** How many keys any of the rows sees: those of the last query among them. */
+function seenKeys({ queryLength, keyLength, visible }: Problem, row: number, count: number): number {
+  const last = row + count - 1;
+  const oneHead = Math.floor(row / queryLength) === Math.floor(last / queryLength);
+  const query = oneHead ? last % queryLength : queryLength - 1;
+  return Math.max(0, Math.min(query + visible + 1, keyLength));
+}
+
+/** sums[row, column] *= factors[row] */
+function timesRows(
+  sums: BufferRegion,
+  factors: BufferRegion,
+  rows: number,
+  columns: number,
+): BinaryProblem<DeviceMemory> {
+  const axes = [
+    { extent: rows, a: columns, b: 1 },
+    { extent: columns, a: 1, b: 0 },
+  ].filter(({ extent }) => extent > 1);
+  return {
+    ...{ dtype: "f32", kind: "mul", shape: axes.map(({ extent }) => extent), n: rows * columns },
+    a: { region: sums, strides: axes.map(({ a }) => a) },
+    b: { region: factors, strides: axes.map(({ b }) => b) },
+    output: sums,
+  };
+}

@@ -1,0 +1,72 @@
+import type { BinaryInput, BinaryProblem, UnaryProblem } from "@backplane/core";
+import type { DeviceMemory } from "../../memory.js";
+import { middleOf, sliceOf, windowOf } from "./regions.js";
+import type { Segmentation } from "./segmented.js";
+
+type Unary = UnaryProblem<DeviceMemory>;
+type Binary = BinaryProblem<DeviceMemory>;
+type Input = BinaryInput<DeviceMemory>;
+
+export const unarySegments: Segmentation<Unary> = {
+  longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
+  scratchBound: () => 0,
+
+  divide(context, problem, run) {
+    const { dtype, n, input, output } = problem;
+    const middle = middleOf(n);
+    for (const [first, end] of [
+      [0, middle],
+      [middle, n],
+    ] as const) {
+      const count = end - first;
+      run(context, {
+        ...{ ...problem, n: count },
+        input: sliceOf(input, dtype, first, count),
+        output: sliceOf(output, dtype, first, count),
+      });
+    }
+  },
+};
+
+export const binarySegments: Segmentation<Binary> = {
+  longestWindow: ({ a, b, output }) => Math.max(windowOfInput(a), windowOfInput(b), windowOf(output)),
+  scratchBound: () => 0,
+
+  /**
+   * Cuts the outermost axis, where the output stays in one piece. An input that repeats along that axis
+   * is left whole; its turn comes when nothing is left of the axis. By then every part of the output is
+   * as long as that input, so that there are no more parts than the output's size calls for.
+   */
+  divide(context, problem, run) {
+    const middle = middleOf(problem.shape[0]!);
+    run(context, slab(problem, 0, middle));
+    run(context, slab(problem, middle, problem.shape[0]!));
+  },
+};
+
+function windowOfInput(input: Input): number {
+  return "region" in input ? windowOf(input.region) : 0;
+}
+
+/** What is computed at [first, end) of the outermost axis. */
+function slab(problem: Binary, first: number, end: number): Binary {
+  const { dtype, shape, n } = problem;
+  const extent = end - first;
+  const step = n / shape[0]!;
+  const input = (whole: Input): Input => {
+    if ("scalar" in whole) return whole;
+    const { region, strides } = whole;
+    const stride = strides[0]!;
+    return {
+      // Inputs are contiguous: a stride is the number of elements inside.
+      region: stride === 0 ? region : sliceOf(region, dtype, first * stride, extent * stride),
+      strides: extent === 1 ? strides.slice(1) : strides,
+    };
+  };
+  return {
+    ...problem,
+    ...{ shape: extent === 1 ? shape.slice(1) : [extent, ...shape.slice(1)], n: extent * step },
+    ...{ a: input(problem.a), b: input(problem.b) },
+    output: sliceOf(problem.output, dtype, first * step, extent * step),
+  };
+}

@@ -1,0 +1,214 @@
+import type { DType, GemmProblem } from "@backplane/core";
+import type {
+  BufferRegion,
+  DeviceFeatures,
+  KernelContext,
+  KernelDefinition,
+  OperationContext,
+} from "../../context.js";
+import { storeHalves } from "../../halves.js";
+import type { DeviceMemory } from "../../memory.js";
+import { kernelFits, placeholder } from "./fit.js";
+import { move } from "./move.js";
+import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
+import { indivisible, type Run, type Segmentation } from "./segmented.js";
+
+type Problem = GemmProblem<DeviceMemory>;
+type Kernel = KernelDefinition<Problem>;
+
+/** Element types of the stored operands. The problem's own `dtype` says nothing where they differ. */
+export interface Stored {
+  readonly a: DType;
+  readonly b: DType;
+  readonly c: DType;
+}
+
+const axes = ["batch", "m", "n", "k"] as const;
+type Axis = (typeof axes)[number];
+const operands = ["a", "b", "c"] as const;
+type Name = (typeof operands)[number];
+
+/**
+ * Cuts batch, m and n into problems of their own, and k into parts that are added up in f32: in C
+ * itself, or in scratch where C is f16.
+ */
+export function gemmSegments(kernel: Kernel): Segmentation<Problem> {
+  return {
+    longestWindow: ({ a, b, c }) => Math.max(windowOf(a), windowOf(b), windowOf(c)),
+    // f32 copies of everything, and sums of a few hundred parts of k.
+    scratchBound: (_problem, longest) => 256 * longest,
+
+    divide(context, problem, run) {
+      const { dtype } = problem;
+      if (dtype === "f32") {
+        divideStored(context, problem, { a: "f32", b: "f32", c: "f32" }, run);
+        return;
+      }
+      const axis = chooseAxis(context, problem, { a: "f16", b: "f16", c: "f16" });
+      if (axis === "k") throughSums(context, kernel, problem);
+      else for (const part of halves(problem, { a: "f16", b: "f16", c: "f16" }, axis)) run(context, part);
+    },
+  };
+}
+
+/** A product with an f32 result of operands that may be f16 and of any size. Adds to C where beta is 1. */
+export function runMixed(context: OperationContext, kernel: Kernel, problem: Problem, stored: Stored): void {
+  const fits =
+    excess(problem, stored, context.features) === 0 &&
+    kernelFits(
+      context,
+      kernel,
+      widened(problem, stored, ({ elements }) => placeholder(4 * elements)),
+    );
+  if (!fits) {
+    divideStored(context, problem, stored, (next, part) => runMixed(next, kernel, part, stored));
+    return;
+  }
+  context.scoped((inner) => {
+    const compact = widened(problem, stored, (operand) => {
+      const copy = inner.scratch(4 * operand.elements);
+      const { batch, rows, columns, step, ld } = operand;
+      move(inner, copy, operand.region, "f16", [
+        { extent: batch, from: step, to: rows * columns },
+        { extent: rows, from: ld, to: columns },
+        { extent: columns, from: 1, to: 1 },
+      ]);
+      return copy;
+    });
+    kernel.run(inner, compact);
+  });
+}
+
+/** Sums of the parts of k in f32 scratch, with one rounding at the end. C and the sums fit. */
+function throughSums(context: OperationContext, kernel: Kernel, problem: Problem): void {
+  const { m, n, batch, beta, c, ldc, strideC } = problem;
+  context.scoped((inner) => {
+    const sums = inner.scratch(4 * batch * m * n);
+    if (beta !== 0)
+      move(inner, sums, c, "f16", [
+        { extent: batch, from: strideC, to: m * n },
+        { extent: m, from: ldc, to: n },
+        { extent: n, from: 1, to: 1 },
+      ]);
+    const mixed = { ...problem, c: sums, ldc: n, strideC: m * n };
+    runMixed(inner, kernel, mixed, { a: "f16", b: "f16", c: "f32" });
+    const layout = { batch, rows: m, columns: n, rowStride: ldc };
+    storeHalves(inner, sums, c, batch === 1 ? layout : { ...layout, batchStride: strideC });
+  });
+}
+
+/** Only where results are f32: each part of k after the first adds to what the one before it left. */
+function divideStored(context: OperationContext, problem: Problem, stored: Stored, run: Run<Problem>): void {
+  const axis = chooseAxis(context, problem, stored);
+  const [first, second] = halves(problem, stored, axis);
+  run(context, first);
+  run(context, axis === "k" ? { ...second, beta: 1 } : second);
+}
+
+interface Matrices {
+  readonly region: BufferRegion;
+  readonly batch: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly ld: number;
+  readonly step: number;
+  /** Of all matrices, without what lies between rows and matrices. */
+  readonly elements: number;
+}
+
+function matrices(problem: Problem, name: Name): Matrices {
+  const { m, n, k, transA, transB, batch } = problem;
+  const { rows, columns, ld, step } = {
+    a: { rows: transA ? k : m, columns: transA ? m : k, ld: problem.lda, step: problem.strideA },
+    b: { rows: transB ? n : k, columns: transB ? k : n, ld: problem.ldb, step: problem.strideB },
+    c: { rows: m, columns: n, ld: problem.ldc, step: problem.strideC },
+  }[name];
+  const count = step === 0 ? 1 : batch;
+  const elements = count * rows * columns;
+  return { region: problem[name], batch: count, rows, columns, ld, step, elements };
+}
+
+/** The problem in f32, with compact copies of A and B where they are f16. */
+function widened(problem: Problem, stored: Stored, copy: (operand: Matrices) => BufferRegion): Problem {
+  let wide: Problem = { ...problem, dtype: "f32" };
+  if (isCopied(problem, stored, "a")) {
+    const operand = matrices(problem, "a");
+    const { rows, columns, step } = operand;
+    wide = { ...wide, a: copy(operand), lda: columns, strideA: step === 0 ? 0 : rows * columns };
+  }
+  if (isCopied(problem, stored, "b")) {
+    const operand = matrices(problem, "b");
+    const { rows, columns, step } = operand;
+    wide = { ...wide, b: copy(operand), ldb: columns, strideB: step === 0 ? 0 : rows * columns };
+  }
+  return wide;
+}
+
+/** Elements from one index of an axis to the next. */
+function strideAlong(problem: Problem, name: Name, axis: Axis): number {
+  const { transA, transB, lda, ldb, ldc, strideA, strideB, strideC } = problem;
+  return {
+    a: { batch: strideA, m: transA ? 1 : lda, n: 0, k: transA ? lda : 1 },
+    b: { batch: strideB, m: 0, n: transB ? ldb : 1, k: transB ? 1 : ldb },
+    c: { batch: strideC, m: ldc, n: 1, k: 0 },
+  }[name][axis];
+}
+
+/** What is computed at [first, end) of an axis. */
+function partOf(problem: Problem, stored: Stored, axis: Axis, first: number, end: number): Problem {
+  const part = { ...problem, [axis]: end - first };
+  const region = (name: Name): BufferRegion => {
+    if (problem.k === 0 && name !== "c") return problem[name];
+    const { batch, rows, columns, ld, step } = matrices(part, name);
+    const extent = (batch - 1) * step + (rows - 1) * ld + columns;
+    return sliceOf(problem[name], stored[name], first * strideAlong(problem, name, axis), extent);
+  };
+  return { ...part, a: region("a"), b: region("b"), c: region("c") };
+}
+
+function halves(problem: Problem, stored: Stored, axis: Axis): readonly [Problem, Problem] {
+  const middle = middleOf(problem[axis]);
+  return [partOf(problem, stored, axis, 0, middle), partOf(problem, stored, axis, middle, problem[axis])];
+}
+
+/** How far the operands are from fitting: the sum of the doublings that they are too long by. */
+function excess(problem: Problem, stored: Stored, features: DeviceFeatures): number {
+  const doublings = (times: number) => Math.max(Math.log2(times), 0);
+  const windows = windowBytes(features);
+  return operands
+    .map((name) => {
+      const copy = isCopied(problem, stored, name) ? 4 * matrices(problem, name).elements : 0;
+      return doublings(Math.max(windowOf(problem[name]) / windows, copy / scratchBytes(features)));
+    })
+    .reduce((sum, one) => sum + one, 0);
+}
+
+/** Whether the operand is widened to f32 before the product. */
+function isCopied(problem: Problem, stored: Stored, name: Name): boolean {
+  return name !== "c" && problem.k > 0 && stored[name] === "f16" && stored.c === "f32";
+}
+
+/**
+ * The axis along which a cut brings the operands nearest to fitting; among equals the first of `axes`.
+ * Where they fit, and only scratch is too long, the results are cut.
+ */
+function chooseAxis({ features }: KernelContext, problem: Problem, stored: Stored): Axis {
+  const possible = axes.filter((axis) => problem[axis] > 1);
+  const { batch, m, n, c } = problem;
+  const sumsFit =
+    stored.c === "f32" ||
+    (windowOf(c) <= windowBytes(features) && 4 * batch * m * n <= scratchBytes(features));
+  let best: Axis | undefined;
+  let least = excess(problem, stored, features) - 1e-9;
+  for (const axis of possible) {
+    const left = excess(partOf(problem, stored, axis, 0, middleOf(problem[axis])), stored, features);
+    if (left < least - 1e-9) [best, least] = [axis, left];
+  }
+  if (best !== undefined && (best !== "k" || sumsFit)) return best;
+  // Sums of the parts of k need all results at once in f32.
+  const results = possible.filter((axis) => axis !== "k");
+  const longest = (["m", "n"] as const)[m >= n ? 0 : 1];
+  const choice = results.includes("batch") ? "batch" : results.includes(longest) ? longest : possible[0];
+  if (choice === undefined) throw indivisible("gemm", windowBytes(features));
+  return choice;
+}

@@ -1,0 +1,176 @@
+import type { Axis, BinaryKind, BinaryProblem, ReduceKind, ReduceProblem } from "@backplane/core";
+import type { BufferRegion, KernelContext, KernelDefinition, OperationContext } from "../../context.js";
+import { storeHalves } from "../../halves.js";
+import type { DeviceMemory } from "../../memory.js";
+import { kernelFits, placeholder } from "./fit.js";
+import { move } from "./move.js";
+import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
+import { indivisible, type Run, type Segmentation } from "./segmented.js";
+
+type Problem = ReduceProblem<DeviceMemory>;
+type Kernel = KernelDefinition<Problem>;
+type RunBinary = Run<BinaryProblem<DeviceMemory>>;
+
+/** What partial results are made with. */
+interface Tools {
+  readonly kernel: Kernel;
+  /** For operands of any size. */
+  readonly binary: RunBinary;
+}
+
+/** What joins two partial results; a mean is a sum until its end. */
+const joins: Readonly<Record<ReduceKind, BinaryKind>> = {
+  ...{ sum: "add", mean: "add", prod: "mul", max: "max", min: "min" },
+};
+
+/**
+ * Cuts the outermost axis, where the input stays in one piece. Along a kept axis the parts are problems
+ * of their own. Along a reduced one they are joined in f32: in the output, or in scratch where the
+ * output is f16.
+ */
+export function reduceSegments(kernel: Kernel, binary: RunBinary): Segmentation<Problem> {
+  const tools = { kernel, binary };
+  return {
+    longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
+    // f32 results and partial results.
+    scratchBound: (_problem, longest) => 64 * longest,
+
+    divide(context, problem, run) {
+      if (outermost(problem, context) === "kept")
+        for (const part of halves(problem, "kept")) run(context, part);
+      else if (problem.dtype === "f32") {
+        joinParts(context, tools, summing(problem), true);
+        divideSums(context, binary, problem, problem.output);
+      } else joinBlocks(context, tools, problem, [0]);
+    },
+  };
+}
+
+/** Until they are divided, means are sums. */
+function summing(problem: Problem): Problem {
+  return problem.kind === "mean" ? { ...problem, kind: "sum" } : problem;
+}
+
+function divideSums(
+  context: OperationContext,
+  binary: RunBinary,
+  { kind, reducedCount, outputCount }: Problem,
+  sums: BufferRegion,
+): void {
+  if (kind !== "mean") return;
+  binary(context, {
+    ...{ dtype: "f32", kind: "div", shape: [outputCount], n: outputCount },
+    ...{ a: { region: sums, strides: [1] }, b: { scalar: Math.fround(reducedCount) }, output: sums },
+  });
+}
+
+/**
+ * f16 results of input blocks that begin at these places, each of the problem's shape. Cuts the outputs
+ * until their f32 sums can be bound; going past reduced axes makes more blocks. Those are then as long
+ * as the outputs, so that there are no more of them than the size of the input calls for.
+ */
+function joinBlocks(
+  context: OperationContext,
+  tools: Tools,
+  problem: Problem,
+  places: readonly number[],
+): void {
+  const { outputCount, input, output } = problem;
+  const count = outputCount * problem.reducedCount;
+  if (4 * outputCount > scratchBytes(context.features)) {
+    const list = outermost(problem, context);
+    const axis = problem[list][0]!;
+    if (list === "reduced") {
+      const starts = Array.from({ length: axis.extent }, (_, i) => i * axis.stride);
+      const inner = places.flatMap((place) => starts.map((start) => place + start));
+      joinBlocks(context, tools, { ...part(problem, list, 0, 1), input }, inner);
+      return;
+    }
+    const middle = middleOf(axis.extent);
+    for (const [first, end] of [
+      [0, middle],
+      [middle, axis.extent],
+    ] as const) {
+      const starts = places.map((place) => place + first * axis.stride);
+      joinBlocks(context, tools, { ...part(problem, list, first, end), input }, starts);
+    }
+    return;
+  }
+  context.scoped((inner) => {
+    const sums = inner.scratch(4 * outputCount);
+    for (const [i, place] of places.entries()) {
+      const block = { ...summing(problem), input: sliceOf(input, "f16", place, count), output: sums };
+      joinParts(inner, tools, block, i === 0);
+    }
+    // Blocks have the same number of elements, all of which count for the mean.
+    const whole = { ...problem, reducedCount: problem.reducedCount * places.length };
+    divideSums(inner, tools.binary, whole, sums);
+    storeHalves(inner, sums, output, { batch: 1, rows: 1, columns: outputCount });
+  });
+}
+
+/** f32 results of f32 or f16 input, written to the output or joined with what is there. */
+function joinParts(context: OperationContext, tools: Tools, problem: Problem, first: boolean): void {
+  const { dtype, kind, outputCount, input, output } = problem;
+  const limit = windowBytes(context.features);
+  const count = outputCount * problem.reducedCount;
+  const wide: Problem = { ...problem, dtype: "f32", input: dtype === "f32" ? input : placeholder(4 * count) };
+  const bound = [input, output].every((region) => windowOf(region) <= limit);
+  const copied = dtype === "f16" ? 4 * count : 0;
+  if (!bound || copied > scratchBytes(context.features) || !kernelFits(context, tools.kernel, wide)) {
+    const list = outermost(problem, context);
+    const [before, after] = halves(problem, list, "f32");
+    joinParts(context, tools, before, first);
+    joinParts(context, tools, after, first && list === "kept");
+    return;
+  }
+  context.scoped((inner) => {
+    let source = input;
+    if (dtype === "f16") {
+      source = inner.scratch(4 * count);
+      move(inner, source, input, "f16", [{ extent: count, from: 1, to: 1 }]);
+    }
+    const result = first ? output : inner.scratch(4 * outputCount);
+    tools.kernel.run(inner, { ...wide, input: source, output: result });
+    if (first) return;
+    const a = { region: output, strides: [1] };
+    const b = { region: result, strides: [1] };
+    const join = { kind: joins[kind], shape: [outputCount], n: outputCount, a, b, output };
+    tools.binary(inner, { dtype: "f32", ...join });
+  });
+}
+
+type List = "kept" | "reduced";
+
+/** The list with the axis of the longest stride. Axes have at least two elements. */
+function outermost({ kept, reduced }: Problem, { features }: KernelContext): List {
+  const strides = [kept[0], reduced[0]].map((axis) => axis?.stride ?? 0);
+  if (kept.length === 0 && reduced.length === 0) throw indivisible("reduce", windowBytes(features));
+  return strides[0]! > strides[1]! ? "kept" : "reduced";
+}
+
+function halves(problem: Problem, list: List, outputType = problem.dtype): readonly [Problem, Problem] {
+  const { extent } = problem[list][0]!;
+  const middle = middleOf(extent);
+  return [part(problem, list, 0, middle, outputType), part(problem, list, middle, extent, outputType)];
+}
+
+/** What is at [first, end) of the outermost axis, which is the first of `list`. */
+function part(problem: Problem, list: List, first: number, end: number, outputType = problem.dtype): Problem {
+  const { dtype, kept, outputCount } = problem;
+  const [{ extent, stride }, ...inner] = problem[list] as readonly [Axis, ...Axis[]];
+  const rest = end - first === 1 ? inner : [{ extent: end - first, stride }, ...inner];
+  const input = sliceOf(problem.input, dtype, first * stride, (end - first) * stride);
+  if (list === "reduced")
+    return {
+      ...problem,
+      reduced: rest,
+      reducedCount: (problem.reducedCount / extent) * (end - first),
+      input,
+    };
+  const step = outputCount / kept[0]!.extent;
+  return {
+    ...{ ...problem, kept: rest, outputCount: step * (end - first), input },
+    output: sliceOf(problem.output, outputType, first * step, (end - first) * step),
+  };
+}

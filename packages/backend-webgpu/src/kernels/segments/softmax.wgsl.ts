@@ -1,0 +1,96 @@
+import { output, type Program, program } from "../../program.js";
+import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+
+/** What one row has seen so far: the highest score and the sum of the weights. */
+const statistics = output("vec2f");
+
+type Parameter = "rows" | "columns" | "first_row" | "first_key" | "first" | "query_length" | "visible";
+
+/**
+ * Turns a block of scores into weights, relative to the highest score so far, and finds the factor that
+ * makes what was summed before relative to it too. A workgroup does one row.
+ */
+export const weightsProgram: Program<"scores" | "statistics" | "factors", Parameter> = program({
+  name: "attention_weights",
+  bindings: {
+    scores: output("f32"), // rows x columns
+    statistics, // rows
+    factors: output("f32"), // rows
+  },
+  parameters: {
+    /** Row r is query (first_row + r) % query_length, column c is key first_key + c. */
+    ...{ rows: "u32", columns: "u32", first_row: "u32", first_key: "u32", query_length: "u32" },
+    /** 1 for the first block: there are no statistics. */
+    first: "u32",
+    visible: "i32",
+  },
+  body: wgsl`
+var<workgroup> values: array<f32, ${WORKGROUP_SIZE}>;
+
+${workgroupIndex}
+// Lower than any score of use, and finite; differences are cut off where exp would leave the normal numbers.
+const LOWEST = -1.0e38;
+fn weight(difference: f32) -> f32 { return exp(max(difference, -100.0)); }
+
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let row = workgroup_index(workgroup, workgroups);
+  if (row >= parameters.rows) { return; }
+  let query = (parameters.first_row + row) % parameters.query_length;
+  let last = i32(query) + parameters.visible - i32(parameters.first_key);
+  let seen = u32(clamp(last + 1, 0, i32(parameters.columns)));
+  let start = parameters.scores_offset + row * parameters.columns;
+  let place = parameters.statistics_offset + row;
+  var before = vec2f(LOWEST, 0.0);
+  if (parameters.first == 0u) { before = statistics[place]; }
+
+  var high = before.x;
+  for (var column = lane; column < seen; column += ${WORKGROUP_SIZE}u) {
+    high = max(high, scores[start + column]);
+  }
+  values[lane] = high;
+  for (var half = ${WORKGROUP_SIZE / 2}u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (lane < half) { values[lane] = max(values[lane], values[lane + half]); }
+  }
+  workgroupBarrier();
+  high = values[0];
+  workgroupBarrier();
+
+  var sum = 0.0;
+  for (var column = lane; column < parameters.columns; column += ${WORKGROUP_SIZE}u) {
+    var value = 0.0;
+    if (column < seen) { value = weight(scores[start + column] - high); }
+    scores[start + column] = value;
+    sum += value;
+  }
+  values[lane] = sum;
+  for (var half = ${WORKGROUP_SIZE / 2}u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (lane < half) { values[lane] += values[lane + half]; }
+  }
+  if (lane == 0u) {
+    let factor = weight(before.x - high);
+    statistics[place] = vec2f(high, before.y * factor + values[0]);
+    factors[parameters.factors_offset + row] = factor;
+  }
+}
+`,
+});
+
+/** factors[row] = 1 / the sum of the row's weights; 0 for a row that sees no key. */
+export const finishProgram: Program<"statistics" | "factors", "rows"> = program({
+  name: "attention_finish",
+  bindings: { statistics, factors: output("f32") },
+  parameters: { rows: "u32" },
+  body: wgsl`
+${workgroupIndex}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let row = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  if (row >= parameters.rows) { return; }
+  let sum = statistics[parameters.statistics_offset + row].y;
+  factors[parameters.factors_offset + row] = select(0.0, 1.0 / max(sum, 1.0e-30), sum > 0.0);
+}
+`,
+});

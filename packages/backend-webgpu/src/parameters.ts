@@ -1,0 +1,102 @@
+/** The largest parameter block: what the dynamic binding shows to shaders. A multiple of any alignment. */
+export const PARAMETER_BLOCK_BYTES = 1024;
+
+const UNIFORM_USAGE = 0x40 | 0x08; // UNIFORM | COPY_DST
+
+const COMPUTE_STAGE = 0x4;
+
+/** Parameters of one program: 32-bit words, seen as integers and as numbers. */
+export class ParameterBlock {
+  readonly bytes: ArrayBuffer;
+  readonly words: Uint32Array<ArrayBuffer>;
+  readonly floats: Float32Array<ArrayBuffer>;
+
+  constructor(bytes: number) {
+    this.bytes = new ArrayBuffer(bytes);
+    this.words = new Uint32Array(this.bytes);
+    this.floats = new Float32Array(this.bytes);
+  }
+}
+
+/**
+ * Room for the parameter blocks of one batch in a uniform buffer, of which a binding with a dynamic
+ * offset shows one block. The blocks are held on the host until the batch is submitted: writes of the
+ * queue take effect between submits, so a single buffer serves all batches.
+ */
+export class ParameterRing {
+  readonly layout: GPUBindGroupLayout;
+  /** Shows one block, which starts at the dynamic offset. */
+  readonly group: GPUBindGroup;
+  readonly #queue: GPUQueue;
+  readonly #buffer: GPUBuffer;
+  readonly #alignmentWords: number;
+  readonly #words: Uint32Array<ArrayBuffer>;
+  /** Words taken by the blocks of this batch. */
+  #taken = 0;
+  /** The latest block: its first word, and how many words it has. */
+  #latest = 0;
+  #latestWords = 0;
+
+  constructor(device: GPUDevice, blocks: number) {
+    const bytes = blocks * PARAMETER_BLOCK_BYTES;
+    this.#queue = device.queue;
+    this.#alignmentWords = device.limits.minUniformBufferOffsetAlignment / 4;
+    this.#words = new Uint32Array(bytes / 4);
+    this.#buffer = device.createBuffer({
+      label: "parameters",
+      // Any block may be the last one, and the binding reaches its full length beyond the start of it.
+      size: bytes + PARAMETER_BLOCK_BYTES,
+      usage: UNIFORM_USAGE,
+    });
+    this.layout = device.createBindGroupLayout({
+      label: "parameters",
+      entries: [
+        { binding: 0, visibility: COMPUTE_STAGE, buffer: { type: "uniform", hasDynamicOffset: true } },
+      ],
+    });
+    this.group = device.createBindGroup({
+      label: "parameters",
+      layout: this.layout,
+      entries: [{ binding: 0, resource: { buffer: this.#buffer, size: PARAMETER_BLOCK_BYTES } }],
+    });
+  }
+
+  /** Bytes of device memory. */
+  get reservedBytes(): number {
+    return this.#buffer.size;
+  }
+
+  /** Keeps the first `count` words for this batch. Answers the byte offset of the block that holds them. */
+  keep(words: Uint32Array, count: number): number {
+    if (this.#repeats(words, count)) return 4 * this.#latest;
+    const first = this.#taken;
+    for (let i = 0; i < count; i++) this.#words[first + i] = words[i]!;
+    this.#latest = first;
+    this.#latestWords = count;
+    this.#taken = Math.ceil((first + count) / this.#alignmentWords) * this.#alignmentWords;
+    return 4 * first;
+  }
+
+  /** To be called before the batch is submitted. */
+  upload(): void {
+    if (this.#taken > 0) this.#queue.writeBuffer(this.#buffer, 0, this.#words, 0, this.#taken);
+    this.clear();
+  }
+
+  /** Forgets the blocks of this batch. */
+  clear(): void {
+    this.#taken = 0;
+    this.#latestWords = 0;
+  }
+
+  destroy(): void {
+    this.#buffer.destroy();
+  }
+
+  /** Whether the words are those of the latest block, as in a series of equal operations. */
+  #repeats(words: Uint32Array, count: number): boolean {
+    if (count !== this.#latestWords) return false;
+    for (let i = 0; i < count; i++) if (this.#words[this.#latest + i] !== words[i]) return false;
+    return true;
+  }
+}

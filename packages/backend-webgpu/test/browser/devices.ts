@@ -1,0 +1,3 @@
+import { describeDevices } from "./support/devices.js";
+
+describeDevices("a page");

@@ -1,0 +1,459 @@
+import { createWebGpuBackend, isWebGpuBackend, type WebGpuBackend, webgpu } from "@backplane/backend-webgpu";
+import { BackendRegistry, type ErrorCode, SwitchableBackend } from "@backplane/core";
+import { assert } from "chai";
+import { Measurements } from "#src/profile.js";
+import { chromeTrace } from "#src/trace.js";
+import { foreignDevice, rejection } from "./support.js";
+
+describe("webgpu measurements", () => {
+  it("add up by operation and kernel", () => {
+    const measurements = new Measurements({});
+    // Nanoseconds since long before 2^53.
+    const start = 2n ** 60n;
+    const add = (operation: string, kernel: string, begin: number, end: number): void =>
+      measurements.addDispatch(operation, kernel, start + BigInt(begin), start + BigInt(end), 0);
+    add("gemm", "tiled", 1000, 4000);
+    add("gemm", "tiled", 5000, 6000);
+    add("gemm", "fill_bytes", 7000, 7500);
+    add("fill", "fill_bytes", 8000, 8500);
+    measurements.addCall("gemm", 0, 30);
+    measurements.addCall("fill", 30, 50);
+    measurements.addCall("gemm", 80, 10);
+    const profile = measurements.profile("answer", 200, 3);
+    assert.equal(profile.result, "answer");
+    assert.deepEqual(profile.rows[0], {
+      ...{ operation: "gemm", kernel: "tiled", dispatches: 2, measured: 2, share: 0.8 },
+      ...{ totalMicroseconds: 4, meanMicroseconds: 2, minMicroseconds: 1, maxMicroseconds: 3 },
+    });
+    assert.deepEqual(
+      profile.rows.map(({ operation, kernel, totalMicroseconds }) => [operation, kernel, totalMicroseconds]),
+      [
+        ["gemm", "tiled", 4],
+        ["gemm", "fill_bytes", 0.5],
+        ["fill", "fill_bytes", 0.5],
+      ],
+    );
+    assert.deepEqual(profile.calls, [
+      { operation: "fill", calls: 1, totalMicroseconds: 50, meanMicroseconds: 50 },
+      { operation: "gemm", calls: 2, totalMicroseconds: 40, meanMicroseconds: 20 },
+    ]);
+    const { dispatches, deviceMicroseconds, hostMicroseconds, wallMicroseconds, compiledPipelines } = profile;
+    assert.deepEqual(
+      [dispatches, deviceMicroseconds, hostMicroseconds, wallMicroseconds, compiledPipelines],
+      [4, 5, 90, 200, 3],
+    );
+    assert.equal(profile.timestampStepMicroseconds, 0.5);
+    // All but the methods is plain data.
+    assert.deepEqual(JSON.parse(JSON.stringify(profile)).rows, profile.rows);
+  });
+
+  it("count no time twice", () => {
+    const measurements = new Measurements({});
+    // The second begins while the first runs, the third runs inside the second, the fourth has a gap.
+    for (const [kernel, begin, end] of [
+      ["a", 1000, 2000],
+      ["b", 1500, 4000],
+      ["c", 2500, 3500],
+      ["d", 3900, 5000],
+      ["e", 6000, 7000],
+    ] as const)
+      measurements.addDispatch("gemm", kernel, BigInt(begin), BigInt(end), 0);
+    const profile = measurements.profile(undefined, 10, 0);
+    const byKernel = Object.fromEntries(
+      profile.rows.map(({ kernel, totalMicroseconds }) => [kernel, totalMicroseconds]),
+    );
+    assert.deepEqual(byKernel, { a: 1, b: 2, c: 0, d: 1, e: 1 });
+    assert.equal(profile.deviceMicroseconds, 5);
+    assert.equal(profile.timestampStepMicroseconds, 0.1);
+    const stretches = profile.toChromeTrace().traceEvents.filter(({ ph }) => ph === "X");
+    assert.deepEqual(
+      stretches.map(({ ts, dur }) => [ts, dur]),
+      [
+        [0, 1],
+        [1, 2],
+        [3, 0],
+        [3, 1],
+        [5, 1],
+      ],
+    );
+  });
+
+  it("leave out timestamps that make no sense, and say so", () => {
+    const measurements = new Measurements({});
+    measurements.addDispatch("gemm", "tiled", 0n, 0n, 0);
+    measurements.addDispatch("gemm", "tiled", 9000n, 8000n, 0);
+    measurements.addDispatch("gemm", "tiled", 1000n, 3000n, 0);
+    measurements.addDispatch("unary", "lost", 0n, 0n, 0);
+    const profile = measurements.profile(undefined, 10, 0);
+    assert.equal(profile.dispatches, 4);
+    const [gemm, unary] = profile.rows;
+    assert.deepEqual(
+      [gemm!.dispatches, gemm!.measured, gemm!.minMicroseconds, gemm!.meanMicroseconds, gemm!.share],
+      [3, 1, 2, 2, 1],
+    );
+    assert.deepEqual(
+      [unary!.dispatches, unary!.measured, unary!.minMicroseconds, unary!.meanMicroseconds],
+      [1, 0, 0, 0],
+    );
+    assert.match(String(profile), /^3 dispatches were not measured/m);
+  });
+
+  it("know timestamps that are rounded", () => {
+    const textOf = (...times: readonly number[]): string => {
+      const measurements = new Measurements({});
+      for (const time of times)
+        measurements.addDispatch("gemm", "tiled", BigInt(12_345 + time), BigInt(12_345 + time), 0);
+      return String(measurements.profile(undefined, 0, 0));
+    };
+    assert.match(textOf(0, 65_536, 196_608), /timestamps are coarse \(steps of 65.536 us\)/);
+    assert.match(textOf(0, 200_000, 100_000), /steps of 100 us/);
+    assert.match(textOf(0, 0), /steps of more than all of this/);
+    assert.notInclude(textOf(0, 65_536, 100_000), "coarse");
+    assert.notInclude(textOf(), "coarse");
+  });
+
+  it("are a table for people", () => {
+    const measurements = new Measurements({});
+    measurements.addDispatch("gemm", "gemm_f32_64x64", 1000n, 2_001_000n, 0);
+    measurements.addDispatch("fill", "fill_bytes", 2_001_000n, 2_501_100n, 0);
+    measurements.addCall("gemm", 0, 12.34);
+    measurements.submits = 1;
+    measurements.downloadedBytes = 4;
+    assert.deepEqual(String(measurements.profile(undefined, 3000, 2)).split("\n"), [
+      "on the device  kernel          dispatches  total us  mean us  min us  max us  share",
+      "gemm           gemm_f32_64x64           1    2000.0   2000.0  2000.0  2000.0  80.0%",
+      "fill           fill_bytes               1     500.1    500.1   500.1   500.1  20.0%",
+      "",
+      "on the host  calls  total us  mean us",
+      "gemm             1      12.3     12.3",
+      "",
+      "dispatches: 2, submits: 1, kernels compiled: 2",
+      "2500.1 us on the device, 12.3 us on the host, 3000.0 us from beginning to end",
+      "0 bytes to the device, 4 bytes from it",
+    ]);
+  });
+
+  it("keep a bounded number of events", () => {
+    const measurements = new Measurements({ maxTraceEvents: 10 });
+    for (let i = 0; i < 1000; i++) {
+      measurements.addDispatch("gemm", "tiled", BigInt(1 + i), BigInt(2 + i), 0);
+      measurements.addCall("gemm", i, 1);
+    }
+    const profile = measurements.profile(undefined, 1000, 0);
+    assert.equal(profile.dispatches, 1000);
+    assert.equal(profile.calls[0]!.calls, 1000);
+    assert.lengthOf(
+      profile.toChromeTrace().traceEvents.filter(({ ph }) => ph === "X"),
+      20,
+    );
+  });
+});
+
+describe("webgpu traces", () => {
+  const dispatch = (kernel: string, begin: number, duration: number, submitted: number) => ({
+    ...{ operation: "gemm", kernel, begin, duration, submitted },
+  });
+
+  it("have the device begin after each submit, and once at once", () => {
+    const { traceEvents } = chromeTrace(
+      [dispatch("a", 0, 50, 100), dispatch("b", 60, 40, 100), dispatch("c", 100, 20, 210)],
+      [{ operation: "gemm", begin: 5, duration: 7 }],
+    );
+    assert.deepEqual(
+      traceEvents
+        .filter(({ ph }) => ph === "X")
+        .map(({ name, cat, ts, dur, tid }) => [name, cat, ts, dur, tid]),
+      [
+        ["gemm", "host", 5, 7, 1],
+        ["a", "gemm", 110, 50, 2],
+        ["b", "gemm", 170, 40, 2],
+        ["c", "gemm", 210, 20, 2],
+      ],
+    );
+    assert.deepEqual(
+      traceEvents.filter(({ ph }) => ph === "M").map(({ tid, args }) => [tid, args!.name]),
+      [
+        [0, "Backplane on WebGPU"],
+        [1, "host"],
+        [2, "device"],
+      ],
+    );
+  });
+
+  it("may be of nothing", () => {
+    const { traceEvents } = chromeTrace([], []);
+    assert.lengthOf(traceEvents, 3);
+  });
+});
+
+describe("webgpu profiles", () => {
+  let backend: WebGpuBackend;
+  let device: GPUDevice;
+  /** Of all the device was asked for: buffers and query sets that are alive, and compute passes. */
+  let alive: Set<string>;
+  let passes: number;
+
+  beforeEach(async () => {
+    backend = createWebGpuBackend({ dawn: { disable: ["timestamp_quantization"] } });
+    await backend.init();
+    device = backend.native() as GPUDevice;
+    alive = new Set();
+    passes = 0;
+    watch(device);
+  });
+
+  afterEach(() => backend.dispose());
+
+  function watch(target: GPUDevice): void {
+    let number = 0;
+    const track = <Made extends GPUBuffer | GPUQuerySet>(made: Made): Made => {
+      const name = `${made.label} ${number++}`;
+      alive.add(name);
+      const destroy = made.destroy.bind(made);
+      made.destroy = () => {
+        alive.delete(name);
+        destroy();
+      };
+      return made;
+    };
+    const { createBuffer, createQuerySet, createCommandEncoder } = target;
+    target.createBuffer = (descriptor) => track(createBuffer.call(target, descriptor));
+    target.createQuerySet = (descriptor) => track(createQuerySet.call(target, descriptor));
+    target.createCommandEncoder = (descriptor) => {
+      const encoder = createCommandEncoder.call(target, descriptor);
+      const begin = encoder.beginComputePass.bind(encoder);
+      encoder.beginComputePass = (description) => {
+        passes++;
+        return begin(description);
+      };
+      return encoder;
+    };
+  }
+
+  /** Nothing is measured, nothing of the measuring is left, and the next profile works. */
+  async function assertIdle(): Promise<void> {
+    assert.isEmpty([...alive].filter((name) => name.startsWith("profile")));
+    passes = 0;
+    const handle = backend.alloc(64);
+    backend.fill(handle, 1, 16);
+    for (let i = 0; i < 10; i++) root(handle, 16);
+    await backend.synchronize();
+    // More where the batch takes too long; but not one each.
+    assert.isBelow(passes, 11);
+    passes = 0;
+    const { rows } = await backend.profile(() => root(handle, 16));
+    assert.deepEqual(
+      rows.map(({ operation, dispatches }) => [operation, dispatches]),
+      [["unary", 1]],
+    );
+    assert.equal(passes, 1);
+    backend.free(handle);
+  }
+
+  function root(handle: ReturnType<WebGpuBackend["alloc"]>, n: number): void {
+    backend.unary({ kind: "sqrt", n, input: handle, output: handle });
+  }
+
+  it("tell what each kernel took, and what the host did", async () => {
+    const n = 128;
+    const [a, b, c] = [backend.alloc(4 * n * n), backend.alloc(4 * n * n), backend.alloc(4 * n * n)];
+    const work = async (): Promise<Float32Array> => {
+      backend.copyHtoD(a, new Float32Array(n * n).fill(1));
+      backend.fill(b, 2, n * n);
+      for (let i = 0; i < 3; i++) backend.gemm({ m: n, n, k: n, a, b, c });
+      for (let i = 0; i < 3; i++) root(c, 16);
+      const results = new Float32Array(2);
+      await backend.copyDtoH(results, c);
+      return results;
+    };
+    assert.isAtLeast((await backend.profile(work)).compiledPipelines, 3);
+    const profile = await backend.profile(work);
+    assert.equal(profile.compiledPipelines, 0);
+    assert.deepEqual([...profile.result], [2, 2]);
+    const of = (operation: string) => profile.rows.find((row) => row.operation === operation)!;
+    const [gemm, unary] = [of("gemm"), of("unary")];
+    assert.match(gemm.kernel, /^gemm_/);
+    assert.deepEqual([gemm.dispatches, gemm.measured], [3, 3]);
+    assert.sameMembers(
+      profile.rows.map(({ operation }) => operation),
+      ["gemm", "fill", "unary"],
+    );
+    assert.isAbove(gemm.minMicroseconds, 0);
+    assert.isAtMost(gemm.minMicroseconds, gemm.meanMicroseconds);
+    assert.isAtMost(gemm.meanMicroseconds, gemm.maxMicroseconds);
+    // A hundred thousand times the work; one of the three may have been interrupted.
+    assert.isAbove(gemm.minMicroseconds, unary.minMicroseconds);
+    assert.approximately(
+      profile.rows.reduce((sum, { share }) => sum + share, 0),
+      1,
+      1e-9,
+    );
+    assert.deepEqual([profile.dispatches, profile.uploadedBytes, profile.downloadedBytes], [7, 4 * n * n, 8]);
+    assert.isAtLeast(profile.submits, 1);
+    assert.isAtMost(profile.deviceMicroseconds, profile.wallMicroseconds);
+    assert.isAbove(profile.hostMicroseconds, 0);
+    assert.sameMembers(
+      profile.calls.map(({ operation, calls }) => `${operation} ${calls}`),
+      ["copyHtoD 1", "fill 1", "gemm 3", "unary 3", "copyDtoH 1"],
+    );
+    const trace = profile.toChromeTrace().traceEvents.filter(({ ph }) => ph === "X");
+    assert.lengthOf(trace, 7 + 9);
+    assert.isTrue(trace.every(({ ts, dur }) => ts! >= 0 && dur! >= 0));
+    assert.include(String(profile), gemm.kernel);
+    await assertIdle();
+  });
+
+  it("measure many thousand dispatches that nobody waits for", async () => {
+    const handle = backend.alloc(64);
+    backend.fill(handle, 1, 16);
+    const before = backend.memory().reservedBytes;
+    const count = 9000;
+    const profile = await backend.profile(
+      () => {
+        for (let i = 0; i < count; i++) root(handle, 16);
+        return backend.memory().reservedBytes - before;
+      },
+      { maxTraceEvents: 100 },
+    );
+    assert.deepEqual([profile.dispatches, profile.rows[0]!.measured], [count, count]);
+    assert.isAtLeast(profile.submits, count / 64);
+    // Sixteen bytes each, in three buffers of 64 KiB.
+    assert.equal(profile.result, 1024 + 3 * 65_536);
+    assert.equal(backend.memory().reservedBytes, before);
+    assert.isAtMost(profile.toChromeTrace().traceEvents.length, 200 + 10);
+    await assertIdle();
+  });
+
+  it("take the same buffers again while the host waits now and then", async () => {
+    const handle = backend.alloc(64);
+    backend.fill(handle, 1, 16);
+    const before = backend.memory().reservedBytes;
+    const { result, dispatches } = await backend.profile(async () => {
+      for (let i = 0; i < 12_000; i++) {
+        root(handle, 16);
+        if (i % 1000 === 999) await backend.synchronize();
+      }
+      return backend.memory().reservedBytes - before;
+    });
+    assert.equal(dispatches, 12_000);
+    assert.isAtMost(result, 1024 + 2 * 65_536);
+  });
+
+  it("end with what the profiled function throws", async () => {
+    const handle = backend.alloc(64);
+    const failure = new Error("no more of this");
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): number => unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    for (const work of [
+      () => {
+        // Some of the timestamps are on their way by then.
+        for (let i = 0; i < 5000; i++) root(handle, 16);
+        throw failure;
+      },
+      async () => {
+        root(handle, 16);
+        await backend.synchronize();
+        throw failure;
+      },
+    ])
+      assert.strictEqual(await backend.profile(work).catch((error: unknown) => error), failure);
+    await assertIdle();
+    process.off("unhandledRejection", note);
+    assert.isEmpty(unhandled);
+  });
+
+  it("end with the faults of the device", async () => {
+    const other = await foreignDevice();
+    const foreign = backend.importBuffer(other.createBuffer({ size: 64, usage: 0x80 | 0x04 | 0x08 }));
+    const error = await rejection(backend.profile(() => root(foreign, 16)));
+    assert.equal(error.code, "DEVICE_ERROR");
+    assert.match(error.message, /^unary: /);
+    backend.free(foreign);
+    other.destroy();
+    await assertIdle();
+  });
+
+  it("are taken one at a time", async () => {
+    const handle = backend.alloc(64);
+    let nested: Promise<unknown> | undefined;
+    const outer = backend.profile(async () => {
+      nested = rejection(backend.profile(() => {}));
+      await nested;
+      root(handle, 16);
+    });
+    const concurrent = await rejection(backend.profile(() => {}));
+    for (const error of [concurrent, (await nested) as typeof concurrent]) {
+      assert.equal(error.code, "INVALID_ARGUMENT");
+      assert.match(error.message, /^profile: another profile .*allowed: one at a time/);
+    }
+    assert.equal((await outer).dispatches, 1);
+    await assertIdle();
+  });
+
+  for (const [what, code, work] of [
+    ["lost", "DEVICE_LOST", () => backend.loseDevice()],
+    [
+      "lost and opened again",
+      "DEVICE_LOST",
+      async () => {
+        await backend.loseDevice();
+        await backend.init();
+      },
+    ],
+    ["disposed of", "DISPOSED", () => backend.dispose()],
+  ] as [string, ErrorCode, () => Promise<void>][])
+    it(`end when the device is ${what}`, async () => {
+      const handle = backend.alloc(64);
+      const error = await rejection(
+        backend.profile(async () => {
+          root(handle, 16);
+          await work();
+        }),
+      );
+      assert.equal(error.code, code);
+      assert.match(error.message, /^profile: /);
+      assert.isEmpty([...alive].filter((name) => name.startsWith("profile")));
+      if (code === "DISPOSED") return;
+      await backend.init();
+      watch(backend.native() as GPUDevice);
+      await assertIdle();
+    });
+
+  it("refuse what they cannot do, and say why", async () => {
+    const without = createWebGpuBackend({ disableFeatures: ["timestamp-query"] });
+    const given = await foreignDevice();
+    const guest = createWebGpuBackend({ device: given });
+    for (const blind of [without, guest]) {
+      assert.equal((await rejection(blind.profile(() => {}))).code, "NOT_INITIALIZED");
+      await blind.init();
+      const error = await rejection(blind.profile(() => assert.fail("the work was done")));
+      assert.equal(error.code, "UNSUPPORTED");
+      assert.match(error.message, /^profile: .*timestamp-query.*adapter lacks.*disableFeatures.*given/);
+      const { features } = blind.native() as GPUDevice;
+      assert.isFalse(features.has("timestamp-query"));
+      await blind.dispose();
+    }
+    given.destroy();
+    for (const maxTraceEvents of [-1, 0.5, Number.NaN, "9" as unknown as number]) {
+      const error = await rejection(backend.profile(() => {}, { maxTraceEvents }));
+      assert.equal(error.code, "INVALID_ARGUMENT");
+      assert.match(error.message, /^profile: maxTraceEvents is .*; allowed: whole numbers from 0/);
+    }
+    const error = await rejection(backend.profile("work" as unknown as () => void));
+    assert.match(error.message, /^profile: work is work; allowed: a function/);
+    await assertIdle();
+  });
+
+  it("are also those of a backend that can be exchanged for another", async () => {
+    const switchable = new SwitchableBackend(new BackendRegistry([webgpu()]));
+    await switchable.init();
+    const { inner } = switchable;
+    assert.isTrue(isWebGpuBackend(inner));
+    if (!isWebGpuBackend(inner)) return;
+    const handle = switchable.alloc(64);
+    const { rows } = await inner.profile(() => switchable.fill(handle, 1, 16));
+    assert.equal(rows[0]!.operation, "fill");
+    await switchable.dispose();
+  });
+});

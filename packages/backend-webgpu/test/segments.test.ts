@@ -1,0 +1,312 @@
+import {
+  type ComputeBackend,
+  createBackend,
+  type DeviceSlice,
+  type DType,
+  dtypeBytes,
+  dtypes,
+} from "@backplane/core";
+import { assert } from "chai";
+import type { DeviceFeatures, KernelDefinition, OperationContext } from "#src/context.js";
+import { WebGpuDriver } from "#src/driver.js";
+import { segmented } from "#src/kernels/segments/index.js";
+import { attended, attentions, convolutions, convolved, products, reduced } from "./segments-cases.js";
+import { decode, encode, findDawn, noise, random } from "./support.js";
+
+/** Bytes that a binding may show: no multiple of 256, of which windows are made. */
+const LIMIT = 4200;
+
+interface Toy {
+  readonly operand: number;
+  readonly scratch: number;
+}
+
+describe("webgpu segmented", () => {
+  const runs: string[] = [];
+  const kernel: KernelDefinition<Toy> = {
+    dtypes: ["f32"],
+    run(context, { scratch }) {
+      runs.push("kernel");
+      if (scratch > 0) context.scratch(scratch);
+    },
+  };
+  const { run } = segmented(kernel, {
+    longestWindow: ({ operand }) => operand,
+    scratchBound: (_problem, longest) => 4 * longest,
+    divide: () => runs.push("divide"),
+  });
+  const features = { limits: { maxStorageBufferBindingSize: LIMIT } } as DeviceFeatures;
+  const context = { features, scratch: () => ({}) } as unknown as OperationContext;
+  const runsOf = (toy: Toy) => {
+    runs.length = 0;
+    run(context, toy);
+    return runs.join(", ");
+  };
+
+  it("runs a kernel for a small problem without a second look", () => {
+    assert.equal(runsOf({ operand: 1000, scratch: 4000 }), "kernel");
+  });
+  it("asks the kernel what it binds where that might be too much", () => {
+    assert.equal(runsOf({ operand: 1100, scratch: 4096 }), "kernel, kernel");
+    assert.equal(runsOf({ operand: 1100, scratch: 4097 }), "kernel, divide");
+  });
+  it("divides what does not fit itself", () => {
+    assert.equal(runsOf({ operand: 4096, scratch: 0 }), "kernel, kernel");
+    assert.equal(runsOf({ operand: 4097, scratch: 0 }), "divide");
+  });
+});
+
+/** Small whole numbers, whose sums are exact in every order. */
+function wholes(count: number, seed: number, largest = 3): number[] {
+  const next = random(seed);
+  return Array.from({ length: count }, () => Math.round((2 * next() - 1) * largest));
+}
+
+/** Ones with few other factors, so that products are exact in f16, and none is zero. */
+function productTerm(value: number, place: number): number {
+  if (place % 4999 === 7) return 3;
+  return place % 97 === 5 && value < 0 ? -1 : 1;
+}
+
+describe("webgpu operations above the binding limit", () => {
+  let backend: ComputeBackend;
+  before(async () => {
+    const limits = { maxStorageBufferBindingSize: LIMIT };
+    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    await backend.init();
+  });
+  after(() => backend.dispose());
+
+  /** Numbers on the device, `before` elements into memory of their own. */
+  function place(values: readonly number[], dtype: DType, before: number): DeviceSlice {
+    const size = dtypeBytes[dtype];
+    const bytes = encode(values, dtype);
+    const handle = backend.alloc(bytes.byteLength + before * size);
+    const slice = { handle, byteOffset: before * size };
+    backend.copyHtoD(slice, bytes);
+    return slice;
+  }
+
+  /** Runs what writes an output and looks at every byte; `undefined` is expected to keep its bits. */
+  async function check(
+    dtype: DType,
+    expected: readonly (number | undefined)[],
+    run: (output: DeviceSlice) => void,
+    { tolerance = 0, before = 5, initial = [] as readonly number[] } = {},
+  ): Promise<void> {
+    const size = dtypeBytes[dtype];
+    const image = noise((before + expected.length) * size + 37);
+    image.set(encode(initial, dtype), before * size);
+    const handle = backend.alloc(image.byteLength);
+    backend.copyHtoD(handle, image);
+    run({ handle, byteOffset: before * size });
+    const bytes = new Uint8Array(image.byteLength);
+    await backend.copyDtoH(bytes, handle);
+    backend.free(handle);
+    const results = decode(bytes.subarray(before * size, (before + expected.length) * size), dtype);
+    for (const [i, value] of expected.entries()) {
+      if (value === undefined) continue;
+      if (!(Math.abs(results[i]! - value) <= tolerance))
+        assert.fail(`element ${i} of ${expected.length} is ${results[i]}, not ${value}`);
+      const at = (before + i) * size;
+      image.set(bytes.subarray(at, at + size), at);
+    }
+    assert.equal(
+      bytes.findIndex((byte, i) => byte !== image[i]),
+      -1,
+      "a byte outside the output has changed",
+    );
+  }
+
+  it("can allocate more than one binding shows", () => {
+    assert.isAtLeast(backend.capabilities.limits.maxAllocationBytes, 2 ** 28);
+  });
+
+  it("use the same scratch for one part after the other", async () => {
+    const [m, k, n] = [300, 3, 300];
+    const [a, b, c] = [m * k, k * n, m * n].map((count) => backend.alloc(2 * count));
+    const before = backend.memory().reservedBytes;
+    backend.gemm({ m, n, k, dtype: "f16", a: a!, b: b!, c: c! });
+    await backend.synchronize();
+    const parts = (2 * m * n) / LIMIT;
+    assert.isAbove(parts, 40);
+    assert.isBelow(backend.memory().reservedBytes - before, 4 * LIMIT);
+    for (const handle of [a!, b!, c!]) backend.free(handle);
+  });
+
+  for (const dtype of dtypes) {
+    for (const before of [0, 3])
+      it(`${dtype}: unary, ${before} elements into the buffers, and in place`, async () => {
+        const values = wholes(10_001, 1);
+        const input = place(values, dtype, before);
+        const expected = values.map((value) => -value);
+        const n = values.length;
+        await check(dtype, expected, (output) => backend.unary({ kind: "neg", dtype, n, input, output }), {
+          before,
+        });
+        const inPlace = (output: DeviceSlice) =>
+          backend.unary({ kind: "neg", dtype, n, input: output, output });
+        await check(dtype, expected, inPlace, { before, initial: values });
+      });
+
+    for (const [shapeA, shapeB] of [
+      [[9001], [9001]],
+      [
+        [3, 2, 1500],
+        [2, 1500],
+      ],
+      [
+        [3, 1, 2500],
+        [5, 1],
+      ],
+      [
+        [1, 5000],
+        [3, 1],
+      ],
+      [
+        [5000, 1],
+        [1, 3],
+      ],
+      [[1], [7000]],
+      [
+        [70, 1, 9, 1],
+        [1, 5, 1, 8],
+      ],
+    ] as const)
+      it(`${dtype}: binary of [${shapeA}] and [${shapeB}]`, async () => {
+        const count = (shape: readonly number[]) => shape.reduce((product, extent) => product * extent, 1);
+        const [x, y] = [wholes(count(shapeA), 2), wholes(count(shapeB), 3)];
+        const rank = Math.max(shapeA.length, shapeB.length);
+        const extent = (shape: readonly number[], axis: number) => shape[axis - rank + shape.length] ?? 1;
+        const shape = Array.from({ length: rank }, (_, i) => Math.max(extent(shapeA, i), extent(shapeB, i)));
+        const expected = Array.from({ length: count(shape) }, (_, index) => {
+          let [i, j, rest, stepI, stepJ] = [0, 0, index, 1, 1];
+          for (let axis = rank - 1; axis >= 0; axis--) {
+            const at = rest % shape[axis]!;
+            rest = (rest - at) / shape[axis]!;
+            if (extent(shapeA, axis) > 1) i += at * stepI;
+            if (extent(shapeB, axis) > 1) j += at * stepJ;
+            stepI *= extent(shapeA, axis);
+            stepJ *= extent(shapeB, axis);
+          }
+          return x[i]! - y[j]!;
+        });
+        const [a, b] = [place(x, dtype, 1), place(y, dtype, 2)];
+        await check(dtype, expected, (output) =>
+          backend.binary({ kind: "sub", dtype, shapeA, shapeB, a, b, output }),
+        );
+        if (x.length === expected.length)
+          await check(
+            dtype,
+            expected,
+            (output) => backend.binary({ kind: "sub", dtype, shapeA, shapeB, a: output, b, output }),
+            { initial: x },
+          );
+      });
+
+    for (const [shape, axes] of [
+      [[20_011], [0]],
+      [[3, 5000], [1]],
+      [[3, 5000], [0]],
+      [[700, 30], [0]],
+      [
+        [2, 3, 2, 2500],
+        [0, 2],
+      ],
+      [
+        [4, 3000, 2],
+        [0, 2],
+      ],
+      [
+        [13, 40, 11, 3],
+        [1, 3],
+      ],
+    ] as const)
+      for (const kind of ["sum", "mean", "max", "prod"] as const)
+        it(`${dtype}: ${kind} of [${shape}] over [${axes}]`, async () => {
+          const count = shape.reduce<number>((product, extent) => product * extent, 1);
+          const values =
+            kind === "prod" ? wholes(count, 4).map((v, i) => productTerm(v, i)) : wholes(count, 4);
+          const input = place(values, dtype, 3);
+          const expected = reduced(kind, values, shape, axes).map((value) =>
+            kind === "mean" && dtype === "f16" ? decode(encode([value], "f16"), "f16")[0]! : value,
+          );
+          await check(
+            dtype,
+            expected,
+            (output) => backend.reduce({ kind, dtype, shape, axes, input, output }),
+            { tolerance: kind === "mean" ? (dtype === "f16" ? 2 ** -9 : 2 ** -22) : 0 },
+          );
+        });
+
+    for (const [title, given] of Object.entries(products))
+      it(`${dtype}: gemm, ${title}`, async () => {
+        const { m, n, k, batch = 1, transA = false, transB = false, alpha = 1, beta = 0 } = given;
+        const [rowsA, columnsA] = transA ? [k, m] : [m, k];
+        const [rowsB, columnsB] = transB ? [n, k] : [k, n];
+        const { lda = columnsA, ldb = columnsB, ldc = n } = given;
+        const { strideA = rowsA * lda, strideB = rowsB * ldb, strideC = m * ldc } = given;
+        const extent = (rows: number, columns: number, ld: number, stride: number) =>
+          (batch - 1) * stride + (rows - 1) * ld + columns;
+        const x = wholes(extent(rowsA, columnsA, lda, strideA), 5, 2);
+        const y = wholes(extent(rowsB, columnsB, ldb, strideB), 6, 2);
+        const old = wholes(extent(m, n, ldc, strideC), 7);
+        const expected = new Array<number | undefined>(old.length).fill(undefined);
+        for (let i = 0; i < batch; i++)
+          for (let row = 0; row < m; row++)
+            for (let column = 0; column < n; column++) {
+              let sum = 0;
+              for (let p = 0; p < k; p++)
+                sum +=
+                  x[i * strideA + (transA ? p * lda + row : row * lda + p)]! *
+                  y[i * strideB + (transB ? column * ldb + p : p * ldb + column)]!;
+              const at = i * strideC + row * ldc + column;
+              expected[at] = alpha * sum + beta * (beta === 0 ? 0 : old[at]!);
+            }
+        const [a, b] = [place(x, dtype, 1), place(y, dtype, 8)];
+        const strides = { lda, ldb, ldc, strideA, strideB, strideC };
+        const args = { ...{ m, n, k, batch, dtype, alpha, beta, transA, transB }, ...strides, a, b };
+        // Where C is not to be read it holds noise, NaN among it.
+        const initial = beta === 0 ? [] : old;
+        await check(dtype, expected, (c) => backend.batchedGemm({ ...args, c }), { initial });
+      });
+
+    for (const [title, given] of Object.entries(convolutions))
+      it(`${dtype}: conv2d, ${title}`, async () => {
+        const { inputShape, filterShape, groups = 1 } = given;
+        const { stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1] } = given;
+        const count = (shape: readonly number[]) => shape.reduce((product, extent) => product * extent, 1);
+        const [x, w] = [wholes(count(inputShape), 8, 2), wholes(count(filterShape), 9, 1)];
+        const shift = wholes(filterShape[0], 10);
+        const expected = convolved({ ...given, groups, stride, padding, dilation }, x, w, shift);
+        const [input, filter, bias] = [place(x, dtype, 1), place(w, dtype, 3), place(shift, dtype, 2)];
+        const args = { inputShape, filterShape, stride, padding, dilation, groups, dtype };
+        await check(dtype, expected, (output) => backend.conv2d({ ...args, input, filter, bias, output }));
+        // Without a bias other kernels are chosen.
+        const plain = convolved({ ...given, groups, stride, padding, dilation }, x, w);
+        await check(dtype, plain, (output) => backend.conv2d({ ...args, input, filter, output }));
+      });
+
+    for (const [title, given] of Object.entries(attentions))
+      it(`${dtype}: attention, ${title}`, async () => {
+        const { batch = 1, heads, kvHeads = heads, queryLength, keyLength, headSize, causal = false } = given;
+        const some = (count: number, seed: number) => wholes(count, seed, 8).map((value) => value / 8);
+        const [x, y, z] = [
+          some(batch * heads * queryLength * headSize, 11),
+          some(batch * kvHeads * keyLength * headSize, 12),
+          some(batch * kvHeads * keyLength * headSize, 13),
+        ];
+        const expected = attended({ ...given, batch, kvHeads, causal }, x, y, z);
+        const [q, k, v] = [place(x, dtype, 1), place(y, dtype, 2), place(z, dtype, 3)];
+        await check(
+          dtype,
+          expected,
+          (out) =>
+            backend.attention({
+              ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype, q, k, v, out },
+            }),
+          { tolerance: dtype === "f16" ? 2 ** -11 : 2 ** -19 },
+        );
+      });
+  }
+});

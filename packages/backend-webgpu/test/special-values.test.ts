@@ -1,0 +1,142 @@
+import type { BinaryKind, UnaryKind } from "@backplane/core";
+import { assert } from "chai";
+import { withDevice } from "./support.js";
+
+const nan = 0x7fc00000;
+const infinity = 0x7f800000;
+const one = 0x3f800000;
+const negative = 0x80000000;
+/** Subnormal numbers: the least, and one of middling size. */
+const [least, subnormal] = [1, 0x00400000];
+
+/**
+ * What kernels see to by the bits of their arguments, so that it holds whatever an adapter makes of NaN,
+ * infinities, subnormal numbers and the sign of zero. All numbers are given by their bits.
+ */
+describe("webgpu special values", () => {
+  const device = withDevice();
+
+  async function unary(kind: UnaryKind, bits: readonly number[]): Promise<number[]> {
+    const n = bits.length;
+    const memory = device().upload(new Uint8Array(Uint32Array.from(bits).buffer));
+    const region = { memory, byteOffset: 0, byteLength: 4 * n };
+    device().run("unary", { dtype: "f32", kind, n, input: region, output: region });
+    return [...new Uint32Array((await device().download(memory, 0, 4 * n)).buffer)];
+  }
+
+  async function binary(kind: BinaryKind, pairs: readonly (readonly [number, number])[]): Promise<number[]> {
+    const n = pairs.length;
+    const [a, b] = [0, 1].map((side) => {
+      const memory = device().upload(new Uint8Array(Uint32Array.from(pairs, (pair) => pair[side]!).buffer));
+      return { memory, byteOffset: 0, byteLength: 4 * n };
+    });
+    const input = { a: { region: a!, strides: [1] }, b: { region: b!, strides: [1] } };
+    device().run("binary", { dtype: "f32", kind, shape: [n], n, ...input, output: a! });
+    return [...new Uint32Array((await device().download(a!.memory, 0, 4 * n)).buffer)];
+  }
+
+  const isNaNBits = (bits: number): boolean => (bits & 0x7fffffff) >>> 0 > infinity;
+
+  const withNaN: readonly UnaryKind[] = [
+    ...(["relu", "abs", "neg", "sign", "exp", "log", "sigmoid", "tanh"] as const),
+    ...(["sin", "cos", "erf", "gelu", "geluTanh", "silu", "softplus"] as const),
+  ];
+  for (const kind of withNaN)
+    it(`${kind} gives NaN for NaN, and for nothing else`, async () => {
+      const numbers = [0, one, infinity - 1, ...(kind === "sin" || kind === "cos" ? [] : [infinity])];
+      const results = await unary(kind, [nan, negative | nan, infinity + 1, ...numbers]);
+      for (const [i, bits] of results.entries())
+        assert.equal(isNaNBits(bits), i < 3, `result ${i} is ${bits.toString(16)}`);
+    });
+
+  it("relu, abs, neg and sign keep subnormal numbers and zeros as they are", async () => {
+    const numbers = [0, least, subnormal, one, infinity].flatMap((bits) => [bits, (negative | bits) >>> 0]);
+    const sizes = numbers.map((bits) => bits & 0x7fffffff);
+    assert.deepEqual(await unary("abs", numbers), sizes);
+    assert.deepEqual(
+      await unary("neg", numbers),
+      numbers.map((bits) => (bits ^ negative) >>> 0),
+    );
+    assert.deepEqual(
+      await unary("relu", numbers),
+      numbers.map((bits) => (bits >= negative ? 0 : bits)),
+    );
+    assert.deepEqual(
+      await unary("sign", numbers),
+      numbers.map((bits) => (bits === 0 || bits === negative ? bits : ((bits & negative) | one) >>> 0)),
+    );
+  });
+
+  it("tanh and sin keep the sign of zero, log reads subnormal numbers, and all have their limits", async () => {
+    const sides = (bits: number): number[] => [bits, (negative | bits) >>> 0];
+    assert.deepEqual(
+      await unary("tanh", [...sides(0), ...sides(infinity)]),
+      [...sides(0), ...sides(one)],
+      "tanh",
+    );
+    assert.deepEqual(await unary("sin", sides(0)), sides(0), "sin");
+    const [atZero, atInfinity, atLeast, ofNegative] = await unary("log", [
+      0,
+      infinity,
+      least,
+      negative | one,
+    ]);
+    assert.equal(atZero, (negative | infinity) >>> 0, "log(0)");
+    assert.equal(atInfinity, infinity, "log(infinity)");
+    assert.isTrue(isNaNBits(ofNegative!), "log(-1)");
+    const [number] = new Float32Array(Uint32Array.of(atLeast!).buffer);
+    assert.closeTo(number!, Math.log(2 ** -149), 1e-5, "log of the least number");
+  });
+
+  it("max and min order all numbers, and keep NaN from either side", async () => {
+    const ascending = [
+      ...[infinity, one, subnormal, least, 0].map((bits) => (negative | bits) >>> 0),
+      ...[0, least, subnormal, one, infinity],
+    ];
+    const pairs = ascending.flatMap((a) => ascending.map((b) => [a, b] as const));
+    const larger = pairs.map(([a, b]) => ascending[Math.max(ascending.indexOf(a), ascending.indexOf(b))]);
+    const smaller = pairs.map(([a, b]) => ascending[Math.min(ascending.indexOf(a), ascending.indexOf(b))]);
+    assert.deepEqual(await binary("max", pairs), larger as number[]);
+    assert.deepEqual(await binary("min", pairs), smaller as number[]);
+    for (const kind of ["max", "min"] as const)
+      for (const bits of await binary(kind, [
+        [nan, one],
+        [one, nan],
+        [negative | nan, infinity],
+        [negative | infinity, negative | nan],
+      ]))
+        assert.isTrue(isNaNBits(bits), `${kind} gave ${bits.toString(16)}`);
+  });
+
+  it("pow has its limits, and NaN where it is not defined", async () => {
+    const [two, half, three] = [0x40000000, 0x3f000000, 0x40400000];
+    const cases: readonly (readonly [a: number, b: number, result: number])[] = [
+      [two, infinity, infinity],
+      [half, infinity, 0],
+      [two, negative | infinity, 0],
+      [half, negative | infinity, infinity],
+      [infinity, half, infinity],
+      [infinity, negative | half, 0],
+      [negative | infinity, three, negative | infinity],
+      [negative | infinity, negative | three, negative],
+      [negative | infinity, half, infinity],
+      [negative, three, negative],
+      [0, negative | half, infinity],
+      [nan, 0, one],
+      [nan, two, nan],
+      [two, nan, nan],
+      [negative | two, half, nan],
+      [two, 0x7f7fffff, infinity],
+      [two, 0xff7fffff, 0],
+    ];
+    const results = await binary(
+      "pow",
+      cases.map(([a, b]) => [a, b]),
+    );
+    for (const [i, [a, b, expected]] of cases.entries()) {
+      const label = `${(a >>> 0).toString(16)} to the ${(b >>> 0).toString(16)} is ${results[i]!.toString(16)}`;
+      if (expected === nan) assert.isTrue(isNaNBits(results[i]!), label);
+      else assert.equal(results[i], expected >>> 0, label);
+    }
+  });
+});

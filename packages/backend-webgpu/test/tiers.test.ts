@@ -1,0 +1,195 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { createWebGpuBackend, type WebGpuOptions, webgpu } from "@backplane/backend-webgpu";
+import { BackendError } from "@backplane/core";
+import { assert, expect } from "chai";
+import type { KernelContext } from "#src/context.js";
+import { dawnFlags } from "#src/dawn.js";
+import { WebGpuDriver } from "#src/driver.js";
+import { selectVariant, type Variant } from "#src/kernels/variant.js";
+import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/tiers.js";
+import { findDawn, TestDevice, withoutLimits } from "./support.js";
+
+const MATRIX = "chromium-experimental-subgroup-matrix";
+
+function offer(features: readonly string[], more: Partial<TierOffer> = {}): TierOffer {
+  return {
+    features: new Set(features),
+    limits: {
+      ...{ maxBufferSize: 2 ** 31, maxStorageBuffersPerShaderStage: 16, maxComputeWorkgroupSizeZ: 64 },
+      ...defaultLimits,
+      ...{ maxComputeInvocationsPerWorkgroup: 1024, maxStorageBufferBindingSize: 2 ** 30 },
+    },
+    ...{ vendor: "acme", matrices: [] },
+    ...more,
+  };
+}
+
+const everything = offer(["subgroups", "shader-f16", MATRIX, "texture-compression-bc"], {
+  matrices: ["16x16x16"],
+});
+
+describe("webgpu tiers", () => {
+  it("allow one feature more each, and matrices only where they are asked for", () => {
+    const features = tierNames.map((tier) => chooseTier(everything, { tier }).features);
+    assert.deepEqual(features, [
+      [],
+      ["subgroups"],
+      ["subgroups", "shader-f16"],
+      ["subgroups", "shader-f16", MATRIX],
+    ]);
+    for (const tier of tierNames) assert.equal(chooseTier(everything, { tier }).tier, tier);
+    assert.equal(chooseTier(everything, { tier: "subgroup-matrices" }).reason, "");
+    const usual = chooseTier(everything, {});
+    assert.equal(usual.tier, "shader-f16");
+    assert.match(usual.reason, /^no subgroup-matrices: experimental, only with .*"subgroup-matrices"$/);
+  });
+
+  it("go no higher than the adapter, and say what it lacks", () => {
+    const plain = chooseTier(offer([]), {});
+    assert.equal(plain.tier, "baseline");
+    assert.match(plain.reason, /no subgroups: the adapter lacks.*no shader-f16: the adapter lacks/);
+    const halves = chooseTier(offer(["shader-f16"]), { tier: "subgroup-matrices" });
+    assert.deepEqual(halves.features, ["shader-f16"]);
+    assert.match(halves.reason, /no subgroups: .*; no subgroup-matrices: the adapter lacks/);
+    const hidden = chooseTier(offer(["subgroups"], { vendor: "nvidia" }), {});
+    assert.match(hidden.reason, /vulkan_enable_f16_on_nvidia/);
+    const tier = "subgroup-matrices";
+    assert.match(chooseTier(offer([MATRIX, "subgroups"]), { tier }).reason, /matrices: needs shader-f16 too/);
+    const shapeless = chooseTier({ ...everything, matrices: [] }, { tier });
+    assert.equal(shapeless.tier, "shader-f16");
+    assert.match(shapeless.reason, /no shape of f16/);
+  });
+
+  it("leave features alone that are switched off", () => {
+    const choice = chooseTier(everything, { disableFeatures: ["subgroups"] });
+    assert.deepEqual(choice.features, ["shader-f16"]);
+    assert.match(choice.reason, /no subgroups: switched off by the option disableFeatures/);
+  });
+
+  it("take all that the adapter allows, but the defaults only in the baseline, and never above a cap", () => {
+    const all = chooseTier(offer([]), {});
+    assert.equal(all.limits.maxComputeInvocationsPerWorkgroup, 1024);
+    assert.equal(all.requiredLimits.maxBufferSize, 2 ** 31);
+    const least = chooseTier(everything, { tier: "baseline" });
+    assert.deepEqual(least.limits, defaultLimits);
+    assert.deepEqual(least.requiredLimits, {});
+    const limits = { maxComputeInvocationsPerWorkgroup: 512, maxStorageBufferBindingSize: 4096 };
+    const capped = chooseTier(everything, { limits });
+    assert.deepEqual(capped.limits, { ...defaultLimits, ...limits });
+    assert.equal(capped.requiredLimits.maxComputeInvocationsPerWorkgroup, 512);
+    const both = chooseTier(everything, { limits, tier: "baseline" });
+    assert.deepEqual(both.limits, { ...defaultLimits, maxStorageBufferBindingSize: 4096 });
+    const beyond = chooseTier(everything, { limits: { maxComputeInvocationsPerWorkgroup: 2 ** 20 } });
+    assert.equal(beyond.limits.maxComputeInvocationsPerWorkgroup, 1024);
+  });
+
+  it("switch on the toggles of Dawn that matrices need, unless told otherwise", () => {
+    assert.deepEqual(dawnFlags({}).join(), dawnFlags({}, "shader-f16").join());
+    assert.notMatch(dawnFlags({}).join(), /enable-dawn-features/);
+    const tier = "subgroup-matrices";
+    assert.include(dawnFlags({}, tier), "enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia");
+    const flags = dawnFlags({ enable: ["skip_validation"], disable: ["allow_unsafe_apis"] }, tier);
+    assert.include(flags, "enable-dawn-features=vulkan_enable_f16_on_nvidia,skip_validation");
+    assert.match(flags.join(), /disable-dawn-features=.*allow_unsafe_apis/);
+  });
+
+  it("are options, and what makes no sense is refused with what is allowed", () => {
+    for (const [options, argument, allowed] of [
+      [{ tier: "fastest" }, "tier", /fastest.*baseline, subgroups, shader-f16, subgroup-matrices/],
+      [{ limits: { maxBananas: 1 } }, "limits", /maxBananas.*maxComputeInvocationsPerWorkgroup/],
+      [{ limits: { maxComputeWorkgroupSizeX: 0 } }, "limits.maxComputeWorkgroupSizeX", /is 0; .*whole/],
+      [{ limits: { maxComputeWorkgroupSizeX: 1.5 } }, "limits.maxComputeWorkgroupSizeX", /is 1.5/],
+      [{ limits: { maxComputeWorkgroupSizeX: "1" } }, "limits.maxComputeWorkgroupSizeX", /is 1/],
+      [{ poolBytes: -1 }, "poolBytes", /is -1; allowed: numbers from 0/],
+      [{ log: "console" }, "log", /is console; allowed: a function/],
+    ] as [WebGpuOptions, string, RegExp][])
+      for (const make of [() => webgpu(options), () => new WebGpuDriver(async () => undefined, options)])
+        expect(make).to.throw(BackendError, allowed).that.includes({ code: "INVALID_ARGUMENT", argument });
+  });
+});
+
+describe("webgpu tiers on a device", () => {
+  it("open one that has no more than the baseline, which the device itself enforces", async () => {
+    const device = await TestDevice.open({ tier: "baseline" });
+    const gpu = device.driver.native() as GPUDevice;
+    for (const feature of ["subgroups", "shader-f16", MATRIX])
+      assert.isFalse(gpu.features.has(feature), feature);
+    for (const [name, value] of Object.entries(defaultLimits))
+      assert.equal(gpu.limits[name as keyof typeof defaultLimits], value, name);
+    assert.equal(gpu.limits.maxBufferSize, 2 ** 28);
+    device.driver.withContext(({ features }) => {
+      assert.deepEqual(features.limits, defaultLimits);
+      assert.isFalse(features.subgroups || features.shaderF16);
+    });
+    assert.match(device.description!.device.details.tier!, /^baseline \(no subgroups: the option tier is/);
+    await device.close();
+  });
+
+  it("hold a device that is given to the same", async () => {
+    const adapter = await (await findDawn()).requestAdapter();
+    const features = ["subgroups"].filter((name) => adapter!.features.has(name)) as GPUFeatureName[];
+    const given = await adapter!.requestDevice({ requiredFeatures: features });
+    const device = await TestDevice.open({
+      device: given,
+      tier: "baseline",
+      limits: { maxComputeWorkgroupSizeX: 32 },
+    });
+    device.driver.withContext(({ features }) => {
+      assert.isFalse(features.subgroups);
+      assert.deepEqual(features.limits, { ...defaultLimits, maxComputeWorkgroupSizeX: 32 });
+    });
+    await device.close();
+    given.destroy();
+  });
+
+  it("open with what there is where more is asked for, quietly", async () => {
+    const script = `
+      const { createWebGpuBackend } = await import("@backplane/backend-webgpu");
+      const backend = createWebGpuBackend({ tier: "subgroup-matrices" });
+      await backend.init();
+      backend.fill(backend.alloc(64), 1, 16);
+      await backend.synchronize();
+      console.log(backend.capabilities.device.details.tier);`;
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      ["--input-type=module", "--eval", script],
+      { cwd: import.meta.dirname, timeout: 15_000 },
+    );
+    // The highest tier by that name, or why it is not.
+    assert.match(stdout, /^subgroup-matrices\n$|[(; ]no subgroup-matrices: .+\)\n$/);
+    assert.equal(withoutLimits(stderr), "");
+  });
+
+  it("say in the log what was opened", async () => {
+    const lines: string[] = [];
+    const backend = createWebGpuBackend({ tier: "baseline", log: (line) => lines.push(line) });
+    await backend.init();
+    assert.lengthOf(lines, 1);
+    assert.include(lines[0]!, backend.capabilities.device.name);
+    assert.match(lines[0]!, /tier baseline \(no subgroups: .*16 KiB of workgroup memory.*128 MiB/);
+    await backend.dispose();
+  });
+
+  it("say in the log which kernel an operation takes, once for each reason", async () => {
+    const lines: string[] = [];
+    const device = await TestDevice.open({ log: (line) => lines.push(line) });
+    const { features } = await new Promise<KernelContext>((resolve) => device.driver.withContext(resolve));
+    const row = (name: string, least: number): Variant<number> => ({
+      name,
+      requires: () => name !== "rare",
+      fits: (size) => size >= least,
+      prefers: (size) => size < 100,
+    });
+    const table = [row("rare", 0), row("wide", 16), row("narrow", 1)];
+    for (const size of [3, 4, 50, 5, 200, 300]) selectVariant("gemm", table, size, features);
+    selectVariant("conv2d", table, 50, features, "narrow");
+    assert.deepEqual(lines.slice(1), [
+      "webgpu: gemm takes narrow (preferred for the shape; rare needs more than the device has; wide does not fit)",
+      "webgpu: gemm takes wide (preferred for the shape; rare needs more than the device has)",
+      "webgpu: gemm takes narrow (the last one that fits; rare needs more than the device has)",
+      "webgpu: conv2d takes narrow (forced by the option variants)",
+    ]);
+    await device.close();
+  });
+});

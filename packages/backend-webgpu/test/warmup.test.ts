@@ -1,0 +1,231 @@
+import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
+import type { ComputeBackend, DeviceHandle } from "@backplane/core";
+import { assert } from "chai";
+import { rejection } from "./support.js";
+
+/** What the device was asked to compile, and whether anybody had to wait for it. */
+function watchCompiling(device: GPUDevice): { readonly blocking: string[]; readonly meanwhile: string[] } {
+  const watched = { blocking: [] as string[], meanwhile: [] as string[] };
+  const { createComputePipeline, createComputePipelineAsync } = device;
+  device.createComputePipeline = (descriptor) => {
+    watched.blocking.push(descriptor.label!);
+    return createComputePipeline.call(device, descriptor);
+  };
+  device.createComputePipelineAsync = (descriptor) => {
+    watched.meanwhile.push(descriptor.label!);
+    return createComputePipelineAsync.call(device, descriptor);
+  };
+  return watched;
+}
+
+/** Something of everything, with places and lengths that need kernels besides those of the operations. */
+async function everything(backend: ComputeBackend): Promise<void> {
+  const memory = (bytes: number): DeviceHandle => backend.alloc(bytes);
+  const [a, b, c] = [memory(65_536), memory(65_536), memory(65_536)];
+  const at = (handle: DeviceHandle, byteOffset: number) => ({ handle, byteOffset });
+  backend.copyHtoD(at(a, 3), new Uint8Array(60));
+  backend.fill(at(b, 1), 7, 21, "u8");
+  backend.copyDtoD(at(b, 5), at(a, 2), 1001);
+  backend.copyDtoD(at(b, 4096), at(b, 8192), 1024);
+  backend.gemm({ m: 40, n: 36, k: 20, a, b, c });
+  backend.gemm({ m: 1, n: 64, k: 100, a, b, c, transB: true, dtype: "f16" });
+  backend.batchedGemm({ batch: 3, m: 9, n: 7, k: 5, a: at(a, 4), b: at(b, 8), c: at(c, 12), dtype: "f16" });
+  const filterShape = [5, 3, 3, 3] as const;
+  backend.conv2d({ inputShape: [1, 3, 12, 12], filterShape, input: a, filter: b, output: c });
+  backend.attention({
+    ...{ batch: 1, heads: 2, queryLength: 9, keyLength: 11, headSize: 16 },
+    ...{ q: a, k: at(a, 8192), v: b, out: c },
+  });
+  backend.reduce({ kind: "mean", shape: [3, 5000], axes: [1], input: a, output: c });
+  backend.unary({ kind: "tanh", n: 333, input: at(a, 2), output: at(a, 2048), dtype: "f16" });
+  backend.binary({ kind: "mul", shapeA: [7, 1], shapeB: [1, 9], a, b, output: c });
+  backend.binary({ kind: "add", n: 100, a, b: { scalar: 2 }, output: a });
+  for (const handle of [a, b, c]) backend.free(handle);
+  // What had another owner before is cleared first.
+  const again = memory(65_536);
+  await backend.copyDtoH(new Uint8Array(5), at(again, 1));
+  backend.free(again);
+}
+
+describe("webgpu warmup", () => {
+  let backend: WebGpuBackend;
+  let compiled: ReturnType<typeof watchCompiling>;
+
+  async function open(...options: Parameters<typeof createWebGpuBackend>): Promise<void> {
+    backend = createWebGpuBackend(...options);
+    await backend.init();
+    compiled = watchCompiling(backend.native() as GPUDevice);
+  }
+
+  afterEach(() => backend.dispose());
+
+  for (const [what, options] of [
+    ["", {}],
+    [" in segments", { limits: { maxStorageBufferBindingSize: 1 << 12 } }],
+    [" by kernels that are forced", { variants: { gemm: "direct_8x16" } }],
+  ] as const)
+    it(`leaves nothing to compile to the calls of its plan${what}`, async () => {
+      await open(options);
+      const before = backend.memory();
+      const progress: string[] = [];
+      const report = await backend.warmup(everything, {
+        onProgress: (ready, kernels) => progress.push(`${ready} of ${kernels}`),
+      });
+      assert.isEmpty(compiled.blocking);
+      assert.isAbove(report.kernels, 10);
+      assert.lengthOf(compiled.meanwhile, report.compiledPipelines);
+      assert.deepEqual(
+        progress,
+        Array.from({ length: report.kernels }, (_, i) => `${i + 1} of ${report.kernels}`),
+      );
+      const { liveAllocations, reservedBytes } = backend.memory();
+      assert.deepEqual([liveAllocations, reservedBytes], [0, before.reservedBytes]);
+      await everything(backend);
+      await everything(backend);
+      await backend.synchronize();
+      assert.deepEqual(compiled.blocking, []);
+      assert.lengthOf(compiled.meanwhile, report.compiledPipelines);
+      assert.deepEqual(await backend.warmup(everything), { kernels: report.kernels, compiledPipelines: 0 });
+    }).timeout(60_000);
+
+  it("runs nothing, and uses handles of the backend without touching them", async () => {
+    await open();
+    const [weights, freed] = [backend.alloc(4096), backend.alloc(64)];
+    backend.free(freed);
+    backend.copyHtoD(weights, new Float32Array(1024).fill(3));
+    const kept = Float32Array.of(5, 6);
+    const errors: unknown[] = [];
+    await backend.warmup(async (plan) => {
+      const output = plan.alloc(4096);
+      plan.gemm({ m: 16, n: 16, k: 16, a: weights, b: { handle: weights, byteOffset: 1024 }, c: output });
+      plan.fill(weights, 0, 1024);
+      plan.copyDtoD({ handle: weights, byteOffset: 16 }, output, 64);
+      await plan.copyDtoH(kept, weights);
+      for (const wrong of [
+        () => plan.fill(weights, 0, 1025),
+        () => plan.unary({ kind: "exp", n: 16, input: freed, output }),
+        () => backend.free(output),
+      ])
+        try {
+          wrong();
+        } catch (error) {
+          errors.push(error);
+        }
+      plan.free(weights);
+      assert.equal(plan.capabilities.device.name, backend.capabilities.device.name);
+      assert.isTrue(plan.supports("gemm", "f16"));
+      assert.isBelow(plan.memory().liveBytes, 8192);
+    });
+    assert.deepEqual(
+      errors.map((error) => (error as { code: string }).code),
+      ["OUT_OF_BOUNDS", "INVALID_HANDLE", "INVALID_HANDLE"],
+    );
+    assert.deepEqual([...kept], [5, 6]);
+    const results = new Float32Array(1024);
+    await backend.copyDtoH(results, weights);
+    assert.isTrue(results.every((value) => value === 3));
+    compiled.blocking.length = 0;
+    const c = backend.alloc(4096, { zero: false });
+    backend.gemm({ m: 16, n: 16, k: 16, a: weights, b: { handle: weights, byteOffset: 1024 }, c });
+    assert.deepEqual(compiled.blocking, []);
+  });
+
+  it("knows that memory is cleared when it had another owner before", async () => {
+    await open();
+    const clearing = (b: ComputeBackend): void => {
+      const memory = b.alloc(1 << 20);
+      b.unary({ kind: "exp", n: 64, input: memory, output: { handle: memory, byteOffset: 4096 } });
+      b.free(memory);
+    };
+    await backend.warmup(clearing);
+    for (let i = 0; i < 3; i++) clearing(backend);
+    assert.deepEqual(compiled.blocking, []);
+    assert.include(compiled.meanwhile, "fill_bytes");
+    await backend.synchronize();
+  });
+
+  it("leaves what is beyond its plan to the call that needs it", async () => {
+    await open();
+    const exp = (b: ComputeBackend, byteOffset: number): void => {
+      const memory = b.alloc(4096, { zero: false });
+      b.unary({ kind: "exp", n: 64, input: { handle: memory, byteOffset }, output: memory });
+    };
+    await backend.warmup((plan) => exp(plan, 1024));
+    exp(backend, 2048);
+    assert.lengthOf(compiled.blocking, 0);
+    exp(backend, 1028);
+    assert.lengthOf(compiled.blocking, 1);
+    await backend.synchronize();
+  });
+
+  it("takes a model with more memory than any device has", async () => {
+    await open();
+    const report = await backend.warmup((plan) => {
+      const bytes = plan.capabilities.limits.maxAllocationBytes;
+      for (let i = 0; i < 1000; i++) plan.fill(plan.alloc(bytes), 1, Math.floor(bytes / 4));
+    });
+    assert.deepEqual(report, { kernels: 1, compiledPipelines: 1 });
+  });
+
+  it("ends with what its plan throws, and with what the device refuses", async () => {
+    await open();
+    const bad = await rejection(
+      backend.warmup((plan) =>
+        plan.gemm({ m: -1, n: 1, k: 1, a: plan.alloc(4), b: plan.alloc(4), c: plan.alloc(4) }),
+      ),
+    );
+    assert.equal(bad.code, "INVALID_ARGUMENT");
+    assert.match(bad.message, /^gemm: m is -1/);
+    let kept: ComputeBackend | undefined;
+    await backend.warmup((plan) => {
+      kept = plan;
+    });
+    assert.throws(() => kept!.alloc(4), /disposed/);
+    const nothing = await rejection(backend.warmup({} as () => void));
+    assert.match(nothing.message, /^warmup: plan is .*; allowed: a function/);
+    const silent = await rejection(backend.warmup(() => {}, { onProgress: 3 as unknown as () => void }));
+    assert.match(silent.message, /^warmup: onProgress is 3; allowed: a function/);
+    const device = backend.native() as GPUDevice;
+    const { createShaderModule } = device;
+    device.createShaderModule = ({ label, code }) =>
+      createShaderModule.call(device, {
+        label: label!,
+        code: label!.startsWith("fill") ? "no program" : code,
+      });
+    const error = await rejection(backend.warmup(everything));
+    assert.equal(error.code, "DEVICE_ERROR");
+    assert.match(error.message, /fill_bytes/);
+    device.createShaderModule = createShaderModule;
+    // The others are done; and what the module reported besides is not left for others.
+    await backend.synchronize().catch(() => {});
+    assert.equal((await backend.warmup(everything)).compiledPipelines, 1);
+  }).timeout(60_000);
+
+  it("ends with the backend", async () => {
+    await open();
+    const unopened = createWebGpuBackend();
+    assert.equal((await rejection(unopened.warmup(everything))).code, "NOT_INITIALIZED");
+    // Nor does it wait for what a device that is gone never answers.
+    const compiling = (): Promise<void> =>
+      new Promise((resolve) => {
+        (backend.native() as GPUDevice).createComputePipelineAsync = () => {
+          resolve();
+          return new Promise(() => {});
+        };
+      });
+    const first = compiling();
+    const lost = rejection(backend.warmup(everything));
+    await first;
+    await backend.loseDevice();
+    const error = await lost;
+    assert.equal(error.code, "DEVICE_LOST");
+    assert.match(error.message, /^warmup: /);
+    await backend.init();
+    const second = compiling();
+    const disposed = rejection(backend.warmup(everything));
+    await second;
+    await backend.dispose();
+    assert.equal((await disposed).code, "DISPOSED");
+    assert.match((await disposed).message, /^warmup: /);
+  });
+});

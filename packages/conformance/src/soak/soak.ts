@@ -1,0 +1,130 @@
+import { BackendError, type ComputeBackend, type MemoryStatistics } from "@backplane/core";
+import { breathe } from "../breath.js";
+import { type MemorySample, memoryGauges, type Trend, trendOf } from "./flatness.js";
+import type { Tally } from "./tally.js";
+import { type Round, Walk, type WalkLimits } from "./walk.js";
+
+export interface SoakOptions {
+  /** How long, in minutes. Default 10. */
+  readonly minutes?: number;
+  /** The same seed makes the same calls; only how many differs. Default 1. */
+  readonly seed?: number;
+  /** Ends the soak early; what has been done until then is verified and reported. */
+  readonly signal?: AbortSignal;
+  /** Called at each sample of memory: every two seconds, and at least 32 times. */
+  readonly onSample?: (sample: MemorySample, tally: Readonly<Tally>) => void;
+  /** What the process holds, in bytes; where it can tell. May collect garbage first. */
+  readonly processMemory?: () => Pick<MemorySample, "residentBytes" | "heapBytes" | "externalBytes">;
+  /** What the backend may keep for later beside what is live (pools, staging, a heap), in bytes. Default 0. */
+  readonly keptBytes?: number;
+  readonly limits?: Partial<WalkLimits>;
+}
+
+export interface SoakReport {
+  readonly backend: string;
+  readonly device: string;
+  readonly seed: number;
+  readonly seconds: number;
+  readonly tally: Tally;
+  readonly samples: readonly MemorySample[];
+  readonly trends: readonly Trend[];
+  /** After all has been freed: nothing may be live. */
+  readonly left: MemoryStatistics;
+  /** Whether no result was wrong or lost, nothing was left live, and all memory that was read is flat. */
+  readonly passed: boolean;
+  /** Why not. */
+  readonly reasons: readonly string[];
+}
+
+const defaultLimits: WalkLimits = {
+  allocations: 48,
+  liveBytes: 2 ** 26,
+  largestBytes: 2 ** 23,
+  elements: 2 ** 15,
+  multiplications: 2 ** 19,
+};
+
+const stepsPerRound = 40;
+/** Often enough for short soaks to have a trend. */
+const sampleSeconds = 2;
+const samplesAtLeast = 32;
+
+/**
+ * Works an initialised backend with random calls for a while: every operation and element type that it
+ * has, allocations of random sizes, frees right behind the last use, transfers at any byte, reads that
+ * overlap the calls after them. Each result is compared with the reference, on the bytes that its inputs
+ * really had, and memory is watched; see `trendOf` for what counts as flat. Throws nothing: a call that
+ * fails is a reason in the report.
+ */
+export async function soak(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
+  const { minutes = 10, seed = 1, signal, onSample = () => {}, processMemory = () => ({}) } = options;
+  const { keptBytes = 0 } = options;
+  if (!(minutes > 0))
+    throw new BackendError("INVALID_ARGUMENT", `soak: minutes is ${minutes}; allowed: numbers above 0`, {
+      operation: "soak",
+      argument: "minutes",
+    });
+  const walk = await Walk.start(backend, seed, { ...defaultLimits, ...options.limits });
+  const { tally } = walk;
+  const samples: MemorySample[] = [];
+  const reasons: string[] = [];
+  const faults: string[] = [];
+  const stopListening = [
+    backend.onError(({ message }) => faults.push(message)),
+    backend.onLost(({ message }) => faults.push(message)),
+  ];
+  const started = performance.now();
+  const elapsed = () => (performance.now() - started) / 1000;
+  const sample = () => {
+    const { liveBytes, reservedBytes } = backend.memory();
+    const excessBytes = Math.max(reservedBytes - liveBytes - keptBytes, 0);
+    samples.push({ seconds: elapsed(), liveBytes, reservedBytes, excessBytes, ...processMemory() });
+    onSample(samples.at(-1)!, tally);
+  };
+
+  const interval = Math.min(sampleSeconds, (minutes * 60) / samplesAtLeast);
+  let nextSample = interval / 2;
+  let previous: Round | undefined;
+  try {
+    while (elapsed() < minutes * 60 && !signal?.aborted) {
+      const round = walk.round(stepsPerRound);
+      // The device works on this round while the last one is verified.
+      await previous?.verify();
+      previous = round;
+      await breathe();
+      if (elapsed() < nextSample) continue;
+      nextSample = elapsed() + interval;
+      sample();
+    }
+    await previous?.verify();
+    await walk.end().verify();
+    await backend.synchronize();
+  } catch (error) {
+    reasons.push(`a call failed: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  for (const stop of stopListening) stop();
+
+  const left = backend.memory();
+  const trends = memoryGauges.flatMap((gauge) => trendOf(gauge, samples) ?? []);
+  if (tally.wrong > 0) reasons.push(`${tally.wrong} of ${tally.results} results were wrong`);
+  if (tally.results === 0) reasons.push("nothing was checked");
+  if (faults.length > 0) reasons.push(`the backend reported ${faults.length} faults: ${faults[0]}`);
+  if (reasons.length === 0 && left.liveAllocations > 0)
+    reasons.push(`${left.liveAllocations} allocations were left live`);
+  for (const { gauge, flat, rise, allowed } of trends)
+    if (!flat)
+      reasons.push(`${gauge} rose by ${mebibytes(rise)} in the second half; allowed: ${mebibytes(allowed)}`);
+  return {
+    ...{ backend: backend.name, device: deviceOf(backend), seed, seconds: elapsed(), tally, samples, trends },
+    ...{ left, passed: reasons.length === 0, reasons },
+  };
+}
+
+function deviceOf({ capabilities }: ComputeBackend): string {
+  const { name, details } = capabilities.device;
+  return [name, details.description].filter((text) => text !== undefined && text !== "").join(", ");
+}
+
+export function mebibytes(bytes: number): string {
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+}

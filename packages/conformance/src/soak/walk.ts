@@ -1,0 +1,408 @@
+import {
+  type ComputeBackend,
+  createBackend,
+  type DeviceHandle,
+  type DType,
+  dtypeBytes,
+  dtypes,
+  encodeFloat16,
+  type Operand,
+  type OperationName,
+  operationNames,
+} from "@backplane/core";
+import { random } from "../data.js";
+import { sameBytes } from "../laws/support.js";
+import { type Dice, type DraftLimits, drafts, makeDice } from "./draft.js";
+import { Oracle } from "./oracle.js";
+import { isUsable, magnitude, type Range, within } from "./range.js";
+import { complaintsKept, emptyTally, type Tally } from "./tally.js";
+
+/** Sizes of what a walk does. */
+export interface WalkLimits extends DraftLimits {
+  /** Live allocations at most, and their bytes. */
+  readonly allocations: number;
+  readonly liveBytes: number;
+  /** The largest allocation that is made for bytes alone. */
+  readonly largestBytes: number;
+}
+
+/** Numbers that an allocation holds, from some byte on. */
+interface Content {
+  readonly dtype: DType;
+  readonly byteOffset: number;
+  readonly count: number;
+  readonly range: Range;
+}
+
+/** One allocation, on the backend and with the oracle. */
+interface Slot {
+  readonly handle: DeviceHandle;
+  readonly bytes: number;
+  content: Content | undefined;
+  /** Reads the output that an operation has left here, which has to be done before it is overwritten. */
+  fetch: (() => void) | undefined;
+  twin: DeviceHandle | undefined;
+}
+
+/** Some steps whose results are under way; `verify` waits for them and compares them. */
+export interface Round {
+  verify(): Promise<void>;
+}
+
+/**
+ * A random walk over everything that a backend does: allocations of random sizes, transfers at any byte,
+ * chains of operations on each other's results, frees at once after the last use, and reads that nobody
+ * waits for. A round enqueues its steps; an oracle repeats them when the reads have come in.
+ */
+export class Walk {
+  readonly tally: Tally = emptyTally();
+  readonly #backend: ComputeBackend;
+  readonly #oracle: Oracle;
+  readonly #twin: ComputeBackend;
+  readonly #limits: WalkLimits;
+  readonly #dice: Dice;
+  readonly #operations: readonly { readonly name: OperationName; readonly dtype: DType }[];
+  readonly #slots: Slot[] = [];
+  /** Operands of the step that is being made: not to be freed to make room for the next one. */
+  readonly #held = new Set<Slot>();
+  #liveBytes = 0;
+  #reads: Promise<void>[] = [];
+  #replay: (() => void | Promise<void>)[] = [];
+
+  private constructor(backend: ComputeBackend, seed: number, limits: WalkLimits) {
+    this.#backend = backend;
+    this.#oracle = new Oracle(backend.capabilities.numerics);
+    this.#twin = createBackend(this.#oracle);
+    this.#limits = limits;
+    this.#dice = makeDice(random(seed));
+    const has = (name: OperationName, dtype: DType) => backend.supports(name, dtype);
+    this.#operations = operationNames.flatMap((name) =>
+      dtypes.filter((dtype) => has(name, dtype)).map((dtype) => ({ name, dtype })),
+    );
+  }
+
+  /** `backend` must be initialised. */
+  static async start(backend: ComputeBackend, seed: number, limits: WalkLimits): Promise<Walk> {
+    const walk = new Walk(backend, seed, limits);
+    await walk.#twin.init();
+    return walk;
+  }
+
+  /** Enqueues steps at random. */
+  round(steps: number): Round {
+    for (let i = 0; i < steps; i++) {
+      this.#step();
+      this.#held.clear();
+    }
+    return this.#finish();
+  }
+
+  /** Frees all that is live, and closes the oracle once the round has been verified. */
+  end(): Round {
+    while (this.#slots.length > 0) this.#free(this.#slots[0]!);
+    const { verify } = this.#finish();
+    return {
+      verify: async () => {
+        await verify();
+        await this.#twin.dispose();
+      },
+    };
+  }
+
+  #finish(): Round {
+    for (const slot of this.#slots) slot.fetch?.();
+    const [reads, replay] = [this.#reads, this.#replay];
+    this.#reads = [];
+    this.#replay = [];
+    return {
+      async verify() {
+        await Promise.all(reads);
+        for (const step of replay) await step();
+      },
+    };
+  }
+
+  #step(): void {
+    const choice = this.#dice.next();
+    if (this.#operations.length > 0 && choice < 0.55) this.#operate();
+    else if (choice < 0.63) this.#allocate(this.#dice.size(this.#limits.largestBytes));
+    else if (choice < 0.72) this.#writeBytes();
+    else if (choice < 0.81) this.#copyBytes();
+    else if (choice < 0.86) this.#fill();
+    else if (choice < 0.94) this.#readBytes();
+    else this.#free(this.#any());
+  }
+
+  #any(): Slot {
+    return this.#slots.length > 0 ? this.#dice.pick(this.#slots) : this.#allocate(this.#dice.size(4096));
+  }
+
+  // Memory
+
+  #allocate(bytes: number): Slot {
+    const { allocations, liveBytes } = this.#limits;
+    while (this.#slots.length >= allocations || this.#liveBytes + bytes > liveBytes) {
+      const idle = this.#slots.filter((slot) => !this.#held.has(slot));
+      if (idle.length === 0) break;
+      this.#free(this.#dice.pick(idle));
+    }
+    const zero = this.#dice.next() < 0.5;
+    const handle = this.#backend.alloc(bytes, { zero });
+    this.#count("alloc");
+    const slot: Slot = { handle, bytes, content: undefined, fetch: undefined, twin: undefined };
+    this.#slots.push(slot);
+    this.#liveBytes += bytes;
+    this.#replay.push(() => {
+      slot.twin = this.#twin.alloc(bytes);
+    });
+    // Bytes that nobody has promised are not to be compared with anything.
+    if (!zero) this.#write(slot, 0, this.#bytes(bytes));
+    return slot;
+  }
+
+  #free(slot: Slot): void {
+    slot.fetch?.();
+    this.#slots.splice(this.#slots.indexOf(slot), 1);
+    this.#liveBytes -= slot.bytes;
+    this.#backend.free(slot.handle);
+    this.#count("free");
+    this.#replay.push(() => this.#twin.free(slot.twin!));
+  }
+
+  #write(slot: Slot, byteOffset: number, bytes: Uint8Array<ArrayBuffer>): void {
+    this.#overwrite(slot, byteOffset, bytes.length);
+    const source = bytes.slice();
+    this.#backend.copyHtoD({ handle: slot.handle, byteOffset }, source);
+    // The source belongs to the caller again.
+    source.fill(0x99);
+    this.#count("copyHtoD");
+    this.tally.uploadedBytes += bytes.length;
+    this.#replay.push(() => this.#twin.copyHtoD({ handle: slot.twin!, byteOffset }, bytes));
+  }
+
+  #writeBytes(): void {
+    const slot = this.#any();
+    const [byteOffset, length] = this.#part(slot.bytes);
+    this.#write(slot, byteOffset, this.#bytes(length));
+  }
+
+  #copyBytes(): void {
+    const [from, to] = [this.#any(), this.#any()];
+    const [byteOffset, room] = this.#part(from.bytes);
+    const length = Math.min(room, to.bytes);
+    const place = this.#dice.below(to.bytes - length + 1);
+    if (from === to && Math.abs(place - byteOffset) < length) return;
+    const content = from.content;
+    // Numbers are numbers elsewhere too, if all of them are copied to where they may lie.
+    const moved =
+      content !== undefined &&
+      byteOffset <= content.byteOffset &&
+      content.byteOffset + content.count * dtypeBytes[content.dtype] <= byteOffset + length &&
+      (place - byteOffset) % dtypeBytes[content.dtype] === 0;
+    this.#overwrite(to, place, length);
+    this.#backend.copyDtoD(
+      { handle: to.handle, byteOffset: place },
+      { handle: from.handle, byteOffset },
+      length,
+    );
+    this.#count("copyDtoD");
+    this.#replay.push(() =>
+      this.#twin.copyDtoD(
+        { handle: to.twin!, byteOffset: place },
+        { handle: from.twin!, byteOffset },
+        length,
+      ),
+    );
+    if (moved) to.content = { ...content, byteOffset: content.byteOffset + place - byteOffset };
+  }
+
+  #fill(): void {
+    const slot = this.#any();
+    const dtype = this.#dice.pick(["u8", "f16", "f32"] as const);
+    const size = dtype === "u8" ? 1 : dtypeBytes[dtype];
+    const [first, count] = this.#part(Math.floor(slot.bytes / size));
+    if (count === 0) return;
+    const byteOffset = first * size;
+    const value = this.#dice.below(200) + (dtype === "u8" ? 0 : 0.5);
+    this.#overwrite(slot, byteOffset, count * size);
+    this.#backend.fill({ handle: slot.handle, byteOffset }, value, count, dtype);
+    this.#count("fill");
+    this.#replay.push(() => this.#twin.fill({ handle: slot.twin!, byteOffset }, value, count, dtype));
+  }
+
+  #readBytes(): void {
+    const slot = this.#any();
+    const [byteOffset, length] = this.#part(slot.bytes);
+    const got = this.#read(slot, byteOffset, length);
+    this.#replay.push(async () => {
+      const expected = new Uint8Array(length);
+      await this.#twin.copyDtoH(expected, { handle: slot.twin!, byteOffset });
+      this.#judge(length, () => sameBytes(got, expected, `copyDtoH of ${length} bytes at ${byteOffset}`));
+    });
+  }
+
+  #read(slot: Slot, byteOffset: number, length: number): Uint8Array<ArrayBuffer> {
+    const got = new Uint8Array(length);
+    const read = this.#backend.copyDtoH(got, { handle: slot.handle, byteOffset });
+    // Until `verify` looks at it, nobody has to handle a failure.
+    read.catch(() => {});
+    this.#reads.push(read);
+    this.#count("copyDtoH");
+    this.tally.downloadedBytes += length;
+    return got;
+  }
+
+  /** Some bytes are about to change: whatever an operation has left there is read before. */
+  #overwrite(slot: Slot, byteOffset: number, length: number): void {
+    slot.fetch?.();
+    const { content } = slot;
+    if (content === undefined || length === 0) return;
+    const end = content.byteOffset + content.count * dtypeBytes[content.dtype];
+    if (byteOffset < end && content.byteOffset < byteOffset + length) slot.content = undefined;
+  }
+
+  /** Where a random part of so many bytes or elements starts, and how long it is. */
+  #part(length: number): [start: number, length: number] {
+    if (length === 0 || this.#dice.next() < 0.2) return [0, length];
+    const count = this.#dice.size(length);
+    return [this.#dice.below(length - count + 1), count];
+  }
+
+  #bytes(length: number): Uint8Array<ArrayBuffer> {
+    const words = new Uint32Array(Math.ceil(length / 4));
+    const seed = this.#dice.below(2 ** 32);
+    for (let i = 0; i < words.length; i++) words[i] = Math.imul(i + seed, 0x9e3779b1);
+    return new Uint8Array(words.buffer, 0, length);
+  }
+
+  // Operations
+
+  #operate(): void {
+    const { name, dtype } = this.#dice.pick(this.#operations);
+    const draft = drafts[name](this.#dice, this.#limits, dtype);
+    const { rest, output, outputCount, keepsOutput = false, inPlace } = draft;
+    if (!this.#backend.supports(name, dtype, rest.kind as string | undefined)) return;
+    const operands: Record<string, Location> = {};
+    for (const [argument, count] of Object.entries(draft.inputs))
+      operands[argument] = this.#input(dtype, count);
+    const place =
+      inPlace !== undefined
+        ? operands[inPlace]!
+        : keepsOutput
+          ? this.#fresh(dtype, outputCount)
+          : this.#output(dtype, outputCount);
+    operands[output] = place;
+    const ranges = Object.entries(operands).map(([argument, location]) => [argument, location.range]);
+    const range = draft.range(Object.fromEntries(ranges) as Record<string, Range>);
+    // f16 could not hold the result.
+    if (range === undefined || (dtype === "f16" && magnitude(range) > 2 ** 15)) return;
+    if (inPlace !== undefined) place.slot.fetch?.();
+    this.#call(name, rest, operands, place, range);
+  }
+
+  /** Numbers to start from: what an operation has left, possibly just now, or new ones. */
+  #input(dtype: DType, count: number): Location {
+    const size = dtypeBytes[dtype];
+    const found = this.#slots.filter(
+      ({ content }) =>
+        content !== undefined && content.dtype === dtype && content.count >= count && isUsable(content.range),
+    );
+    if (found.length > 0 && this.#dice.next() < 0.8) {
+      const slot = this.#dice.pick(found);
+      this.#held.add(slot);
+      const { byteOffset, range, count: most } = slot.content!;
+      return { slot, byteOffset: byteOffset + size * this.#dice.below(most - count + 1), count, range };
+    }
+    const before = size * this.#dice.below(6);
+    const slot = this.#allocate(before + (count + this.#dice.below(6)) * size);
+    this.#held.add(slot);
+    // Not so fine that products of them fall below the normal numbers of f16.
+    const low = this.#dice.pick([-2, -1, 0.125]);
+    const values = Float32Array.from({ length: count }, () => low + this.#dice.below(257) / 128);
+    const stored = dtype === "f32" ? values : encodeFloat16(values);
+    this.#write(slot, before, new Uint8Array(stored.buffer as ArrayBuffer));
+    slot.content = { dtype, byteOffset: before, count, range: { low, high: low + 2 } };
+    return { slot, byteOffset: before, count, range: slot.content.range };
+  }
+
+  /** Where a result goes: over anything that is not an input, or to new memory. */
+  #output(dtype: DType, count: number): Location {
+    const size = dtypeBytes[dtype];
+    const fits = this.#slots.filter((slot) => !this.#held.has(slot) && slot.bytes >= count * size);
+    if (fits.length === 0 || this.#dice.next() < 0.5) return this.#fresh(dtype, count);
+    const slot = this.#dice.pick(fits);
+    const byteOffset = size * this.#dice.below(Math.floor(slot.bytes / size) - count + 1);
+    this.#overwrite(slot, byteOffset, count * size);
+    return { slot, byteOffset, count, range: within(0) };
+  }
+
+  /** New memory full of known numbers. */
+  #fresh(dtype: DType, count: number): Location {
+    const slot = this.#allocate(count * dtypeBytes[dtype]);
+    const values = Float32Array.from({ length: count }, () => this.#dice.below(65) / 32 - 1);
+    const stored = dtype === "f32" ? values : encodeFloat16(values);
+    this.#write(slot, 0, new Uint8Array(stored.buffer as ArrayBuffer));
+    return { slot, byteOffset: 0, count, range: within(1) };
+  }
+
+  #call(
+    name: OperationName,
+    rest: Readonly<Record<string, unknown>>,
+    operands: Readonly<Record<string, Location>>,
+    output: Location,
+    range: Range,
+  ): void {
+    const dtype = rest.dtype as DType;
+    const { slot, byteOffset, count } = output;
+    const invoke = (backend: ComputeBackend, handleOf: (slot: Slot) => DeviceHandle) => {
+      const places = Object.entries(operands).map(([argument, location]): [string, Operand] => [
+        argument,
+        { handle: handleOf(location.slot), byteOffset: location.byteOffset },
+      ]);
+      const method = backend[name].bind(backend) as (args: unknown) => void;
+      method({ ...rest, ...Object.fromEntries(places) });
+    };
+    invoke(this.#backend, ({ handle }) => handle);
+    this.#count(name);
+    slot.content = { dtype, byteOffset, count, range };
+    let answer: Uint8Array<ArrayBuffer> | undefined;
+    slot.fetch = () => {
+      slot.fetch = undefined;
+      answer = this.#read(slot, byteOffset, count * dtypeBytes[dtype]);
+    };
+    this.#replay.push(() => {
+      this.#oracle.answer = answer!;
+      invoke(this.#twin, ({ twin }) => twin!);
+      const { checked, complaint, skipped } = this.#oracle.verdict;
+      if (skipped) this.tally.skipped++;
+      else
+        this.#judge(checked, () => {
+          if (complaint !== undefined) throw new Error(`${name} ${JSON.stringify(rest)}: ${complaint}`);
+        });
+    });
+  }
+
+  #count(call: string): void {
+    this.tally.calls[call] = (this.tally.calls[call] ?? 0) + 1;
+  }
+
+  #judge(elements: number, compare: () => void): void {
+    const { tally } = this;
+    tally.results++;
+    tally.elements += elements;
+    try {
+      compare();
+    } catch (error) {
+      tally.wrong++;
+      if (tally.complaints.length < complaintsKept) tally.complaints.push((error as Error).message);
+    }
+  }
+}
+
+/** An operand: elements of a slot, and between which numbers they lie. */
+interface Location {
+  readonly slot: Slot;
+  readonly byteOffset: number;
+  readonly count: number;
+  readonly range: Range;
+}

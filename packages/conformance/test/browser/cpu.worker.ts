@@ -1,0 +1,29 @@
+import { createCpuBackend } from "@backplane/backend-cpu";
+import { describeBackend } from "@backplane/conformance";
+import { assert } from "chai";
+
+describe("the worker", () => {
+  it("has the shared memory that threads need", () => {
+    assert.isTrue(crossOriginIsolated);
+  });
+});
+
+// Its threads are workers of a worker.
+describeBackend(
+  {
+    name: "the CPU in a worker, with 2 threads",
+    create: () => createCpuBackend({ threads: 2 }),
+    options: { mode: "quick", seed: 4 },
+  },
+  globalThis,
+);
+
+describe("Threads of a backend in a worker", () => {
+  it("are those that were asked for", async () => {
+    const backend = createCpuBackend({ threads: 2 });
+    await backend.init();
+    assert.equal(backend.capabilities.device.details.threads, "2");
+    await backend.dispose();
+    assert.deepInclude(backend.memory(), { liveAllocations: 0, liveBytes: 0, reservedBytes: 0 });
+  });
+});

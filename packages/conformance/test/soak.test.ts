@@ -1,0 +1,187 @@
+import { type ComputeBackend, createBackend, type MemoryStatistics } from "@backplane/core";
+import { expect } from "chai";
+import {
+  createReferenceBackend,
+  type MemorySample,
+  mutants,
+  ReferenceDriver,
+  type SoakOptions,
+  type SoakReport,
+  soak,
+  trendOf,
+} from "#src/index.js";
+
+/** Small work: the reference is slow, and has it checked by itself. */
+const limits = { elements: 2 ** 11, multiplications: 2 ** 13, largestBytes: 2 ** 14, liveBytes: 2 ** 20 };
+
+/** Backends with a defect that any walk comes across at once. */
+const found = [
+  ...[
+    "ignores ldc",
+    "flips the filter",
+    "maps query heads to key heads in turn",
+    "reads from whole vectors only",
+  ],
+  ...["truncated readback", "copyHtoD keeps a reference", "read of the future", "memory given up too early"],
+];
+
+async function soaked(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
+  await backend.init();
+  try {
+    return await soak(backend, { minutes: 0.02, limits, ...options });
+  } finally {
+    await backend.dispose();
+  }
+}
+
+function samplesOf(bytes: (index: number) => number, count = 64): MemorySample[] {
+  return Array.from({ length: count }, (_, i) => ({
+    seconds: 2 * i,
+    liveBytes: 0,
+    reservedBytes: 0,
+    excessBytes: bytes(i),
+  }));
+}
+
+describe("The soak", () => {
+  it("passes a right backend, and says what it did", async () => {
+    const reported: MemorySample[] = [];
+    const onSample = (sample: MemorySample) => reported.push(sample);
+    const report = await soaked(createReferenceBackend(), { minutes: 0.06, onSample });
+    expect(report.reasons).to.deep.equal([]);
+    expect(report.passed).to.equal(true);
+    const { tally, left, samples, trends } = report;
+    expect(tally.wrong).to.equal(0);
+    expect(tally.results).to.be.above(50);
+    expect(tally.calls).to.include.all.keys(
+      ...["gemm", "batchedGemm", "conv2d", "attention", "reduce", "unary", "binary"],
+      ...["alloc", "free", "copyHtoD", "copyDtoH", "copyDtoD", "fill"],
+    );
+    expect(tally.calls.alloc).to.equal(tally.calls.free);
+    expect(left.liveAllocations).to.equal(0);
+    expect(samples).to.deep.equal(reported);
+    expect(trends.map(({ gauge }) => gauge)).to.deep.equal(["excessBytes"]);
+  });
+
+  it("finds results that are wrong once in a while", async () => {
+    class Careless extends ReferenceDriver {
+      #calls = 0;
+      override write(...[to, byteOffset, source]: Parameters<ReferenceDriver["write"]>): void {
+        super.write(to, byteOffset, source);
+        if (++this.#calls % 10 === 0) to.fill(0x3f, byteOffset, byteOffset + source.length);
+      }
+    }
+    const report = await soaked(createBackend(new Careless()));
+    expect(report.passed).to.equal(false);
+    expect(report.tally.wrong).to.be.above(0);
+    expect(report.reasons[0]).to.match(/^\d+ of \d+ results were wrong$/);
+    expect(report.tally.complaints[0]).to.match(/differs|expected/);
+  });
+
+  for (const name of found)
+    it(`finds that a backend is wrong: "${name}"`, async () => {
+      const report = await soaked(mutants.find((mutant) => mutant.name === name)!.create());
+      expect(report.passed).to.equal(false);
+    });
+
+  it("finds memory that is never given back", async () => {
+    const backend = createReferenceBackend();
+    let leaked = 0;
+    const memory = backend.memory.bind(backend);
+    backend.memory = (): MemoryStatistics => {
+      leaked += 2 ** 20;
+      const statistics = memory();
+      return { ...statistics, reservedBytes: statistics.reservedBytes + leaked };
+    };
+    const report = await soaked(backend, { minutes: 0.06 });
+    expect(report.reasons.join()).to.match(/excessBytes rose by \d+\.\d MiB/);
+    expect(report.passed).to.equal(false);
+    const generous = await soaked(createReferenceBackend(), { minutes: 0.06, keptBytes: 2 ** 30 });
+    expect(generous.trends[0]).to.include({ rise: 0, flat: true });
+  });
+
+  it("reports a call that fails, and a backend that has nothing to check", async () => {
+    class Failing extends ReferenceDriver {
+      override fill(): void {
+        throw new Error("no more");
+      }
+    }
+    const report = await soaked(createBackend(new Failing()));
+    expect(report.reasons.join()).to.include("a call failed").and.to.include("no more");
+    const stopped = new AbortController();
+    stopped.abort();
+    const { reasons, passed, seconds } = await soaked(createReferenceBackend(), {
+      minutes: 10,
+      signal: stopped.signal,
+    });
+    expect(reasons).to.deep.equal(["nothing was checked"]);
+    expect(passed).to.equal(false);
+    expect(seconds).to.be.below(10);
+  });
+
+  it("ends early when it is told to, with all that was under way verified", async () => {
+    const stop = new AbortController();
+    const report = await soaked(createReferenceBackend(), {
+      minutes: 0.2,
+      signal: stop.signal,
+      onSample: () => stop.abort(),
+    });
+    expect(report.reasons).to.deep.equal([]);
+    expect(report.seconds).to.be.below(10);
+    expect(report.tally.calls.alloc).to.equal(report.tally.calls.free);
+  });
+
+  it("makes the same calls for the same seed", async () => {
+    const complaints = async (seed: number) => {
+      class Wrong extends ReferenceDriver {
+        override fill(...[region, pattern]: Parameters<ReferenceDriver["fill"]>): void {
+          super.fill(region, pattern ^ 0x01010101);
+        }
+      }
+      return (await soaked(createBackend(new Wrong()), { seed })).tally.complaints[0];
+    };
+    const first = await complaints(7);
+    expect(first).to.be.a("string");
+    expect(await complaints(7)).to.equal(first);
+    expect(await complaints(8)).to.not.equal(first);
+  });
+
+  it("refuses lengths that are none", async () => {
+    for (const minutes of [0, -1, Number.NaN]) {
+      const error = await soaked(createReferenceBackend(), { minutes }).catch((reason) => reason);
+      expect(error).to.include({ code: "INVALID_ARGUMENT", argument: "minutes" });
+    }
+  });
+
+  it("calls memory flat that scatters, and not what rises slowly", () => {
+    const MiB = 2 ** 20;
+    const scatter = (i: number) => ((i * 7919) % 64) * MiB;
+    const flat = trendOf(
+      "excessBytes",
+      samplesOf((i) => 500 * MiB + scatter(i)),
+    )!;
+    expect(flat.flat).to.equal(true);
+    expect(flat.mean).to.be.within(500 * MiB, 564 * MiB);
+    // Pools fill in the first half.
+    expect(
+      trendOf(
+        "excessBytes",
+        samplesOf((i) => Math.min(i, 30) * 20 * MiB),
+      )!.flat,
+    ).to.equal(true);
+    const rising = trendOf(
+      "excessBytes",
+      samplesOf((i) => (i * MiB) / 2),
+    )!;
+    expect(rising.flat).to.equal(false);
+    expect(rising.rise).to.be.closeTo(15.5 * MiB, 1);
+    expect(
+      trendOf(
+        "excessBytes",
+        samplesOf((i) => 100 * MiB - i * MiB),
+      )!.flat,
+    ).to.equal(true);
+    expect(trendOf("excessBytes", samplesOf(scatter, 7))).to.equal(undefined);
+    expect(trendOf("heapBytes", samplesOf(scatter))).to.equal(undefined);
+  });
+});

@@ -1,0 +1,40 @@
+import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import { describeBackend, laws } from "#src/index.js";
+
+/**
+ * Operands above what a binding shows are worked on in parts. Real limits start at 128 MiB; with lower
+ * ones the small cases of the laws go the same ways. Which of them are divided depends on the limit.
+ */
+const operations = ["gemm", "batchedGemm", "conv2d", "attention", "reduce", "binary"];
+const onOperations = laws.filter(({ topic }) => operations.includes(topic));
+
+/** Functions of one element differ in nothing that matters here, and nor do the laws on values. */
+const few = ["unary f32: relu", "unary f16: exp", "slices"];
+const others = laws.filter(({ topic, dtype, name }) =>
+  few.some((start) => `${topic} ${dtype}: ${name}`.startsWith(start)),
+);
+
+// Windows are made of 256 bytes, so 19,968 of the 20,000 are used.
+describeBackend(
+  {
+    name: "WebGPU with bindings of 20,000 bytes",
+    create: () => createWebGpuBackend({ limits: { maxStorageBufferBindingSize: 20_000 } }),
+    options: { laws: [...onOperations, ...others], mode: "quick" },
+  },
+  globalThis,
+);
+
+// Nearly everything is divided, and again; large shapes would take long.
+describeBackend(
+  {
+    name: "WebGPU with bindings of 1 KiB",
+    create: () => createWebGpuBackend({ limits: { maxStorageBufferBindingSize: 1024 } }),
+    options: {
+      laws: onOperations.filter(
+        ({ name }) => name === "is exact on whole numbers" || name.startsWith("touches"),
+      ),
+      mode: "quick",
+    },
+  },
+  globalThis,
+);

@@ -1,0 +1,315 @@
+import type { ComputeBackend } from "./backend.js";
+import { DeferredCalls } from "./deferral.js";
+import type { Entry } from "./entries.js";
+import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
+import type { HandleTable } from "./handles.js";
+import { Listeners } from "./listeners.js";
+import type { BackendRegistry } from "./registry.js";
+import { type LostAllocation, lossOf, type Moved, moveAll, replaceAll, type SwapReport } from "./swap.js";
+
+/**
+ * Which backend a `SwitchableBackend` has in use: opens, exchanges and closes it, moves what stands
+ * behind the handles in `table`, and keeps calls back meanwhile.
+ */
+export class BackendSlot {
+  readonly #registry: BackendRegistry;
+  readonly #chain: string | readonly string[];
+  readonly #table: HandleTable<Entry>;
+  readonly #lostListeners = new Listeners<BackendError>();
+  readonly #errorListeners = new Listeners<BackendError>();
+  #inner: ComputeBackend | undefined;
+  #current = "";
+  #stopForwarding: () => void = () => {};
+  #opening: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+  /** Why the backend in use is lost, until another one is. */
+  #loss: BackendError | undefined;
+  /** Ends when all swaps asked for so far have. Never rejects. */
+  #swaps: Promise<unknown> = Promise.resolve();
+  /** Calls that wait for a move of the allocations to end; undefined while none is under way. */
+  #deferred: DeferredCalls | undefined;
+  /** Answers that the backends underneath still owe; the one in use is not closed before. */
+  readonly #pending = new Set<Promise<void>>();
+  /** The first fault of a deferred call that no promise has reported yet. */
+  #fault: BackendError | undefined;
+
+  constructor(registry: BackendRegistry, chain: string | readonly string[], table: HandleTable<Entry>) {
+    this.#registry = registry;
+    this.#chain = chain;
+    this.#table = table;
+  }
+
+  /** The name of the backend in use; empty before there is one. */
+  get current(): string {
+    return this.#current;
+  }
+
+  /** The backend in use, lost or not, for questions that can be asked at any time. */
+  get inner(): ComputeBackend | undefined {
+    return this.#inner;
+  }
+
+  /** Whether calls are kept back at this time. */
+  get isDeferring(): boolean {
+    return this.#deferred !== undefined;
+  }
+
+  /** Live allocations without their contents. */
+  get lost(): readonly LostAllocation[] {
+    const isLost = ({ bytes, lost }: Entry) => bytes > 0 && (lost || this.#loss !== undefined);
+    return [...this.#table.entries()]
+      .filter(([, entry]) => isLost(entry))
+      .map(([handle, { bytes }]) => ({ handle, bytes }));
+  }
+
+  /** Opens the first backend of the chain that can be opened, now or again after a loss. */
+  init(): Promise<void> {
+    if (this.#closing !== undefined) return Promise.reject(this.unusable("init"));
+    if (this.#opening === undefined) {
+      const isFirst = this.#inner === undefined;
+      const opening: Promise<void> = (isFirst ? this.#open() : this.#reopen()).catch((error: unknown) => {
+        // A loss may have led to another attempt already.
+        if (this.#opening === opening) this.#opening = undefined;
+        throw error;
+      });
+      this.#opening = opening;
+    }
+    return this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    const { name, backend } = await this.#registry.open(this.#chain);
+    this.#adopt(name, backend);
+    // dispose() waits for this and closes what was opened.
+    if (this.#closing !== undefined || this.#loss !== undefined) throw this.unusable("init");
+  }
+
+  async #reopen(): Promise<void> {
+    await this.#inTurn(async () => {
+      // A swap that was asked for before may have done it.
+      if (this.#loss !== undefined) await this.#moveOn("init", () => this.#registry.open(this.#chain));
+      else this.assertOpen("init");
+    });
+  }
+
+  #adopt(name: string, backend: ComputeBackend, moved?: Moved): void {
+    this.#stopForwarding();
+    for (const [entry, handle] of moved?.handles ?? []) entry.inner = handle;
+    this.#inner = backend;
+    this.#current = name;
+    this.#loss = undefined;
+    const stops = [
+      backend.onLost((error) => this.#onLoss(error)),
+      backend.onError((error) => this.#errorListeners.emit(error)),
+    ];
+    this.#stopForwarding = () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #onLoss(error: BackendError): void {
+    if (this.#closing !== undefined) return;
+    this.#loss = error;
+    this.#opening = undefined;
+    this.#fault = undefined;
+    this.#deferred?.cancel(this.unusable("use"));
+    this.#lostListeners.emit(error);
+  }
+
+  use(name: string): Promise<SwapReport> {
+    return this.#inTurn(() => this.#swap(name));
+  }
+
+  #inTurn<Result>(swap: () => Promise<Result>): Promise<Result> {
+    const result = this.#swaps.then(swap);
+    this.#swaps = result.catch(() => {});
+    return result;
+  }
+
+  async #swap(name: string): Promise<SwapReport> {
+    if (this.#closing === undefined && this.#loss !== undefined) {
+      const next = this.#registry.create(name);
+      return this.#moveOn("use", async () => ({ name, backend: next }));
+    }
+    const old = this.assertOpen("use");
+    const from = this.#current;
+    const start = performance.now();
+    if (name === from) return this.#report(from, start);
+    const next = this.#registry.create(name);
+    let moved: Moved;
+    try {
+      await next.init();
+      this.assertOpen("use");
+      this.#deferred = new DeferredCalls();
+      // What is live now is moved; whatever is done to it from here on waits until it has been.
+      const live = [...this.#table.entries()].map(([, entry]) => entry);
+      const lost = new Set(live.filter((entry) => entry.lost));
+      await old.synchronize();
+      await Promise.allSettled(this.#pending);
+      moved = await moveAll(live, lost, old, next, () => this.assertOpen("use"));
+      await next.synchronize();
+      assertNotLost(next);
+      this.assertOpen("use");
+    } catch (error) {
+      const isNextLost = lossOf(next) !== undefined;
+      // Calls go on where they were.
+      this.#resume(old);
+      // The reason stands, whatever closing says.
+      await next.dispose().catch(() => {});
+      if (this.#closing !== undefined || this.#loss !== undefined) throw this.unusable("use");
+      if (isNextLost) throw lostTakingOver("use", name, error, `${from} stays in use`);
+      throw toBackendError(error, "DEVICE_ERROR", "use");
+    }
+    this.#adopt(name, next, moved);
+    this.#resume(next);
+    await old.dispose().catch((error: unknown) => {
+      this.#errorListeners.emit(toBackendError(error, "DEVICE_ERROR", "use"));
+    });
+    return this.#report(from, start, moved);
+  }
+
+  /** Goes on without the contents of the allocations, which went with the backend in use. */
+  async #moveOn(
+    operation: string,
+    open: () => Promise<{ readonly name: string; readonly backend: ComputeBackend }>,
+  ): Promise<SwapReport> {
+    const from = this.#current;
+    const start = performance.now();
+    // Nothing can be had from it any more, but it may hold what the next one needs.
+    await this.#inner?.dispose().catch(() => {});
+    this.#assertNotDisposed(operation);
+    const { name, backend: next } = await open();
+    // Nothing can be allocated, freed or asked for meanwhile, since every call is DEVICE_LOST.
+    const live = [...this.#table.entries()].map(([, entry]) => entry);
+    let moved: Moved;
+    try {
+      await next.init();
+      this.#assertNotDisposed(operation);
+      moved = replaceAll(live, next);
+      await next.synchronize();
+      assertNotLost(next);
+      this.#assertNotDisposed(operation);
+    } catch (error) {
+      const isNextLost = lossOf(next) !== undefined;
+      await next.dispose().catch(() => {});
+      this.#assertNotDisposed(operation);
+      if (isNextLost) throw lostTakingOver(operation, name, error, "use(name) or init() tries again");
+      throw toBackendError(error, "DEVICE_ERROR", operation);
+    }
+    for (const entry of live) entry.lost = entry.bytes > 0;
+    this.#adopt(name, next, moved);
+    return this.#report(from, start, moved);
+  }
+
+  #report(from: string, start: number, moved?: Moved): SwapReport {
+    const { allocations = 0, bytes = 0 } = moved ?? {};
+    const milliseconds = moved === undefined ? 0 : performance.now() - start;
+    return { from, to: this.#current, allocations, bytes, milliseconds, lost: this.lost };
+  }
+
+  /** Ends the time in which calls are deferred and carries them out. */
+  #resume(inner: ComputeBackend): void {
+    const deferred = this.#deferred;
+    this.#deferred = undefined;
+    const isOver = () => this.#closing !== undefined || this.#loss !== undefined;
+    const faults = deferred?.carryOut(inner, () => (isOver() ? this.unusable("use") : undefined)) ?? [];
+    if (isOver()) return;
+    this.#fault ??= faults[0];
+    // Only now, since listeners may make calls of their own, which come after all these.
+    for (const fault of faults) this.#errorListeners.emit(fault);
+  }
+
+  dispose(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#table.clear();
+    // A swap under way notices, gives up and closes the other backend. It may be waiting for this one.
+    this.#inner?.dispose().catch(() => {});
+    await this.#opening?.catch(() => {});
+    await this.#swaps;
+    this.#stopForwarding();
+    await this.#inner?.dispose();
+  }
+
+  onLost(listener: (error: BackendError) => void): () => void {
+    const stop = this.#lostListeners.add(listener);
+    if (this.#loss !== undefined && this.#closing === undefined) listener(this.#loss);
+    return stop;
+  }
+
+  onError(listener: (error: BackendError) => void): () => void {
+    return this.#errorListeners.add(listener);
+  }
+
+  /** Carries out a call that answers nothing, now or after the move. */
+  tell(run: (inner: ComputeBackend) => void): void {
+    if (this.#deferred === undefined) run(this.#inner!);
+    else this.#deferred.add(run);
+  }
+
+  /** Carries out a call that answers with a promise, now or after the move. */
+  async ask(operation: string, call: (inner: ComputeBackend) => Promise<void>): Promise<void> {
+    const inner = this.assertOpen(operation);
+    const track = async (backend: ComputeBackend): Promise<void> => {
+      const answer = call(backend);
+      this.#pending.add(answer);
+      try {
+        await answer;
+      } finally {
+        this.#pending.delete(answer);
+      }
+    };
+    const deferred = this.#deferred;
+    if (deferred === undefined) await track(inner);
+    else
+      await new Promise<void>((resolve, reject) => {
+        deferred.add((current) => {
+          track(current).then(resolve, reject);
+        }, reject);
+      });
+    const fault = this.#fault;
+    this.#fault = undefined;
+    if (fault !== undefined) throw fault;
+  }
+
+  /** The backend in use; throws where it cannot be used. */
+  assertOpen(operation: string): ComputeBackend {
+    if (this.#inner === undefined || this.#closing !== undefined || this.#loss !== undefined)
+      throw this.unusable(operation);
+    return this.#inner;
+  }
+
+  #assertNotDisposed(operation: string): void {
+    if (this.#closing !== undefined) throw this.unusable(operation);
+  }
+
+  /** Why the backend cannot be used. */
+  unusable(operation: string): BackendError {
+    if (this.#closing !== undefined) return this.#error("DISPOSED", operation, "the backend was disposed of");
+    if (this.#loss !== undefined)
+      return this.#error(
+        "DEVICE_LOST",
+        operation,
+        `${this.#loss.message}; use(name) or init() goes on without what it held`,
+        this.#loss,
+      );
+    return this.#error("NOT_INITIALIZED", operation, "call init() and await it first");
+  }
+
+  #error(code: ErrorCode, operation: string, message: string, cause?: BackendError): BackendError {
+    return new BackendError(code, `${operation}: ${message}`, { operation, cause });
+  }
+}
+
+function assertNotLost(next: ComputeBackend): void {
+  const loss = lossOf(next);
+  if (loss !== undefined) throw loss;
+}
+
+function lostTakingOver(operation: string, name: string, cause: unknown, consequence: string): BackendError {
+  const message = `${operation}: ${name} was lost while it took over; ${consequence}`;
+  return new BackendError("DEVICE_LOST", message, { operation, cause });
+}

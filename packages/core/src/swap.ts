@@ -1,0 +1,92 @@
+import type { ComputeBackend } from "./backend.js";
+import type { Entry } from "./entries.js";
+import type { BackendError } from "./errors.js";
+import type { DeviceHandle } from "./handles.js";
+
+/** Allocations are moved through the host in pieces of this size, so that a swap needs little memory. */
+const pieceBytes = 16 * 2 ** 20;
+
+/** An allocation whose contents went with a lost device. */
+export interface LostAllocation {
+  readonly handle: DeviceHandle;
+  readonly bytes: number;
+}
+
+/** What a swap did. */
+export interface SwapReport {
+  readonly from: string;
+  readonly to: string;
+  /** Live allocations moved with their contents, and their bytes. */
+  readonly allocations: number;
+  readonly bytes: number;
+  readonly milliseconds: number;
+  /** Every live allocation whose contents are gone: those that must be written again to be used. */
+  readonly lost: readonly LostAllocation[];
+}
+
+/** The handles that allocations will have on the next backend. */
+export interface Moved {
+  readonly handles: ReadonlyMap<Entry, DeviceHandle>;
+  /** How many were moved with their contents, and their bytes. */
+  readonly allocations: number;
+  readonly bytes: number;
+}
+
+/** Copies allocations to another backend; those without contents, which `lost` has, only get room. */
+export async function moveAll(
+  entries: readonly Entry[],
+  lost: ReadonlySet<Entry>,
+  old: ComputeBackend,
+  next: ComputeBackend,
+  assertGoing: () => void,
+): Promise<Moved> {
+  const handles = new Map<Entry, DeviceHandle>();
+  let allocations = 0;
+  let bytes = 0;
+  for (const entry of entries) {
+    assertGoing();
+    if (entry.inner === undefined) continue;
+    const to = next.alloc(entry.bytes, { zero: false });
+    handles.set(entry, to);
+    if (lost.has(entry)) continue;
+    await copyAcross(entry.inner, to, entry.bytes, old, next);
+    allocations++;
+    bytes += entry.bytes;
+  }
+  return { handles, allocations, bytes };
+}
+
+/** Makes room for allocations whose contents went with a lost device. */
+export function replaceAll(entries: readonly Entry[], next: ComputeBackend): Moved {
+  const handles = new Map<Entry, DeviceHandle>();
+  let allocations = 0;
+  for (const entry of entries) {
+    handles.set(entry, next.alloc(entry.bytes, { zero: false }));
+    if (entry.bytes === 0) allocations++;
+  }
+  return { handles, allocations, bytes: 0 };
+}
+
+async function copyAcross(
+  from: DeviceHandle,
+  to: DeviceHandle,
+  bytes: number,
+  old: ComputeBackend,
+  next: ComputeBackend,
+): Promise<void> {
+  for (let byteOffset = 0; byteOffset < bytes; byteOffset += pieceBytes) {
+    const piece = new Uint8Array(Math.min(pieceBytes, bytes - byteOffset));
+    await old.copyDtoH(piece, { handle: from, byteOffset });
+    next.copyHtoD({ handle: to, byteOffset }, piece);
+  }
+}
+
+/** Why a backend is lost, where it is. */
+export function lossOf(backend: ComputeBackend): BackendError | undefined {
+  let loss: BackendError | undefined;
+  // One that is lost tells a new listener at once.
+  backend.onLost((error) => {
+    loss = error;
+  })();
+  return loss;
+}

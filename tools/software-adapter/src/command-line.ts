@@ -1,0 +1,26 @@
+import type { SoftwareAdapter } from "./adapter.js";
+
+export interface CommandLine {
+  readonly adapter: SoftwareAdapter;
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+const USAGE = "usage: cli.js [--adapter swiftshader|lavapipe] -- command [argument ...]";
+
+/** What belongs to the command is left alone, so only what stands before it is read. */
+export function parseCommandLine(words: readonly string[]): CommandLine {
+  const rest = [...words];
+  let adapter: SoftwareAdapter = "swiftshader";
+  if (rest[0] === "--adapter") {
+    const name = rest[1];
+    if (name !== "swiftshader" && name !== "lavapipe")
+      throw new Error(`--adapter is swiftshader or lavapipe, not "${name ?? ""}"\n${USAGE}`);
+    adapter = name;
+    rest.splice(0, 2);
+  }
+  if (rest[0] === "--") rest.shift();
+  const [command, ...args] = rest;
+  if (command === undefined) throw new Error(USAGE);
+  return { adapter, command, args };
+}

@@ -1,0 +1,28 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+export type OpenedAdapter =
+  | {
+      readonly found: true;
+      readonly vendor: string;
+      readonly architecture: string;
+      readonly description: string;
+    }
+  | { readonly found: false; readonly reason: string };
+
+const program = fileURLToPath(new URL("./open-adapter.js", import.meta.url));
+const LIMIT_MILLISECONDS = 30_000;
+
+/** What Dawn finds in this environment. It is asked in a process of its own, which a driver may crash. */
+export async function openAdapterIn(env: Readonly<Record<string, string>>): Promise<OpenedAdapter> {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [program], {
+      env: { ...process.env, ...env },
+      timeout: LIMIT_MILLISECONDS,
+    });
+    return JSON.parse(stdout) as OpenedAdapter;
+  } catch (error) {
+    return { found: false, reason: (error as Error).message.trim() };
+  }
+}

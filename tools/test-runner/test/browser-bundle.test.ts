@@ -1,0 +1,39 @@
+import { join } from "node:path";
+import { assert } from "chai";
+import { type BuildOptions, build } from "esbuild";
+import { workspaceRoot } from "#src/workspace.js";
+
+/** What somebody bundles who wants a backend in a page: by its name, as it is published. */
+async function bundled(name: string, options: BuildOptions) {
+  const { metafile, outputFiles } = await build({
+    stdin: { contents: `export * from "${name}";`, resolveDir: join(workspaceRoot, "packages/conformance") },
+    absWorkingDir: workspaceRoot,
+    bundle: true,
+    format: "esm",
+    write: false,
+    metafile: true,
+    logLevel: "silent",
+    ...options,
+  });
+  return { inputs: Object.keys(metafile!.inputs), code: outputFiles![0]!.text };
+}
+
+describe("bundle for browsers", () => {
+  for (const name of ["core", "backend-cpu", "backend-webgpu", "conformance"])
+    for (const platform of ["browser", "neutral"] as const)
+      it(`has of @backplane/${name} nothing that only Node.js has (platform ${platform})`, async () => {
+        // On the neutral platform esbuild reads no "main", which the dependencies of the suite have.
+        const { inputs, code } = await bundled(`@backplane/${name}`, {
+          platform,
+          mainFields: ["module", "main"],
+        });
+        assert.include(inputs.join("\n"), `packages/${name}/dist/`);
+        for (const input of inputs) assert.notMatch(input, /node_modules\/webgpu\/|\/node\.js$/);
+        assert.notMatch(code, /\b(?:from|import)\s*\(?\s*["'](?:node:|webgpu["'])/);
+      });
+
+  it("has Dawn's package where Node.js is asked for, or these tests would prove nothing", async () => {
+    const { code } = await bundled("@backplane/backend-webgpu", { platform: "node", external: ["webgpu"] });
+    assert.match(code, /import\("webgpu"\)/);
+  });
+});

@@ -1,0 +1,4 @@
+it("ends its worker", async () => {
+  close();
+  await new Promise(() => {});
+});

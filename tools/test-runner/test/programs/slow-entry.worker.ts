@@ -1,0 +1,4 @@
+it("waits in vain", async function () {
+  this.timeout(50);
+  await new Promise(() => {});
+});

@@ -1,0 +1,3 @@
+it("keeps its page busy for good", () => {
+  for (;;);
+});

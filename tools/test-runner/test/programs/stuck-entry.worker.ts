@@ -1,0 +1,3 @@
+it("keeps its worker busy for good", () => {
+  for (;;);
+});

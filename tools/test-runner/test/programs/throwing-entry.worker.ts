@@ -1,0 +1,4 @@
+throw new Error("thrown while loading");
+
+// A file without imports or exports would not be a module.
+export {};

@@ -1,0 +1,12 @@
+describe("what a test leaves behind in a worker", () => {
+  it("rejects unnoticed", async () => {
+    void Promise.reject(new Error("nobody listens"));
+    await new Promise(() => {});
+  });
+  it("throws later", async () => {
+    setTimeout(() => {
+      throw new Error("too late");
+    });
+    await new Promise(() => {});
+  });
+});
