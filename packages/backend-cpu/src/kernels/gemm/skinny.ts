@@ -1,10 +1,13 @@
 import type { DType, GemmProblem } from "@backplane/core";
 import {
   type FunctionBuilder,
+  type FunctionReference,
   f32x4,
   i32,
   i32x4,
+  type Label,
   type Local,
+  type ModuleBuilder,
   shuffle32,
   type Value,
   v128,
@@ -33,10 +36,11 @@ import { elementBytes } from "./variants.js";
 const mostRows: Readonly<Record<DType, number>> = { f32: 8, f16: 1 };
 /** Fewer columns than this are not worth it: the vectors would be mostly empty. */
 const fewestColumns = 16;
-/** Columns of a chunk, at most: with four rows of B they stay in the first-level cache. */
-const mostColumns = 1024;
+/** Sums of a chunk, at most: they stay in the first-level cache while B passes by. */
+const mostSums = 8192;
+/** Columns of a chunk. The longer the pieces of rows are that are read, the better memory delivers them. */
+const mostColumns = 4096;
 const leastColumns = 64;
-const sumsStride = 4 * mostColumns;
 
 const skinnyTypes = {
   m: "i32",
@@ -73,7 +77,11 @@ type I32 = Local<"i32">;
 type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Value<"v128">;
 
 interface Sums
-  extends Readonly<Record<"m" | "k" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums", I32>> {
+  extends Readonly<
+    Record<"m" | "k" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums" | "sumsStride", I32>
+  > {
+  readonly module: ModuleBuilder;
+  readonly dtype: DType;
   readonly elements: Elements;
   readonly multiplyAdd: Multiply;
 }
@@ -82,8 +90,8 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
   return defineKernel({
     name: `gemm_skinny_${dtype}_${b}`,
     parameters: skinnyTypes,
-    scratchBytes: mostRows[dtype] * sumsStride,
-    emit(f, { parameters, chunk, scratch, features }) {
+    scratchBytes: 4 * mostSums,
+    emit(f, { parameters, chunk, scratch, features, module }) {
       const elements = elementsOf(f, dtype);
       const { m, n, k, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
       const matrix = f.let(i32.divU(chunk, columnChunks));
@@ -105,13 +113,16 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
         aK,
         bStride,
         sums: scratch,
+        sumsStride: f.let(i32.shl(chunkColumns, 2)),
         elements,
+        module,
+        dtype,
       };
       if (b === "stored") addRows(f, sums);
       else multiplyColumns(f, sums);
       finishRows(f, elements, {
         sums: scratch,
-        sumsStride: f.let(i32.const(sumsStride)),
+        sumsStride: sums.sumsStride,
         m,
         n: columns,
         c: at(parameters.c, parameters.cBatch, i32.shl(first, elements.shift)),
@@ -123,54 +134,103 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
   });
 }
 
-/** sums[i] = sum over p of a[i, p] * (row p of B), four rows at a time. */
-function addRows(
-  f: FunctionBuilder,
-  { m, k, columns, a, aRow, aK, b, bStride, sums, elements, multiplyAdd }: Sums,
-): void {
-  f.forRange(0, m, (i) => f.memoryFill(i32.add(sums, i32.mul(i, sumsStride)), 0, sumsStride));
-  const vectorBytes = 4 * elements.bytes;
-  const addSome = (rows: number): void => {
+/** Rows of A and rows of B whose products are added to sums in one go. */
+interface Stretch {
+  readonly rows: number;
+  readonly depth: number;
+}
+
+/** sums[i] = sum over p of a[i, p] * (row p of B), several rows of A and of B at a time. */
+function addRows(f: FunctionBuilder, operands: Sums): void {
+  const { m, k, columns, aRow, aK, bStride, sums, sumsStride } = operands;
+  f.memoryFill(sums, 0, i32.mul(m, sumsStride));
+  const a = f.let(operands.a);
+  const b = f.let(operands.b);
+  const p = f.let(i32.const(0));
+  const addSome = (mostRows: number, depth: number): void => {
     const row = f.let(sums);
-    const factorAddress = f.let(a);
-    f.forRange(0, m, () => {
-      const factorAt = f.let(factorAddress);
-      const factors = Array.from({ length: rows }, () => {
-        const factor = f.let(elements.loadSplat(factorAt));
-        f.add(factorAt, aK);
-        return factor;
-      });
-      const rowAddresses = Array.from({ length: rows }, (_, p) => f.let(i32.add(b, i32.mul(bStride, p))));
-      const target = f.let(row);
-      f.forRange(
-        0,
-        columns,
-        () => {
-          const sum = f.let(v128.load(target));
-          for (const [p, factor] of factors.entries()) {
-            const from = rowAddresses[p]!;
-            f.set(sum, multiplyAdd(factor, elements.load(from), sum));
-            f.add(from, vectorBytes);
-          }
-          f.store(target, sum);
-          f.add(target, 16);
-        },
-        { step: 4 },
-      );
-      f.add(row, sumsStride);
-      f.add(factorAddress, aRow);
-    });
-    f.add(a, i32.mul(aK, rows));
-    f.add(b, i32.mul(bStride, rows));
+    const factors = f.let(a);
+    const i = f.let(i32.const(0));
+    const add = (rows: number): void => {
+      const callee = addFunction(operands, { rows, depth });
+      f.call(callee, factors, aRow, aK, b, bStride, row, sumsStride, columns);
+      f.add(row, i32.mul(sumsStride, rows));
+      f.add(factors, i32.mul(aRow, rows));
+    };
+    if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => add(2), { step: 2 });
+    f.forLocal(i, m, () => add(1));
+    f.add(a, i32.mul(aK, depth));
+    f.add(b, i32.mul(bStride, depth));
   };
-  const p = f.local("i32");
-  f.forLocal(p, i32.and(k, -4), () => addSome(4), { step: 4 });
-  f.forLocal(p, k, () => addSome(1));
+  // Widening f16 takes the registers of four factors.
+  if (operands.dtype === "f32")
+    f.if(i32.eq(m, 1), () => f.forLocal(p, i32.and(k, -8), () => addSome(1, 8), { step: 8 }));
+  f.forLocal(p, i32.and(k, -4), () => addSome(2, 4), { step: 4 });
+  f.forLocal(p, k, () => addSome(2, 1));
+}
+
+/**
+ * sums[i] += sum over p of a[i, p] * (row p of B) for a stretch. The factors wait in registers, and
+ * sums are loaded and stored once for all of `depth`. A function of its own, so that nothing but this
+ * loop competes for registers.
+ */
+function addFunction({ module, dtype, multiplyAdd }: Sums, { rows, depth }: Stretch): FunctionReference {
+  return module.shared(`gemm_skinny_add_${dtype}_${rows}x${depth}`, (label) =>
+    module.function(
+      label,
+      {
+        ...({ a: "i32", aRow: "i32", aK: "i32", b: "i32", bStride: "i32" } as const),
+        ...({ sums: "i32", sumsStride: "i32", columns: "i32" } as const),
+      },
+      (f, { a, aRow, aK, b, bStride, sums, sumsStride, columns }) => {
+        const elements = elementsOf(f, dtype);
+        const factors = range(rows).map((i) => {
+          const at = f.let(i32.add(a, i32.mul(aRow, i)));
+          return range(depth).map(() => {
+            const factor = f.let(elements.loadSplat(at));
+            f.add(at, aK);
+            return factor;
+          });
+        });
+        const sources = range(depth).map((p) => f.let(i32.add(b, i32.mul(bStride, p))));
+        const targets = range(rows).map((i) => f.let(i32.add(sums, i32.mul(sumsStride, i))));
+        const addVectors = (vectors: number, never: Label): void => {
+          const sum = targets.map((target) => range(vectors).map((v) => f.let(v128.load(target, 16 * v))));
+          for (const [p, source] of sources.entries()) {
+            for (const v of range(vectors)) {
+              const vector = f.let(elements.load(source, 4 * elements.bytes * v));
+              for (const [i, row] of sum.entries())
+                f.set(row[v]!, multiplyAdd(factors[i]![p]!, vector, row[v]!));
+            }
+            f.add(source, 4 * elements.bytes * vectors);
+            // Never taken, as no address is that high: keeps the V8 of Node 20 from spilling (see tile.ts).
+            f.brIf(never, i32.eq(source, -1 - p));
+          }
+          for (const [i, target] of targets.entries()) {
+            for (const [v, value] of sum[i]!.entries()) f.store(target, value, 16 * v);
+            f.add(target, 16 * vectors);
+          }
+        };
+        f.block((never) => {
+          const rest = f.let(columns);
+          if (dtype === "f32") {
+            f.forRange(0, i32.shrU(columns, 3), () => addVectors(2, never));
+            f.set(rest, i32.and(columns, 7));
+          }
+          f.forRange(0, rest, () => addVectors(1, never), { step: 4 });
+        });
+      },
+    ),
+  );
+}
+
+function range(length: number): readonly number[] {
+  return Array.from({ length }, (_, index) => index);
 }
 
 /** sums[i, j] = (row i of A) . (column j of B), four columns at a time; both lie along k. */
 function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
-  const { m, k, columns, a, aRow, b, bStride, sums, elements, multiplyAdd } = operands;
+  const { m, k, columns, a, aRow, b, bStride, sums, sumsStride, elements, multiplyAdd } = operands;
   const last = f.let(i32.sub(columns, 1));
   const vectorEnd = f.let(i32.and(k, -4));
   const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
@@ -228,8 +288,10 @@ export function planSkinny(problem: GemmProblem<CpuMemory>, { workers }: PlanCon
   const b = linesOfB(problem);
   // Products along k want both factors along k.
   if (transB && a.kStep !== bytes) return undefined;
-  const share = Math.ceil((n * batch) / (4 * workers));
-  const chunkColumns = Math.min(mostColumns, Math.max(leastColumns, Math.ceil(share / 16) * 16));
+  // Two for each worker, so that they finish together.
+  const share = workers === 1 ? n : Math.ceil((n * batch) / (2 * workers));
+  const most = Math.min(mostColumns, Math.floor(mostSums / m / 16) * 16);
+  const chunkColumns = Math.min(most, Math.max(leastColumns, Math.ceil(share / 16) * 16));
   const columnChunks = Math.ceil(n / chunkColumns);
   const parameters = {
     m,
