@@ -45,6 +45,10 @@ const hostile: readonly Shape[] = [
   { m: 1, n: 61, k: 600, batch: 4, strideB: 0, pad: 2 },
   { m: 70, n: 1, k: 50, batch: 3, strideA: 0 },
   { m: 63, n: 65, k: 127, transA: true, pad: 2 },
+  { m: 5, n: 1031, k: 75, alpha: 2, beta: 0.5, pad: 1 },
+  { m: 10, n: 300, k: 515, pad: 3, alpha: -1.5, beta: 0.5 },
+  { m: 22, n: 260, k: 300, transA: true, transB: true, beta: 1, pad: 1 },
+  { m: 17, n: 139, k: 270, batch: 3, pad: 5 },
   { m: 121, n: 129, k: 130, pad: 7, alpha: 1.25, beta: 0.75 },
   { m: 250, n: 70, k: 300, transB: true },
   { m: 2100, n: 20, k: 9, pad: 1 },
@@ -210,6 +214,8 @@ for (const { name, requires } of gemmVariants) {
           { m: 301, n: 203, k: 517 },
           { m: 40, n: 41, k: 42, batch: 9 },
           { m: 50, n: 50, k: 300, transB: true },
+          // Strips for one and two workers, blocks for seven.
+          { m: 70, n: 550, k: 517, beta: 0.5 },
           { m: 1, n: 700, k: 700 },
           { m: 3, n: 700, k: 701, transB: true },
         ]) {
@@ -313,6 +319,9 @@ describe("gemm", () => {
         [16_000, 16_000, 16_000, 1],
         [1, 1_000_000, 500, 3],
         [300, 300, 300, 10_000],
+        [250, 3000, 8000, 1],
+        [250, 3000, 9000, 1],
+        [40, 300, 300, 10_000],
       ] as const) {
         bytes = 0;
         gemmOperation().plan(

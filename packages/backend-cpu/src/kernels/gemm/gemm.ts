@@ -6,6 +6,7 @@ import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
+import { planStrips } from "./strips.js";
 import { type GemmVariant, gemmVariants, selectGemmVariant } from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
@@ -23,9 +24,10 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * of 256 of k, the block of op(A) and the block of op(B) are packed into panels by one command and
  * multiplied by the next. Transposition, leading dimensions and f16 end with packing.
  *
- * Problems with few rows skip packing, and small ones are done in one command. In which order the
- * products of an element are summed follows from the shape alone: results do not depend on the
- * number of workers.
+ * Up to 8 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
+ * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
+ * order the products of an element are summed follows from the shape alone: results do not depend on
+ * the number of workers.
  */
 export function gemmOperation(forced?: string): CpuOperation<Problem> {
   const variants = forced === undefined ? gemmVariants : gemmVariants.filter(({ name }) => name === forced);
@@ -51,7 +53,9 @@ function planGemm(given: Problem, context: PlanContext, { name, tile }: GemmVari
   const problem = turnColumn(mergeBatch(given));
   const kernels = kernelTable.get(name)![problem.dtype];
   const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
-  return single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context).plan();
+  if (single !== undefined) return [single];
+  const strips = planStrips(problem, kernels, tile, context);
+  return strips ?? new BlockPlanner(problem, kernels, tile, context).plan();
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

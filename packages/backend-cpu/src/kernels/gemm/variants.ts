@@ -39,6 +39,9 @@ export const blocking = {
   /** Fewest rows and columns of a chunk when work is divided among workers. */
   leastRows: 60,
   leastColumns: 64,
+  /** Most rows of C that are done in strips, and most columns of a strip. */
+  stripRows: 256,
+  stripColumns: 128,
   /** Lines that one chunk packs, in panels. */
   packPanels: 16,
   /** Bytes of packed panels for matrices of a batch that are handled together. */
