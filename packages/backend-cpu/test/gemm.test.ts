@@ -1,8 +1,15 @@
 import { type DType, decodeFloat16, encodeFloat16, float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
+import { fastest } from "#src/kernels/gemm/choose.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
-import { blocking, evenParts, gemmVariants, selectGemmVariant } from "#src/kernels/gemm/variants.js";
+import {
+  blocking,
+  evenParts,
+  fittingGemmVariants,
+  type GemmVariant,
+  gemmVariants,
+} from "#src/kernels/gemm/variants.js";
 import { Workbench } from "./workbench.js";
 
 interface Shape {
@@ -237,6 +244,24 @@ for (const { name, requires } of gemmVariants) {
 }
 
 describe("gemm", () => {
+  it("gives the same bits with every variant that the engine may choose", async () => {
+    const variants = fittingGemmVariants(features, undefined);
+    expect(variants.length).to.be.greaterThan(1);
+    for (const shape of [...hostile, { m: 260, n: 270, k: 600, alpha: 0.3, beta: 0.7 }]) {
+      const given = makeCase(shape);
+      const results: Float32Array[] = [];
+      for (const { name } of variants) {
+        const options = { relaxedSimd: features.relaxedSimd, pages: 300 };
+        const bench = await Workbench.create(gemmOperation(name, features).kernels, options);
+        results.push(compute(bench, name, given));
+      }
+      for (const result of results.slice(1))
+        expect(Buffer.from(result.buffer).equals(Buffer.from(results[0]!.buffer)), label(shape)).to.equal(
+          true,
+        );
+    }
+  }).timeout(60000);
+
   const run = async (shape: Shape, change?: (given: Case) => void): Promise<Float32Array> => {
     const bench = await Workbench.create(gemmOperation().kernels, { pages: 300 });
     const given = makeCase(shape);
@@ -349,11 +374,23 @@ describe("gemm", () => {
     }
   }).timeout(30000);
 
-  it("selects a variant that the engine can run, or the one asked for", () => {
-    expect(selectGemmVariant({ relaxedSimd: true }, undefined)?.name).to.equal("6x8_fma");
-    expect(selectGemmVariant({ relaxedSimd: false }, undefined)?.tile.fused).to.equal(false);
-    expect(selectGemmVariant({ relaxedSimd: true }, "4x8")?.name).to.equal("4x8");
-    expect(selectGemmVariant({ relaxedSimd: false }, "6x8_fma")).to.equal(undefined);
+  it("chooses among variants that the engine can run and that give the same bits, or takes the one asked for", () => {
+    const names = (relaxedSimd: boolean, forced?: string) =>
+      fittingGemmVariants({ relaxedSimd }, forced).map(({ name }) => name);
+    expect(names(true)).to.deep.equal(["6x8_fma", "6x16_fma"]);
+    expect(names(false)).to.deep.equal(["5x8", "4x8"]);
+    expect(names(true, "4x8")).to.deep.equal(["4x8"]);
+    expect(names(false, "6x8_fma")).to.deep.equal([]);
+  });
+
+  it("keeps the first variant unless another is clearly faster", () => {
+    const [first, second, third] = gemmVariants as [GemmVariant, GemmVariant, GemmVariant];
+    const chosen = (...speeds: readonly [number, number, number]) =>
+      fastest([first, second, third].map((variant, i) => ({ variant, gigaflops: speeds[i]! }))).name;
+    expect(chosen(60, 41, 30)).to.equal(first.name);
+    expect(chosen(60, 65, 61)).to.equal(first.name);
+    expect(chosen(60, 110, 70)).to.equal(second.name);
+    expect(chosen(60, 70, 110)).to.equal(third.name);
   });
 
   it("divides extents evenly", () => {

@@ -1,5 +1,5 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
-import type { AnyKernel, CpuMemory, CpuOperation, Launch, PlanContext } from "../kernel.js";
+import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
 import { BlockPlanner } from "./blocks.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
@@ -7,7 +7,7 @@ import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
 import { planStrips } from "./strips.js";
-import { type GemmVariant, gemmVariants, selectGemmVariant } from "./variants.js";
+import { fittingGemmVariants, type GemmVariant, gemmVariants } from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
 
@@ -28,30 +28,38 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
  * order the products of an element are summed follows from the shape alone: results do not depend on
  * the number of workers.
+ *
+ * Made with `features`, it brings only the kernels among which there is something to choose.
  */
-export function gemmOperation(forced?: string): CpuOperation<Problem> {
-  const variants = forced === undefined ? gemmVariants : gemmVariants.filter(({ name }) => name === forced);
+export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
   const kernels: AnyKernel[] = [finishHalves, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
-  for (const { name } of variants) {
-    for (const byType of Object.values(kernelTable.get(name)!)) kernels.push(...Object.values(byType));
+  for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
+    for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(...Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],
     kernels,
     plan(problem, context) {
-      const variant = selectGemmVariant(context.features, forced);
+      const name = forced ?? context.variants?.gemm;
+      const [variant] = fittingGemmVariants(context.features, name);
       if (variant === undefined)
-        throw new BackendError("UNSUPPORTED", `gemm: variant ${forced} does not run on this engine`);
+        throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
       return planGemm(problem, context, variant);
     },
   };
 }
 
-function planGemm(given: Problem, context: PlanContext, { name, tile }: GemmVariant): readonly Launch[] {
+/** The kernels of a variant. */
+export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<DType, GemmKernels>> {
+  return kernelTable.get(name)!;
+}
+
+function planGemm(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
   if (given.k === 0) return [planScale(given)];
   const problem = turnColumn(mergeBatch(given));
-  const kernels = kernelTable.get(name)![problem.dtype];
+  const { tile } = variant;
+  const kernels = gemmKernelsOf(variant)[problem.dtype];
   const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
   if (single !== undefined) return [single];
   const strips = planStrips(problem, kernels, tile, context);

@@ -5,6 +5,7 @@ import {
   i32,
   type Local,
   type ModuleBuilder,
+  type Value,
   v128,
 } from "../../wasm/index.js";
 
@@ -84,20 +85,22 @@ export function tileFunction(
 
         const alphas = f.let(f32x4.splat(f32.reinterpretI32(alpha)));
         const betas = f.let(f32x4.splat(f32.reinterpretI32(beta)));
-        const eachVector = (write: (sum: Local<"v128">, j: number) => void): void => {
+        // Two vectors at a time, both loads before both stores: so do engines see that they can fuse
+        // pairs of vectors to longer ones.
+        const scaled = (sum: Local<"v128">): Value<"v128"> => f32x4.mul(alphas, sum);
+        const eachPair = (finish: (sum: Local<"v128">, j: number) => Value<"v128">): void => {
           for (const row of sums) {
-            for (const [j, sum] of row.entries()) write(sum, j);
+            for (let j = 0; j < vectors; j += 2) {
+              const results = row.slice(j, j + 2).map((sum, index) => f.let(finish(sum, j + index)));
+              for (const [index, result] of results.entries()) f.store(c, result, 16 * (j + index));
+            }
             f.add(c, stride);
           }
         };
         f.if(
           f32.eq(f32.reinterpretI32(beta), 0),
-          () => eachVector((sum, j) => f.store(c, f32x4.mul(alphas, sum), 16 * j)),
-          () =>
-            eachVector((sum, j) => {
-              const old = f32x4.mul(betas, v128.load(c, 16 * j));
-              f.store(c, f32x4.add(f32x4.mul(alphas, sum), old), 16 * j);
-            }),
+          () => eachPair(scaled),
+          () => eachPair((sum, j) => f32x4.add(scaled(sum), f32x4.mul(betas, v128.load(c, 16 * j)))),
         );
       },
     ),
