@@ -103,8 +103,9 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
 }
 
 /** Kernels, and how fast the variants of gemm are that they offer a choice of. */
-interface CompiledKernels extends KernelModule {
-  readonly gemm: readonly TimedVariant[];
+interface CompiledKernels {
+  readonly module: KernelModule;
+  readonly timed: Promise<readonly TimedVariant[]>;
 }
 
 const modules = new Map<string, Promise<CompiledKernels>>();
@@ -133,21 +134,22 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   async open(events: DriverEvents): Promise<DriverDescription> {
     const { features, threads, device } = planDevice(this.#options);
     const shared = threads > 0;
-    const compiled = await this.#compile(shared, features);
-    const gemm = fastest(compiled.gemm).name;
+    const { module, timed } = await this.#compile(shared, features);
 
     const control = shared ? controlBytes : inlineControlBytes;
-    const scratchBytes = Math.ceil(compiled.scratchBytes / 64) * 64;
+    const scratchBytes = Math.ceil(module.scratchBytes / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
     const queue = shared
-      ? await this.#openThreads(compiled, memory, heap, scratch, events)
-      : new InlineQueue(compiled, memory, heap, scratch[0]!, events);
+      ? await this.#openThreads(module, memory, heap, scratch, events)
+      : new InlineQueue(module, memory, heap, scratch[0]!, events);
+    const speeds = await timed;
+    const gemm = fastest(speeds).name;
     this.#device = { memory, heap, queue, features, variants: { gemm } };
-    const details = { ...device.details, gemmVariant: gemm, ...timings(compiled.gemm) };
+    const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
     const limits = { maxAllocationBytes: heap.largestAllocation };
     return { device: { ...device, details }, limits, numerics };
   }
@@ -168,7 +170,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       const variants = fittingGemmVariants(features, gemmVariant);
       // Nothing to choose, nothing to time.
       const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
-      return { ...module, gemm: variants.length > 1 ? timeGemmVariants(module, shared, variants) : untimed };
+      const timed = variants.length > 1 ? timeGemmVariants(module, shared, variants) : untimed;
+      return { module, timed: Promise.resolve(timed) };
     });
     modules.set(key, compiled);
     compiled.catch(() => modules.delete(key));

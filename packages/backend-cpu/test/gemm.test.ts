@@ -391,6 +391,8 @@ describe("gemm", () => {
     expect(chosen(60, 65, 61)).to.equal(first.name);
     expect(chosen(60, 110, 70)).to.equal(second.name);
     expect(chosen(60, 70, 110)).to.equal(third.name);
+    // Slow code of the first, not yet replaced.
+    expect(chosen(15, 41, 14)).to.equal(first.name);
   });
 
   it("divides extents evenly", () => {
