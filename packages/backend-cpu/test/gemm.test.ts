@@ -55,7 +55,9 @@ const hostile: readonly Shape[] = [
   { m: 5, n: 1031, k: 75, alpha: 2, beta: 0.5, pad: 1 },
   { m: 10, n: 300, k: 515, pad: 3, alpha: -1.5, beta: 0.5 },
   { m: 22, n: 260, k: 300, transA: true, transB: true, beta: 1, pad: 1 },
-  { m: 17, n: 139, k: 270, batch: 3, pad: 5 },
+  { m: 32, n: 139, k: 71, transB: true, batch: 3, pad: 5 },
+  { m: 31, n: 530, k: 22, beta: 2, pad: 1 },
+  { m: 37, n: 139, k: 270, batch: 3, pad: 5, alpha: 0.5 },
   { m: 121, n: 129, k: 130, pad: 7, alpha: 1.25, beta: 0.75 },
   { m: 250, n: 70, k: 300, transB: true },
   { m: 2100, n: 20, k: 9, pad: 1 },
@@ -221,6 +223,7 @@ for (const { name, requires } of gemmVariants) {
           { m: 301, n: 203, k: 517 },
           { m: 40, n: 41, k: 42, batch: 9 },
           { m: 50, n: 50, k: 300, transB: true },
+          { m: 31, n: 700, k: 300, beta: 2 },
           // Strips for one and two workers, blocks for seven.
           { m: 70, n: 550, k: 517, beta: 0.5 },
           { m: 1, n: 700, k: 700 },

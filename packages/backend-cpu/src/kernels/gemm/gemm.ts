@@ -24,7 +24,7 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * of 256 of k, the block of op(A) and the block of op(B) are packed into panels by one command and
  * multiplied by the next. Transposition, leading dimensions and f16 end with packing.
  *
- * Up to 8 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
+ * Up to 32 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
  * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
  * order the products of an element are summed follows from the shape alone: results do not depend on
  * the number of workers.

@@ -5,7 +5,6 @@ import {
   f32x4,
   i32,
   i32x4,
-  type Label,
   type Local,
   type ModuleBuilder,
   shuffle32,
@@ -27,15 +26,18 @@ import { elementBytes } from "./variants.js";
 
 /**
  * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order
- * to use it once or twice; here B is read where it lies, once, straight ahead.
+ * to use it a few times; here B is read where it lies, from memory once, straight ahead.
  *
  * A chunk computes some columns of C. Sums are kept in f32 in the scratch.
  */
 
-/** More rows than these are worth packing for. B in f16 would be widened again for each row. */
-const mostRows: Readonly<Record<DType, number>> = { f32: 8, f16: 1 };
-/** Fewer columns than this are not worth it: the vectors would be mostly empty. */
+/** More rows than these are worth packing for. B in f16 would be widened again for every two rows. */
+const mostRows: Readonly<Record<DType, number>> = { f32: 32, f16: 2 };
+/** With fewer columns than these it is not worth it: less of the time is spent in the innermost loop. */
 const fewestColumns = 16;
+/** The same for more than a few rows, for which packing takes a smaller share. */
+const manyColumns = 96;
+const fewRows = 8;
 /** Sums of a chunk, at most: they stay in the first-level cache while B passes by. */
 const mostSums = 8192;
 /** Columns of a chunk. The longer the pieces of rows are that are read, the better memory delivers them. */
@@ -194,31 +196,23 @@ function addFunction({ module, dtype, multiplyAdd }: Sums, { rows, depth }: Stre
         });
         const sources = range(depth).map((p) => f.let(i32.add(b, i32.mul(bStride, p))));
         const targets = range(rows).map((i) => f.let(i32.add(sums, i32.mul(sumsStride, i))));
-        const addVectors = (vectors: number, never: Label): void => {
-          const sum = targets.map((target) => range(vectors).map((v) => f.let(v128.load(target, 16 * v))));
-          for (const [p, source] of sources.entries()) {
-            for (const v of range(vectors)) {
-              const vector = f.let(elements.load(source, 4 * elements.bytes * v));
-              for (const [i, row] of sum.entries())
-                f.set(row[v]!, multiplyAdd(factors[i]![p]!, vector, row[v]!));
+        f.forRange(
+          0,
+          columns,
+          () => {
+            const sum = targets.map((target) => f.let(v128.load(target)));
+            for (const [p, source] of sources.entries()) {
+              const vector = f.let(elements.load(source));
+              for (const [i, row] of sum.entries()) f.set(row, multiplyAdd(factors[i]![p]!, vector, row));
+              f.add(source, 4 * elements.bytes);
             }
-            f.add(source, 4 * elements.bytes * vectors);
-            // Never taken, as no address is that high: keeps the V8 of Node 20 from spilling (see tile.ts).
-            f.brIf(never, i32.eq(source, -1 - p));
-          }
-          for (const [i, target] of targets.entries()) {
-            for (const [v, value] of sum[i]!.entries()) f.store(target, value, 16 * v);
-            f.add(target, 16 * vectors);
-          }
-        };
-        f.block((never) => {
-          const rest = f.let(columns);
-          if (dtype === "f32") {
-            f.forRange(0, i32.shrU(columns, 3), () => addVectors(2, never));
-            f.set(rest, i32.and(columns, 7));
-          }
-          f.forRange(0, rest, () => addVectors(1, never), { step: 4 });
-        });
+            for (const [i, target] of targets.entries()) {
+              f.store(target, sum[i]!);
+              f.add(target, 16);
+            }
+          },
+          { step: 4 },
+        );
       },
     ),
   );
@@ -228,44 +222,74 @@ function range(length: number): readonly number[] {
   return Array.from({ length }, (_, index) => index);
 }
 
-/** sums[i, j] = (row i of A) . (column j of B), four columns at a time; both lie along k. */
+/** sums[i, j] = (row i of A) . (column j of B), where both lie along k. */
 function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
-  const { m, k, columns, a, aRow, b, bStride, sums, sumsStride, elements, multiplyAdd } = operands;
-  const last = f.let(i32.sub(columns, 1));
-  const vectorEnd = f.let(i32.and(k, -4));
-  const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
-  const vectorBytes = 4 * elements.bytes;
-  f.forRange(
-    0,
-    columns,
-    (j) => {
-      const starts = [0, 1, 2, 3].map((column) =>
-        f.let(i32.add(b, i32.mul(bStride, i32.minU(last, i32.add(j, column))))),
-      );
-      const row = f.let(a);
-      const target = f.let(i32.add(sums, i32.shl(j, 2)));
-      f.forRange(0, m, () => {
-        const from = f.let(row);
-        const columnAddresses = starts.map((start) => f.let(start));
-        const dots = starts.map(() => f.let(f32x4.const(0)));
-        const p = f.let(i32.const(0));
+  const { m, k, columns, aRow, bStride, sumsStride } = operands;
+  const b = f.let(operands.b);
+  const sums = f.let(operands.sums);
+  const j = f.let(i32.const(0));
+  const dotSome = (mostRows: number, width: number): void => {
+    const last = f.let(i32.sub(i32.sub(columns, j), 1));
+    const a = f.let(operands.a);
+    const target = f.let(sums);
+    const i = f.let(i32.const(0));
+    const dot = (rows: number): void => {
+      f.call(dotFunction(operands, rows, width), a, aRow, b, bStride, last, k, target, sumsStride);
+      f.add(a, i32.mul(aRow, rows));
+      f.add(target, i32.mul(sumsStride, rows));
+    };
+    if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
+    f.forLocal(i, m, () => dot(1));
+    f.add(b, i32.mul(bStride, width));
+    f.add(sums, 4 * width);
+  };
+  f.if(
+    i32.eq(m, 1),
+    () => f.forLocal(j, columns, () => dotSome(1, 8), { step: 8 }),
+    () => f.forLocal(j, columns, () => dotSome(2, 4), { step: 4 }),
+  );
+}
+
+/**
+ * sums[i, j] = (row i of A) . (column j of B) for a few rows and `width` columns: eight products that
+ * do not wait for each other. Columns after number `last` repeat it.
+ */
+function dotFunction({ module, dtype, multiplyAdd }: Sums, rows: number, width: number): FunctionReference {
+  return module.shared(`gemm_skinny_dot_${dtype}_${rows}x${width}`, (label) =>
+    module.function(
+      label,
+      {
+        ...({ a: "i32", aRow: "i32", b: "i32", bStride: "i32", last: "i32", k: "i32" } as const),
+        ...({ sums: "i32", sumsStride: "i32" } as const),
+      },
+      (f, { a, aRow, b, bStride, last, k, sums, sumsStride }) => {
+        const elements = elementsOf(f, dtype);
+        const rowAddresses = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
+        const columnAddresses = range(width).map((j) =>
+          f.let(i32.add(b, i32.mul(bStride, i32.minU(last, j)))),
+        );
+        const dots = rowAddresses.map(() => columnAddresses.map(() => f.let(f32x4.const(0))));
+        const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
         const step = (take: (address: I32) => Value<"v128">, bytes: number): void => {
-          const factor = f.let(take(from));
-          for (const [column, dot] of dots.entries()) {
-            f.set(dot, multiplyAdd(factor, take(columnAddresses[column]!), dot));
-            f.add(columnAddresses[column]!, bytes);
+          const factors = rowAddresses.map((row) => f.let(take(row)));
+          for (const [j, column] of columnAddresses.entries()) {
+            const vector = f.let(take(column));
+            for (const [i, factor] of factors.entries())
+              f.set(dots[i]![j]!, multiplyAdd(factor, vector, dots[i]![j]!));
+            f.add(column, bytes);
           }
-          f.add(from, bytes);
+          for (const row of rowAddresses) f.add(row, bytes);
         };
-        f.forLocal(p, vectorEnd, () => step((at) => elements.load(at), vectorBytes), { step: 4 });
+        const p = f.let(i32.const(0));
+        f.forLocal(p, i32.and(k, -4), () => step((at) => elements.load(at), 4 * elements.bytes), { step: 4 });
         // One by one, in the first lane; the others add 0 * 0.
         f.forLocal(p, k, () => step((at) => v128.and(elements.loadSplat(at), firstLane), elements.bytes));
-        f.store(target, sumOfLanes(f, dots));
-        f.add(target, sumsStride);
-        f.add(row, aRow);
-      });
-    },
-    { step: 4 },
+        for (const row of dots) {
+          for (let j = 0; j < width; j += 4) f.store(sums, sumOfLanes(f, row.slice(j, j + 4)), 4 * j);
+          f.add(sums, sumsStride);
+        }
+      },
+    ),
   );
 }
 
@@ -282,7 +306,7 @@ function sumOfLanes(f: FunctionBuilder, vectors: readonly Local<"v128">[]): Valu
 /** The plan for a problem with few rows, or undefined where it is better packed. */
 export function planSkinny(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch | undefined {
   const { dtype, m, n, k, batch, transB } = problem;
-  if (m > mostRows[dtype] || n < fewestColumns) return undefined;
+  if (m > mostRows[dtype] || n < fewestColumns || (m > fewRows && n < manyColumns)) return undefined;
   const bytes = elementBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
