@@ -123,34 +123,51 @@ export function planStrips(
   context: PlanContext,
 ): readonly Launch[] | undefined {
   const { dtype, m, n, k, batch, strideA } = problem;
-  const aCopies = strideA === 0 ? 1 : batch;
+  const { workers } = context;
   const aPanelsBatch = 4 * Math.ceil(m / tile.rows) * tile.rows * k;
-  if (m > blocking.stripRows || aPanelsBatch * aCopies > blocking.batchBytes) return undefined;
-  const chunkColumns = columnsOfStrip(n, batch, context.workers, tile);
-  if (Math.ceil(n / chunkColumns) * batch < 2 * context.workers && context.workers > 1) return undefined;
+  if (m > blocking.stripRows || aPanelsBatch > blocking.batchBytes) return undefined;
+  const chunkColumns = columnsOfStrip(n, batch, workers, tile);
+  const columnChunks = Math.ceil(n / chunkColumns);
+  if (workers > 1 && columnChunks * batch < 2 * workers) return undefined;
+  // Matrices of a batch that are packed together: as many as stay in the cache, and enough for all workers.
+  const sharesA = strideA === 0;
+  const cached = Math.floor(blocking.stripBatchBytes / aPanelsBatch);
+  const group = sharesA
+    ? batch
+    : Math.min(batch, Math.max(1, cached, Math.ceil((2 * workers) / columnChunks)));
   const bytes = elementBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
-  const aPanels = context.workspace(aPanelsBatch * aCopies);
+  const c = address(problem.c);
+  const cBatch = problem.strideC * bytes;
+  const aPanels = context.workspace(aPanelsBatch * (sharesA ? 1 : group));
   const sums = 4 * chunkColumns * Math.min(k, blocking.k);
   const roomBytes = sums + (dtype === "f16" ? 4 * m * chunkColumns : 0);
   const aChunks = Math.ceil(m / (blocking.packPanels * tile.rows));
-  const columnChunks = Math.ceil(n / chunkColumns);
   const pack = {
-    ...{ k, aChunks, bChunks: 0, aCopies, a: a.address, aStride: a.stride, aBatch: a.batch },
+    ...{ k, aChunks, bChunks: 0, aStride: a.stride, aBatch: a.batch },
     ...{ aAlongK: a.alongK, aLines: m, aPanels, aPanelsBatch },
     ...{ b: 0, bStride: 0, bBatch: 0, bAlongK: 0, bLines: 0, bPanels: 0, bPanelsBatch: 0 },
   };
   const multiply = {
-    ...{ m, n, k, a: aPanels, aBatch: strideA === 0 ? 0 : aPanelsBatch },
-    ...{ b: b.address, bStride: b.stride, bBatch: b.batch, bAlongK: b.alongK },
-    ...{ bLineStep: b.lineStep, bKStep: b.kStep },
-    ...{ c: address(problem.c), stride: problem.ldc * bytes, cBatch: problem.strideC * bytes },
+    ...{ m, n, k, a: aPanels, aBatch: sharesA ? 0 : aPanelsBatch },
+    ...{ bStride: b.stride, bBatch: b.batch, bAlongK: b.alongK, bLineStep: b.lineStep, bKStep: b.kStep },
+    ...{ stride: problem.ldc * bytes, cBatch },
     ...{ alpha: float32ToBits(problem.alpha), beta: float32ToBits(problem.beta) },
     ...{ chunkColumns, columnChunks, roomBytes, sums },
-    rooms: context.workspace(roomBytes * context.workers),
+    rooms: context.workspace(roomBytes * workers),
   };
-  return [kernels.pack.launch(pack, aChunks * aCopies), kernels.strip.launch(multiply, columnChunks * batch)];
+  const launches: Launch[] = [];
+  for (let first = 0; first < batch; first += group) {
+    const matrices = Math.min(group, batch - first);
+    const aCopies = sharesA ? 1 : matrices;
+    const from = { a: a.address + first * a.batch, b: b.address + first * b.batch, c: c + first * cBatch };
+    launches.push(
+      kernels.pack.launch({ ...pack, a: from.a, aCopies }, aChunks * aCopies),
+      kernels.strip.launch({ ...multiply, b: from.b, c: from.c }, columnChunks * matrices),
+    );
+  }
+  return launches;
 }
 
 /** Some strips for each worker, so that they finish together, but not too narrow ones. */

@@ -49,6 +49,8 @@ export const blocking = {
   /** Most rows of C that are done in strips, and most columns of a strip. */
   stripRows: 256,
   stripColumns: 128,
+  /** Bytes of packed A for matrices of a batch whose strips are computed together. */
+  stripBatchBytes: 1048576,
   /** Lines that one chunk packs, in panels. */
   packPanels: 16,
   /** Bytes of packed panels for matrices of a batch that are handled together. */
