@@ -85,6 +85,7 @@ interface Sums
   readonly module: ModuleBuilder;
   readonly dtype: DType;
   readonly elements: Elements;
+  readonly fused: boolean;
   readonly multiplyAdd: Multiply;
 }
 
@@ -105,6 +106,7 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
       const sums: Sums = {
         a: at(parameters.a, parameters.aBatch, i32.const(0)),
         b: at(parameters.b, parameters.bBatch, i32.mul(first, columnStep)),
+        fused: features.relaxedSimd,
         multiplyAdd: features.relaxedSimd
           ? f32x4.relaxedMadd
           : (x, y, sum) => f32x4.add(sum, f32x4.mul(x, y)),
@@ -176,7 +178,10 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
  * sums are loaded and stored once for all of `depth`. A function of its own, so that nothing but this
  * loop competes for registers.
  */
-function addFunction({ module, dtype, multiplyAdd }: Sums, { rows, depth }: Stretch): FunctionReference {
+function addFunction(
+  { module, dtype, fused, multiplyAdd }: Sums,
+  { rows, depth }: Stretch,
+): FunctionReference {
   return module.shared(`gemm_skinny_add_${dtype}_${rows}x${depth}`, (label) =>
     module.function(
       label,
@@ -196,23 +201,30 @@ function addFunction({ module, dtype, multiplyAdd }: Sums, { rows, depth }: Stre
         });
         const sources = range(depth).map((p) => f.let(i32.add(b, i32.mul(bStride, p))));
         const targets = range(rows).map((i) => f.let(i32.add(sums, i32.mul(sumsStride, i))));
-        f.forRange(
-          0,
-          columns,
-          () => {
-            const sum = targets.map((target) => f.let(v128.load(target)));
-            for (const [p, source] of sources.entries()) {
-              const vector = f.let(elements.load(source));
-              for (const [i, row] of sum.entries()) f.set(row, multiplyAdd(factors[i]![p]!, vector, row));
-              f.add(source, 4 * elements.bytes);
+        const addVectors = (count: number): void => {
+          const vectors = range(count);
+          const sum = targets.map((target) => vectors.map((v) => f.let(v128.load(target, 16 * v))));
+          for (const [p, source] of sources.entries()) {
+            const row = vectors.map((v) => f.let(elements.load(source, 4 * elements.bytes * v)));
+            for (const [i, rowSums] of sum.entries()) {
+              for (const [v, value] of rowSums.entries())
+                f.set(value, multiplyAdd(factors[i]![p]!, row[v]!, value));
             }
-            for (const [i, target] of targets.entries()) {
-              f.store(target, sum[i]!);
-              f.add(target, 16);
-            }
-          },
-          { step: 4 },
-        );
+            f.add(source, 4 * elements.bytes * count);
+          }
+          for (const [i, target] of targets.entries()) {
+            for (const [v, value] of sum[i]!.entries()) f.store(target, value, 16 * v);
+            f.add(target, 16 * count);
+          }
+        };
+        // Two vectors side by side are for engines that fuse them. The V8 of Node 20, which has no fused
+        // multiply-add, spills then.
+        const rest = f.let(columns);
+        if (fused && dtype === "f32") {
+          f.forRange(0, i32.shrU(columns, 3), () => addVectors(2));
+          f.set(rest, i32.and(columns, 7));
+        }
+        f.forRange(0, rest, () => addVectors(1), { step: 4 });
       },
     ),
   );
