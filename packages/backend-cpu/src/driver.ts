@@ -249,9 +249,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       return place.address;
     };
     try {
-      const launches: readonly Launch[] = plan(problem, {
-        ...{ features, variants, workers: queue.workers, workspace },
-      });
+      const context = { features, variants, workers: queue.workers, workspace };
+      const launches: readonly Launch[] = plan(problem, context);
       for (const launch of launches) queue.enqueue(launch);
     } finally {
       // Whoever gets this memory next uses it by way of the queue, and so after these commands; and

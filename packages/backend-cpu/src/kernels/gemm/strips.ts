@@ -138,33 +138,63 @@ export function planStrips(
   const bytes = elementBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
-  const c = address(problem.c);
   const cBatch = problem.strideC * bytes;
   const aPanels = context.workspace(aPanelsBatch * (sharesA ? 1 : group));
   const sums = 4 * chunkColumns * Math.min(k, blocking.k);
   const roomBytes = sums + (dtype === "f16" ? 4 * m * chunkColumns : 0);
+  const rooms = context.workspace(roomBytes * workers);
   const aChunks = Math.ceil(m / (blocking.packPanels * tile.rows));
-  const pack = {
-    ...{ k, aChunks, bChunks: 0, aStride: a.stride, aBatch: a.batch },
-    ...{ aAlongK: a.alongK, aLines: m, aPanels, aPanelsBatch },
-    ...{ b: 0, bStride: 0, bBatch: 0, bAlongK: 0, bLines: 0, bPanels: 0, bPanelsBatch: 0 },
-  };
-  const multiply = {
-    ...{ m, n, k, a: aPanels, aBatch: sharesA ? 0 : aPanelsBatch },
-    ...{ bStride: b.stride, bBatch: b.batch, bAlongK: b.alongK, bLineStep: b.lineStep, bKStep: b.kStep },
-    ...{ stride: problem.ldc * bytes, cBatch },
-    ...{ alpha: float32ToBits(problem.alpha), beta: float32ToBits(problem.beta) },
-    ...{ chunkColumns, columnChunks, roomBytes, sums },
-    rooms: context.workspace(roomBytes * workers),
-  };
   const launches: Launch[] = [];
   for (let first = 0; first < batch; first += group) {
     const matrices = Math.min(group, batch - first);
     const aCopies = sharesA ? 1 : matrices;
-    const from = { a: a.address + first * a.batch, b: b.address + first * b.batch, c: c + first * cBatch };
+    const pack = {
+      k,
+      aChunks,
+      aCopies,
+      a: a.address + first * a.batch,
+      aStride: a.stride,
+      aBatch: a.batch,
+      aAlongK: a.alongK,
+      aLines: m,
+      aPanels,
+      aPanelsBatch,
+      // None of B.
+      bChunks: 0,
+      b: 0,
+      bStride: 0,
+      bBatch: 0,
+      bAlongK: 0,
+      bLines: 0,
+      bPanels: 0,
+      bPanelsBatch: 0,
+    };
+    const multiply = {
+      m,
+      n,
+      k,
+      a: aPanels,
+      aBatch: sharesA ? 0 : aPanelsBatch,
+      b: b.address + first * b.batch,
+      bStride: b.stride,
+      bBatch: b.batch,
+      bAlongK: b.alongK,
+      bLineStep: b.lineStep,
+      bKStep: b.kStep,
+      c: address(problem.c) + first * cBatch,
+      stride: problem.ldc * bytes,
+      cBatch,
+      alpha: float32ToBits(problem.alpha),
+      beta: float32ToBits(problem.beta),
+      chunkColumns,
+      columnChunks,
+      rooms,
+      roomBytes,
+      sums,
+    };
     launches.push(
-      kernels.pack.launch({ ...pack, a: from.a, aCopies }, aChunks * aCopies),
-      kernels.strip.launch({ ...multiply, b: from.b, c: from.c }, columnChunks * matrices),
+      kernels.pack.launch(pack, aChunks * aCopies),
+      kernels.strip.launch(multiply, columnChunks * matrices),
     );
   }
   return launches;
