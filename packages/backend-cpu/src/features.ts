@@ -1,9 +1,6 @@
 import type { Features } from "./kernels/kernel.js";
+import { nodeProcess } from "./node-process.js";
 import { f32x4, ModuleBuilder } from "./wasm/index.js";
-
-/** Node's own modules, where this runs in Node, without an import that bundlers for pages would follow. */
-export const nodeProcess: NodeJS.Process | undefined =
-  typeof process === "object" && process?.versions?.node !== undefined ? process : undefined;
 
 /** What the engine can do, found by asking it to validate a function that needs it. */
 export interface EngineFeatures extends Features {

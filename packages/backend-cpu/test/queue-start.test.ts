@@ -1,0 +1,71 @@
+import { BackendError } from "@backplane/core";
+import { expect } from "chai";
+import { Heap } from "#src/heap.js";
+import { controlBytes } from "#src/queue/protocol.js";
+import { ThreadedQueue } from "#src/queue/threaded.js";
+import { spawnWorker } from "#src/queue/workers.js";
+import { openRig, rejection, rotate, share, step } from "./queue-rig.js";
+
+describe("ThreadedQueue while its workers start", () => {
+  it("opens with one worker, and starts the others when there is something to share", async () => {
+    const { queue, handles, place, words } = await openRig(3, { allUp: false });
+    const word = place(4);
+    for (let i = 0; i < 100; i++) queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
+    await queue.synchronize();
+    expect(handles).to.have.length(1);
+    // Many more than one: they run whether anybody joins in or not.
+    const count = 50;
+    const [source, target] = [place(4 * count), place(4 * count)];
+    queue.enqueue(rotate.launch({ source, target, count }, count));
+    await queue.synchronize();
+    expect(handles).to.have.length(3);
+    expect([...words(target, count)]).to.deep.equal(new Array(count).fill(1));
+    await queue.close();
+  });
+
+  it("starts nothing when it is closed before", async () => {
+    const { queue, handles } = await openRig(2, { allUp: false });
+    queue.enqueue(share);
+    await queue.close();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(handles).to.have.length(1);
+  });
+
+  it("is lost when a worker that joins in late does not come up", async () => {
+    const { queue, handles, lost } = await openRig(2, { allUp: false });
+    queue.enqueue(share);
+    await new Promise((resolve) => setImmediate(resolve));
+    await handles[1]!.kill();
+    expect(lost).to.have.length(1);
+    expect((await rejection(queue.synchronize())).code).to.equal("DEVICE_LOST");
+    await queue.close();
+  });
+
+  it("ends its worker when the kernels do not compile", async () => {
+    let ended = false;
+    const memory = new WebAssembly.Memory({ initial: 4, maximum: 16, shared: true });
+    const opening = ThreadedQueue.open({
+      compile: async () => {
+        throw new BackendError("UNSUPPORTED", "no such kernel");
+      },
+      memory,
+      heap: new Heap(memory, controlBytes, 16 * 65536),
+      scratch: [0, 0],
+      events: { error: () => {}, lost: () => {} },
+      stagingBytes: 65536,
+      spawn(worker, listeners) {
+        const handle = spawnWorker(worker, listeners);
+        return {
+          ...handle,
+          async terminate() {
+            await handle.terminate();
+            ended = true;
+          },
+        };
+      },
+    });
+    const error = await opening.then(() => undefined).catch((reason: unknown) => reason);
+    expect(error).to.include({ code: "UNSUPPORTED", message: "no such kernel" });
+    expect(ended).to.equal(true);
+  });
+});
