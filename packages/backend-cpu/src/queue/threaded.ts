@@ -1,4 +1,5 @@
 import { BackendError } from "@backplane/core";
+import { availableThreads } from "../features.js";
 import type { Allocation, Heap } from "../heap.js";
 import { planCopy, planNothing } from "../kernels/fill.js";
 import type { Launch } from "../kernels/kernel.js";
@@ -104,7 +105,7 @@ export class ThreadedQueue implements Queue {
     this.#heap = options.heap;
     this.#staging = new StagingRing(options.heap, options.stagingBytes);
     this.#events = options.events;
-    initialise(this.#control);
+    initialise(this.#control, availableThreads());
   }
 
   /**
@@ -176,7 +177,7 @@ export class ThreadedQueue implements Queue {
     this.#refill();
     if (this.#backlog.length > 0) this.#ask();
     // After the caller's synchronous code, so that the worker that is up gets to work meanwhile.
-    if (launch.chunks > 1 && this.#othersAreMissing) {
+    if (launch.helpers > 1 && this.#othersAreMissing) {
       this.#othersAreMissing = false;
       queueMicrotask(() => this.#addOthers());
     }
@@ -318,8 +319,8 @@ export class ThreadedQueue implements Queue {
         next.before();
       }
       this.#backlog.shift();
-      const { kernel, chunks, words: block } = next.launch;
-      publish(this.#control, this.#kernelIndex.get(kernel)!, chunks, block);
+      const { kernel, chunks, helpers, words: block } = next.launch;
+      publish(this.#control, { kernel: this.#kernelIndex.get(kernel)!, chunks, helpers, block });
     }
   }
 

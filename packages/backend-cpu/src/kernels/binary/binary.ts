@@ -9,6 +9,7 @@ import {
 } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
 import { type BinaryTypes, binaryKernel, chunkElements, outerAxes, repeats } from "./binary.wasm.js";
+import { binaryFunctions } from "./functions.js";
 
 type Kernels = Readonly<Record<DType, Kernel<BinaryTypes>>>;
 
@@ -99,6 +100,7 @@ function launch(
   return kernels[problem.kind][problem.dtype].launch(
     parameters as Parameters<Kernel<BinaryTypes>["launch"]>[0],
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,
+    rows * inner * (binaryFunctions[problem.kind].unroll > 1 ? 0.2 : 2),
   );
 }
 

@@ -4,7 +4,7 @@ import { finishHalves } from "./finish.js";
 import type { GemmKernels } from "./gemm.wasm.js";
 import { type Lines, linesOfA, linesOfB } from "./lines.js";
 import type { Tile } from "./tile.js";
-import { blocking, elementBytes, evenParts } from "./variants.js";
+import { blocking, elementBytes, evenParts, packNanoseconds, productNanoseconds } from "./variants.js";
 
 /** One block of C, or the same block of several C of a batch. */
 interface Block {
@@ -98,7 +98,10 @@ export class BlockPlanner {
       aPanelsBatch: room.aPanelsBatch,
       bPanelsBatch: room.bPanelsBatch,
     };
-    return this.#kernels.pack.launch(parameters, aChunks * aCopies + bChunks * this.#copies(strideB, block));
+    const bCopies = this.#copies(strideB, block);
+    const elements = (rows * aCopies + columns * bCopies) * depth;
+    const chunks = aChunks * aCopies + bChunks * bCopies;
+    return this.#kernels.pack.launch(parameters, chunks, elements * packNanoseconds);
   }
 
   #multiply(block: Block, p: number, depth: number): Launch {
@@ -129,7 +132,11 @@ export class BlockPlanner {
       rowChunks,
       columnChunks,
     };
-    return this.#kernels.multiply.launch(parameters, rowChunks * columnChunks * matrices);
+    return this.#kernels.multiply.launch(
+      parameters,
+      rowChunks * columnChunks * matrices,
+      matrices * rows * columns * depth * productNanoseconds,
+    );
   }
 
   #finish(block: Block): Launch {

@@ -140,6 +140,8 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
           kernel.launch(
             parameters as Parameters<typeof kernel.launch>[0],
             Math.ceil(plan.places / plan.placesPerChunk) * plan.panels * plan.pieces,
+            // Roughly, with one worker.
+            plan.places * plan.reducedSize * (plan.form === "rows" ? 1 : plan.inner) * 0.2,
           ),
         );
       }
