@@ -60,14 +60,8 @@ export interface Rig {
 
 const maxPages = 512;
 
-const nothing = defineKernel({
-  name: "nothing",
-  parameters: {},
-  emit: () => {},
-});
-
-/** Does nothing, in as many chunks as make all workers start. */
-export const share: Launch = nothing.launch({}, 2);
+/** Work of about 20 ms for two, which makes all workers start. `word`: the address of a word. */
+export const share = (word: number): Launch => delay.launch({ rounds: 20_000_000, word }, 2);
 
 export async function openRig(
   threads: number,
@@ -75,7 +69,7 @@ export async function openRig(
 ): Promise<Rig> {
   const compile = () =>
     compileKernels(
-      [step, rotate, delay, trap, nothing, fillBytes, fillPattern, copyBytes],
+      [step, rotate, delay, trap, fillBytes, fillPattern, copyBytes],
       { initialPages: 1, maximumPages: pages, shared: true },
       { relaxedSimd: false },
     );
@@ -109,11 +103,13 @@ export async function openRig(
     },
   });
   if (allUp) {
-    queue.enqueue(share);
-    // The workers that this has started do not keep the process alive: something has to.
-    const alive = setInterval(() => {}, 1000);
-    await new Promise((resolve) => setImmediate(resolve));
+    const block = heap.allocate(4);
+    queue.enqueue(share(block.address));
+    await queue.synchronize();
+    queue.release(block);
     expect(handles).to.have.length(threads);
+    // Workers do not keep the process alive: something has to.
+    const alive = setInterval(() => {}, 1000);
     await Promise.all(up);
     clearInterval(alive);
   }

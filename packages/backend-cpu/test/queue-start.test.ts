@@ -13,28 +13,34 @@ describe("ThreadedQueue while its workers start", () => {
     for (let i = 0; i < 100; i++) queue.enqueue(step.launch({ word, factor: 1, term: 1 }, 1));
     await queue.synchronize();
     expect(handles).to.have.length(1);
-    // Many more than one: they run whether anybody joins in or not.
     const count = 50;
     const [source, target] = [place(4 * count), place(4 * count)];
+    // Soon over, and whatever takes long cannot be shared.
+    queue.enqueue(rotate.launch({ source: target, target: source, count }, count));
+    await queue.synchronize();
+    queue.enqueue({ ...share(word), chunks: 1, helpers: 1 });
+    await queue.synchronize();
+    expect(handles).to.have.length(1);
+    queue.enqueue(share(word));
     queue.enqueue(rotate.launch({ source, target, count }, count));
     await queue.synchronize();
     expect(handles).to.have.length(3);
-    expect([...words(target, count)]).to.deep.equal(new Array(count).fill(1));
+    expect([...words(target, count)]).to.deep.equal(new Array(count).fill(2));
     await queue.close();
   });
 
   it("starts nothing when it is closed before", async () => {
-    const { queue, handles } = await openRig(2, { allUp: false });
-    queue.enqueue(share);
+    const { queue, handles, place } = await openRig(2, { allUp: false });
+    queue.enqueue(share(place(4)));
     await queue.close();
-    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setTimeout(resolve, 20));
     expect(handles).to.have.length(1);
   });
 
   it("is lost when a worker that joins in late does not come up", async () => {
-    const { queue, handles, lost } = await openRig(2, { allUp: false });
-    queue.enqueue(share);
-    await new Promise((resolve) => setImmediate(resolve));
+    const { queue, handles, lost, place } = await openRig(2, { allUp: false });
+    queue.enqueue(share(place(4)));
+    while (handles.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
     await handles[1]!.kill();
     expect(lost).to.have.length(1);
     expect((await rejection(queue.synchronize())).code).to.equal("DEVICE_LOST");

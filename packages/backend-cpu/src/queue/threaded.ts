@@ -20,6 +20,12 @@ import type { Queue, QueueEvents } from "./queue.js";
 import { StagingRing } from "./staging.js";
 import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
 
+/**
+ * Workers beyond the first are started when work that can be shared takes longer than this: a program
+ * that now and then multiplies two matrices would pay for their start, and gain nothing.
+ */
+const patienceMilliseconds = 2;
+
 export interface ThreadedQueueOptions {
   /** Makes the kernels. Called when the first worker is on its way, so that both happen at once. */
   compile(): Promise<KernelModule>;
@@ -91,7 +97,9 @@ export class ThreadedQueue implements Queue {
    */
   readonly #lastReads = new Fifo<PendingRead>();
   #holding = true;
-  #othersAreMissing = true;
+  /** When this many commands are completed, all those are that workers can share. */
+  #shared = firstSequence;
+  #considering = false;
   /** `open` has done its part: whatever ends from now on is a loss. */
   #started = false;
   #end: BackendError | undefined;
@@ -109,8 +117,8 @@ export class ThreadedQueue implements Queue {
   }
 
   /**
-   * Starts one worker; rejects if it does not come up. The others are started by the first command
-   * that there is to share, and join in when they are up.
+   * Starts one worker; rejects if it does not come up. The others are started when there is
+   * work to share for some time, and join in when they are up.
    */
   static async open(options: ThreadedQueueOptions): Promise<ThreadedQueue> {
     const queue = new ThreadedQueue(options);
@@ -155,9 +163,18 @@ export class ThreadedQueue implements Queue {
     this.#handles[worker]!.start({ module, names, memory: this.#memory, scratch, worker });
   }
 
-  /** Starts the workers that are still missing. */
+  /** Starts the workers that are still missing, if the one that is up does not get done by itself soon. */
+  #considerOthers(): void {
+    this.#shared = this.#accepted;
+    if (this.#considering) return;
+    this.#considering = true;
+    setTimeout(() => {
+      this.#considering = false;
+      if (this.#end === undefined && !reached(this.#completed(), this.#shared)) this.#addOthers();
+    }, patienceMilliseconds);
+  }
+
   #addOthers(): void {
-    if (this.#end !== undefined) return;
     while (this.#handles.length < this.workers) {
       // Whoever fails takes the device along, as at any later time.
       this.#addWorker().catch(() => {});
@@ -176,11 +193,7 @@ export class ThreadedQueue implements Queue {
     this.#backlog.push({ launch, before });
     this.#refill();
     if (this.#backlog.length > 0) this.#ask();
-    // After the caller's synchronous code, so that the worker that is up gets to work meanwhile.
-    if (launch.helpers > 1 && this.#othersAreMissing) {
-      this.#othersAreMissing = false;
-      queueMicrotask(() => this.#addOthers());
-    }
+    if (launch.helpers > 1 && this.#handles.length < this.workers) this.#considerOthers();
   }
 
   write(address: number, source: Uint8Array<ArrayBufferLike>): void {
