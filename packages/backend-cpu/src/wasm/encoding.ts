@@ -1,3 +1,5 @@
+import { nodeProcess } from "../node-process.js";
+
 /**
  * Bytes of the binary format: one character for each byte, with its value as the code. Engines join
  * strings in constant time and flatten them natively, once, at the end; arrays of numbers, nested as
@@ -59,6 +61,9 @@ export function sized(code: Code): Code {
 
 /** The bytes themselves. */
 export function flatten(code: Code): Uint8Array<ArrayBuffer> {
+  // Natively where there is a way: the loop runs but once, and is not compiled before it ends.
+  const native = nodeProcess?.getBuiltinModule("node:buffer").Buffer;
+  if (native !== undefined) return new Uint8Array(native.from(code, "latin1"));
   const bytes = new Uint8Array(code.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = code.charCodeAt(i);
   return bytes;
