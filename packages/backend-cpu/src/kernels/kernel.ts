@@ -153,10 +153,12 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
     chunks: number,
     nanoseconds?: number,
   ): Launch;
+  /** The same with the parameters in the order in which they are declared, for long lists of them. */
+  launchList(parameters: readonly number[], chunks: number, nanoseconds?: number): Launch;
 }
 
 /** A kernel whatever its parameters are, for lists. */
-export type AnyKernel = Omit<Kernel, "launch">;
+export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
 
 /** What a plan may ask for. */
 export interface PlanContext {
@@ -227,6 +229,13 @@ export function defineKernel<const Types extends ParameterTypes>(
 
     launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       const words = parameters.map(([key, type]) => word(type, values[key]!));
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+    },
+
+    launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
+      if (values.length !== parameters.length)
+        throw new RangeError(`kernel ${name} takes ${parameters.length} parameters, not ${values.length}`);
+      const words = parameters.map(([, type], i) => word(type, values[i]!));
       return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
     },
   };
