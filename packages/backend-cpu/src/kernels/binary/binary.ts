@@ -95,7 +95,7 @@ function launch(
   return kernels[problem.kind][problem.dtype].launchList(
     parameters,
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,
-    rows * inner * (binaryFunctions[problem.kind].unroll > 1 ? 0.2 : 2),
+    rows * inner * (binaryFunctions[problem.kind].unroll > 1 ? 0.1 : 2),
   );
 }
 

@@ -47,8 +47,8 @@ export const blocking = {
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */
   chunkProducts: 8192,
-  /** Multiply-adds that are not worth being divided among workers (80^3). */
-  smallProducts: 512000,
+  /** Multiply-adds that are not worth being divided among workers (96^3). */
+  smallProducts: 884736,
 } as const;
 
 /** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */

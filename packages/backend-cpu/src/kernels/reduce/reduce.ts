@@ -139,7 +139,7 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
             parameters,
             Math.ceil(plan.places / plan.placesPerChunk) * plan.panels * plan.pieces,
             // Roughly, with one worker.
-            plan.places * plan.reducedSize * (plan.form === "rows" ? 1 : plan.inner) * 0.2,
+            plan.places * plan.reducedSize * (plan.form === "rows" ? 1 : plan.inner) * 0.15,
           ),
         );
       }
