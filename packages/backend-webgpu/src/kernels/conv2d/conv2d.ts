@@ -24,7 +24,7 @@ export function convKernel(forced?: string): KernelDefinition<Problem> {
 }
 
 export function runConv(context: KernelContext, problem: Problem, forced?: string): void {
-  const { dtype, batch, output } = problem;
+  const { dtype, output } = problem;
   const choice = selectConv(shapeOf(problem), context.features, forced);
   if (choice.variant.kind === "gemm") {
     runPointwise(context, problem);
@@ -35,30 +35,10 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
     enqueue(context, problem, output, "output", choice);
     return;
   }
-  // f32 results in scratch are rounded into the output, as many images at once as one binding may hold.
-  const bytes = 2 * output.byteLength;
-  if (bytes > context.features.limits.maxStorageBufferBindingSize && batch > 1) {
-    const first = Math.ceil(batch / 2);
-    runConv(context, images(problem, 0, first), forced);
-    runConv(context, images(problem, first, batch), forced);
-    return;
-  }
-  const results = context.scratch(bytes);
+  // f32 results in scratch are rounded into the output.
+  const results = context.scratch(2 * output.byteLength);
   enqueue(context, problem, results, "scratch", choice);
   storeHalves(context, results, output, { batch: 1, rows: 1, columns: output.byteLength / 2 });
-}
-
-/** The part of a problem that is about the images from `first` to before `end`. */
-function images(problem: Problem, first: number, end: number): Problem {
-  const part = (region: BufferRegion): BufferRegion => {
-    const bytes = region.byteLength / problem.batch;
-    return {
-      ...region,
-      byteOffset: region.byteOffset + first * bytes,
-      byteLength: (end - first) * bytes,
-    };
-  };
-  return { ...problem, batch: end - first, input: part(problem.input), output: part(problem.output) };
 }
 
 function shapeOf(problem: Problem): ConvShape {

@@ -32,47 +32,18 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
     (choice.variant.kind === "tiled" || choice.variant.kind === "matrices") &&
     choice.partDepth >= problem.k &&
     hasVectorC(problem);
-  if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned, forced);
+  if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
   else enqueue(context, problem, planned, c, { dtype, target: "matrix", readsC: false });
 }
 
-/** Computes f32 results in scratch, as many at once as one binding may hold, and rounds them into C. */
-function runInHalves(context: KernelContext, problem: Problem, planned: Plan, forced?: string): void {
+/** Computes f32 results in scratch and rounds them into C. */
+function runInHalves(context: KernelContext, problem: Problem, planned: Plan): void {
   const { m, n, batch, c, ldc } = problem;
-  if (4 * batch * m * n > context.features.limits.maxStorageBufferBindingSize && batch * m > 1) {
-    for (const half of halved(problem)) runInHalves(context, half, plan(context, half, forced), forced);
-    return;
-  }
   const results = context.scratch(4 * batch * m * n);
   const form: ResultForm = { dtype: "f16", target: "scratch", readsC: problem.beta !== 0 };
   enqueue(context, problem, planned, results, form);
   const layout = { batch, rows: m, columns: n, rowStride: ldc };
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
-}
-
-/** The two halves of a problem: of its batch, or of the rows of its only matrix. */
-function halved(problem: Problem): [Problem, Problem] {
-  const { batch, m, transA, lda, ldc } = problem;
-  const along = batch > 1 ? "batch" : "m";
-  const first = Math.ceil(problem[along] / 2);
-  const stepA = batch > 1 ? problem.strideA : transA ? 1 : lda;
-  const stepB = batch > 1 ? problem.strideB : 0;
-  const stepC = batch > 1 ? problem.strideC : ldc;
-  const rest = { ...problem, [along]: (batch > 1 ? batch : m) - first };
-  return [
-    { ...problem, [along]: first },
-    {
-      ...rest,
-      ...(problem.k > 0
-        ? { a: from(problem.a, 2 * first * stepA), b: from(problem.b, 2 * first * stepB) }
-        : {}),
-      c: from(problem.c, 2 * first * stepC),
-    },
-  ];
-}
-
-function from(region: BufferRegion, bytes: number): BufferRegion {
-  return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
 }
 
 /** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
