@@ -184,6 +184,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     const kernel = this.#driver.kernels[name] as Kernel<never> | undefined;
     if (kernel === undefined || !kernel.dtypes.includes(dtype)) return false;
     if (kind === undefined) return true;
+    if (kind === "epilogue") return kernel.epilogue ?? false;
     const kinds = kernel.kinds ?? operations[name].kinds;
     return kinds?.includes(kind) ?? false;
   }

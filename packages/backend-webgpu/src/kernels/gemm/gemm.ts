@@ -3,6 +3,7 @@ import type { BufferRegion, KernelContext, KernelDefinition } from "../../contex
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
 import { WORKGROUP_SIZE } from "../../wgsl.js";
+import type { Epilogue } from "../epilogue.wgsl.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
@@ -18,6 +19,7 @@ type Problem = GemmProblem<DeviceMemory>;
 export function gemmKernel(forced?: string): KernelDefinition<Problem> {
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     run: (context, problem) => runGemm(context, problem, forced),
   };
 }
@@ -33,17 +35,29 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
     choice.partDepth >= problem.k &&
     hasVectorC(problem);
   if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
-  else enqueue(context, problem, planned, c, { dtype, target: "matrix", readsC: false });
+  else
+    enqueue(context, problem, planned, c, { dtype, target: "matrix", readsC: false, ...epilogueOf(problem) });
 }
 
 /** Computes f32 results in scratch and rounds them into C. */
 function runInHalves(context: KernelContext, problem: Problem, planned: Plan): void {
   const { m, n, batch, c, ldc } = problem;
   const results = context.scratch(4 * batch * m * n);
-  const form: ResultForm = { dtype: "f16", target: "scratch", readsC: problem.beta !== 0 };
+  const form: ResultForm = {
+    ...{ dtype: "f16", target: "scratch", readsC: problem.beta !== 0 },
+    ...epilogueOf(problem),
+  };
   enqueue(context, problem, planned, results, form);
   const layout = { batch, rows: m, columns: n, rowStride: ldc };
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
+}
+
+/** Nothing where there is none, so that the programs of both are told apart. */
+function epilogueOf({ bias, activation }: Problem): Epilogue {
+  return {
+    ...(bias === undefined ? {} : { bias: true }),
+    ...(activation === undefined ? {} : { activation }),
+  };
 }
 
 /** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
@@ -125,14 +139,15 @@ function resultParameters(problem: Problem) {
   return { m, n, alpha, beta, c_pitch: ldc, c_step: strideC };
 }
 
-/** The result's bindings: C itself, or scratch and C where it is read. */
+/** The result's bindings: C itself, or scratch and C where it is read, and the bias. */
 function resultRegions(
   problem: Problem,
   results: BufferRegion,
   form: ResultForm,
 ): Record<string, BufferRegion> {
-  if (form.target === "matrix") return { c: results };
-  return form.readsC ? { results, c: problem.c } : { results };
+  const bias = form.bias ? { bias: problem.bias! } : undefined;
+  if (form.target === "matrix") return { c: results, ...bias };
+  return { results, ...(form.readsC ? { c: problem.c } : undefined), ...bias };
 }
 
 function combine(
