@@ -8,5 +8,5 @@ export const activations: readonly Activation[] = ["relu", "gelu", "geluTanh", "
 
 /** Whether an argument names an activation that there is; others are left to the argument checks. */
 export function isActivation(value: unknown): value is Activation {
-  return (activations as readonly unknown[]).includes(value);
+  return value !== undefined && (activations as readonly unknown[]).includes(value);
 }

@@ -12,8 +12,10 @@ export interface PlannedEpilogue {
   readonly launches: readonly Launch[];
 }
 
+const nothing: PlannedEpilogue = { parameters: noEpilogue, launches: [] };
+
 export function planEpilogue({ dtype, n, bias, activation }: Problem, context: PlanContext): PlannedEpilogue {
-  if (bias === undefined && activation === undefined) return { parameters: noEpilogue, launches: [] };
+  if (bias === undefined && activation === undefined) return nothing;
   const rest = { biasStep: 4, activation: activationCode(activation) };
   if (bias === undefined) return { parameters: { ...rest, bias: 0 }, launches: [] };
   if (dtype === "f32") return { parameters: { ...rest, bias: address(bias) }, launches: [] };

@@ -67,7 +67,7 @@ function planGemm(given: Problem, context: PlanContext, { name, tile }: GemmVari
     planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
   const rest =
     single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
-  return [...launches, ...rest];
+  return launches.length === 0 ? rest : [...launches, ...rest];
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

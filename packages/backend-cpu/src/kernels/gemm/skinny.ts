@@ -260,7 +260,10 @@ export function planSkinny(
     beta: problem.beta,
     chunkColumns,
     columnChunks,
-    ...epilogue,
+    // One plain literal: for small calls an object spread would show.
+    bias: epilogue.bias,
+    biasStep: epilogue.biasStep,
+    activation: epilogue.activation,
   };
   const kernels = skinnyKernels[dtype];
   return (transB ? kernels.transposed : kernels.stored).launch(parameters, columnChunks * batch);

@@ -56,7 +56,10 @@ export function planSmall(
     bPanels,
     sums,
     sumsStride: 4 * columns,
-    ...epilogue,
+    // One plain literal: for small calls an object spread would show.
+    bias: epilogue.bias,
+    biasStep: epilogue.biasStep,
+    activation: epilogue.activation,
   };
   return kernels.small.launch(parameters, Math.ceil(batch / matricesPerChunk));
 }

@@ -3,7 +3,6 @@ import type { BufferRegion, KernelContext, KernelDefinition } from "../../contex
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
 import { WORKGROUP_SIZE } from "../../wgsl.js";
-import type { Epilogue } from "../epilogue.wgsl.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
@@ -35,26 +34,24 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
     choice.partDepth >= problem.k &&
     hasVectorC(problem);
   if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
-  else
-    enqueue(context, problem, planned, c, { dtype, target: "matrix", readsC: false, ...epilogueOf(problem) });
+  else enqueue(context, problem, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
 }
 
 /** Computes f32 results in scratch and rounds them into C. */
 function runInHalves(context: KernelContext, problem: Problem, planned: Plan): void {
   const { m, n, batch, c, ldc } = problem;
   const results = context.scratch(4 * batch * m * n);
-  const form: ResultForm = {
-    ...{ dtype: "f16", target: "scratch", readsC: problem.beta !== 0 },
-    ...epilogueOf(problem),
-  };
+  const form = finished({ dtype: "f16", target: "scratch", readsC: problem.beta !== 0 }, problem);
   enqueue(context, problem, planned, results, form);
   const layout = { batch, rows: m, columns: n, rowStride: ldc };
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
 }
 
-/** Nothing where there is none, so that the programs of both are told apart. */
-function epilogueOf({ bias, activation }: Problem): Epilogue {
+/** The form with the epilogue of a problem; itself where there is none. */
+function finished(form: ResultForm, { bias, activation }: Problem): ResultForm {
+  if (bias === undefined && activation === undefined) return form;
   return {
+    ...form,
     ...(bias === undefined ? {} : { bias: true }),
     ...(activation === undefined ? {} : { activation }),
   };
@@ -145,9 +142,10 @@ function resultRegions(
   results: BufferRegion,
   form: ResultForm,
 ): Record<string, BufferRegion> {
-  const bias = form.bias ? { bias: problem.bias! } : undefined;
-  if (form.target === "matrix") return { c: results, ...bias };
-  return { results, ...(form.readsC ? { c: problem.c } : undefined), ...bias };
+  const regions: Record<string, BufferRegion> = form.target === "matrix" ? { c: results } : { results };
+  if (form.target === "scratch" && form.readsC) regions.c = problem.c;
+  if (form.bias) regions.bias = problem.bias!;
+  return regions;
 }
 
 function combine(
