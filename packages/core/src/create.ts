@@ -185,8 +185,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     if (kernel === undefined || !kernel.dtypes.includes(dtype)) return false;
     if (kind === undefined) return true;
     if (kind === "epilogue") return kernel.epilogue ?? false;
-    const kinds = kernel.kinds ?? operations[name].kinds;
-    return kinds?.includes(kind) ?? false;
+    return (kernel.kinds ?? operations[name].kinds)?.includes(kind) ?? false;
   }
 
   memory(): MemoryStatistics {
