@@ -120,9 +120,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type goes with its operation; that is lost on the way through `entries`.
-        const { dtypes, kinds, plan } = operation as CpuOperation<unknown>;
+        const { dtypes, kinds, epilogue = false, plan } = operation as CpuOperation<unknown>;
         const run = (problem: unknown) => this.#run(plan, problem);
-        return [name, kinds === undefined ? { dtypes, run } : { dtypes, kinds, run }];
+        return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
       }),
     ) as DriverKernels<CpuAllocation>;
   }

@@ -96,6 +96,25 @@ describe("cpu backend", () => {
         });
       });
 
+      it("computes up to the end of 4 GiB, in one allocation", async () => {
+        await withBackend({ threads }, async (backend) => {
+          const { maxAllocationBytes } = backend.capabilities.limits;
+          // What is missing is for the queue and scratch. Memory that nobody touches costs nothing.
+          expect(maxAllocationBytes).to.be.greaterThan(2 ** 32 - 2 ** 20);
+          const handle = backend.alloc(maxAllocationBytes);
+          const [a, b, sums] = [3, 2, 1].map((place) => ({
+            handle,
+            byteOffset: maxAllocationBytes - 4000 * place,
+          }));
+          backend.copyHtoD(a!, new Float32Array(1000).fill(2));
+          backend.copyHtoD(b!, new Float32Array(1000).fill(3));
+          backend.binary({ kind: "add", n: 1000, a: a!, b: b!, output: sums! });
+          const results = new Float32Array(1000);
+          await backend.copyDtoH(results, sums!);
+          expect(results.every((sum) => sum === 5)).to.equal(true);
+        });
+      });
+
       it("refuses more memory than it may have, and goes on", async () => {
         await withBackend({ threads, maxBytes: 16 << 20 }, async (backend) => {
           const { maxAllocationBytes } = backend.capabilities.limits;

@@ -135,6 +135,7 @@ function compute(bench: Workbench, variant: string | undefined, given: Case): Fl
     {
       ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc },
       ...{ batch, strideA, strideB, strideC, a: upload(given.a), b: upload(given.b), c },
+      ...{ bias: undefined, activation: undefined },
     },
     bench.context,
   );
@@ -292,6 +293,7 @@ describe("gemm", () => {
     const problem = {
       ...{ dtype: "f32" as const, m, n: 20, k, alpha: 1, beta: 0, transA: false, transB: false },
       ...{ lda: ld, ldb: 20, ldc: 20, batch: 1, strideA: 0, strideB: 0, strideC: 0, a, b, c },
+      ...{ bias: undefined, activation: undefined },
     };
     bench.run(gemmOperation().plan(problem, { ...bench.context, workers: 2 }));
     expect(bench.float32(c).every((value) => value === k)).to.equal(true);
@@ -332,6 +334,7 @@ describe("gemm", () => {
               ldc: n,
             },
             ...{ strideA: m * k, strideB: k * n, strideC: m * n, a: region, b: region, c: region },
+            ...{ bias: undefined, activation: undefined },
           },
           context,
         );

@@ -177,6 +177,8 @@ export interface CpuOperation<Problem> {
   readonly dtypes: readonly DType[];
   /** For reduce, unary and binary: the kinds it has. Default: all. */
   readonly kinds?: readonly string[];
+  /** For gemm, batchedGemm and conv2d: whether it heeds the epilogue. Default false. */
+  readonly epilogue?: boolean;
   /** Every kernel that its plans start. */
   readonly kernels: readonly AnyKernel[];
   /** Turns a problem into commands, to be executed one after the other. */

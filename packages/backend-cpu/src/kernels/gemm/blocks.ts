@@ -1,4 +1,5 @@
 import { float32ToBits, type GemmProblem } from "@backplane/core";
+import { type EpilogueParameters, noEpilogue } from "../epilogue.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
 import { finishHalves } from "./finish.js";
 import type { GemmKernels } from "./gemm.wasm.js";
@@ -40,8 +41,16 @@ export class BlockPlanner {
   readonly #a: Lines;
   readonly #b: Lines;
   readonly #room: Room;
+  readonly #epilogue: EpilogueParameters;
 
-  constructor(problem: GemmProblem<CpuMemory>, kernels: GemmKernels, tile: Tile, context: PlanContext) {
+  constructor(
+    problem: GemmProblem<CpuMemory>,
+    kernels: GemmKernels,
+    tile: Tile,
+    context: PlanContext,
+    epilogue: EpilogueParameters,
+  ) {
+    this.#epilogue = epilogue;
     this.#problem = problem;
     this.#kernels = kernels;
     this.#tile = tile;
@@ -106,7 +115,7 @@ export class BlockPlanner {
 
   #multiply(block: Block, p: number, depth: number): Launch {
     const { matrices, rows, columns } = block;
-    const { dtype, strideA, strideB, strideC, ldc, alpha, beta } = this.#problem;
+    const { dtype, k, strideA, strideB, strideC, ldc, alpha, beta } = this.#problem;
     const room = this.#room;
     // f32 is added to C right away; f16 first to sums in f32, which are rounded at the end.
     const direct = dtype === "f32";
@@ -131,6 +140,8 @@ export class BlockPlanner {
       chunkColumns,
       rowChunks,
       columnChunks,
+      // C is finished, and still in the cache, after the last stretch of k.
+      ...(direct && p + depth === k ? this.#epilogueOf(block) : noEpilogue),
     };
     return this.#kernels.multiply.launch(
       parameters,
@@ -158,8 +169,14 @@ export class BlockPlanner {
       beta,
       chunkRows,
       rowChunks,
+      ...this.#epilogueOf(block),
     };
     return finishHalves.launch(parameters, rowChunks * matrices);
+  }
+
+  #epilogueOf({ column }: Block): EpilogueParameters {
+    const { bias, biasStep, activation } = this.#epilogue;
+    return { bias: bias === 0 ? 0 : bias + column * biasStep, biasStep, activation };
   }
 
   #cAddress({ firstMatrix, row, column }: Block): number {

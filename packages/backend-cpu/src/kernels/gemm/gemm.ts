@@ -1,6 +1,9 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
+import { widen } from "../convert/convert.js";
+import { fillBytes } from "../fill.js";
 import type { AnyKernel, CpuMemory, CpuOperation, Launch, PlanContext } from "../kernel.js";
 import { BlockPlanner } from "./blocks.js";
+import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
@@ -29,13 +32,14 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  */
 export function gemmOperation(forced?: string): CpuOperation<Problem> {
   const variants = forced === undefined ? gemmVariants : gemmVariants.filter(({ name }) => name === forced);
-  const kernels: AnyKernel[] = [finishHalves, ...Object.values(scaleKernels)];
+  const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   for (const { name } of variants) {
     for (const byType of Object.values(kernelTable.get(name)!)) kernels.push(...Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     kernels,
     plan(problem, context) {
       const variant = selectGemmVariant(context.features, forced);
@@ -47,11 +51,23 @@ export function gemmOperation(forced?: string): CpuOperation<Problem> {
 }
 
 function planGemm(given: Problem, context: PlanContext, { name, tile }: GemmVariant): readonly Launch[] {
-  if (given.k === 0) return [planScale(given)];
-  const problem = turnColumn(mergeBatch(given));
+  const isPlain = given.bias === undefined && given.activation === undefined;
+  if (given.k === 0 && isPlain) return [planScale(given)];
+  if (given.k === 0) {
+    const { problem, launch } = zeroProduct(given, context);
+    return [launch, ...planGemm(problem, context, { name, tile })];
+  }
+  const merged = mergeBatch(given);
+  const problem = turnColumn(merged);
   const kernels = kernelTable.get(name)![problem.dtype];
-  const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
-  return single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context).plan();
+  const { parameters, launches } = planEpilogue(merged, context);
+  // The only column of a turned problem has one bias for all.
+  const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
+  const single =
+    planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
+  const rest =
+    single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
+  return launches.length === 0 ? rest : [...launches, ...rest];
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */
