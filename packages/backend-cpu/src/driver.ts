@@ -9,7 +9,7 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { detectFeatures } from "./features.js";
+import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
 import { selectGemmVariant } from "./kernels/gemm/variants.js";
@@ -23,7 +23,6 @@ import {
   type Launch,
 } from "./kernels/kernel.js";
 import { compileKernels, type KernelModule, largestScratch } from "./kernels/module.js";
-import { nodeProcess } from "./node-process.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
 import { controlBytes } from "./queue/protocol.js";
@@ -85,7 +84,7 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
-  const model = nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  const model = processorName();
   return {
     features,
     threads,

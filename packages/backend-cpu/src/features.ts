@@ -52,3 +52,13 @@ export function availableThreads(): number {
   const threads = os?.availableParallelism() ?? globalThis.navigator?.hardwareConcurrency ?? 1;
   return Math.max(1, threads);
 }
+
+/** What the processor calls itself, where that is known and may be asked. */
+export function processorName(): string | undefined {
+  try {
+    return nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  } catch {
+    // Deno asks for a permission, which a name is not worth.
+    return undefined;
+  }
+}

@@ -33,7 +33,7 @@ const sources: Readonly<Record<EngineName, Source>> = {
     },
     executable: "deno",
     // Packages are those that pnpm has linked; nothing is fetched, and nothing written beside them.
-    options: ["run", "--allow-all", "--no-config", "--no-lock", "--node-modules-dir=manual"],
+    options: ["run", "--no-prompt", "--allow-read", "--no-config", "--no-lock", "--node-modules-dir=manual"],
   },
   bun: {
     version: "1.4.5",

@@ -129,7 +129,7 @@ export interface Launch {
 
 /**
  * Nanoseconds of work for which one more worker is worth waking: below, waking it takes longer than
- * it saves (docs/decisions/0005-start-up.md has the figures).
+ * it saves (docs/decisions/0006-start-up.md has the figures).
  */
 const helperNanoseconds = 20_000;
 
