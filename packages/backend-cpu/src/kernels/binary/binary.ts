@@ -95,8 +95,13 @@ function launch(
   return kernels[problem.kind][problem.dtype].launchList(
     parameters,
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,
-    rows * inner * (binaryFunctions[problem.kind].unroll > 1 ? 0.1 : 2),
+    rows * inner * nanoseconds(problem),
   );
+}
+
+/** What an element takes one worker, roughly. */
+function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory>): number {
+  return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + (dtype === "f16" ? 0.7 : 0);
 }
 
 /** Elements per step along an axis; 0 for a scalar. */

@@ -10,7 +10,8 @@ const kernels = Object.fromEntries(
 ) as Record<UnaryKind, Kernels>;
 
 /** What an element takes one worker, roughly. */
-const nanoseconds = (kind: UnaryKind): number => (unaryFunctions[kind].unroll > 1 ? 0.2 : 0.9);
+const nanoseconds = (kind: UnaryKind, dtype: DType): number =>
+  (unaryFunctions[kind].unroll > 1 ? 0.2 : 0.9) + (dtype === "f16" ? 0.5 : 0);
 
 export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
   dtypes,
@@ -18,6 +19,8 @@ export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
 
   plan({ kind, dtype, input, output, n }) {
     const parameters = { input: address(input), output: address(output), count: n };
-    return [kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements), n * nanoseconds(kind))];
+    return [
+      kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements), n * nanoseconds(kind, dtype)),
+    ];
   },
 };
