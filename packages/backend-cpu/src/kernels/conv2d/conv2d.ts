@@ -71,7 +71,11 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
       ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
       ...{ depth, ...blocks, channelBlocks, pixelBlocks },
     };
-    launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks));
+    // Roughly, with one worker.
+    const nanoseconds = batch * outChannels * outPixels * depth * 0.05;
+    launches.push(
+      kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks, nanoseconds),
+    );
     return launches;
   },
 };

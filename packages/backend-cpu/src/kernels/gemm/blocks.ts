@@ -5,7 +5,7 @@ import { finishHalves } from "./finish.js";
 import type { GemmKernels } from "./gemm.wasm.js";
 import { type Lines, linesOfA, linesOfB } from "./lines.js";
 import type { Tile } from "./tile.js";
-import { blocking, elementBytes, evenParts } from "./variants.js";
+import { blocking, elementBytes, evenParts, packNanoseconds, productNanoseconds } from "./variants.js";
 
 /** One block of C, or the same block of several C of a batch. */
 interface Block {
@@ -107,7 +107,10 @@ export class BlockPlanner {
       aPanelsBatch: room.aPanelsBatch,
       bPanelsBatch: room.bPanelsBatch,
     };
-    return this.#kernels.pack.launch(parameters, aChunks * aCopies + bChunks * this.#copies(strideB, block));
+    const bCopies = this.#copies(strideB, block);
+    const elements = (rows * aCopies + columns * bCopies) * depth;
+    const chunks = aChunks * aCopies + bChunks * bCopies;
+    return this.#kernels.pack.launch(parameters, chunks, elements * packNanoseconds);
   }
 
   #multiply(block: Block, p: number, depth: number): Launch {
@@ -140,7 +143,11 @@ export class BlockPlanner {
       // C is finished, and still in the cache, after the last stretch of k.
       ...(direct && p + depth === k ? this.#epilogueOf(block) : noEpilogue),
     };
-    return this.#kernels.multiply.launch(parameters, rowChunks * columnChunks * matrices);
+    return this.#kernels.multiply.launch(
+      parameters,
+      rowChunks * columnChunks * matrices,
+      matrices * rows * columns * depth * productNanoseconds,
+    );
   }
 
   #finish(block: Block): Launch {

@@ -31,7 +31,9 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * number of workers.
  */
 export function gemmOperation(forced?: string): CpuOperation<Problem> {
-  const variants = forced === undefined ? gemmVariants : gemmVariants.filter(({ name }) => name === forced);
+  // Whatever comes after one that runs everywhere is never chosen.
+  const chosen = gemmVariants.slice(0, 1 + gemmVariants.findIndex(({ requires }) => requires === undefined));
+  const variants = forced === undefined ? chosen : gemmVariants.filter(({ name }) => name === forced);
   const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   for (const { name } of variants) {

@@ -21,7 +21,7 @@ import {
 } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { linesOfA, linesOfB } from "./lines.js";
-import { elementBytes } from "./variants.js";
+import { elementBytes, skinnyProductNanoseconds } from "./variants.js";
 
 /**
  * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order
@@ -266,5 +266,9 @@ export function planSkinny(
     activation: epilogue.activation,
   };
   const kernels = skinnyKernels[dtype];
-  return (transB ? kernels.transposed : kernels.stored).launch(parameters, columnChunks * batch);
+  return (transB ? kernels.transposed : kernels.stored).launch(
+    parameters,
+    columnChunks * batch,
+    m * n * k * batch * skinnyProductNanoseconds,
+  );
 }

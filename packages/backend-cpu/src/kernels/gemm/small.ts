@@ -4,7 +4,7 @@ import { address, type CpuMemory, type Launch, type PlanContext } from "../kerne
 import { type GemmKernels, spareBytes } from "./gemm.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import type { Tile } from "./tile.js";
-import { blocking, elementBytes } from "./variants.js";
+import { blocking, elementBytes, productNanoseconds } from "./variants.js";
 
 /**
  * The plan for matrices that are so small that one chunk packs and multiplies a whole one, or several
@@ -61,5 +61,9 @@ export function planSmall(
     biasStep: epilogue.biasStep,
     activation: epilogue.activation,
   };
-  return kernels.small.launch(parameters, Math.ceil(batch / matricesPerChunk));
+  return kernels.small.launch(
+    parameters,
+    Math.ceil(batch / matricesPerChunk),
+    batch * products * productNanoseconds,
+  );
 }
