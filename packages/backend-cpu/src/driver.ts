@@ -9,14 +9,21 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { detectFeatures, nodeProcess } from "./features.js";
+import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
 import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
 import { fittingGemmVariants } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
-import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
-import { compileKernels, type KernelModule } from "./kernels/module.js";
+import {
+  type AnyKernel,
+  address,
+  type CpuMemory,
+  type CpuOperation,
+  type Features,
+  type Launch,
+} from "./kernels/kernel.js";
+import { compileKernels, type KernelModule, largestScratch } from "./kernels/module.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
 import { controlBytes } from "./queue/protocol.js";
@@ -83,7 +90,7 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
-  const model = nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  const model = processorName();
   return {
     features,
     threads,
@@ -124,9 +131,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type goes with its operation; that is lost on the way through `entries`.
-        const { dtypes, kinds, plan } = operation as CpuOperation<unknown>;
+        const { dtypes, kinds, epilogue = false, plan } = operation as CpuOperation<unknown>;
         const run = (problem: unknown) => this.#run(plan, problem);
-        return [name, kinds === undefined ? { dtypes, run } : { dtypes, kinds, run }];
+        return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
       }),
     ) as DriverKernels<CpuAllocation>;
   }
@@ -134,19 +141,20 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   async open(events: DriverEvents): Promise<DriverDescription> {
     const { features, threads, device } = planDevice(this.#options);
     const shared = threads > 0;
-    const { module, timed } = await this.#compile(shared, features);
-
     const control = shared ? controlBytes : inlineControlBytes;
-    const scratchBytes = Math.ceil(module.scratchBytes / 64) * 64;
+    const kernels = this.#kernels();
+    const scratchBytes = Math.ceil(largestScratch(kernels, features) / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
+    const compile = async () => (await this.#compile(kernels, shared, features)).module;
+    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const queue = shared
-      ? await this.#openThreads(module, memory, heap, scratch, events)
-      : new InlineQueue(module, memory, heap, scratch[0]!, events);
-    const speeds = await timed;
+      ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
+      : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
+    const speeds = await (await this.#compile(kernels, shared, features)).timed;
     const gemm = fastest(speeds).name;
     this.#device = { memory, heap, queue, features, variants: { gemm } };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
@@ -155,15 +163,11 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
-  #compile(shared: boolean, features: Features): Promise<CompiledKernels> {
+  #compile(kernels: readonly AnyKernel[], shared: boolean, features: Features): Promise<CompiledKernels> {
     const { gemmVariant } = this.#options;
     const key = JSON.stringify([shared, features, gemmVariant]);
     const known = modules.get(key);
     if (known !== undefined) return known;
-    const kernels = [
-      ...[fillBytes, fillPattern, copyBytes],
-      ...Object.values(this.#operations).flatMap((operation) => operation.kernels),
-    ];
     // The module accepts every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
     const compiled = compileKernels(kernels, limits, features).then((module) => {
@@ -178,15 +182,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     return compiled;
   }
 
-  #openThreads(
-    kernels: KernelModule,
-    memory: WebAssembly.Memory,
-    heap: Heap,
-    scratch: readonly number[],
-    events: DriverEvents,
-  ): Promise<ThreadedQueue> {
-    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
-    return ThreadedQueue.open({ kernels, memory, heap, scratch, events, stagingBytes: staging });
+  #kernels(): readonly AnyKernel[] {
+    const operations = Object.values(this.#operations);
+    return [fillBytes, fillPattern, copyBytes, ...operations.flatMap(({ kernels }) => kernels)];
   }
 
   async close(): Promise<void> {

@@ -148,6 +148,7 @@ function compute(bench: Workbench, variant: string | undefined, given: Case): Fl
     {
       ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc },
       ...{ batch, strideA, strideB, strideC, a: upload(given.a), b: upload(given.b), c },
+      ...{ bias: undefined, activation: undefined },
     },
     bench.context,
   );
@@ -247,8 +248,9 @@ for (const { name, requires } of gemmVariants) {
 }
 
 describe("gemm", () => {
-  it("gives the same bits with every variant that the engine may choose", async () => {
-    const variants = fittingGemmVariants(features, undefined);
+  it("gives the same bits with every variant that rounds alike", async () => {
+    const [first] = fittingGemmVariants(features, undefined);
+    const variants = gemmVariants.filter(({ tile }) => tile.fused === first!.tile.fused);
     expect(variants.length).to.be.greaterThan(1);
     for (const shape of [...hostile, { m: 260, n: 270, k: 600, alpha: 0.3, beta: 0.7 }]) {
       const given = makeCase(shape);
@@ -326,6 +328,7 @@ describe("gemm", () => {
     const problem = {
       ...{ dtype: "f32" as const, m, n: 20, k, alpha: 1, beta: 0, transA: false, transB: false },
       ...{ lda: ld, ldb: 20, ldc: 20, batch: 1, strideA: 0, strideB: 0, strideC: 0, a, b, c },
+      ...{ bias: undefined, activation: undefined },
     };
     bench.run(gemmOperation().plan(problem, { ...bench.context, workers: 2 }));
     expect(bench.float32(c).every((value) => value === k)).to.equal(true);
@@ -369,6 +372,7 @@ describe("gemm", () => {
               ldc: n,
             },
             ...{ strideA: m * k, strideB: k * n, strideC: m * n, a: region, b: region, c: region },
+            ...{ bias: undefined, activation: undefined },
           },
           context,
         );
@@ -381,7 +385,7 @@ describe("gemm", () => {
     const names = (relaxedSimd: boolean, forced?: string) =>
       fittingGemmVariants({ relaxedSimd }, forced).map(({ name }) => name);
     expect(names(true)).to.deep.equal(["6x8_fma", "6x16_fma"]);
-    expect(names(false)).to.deep.equal(["5x8", "4x8"]);
+    expect(names(false)).to.deep.equal(["5x8"]);
     expect(names(true, "4x8")).to.deep.equal(["4x8"]);
     expect(names(false, "6x8_fma")).to.deep.equal([]);
   });

@@ -1,6 +1,9 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
+import { widen } from "../convert/convert.js";
+import { fillBytes } from "../fill.js";
 import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
 import { BlockPlanner } from "./blocks.js";
+import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
@@ -32,13 +35,14 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * Made with `features`, it brings only the kernels among which there is something to choose.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
-  const kernels: AnyKernel[] = [finishHalves, ...Object.values(scaleKernels)];
+  const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
     for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(...Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     kernels,
     plan(problem, context) {
       const name = forced ?? context.variants?.gemm;
@@ -56,14 +60,27 @@ export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<DType, Gem
 }
 
 function planGemm(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
-  if (given.k === 0) return [planScale(given)];
-  const problem = turnColumn(mergeBatch(given));
+  const isPlain = given.bias === undefined && given.activation === undefined;
+  if (given.k === 0 && isPlain) return [planScale(given)];
+  if (given.k === 0) {
+    const { problem, launch } = zeroProduct(given, context);
+    return [launch, ...planGemm(problem, context, variant)];
+  }
+  const merged = mergeBatch(given);
+  const problem = turnColumn(merged);
   const { tile } = variant;
   const kernels = gemmKernelsOf(variant)[problem.dtype];
-  const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
-  if (single !== undefined) return [single];
-  const strips = planStrips(problem, kernels, tile, context);
-  return strips ?? new BlockPlanner(problem, kernels, tile, context).plan();
+  const { parameters, launches } = planEpilogue(merged, context);
+  // The only column of a turned problem has one bias for all.
+  const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
+  const single =
+    planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
+  const rest =
+    single !== undefined
+      ? [single]
+      : (planStrips(problem, kernels, tile, context, epilogue) ??
+        new BlockPlanner(problem, kernels, tile, context, epilogue).plan());
+  return launches.length === 0 ? rest : [...launches, ...rest];
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

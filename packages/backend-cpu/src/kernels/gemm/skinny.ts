@@ -12,6 +12,7 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
+import type { EpilogueParameters } from "../epilogue.js";
 import {
   address,
   type CpuMemory,
@@ -22,7 +23,7 @@ import {
 } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { linesOfA, linesOfB } from "./lines.js";
-import { elementBytes } from "./variants.js";
+import { elementBytes, skinnyProductNanoseconds } from "./variants.js";
 
 /**
  * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order
@@ -64,6 +65,9 @@ const skinnyTypes = {
   beta: "f32",
   chunkColumns: "i32",
   columnChunks: "i32",
+  bias: "i32",
+  biasStep: "i32",
+  activation: "i32",
 } as const;
 
 type SkinnyKernel = Kernel<typeof skinnyTypes>;
@@ -124,7 +128,10 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
       };
       if (b === "stored") addRows(f, sums);
       else multiplyColumns(f, sums);
-      finishRows(f, elements, {
+      const { bias, biasStep, activation } = parameters;
+      f.if(bias, () => f.add(bias, i32.mul(first, biasStep)));
+      finishRows(f, module, elements, {
+        epilogue: { bias, biasStep, activation },
         sums: scratch,
         sumsStride: sums.sumsStride,
         m,
@@ -316,7 +323,11 @@ function sumOfLanes(f: FunctionBuilder, vectors: readonly Local<"v128">[]): Valu
 }
 
 /** The plan for a problem with few rows, or undefined where it is better packed. */
-export function planSkinny(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch | undefined {
+export function planSkinny(
+  problem: GemmProblem<CpuMemory>,
+  { workers }: PlanContext,
+  epilogue: EpilogueParameters,
+): Launch | undefined {
   const { dtype, m, n, k, batch, transB } = problem;
   if (m > mostRows[dtype] || n < fewestColumns || (m > fewRows && n < manyColumns)) return undefined;
   const bytes = elementBytes[dtype];
@@ -347,7 +358,15 @@ export function planSkinny(problem: GemmProblem<CpuMemory>, { workers }: PlanCon
     beta: problem.beta,
     chunkColumns,
     columnChunks,
+    // One plain literal: for small calls an object spread would show.
+    bias: epilogue.bias,
+    biasStep: epilogue.biasStep,
+    activation: epilogue.activation,
   };
   const kernels = skinnyKernels[dtype];
-  return (transB ? kernels.transposed : kernels.stored).launch(parameters, columnChunks * batch);
+  return (transB ? kernels.transposed : kernels.stored).launch(
+    parameters,
+    columnChunks * batch,
+    m * n * k * batch * skinnyProductNanoseconds,
+  );
 }

@@ -1,6 +1,7 @@
 import { type DType, float32ToBits, type GemmProblem } from "@backplane/core";
 import { f32, i32 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
+import { type EpilogueParameters, epilogueFunction, hasEpilogue } from "../epilogue.js";
 import {
   address,
   type CpuMemory,
@@ -14,7 +15,7 @@ import type { GemmKernels } from "./gemm.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import { packFunction } from "./pack.js";
 import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
-import { blocking, elementBytes } from "./variants.js";
+import { blocking, elementBytes, packNanoseconds, productNanoseconds } from "./variants.js";
 
 /**
  * gemm with so few rows that all of op(A) is packed at once, by one command, and each element of op(B)
@@ -50,6 +51,9 @@ const stripTypes = {
   rooms: "i32",
   roomBytes: "i32",
   sums: "i32",
+  bias: "i32",
+  biasStep: "i32",
+  activation: "i32",
 } as const;
 
 export type StripKernel = Kernel<typeof stripTypes>;
@@ -104,9 +108,15 @@ export function stripKernel(tile: Tile, dtype: DType, requires: "relaxedSimd" | 
         },
         { step: blocking.k },
       );
-      if (!direct) {
-        finishRows(f, elementsOf(f, dtype), {
-          ...{ sums, sumsStride, m, n: columns, c: target, stride },
+      const { bias, biasStep, activation } = parameters;
+      f.if(bias, () => f.add(bias, i32.mul(first, biasStep)));
+      if (direct) {
+        f.if(hasEpilogue(parameters), () =>
+          f.call(epilogueFunction(module), target, stride, m, columns, bias, biasStep, activation),
+        );
+      } else {
+        finishRows(f, module, elementsOf(f, dtype), {
+          ...{ sums, sumsStride, m, n: columns, c: target, stride, epilogue: parameters },
           alpha: f.let(f32.reinterpretI32(alpha)),
           beta: f.let(f32.reinterpretI32(beta)),
         });
@@ -121,6 +131,7 @@ export function planStrips(
   kernels: GemmKernels,
   tile: Tile,
   context: PlanContext,
+  epilogue: EpilogueParameters,
 ): readonly Launch[] | undefined {
   const { dtype, m, n, k, batch, strideA } = problem;
   const { workers } = context;
@@ -191,10 +202,13 @@ export function planStrips(
       rooms,
       roomBytes,
       sums,
+      bias: epilogue.bias,
+      biasStep: epilogue.biasStep,
+      activation: epilogue.activation,
     };
     launches.push(
-      kernels.pack.launch(pack, aChunks * aCopies),
-      kernels.strip.launch(multiply, columnChunks * matrices),
+      kernels.pack.launch(pack, aChunks * aCopies, m * k * aCopies * packNanoseconds),
+      kernels.strip.launch(multiply, columnChunks * matrices, m * n * k * matrices * productNanoseconds),
     );
   }
   return launches;

@@ -22,14 +22,15 @@ export const gemmVariants: readonly GemmVariant[] = [
 
 /**
  * The variants among which to choose: those that the engine can run and that round like the first of
- * them, or only the one asked for by name. So a choice by speed never changes a bit of a result: all
- * tiles sum the products of an element in the same order.
+ * them, none after one that runs everywhere; or only the one asked for by name. So a choice by speed
+ * never changes a bit of a result: all tiles sum the products of an element in the same order.
  */
 export function fittingGemmVariants(features: Features, forced: string | undefined): readonly GemmVariant[] {
-  const possible = gemmVariants.filter(
-    ({ name, requires }) =>
-      (forced === undefined || name === forced) && (requires === undefined || features[requires]),
-  );
+  const runsHere = ({ requires }: GemmVariant) => requires === undefined || features[requires];
+  if (forced !== undefined)
+    return gemmVariants.filter((variant) => variant.name === forced && runsHere(variant));
+  const everywhere = gemmVariants.findIndex(({ requires }) => requires === undefined);
+  const possible = gemmVariants.slice(0, everywhere + 1).filter(runsHere);
   return possible.filter(({ tile }) => tile.fused === possible[0]!.tile.fused);
 }
 
@@ -59,8 +60,8 @@ export const blocking = {
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */
   chunkProducts: 8192,
-  /** Multiply-adds that are not worth being divided among workers (about 48^3). */
-  smallProducts: 110592,
+  /** Multiply-adds that are not worth being divided among workers (96^3). */
+  smallProducts: 884736,
 } as const;
 
 /** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
@@ -68,5 +69,11 @@ export function evenParts(extent: number, most: number, unit: number): number {
   const parts = Math.ceil(extent / most);
   return Math.ceil(extent / parts / unit) * unit;
 }
+
+/** What a multiply-add takes one worker, roughly: of packed panels, and of a few rows as they lie. */
+export const productNanoseconds = 0.04;
+export const skinnyProductNanoseconds = 0.07;
+/** What an element takes one worker to pack, roughly. */
+export const packNanoseconds = 0.3;
 
 export const elementBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };
