@@ -79,7 +79,6 @@ async function measure(options: CpuOptions): Promise<CpuReport> {
     date: new Date().toISOString(),
     node: process.version,
     machine: `${platform()} ${arch()}, ${cpus().length} x ${cpus()[0]?.model ?? "unknown"}`,
-    command: process.argv.slice(2),
     rounds,
     sampleMilliseconds: milliseconds,
     instruction: bestInstruction(),

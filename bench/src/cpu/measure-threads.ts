@@ -40,7 +40,8 @@ async function measure({ threads, rows, peers, rounds, milliseconds }: ThreadsRe
       const { version, note } = peer;
       await tell({ about: { name, asked: threads, threads: peer.threads, version, note } });
     } catch (error) {
-      const reason = `does not start: ${(error as Error).message}`;
+      // Where modules are not found, Node.js adds a path of this machine.
+      const reason = `does not start: ${(error as Error).message.replace(/ imported from .*/s, "")}`;
       await tell({ missing: { case: "all", threads, name, reason } });
     }
   const contenders: Contenders = {

@@ -74,7 +74,6 @@ export interface CpuReport {
   readonly date: string;
   readonly node: string;
   readonly machine: string;
-  readonly command: readonly string[];
   readonly rounds: number;
   readonly sampleMilliseconds: number;
   readonly instruction: string;
