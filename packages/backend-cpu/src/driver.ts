@@ -154,7 +154,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const queue = shared
       ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
       : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
-    const speeds = await (await this.#compile(kernels, shared, features)).timed;
+    const { timed } = await this.#compile(kernels, shared, features);
+    const speeds = await timed;
     const gemm = fastest(speeds).name;
     this.#device = { memory, heap, queue, features, variants: { gemm } };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
@@ -174,8 +175,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       const variants = fittingGemmVariants(features, gemmVariant);
       // Nothing to choose, nothing to time.
       const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
-      const timed = variants.length > 1 ? timeGemmVariants(module, shared, variants) : untimed;
-      return { module, timed: Promise.resolve(timed) };
+      const timed = variants.length > 1 ? timeGemmVariants(module, shared, variants) : undefined;
+      // Where even that fails, the first is as good as any.
+      return { module, timed: timed?.catch(() => untimed) ?? Promise.resolve(untimed) };
     });
     modules.set(key, compiled);
     compiled.catch(() => modules.delete(key));

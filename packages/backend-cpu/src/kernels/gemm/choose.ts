@@ -17,7 +17,7 @@ export interface TimedVariant {
  */
 const windowMilliseconds = 0.2;
 const pauseMilliseconds = 1;
-const steadyRounds = 3;
+const steadyRounds = 4;
 const mostRounds = 16;
 const callsBetweenLooks = 4;
 /** A variant must be faster than the best before it by this factor: less may be chance ... */
@@ -68,7 +68,8 @@ function timeOnce(
       ...{ a: places.a, b: places.b, c: places.c, aBatch: 0, bBatch: 0, cBatch: 0 },
       ...{ m: rows, n: columns, k: blocking.k, stride: 4 * columns },
       ...{ alpha: float32ToBits(1), beta: float32ToBits(0) },
-      ...{ chunkRows: rows, chunkColumns: columns, rowChunks: 1, columnChunks: 1, ...noEpilogue },
+      ...{ chunkRows: rows, chunkColumns: columns, rowChunks: 1, columnChunks: 1 },
+      ...noEpilogue,
     },
     1,
   );

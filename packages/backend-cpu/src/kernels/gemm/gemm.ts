@@ -1,5 +1,6 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
 import { widen } from "../convert/convert.js";
+import type { EpilogueParameters } from "../epilogue.js";
 import { fillBytes } from "../fill.js";
 import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
 import { BlockPlanner } from "./blocks.js";
@@ -68,19 +69,26 @@ function planGemm(given: Problem, context: PlanContext, variant: GemmVariant): r
   }
   const merged = mergeBatch(given);
   const problem = turnColumn(merged);
-  const { tile } = variant;
-  const kernels = gemmKernelsOf(variant)[problem.dtype];
   const { parameters, launches } = planEpilogue(merged, context);
   // The only column of a turned problem has one bias for all.
   const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
+  const product = planProduct(problem, context, variant, epilogue);
+  return launches.length === 0 ? product : [...launches, ...product];
+}
+
+function planProduct(
+  problem: Problem,
+  context: PlanContext,
+  variant: GemmVariant,
+  epilogue: EpilogueParameters,
+): readonly Launch[] {
+  const { tile } = variant;
+  const kernels = gemmKernelsOf(variant)[problem.dtype];
   const single =
     planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
-  const rest =
-    single !== undefined
-      ? [single]
-      : (planStrips(problem, kernels, tile, context, epilogue) ??
-        new BlockPlanner(problem, kernels, tile, context, epilogue).plan());
-  return launches.length === 0 ? rest : [...launches, ...rest];
+  if (single !== undefined) return [single];
+  const strips = planStrips(problem, kernels, tile, context, epilogue);
+  return strips ?? new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

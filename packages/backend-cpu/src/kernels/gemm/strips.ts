@@ -116,7 +116,8 @@ export function stripKernel(tile: Tile, dtype: DType, requires: "relaxedSimd" | 
         );
       } else {
         finishRows(f, module, elementsOf(f, dtype), {
-          ...{ sums, sumsStride, m, n: columns, c: target, stride, epilogue: parameters },
+          ...{ sums, sumsStride, m, n: columns, c: target, stride },
+          epilogue: { bias, biasStep, activation },
           alpha: f.let(f32.reinterpretI32(alpha)),
           beta: f.let(f32.reinterpretI32(beta)),
         });
