@@ -15,8 +15,10 @@ import { Workbench } from "../workbench.js";
 /** Each way to a result: few rows, small, strips and blocks in stretches of k, a turned column, nothing to sum. */
 const shapes = {
   skinny: { m: 1, n: 1100, k: 30 },
+  "skinny with some rows": { m: 13, n: 1100, k: 30 },
   small: { m: 18, n: 21, k: 20 },
   strips: { m: 70, n: 330, k: 600 },
+  "wide strips": { m: 34, n: 1050, k: 300 },
   blocks: { m: 270, n: 70, k: 600 },
   "wide blocks": { m: 257, n: 2060, k: 270 },
   column: { m: 301, n: 1, k: 40 },

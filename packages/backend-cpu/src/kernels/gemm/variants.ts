@@ -22,14 +22,15 @@ export const gemmVariants: readonly GemmVariant[] = [
 
 /**
  * The variants among which to choose: those that the engine can run and that round like the first of
- * them, or only the one asked for by name. So a choice by speed never changes a bit of a result: all
- * tiles sum the products of an element in the same order.
+ * them, none after one that runs everywhere; or only the one asked for by name. So a choice by speed
+ * never changes a bit of a result: all tiles sum the products of an element in the same order.
  */
 export function fittingGemmVariants(features: Features, forced: string | undefined): readonly GemmVariant[] {
-  const possible = gemmVariants.filter(
-    ({ name, requires }) =>
-      (forced === undefined || name === forced) && (requires === undefined || features[requires]),
-  );
+  const runsHere = ({ requires }: GemmVariant) => requires === undefined || features[requires];
+  if (forced !== undefined)
+    return gemmVariants.filter((variant) => variant.name === forced && runsHere(variant));
+  const everywhere = gemmVariants.findIndex(({ requires }) => requires === undefined);
+  const possible = gemmVariants.slice(0, everywhere + 1).filter(runsHere);
   return possible.filter(({ tile }) => tile.fused === possible[0]!.tile.fused);
 }
 
