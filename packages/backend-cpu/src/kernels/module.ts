@@ -16,7 +16,7 @@ export async function compileKernels(
   memory: MemoryImport,
   features: Features,
 ): Promise<KernelModule> {
-  const builder = new ModuleBuilder(memory);
+  const builder = new ModuleBuilder(memory, features);
   const names: string[] = [];
   let scratchBytes = 0;
   for (const kernel of new Set(kernels)) {

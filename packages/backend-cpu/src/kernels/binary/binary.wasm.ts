@@ -7,7 +7,7 @@ import { Odometer } from "../vector/odometer.js";
 import { binaryFunctions } from "./functions.js";
 
 /** Elements that one chunk computes, at most. */
-export const chunkElements: number = 1 << 13;
+export const chunkElements: number = 1 << 14;
 
 /** Axes outside the innermost one that a kernel can walk along. */
 export const outerAxes: number = 8;

@@ -6,7 +6,7 @@ import { mapVectors } from "../vector/map.js";
 import { unaryFunctions } from "./functions.js";
 
 /** Elements that one chunk computes. */
-export const chunkElements: number = 1 << 13;
+export const chunkElements: number = 1 << 14;
 
 const parameterTypes = { input: "i32", output: "i32", count: "i32" } as const;
 
