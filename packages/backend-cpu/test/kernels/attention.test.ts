@@ -1,7 +1,7 @@
 import type { AttentionArguments, DeviceHandle, DType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";
-import { Workbench } from "../workbench.js";
+import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
@@ -19,10 +19,10 @@ interface Inputs {
   readonly v: Float32Array;
 }
 
-describe("attention kernels", () => {
+describeEitherWay("attention kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(attention.kernels, { workers: 3 });
+    bench = await Workbench.create(attention.kernels, { ...options, workers: 3 });
   });
 
   const visibleTo = (shape: Shape, i: number): number => {

@@ -1,9 +1,8 @@
 import { decodeFloat16, float16FromBits, float16ToBits, type UnaryKind, unaryKinds } from "@backplane/core";
 import { expect } from "chai";
-import { detectFeatures } from "#src/features.js";
 import { unary } from "#src/kernels/unary/unary.js";
 import { chunkElements } from "#src/kernels/unary/unary.wasm.js";
-import { Workbench } from "../workbench.js";
+import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers, sweep, ulpDistance } from "./numbers.js";
 import { unaryReferences } from "./references.js";
 
@@ -32,119 +31,115 @@ const bounds: Readonly<Record<UnaryKind, number>> = {
   softplus: 2,
 };
 
-for (const relaxedSimd of [false, true]) {
-  const runs = !relaxedSimd || detectFeatures().relaxedSimd;
-  (runs ? describe : describe.skip)(`unary kernels ${relaxedSimd ? "with" : "without"} relaxed SIMD`, () => {
-    let bench: Workbench;
-    beforeEach(async () => {
-      bench = await Workbench.create(unary.kernels, { relaxedSimd });
-    });
-
-    const run = (kind: UnaryKind, input: Float32Array): Float32Array => {
-      const from = bench.upload(input);
-      const to = bench.alloc(from.byteLength);
-      bench.run(unary.plan({ kind, dtype: "f32", n: input.length, input: from, output: to }, bench.context));
-      return bench.float32(to);
-    };
-
-    for (const kind of unaryKinds) {
-      it(`${kind} stays within ${bounds[kind]} ULP over all of f32`, () => {
-        const input = sweep(1);
-        const output = run(kind, input);
-        let worst = { distance: -1, x: 0, got: 0, expected: 0 };
-        input.forEach((x, i) => {
-          const expected = unaryReferences[kind](x);
-          const got = output[i]!;
-          const distance = ulpDistance(got, expected);
-          if (!(distance <= worst.distance)) worst = { distance, x, got, expected };
-          if (expected === 0 && got === 0)
-            expect(Object.is(got, expected), `${kind}(${x}) is a zero of the wrong sign`).to.equal(true);
-        });
-        expect(worst.distance, JSON.stringify(worst)).to.be.at.most(bounds[kind]);
-      });
-
-      it(`${kind} of f16 is the f32 result, rounded once`, () => {
-        const halves = Uint16Array.from({ length: 65536 }, (_, i) => i);
-        const wide = decodeFloat16(halves);
-        const expected = run(kind, wide);
-        const from = bench.upload(halves);
-        const to = bench.alloc(from.byteLength);
-        bench.run(unary.plan({ kind, dtype: "f16", n: 65536, input: from, output: to }, bench.context));
-        const got = bench.uint16(to);
-        for (let i = 0; i < 65536; i++) {
-          const value = expected[i]!;
-          const same = Number.isNaN(value)
-            ? Number.isNaN(float16FromBits(got[i]!))
-            : got[i] === float16ToBits(value);
-          if (!same) expect.fail(`${kind}(${wide[i]}): ${float16FromBits(got[i]!)}, not ${value}`);
-        }
-      });
-    }
-
-    it("writes exactly n elements, at any offset, in place or not", () => {
-      const random = randomNumbers(3);
-      for (const kind of ["neg", "exp"] as const)
-        for (const [dtype, bytes] of [
-          ["f32", 4],
-          ["f16", 2],
-        ] as const)
-          for (const inPlace of [false, true])
-            for (let n = 1; n <= 67; n++) {
-              const offset = bytes * (n % 5);
-              const numbers = Float32Array.from({ length: n }, () => random() * 4 - 2);
-              const data = dtype === "f32" ? numbers : Uint16Array.from(numbers, float16ToBits);
-              const whole = bench.alloc(n * bytes + 64);
-              const input = inPlace
-                ? { ...whole, byteOffset: offset, byteLength: n * bytes }
-                : bench.upload(data);
-              const output = { ...whole, byteOffset: offset, byteLength: n * bytes };
-              const start = whole.memory.byteOffset + offset;
-              if (inPlace)
-                new Uint8Array(bench.memory.buffer).set(new Uint8Array(data.buffer, 0, n * bytes), start);
-              bench.run(unary.plan({ kind, dtype, n, input, output }, bench.context));
-              const bytesAfter = bench.bytes(whole);
-              const label = `${kind} ${dtype} n=${n} inPlace=${inPlace}`;
-              bytesAfter.forEach((byte, i) => {
-                if (i < offset || i >= offset + n * bytes) expect(byte, `${label} byte ${i}`).to.equal(0xff);
-              });
-              const written = bytesAfter.slice(offset, offset + n * bytes).buffer;
-              const got =
-                dtype === "f32" ? new Float32Array(written) : decodeFloat16(new Uint16Array(written));
-              const source = dtype === "f32" ? numbers : decodeFloat16(data as Uint16Array);
-              source.forEach((x, i) => {
-                const expected = unaryReferences[kind](x);
-                expect(got[i], `${label} element ${i}`).to.be.closeTo(
-                  expected,
-                  Math.abs(expected) * (dtype === "f32" ? 1e-6 : 1e-3),
-                );
-              });
-            }
-    });
-
-    it("gives the same bits in every chunk and lane", () => {
-      const n = 3 * chunkElements + 5;
-      const random = randomNumbers(5);
-      const input = Float32Array.from({ length: n }, () => random() * 10 - 5);
-      const shifted = input.slice(1);
-      const whole = run("gelu", input);
-      expect(
-        Buffer.compare(Buffer.from(run("gelu", shifted).buffer), Buffer.from(whole.slice(1).buffer)),
-      ).to.equal(0);
-    });
-
-    for (const kind of unaryKinds) {
-      it(`${kind} of a number does not depend on the numbers beside it`, () => {
-        const random = randomNumbers(11);
-        const ordinary = Float32Array.from({ length: 4096 }, () => random() * 24 - 12);
-        // Every second number is large enough to be a case of its own in some function.
-        const large = [200, -100, Number.NaN, -14, 88, Number.NEGATIVE_INFINITY];
-        const mixed = Float32Array.from({ length: 8192 }, (_, i) =>
-          i % 2 === 0 ? ordinary[i / 2]! : large[((i - 1) / 2) % large.length]!,
-        );
-        const alone = run(kind, ordinary);
-        const beside = run(kind, mixed).filter((_, i) => i % 2 === 0);
-        expect(Buffer.compare(Buffer.from(beside.buffer), Buffer.from(alone.buffer))).to.equal(0);
-      });
-    }
+describeEitherWay("unary kernels", (options) => {
+  let bench: Workbench;
+  beforeEach(async () => {
+    bench = await Workbench.create(unary.kernels, options);
   });
-}
+
+  const run = (kind: UnaryKind, input: Float32Array): Float32Array => {
+    const from = bench.upload(input);
+    const to = bench.alloc(from.byteLength);
+    bench.run(unary.plan({ kind, dtype: "f32", n: input.length, input: from, output: to }, bench.context));
+    return bench.float32(to);
+  };
+
+  for (const kind of unaryKinds) {
+    it(`${kind} stays within ${bounds[kind]} ULP over all of f32`, () => {
+      const input = sweep(1);
+      const output = run(kind, input);
+      let worst = { distance: -1, x: 0, got: 0, expected: 0 };
+      input.forEach((x, i) => {
+        const expected = unaryReferences[kind](x);
+        const got = output[i]!;
+        const distance = ulpDistance(got, expected);
+        if (!(distance <= worst.distance)) worst = { distance, x, got, expected };
+        if (expected === 0 && got === 0)
+          expect(Object.is(got, expected), `${kind}(${x}) is a zero of the wrong sign`).to.equal(true);
+      });
+      expect(worst.distance, JSON.stringify(worst)).to.be.at.most(bounds[kind]);
+    });
+
+    it(`${kind} of f16 is the f32 result, rounded once`, () => {
+      const halves = Uint16Array.from({ length: 65536 }, (_, i) => i);
+      const wide = decodeFloat16(halves);
+      const expected = run(kind, wide);
+      const from = bench.upload(halves);
+      const to = bench.alloc(from.byteLength);
+      bench.run(unary.plan({ kind, dtype: "f16", n: 65536, input: from, output: to }, bench.context));
+      const got = bench.uint16(to);
+      for (let i = 0; i < 65536; i++) {
+        const value = expected[i]!;
+        const same = Number.isNaN(value)
+          ? Number.isNaN(float16FromBits(got[i]!))
+          : got[i] === float16ToBits(value);
+        if (!same) expect.fail(`${kind}(${wide[i]}): ${float16FromBits(got[i]!)}, not ${value}`);
+      }
+    });
+  }
+
+  it("writes exactly n elements, at any offset, in place or not", () => {
+    const random = randomNumbers(3);
+    for (const kind of ["neg", "exp"] as const)
+      for (const [dtype, bytes] of [
+        ["f32", 4],
+        ["f16", 2],
+      ] as const)
+        for (const inPlace of [false, true])
+          for (let n = 1; n <= 67; n++) {
+            const offset = bytes * (n % 5);
+            const numbers = Float32Array.from({ length: n }, () => random() * 4 - 2);
+            const data = dtype === "f32" ? numbers : Uint16Array.from(numbers, float16ToBits);
+            const whole = bench.alloc(n * bytes + 64);
+            const input = inPlace
+              ? { ...whole, byteOffset: offset, byteLength: n * bytes }
+              : bench.upload(data);
+            const output = { ...whole, byteOffset: offset, byteLength: n * bytes };
+            const start = whole.memory.byteOffset + offset;
+            if (inPlace)
+              new Uint8Array(bench.memory.buffer).set(new Uint8Array(data.buffer, 0, n * bytes), start);
+            bench.run(unary.plan({ kind, dtype, n, input, output }, bench.context));
+            const bytesAfter = bench.bytes(whole);
+            const label = `${kind} ${dtype} n=${n} inPlace=${inPlace}`;
+            bytesAfter.forEach((byte, i) => {
+              if (i < offset || i >= offset + n * bytes) expect(byte, `${label} byte ${i}`).to.equal(0xff);
+            });
+            const written = bytesAfter.slice(offset, offset + n * bytes).buffer;
+            const got = dtype === "f32" ? new Float32Array(written) : decodeFloat16(new Uint16Array(written));
+            const source = dtype === "f32" ? numbers : decodeFloat16(data as Uint16Array);
+            source.forEach((x, i) => {
+              const expected = unaryReferences[kind](x);
+              expect(got[i], `${label} element ${i}`).to.be.closeTo(
+                expected,
+                Math.abs(expected) * (dtype === "f32" ? 1e-6 : 1e-3),
+              );
+            });
+          }
+  });
+
+  it("gives the same bits in every chunk and lane", () => {
+    const n = 3 * chunkElements + 5;
+    const random = randomNumbers(5);
+    const input = Float32Array.from({ length: n }, () => random() * 10 - 5);
+    const shifted = input.slice(1);
+    const whole = run("gelu", input);
+    expect(
+      Buffer.compare(Buffer.from(run("gelu", shifted).buffer), Buffer.from(whole.slice(1).buffer)),
+    ).to.equal(0);
+  });
+
+  for (const kind of unaryKinds) {
+    it(`${kind} of a number does not depend on the numbers beside it`, () => {
+      const random = randomNumbers(11);
+      const ordinary = Float32Array.from({ length: 4096 }, () => random() * 24 - 12);
+      // Every second number is large enough to be a case of its own in some function.
+      const large = [200, -100, Number.NaN, -14, 88, Number.NEGATIVE_INFINITY];
+      const mixed = Float32Array.from({ length: 8192 }, (_, i) =>
+        i % 2 === 0 ? ordinary[i / 2]! : large[((i - 1) / 2) % large.length]!,
+      );
+      const alone = run(kind, ordinary);
+      const beside = run(kind, mixed).filter((_, i) => i % 2 === 0);
+      expect(Buffer.compare(Buffer.from(beside.buffer), Buffer.from(alone.buffer))).to.equal(0);
+    });
+  }
+});

@@ -1,0 +1,196 @@
+import { type Conv2dProblem, type DType, dtypes } from "@backplane/core";
+import { planWiden } from "../convert/convert.js";
+import { evenParts } from "../gemm/variants.js";
+import {
+  type AnyKernel,
+  address,
+  type CpuMemory,
+  type Features,
+  type Kernel,
+  type Launch,
+  type PlanContext,
+} from "../kernel.js";
+import {
+  type ConvolutionTile,
+  type PackFilterTypes,
+  type PlanesTypes,
+  packFilterKernel,
+  planesKernel,
+  tallTiles,
+  wideTile,
+} from "./planes.wasm.js";
+
+interface Kernels {
+  readonly multiply: Readonly<Record<DType, Kernel<PlanesTypes>>>;
+  readonly pack: Readonly<Record<DType, Kernel<PackFilterTypes>>>;
+}
+
+const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
+  f32: make("f32"),
+  f16: make("f16"),
+});
+
+const kernels: ReadonlyMap<ConvolutionTile, Kernels> = new Map(
+  [wideTile, ...tallTiles].map((tile) => [
+    tile,
+    {
+      multiply: byType((dtype) => planesKernel(tile, dtype)),
+      pack: byType((dtype) => packFilterKernel(tile, dtype)),
+    },
+  ]),
+);
+
+export const planesKernels: readonly AnyKernel[] = [...kernels].flatMap(([tile, { multiply, pack }]) =>
+  dtypes.flatMap((dtype) => (tile === wideTile ? [multiply[dtype]] : [multiply[dtype], pack[dtype]])),
+);
+
+/** Filter elements between two additions to the sums; summing in blocks keeps rounding errors small. */
+const depthBlock = 256;
+/** Elements of all planes of a chunk, at most: 256 KiB, part of a second-level cache. */
+const planeElements = 1 << 16;
+/** Places of a chunk, roughly: for many channels, whose sums share the cache, and for few. */
+const tallPlaces = 256;
+const widePlaces = 2048;
+/** Output channels of a chunk, roughly; the planes are copied again for each. */
+const channelShares = [128, 64, 32] as const;
+
+/** With fewer channels in a group a tile that takes them one by one is faster. */
+const fewestTallChannels = 4;
+
+/** The tile to use: the first of the tall ones that the engine can run, where there are channels for it. */
+export function selectConvolutionTile(groupOutChannels: number, features: Features): ConvolutionTile {
+  if (groupOutChannels < fewestTallChannels) return wideTile;
+  return tallTiles.find(({ requires }) => requires === undefined || features[requires])!;
+}
+
+export type ConvolutionShape = Omit<
+  Conv2dProblem<CpuMemory>,
+  "input" | "filter" | "bias" | "output" | "dtype"
+>;
+
+/** Where the kernel is one element and meets each input element once, images are single rows. */
+export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
+  const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right, height, width } = shape;
+  const isPlain = kernelHeight * kernelWidth * strideY * strideX === 1 && top + left + bottom + right === 0;
+  if (!isPlain) return shape;
+  const pixels = height * width;
+  return { ...shape, height: 1, width: pixels, outHeight: 1, outWidth: pixels };
+}
+
+/** How a problem is divided up. */
+export interface PlanesBlocks {
+  readonly rowBlock: number;
+  readonly columnBlock: number;
+  readonly channelBlock: number;
+  readonly depthChannels: number;
+  /** Elements from row to row, from phase to phase, of all phases, of the sums of one channel. */
+  readonly pitch: number;
+  readonly phase: number;
+  readonly plane: number;
+  readonly sums: number;
+  readonly chunks: number;
+}
+
+/** Undefined where planes would be too large or mostly empty; that follows from the shape alone. */
+export function planesBlocks(
+  shape: ConvolutionShape,
+  tile: ConvolutionTile,
+  share: number,
+): PlanesBlocks | undefined {
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, groups } = shape;
+  const { outHeight, outWidth } = shape;
+  const taps = kernelHeight * kernelWidth;
+  const groupOutChannels = shape.outChannels / groups;
+  const groupInChannels = shape.inChannels / groups;
+  if (taps > depthBlock || groupInChannels * outHeight * outWidth === 0) return undefined;
+  const tilePlaces = 4 * tile.vectors;
+  const target = tile === wideTile ? widePlaces : tallPlaces;
+  const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
+  const pitch = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
+  const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
+  // Copies reach past the end by less than a vector.
+  const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + 4;
+  const plane = strideY * strideX * phase;
+  const places = (rowBlock - 1) * pitch + columnBlock;
+  if (plane > planeElements || places > 2 * Math.max(rowBlock * columnBlock, tilePlaces)) return undefined;
+  const mostChannels = Math.max(
+    1,
+    Math.min(Math.floor(depthBlock / taps), Math.floor(planeElements / plane)),
+  );
+  const channelBlock = evenParts(groupOutChannels, share, tile.channels);
+  return {
+    ...{ rowBlock, columnBlock, channelBlock, pitch, phase, plane },
+    depthChannels: evenParts(groupInChannels, mostChannels, 1),
+    sums: Math.ceil(places / tilePlaces) * tilePlaces,
+    chunks:
+      Math.ceil(outHeight / rowBlock) *
+      Math.ceil(outWidth / columnBlock) *
+      Math.ceil(groupOutChannels / channelBlock) *
+      groups *
+      shape.batch,
+  };
+}
+
+/** The problem by planes, or undefined where its shape does not suit them. */
+export function planPlanes(
+  given: Conv2dProblem<CpuMemory>,
+  { features, workers, workspace }: PlanContext,
+): readonly Launch[] | undefined {
+  const problem = flattened(given);
+  const { dtype, inChannels, outChannels, height, width, outHeight, outWidth, groups } = problem;
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, top, left } = problem;
+  const groupInChannels = inChannels / groups;
+  const groupOutChannels = outChannels / groups;
+  const depth = groupInChannels * kernelHeight * kernelWidth;
+  const tile = selectConvolutionTile(groupOutChannels, features);
+  // Fewer channels a chunk where that gives all workers something to do; results are the same.
+  const enough = workers === 1 ? 1 : 4 * workers;
+  const candidates = channelShares.map((share) => planesBlocks(problem, tile, share));
+  const blocks =
+    candidates.find((found) => found !== undefined && found.chunks >= enough) ?? candidates.at(-1);
+  if (blocks === undefined) return undefined;
+
+  const launches: Launch[] = [];
+  const { multiply, pack } = kernels.get(tile)!;
+  const panels = Math.ceil(groupOutChannels / tile.channels);
+  const groupFilterBytes = 4 * panels * depth * tile.channels;
+  let filter = address(problem.filter);
+  if (tile.channels > 1) {
+    const packed = workspace(groups * groupFilterBytes);
+    const parameters = { filter, packed, groupOutChannels, depth, groupFilterBytes, panels };
+    launches.push(pack[dtype].launch(parameters, groups * panels));
+    filter = packed;
+  } else if (dtype === "f16") {
+    const widened = workspace(4 * outChannels * depth);
+    launches.push(planWiden(filter, widened, outChannels * depth));
+    filter = widened;
+  }
+
+  const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, phase, plane, sums, chunks } = blocks;
+  const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
+  const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
+  // The last tile reads past the planes.
+  const sumsOffset = planes + lines(4 * depthChannels * plane + 16 * tile.vectors);
+  const workspaceBytes = sumsOffset + lines(4 * channelBlock * sums);
+  const parameters = {
+    input: address(problem.input),
+    filter,
+    bias: problem.bias === undefined ? 0 : address(problem.bias),
+    output: address(problem.output),
+    ...{ inChannels, height, width, outChannels, outHeight, outWidth, kernelHeight, kernelWidth },
+    ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
+    ...{ groupFilterBytes, depthChannels, channelBlock, rowBlock, columnBlock },
+    channelBlocks: Math.ceil(groupOutChannels / channelBlock),
+    rowBlocks: Math.ceil(outHeight / rowBlock),
+    columnBlocks: Math.ceil(outWidth / columnBlock),
+    pitch,
+    phaseBytes: 4 * phase,
+    sumsBytes: 4 * sums,
+    workspace: workspace(workers * workspaceBytes),
+    workspaceBytes,
+    planes,
+    sums: sumsOffset,
+  };
+  launches.push(multiply[dtype].launch(parameters, chunks));
+  return launches;
+}
