@@ -199,7 +199,7 @@ function packQueries(
   });
 }
 
-/** scores[j][lane] = scale * q[lane] . k[j] for the keys seen; 4 keys x 8 queries at a time. */
+/** scores[j][lane] = scale * q[lane] . k[j] for the keys seen; `keyRows` keys x 8 queries at a time. */
 function emitScores(
   f: FunctionBuilder,
   block: {
@@ -212,13 +212,15 @@ function emitScores(
   },
 ): void {
   const { keys, scores, seen, headSize, scale } = block;
+  // With a fused multiply-add 6 x 8 sums fit the registers.
+  const keyRows = f.relaxedSimd ? 6 : 4;
   const to = f.let(scores);
   f.forRange(
     0,
     seen,
     (key) => {
-      // The last tile may have fewer than 4 keys: the last one is repeated, its copies are not used.
-      const rows = Array.from({ length: 4 }, (_, r) => {
+      // The last tile may have fewer keys: the last one is repeated, its copies are not used.
+      const rows = Array.from({ length: keyRows }, (_, r) => {
         const row = i32.minU(i32.add(key, r), i32.sub(seen, 1));
         return f.let(i32.add(keys, i32.shl(i32.mul(row, headSize), 2)));
       });
@@ -226,9 +228,9 @@ function emitScores(
       const tile = emitTile(f, { rows, rowStep: 4, columns, columnStep: rowBytes, depth: headSize });
       for (const [r, sums] of tile.entries())
         for (const [c, sum] of sums.entries()) f.store(to, f32x4.mul(sum, scale), rowBytes * r + 16 * c);
-      f.add(to, 4 * rowBytes);
+      f.add(to, keyRows * rowBytes);
     },
-    { step: 4 },
+    { step: keyRows },
   );
 }
 

@@ -5,7 +5,7 @@ export const queryTile: number = 32;
 export const blockQueries: number = 8;
 
 /** Keys whose scores are computed before they are turned into probabilities. */
-export const keyTile: number = 64;
+export const keyTile: number = 128;
 
 /** Byte offsets within a worker's workspace. All f32. */
 export interface AttentionLayout {
@@ -13,7 +13,7 @@ export interface AttentionLayout {
   readonly queries: number;
   /** [queryTile][padded head size]: sums of probability * value, not yet divided. */
   readonly sums: number;
-  /** [keyTile][8]: scores, then probabilities, of one block. */
+  /** [keyTile, and up to 5 more][8]: scores, then probabilities, of one block. */
   readonly scores: number;
   /** [blocks][2][8]: the largest score so far, and the sum of probabilities. */
   readonly statistics: number;
@@ -41,7 +41,7 @@ export function attentionLayout(headSize: number, dtype: DType): AttentionLayout
   return {
     queries: place(4 * queryTile * paddedSize),
     sums: place(4 * queryTile * paddedSize),
-    scores: place(4 * keyTile * blockQueries),
+    scores: place(4 * (keyTile + 5) * blockQueries),
     statistics: place(8 * queryTile),
     corrections: place(4 * blockQueries),
     keys: place(rows),

@@ -78,8 +78,10 @@ export function planReduce({ kept, reduced }: Pick<ReduceProblem<unknown>, "kept
   /** Elements that one step along the reduced axes takes, at one place. */
   const width = rows ? 1 : Math.min(inner, panelColumns);
   const isLong = reducedSize * width > 2 * chunkElements;
-  const pieceSize = Math.ceil(chunkElements / width);
-  const pieces = isLong && places * panels < enoughChunks ? Math.ceil(reducedSize / pieceSize) : 1;
+  const wanted = Math.ceil(enoughChunks / (places * panels));
+  // Large pieces: each leaves partial results that have to be combined.
+  const pieceSize = Math.max(Math.ceil(chunkElements / width), Math.ceil(reducedSize / wanted));
+  const pieces = isLong && wanted > 1 ? Math.ceil(reducedSize / pieceSize) : 1;
   return {
     form: rows ? "rows" : "columns",
     ...shared,
