@@ -8,7 +8,8 @@ import {
   dtypes,
 } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
-import { type BinaryTypes, binaryKernel, chunkElements, outerAxes, repeats } from "./binary.wasm.js";
+import { elementsPerChunk } from "../vector/chunks.js";
+import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
 
 type Kernels = Readonly<Record<DType, Kernel<BinaryTypes>>>;
 
@@ -27,7 +28,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
   dtypes,
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
 
-  plan(problem) {
+  plan(problem, { workers }) {
     const { shape, dtype } = problem;
     const bytes = dtypeBytes[dtype];
     const inner = shape.at(-1) ?? 1;
@@ -56,7 +57,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
       ).flat();
       outputStep *= extent;
     }
-    return places.map((place) => launch(problem, place, walked, rows, inner));
+    return places.map((place) => launch(problem, place, walked, rows, inner, workers));
   },
 };
 
@@ -66,8 +67,10 @@ function launch(
   axes: readonly { readonly extent: number; readonly stepA: number; readonly stepB: number }[],
   rows: number,
   inner: number,
+  workers: number,
 ): Launch {
   const { a, b } = problem;
+  const chunkElements = elementsPerChunk(rows * inner, workers);
   const chunksPerRow = Math.ceil(inner / chunkElements);
   const rowsPerChunk = Math.max(1, Math.floor(chunkElements / inner));
   let form: number = repeats.none;
@@ -93,7 +96,7 @@ function launch(
     a: "region" in a ? address(a.region) + place.a : 0,
     b: "region" in b ? address(b.region) + place.b : 0,
     output: address(problem.output) + place.output,
-    ...{ inner, rows, rowsPerChunk, chunksPerRow, repeats: form, scalar },
+    ...{ inner, rows, rowsPerChunk, chunkElements, chunksPerRow, repeats: form, scalar },
     ...walked,
   };
   return kernels[problem.kind][problem.dtype].launch(
