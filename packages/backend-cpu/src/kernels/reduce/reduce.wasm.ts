@@ -122,7 +122,7 @@ function foldLanes(
 }
 
 /** Columns whose accumulators a chunk keeps in scratch. */
-export const panelColumns: number = 2048;
+export const panelColumns: number = 1024;
 
 /** Rows that a round of the column loop folds into each accumulator. */
 const columnRows = 8;
