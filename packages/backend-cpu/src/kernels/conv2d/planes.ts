@@ -50,7 +50,7 @@ const depthBlock = 256;
 const planeElements = 1 << 16;
 /** Places of a chunk, roughly: for many channels, whose sums share the cache, and for few. */
 const tallPlaces = 256;
-const widePlaces = 2048;
+const widePlaces = 4096;
 /** Output channels of a chunk, roughly; the planes are copied again for each. */
 const channelShares = [128, 64, 32] as const;
 
@@ -108,8 +108,7 @@ export function planesBlocks(
   const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
   const pitch = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
   const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
-  // Copies reach past the end by less than a vector.
-  const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + 4;
+  const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch;
   const plane = strideY * strideX * phase;
   const places = (rowBlock - 1) * pitch + columnBlock;
   if (plane > planeElements || places > 2 * Math.max(rowBlock * columnBlock, tilePlaces)) return undefined;
@@ -169,8 +168,8 @@ export function planPlanes(
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, phase, plane, sums, chunks } = blocks;
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
-  // The last tile reads past the planes.
-  const sumsOffset = planes + lines(4 * depthChannels * plane + 16 * tile.vectors);
+  // The last tile reads past the planes, and copies may reach past their end.
+  const sumsOffset = planes + lines(4 * depthChannels * plane + 128);
   const workspaceBytes = sumsOffset + lines(4 * channelBlock * sums);
   const parameters = {
     input: address(problem.input),

@@ -248,8 +248,8 @@ function emitDistances(f: FunctionBuilder, block: Block, distances: Local<"i32">
 }
 
 /**
- * Copies what the block meets of one input channel. Vectors may reach 12 bytes past the end of a row;
- * the next row, written later, overwrites that, and after a phase there is room for it.
+ * Copies what the block meets of one input channel. Vectors may reach past the end of a row, by less than
+ * 64 bytes: what follows is written later.
  */
 function emitPlane(
   f: FunctionBuilder,
@@ -260,6 +260,7 @@ function emitPlane(
 ): void {
   const { height, width, top, left, strideX, strideY, kernelHeight, dilationY, pitch, phaseBytes } =
     block.parameters;
+  const { rowBytes } = block;
   const zero = f.let(f32x4.const(0));
   const to = f.local("i32");
   const from = f.local("i32");
@@ -267,43 +268,42 @@ function emitPlane(
     f.forLocal(to, end, () => f.store(to, zero), { step: 16 });
     f.set(to, end);
   };
-  const rowsMet = f.let(
-    i32.add(
-      i32.add(i32.mul(i32.sub(block.rows, 1), strideY), i32.mul(i32.sub(kernelHeight, 1), dilationY)),
-      1,
-    ),
-  );
-  const inputY = f.let(i32.sub(i32.mul(block.y, strideY), top));
-  const firstX = f.let(i32.sub(i32.mul(block.x, strideX), left));
-  const emitRow = (row: Local<"i32">, rowPhase: Local<"i32">): void => {
-    const phase = i32.mul(i32.mul(rowPhase, strideX), phaseBytes);
-    const start = f.let(i32.add(i32.add(plane, phase), i32.mul(quotient(f, row, strideY), block.rowBytes)));
-    const sourceRow = f.let(i32.add(source, i32.mul(inputY, i32.shl(width, elements.shift))));
+  const reach = i32.add(i32.mul(i32.sub(kernelHeight, 1), dilationY), 1);
+  const rowsMet = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), strideY), reach));
+  const firstY = i32.sub(i32.mul(block.y, strideY), top);
+  const firstX = i32.sub(i32.mul(block.x, strideX), left);
+  const sourceBytes = f.let(i32.shl(width, elements.shift));
+  f.forRange(0, block.phasesY, (phaseY) => {
     f.forRange(0, block.phasesX, (phaseX) => {
-      f.set(to, start);
-      const end = f.let(i32.add(start, block.rowBytes));
       // The element e of the phase is the input column e * strideX + shift: inside from `begin` to `until`.
       const shift = f.let(i32.add(firstX, phaseX));
       const begin = countBelow(f, i32.sub(0, shift), strideX, pitch);
       const until = countBelow(f, i32.sub(width, shift), strideX, pitch);
-      f.if(i32.ltU(inputY, height), () => {
-        f.if(i32.gtS(until, begin), () => {
-          zeros(f.let(i32.add(start, i32.shl(begin, 2))));
-          const inputX = i32.add(i32.mul(begin, strideX), shift);
-          f.set(from, i32.add(sourceRow, i32.shl(inputX, elements.shift)));
-          const copied = f.let(i32.add(start, i32.shl(until, 2)));
-          copyEvery(f, elements, strideX, { from, to, end: copied });
-          f.set(to, copied);
-        });
-      });
-      zeros(end);
-      f.add(start, phaseBytes);
+      const start = f.let(i32.add(plane, i32.mul(i32.add(i32.mul(phaseY, strideX), phaseX), phaseBytes)));
+      const inputY = f.let(i32.add(firstY, phaseY));
+      const inputX = i32.add(i32.mul(begin, strideX), shift);
+      const firstSource = f.let(i32.add(source, i32.shl(inputX, elements.shift)));
+      const row = f.let(phaseY);
+      f.forLocal(
+        row,
+        rowsMet,
+        () => {
+          f.set(to, start);
+          const end = f.let(i32.add(start, rowBytes));
+          f.if(i32.and(i32.ltU(inputY, height), i32.gtS(until, begin)), () => {
+            zeros(f.let(i32.add(start, i32.shl(begin, 2))));
+            f.set(from, i32.add(firstSource, i32.mul(inputY, sourceBytes)));
+            const copied = f.let(i32.add(start, i32.shl(until, 2)));
+            copyEvery(f, elements, strideX, { from, to, end: copied });
+            f.set(to, copied);
+          });
+          zeros(end);
+          f.set(start, end);
+          f.add(inputY, strideY);
+        },
+        { step: strideY },
+      );
     });
-  };
-  f.forRange(0, rowsMet, (row) => {
-    const rowPhase = remainder(f, row, strideY);
-    f.if(i32.ltU(rowPhase, block.phasesY), () => emitRow(row, rowPhase));
-    f.add(inputY, 1);
   });
 }
 
@@ -338,19 +338,19 @@ function copyEvery(
   stride: Local<"i32">,
   { from, to, end }: Readonly<Record<"from" | "to" | "end", Local<"i32">>>,
 ): void {
-  const vectors = (vector: () => Value<"v128">, step: number): void =>
+  const vectors = (count: number, stride: number, vector: (offset: number) => Value<"v128">): void =>
     f.forLocal(
       to,
       end,
       () => {
-        f.store(to, vector());
-        f.add(from, step * elements.bytes);
+        for (let i = 0; i < count; i++) f.store(to, vector(4 * stride * i * elements.bytes), 16 * i);
+        f.add(from, 4 * stride * count * elements.bytes);
       },
-      { step: 16 },
+      { step: 16 * count },
     );
-  const pairs = (): Value<"v128"> => {
-    const low = f.let(elements.load(from));
-    const high = f.let(elements.load(from, 4 * elements.bytes));
+  const pairs = (offset: number): Value<"v128"> => {
+    const low = f.let(elements.load(from, offset));
+    const high = f.let(elements.load(from, offset + 4 * elements.bytes));
     return shuffle32([0, 2, 4, 6], low, high);
   };
   const single = (): void => {
@@ -367,8 +367,8 @@ function copyEvery(
   };
   f.if(
     i32.eq(stride, 1),
-    () => vectors(() => elements.load(from), 4),
-    () => f.if(i32.eq(stride, 2), () => vectors(pairs, 8), single),
+    () => vectors(4, 1, (offset) => elements.load(from, offset)),
+    () => f.if(i32.eq(stride, 2), () => vectors(2, 2, pairs), single),
   );
 }
 
