@@ -85,6 +85,8 @@ export interface PlanesBlocks {
   readonly depthChannels: number;
   /** Elements from row to row, from phase to phase, of all phases, of the sums of one channel. */
   readonly pitch: number;
+  /** Elements of padding that a row shares with the next one. */
+  readonly sharedPadding: number;
   readonly phase: number;
   readonly plane: number;
   readonly sums: number;
@@ -106,9 +108,14 @@ export function planesBlocks(
   const tilePlaces = 4 * tile.vectors;
   const target = tile === wideTile ? widePlaces : tallPlaces;
   const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
-  const pitch = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
+  const extent = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
+  // The zeros right of a row can be those left of the next one.
+  const right = extent - shape.left - shape.width;
+  const wholeRows = strideX === 1 && columnBlock === outWidth;
+  const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right)) : 0;
+  const pitch = extent - sharedPadding;
   const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
-  const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch;
+  const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + sharedPadding;
   const plane = strideY * strideX * phase;
   const places = (rowBlock - 1) * pitch + columnBlock;
   if (plane > planeElements || places > 2 * Math.max(rowBlock * columnBlock, tilePlaces)) return undefined;
@@ -118,7 +125,7 @@ export function planesBlocks(
   );
   const channelBlock = evenParts(groupOutChannels, share, tile.channels);
   return {
-    ...{ rowBlock, columnBlock, channelBlock, pitch, phase, plane },
+    ...{ rowBlock, columnBlock, channelBlock, pitch, sharedPadding, phase, plane },
     depthChannels: evenParts(groupInChannels, mostChannels, 1),
     sums: Math.ceil(places / tilePlaces) * tilePlaces,
     chunks:
@@ -165,7 +172,18 @@ export function planPlanes(
     filter = widened;
   }
 
-  const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, phase, plane, sums, chunks } = blocks;
+  const {
+    rowBlock,
+    columnBlock,
+    channelBlock,
+    depthChannels,
+    pitch,
+    sharedPadding,
+    phase,
+    plane,
+    sums,
+    chunks,
+  } = blocks;
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
   // The last tile reads past the planes, and copies may reach past their end.
@@ -183,6 +201,7 @@ export function planPlanes(
     rowBlocks: Math.ceil(outHeight / rowBlock),
     columnBlocks: Math.ceil(outWidth / columnBlock),
     pitch,
+    sharedPadding,
     phaseBytes: 4 * phase,
     sumsBytes: 4 * sums,
     workspace: workspace(workers * workspaceBytes),

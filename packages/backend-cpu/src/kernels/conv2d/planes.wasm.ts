@@ -67,8 +67,9 @@ const parameterTypes = {
   channelBlocks: "i32",
   rowBlocks: "i32",
   columnBlocks: "i32",
-  /** Elements from row to row, and bytes from phase to phase. */
+  /** Elements from row to row, those of padding that a row shares with the next one, and bytes from phase to phase. */
   pitch: "i32",
+  sharedPadding: "i32",
   phaseBytes: "i32",
   /** Bytes of sums from channel to channel. */
   sumsBytes: "i32",
@@ -303,6 +304,9 @@ function emitPlane(
         },
         { step: strideY },
       );
+      // To the last row its right padding; to the others it is the left padding of the next one.
+      f.set(to, start);
+      zeros(f.let(i32.add(start, i32.shl(block.parameters.sharedPadding, 2))));
     });
   });
 }
