@@ -116,6 +116,7 @@ describeEitherWay("attention kernels", (options) => {
     { batch: 2, heads: 6, kvHeads: 2, queryLength: 31, keyLength: 129, headSize: 17 },
     { batch: 1, heads: 2, kvHeads: 1, queryLength: 70, keyLength: 130, headSize: 80 },
     { batch: 1, heads: 1, queryLength: 9, keyLength: 63, headSize: 300 },
+    { batch: 1, heads: 1, queryLength: 140, keyLength: 150, headSize: 8 },
     { batch: 1, heads: 1, queryLength: 40, keyLength: 3, headSize: 5, scale: 2 },
     { batch: 1, heads: 1, queryLength: 3, keyLength: 67, headSize: 12, scale: -0.7 },
     { batch: 2, heads: 4, kvHeads: 2, queryLength: 4, keyLength: 130, headSize: 35 },
