@@ -1,7 +1,8 @@
 import type { Conv2dArguments, DeviceHandle, DType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
-import { planesBlocks, selectConvolutionTile } from "#src/kernels/conv2d/planes.js";
+import { planesBlocks } from "#src/kernels/conv2d/planes.js";
+import { convolutionForm, convolutionTile } from "#src/kernels/conv2d/tile.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
@@ -267,24 +268,25 @@ describe("conv2d by planes", () => {
     ...{ kernelHeight: 3, kernelWidth: 3, outHeight: 28, outWidth: 198, strideY: 1, strideX: 1 },
     ...{ top: 0, left: 0, bottom: 0, right: 0, dilationY: 1, dilationX: 1 },
   };
-  const tile = selectConvolutionTile(8, { relaxedSimd: false });
+  const plain = { relaxedSimd: false };
 
   it("takes channels together where a group has at least four", () => {
-    expect(selectConvolutionTile(3, { relaxedSimd: true }).name).to.equal("1x32");
-    expect(selectConvolutionTile(4, { relaxedSimd: true }).name).to.equal("6x8_fma");
-    expect(selectConvolutionTile(4, { relaxedSimd: false }).name).to.equal("4x8");
+    expect(convolutionForm(3)).to.equal("wide");
+    expect(convolutionForm(4)).to.equal("tall");
+    expect(convolutionTile("tall", plain).channels).to.equal(4);
+    expect(convolutionTile("tall", { relaxedSimd: true }).channels).to.equal(6);
   });
 
   it("covers the output with chunks", () => {
-    const blocks = planesBlocks(shape, tile, 128)!;
+    const blocks = planesBlocks(shape, plain, 128)!;
     expect(blocks).to.include({ columnBlock: 198, pitch: 200, rowBlock: 1, channelBlock: 8, chunks: 28 });
     expect(blocks.depthChannels).to.equal(4);
-    expect(planesBlocks(shape, tile, 4)!.chunks).to.equal(56);
+    expect(planesBlocks(shape, plain, 4)!.chunks).to.equal(56);
   });
 
   it("leaves kernels that are large, far apart or wider than the output to patches", () => {
-    expect(planesBlocks({ ...shape, kernelHeight: 17, kernelWidth: 17 }, tile, 128)).to.equal(undefined);
-    expect(planesBlocks({ ...shape, dilationY: 1e6, outHeight: 1 }, tile, 128)).to.equal(undefined);
-    expect(planesBlocks({ ...shape, kernelWidth: 80, outWidth: 4 }, tile, 128)).to.equal(undefined);
+    expect(planesBlocks({ ...shape, kernelHeight: 17, kernelWidth: 17 }, plain, 128)).to.equal(undefined);
+    expect(planesBlocks({ ...shape, dilationY: 1e6, outHeight: 1 }, plain, 128)).to.equal(undefined);
+    expect(planesBlocks({ ...shape, kernelWidth: 80, outWidth: 4 }, plain, 128)).to.equal(undefined);
   });
 });

@@ -1,4 +1,4 @@
-import { type Conv2dProblem, type DType, dtypes } from "@backplane/core";
+import type { Conv2dProblem, DType } from "@backplane/core";
 import { planWiden } from "../convert/convert.js";
 import { evenParts } from "../gemm/variants.js";
 import {
@@ -10,39 +10,26 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
-import {
-  type ConvolutionTile,
-  type PackFilterTypes,
-  type PlanesTypes,
-  packFilterKernel,
-  planesKernel,
-  tallTiles,
-  wideTile,
-} from "./planes.wasm.js";
-
-interface Kernels {
-  readonly multiply: Readonly<Record<DType, Kernel<PlanesTypes>>>;
-  readonly pack: Readonly<Record<DType, Kernel<PackFilterTypes>>>;
-}
+import type { PlanesTypes } from "./block.js";
+import { packFilterKernel } from "./filter.wasm.js";
+import { planesKernel } from "./planes.wasm.js";
+import { type ConvolutionForm, convolutionForm, convolutionTile } from "./tile.js";
 
 const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
   f32: make("f32"),
   f16: make("f16"),
 });
 
-const kernels: ReadonlyMap<ConvolutionTile, Kernels> = new Map(
-  [wideTile, ...tallTiles].map((tile) => [
-    tile,
-    {
-      multiply: byType((dtype) => planesKernel(tile, dtype)),
-      pack: byType((dtype) => packFilterKernel(tile, dtype)),
-    },
-  ]),
-);
+const packKernels = byType(packFilterKernel);
+const multiplyKernels: Readonly<Record<ConvolutionForm, Readonly<Record<DType, Kernel<PlanesTypes>>>>> = {
+  tall: byType((dtype) => planesKernel("tall", dtype)),
+  wide: byType((dtype) => planesKernel("wide", dtype)),
+};
 
-export const planesKernels: readonly AnyKernel[] = [...kernels].flatMap(([tile, { multiply, pack }]) =>
-  dtypes.flatMap((dtype) => (tile === wideTile ? [multiply[dtype]] : [multiply[dtype], pack[dtype]])),
-);
+export const planesKernels: readonly AnyKernel[] = [
+  ...Object.values(packKernels),
+  ...Object.values(multiplyKernels).flatMap((byDtype) => Object.values(byDtype)),
+];
 
 /** Filter elements between two additions to the sums; summing in blocks keeps rounding errors small. */
 const depthBlock = 256;
@@ -53,15 +40,6 @@ const tallPlaces = 256;
 const widePlaces = 4096;
 /** Output channels of a chunk, roughly; the planes are copied again for each. */
 const channelShares = [128, 64, 32] as const;
-
-/** With fewer channels in a group a tile that takes them one by one is faster. */
-const fewestTallChannels = 4;
-
-/** The tile to use: the first of the tall ones that the engine can run, where there are channels for it. */
-export function selectConvolutionTile(groupOutChannels: number, features: Features): ConvolutionTile {
-  if (groupOutChannels < fewestTallChannels) return wideTile;
-  return tallTiles.find(({ requires }) => requires === undefined || features[requires])!;
-}
 
 export type ConvolutionShape = Omit<
   Conv2dProblem<CpuMemory>,
@@ -96,7 +74,7 @@ export interface PlanesBlocks {
 /** Undefined where planes would be too large or mostly empty; that follows from the shape alone. */
 export function planesBlocks(
   shape: ConvolutionShape,
-  tile: ConvolutionTile,
+  features: Features,
   share: number,
 ): PlanesBlocks | undefined {
   const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, groups } = shape;
@@ -105,8 +83,10 @@ export function planesBlocks(
   const groupOutChannels = shape.outChannels / groups;
   const groupInChannels = shape.inChannels / groups;
   if (taps > depthBlock || groupInChannels * outHeight * outWidth === 0) return undefined;
+  const form = convolutionForm(groupOutChannels);
+  const tile = convolutionTile(form, features);
   const tilePlaces = 4 * tile.vectors;
-  const target = tile === wideTile ? widePlaces : tallPlaces;
+  const target = form === "wide" ? widePlaces : tallPlaces;
   const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
   const extent = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
   // The zeros right of a row can be those left of the next one.
@@ -148,23 +128,23 @@ export function planPlanes(
   const groupInChannels = inChannels / groups;
   const groupOutChannels = outChannels / groups;
   const depth = groupInChannels * kernelHeight * kernelWidth;
-  const tile = selectConvolutionTile(groupOutChannels, features);
+  const form = convolutionForm(groupOutChannels);
+  const { channels } = convolutionTile(form, features);
   // Fewer channels a chunk where that gives all workers something to do; results are the same.
   const enough = workers === 1 ? 1 : 4 * workers;
-  const candidates = channelShares.map((share) => planesBlocks(problem, tile, share));
+  const candidates = channelShares.map((share) => planesBlocks(problem, features, share));
   const blocks =
     candidates.find((found) => found !== undefined && found.chunks >= enough) ?? candidates.at(-1);
   if (blocks === undefined) return undefined;
 
   const launches: Launch[] = [];
-  const { multiply, pack } = kernels.get(tile)!;
-  const panels = Math.ceil(groupOutChannels / tile.channels);
-  const groupFilterBytes = 4 * panels * depth * tile.channels;
+  const panels = Math.ceil(groupOutChannels / channels);
+  const groupFilterBytes = 4 * panels * depth * channels;
   let filter = address(problem.filter);
-  if (tile.channels > 1) {
+  if (form === "tall") {
     const packed = workspace(groups * groupFilterBytes);
     const parameters = { filter, packed, groupOutChannels, depth, groupFilterBytes, panels };
-    launches.push(pack[dtype].launch(parameters, groups * panels));
+    launches.push(packKernels[dtype].launch(parameters, groups * panels));
     filter = packed;
   } else if (dtype === "f16") {
     const widened = workspace(4 * outChannels * depth);
@@ -209,6 +189,6 @@ export function planPlanes(
     planes,
     sums: sumsOffset,
   };
-  launches.push(multiply[dtype].launch(parameters, chunks));
+  launches.push(multiplyKernels[form][dtype].launch(parameters, chunks));
   return launches;
 }

@@ -1,104 +1,11 @@
 import type { DType } from "@backplane/core";
-import {
-  type FunctionBuilder,
-  f32x4,
-  i32,
-  type Local,
-  shuffle32,
-  type Value,
-  v128,
-} from "../../wasm/index.js";
+import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
-import { packFunction } from "../gemm/pack.js";
-import { defineKernel, type Features, type Kernel } from "../kernel.js";
+import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
-
-/** What the innermost loop keeps in registers: output channels x vectors of output places. */
-export interface ConvolutionTile {
-  readonly name: string;
-  readonly channels: number;
-  readonly vectors: number;
-  readonly requires?: keyof Features;
-}
-
-/**
- * For many channels per group, the first one that the engine can run (see the variants of gemm: 12
- * sums, 2 vectors and 1 factor are all registers; without a fused multiply-add one more is needed, and
- * Node 20 loads ahead of what it uses), and for few channels, of which depthwise has one.
- */
-export const wideTile: ConvolutionTile = { name: "1x32", channels: 1, vectors: 8 };
-export const tallTiles: readonly ConvolutionTile[] = [
-  { name: "6x8_fma", channels: 6, vectors: 2, requires: "relaxedSimd" },
-  { name: "4x8", channels: 4, vectors: 2 },
-];
-
-const parameterTypes = {
-  input: "i32",
-  /** f32, in panels: [group][panel][depth][channels of the tile]. */
-  filter: "i32",
-  /** 0: none. */
-  bias: "i32",
-  output: "i32",
-  inChannels: "i32",
-  height: "i32",
-  width: "i32",
-  outChannels: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
-  groups: "i32",
-  groupInChannels: "i32",
-  groupOutChannels: "i32",
-  /** Bytes of the filter panels of one group. */
-  groupFilterBytes: "i32",
-  /** Input channels whose planes exist at a time. */
-  depthChannels: "i32",
-  /** A chunk's share of one group and one image: output channels, rows and columns. */
-  channelBlock: "i32",
-  rowBlock: "i32",
-  columnBlock: "i32",
-  channelBlocks: "i32",
-  rowBlocks: "i32",
-  columnBlocks: "i32",
-  /** Elements from row to row, those of padding that a row shares with the next one, and bytes from phase to phase. */
-  pitch: "i32",
-  sharedPadding: "i32",
-  phaseBytes: "i32",
-  /** Bytes of sums from channel to channel. */
-  sumsBytes: "i32",
-  /** Address of the first worker's workspace, bytes to the next one's, offsets within it. */
-  workspace: "i32",
-  workspaceBytes: "i32",
-  planes: "i32",
-  sums: "i32",
-} as const;
-
-export type PlanesTypes = typeof parameterTypes;
-
-type Parameters = { readonly [Name in keyof PlanesTypes]: Local<"i32"> };
-
-/** What a chunk works on. */
-interface Block {
-  readonly parameters: Parameters;
-  /** The first output row and column, and how many. */
-  readonly y: Local<"i32">;
-  readonly x: Local<"i32">;
-  readonly rows: Local<"i32">;
-  readonly columns: Local<"i32">;
-  /** Phases that the kernel reaches: all, or fewer where steps are longer than it. */
-  readonly phasesY: Local<"i32">;
-  readonly phasesX: Local<"i32">;
-  /** Bytes of one row, of one input channel. */
-  readonly rowBytes: Local<"i32">;
-  readonly planeBytes: Local<"i32">;
-}
+import { type Block, type PlanesTypes, planesTypes } from "./block.js";
+import { emitDistances, emitPlane } from "./copy.wasm.js";
+import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
 
 /**
  * Convolution without patches. The part of the input that a block of output meets is copied once, with
@@ -114,12 +21,12 @@ interface Block {
  * With a stride, elements that are `stride` apart become neighbours: a plane has a phase for each
  * remainder of the row and of the column.
  */
-export function planesKernel(tile: ConvolutionTile, dtype: DType): Kernel<PlanesTypes> {
+export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<PlanesTypes> {
   return defineKernel({
-    name: `conv2d_planes_${dtype}_${tile.name}`,
-    parameters: parameterTypes,
-    ...(tile.requires === undefined ? {} : { requires: tile.requires }),
-    emit(f, { parameters, chunk, worker }) {
+    name: `conv2d_planes_${form}_${dtype}`,
+    parameters: planesTypes,
+    emit(f, { parameters, chunk, worker, features }) {
+      const tile = convolutionTile(form, features);
       const { columnBlocks, rowBlocks, channelBlocks, groups, channelBlock, rowBlock, columnBlock } =
         parameters;
       const { groupInChannels, groupOutChannels, pitch, phaseBytes, strideX, strideY } = parameters;
@@ -227,155 +134,6 @@ export function planesKernel(tile: ConvolutionTile, dtype: DType): Kernel<Planes
   });
 }
 
-/** distances[c, i, j], in bytes. */
-function emitDistances(f: FunctionBuilder, block: Block, distances: Local<"i32">): void {
-  const { strideX, strideY, dilationX, dilationY, phaseBytes } = block.parameters;
-  const to = f.let(distances);
-  f.forRange(0, block.parameters.depthChannels, (c) => {
-    f.forRange(0, block.parameters.kernelHeight, (i) => {
-      const below = f.let(i32.mul(i, dilationY));
-      const row = i32.mul(quotient(f, below, strideY), block.rowBytes);
-      const start = f.let(i32.add(i32.mul(c, block.planeBytes), row));
-      const phase = f.let(i32.mul(remainder(f, below, strideY), strideX));
-      f.forRange(0, block.parameters.kernelWidth, (j) => {
-        const beside = f.let(i32.mul(j, dilationX));
-        const column = i32.shl(quotient(f, beside, strideX), 2);
-        const phaseStart = i32.mul(i32.add(phase, remainder(f, beside, strideX)), phaseBytes);
-        f.store(to, i32.add(start, i32.add(column, phaseStart)));
-        f.add(to, 4);
-      });
-    });
-  });
-}
-
-/**
- * Copies what the block meets of one input channel. Vectors may reach past the end of a row, by less than
- * 64 bytes: what follows is written later.
- */
-function emitPlane(
-  f: FunctionBuilder,
-  elements: Elements,
-  block: Block,
-  source: Local<"i32">,
-  plane: Local<"i32">,
-): void {
-  const { height, width, top, left, strideX, strideY, kernelHeight, dilationY, pitch, phaseBytes } =
-    block.parameters;
-  const { rowBytes } = block;
-  const zero = f.let(f32x4.const(0));
-  const to = f.local("i32");
-  const from = f.local("i32");
-  const zeros = (end: Local<"i32">): void => {
-    f.forLocal(to, end, () => f.store(to, zero), { step: 16 });
-    f.set(to, end);
-  };
-  const reach = i32.add(i32.mul(i32.sub(kernelHeight, 1), dilationY), 1);
-  const rowsMet = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), strideY), reach));
-  const firstY = i32.sub(i32.mul(block.y, strideY), top);
-  const firstX = i32.sub(i32.mul(block.x, strideX), left);
-  const sourceBytes = f.let(i32.shl(width, elements.shift));
-  f.forRange(0, block.phasesY, (phaseY) => {
-    f.forRange(0, block.phasesX, (phaseX) => {
-      // The element e of the phase is the input column e * strideX + shift: inside from `begin` to `until`.
-      const shift = f.let(i32.add(firstX, phaseX));
-      const begin = countBelow(f, i32.sub(0, shift), strideX, pitch);
-      const until = countBelow(f, i32.sub(width, shift), strideX, pitch);
-      const start = f.let(i32.add(plane, i32.mul(i32.add(i32.mul(phaseY, strideX), phaseX), phaseBytes)));
-      const inputY = f.let(i32.add(firstY, phaseY));
-      const inputX = i32.add(i32.mul(begin, strideX), shift);
-      const firstSource = f.let(i32.add(source, i32.shl(inputX, elements.shift)));
-      const row = f.let(phaseY);
-      f.forLocal(
-        row,
-        rowsMet,
-        () => {
-          f.set(to, start);
-          const end = f.let(i32.add(start, rowBytes));
-          f.if(i32.and(i32.ltU(inputY, height), i32.gtS(until, begin)), () => {
-            zeros(f.let(i32.add(start, i32.shl(begin, 2))));
-            f.set(from, i32.add(firstSource, i32.mul(inputY, sourceBytes)));
-            const copied = f.let(i32.add(start, i32.shl(until, 2)));
-            copyEvery(f, elements, strideX, { from, to, end: copied });
-            f.set(to, copied);
-          });
-          zeros(end);
-          f.set(start, end);
-          f.add(inputY, strideY);
-        },
-        { step: strideY },
-      );
-      // To the last row its right padding; to the others it is the left padding of the next one.
-      f.set(to, start);
-      zeros(f.let(i32.add(start, i32.shl(block.parameters.sharedPadding, 2))));
-    });
-  });
-}
-
-/** How many of the numbers 0, step, 2 step, ... are below `limit` (signed), at most `most`. */
-function countBelow(
-  f: FunctionBuilder,
-  limit: Value<"i32">,
-  step: Local<"i32">,
-  most: Local<"i32">,
-): Local<"i32"> {
-  const rounded = f.let(i32.add(i32.maxS(limit, 0), i32.sub(step, 1)));
-  return f.let(i32.minU(quotient(f, rounded, step), most));
-}
-
-/** a / b and a % b; b is a stride, mostly 1, and a branch is cheaper than a division. */
-function quotient(f: FunctionBuilder, a: Local<"i32">, b: Local<"i32">): Local<"i32"> {
-  const result = f.let(a);
-  f.if(i32.ne(b, 1), () => f.set(result, i32.divU(a, b)));
-  return result;
-}
-
-function remainder(f: FunctionBuilder, a: Local<"i32">, b: Local<"i32">): Local<"i32"> {
-  const result = f.let(i32.const(0));
-  f.if(i32.ne(b, 1), () => f.set(result, i32.remU(a, b)));
-  return result;
-}
-
-/** Copies every `stride`th element from one place on until the copies reach `end`. */
-function copyEvery(
-  f: FunctionBuilder,
-  elements: Elements,
-  stride: Local<"i32">,
-  { from, to, end }: Readonly<Record<"from" | "to" | "end", Local<"i32">>>,
-): void {
-  const vectors = (count: number, stride: number, vector: (offset: number) => Value<"v128">): void =>
-    f.forLocal(
-      to,
-      end,
-      () => {
-        for (let i = 0; i < count; i++) f.store(to, vector(4 * stride * i * elements.bytes), 16 * i);
-        f.add(from, 4 * stride * count * elements.bytes);
-      },
-      { step: 16 * count },
-    );
-  const pairs = (offset: number): Value<"v128"> => {
-    const low = f.let(elements.load(from, offset));
-    const high = f.let(elements.load(from, offset + 4 * elements.bytes));
-    return shuffle32([0, 2, 4, 6], low, high);
-  };
-  const single = (): void => {
-    const step = f.let(i32.shl(stride, elements.shift));
-    f.forLocal(
-      to,
-      end,
-      () => {
-        f.storeLane(32, 0, to, elements.loadSplat(from));
-        f.add(from, step);
-      },
-      { step: 4 },
-    );
-  };
-  f.if(
-    i32.eq(stride, 1),
-    () => vectors(4, 1, (offset) => elements.load(from, offset)),
-    () => f.if(i32.eq(stride, 2), () => vectors(2, 2, pairs), single),
-  );
-}
-
 /** What is computed of the last panel where no more channels than these are left in it. */
 const fewerChannels = 4;
 
@@ -462,44 +220,5 @@ function emitOutput(
     f.add(channelSums, sumsBytes);
     f.add(outRow, outHeight);
     f.add(biasAt, elements.bytes);
-  });
-}
-
-const packTypes = {
-  filter: "i32",
-  packed: "i32",
-  groupOutChannels: "i32",
-  depth: "i32",
-  groupFilterBytes: "i32",
-  /** Panels of one group. */
-  panels: "i32",
-} as const;
-
-export type PackFilterTypes = typeof packTypes;
-
-/** Filter panels for a tile: packed[group][panel][t][channel] = filter[group][panel * channels + channel][t]. */
-export function packFilterKernel(tile: ConvolutionTile, dtype: DType): Kernel<PackFilterTypes> {
-  const bytes = dtype === "f32" ? 4 : 2;
-  return defineKernel({
-    name: `conv2d_pack_${dtype}_${tile.name}`,
-    parameters: packTypes,
-    ...(tile.requires === undefined ? {} : { requires: tile.requires }),
-    emit(f, { parameters, chunk, module }) {
-      const { groupOutChannels, depth, panels } = parameters;
-      const group = f.let(i32.divU(chunk, panels));
-      const panel = f.let(i32.remU(chunk, panels));
-      const channel = f.let(i32.mul(panel, tile.channels));
-      const row = i32.add(i32.mul(group, groupOutChannels), channel);
-      const panelStart = i32.mul(i32.mul(panel, depth), 4 * tile.channels);
-      f.call(
-        packFunction(module, dtype, tile.channels),
-        i32.add(parameters.filter, i32.mul(i32.mul(row, depth), bytes)),
-        i32.mul(depth, bytes),
-        i32.minU(i32.sub(groupOutChannels, channel), tile.channels),
-        depth,
-        i32.add(i32.add(parameters.packed, i32.mul(group, parameters.groupFilterBytes)), panelStart),
-        1,
-      );
-    },
   });
 }
