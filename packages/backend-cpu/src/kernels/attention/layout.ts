@@ -3,6 +3,8 @@ import type { DType } from "@backplane/core";
 /** Queries that one chunk does, in blocks whose scores lie side by side in 8 lanes. */
 export const queryTile: number = 24;
 export const blockQueries: number = 8;
+/** Bytes of one element for each query of a block. */
+export const rowBytes: number = 4 * blockQueries;
 
 /** Keys whose scores are computed before they are turned into probabilities. */
 export const keyTile: number = 128;
