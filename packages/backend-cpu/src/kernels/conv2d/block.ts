@@ -35,6 +35,9 @@ export const planesTypes = {
   channelBlocks: "i32",
   rowBlocks: "i32",
   columnBlocks: "i32",
+  /** Pairs of an image and a group; and of how many of them a chunk does its share. */
+  images: "i32",
+  imagesPerChunk: "i32",
   /** Elements from row to row, those of padding that a row shares with the next one, and bytes from phase to phase. */
   pitch: "i32",
   sharedPadding: "i32",

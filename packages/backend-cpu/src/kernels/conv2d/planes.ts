@@ -38,6 +38,8 @@ const planeElements = 1 << 16;
 /** Places of a chunk, roughly: for many channels, whose sums share the cache, and for few. */
 const tallPlaces = 256;
 const widePlaces = 4096;
+/** Sums that make a chunk worth its while. */
+const smallPlaces = 1 << 12;
 /** Output channels of a chunk, roughly; the planes are copied again for each. */
 const channelShares = [128, 64, 32] as const;
 
@@ -82,7 +84,8 @@ export function planesBlocks(
   const taps = kernelHeight * kernelWidth;
   const groupOutChannels = shape.outChannels / groups;
   const groupInChannels = shape.inChannels / groups;
-  if (taps > depthBlock || groupInChannels * outHeight * outWidth === 0) return undefined;
+  const isEmpty = shape.batch * shape.outChannels * outHeight * outWidth * groupInChannels === 0;
+  if (taps > depthBlock || isEmpty) return undefined;
   const form = convolutionForm(groupOutChannels);
   const tile = convolutionTile(form, features);
   const tilePlaces = 4 * tile.vectors;
@@ -152,23 +155,18 @@ export function planPlanes(
     filter = widened;
   }
 
-  const {
-    rowBlock,
-    columnBlock,
-    channelBlock,
-    depthChannels,
-    pitch,
-    sharedPadding,
-    phase,
-    plane,
-    sums,
-    chunks,
-  } = blocks;
+  // Small planes are done several a chunk.
+  const images = problem.batch * groups;
+  const small = Math.max(1, Math.floor(smallPlaces / (blocks.sums * blocks.channelBlock)));
+  const imagesPerChunk = Math.min(small, Math.max(1, Math.floor(blocks.chunks / enough)));
+  const chunks = (blocks.chunks / images) * Math.ceil(images / imagesPerChunk);
+
+  const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
   // The last tile reads past the planes, and copies may reach past their end.
-  const sumsOffset = planes + lines(4 * depthChannels * plane + 128);
-  const workspaceBytes = sumsOffset + lines(4 * channelBlock * sums);
+  const sumsOffset = planes + lines(4 * depthChannels * blocks.plane + 128);
+  const workspaceBytes = sumsOffset + lines(4 * channelBlock * blocks.sums);
   const parameters = {
     input: address(problem.input),
     filter,
@@ -180,10 +178,12 @@ export function planPlanes(
     channelBlocks: Math.ceil(groupOutChannels / channelBlock),
     rowBlocks: Math.ceil(outHeight / rowBlock),
     columnBlocks: Math.ceil(outWidth / columnBlock),
+    images,
+    imagesPerChunk,
     pitch,
     sharedPadding,
-    phaseBytes: 4 * phase,
-    sumsBytes: 4 * sums,
+    phaseBytes: 4 * blocks.phase,
+    sumsBytes: 4 * blocks.sums,
     workspace: workspace(workers * workspaceBytes),
     workspaceBytes,
     planes,

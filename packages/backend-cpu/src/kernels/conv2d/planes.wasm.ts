@@ -41,8 +41,6 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
       const x = f.let(i32.mul(next(columnBlocks), columnBlock));
       const y = f.let(i32.mul(next(rowBlocks), rowBlock));
       const channel = f.let(i32.mul(next(channelBlocks), channelBlock));
-      const group = next(groups);
-      const batch = rest;
       const channels = f.let(i32.minU(i32.sub(groupOutChannels, channel), channelBlock));
       const reach = (stride: Local<"i32">, kernel: Local<"i32">, dilation: Local<"i32">): Local<"i32"> =>
         f.let(i32.minU(stride, i32.add(i32.mul(i32.sub(kernel, 1), dilation), 1)));
@@ -65,71 +63,79 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
       const taps = f.let(i32.mul(parameters.kernelHeight, parameters.kernelWidth));
       const tapBytes = 4 * tile.channels;
       const panelBytes = f.let(i32.mul(i32.mul(groupInChannels, taps), tapBytes));
-      const firstPanel = f.let(
-        i32.add(
-          i32.add(parameters.filter, i32.mul(group, parameters.groupFilterBytes)),
-          i32.mul(i32.divU(channel, tile.channels), panelBytes),
-        ),
-      );
-      const inputPlane = i32.mul(parameters.height, i32.shl(parameters.width, elements.shift));
-      const firstChannel = i32.add(i32.mul(batch, parameters.inChannels), i32.mul(group, groupInChannels));
-      const source = f.let(i32.add(parameters.input, i32.mul(firstChannel, inputPlane)));
-
       emitDistances(f, block, distances);
-      f.forRange(
-        0,
-        groupInChannels,
-        (first) => {
-          const count = f.let(i32.minU(i32.sub(groupInChannels, first), parameters.depthChannels));
-          const to = f.let(planes);
-          f.forRange(0, count, () => {
-            emitPlane(f, elements, block, source, to);
-            f.add(source, inputPlane);
-            f.add(to, block.planeBytes);
-          });
-          const distancesEnd = f.let(i32.add(distances, i32.shl(i32.mul(count, taps), 2)));
-          f.forRange(
-            0,
-            placeBytes,
-            (place) => {
-              const panel = f.let(firstPanel);
-              const base = f.let(i32.add(planes, place));
-              const sum = f.let(i32.add(sums, place));
-              f.forRange(
-                0,
-                channels,
-                (panelChannel) => {
-                  const multiply = (channels: number): void => {
-                    const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
-                    f.if(
-                      first,
-                      () => storeTile(f, parts, sum, parameters.sumsBytes, true),
-                      () => storeTile(f, parts, sum, parameters.sumsBytes, false),
-                    );
-                  };
-                  if (tile.channels > fewerChannels)
-                    f.if(
-                      i32.gtU(i32.sub(channels, panelChannel), fewerChannels),
-                      () => multiply(tile.channels),
-                      () => multiply(fewerChannels),
-                    );
-                  else multiply(tile.channels);
-                  f.add(panel, panelBytes);
-                  f.add(sum, i32.mul(parameters.sumsBytes, tile.channels));
-                },
-                { step: tile.channels },
-              );
-            },
-            { step: 4 * tilePlaces },
-          );
-          f.add(firstPanel, i32.mul(i32.mul(count, taps), tapBytes));
-        },
-        { step: parameters.depthChannels },
+      const image = f.let(i32.mul(rest, parameters.imagesPerChunk));
+      const imageEnd = f.let(
+        i32.add(image, i32.minU(i32.sub(parameters.images, image), parameters.imagesPerChunk)),
       );
+      f.forLocal(image, imageEnd, () => {
+        const group = f.let(i32.remU(image, groups));
+        const batch = f.let(i32.divU(image, groups));
+        const firstPanel = f.let(
+          i32.add(
+            i32.add(parameters.filter, i32.mul(group, parameters.groupFilterBytes)),
+            i32.mul(i32.divU(channel, tile.channels), panelBytes),
+          ),
+        );
+        const inputPlane = i32.mul(parameters.height, i32.shl(parameters.width, elements.shift));
+        const firstChannel = i32.add(i32.mul(batch, parameters.inChannels), i32.mul(group, groupInChannels));
+        const source = f.let(i32.add(parameters.input, i32.mul(firstChannel, inputPlane)));
 
-      const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
-      const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
-      emitOutput(f, elements, block, { plane, outChannel, channels, sums });
+        f.forRange(
+          0,
+          groupInChannels,
+          (first) => {
+            const count = f.let(i32.minU(i32.sub(groupInChannels, first), parameters.depthChannels));
+            const to = f.let(planes);
+            f.forRange(0, count, () => {
+              emitPlane(f, elements, block, source, to);
+              f.add(source, inputPlane);
+              f.add(to, block.planeBytes);
+            });
+            const distancesEnd = f.let(i32.add(distances, i32.shl(i32.mul(count, taps), 2)));
+            f.forRange(
+              0,
+              placeBytes,
+              (place) => {
+                const panel = f.let(firstPanel);
+                const base = f.let(i32.add(planes, place));
+                const sum = f.let(i32.add(sums, place));
+                f.forRange(
+                  0,
+                  channels,
+                  (panelChannel) => {
+                    const multiply = (channels: number): void => {
+                      const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
+                      f.if(
+                        first,
+                        () => storeTile(f, parts, sum, parameters.sumsBytes, true),
+                        () => storeTile(f, parts, sum, parameters.sumsBytes, false),
+                      );
+                    };
+                    if (tile.channels > fewerChannels)
+                      f.if(
+                        i32.gtU(i32.sub(channels, panelChannel), fewerChannels),
+                        () => multiply(tile.channels),
+                        () => multiply(fewerChannels),
+                      );
+                    else multiply(tile.channels);
+                    f.add(panel, panelBytes);
+                    f.add(sum, i32.mul(parameters.sumsBytes, tile.channels));
+                  },
+                  { step: tile.channels },
+                );
+              },
+              { step: 4 * tilePlaces },
+            );
+            f.add(firstPanel, i32.mul(i32.mul(count, taps), tapBytes));
+          },
+          { step: parameters.depthChannels },
+        );
+
+        const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
+        const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
+        emitOutput(f, elements, block, { plane, outChannel, channels, sums });
+      });
     },
   });
 }
