@@ -17,6 +17,8 @@ import {
   v128,
 } from "#src/wasm/index.js";
 
+import { describeEitherWay } from "./workbench.js";
+
 const memoryLimits = { initialPages: 1, maximumPages: 1, shared: false };
 
 type Exports = Readonly<Record<string, (...operands: number[]) => number>>;
@@ -271,5 +273,32 @@ describe("WebAssembly operators", () => {
         expect(WebAssembly.validate(builder.toBytes()), `${table}.${operator}`).to.equal(true);
       }
     }
+  });
+});
+
+describeEitherWay("WebAssembly arithmetic", (options) => {
+  it("multiplies, adds and chooses", () => {
+    const builder = new ModuleBuilder(memoryLimits, options);
+    builder.function(
+      "run",
+      {},
+      (f) => {
+        const [a, b, c] = [0, 16, 32].map((at) => f.let(v128.load(1024, at)));
+        f.store(0, f.multiplyAdd(a!, b!, c!));
+        f.store(16, f.multiplySubtract(a!, b!, c!));
+        f.store(32, f.choose(a!, b!, f32x4.lt(a!, b!)));
+      },
+      { export: true },
+    );
+    const { exports, memory } = instantiate(builder);
+    new Float32Array(memory.buffer, 1024).set([1, 2, 3, 4, 5, -6, 7, -8, 0.5, 0.25, -1, 100]);
+    exports.run!();
+    const results = [...new Float32Array(memory.buffer, 0, 12)];
+    expect(results.slice(0, 4)).to.deep.equal([5.5, -11.75, 20, 68]);
+    expect(results.slice(4, 8)).to.deep.equal([-4.5, 12.25, -22, 132]);
+    expect(results.slice(8)).to.deep.equal([1, -6, 3, -8]);
+    // The relaxed instructions are two bytes: 0x105 in LEB128.
+    const bytes = Buffer.from(builder.toBytes());
+    expect(bytes.includes(Buffer.from([0xfd, 0x85, 0x02]))).to.equal(options.relaxedSimd);
   });
 });

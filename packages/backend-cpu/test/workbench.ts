@@ -1,4 +1,5 @@
 import type { Region } from "@backplane/core";
+import { detectFeatures } from "#src/features.js";
 import { instantiateKernels, type KernelFunction } from "#src/kernels/instance.js";
 import {
   type AnyKernel,
@@ -103,4 +104,11 @@ export class Workbench {
       }
     }
   }
+}
+
+/** Declares the same tests without relaxed SIMD and, where the engine has it, with it. */
+export function describeEitherWay(title: string, body: (options: { relaxedSimd: boolean }) => void): void {
+  describe(`${title} without relaxed SIMD`, () => body({ relaxedSimd: false }));
+  const declare = detectFeatures().relaxedSimd ? describe : describe.skip;
+  declare(`${title} with relaxed SIMD`, () => body({ relaxedSimd: true }));
 }

@@ -55,6 +55,9 @@
  * `<operation>`; the table in kernels/index.ts lists them all, and the driver takes everything from
  * there. Tests run single kernels with test/workbench.ts.
  *
+ * `f.multiplyAdd`, `f.multiplySubtract` and `f.choose` are the relaxed instructions where the engine has
+ * them: faster, and for the first two rounded once in place of twice.
+ *
  * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes`
  * past the end of an operand (never before its start), so that the last vector needs no care; they
  * must not write there.

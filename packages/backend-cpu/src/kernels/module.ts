@@ -25,7 +25,7 @@ export async function compileKernels(
   memory: MemoryImport,
   features: Features,
 ): Promise<KernelModule> {
-  const builder = new ModuleBuilder(memory);
+  const builder = new ModuleBuilder(memory, features);
   const names: string[] = [];
   for (const kernel of new Set(kernels)) {
     if (!runsHere(kernel, features)) continue;

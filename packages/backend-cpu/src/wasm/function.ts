@@ -1,6 +1,7 @@
 import { type Code, raw, unsigned, type ValueType, valueTypeCodes, vector } from "./encoding.js";
 import { type Arg, memoryArgument, operand, simd, type Value } from "./expressions.js";
 import { i32 } from "./scalars.js";
+import { f32x4, v128 } from "./vectors.js";
 
 /** A local variable; used as a value it is read. */
 export interface Local<Type extends ValueType = ValueType> extends Value<Type> {
@@ -61,12 +62,25 @@ const storeLaneOpcodes = { 8: simd(0x58), 16: simd(0x59), 32: simd(0x5a), 64: si
 /** The body of one function, written statement by statement. */
 export class FunctionBuilder {
   readonly #parameters: number;
+  /** Whether `multiplyAdd`, `multiplySubtract` and `choose` may be the faster relaxed instructions. */
+  readonly relaxedSimd: boolean;
   readonly #localTypes: ValueType[] = [];
   #body: Code = "";
   #depth = 0;
 
-  constructor(parameters: number) {
+  constructor(parameters: number, relaxedSimd: boolean) {
     this.#parameters = parameters;
+    this.relaxedSimd = relaxedSimd;
+  }
+
+  /** a * b + c on f32x4: fused, and so rounded once, where the engine and the machine can do that. */
+  multiplyAdd(a: Value<"v128">, b: Value<"v128">, c: Value<"v128">): Value<"v128"> {
+    return this.relaxedSimd ? f32x4.relaxedMadd(a, b, c) : f32x4.add(f32x4.mul(a, b), c);
+  }
+
+  /** c - a * b on f32x4, likewise. */
+  multiplySubtract(a: Value<"v128">, b: Value<"v128">, c: Value<"v128">): Value<"v128"> {
+    return this.relaxedSimd ? f32x4.relaxedNmadd(a, b, c) : f32x4.sub(c, f32x4.mul(a, b));
   }
 
   /** Declares a local variable (zero at first). */
@@ -90,6 +104,11 @@ export class FunctionBuilder {
   /** local += value, for i32 */
   add(local: Local<"i32">, value: Arg<"i32">): void {
     this.set(local, i32.add(local, value));
+  }
+
+  /** Lanes of `a` where the mask is all ones, of `b` where it is all zeros, as comparisons of 32 or 64 bits give. */
+  choose(a: Value<"v128">, b: Value<"v128">, mask: Value<"v128">): Value<"v128"> {
+    return this.relaxedSimd ? v128.relaxedLaneselect(a, b, mask) : v128.bitselect(a, b, mask);
   }
 
   // Memory

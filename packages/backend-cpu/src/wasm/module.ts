@@ -25,6 +25,11 @@ export interface FunctionOptions {
   readonly export?: boolean;
 }
 
+export interface ModuleOptions {
+  /** Whether functions may use relaxed SIMD, see `FunctionBuilder.multiplyAdd`. Default false. */
+  readonly relaxedSimd?: boolean;
+}
+
 type Locals<Parameters extends Readonly<Record<string, ValueType>>> = {
   readonly [Name in keyof Parameters]: Local<Parameters[Name]>;
 };
@@ -35,14 +40,16 @@ type Locals<Parameters extends Readonly<Record<string, ValueType>>> = {
  */
 export class ModuleBuilder {
   readonly #memory: MemoryImport;
+  readonly #relaxedSimd: boolean;
   readonly #types: string[] = [];
   readonly #typeCodes: Code[] = [];
   readonly #functions: { readonly type: number; body: Code }[] = [];
   readonly #exports: Code[] = [];
   readonly #shared = new Map<string, FunctionReference>();
 
-  constructor(memory: MemoryImport) {
+  constructor(memory: MemoryImport, { relaxedSimd = false }: ModuleOptions = {}) {
     this.#memory = memory;
+    this.#relaxedSimd = relaxedSimd;
   }
 
   /** Adds a function without a result. */
@@ -86,7 +93,7 @@ export class ModuleBuilder {
     const signature: Signature = { parameters: Object.values(parameters), result };
     const entry = { type: this.#type(signature), body: "" as Code };
     const index = this.#functions.push(entry) - 1;
-    const builder = new FunctionBuilder(signature.parameters.length);
+    const builder = new FunctionBuilder(signature.parameters.length, this.#relaxedSimd);
     const locals = Object.fromEntries(
       Object.entries(parameters).map(([key, type], i) => [
         key,

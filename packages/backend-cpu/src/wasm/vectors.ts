@@ -44,6 +44,8 @@ export const v128: Table<keyof typeof v128Load, Load<"v128">> &
     readonly not: Unary<"v128">;
     /** Bits of `a` where the mask has ones, bits of `b` where it has zeros. */
     readonly bitselect: (a: V128, b: V128, mask: V128) => V128;
+    /** The same for masks of which every lane of 32 bits is all ones or all zeros. Needs `features.relaxedSimd`. */
+    readonly relaxedLaneselect: (a: V128, b: V128, mask: V128) => V128;
     readonly anyTrue: Unary<"v128", "i32">;
   } = {
   ...vectorTable(v128Load, load("v128")),
@@ -58,6 +60,7 @@ export const v128: Table<keyof typeof v128Load, Load<"v128">> &
   ...vectorTable(v128Binary, binary("v128", "v128")),
   not: unary("v128", "v128")(simd(0x4d)),
   bitselect: (a, b, mask) => ({ type: "v128", code: a.code + b.code + mask.code + simd(0x52) }),
+  relaxedLaneselect: (a, b, mask) => ({ type: "v128", code: a.code + b.code + mask.code + simd(0x10b) }),
   anyTrue: unary("v128", "i32")(simd(0x53)),
 };
 

@@ -1,7 +1,7 @@
 import type { AttentionArguments, DeviceHandle, DType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";
-import { Workbench } from "../workbench.js";
+import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
@@ -19,10 +19,10 @@ interface Inputs {
   readonly v: Float32Array;
 }
 
-describe("attention kernels", () => {
+describeEitherWay("attention kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(attention.kernels, { workers: 3 });
+    bench = await Workbench.create(attention.kernels, { ...options, workers: 3 });
   });
 
   const visibleTo = (shape: Shape, i: number): number => {
@@ -116,6 +116,7 @@ describe("attention kernels", () => {
     { batch: 2, heads: 6, kvHeads: 2, queryLength: 31, keyLength: 129, headSize: 17 },
     { batch: 1, heads: 2, kvHeads: 1, queryLength: 70, keyLength: 130, headSize: 80 },
     { batch: 1, heads: 1, queryLength: 9, keyLength: 63, headSize: 300 },
+    { batch: 1, heads: 1, queryLength: 140, keyLength: 150, headSize: 8 },
     { batch: 1, heads: 1, queryLength: 40, keyLength: 3, headSize: 5, scale: 2 },
     { batch: 1, heads: 1, queryLength: 3, keyLength: 67, headSize: 12, scale: -0.7 },
     { batch: 2, heads: 4, kvHeads: 2, queryLength: 4, keyLength: 130, headSize: 35 },

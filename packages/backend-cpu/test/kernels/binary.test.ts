@@ -9,7 +9,7 @@ import {
 } from "@backplane/core";
 import { expect } from "chai";
 import { binary } from "#src/kernels/binary/binary.js";
-import { Workbench } from "../workbench.js";
+import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers, specialNumbers, ulpDistance } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 import { binaryReferences } from "./references.js";
@@ -19,10 +19,10 @@ const handle = 1 as DeviceHandle;
 /** The largest error in ULP; everything but pow is correctly rounded. */
 const bound = (kind: BinaryKind): number => (kind === "pow" ? 0.51 : 0.5);
 
-describe("binary kernels", () => {
+describeEitherWay("binary kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(binary.kernels);
+    bench = await Workbench.create(binary.kernels, options);
   });
 
   const run = (

@@ -1,7 +1,9 @@
 import type { Conv2dArguments, DeviceHandle, DType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
-import { Workbench } from "../workbench.js";
+import { planesBlocks } from "#src/kernels/conv2d/planes.js";
+import { convolutionForm, convolutionTile } from "#src/kernels/conv2d/tile.js";
+import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
@@ -61,10 +63,10 @@ function reference(shape: Shape, { input, filter, bias }: Inputs): Reference {
   return { values, magnitudes };
 }
 
-describe("conv2d kernels", () => {
+describeEitherWay("conv2d kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(conv2d.kernels);
+    bench = await Workbench.create(conv2d.kernels, options);
   });
 
   const inputsFor = (shape: Shape, make: () => number, dtype: DType): Inputs => {
@@ -161,6 +163,24 @@ describe("conv2d kernels", () => {
       stride: [2 ** 33, 2 ** 32],
       dilation: [2 ** 34, 2 ** 32],
     },
+    "every part of a tile": { inputShape: [1, 3, 9, 10], filterShape: [11, 3, 3, 3], padding: [1, 1, 1, 1] },
+    "more channels than one chunk takes": { inputShape: [1, 29, 12, 11], filterShape: [260, 29, 3, 3] },
+    "rows longer than one chunk": {
+      inputShape: [1, 2, 4, 1100],
+      filterShape: [5, 2, 3, 3],
+      padding: [1, 1, 1, 1],
+      bias: true,
+    },
+    "depthwise, rows longer than one chunk": {
+      inputShape: [1, 2, 4, 5003],
+      filterShape: [2, 1, 3, 3],
+      groups: 2,
+      padding: [1, 1, 1, 1],
+    },
+    "1x1 over many pixels": { inputShape: [2, 300, 23, 31], filterShape: [13, 300, 1, 1], bias: true },
+    "1x1, stride 2": { inputShape: [1, 20, 23, 31], filterShape: [13, 20, 1, 1], stride: [2, 2] },
+    "a kernel too large for planes": { inputShape: [1, 2, 20, 21], filterShape: [5, 2, 17, 17] },
+    "a kernel much wider than the output": { inputShape: [1, 2, 20, 103], filterShape: [5, 2, 2, 100] },
     "large image": {
       inputShape: [1, 3, 64, 130],
       filterShape: [18, 3, 7, 7],
@@ -239,5 +259,34 @@ describe("conv2d kernels", () => {
         1,
       ),
     ).to.throw(/conv2d: the padded height/);
+  });
+});
+
+describe("conv2d by planes", () => {
+  const shape = {
+    ...{ batch: 1, inChannels: 4, outChannels: 8, groups: 1, height: 30, width: 200 },
+    ...{ kernelHeight: 3, kernelWidth: 3, outHeight: 28, outWidth: 198, strideY: 1, strideX: 1 },
+    ...{ top: 0, left: 0, bottom: 0, right: 0, dilationY: 1, dilationX: 1 },
+  };
+  const plain = { relaxedSimd: false };
+
+  it("takes channels together where a group has at least four", () => {
+    expect(convolutionForm(3)).to.equal("wide");
+    expect(convolutionForm(4)).to.equal("tall");
+    expect(convolutionTile("tall", plain).channels).to.equal(4);
+    expect(convolutionTile("tall", { relaxedSimd: true }).channels).to.equal(6);
+  });
+
+  it("covers the output with chunks", () => {
+    const blocks = planesBlocks(shape, plain, 128)!;
+    expect(blocks).to.include({ columnBlock: 198, pitch: 200, rowBlock: 1, channelBlock: 8, chunks: 28 });
+    expect(blocks.depthChannels).to.equal(4);
+    expect(planesBlocks(shape, plain, 4)!.chunks).to.equal(56);
+  });
+
+  it("leaves kernels that are large, far apart or wider than the output to patches", () => {
+    expect(planesBlocks({ ...shape, kernelHeight: 17, kernelWidth: 17 }, plain, 128)).to.equal(undefined);
+    expect(planesBlocks({ ...shape, dilationY: 1e6, outHeight: 1 }, plain, 128)).to.equal(undefined);
+    expect(planesBlocks({ ...shape, kernelWidth: 80, outWidth: 4 }, plain, 128)).to.equal(undefined);
   });
 });

@@ -40,6 +40,11 @@ async function results(threads: number): Promise<Buffer> {
       const shapes = { inputShape: [2, 6, 40, 50], filterShape: [70, 3, 3, 3] } as const;
       const image = { ...shapes, dtype, groups: 2, bias: input, input, filter: input } as const;
       backend.conv2d({ ...image, output: output(2 * 70 * 38 * 48) });
+      const depthwise = { inputShape: [1, 6, 70, 70], filterShape: [6, 1, 3, 3], groups: 6 } as const;
+      backend.conv2d({ ...depthwise, dtype, input, filter: input, output: output(6 * 68 * 68) });
+      // Fewer output channels a chunk where there are more workers.
+      const wide = { inputShape: [1, 8, 20, 20], filterShape: [200, 8, 1, 1] } as const;
+      backend.conv2d({ ...wide, dtype, input, filter: input, output: output(200 * 400) });
     }
     const read = outputs.map(async ({ handle, bytes }) => {
       const target = new Uint8Array(bytes);

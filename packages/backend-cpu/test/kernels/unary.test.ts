@@ -1,7 +1,7 @@
 import { decodeFloat16, float16FromBits, float16ToBits, type UnaryKind, unaryKinds } from "@backplane/core";
 import { expect } from "chai";
 import { unary } from "#src/kernels/unary/unary.js";
-import { Workbench } from "../workbench.js";
+import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers, sweep, ulpDistance } from "./numbers.js";
 import { unaryReferences } from "./references.js";
 
@@ -30,10 +30,10 @@ const bounds: Readonly<Record<UnaryKind, number>> = {
   softplus: 2,
 };
 
-describe("unary kernels", () => {
+describeEitherWay("unary kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(unary.kernels);
+    bench = await Workbench.create(unary.kernels, options);
   });
 
   const run = (kind: UnaryKind, input: Float32Array): Float32Array => {
@@ -126,4 +126,19 @@ describe("unary kernels", () => {
       Buffer.compare(Buffer.from(run("gelu", shifted).buffer), Buffer.from(whole.slice(1).buffer)),
     ).to.equal(0);
   });
+
+  for (const kind of unaryKinds) {
+    it(`${kind} of a number does not depend on the numbers beside it`, () => {
+      const random = randomNumbers(11);
+      const ordinary = Float32Array.from({ length: 4096 }, () => random() * 24 - 12);
+      // Every second number is large enough to be a case of its own in some function.
+      const large = [200, -100, Number.NaN, -14, 88, Number.NEGATIVE_INFINITY];
+      const mixed = Float32Array.from({ length: 8192 }, (_, i) =>
+        i % 2 === 0 ? ordinary[i / 2]! : large[((i - 1) / 2) % large.length]!,
+      );
+      const alone = run(kind, ordinary);
+      const beside = run(kind, mixed).filter((_, i) => i % 2 === 0);
+      expect(Buffer.compare(Buffer.from(beside.buffer), Buffer.from(alone.buffer))).to.equal(0);
+    });
+  }
 });

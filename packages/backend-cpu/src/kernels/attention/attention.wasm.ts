@@ -1,11 +1,12 @@
 import type { DType } from "@backplane/core";
-import { type FunctionBuilder, f32x4, i32, i32x4, type Local, type Value, v128 } from "../../wasm/index.js";
+import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { exponential } from "../unary/math/exponential.js";
 import { mapVectors } from "../vector/map.js";
 import { emitTile, tileColumns } from "../vector/tile.js";
-import { blockQueries, keyTile, queryTile } from "./layout.js";
+import { blockQueries, keyTile, queryTile, rowBytes, scoreRows } from "./layout.js";
+import { emitMask, emitSoftmax } from "./softmax.wasm.js";
 
 const parameterTypes = {
   q: "i32",
@@ -39,7 +40,8 @@ const parameterTypes = {
 
 export type AttentionTypes = typeof parameterTypes;
 
-const rowBytes = 4 * blockQueries;
+/** Scores of one block. */
+const scoreBytes = rowBytes * scoreRows;
 
 /**
  * One tile of queries of one head against all the keys they see, key tile by key tile, with the
@@ -63,6 +65,9 @@ export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
       const scale = f.let(f32x4.splat(parameters.scale));
       const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
       const zero = f.let(f32x4.const(0));
+      const one = f.let(f32x4.const(1));
+      // Queries whose sums are computed together: both divide the query tile.
+      const sumRows = f.relaxedSimd ? 6 : 4;
 
       const queries = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
       const sums = f.let(i32.add(queries, parameters.sums));
@@ -124,30 +129,50 @@ export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
           const keys = rows(parameters.k, parameters.keys);
           const values = rows(parameters.v, parameters.values);
 
+          /** Keys of this tile that query `row` of the query tile sees. */
+          const seenBy = (row: Value<"i32">): Value<"i32"> =>
+            clamp(i32.add(row, i32.sub(i32.add(i32.add(firstQuery, visible), 1), firstKey)), keyCount);
           f.forRange(0, blocks, (block) => {
-            const blockQuery = i32.add(firstQuery, i32.shl(block, 3));
+            const row = f.let(i32.shl(block, 3));
             /** Keys of this tile that the first query of the block sees; may be negative. */
-            const seenFirst = f.let(i32.sub(i32.add(i32.add(blockQuery, visible), 1), firstKey));
+            const seenFirst = f.let(
+              i32.sub(i32.add(i32.add(i32.add(firstQuery, row), visible), 1), firstKey),
+            );
             /** Keys of this tile that some query of the block sees. */
-            const seen = f.let(clamp(i32.add(seenFirst, blockQueries - 1), keyCount));
-            f.if(seen, () => {
-              const blockOffset = f.let(i32.mul(block, blockBytes));
-              emitScores(f, {
-                ...{ keys, scores, seen, headSize, scale },
-                queries: f.let(i32.add(queries, blockOffset)),
-              });
-              emitMask(f, { scores, seen, seenFirst });
-              emitSoftmax(f, exp, {
-                ...{ scores, seen, corrections },
-                statistics: f.let(i32.add(statistics, i32.shl(block, 6))),
-              });
-              for (let row = 0; row < blockQueries; row += 4)
-                emitSums(f, {
-                  ...{ values, scores, corrections, seen, seenFirst, headSize, paddedBytes, row },
-                  sums: f.let(i32.add(i32.add(sums, blockOffset), i32.mul(paddedBytes, row))),
+            const seen = f.let(seenBy(i32.add(row, blockQueries - 1)));
+            const blockCorrections = f.let(i32.add(corrections, i32.shl(row, 2)));
+            f.if(
+              seen,
+              () => {
+                const blockScores = f.let(i32.add(scores, i32.mul(block, scoreBytes)));
+                emitScores(f, {
+                  ...{ keys, scores: blockScores, seen, headSize, scale },
+                  queries: f.let(i32.add(queries, i32.mul(block, blockBytes))),
                 });
-            });
+                emitMask(f, { scores: blockScores, seen, seenFirst });
+                emitSoftmax(f, exp, {
+                  ...{ scores: blockScores, seen, corrections: blockCorrections },
+                  statistics: f.let(i32.add(statistics, i32.shl(block, 6))),
+                });
+              },
+              () => {
+                // A register tile of the sums may have queries of this block and of the next one.
+                for (const half of [0, 16]) f.store(blockCorrections, one, half);
+              },
+            );
           });
+          f.forRange(
+            0,
+            i32.shl(blocks, 3),
+            (row) => {
+              f.if(seenBy(i32.add(row, sumRows - 1)), () =>
+                emitSums(f, {
+                  ...{ values, scores, corrections, sums, headSize, paddedBytes, row, sumRows, seenBy },
+                }),
+              );
+            },
+            { step: sumRows },
+          );
         },
         { step: keyTile, signed: true },
       );
@@ -199,7 +224,7 @@ function packQueries(
   });
 }
 
-/** scores[j][lane] = scale * q[lane] . k[j] for the keys seen; 4 keys x 8 queries at a time. */
+/** scores[j][lane] = scale * q[lane] . k[j] for the keys seen; `keyRows` keys x 8 queries at a time. */
 function emitScores(
   f: FunctionBuilder,
   block: {
@@ -212,13 +237,15 @@ function emitScores(
   },
 ): void {
   const { keys, scores, seen, headSize, scale } = block;
+  // With a fused multiply-add 6 x 8 sums fit the registers.
+  const keyRows = f.relaxedSimd ? 6 : 4;
   const to = f.let(scores);
   f.forRange(
     0,
     seen,
     (key) => {
-      // The last tile may have fewer than 4 keys: the last one is repeated, its copies are not used.
-      const rows = Array.from({ length: 4 }, (_, r) => {
+      // The last tile may have fewer keys: the last one is repeated, its copies are not used.
+      const rows = Array.from({ length: keyRows }, (_, r) => {
         const row = i32.minU(i32.add(key, r), i32.sub(seen, 1));
         return f.let(i32.add(keys, i32.shl(i32.mul(row, headSize), 2)));
       });
@@ -226,135 +253,61 @@ function emitScores(
       const tile = emitTile(f, { rows, rowStep: 4, columns, columnStep: rowBytes, depth: headSize });
       for (const [r, sums] of tile.entries())
         for (const [c, sum] of sums.entries()) f.store(to, f32x4.mul(sum, scale), rowBytes * r + 16 * c);
-      f.add(to, 4 * rowBytes);
+      f.add(to, keyRows * rowBytes);
     },
-    { step: 4 },
+    { step: keyRows },
   );
 }
 
-/** Scores of keys that a query does not see become -Infinity. */
-function emitMask(
-  f: FunctionBuilder,
-  block: { readonly scores: Local<"i32">; readonly seen: Local<"i32">; readonly seenFirst: Local<"i32"> },
-): void {
-  const { scores, seen, seenFirst } = block;
-  const key = f.let(i32.maxS(seenFirst, 0));
-  f.if(i32.ltS(key, seen), () => {
-    const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
-    const counts = [i32x4.const(0, 1, 2, 3), i32x4.const(4, 5, 6, 7)].map((lanes) =>
-      f.let(i32x4.add(i32x4.splat(seenFirst), lanes)),
-    );
-    f.forLocal(key, seen, () => {
-      const at = f.let(i32.add(scores, i32.mul(key, rowBytes)));
-      const number = f.let(i32x4.splat(key));
-      for (const [i, count] of counts.entries()) {
-        const score = v128.bitselect(v128.load(at, 16 * i), minusInfinity, i32x4.gtS(count, number));
-        f.store(at, score, 16 * i);
-      }
-    });
-  });
-}
-
-/** Turns scores into probabilities (relative to the new largest score) and updates the statistics. */
-function emitSoftmax(
-  f: FunctionBuilder,
-  exp: (x: Value<"v128">) => Value<"v128">,
-  block: {
-    readonly scores: Local<"i32">;
-    readonly seen: Local<"i32">;
-    readonly statistics: Local<"i32">;
-    readonly corrections: Local<"i32">;
-  },
-): void {
-  const { scores, seen, statistics, corrections } = block;
-  const end = f.let(i32.add(scores, i32.mul(seen, rowBytes)));
-  const halves = [0, 16];
-  const before = halves.map((half) => f.let(v128.load(statistics, half)));
-  const largest = before.map((value) => f.let(value));
-  f.forRange(
-    scores,
-    end,
-    (at) => {
-      // A NaN is not taken for the largest: it makes its own probability NaN and with it the sum.
-      for (const [i, value] of largest.entries()) f.set(value, f32x4.pmax(value, v128.load(at, 16 * i)));
-    },
-    { step: rowBytes },
-  );
-  const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
-  // Where every score so far is -Infinity, 0 takes its place: the probabilities are then 0, not NaN.
-  const reference = largest.map((value) => f.let(v128.andnot(value, f32x4.eq(value, minusInfinity))));
-  const totals = halves.map((half, i) => {
-    const correction = f.let(exp(f.let(f32x4.sub(before[i]!, reference[i]!))));
-    f.store(corrections, correction, half);
-    f.store(statistics, largest[i]!, half);
-    return {
-      before: f.let(f32x4.mul(v128.load(statistics, rowBytes + half), correction)),
-      sum: f.local("v128"),
-    };
-  });
-  for (const { sum } of totals) f.set(sum, f32x4.const(0));
-  f.forRange(
-    scores,
-    end,
-    (at) => {
-      for (const [i, { sum }] of totals.entries()) {
-        const probability = f.let(exp(f.let(f32x4.sub(v128.load(at, 16 * i), reference[i]!))));
-        f.set(sum, f32x4.add(sum, probability));
-        f.store(at, probability, 16 * i);
-      }
-    },
-    { step: rowBytes },
-  );
-  for (const [i, total] of totals.entries())
-    f.store(statistics, f32x4.add(total.before, total.sum), rowBytes + halves[i]!);
-}
-
-/** sums[r] = sums[r] * correction[r] + sum over the keys seen of p[j][r] * v[j], for 4 of the 8 queries. */
+/** sums[r] = sums[r] * correction[r] + sum over the keys seen of p[j][r] * v[j], for `sumRows` queries. */
 function emitSums(
   f: FunctionBuilder,
-  block: {
+  tile: {
     readonly values: Local<"i32">;
     readonly scores: Local<"i32">;
     readonly corrections: Local<"i32">;
     readonly sums: Local<"i32">;
-    readonly seen: Local<"i32">;
-    readonly seenFirst: Local<"i32">;
     readonly headSize: Local<"i32">;
     readonly paddedBytes: Local<"i32">;
-    /** The first of the four, within the block. */
-    readonly row: number;
+    /** The first of the queries, within the query tile. */
+    readonly row: Local<"i32">;
+    readonly sumRows: number;
+    readonly seenBy: (row: Value<"i32">) => Value<"i32">;
   },
 ): void {
-  const { values, scores, corrections, seen, headSize, paddedBytes, row } = block;
+  const { values, scores, headSize, paddedBytes, row, seenBy } = tile;
   const valueBytes = f.let(i32.shl(headSize, 2));
-  const seenBy = (query: number): Value<"i32"> => clamp(i32.add(block.seenFirst, query), seen);
   const seenByAll = f.let(seenBy(row));
-  const correction = [0, 1, 2, 3].map((r) => f.let(v128.load32Splat(corrections, 4 * (row + r))));
+  const corrections = f.let(i32.add(tile.corrections, i32.shl(row, 2)));
+  const firstSums = f.let(i32.add(tile.sums, i32.mul(row, paddedBytes)));
+  const probabilities = Array.from({ length: tile.sumRows }, (_, r) => {
+    const query = f.let(i32.add(row, r));
+    const block = i32.mul(i32.shrU(query, 3), scoreBytes);
+    return f.let(i32.add(i32.add(scores, block), i32.shl(i32.and(query, 7), 2)));
+  });
   f.forRange(
     0,
     paddedBytes,
     (column) => {
-      const rows = [0, 1, 2, 3].map((r) => f.let(i32.add(scores, 4 * (row + r))));
+      const rows = probabilities.map((at) => f.let(at));
       const columns = f.let(i32.add(values, column));
-      const tile = emitTile(f, {
-        ...{ rows, rowStep: rowBytes, columns, columnStep: valueBytes, depth: seenByAll },
-      });
-      // The causal limit moves by one key per query: up to 3 more keys for the later ones.
-      for (let r = 1; r < 4; r++) {
+      const register = { rows, rowStep: rowBytes, columns, columnStep: valueBytes, depth: seenByAll };
+      const parts = emitTile(f, register);
+      // The causal limit moves by one key per query: a few more keys for the later ones.
+      for (let r = 1; r < tile.sumRows; r++) {
         const from = f.let(i32.add(i32.add(values, column), i32.mul(seenByAll, valueBytes)));
-        f.forRange(seenByAll, seenBy(row + r), (key) => {
-          const probability = f.let(v128.load32Splat(i32.add(scores, i32.mul(key, rowBytes)), 4 * (row + r)));
-          for (const [c, sum] of tile[r]!.entries())
-            f.set(sum, f32x4.add(sum, f32x4.mul(probability, v128.load(from, 16 * c))));
+        f.forRange(seenByAll, seenBy(i32.add(row, r)), (key) => {
+          const probability = f.let(v128.load32Splat(i32.add(probabilities[r]!, i32.mul(key, rowBytes))));
+          for (const [c, sum] of parts[r]!.entries())
+            f.set(sum, f.multiplyAdd(probability, v128.load(from, 16 * c), sum));
           f.add(from, valueBytes);
         });
       }
-      const to = f.let(i32.add(block.sums, column));
-      for (const [r, parts] of tile.entries()) {
-        for (const [c, part] of parts.entries()) {
-          const corrected = f32x4.mul(v128.load(to, 16 * c), correction[r]!);
-          f.store(to, f32x4.add(corrected, part), 16 * c);
-        }
+      const to = f.let(i32.add(firstSums, column));
+      for (const [r, row] of parts.entries()) {
+        const correction = f.let(v128.load32Splat(corrections, 4 * r));
+        for (const [c, part] of row.entries())
+          f.store(to, f.multiplyAdd(v128.load(to, 16 * c), correction, part), 16 * c);
         f.add(to, paddedBytes);
       }
     },

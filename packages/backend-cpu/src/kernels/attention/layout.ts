@@ -1,11 +1,16 @@
 import type { DType } from "@backplane/core";
 
 /** Queries that one chunk does, in blocks whose scores lie side by side in 8 lanes. */
-export const queryTile: number = 32;
+export const queryTile: number = 24;
 export const blockQueries: number = 8;
+/** Bytes of one element for each query of a block. */
+export const rowBytes: number = 4 * blockQueries;
 
 /** Keys whose scores are computed before they are turned into probabilities. */
-export const keyTile: number = 64;
+export const keyTile: number = 128;
+
+/** Room for the scores of a block: up to 5 more than there are keys are written. */
+export const scoreRows: number = keyTile + 5;
 
 /** Byte offsets within a worker's workspace. All f32. */
 export interface AttentionLayout {
@@ -13,11 +18,11 @@ export interface AttentionLayout {
   readonly queries: number;
   /** [queryTile][padded head size]: sums of probability * value, not yet divided. */
   readonly sums: number;
-  /** [keyTile][8]: scores, then probabilities, of one block. */
+  /** [blocks][scoreRows][8]: scores, then probabilities. */
   readonly scores: number;
   /** [blocks][2][8]: the largest score so far, and the sum of probabilities. */
   readonly statistics: number;
-  /** [8]: what the sums so far are to be multiplied by. */
+  /** [blocks][8]: what the sums so far are to be multiplied by. */
   readonly corrections: number;
   /** [keyTile][head size]: widened keys and values, for f16 only. */
   readonly keys: number;
@@ -41,9 +46,9 @@ export function attentionLayout(headSize: number, dtype: DType): AttentionLayout
   return {
     queries: place(4 * queryTile * paddedSize),
     sums: place(4 * queryTile * paddedSize),
-    scores: place(4 * keyTile * blockQueries),
+    scores: place(4 * queryTile * scoreRows),
     statistics: place(8 * queryTile),
-    corrections: place(4 * blockQueries),
+    corrections: place(4 * queryTile),
     keys: place(rows),
     values: place(rows),
     bytes,

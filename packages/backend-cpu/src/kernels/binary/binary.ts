@@ -8,7 +8,8 @@ import {
   dtypes,
 } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
-import { type BinaryTypes, binaryKernel, chunkElements, outerAxes, repeats } from "./binary.wasm.js";
+import { elementsPerChunk } from "../vector/chunks.js";
+import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
 import { binaryFunctions } from "./functions.js";
 
 type Kernels = Readonly<Record<DType, Kernel<BinaryTypes>>>;
@@ -28,7 +29,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
   dtypes,
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
 
-  plan(problem) {
+  plan(problem, { workers }) {
     const { shape, dtype } = problem;
     const bytes = dtypeBytes[dtype];
     const inner = shape.at(-1) ?? 1;
@@ -57,7 +58,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
       ).flat();
       outputStep *= extent;
     }
-    return places.map((place) => launch(problem, place, walked, rows, inner));
+    return places.map((place) => launch(problem, place, walked, rows, inner, workers));
   },
 };
 
@@ -67,8 +68,10 @@ function launch(
   axes: readonly { readonly extent: number; readonly stepA: number; readonly stepB: number }[],
   rows: number,
   inner: number,
+  workers: number,
 ): Launch {
   const { a, b } = problem;
+  const chunkElements = elementsPerChunk(rows * inner, workers);
   const chunksPerRow = Math.ceil(inner / chunkElements);
   const rowsPerChunk = Math.max(1, Math.floor(chunkElements / inner));
   let form: number = repeats.none;
@@ -88,7 +91,7 @@ function launch(
     "region" in a ? address(a.region) + place.a : 0,
     "region" in b ? address(b.region) + place.b : 0,
     address(problem.output) + place.output,
-    ...[inner, rows, rowsPerChunk, chunksPerRow, form, scalar],
+    ...[inner, rows, rowsPerChunk, chunkElements, chunksPerRow, form, scalar],
   ];
   for (let axis = axes.length; axis < outerAxes; axis++) parameters.push(1, 0, 0);
   for (const { extent, stepA, stepB } of axes) parameters.push(extent, stepA, stepB);

@@ -6,9 +6,6 @@ import { mapVectors } from "../vector/map.js";
 import { Odometer } from "../vector/odometer.js";
 import { binaryFunctions } from "./functions.js";
 
-/** Elements that one chunk computes, at most. */
-export const chunkElements: number = 1 << 13;
-
 /** Axes outside the innermost one that a kernel can walk along. */
 export const outerAxes: number = 8;
 
@@ -16,7 +13,16 @@ type AxisKeys = `${"extent" | "stepA" | "stepB"}${number}`;
 
 export type BinaryTypes = Readonly<
   Record<
-    "a" | "b" | "output" | "inner" | "rows" | "rowsPerChunk" | "chunksPerRow" | "repeats" | AxisKeys,
+    | "a"
+    | "b"
+    | "output"
+    | "inner"
+    | "rows"
+    | "rowsPerChunk"
+    | "chunkElements"
+    | "chunksPerRow"
+    | "repeats"
+    | AxisKeys,
     "i32"
   > &
     Record<"scalar", "f32">
@@ -35,6 +41,7 @@ const parameterTypes = {
   rows: "i32",
   /** Either whole rows are put together in one chunk, or one row is split into several. */
   rowsPerChunk: "i32",
+  chunkElements: "i32",
   chunksPerRow: "i32",
   repeats: "i32",
   /** In place of a or b where `repeats` says so. */
@@ -59,7 +66,7 @@ export function binaryKernel(kind: BinaryKind, dtype: DType): Kernel<BinaryTypes
     name: `binary_${kind}_${dtype}`,
     parameters: parameterTypes,
     emit(f, { parameters, chunk }) {
-      const { inner, rows, rowsPerChunk, chunksPerRow } = parameters;
+      const { inner, rows, rowsPerChunk, chunkElements, chunksPerRow } = parameters;
       const elements = elementsOf(f, dtype);
       const compute = emit(f);
       const scalar = f.let(f32x4.splat(parameters.scalar));

@@ -52,9 +52,9 @@ export function power(f: FunctionBuilder): (a: Vector, b: Vector) => Vector {
     const s = f.let(f64x2.div(f64x2.sub(m, one64), f64x2.add(m, one64)));
     const square = f.let(f64x2.mul(s, s));
     const log2 = f.let(f64x2.add(exponent, f64x2.mul(s, logarithm(square))));
-    f.set(log2, v128.bitselect(minusInfinity64, log2, f64x2.eq(base, zero64)));
+    f.set(log2, f.choose(minusInfinity64, log2, f64x2.eq(base, zero64)));
     // Infinity and NaN are their own logarithms.
-    f.set(log2, v128.bitselect(log2, base, f64x2.lt(base, infinity64)));
+    f.set(log2, f.choose(log2, base, f64x2.lt(base, infinity64)));
     const product = f.let(f64x2.mul(b, log2));
     const t = f.let(f64x2.pmin(f64x2.pmax(product, lowest), highest));
     const biased = f.let(f64x2.add(t, bias));
@@ -81,7 +81,7 @@ export function power(f: FunctionBuilder): (a: Vector, b: Vector) => Vector {
     const isOdd = v128.andnot(isWhole, f32x4.eq(f32x4.floor(halved), halved));
     f.set(result, v128.xor(result, v128.and(v128.and(a, sign), isOdd)));
     const isNegative = v128.and(f32x4.lt(a, zero), f32x4.lt(magnitude, infinity));
-    f.set(result, v128.bitselect(nan, result, v128.andnot(isNegative, isWhole)));
-    return f.let(v128.bitselect(one, result, f32x4.eq(b, zero)));
+    f.set(result, f.choose(nan, result, v128.andnot(isNegative, isWhole)));
+    return f.let(f.choose(one, result, f32x4.eq(b, zero)));
   };
 }

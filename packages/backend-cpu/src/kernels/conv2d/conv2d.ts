@@ -1,8 +1,16 @@
 import { BackendError, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
 import { planWiden, widen } from "../convert/convert.js";
 import { activationCode } from "../epilogue.js";
-import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
+import {
+  address,
+  type CpuMemory,
+  type CpuOperation,
+  type Kernel,
+  type Launch,
+  type PlanContext,
+} from "../kernel.js";
 import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
+import { planesKernels, planPlanes, productNanoseconds } from "./planes.js";
 
 const kernels: Readonly<Record<DType, Kernel<Conv2dTypes>>> = {
   f32: conv2dKernel("f32"),
@@ -31,57 +39,65 @@ export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
 export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   dtypes,
   epilogue: true,
-  kernels: [...Object.values(kernels), widen],
+  kernels: [...Object.values(kernels), ...planesKernels, widen],
 
-  plan(problem, { workspace }) {
-    const { dtype, batch, inChannels, outChannels, height, width, outHeight, outWidth, groups } = problem;
-    const { kernelHeight, kernelWidth, top, left } = problem;
-    // Steps longer than the padded input are never made; the kernel must be able to hold them.
-    const [strideY, strideX, dilationY, dilationX] = [
-      problem.strideY,
-      problem.strideX,
-      problem.dilationY,
-      problem.dilationX,
-    ].map((step) => Math.min(step, coordinateLimit)) as [number, number, number, number];
-    requireCoordinates("height", height + top + problem.bottom);
-    requireCoordinates("width", width + left + problem.right);
-    const groupInChannels = inChannels / groups;
-    const groupOutChannels = outChannels / groups;
-    const depth = groupInChannels * kernelHeight * kernelWidth;
-    const outPixels = outHeight * outWidth;
-    const blocks = convolutionBlocks(groupOutChannels);
-    const channelBlocks = Math.ceil(groupOutChannels / blocks.channelBlock);
-    const pixelBlocks = Math.ceil(outPixels / blocks.pixelBlock);
-
-    const launches: Launch[] = [];
-    let filter = address(problem.filter);
-    const filterElements = outChannels * depth;
-    if (dtype === "f16" && filterElements > 0) {
-      const widened = workspace(4 * filterElements);
-      launches.push(planWiden(filter, widened, filterElements));
-      filter = widened;
-    }
-    const parameters = {
-      input: address(problem.input),
-      filter,
-      bias: problem.bias === undefined ? 0 : address(problem.bias),
-      activation: activationCode(problem.activation),
-      output: address(problem.output),
-      ...{ inChannels, height, width, outChannels, kernelHeight, kernelWidth, outWidth, outPixels },
-      ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
-      ...{ depth, ...blocks, channelBlocks, pixelBlocks },
-    };
-    // Roughly, with one worker.
-    const nanoseconds = batch * outChannels * outPixels * depth * 0.05;
-    launches.push(
-      kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks, nanoseconds),
-    );
-    return launches;
+  plan(given, context) {
+    const problem = checked(given);
+    return planPlanes(problem, context) ?? planPatches(problem, context);
   },
 };
 
+/** By patches: for any shape. */
+function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanContext): readonly Launch[] {
+  const { dtype, batch, inChannels, outChannels, height, width, outHeight, outWidth, groups } = problem;
+  const { kernelHeight, kernelWidth, top, left } = problem;
+  const { strideY, strideX, dilationY, dilationX } = problem;
+  const groupInChannels = inChannels / groups;
+  const groupOutChannels = outChannels / groups;
+  const depth = groupInChannels * kernelHeight * kernelWidth;
+  const outPixels = outHeight * outWidth;
+  const blocks = convolutionBlocks(groupOutChannels);
+  const channelBlocks = Math.ceil(groupOutChannels / blocks.channelBlock);
+  const pixelBlocks = Math.ceil(outPixels / blocks.pixelBlock);
+
+  const launches: Launch[] = [];
+  let filter = address(problem.filter);
+  const filterElements = outChannels * depth;
+  if (dtype === "f16" && filterElements > 0) {
+    const widened = workspace(4 * filterElements);
+    launches.push(planWiden(filter, widened, filterElements));
+    filter = widened;
+  }
+  const parameters = {
+    input: address(problem.input),
+    filter,
+    bias: problem.bias === undefined ? 0 : address(problem.bias),
+    activation: activationCode(problem.activation),
+    output: address(problem.output),
+    ...{ inChannels, height, width, outChannels, kernelHeight, kernelWidth, outWidth, outPixels },
+    ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
+    ...{ depth, ...blocks, channelBlocks, pixelBlocks },
+  };
+  const chunks = batch * groups * channelBlocks * pixelBlocks;
+  launches.push(kernels[dtype].launch(parameters, chunks, productNanoseconds(problem)));
+  return launches;
+}
+
 /** Coordinates are signed 32-bit numbers in the kernel, and so are sums of two. */
 const coordinateLimit = 2 ** 30;
+
+/** Steps longer than the padded input are never made; kernels must be able to hold them. */
+function checked(problem: Conv2dProblem<CpuMemory>): Conv2dProblem<CpuMemory> {
+  requireCoordinates("height", problem.height + problem.top + problem.bottom);
+  requireCoordinates("width", problem.width + problem.left + problem.right);
+  return {
+    ...problem,
+    strideY: Math.min(problem.strideY, coordinateLimit),
+    strideX: Math.min(problem.strideX, coordinateLimit),
+    dilationY: Math.min(problem.dilationY, coordinateLimit),
+    dilationX: Math.min(problem.dilationX, coordinateLimit),
+  };
+}
 
 function requireCoordinates(axis: string, padded: number): void {
   if (padded < coordinateLimit) return;

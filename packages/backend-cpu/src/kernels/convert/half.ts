@@ -48,7 +48,7 @@ export function narrowToHalves(f: FunctionBuilder): VectorFunction {
     const spacer = f.let(i32x4.add(exponent, shiftUp));
     const units = i32x4.sub(f32x4.add(limited, spacer), spacer);
     const half = i32x4.add(units, i32x4.shrU(i32x4.sub(exponent, smallestExponent), 13));
-    const orNan = v128.bitselect(quietNan, half, i32x4.gtS(magnitude, exponentBits));
+    const orNan = f.choose(quietNan, half, i32x4.gtS(magnitude, exponentBits));
     const result = f.let(v128.or(orNan, v128.and(i32x4.shrU(bits, 16), signBit)));
     return f.let(i16x8.narrowI32x4U(result, result));
   };

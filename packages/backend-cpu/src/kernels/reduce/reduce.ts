@@ -34,7 +34,7 @@ const kernels = Object.fromEntries(
   reduceKinds.map((kind) => [kind, { f32: kernelsOf(kind, "f32"), f16: kernelsOf(kind, "f16") }]),
 ) as Record<ReduceKind, Record<DType, Kernels>>;
 
-/** Elements that a chunk should read, roughly. */
+/** Elements that a chunk should read at the least, roughly. */
 const chunkElements = 1 << 14;
 
 /** With at least this many chunks nothing is gained by splitting reductions into pieces. */
@@ -78,12 +78,17 @@ export function planReduce({ kept, reduced }: Pick<ReduceProblem<unknown>, "kept
   /** Elements that one step along the reduced axes takes, at one place. */
   const width = rows ? 1 : Math.min(inner, panelColumns);
   const isLong = reducedSize * width > 2 * chunkElements;
-  const pieceSize = Math.ceil(chunkElements / width);
-  const pieces = isLong && places * panels < enoughChunks ? Math.ceil(reducedSize / pieceSize) : 1;
+  const wanted = Math.ceil(enoughChunks / (places * panels));
+  // Large pieces: each leaves partial results that have to be combined.
+  const pieceSize = Math.max(Math.ceil(chunkElements / width), Math.ceil(reducedSize / wanted));
+  const pieces = isLong && wanted > 1 ? Math.ceil(reducedSize / pieceSize) : 1;
+  // Long streams are read faster than many short ones.
+  const total = places * panels * reducedSize * width;
+  const elements = Math.min(Math.max(chunkElements, Math.floor(total / enoughChunks)), 8 * chunkElements);
   return {
     form: rows ? "rows" : "columns",
     ...shared,
-    placesPerChunk: pieces > 1 ? 1 : Math.max(1, Math.floor(chunkElements / (reducedSize * width))),
+    placesPerChunk: pieces > 1 ? 1 : Math.max(1, Math.floor(elements / (reducedSize * width))),
     panels,
     reducedSize,
     pieces,

@@ -122,10 +122,10 @@ function foldLanes(
 }
 
 /** Columns whose accumulators a chunk keeps in scratch. */
-export const panelColumns: number = 512;
+export const panelColumns: number = 1024;
 
 /** Rows that a round of the column loop folds into each accumulator. */
-const columnRows = 4;
+const columnRows = 8;
 
 /**
  * The innermost axis is kept: lanes run along it, over the rows that the reduced axes make. A chunk

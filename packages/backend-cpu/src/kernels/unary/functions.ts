@@ -27,10 +27,10 @@ const trigonometric = (emit: UnaryFunction["emit"]): UnaryFunction => ({
 
 /** The one table of unary functions: kernels, operation and tests are made from it. */
 export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
-  // f32x4.max knows that -0 < 0: relu(-0) is 0.
+  // pmax keeps NaN and -0, to which the addition gives the sign of relu(0); max is several instructions.
   relu: short((f) => {
     const { zero } = sharedConstants(f);
-    return (x) => f32x4.max(x, zero);
+    return (x) => f32x4.add(f32x4.pmax(x, zero), zero);
   }),
   sigmoid: long(sigmoid),
   tanh: long(tanh),
@@ -57,7 +57,7 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
     // Zeros and NaN are their own signs.
     return (x) => {
       const ordered = v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero));
-      return v128.bitselect(v128.or(one, v128.and(x, sign)), x, ordered);
+      return f.choose(v128.or(one, v128.and(x, sign)), x, ordered);
     };
   }),
   erf: long(erf),

@@ -1,7 +1,8 @@
 import { type DType, dtypes, type UnaryKind, type UnaryProblem, unaryKinds } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
+import { elementsPerChunk } from "../vector/chunks.js";
 import { unaryFunctions } from "./functions.js";
-import { chunkElements, type UnaryTypes, unaryKernel } from "./unary.wasm.js";
+import { type UnaryTypes, unaryKernel } from "./unary.wasm.js";
 
 type Kernels = Readonly<Record<DType, Kernel<UnaryTypes>>>;
 
@@ -17,8 +18,9 @@ export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
   dtypes,
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
 
-  plan({ kind, dtype, input, output, n }) {
-    const parameters = { input: address(input), output: address(output), count: n };
+  plan({ kind, dtype, input, output, n }, { workers }) {
+    const chunkElements = elementsPerChunk(n, workers);
+    const parameters = { input: address(input), output: address(output), count: n, chunkElements };
     return [
       kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements), n * nanoseconds(kind, dtype)),
     ];

@@ -5,10 +5,13 @@ import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
 import { unaryFunctions } from "./functions.js";
 
-/** Elements that one chunk computes. */
-export const chunkElements: number = 1 << 13;
-
-const parameterTypes = { input: "i32", output: "i32", count: "i32" } as const;
+const parameterTypes = {
+  input: "i32",
+  output: "i32",
+  count: "i32",
+  /** Elements that one chunk computes. */
+  chunkElements: "i32",
+} as const;
 
 export type UnaryTypes = typeof parameterTypes;
 
@@ -19,7 +22,7 @@ export function unaryKernel(kind: UnaryKind, dtype: DType): Kernel<UnaryTypes> {
     name: `unary_${kind}_${dtype}`,
     parameters: parameterTypes,
     scratchBytes,
-    emit(f, { parameters: { input, output, count }, chunk, scratch }) {
+    emit(f, { parameters: { input, output, count, chunkElements }, chunk, scratch }) {
       const elements = elementsOf(f, dtype);
       const compute = emit(f, scratch);
       const begin = f.let(i32.mul(chunk, chunkElements));

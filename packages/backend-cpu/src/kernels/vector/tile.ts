@@ -39,7 +39,7 @@ export function emitTile(f: FunctionBuilder, tile: RegisterTile): readonly (read
       const factor = f.let(v128.load32Splat(row));
       for (const [c, column] of columns.entries()) {
         const sum = sums[r]![c]!;
-        f.set(sum, f32x4.add(sum, f32x4.mul(factor, column)));
+        f.set(sum, f.multiplyAdd(factor, column, sum));
       }
       f.set(row, i32.add(row, tile.rowStep));
     }

@@ -31,47 +31,94 @@ const coefficients = [
   0.4999999403953552, 0.16666513681411743, 0.041668061167001724, 0.008369549177587032, 0.0013843872584402561,
 ];
 
-/**
- * e^(x + correction), the correction being small (below 0.05) and optional. NaN stays NaN.
- *
- * x = n ln 2 + r with whole n and |r| <= ln(2) / 2; e^x = 2^n e^r. n is applied in two halves, so
- * that results down to the smallest subnormal are rounded once and overflow gives Infinity.
- */
-export function scaledExponential(f: FunctionBuilder): (x: Vector, correction?: Vector) => ScaledExponential {
-  const lower = f.let(f32x4.const(lowest));
-  const upper = f.let(f32x4.const(highest));
+/** Up to here neither 2^n nor e^x leaves the normal numbers, with either sign. */
+export const normalLimit: number = 87;
+
+interface Parts {
+  /** e^r, in [sqrt(1/2), sqrt(2)] */
+  readonly power: VectorLocal;
+  /** The low bits hold n + 127: shifted to their place they are 2^n. */
+  readonly biased: VectorLocal;
+}
+
+/** x + correction = n ln 2 + r with whole n and |r| <= ln(2) / 2; e^x = 2^n e^r. */
+function exponentialParts(f: FunctionBuilder): (x: Vector, correction?: Vector) => Parts {
   const log2e = f.let(f32x4.const(Math.LOG2E));
-  const bias = f.let(f32x4.const(roundingBias));
+  const bias = f.let(f32x4.const(roundingBias + 127));
   const high = f.let(f32x4.const(ln2High));
   const low = f.let(f32x4.const(ln2Low));
   const one = f.let(f32x4.const(1));
-  const exponentBias = f.let(i32x4.const(127));
   const q = polynomial(f, coefficients);
+  return (x, correction) => {
+    const biased = f.let(f.multiplyAdd(x, log2e, bias));
+    const n = f.let(f32x4.sub(biased, bias));
+    const r = f.let(f.multiplySubtract(n, low, f.multiplySubtract(n, high, x)));
+    if (correction) f.set(r, f32x4.add(r, correction));
+    // 1 + r + r^2 q. Unfused, the first form would round once more close to the end.
+    const power = f.relaxedSimd
+      ? f.multiplyAdd(r, f.multiplyAdd(r, q(r), one), one)
+      : f32x4.add(one, f.multiplyAdd(f32x4.mul(r, r), q(r), r));
+    return { power: f.let(power), biased };
+  };
+}
+
+/** e^(x + correction) for |x| <= 87 only (or NaN), the correction being small (below 0.05) and optional. */
+export function normalExponential(f: FunctionBuilder): (x: Vector, correction?: Vector) => VectorLocal {
+  const parts = exponentialParts(f);
+  return (argument, correction) => {
+    const { power, biased } = parts(f.let(argument), correction);
+    return f.let(f32x4.mul(power, i32x4.shl(biased, 23)));
+  };
+}
+
+/** The same for every x. n is applied in two halves: results down to the smallest subnormal are rounded once. */
+export function scaledExponential(f: FunctionBuilder): (x: Vector, correction?: Vector) => ScaledExponential {
+  const lower = f.let(f32x4.const(lowest));
+  const upper = f.let(f32x4.const(highest));
+  // What remains of `biased` less this is n + 2 * 127, for two exponents.
+  const biasBits = f.let(i32x4.const(0x4b400000 - 127));
+  const parts = exponentialParts(f);
   return (argument, correction) => {
     const x = f.let(f32x4.pmin(f32x4.pmax(argument, lower), upper));
-    const biased = f.let(f32x4.add(f32x4.mul(x, log2e), bias));
-    const n = f.let(f32x4.sub(biased, bias));
-    const r = f.let(f32x4.sub(f32x4.sub(x, f32x4.mul(n, high)), f32x4.mul(n, low)));
-    if (correction) f.set(r, f32x4.add(r, correction));
-    const tail = f32x4.add(r, f32x4.mul(f32x4.mul(r, r), q(r)));
-    const power = f.let(f32x4.add(one, tail));
-    const integer = f.let(i32x4.sub(biased, bias));
-    const first = f.let(i32x4.shrS(integer, 1));
-    const second = i32x4.sub(integer, first);
-    const powerOfTwo = (exponent: Vector): Vector => i32x4.shl(i32x4.add(exponent, exponentBias), 23);
+    const { power, biased } = parts(x, correction);
+    const exponents = f.let(i32x4.sub(biased, biasBits));
+    const first = f.let(i32x4.shrS(exponents, 1));
+    const second = i32x4.sub(exponents, first);
     return {
-      mantissa: f.let(f32x4.mul(power, powerOfTwo(first))),
-      scale: f.let(powerOfTwo(second)),
+      mantissa: f.let(f32x4.mul(power, i32x4.shl(first, 23))),
+      scale: f.let(i32x4.shl(second, 23)),
     };
   };
 }
 
+/**
+ * Emits `usual`, and `rare` in its place where some lane of |x| is above the limit: large arguments
+ * take steps that would cost all others a good part of their time. Both give the same for small ones.
+ */
+export function unlessLarge(
+  f: FunctionBuilder,
+  magnitude: Vector,
+  limit: Vector,
+  usual: () => Vector,
+  rare: () => Vector,
+): VectorLocal {
+  const result = f.let(usual());
+  f.if(v128.anyTrue(f32x4.gt(magnitude, limit)), () => f.set(result, rare()));
+  return result;
+}
+
 /** e^x, within 1 ULP. */
 export function exponential(f: FunctionBuilder): VectorFunction {
+  const limit = f.let(f32x4.const(normalLimit));
+  const normal = normalExponential(f);
   const scaled = scaledExponential(f);
-  return (x) => {
-    const { mantissa, scale } = scaled(x);
-    return f.let(f32x4.mul(mantissa, scale));
+  return (argument) => {
+    const x = f.let(argument);
+    const withTails = (): Vector => {
+      const { mantissa, scale } = scaled(x);
+      return f32x4.mul(mantissa, scale);
+    };
+    return unlessLarge(f, f32x4.abs(x), limit, () => normal(x), withTails);
   };
 }
 

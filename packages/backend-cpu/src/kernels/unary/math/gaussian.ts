@@ -1,7 +1,7 @@
 import { type FunctionBuilder, f32x4, i32x4, v128 } from "../../../wasm/index.js";
 import type { VectorFunction } from "../../vector/function.js";
-import { polynomial, sharedConstants, type VectorLocal } from "./emit.js";
-import { scaledExponential } from "./exponential.js";
+import { polynomial, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
+import { normalExponential, scaledExponential, unlessLarge } from "./exponential.js";
 
 /**
  * e^(x^2 / 2) times the upper tail of the normal distribution, 1 / sqrt(2 pi) * integral from x to
@@ -38,22 +38,39 @@ const leadingBits = -4096;
 export function gelu(f: FunctionBuilder): VectorFunction {
   const { zero, one, sign } = sharedConstants(f);
   const limit = f.let(f32x4.const(15));
+  // From here to there the upper tail is far from subnormal.
+  const normalTail = f.let(f32x4.const(12));
   const leading = f.let(i32x4.const(leadingBits));
   const minusHalf = f.let(f32x4.const(-0.5));
+  const normal = normalExponential(f);
   const scaled = scaledExponential(f);
   const tail = scaledTail(f);
+  /** -t^2 / 2 in two parts. */
+  const exponent = (t: VectorLocal): [Vector, Vector] => {
+    const z = f.let(v128.and(t, leading));
+    const rest = f.let(f32x4.mul(minusHalf, f32x4.mul(f32x4.sub(t, z), f32x4.add(t, z))));
+    return [f32x4.mul(minusHalf, f32x4.mul(z, z)), rest];
+  };
   return (argument) => {
     const x = f.let(argument);
-    const t = f.let(f32x4.pmin(f32x4.abs(x), limit));
-    const z = f.let(v128.and(t, leading));
-    const rest = f32x4.mul(minusHalf, f32x4.mul(f32x4.sub(t, z), f32x4.add(t, z)));
-    const { mantissa, scale } = scaled(f32x4.mul(minusHalf, f32x4.mul(z, z)), rest);
-    const upper = f.let(f32x4.mul(mantissa, tail(t)));
-    const product = f32x4.mul(f32x4.mul(v128.xor(t, sign), upper), scale);
-    // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
-    const negative = f32x4.add(product, f32x4.mul(x, zero));
-    const positive = f32x4.mul(x, f32x4.sub(one, f32x4.mul(upper, scale)));
-    return f.let(v128.bitselect(negative, positive, f32x4.lt(x, zero)));
+    const magnitude = f.let(f32x4.abs(x));
+    const isNegative = f.let(f32x4.lt(x, zero));
+    const withoutTails = (): Vector => {
+      const upper = f.let(f32x4.mul(normal(...exponent(magnitude)), tail(magnitude)));
+      const weight = f.choose(upper, f32x4.sub(one, upper), isNegative);
+      return f32x4.mul(x, weight);
+    };
+    const withTails = (): Vector => {
+      const t = f.let(f32x4.pmin(magnitude, limit));
+      const { mantissa, scale } = scaled(...exponent(t));
+      const upper = f.let(f32x4.mul(mantissa, tail(t)));
+      const product = f32x4.mul(f32x4.mul(v128.xor(t, sign), upper), scale);
+      // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
+      const negative = f32x4.add(product, f32x4.mul(x, zero));
+      const positive = f32x4.mul(x, f32x4.sub(one, f32x4.mul(upper, scale)));
+      return f.choose(negative, positive, isNegative);
+    };
+    return unlessLarge(f, magnitude, normalTail, withoutTails, withTails);
   };
 }
 
@@ -75,19 +92,19 @@ export function erf(f: FunctionBuilder): VectorFunction {
   const sqrt2 = f.let(f32x4.const(Math.SQRT2));
   const leading = f.let(i32x4.const(leadingBits));
   const near = polynomial(f, erfCoefficients);
-  const scaled = scaledExponential(f);
+  const exp = normalExponential(f);
   const tail = scaledTail(f);
   return (argument) => {
     const x = f.let(argument);
     const square = f.let(f32x4.mul(x, x));
-    const small = f32x4.add(x, f32x4.mul(x, near(square)));
+    const small = f.multiplyAdd(x, near(square), x);
     const magnitude = f.let(f32x4.abs(x));
     const t = f.let(f32x4.pmin(magnitude, limit));
     const z = f.let(v128.and(t, leading));
-    const rest = f32x4.mul(f32x4.sub(z, t), f32x4.add(t, z));
-    const { mantissa, scale } = scaled(v128.xor(f32x4.mul(z, z), sign), rest);
-    const upper = f.let(f32x4.mul(f32x4.mul(mantissa, scale), tail(f.let(f32x4.mul(t, sqrt2)))));
+    const rest = f.let(f32x4.mul(f32x4.sub(z, t), f32x4.add(t, z)));
+    const e = exp(v128.xor(f32x4.mul(z, z), sign), rest);
+    const upper = f.let(f32x4.mul(e, tail(f.let(f32x4.mul(t, sqrt2)))));
     const large = v128.or(f32x4.sub(one, f32x4.add(upper, upper)), v128.and(x, sign));
-    return f.let(v128.bitselect(small, large, f32x4.lt(magnitude, border)));
+    return f.let(f.choose(small, large, f32x4.lt(magnitude, border)));
   };
 }

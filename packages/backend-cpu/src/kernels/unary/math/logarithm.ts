@@ -18,7 +18,7 @@ export function splitExponent(
   const lowest = f.let(f32x4.const(Math.SQRT1_2));
   return (x) => {
     const subnormal = f.let(f32x4.lt(x, normal));
-    const scaled = f.let(f32x4.mul(x, v128.bitselect(up, one, subnormal)));
+    const scaled = f.let(f32x4.mul(x, f.choose(up, one, subnormal)));
     // The bits from those of sqrt(1/2) on count fractions first and then exponents.
     const steps = f.let(i32x4.shrS(i32x4.sub(scaled, lowest), 23));
     return {
@@ -57,10 +57,10 @@ export function logarithm(f: FunctionBuilder): VectorFunction {
     const { exponent, fraction } = split(x);
     const y = f.let(f32x4.sub(fraction, one));
     const square = f.let(f32x4.mul(y, y));
-    const small = f32x4.add(f32x4.mul(f32x4.mul(y, square), p(y)), f32x4.mul(exponent, low));
-    const rest = f32x4.sub(small, f32x4.mul(half, square));
-    const result = f.let(f32x4.add(f32x4.add(y, rest), f32x4.mul(exponent, high)));
-    const choose = (value: Vector, mask: Vector): void => f.set(result, v128.bitselect(value, result, mask));
+    const small = f.multiplyAdd(f32x4.mul(y, square), p(y), f32x4.mul(exponent, low));
+    const rest = f.multiplySubtract(half, square, small);
+    const result = f.let(f.multiplyAdd(exponent, high, f32x4.add(y, rest)));
+    const choose = (value: Vector, mask: Vector): void => f.set(result, f.choose(value, result, mask));
     choose(minusInfinity, f32x4.eq(x, zero));
     // Infinity and NaN are their own logarithms: all that is not below Infinity.
     choose(x, v128.not(f32x4.lt(x, infinity)));

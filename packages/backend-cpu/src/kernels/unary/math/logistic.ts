@@ -1,7 +1,7 @@
 import { type FunctionBuilder, f32x4, f64x2, v128 } from "../../../wasm/index.js";
 import type { VectorFunction } from "../../vector/function.js";
 import { demote, polynomial, promote, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
-import { decay, exponential, scaledExponential } from "./exponential.js";
+import { decay, normalExponential, normalLimit, scaledExponential, unlessLarge } from "./exponential.js";
 import { logarithm } from "./logarithm.js";
 
 /** Functions made of e^x whose both ends stay accurate: e^-|x| cannot overflow. */
@@ -13,7 +13,7 @@ export function sigmoid(f: FunctionBuilder): VectorFunction {
   return (argument) => {
     const x = f.let(argument);
     const small = f.let(e(x));
-    const numerator = v128.bitselect(small, one, f32x4.lt(x, zero));
+    const numerator = f.choose(small, one, f32x4.lt(x, zero));
     return f.let(f32x4.div(numerator, f32x4.add(one, small)));
   };
 }
@@ -32,15 +32,18 @@ export function tanh(f: FunctionBuilder): VectorFunction {
   const { one, sign } = sharedConstants(f);
   const two = f.let(f32x4.const(2));
   const border = f.let(f32x4.const(0.625));
+  // Beyond this tanh rounds to 1.
+  const limit = f.let(f32x4.const(16));
   const p = polynomial(f, tanhCoefficients);
-  const exp = exponential(f);
+  const exp = normalExponential(f);
   return (argument) => {
     const x = f.let(argument);
     const magnitude = f.let(f32x4.abs(x));
     const square = f.let(f32x4.mul(x, x));
-    const near = f32x4.add(magnitude, f32x4.mul(magnitude, f32x4.mul(square, p(square))));
-    const far = f32x4.sub(one, f32x4.div(two, f32x4.add(exp(f32x4.add(magnitude, magnitude)), one)));
-    const result = v128.bitselect(near, far, f32x4.lt(magnitude, border));
+    const near = f.multiplyAdd(magnitude, f32x4.mul(square, p(square)), magnitude);
+    const t = f.let(f32x4.pmin(magnitude, limit));
+    const far = f32x4.sub(one, f32x4.div(two, f32x4.add(exp(f32x4.add(t, t)), one)));
+    const result = f.choose(near, far, f32x4.lt(magnitude, border));
     return f.let(v128.or(result, v128.and(x, sign)));
   };
 }
@@ -55,17 +58,26 @@ function weightedSigmoid(
   const { zero, one, sign } = sharedConstants(f);
   // Where e^u has long become 0 a large x must not bring it back.
   const lowest = f.let(f32x4.const(-128));
+  const limit = f.let(f32x4.const(normalLimit));
+  const normal = normalExponential(f);
   const scaled = scaledExponential(f);
   return (x, u, correction) => {
     const negative = f.let(f32x4.lt(u, zero));
-    const turned = correction && v128.xor(correction, v128.andnot(sign, negative));
-    const { mantissa, scale } = scaled(v128.or(u, sign), turned);
-    const denominator = f.let(f32x4.add(one, f32x4.mul(mantissa, scale)));
-    const limited = f32x4.pmax(x, lowest);
-    const below = f32x4.mul(f32x4.div(f32x4.mul(limited, mantissa), denominator), scale);
-    // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
-    const kept = f32x4.add(below, f32x4.mul(x, zero));
-    return f.let(v128.bitselect(kept, f32x4.div(x, denominator), negative));
+    const turned = correction && f.let(v128.xor(correction, v128.andnot(sign, negative)));
+    const withoutTails = (): Vector => {
+      const e = normal(v128.or(u, sign), turned);
+      return f32x4.div(f.choose(f32x4.mul(x, e), x, negative), f32x4.add(one, e));
+    };
+    const withTails = (): Vector => {
+      const { mantissa, scale } = scaled(v128.or(u, sign), turned);
+      const denominator = f.let(f32x4.add(one, f32x4.mul(mantissa, scale)));
+      const limited = f32x4.pmax(x, lowest);
+      const below = f32x4.mul(f32x4.div(f32x4.mul(limited, mantissa), denominator), scale);
+      // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
+      const kept = f32x4.add(below, f32x4.mul(x, zero));
+      return f.choose(kept, f32x4.div(x, denominator), negative);
+    };
+    return unlessLarge(f, f32x4.abs(u), limit, withoutTails, withTails);
   };
 }
 

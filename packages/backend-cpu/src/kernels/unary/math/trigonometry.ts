@@ -74,9 +74,9 @@ function rangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: 
         const fraction = f.let(f64x2.add(f64x2.sub(quadrants, whole), f64x2.mul(scaled, low)));
         const carry = f.let(f64x2.nearest(fraction));
         const angle = f64x2.mul(f64x2.sub(fraction, carry), f64x2.const(Math.PI / 2));
-        f.set(rest, v128.bitselect(angle, rest, isHuge));
+        f.set(rest, f.choose(angle, rest, isHuge));
         const n = f64x2.add(f64x2.add(whole, carry), bias);
-        f.set(biased, v128.bitselect(n, biased, isHuge));
+        f.set(biased, f.choose(n, biased, isHuge));
       }
     });
     const [low, high] = halves as [(typeof halves)[0], (typeof halves)[0]];
@@ -139,7 +139,7 @@ function sineOrCosine(f: FunctionBuilder, scratch: Local<"i32">, cosine: boolean
     const flipped = v128.and(i32x4.shl(turned, 30), sign);
     // sin(-x) = -sin x; cos(-x) = cos x
     const negated = cosine ? flipped : v128.xor(flipped, v128.and(x, sign));
-    return f.let(v128.xor(v128.bitselect(cos, sin, isOdd), negated));
+    return f.let(v128.xor(f.choose(cos, sin, isOdd), negated));
   };
 }
 

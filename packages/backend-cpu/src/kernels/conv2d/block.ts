@@ -1,0 +1,74 @@
+import type { Local } from "../../wasm/index.js";
+
+export const planesTypes = {
+  input: "i32",
+  /** f32, in panels: [group][panel][depth][channels of the tile]. */
+  filter: "i32",
+  /** 0: none. */
+  bias: "i32",
+  /** As `activationCode` gives it. */
+  activation: "i32",
+  output: "i32",
+  inChannels: "i32",
+  height: "i32",
+  width: "i32",
+  outChannels: "i32",
+  outHeight: "i32",
+  outWidth: "i32",
+  kernelHeight: "i32",
+  kernelWidth: "i32",
+  strideY: "i32",
+  strideX: "i32",
+  top: "i32",
+  left: "i32",
+  dilationY: "i32",
+  dilationX: "i32",
+  groups: "i32",
+  groupInChannels: "i32",
+  groupOutChannels: "i32",
+  /** Bytes of the filter panels of one group. */
+  groupFilterBytes: "i32",
+  /** Input channels whose planes exist at a time. */
+  depthChannels: "i32",
+  /** A chunk's share of one group and one image: output channels, rows and columns. */
+  channelBlock: "i32",
+  rowBlock: "i32",
+  columnBlock: "i32",
+  channelBlocks: "i32",
+  rowBlocks: "i32",
+  columnBlocks: "i32",
+  /** Pairs of an image and a group; and of how many of them a chunk does its share. */
+  images: "i32",
+  imagesPerChunk: "i32",
+  /** Elements from row to row, those of padding that a row shares with the next one, and bytes from phase to phase. */
+  pitch: "i32",
+  sharedPadding: "i32",
+  phaseBytes: "i32",
+  /** Bytes of sums from channel to channel. */
+  sumsBytes: "i32",
+  /** Address of the first worker's workspace, bytes to the next one's, offsets within it. */
+  workspace: "i32",
+  workspaceBytes: "i32",
+  planes: "i32",
+  sums: "i32",
+} as const;
+
+export type PlanesTypes = typeof planesTypes;
+
+type Parameters = { readonly [Name in keyof PlanesTypes]: Local<"i32"> };
+
+/** What a chunk works on. */
+export interface Block {
+  readonly parameters: Parameters;
+  /** The first output row and column, and how many. */
+  readonly y: Local<"i32">;
+  readonly x: Local<"i32">;
+  readonly rows: Local<"i32">;
+  readonly columns: Local<"i32">;
+  /** Phases that the kernel reaches: all, or fewer where steps are longer than it. */
+  readonly phasesY: Local<"i32">;
+  readonly phasesX: Local<"i32">;
+  /** Bytes of one row, of one input channel. */
+  readonly rowBytes: Local<"i32">;
+  readonly planeBytes: Local<"i32">;
+}

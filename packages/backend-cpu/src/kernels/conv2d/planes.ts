@@ -1,0 +1,205 @@
+import type { Conv2dProblem, DType } from "@backplane/core";
+import { planWiden } from "../convert/convert.js";
+import { activationCode } from "../epilogue.js";
+import { evenParts, packNanoseconds } from "../gemm/variants.js";
+import {
+  type AnyKernel,
+  address,
+  type CpuMemory,
+  type Features,
+  type Kernel,
+  type Launch,
+  type PlanContext,
+} from "../kernel.js";
+import type { PlanesTypes } from "./block.js";
+import { packFilterKernel } from "./filter.wasm.js";
+import { planesKernel } from "./planes.wasm.js";
+import { type ConvolutionForm, convolutionForm, convolutionTile } from "./tile.js";
+
+const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
+  f32: make("f32"),
+  f16: make("f16"),
+});
+
+const packKernels = byType(packFilterKernel);
+const multiplyKernels: Readonly<Record<ConvolutionForm, Readonly<Record<DType, Kernel<PlanesTypes>>>>> = {
+  tall: byType((dtype) => planesKernel("tall", dtype)),
+  wide: byType((dtype) => planesKernel("wide", dtype)),
+};
+
+export const planesKernels: readonly AnyKernel[] = [
+  ...Object.values(packKernels),
+  ...Object.values(multiplyKernels).flatMap((byDtype) => Object.values(byDtype)),
+];
+
+/** Filter elements between two additions to the sums; summing in blocks keeps rounding errors small. */
+const depthBlock = 256;
+/** Elements of all planes of a chunk, at most: 256 KiB, part of a second-level cache. */
+const planeElements = 1 << 16;
+/** Places of a chunk, roughly: for many channels, whose sums share the cache, and for few. */
+const tallPlaces = 256;
+const widePlaces = 4096;
+/** Sums that make a chunk worth its while. */
+const smallPlaces = 1 << 12;
+/** Output channels of a chunk, roughly; the planes are copied again for each. */
+const channelShares = [128, 64, 32] as const;
+
+export type ConvolutionShape = Omit<
+  Conv2dProblem<CpuMemory>,
+  "input" | "filter" | "bias" | "activation" | "output" | "dtype"
+>;
+
+/** What the products take one worker, roughly. */
+export function productNanoseconds(shape: ConvolutionShape): number {
+  const { batch, outChannels, outHeight, outWidth, inChannels, groups, kernelHeight, kernelWidth } = shape;
+  return (
+    0.05 * batch * outChannels * outHeight * outWidth * (inChannels / groups) * kernelHeight * kernelWidth
+  );
+}
+
+/** Where the kernel is one element and meets each input element once, images are single rows. */
+export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
+  const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right, height, width } = shape;
+  const isPlain = kernelHeight * kernelWidth * strideY * strideX === 1 && top + left + bottom + right === 0;
+  if (!isPlain) return shape;
+  const pixels = height * width;
+  return { ...shape, height: 1, width: pixels, outHeight: 1, outWidth: pixels };
+}
+
+/** How a problem is divided up. */
+export interface PlanesBlocks {
+  readonly rowBlock: number;
+  readonly columnBlock: number;
+  readonly channelBlock: number;
+  readonly depthChannels: number;
+  /** Elements from row to row, from phase to phase, of all phases, of the sums of one channel. */
+  readonly pitch: number;
+  /** Elements of padding that a row shares with the next one. */
+  readonly sharedPadding: number;
+  readonly phase: number;
+  readonly plane: number;
+  readonly sums: number;
+  readonly chunks: number;
+}
+
+/** Undefined where planes would be too large or mostly empty; that follows from the shape alone. */
+export function planesBlocks(
+  shape: ConvolutionShape,
+  features: Features,
+  share: number,
+): PlanesBlocks | undefined {
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, groups } = shape;
+  const { outHeight, outWidth } = shape;
+  const taps = kernelHeight * kernelWidth;
+  const groupOutChannels = shape.outChannels / groups;
+  const groupInChannels = shape.inChannels / groups;
+  const isEmpty = shape.batch * shape.outChannels * outHeight * outWidth * groupInChannels === 0;
+  if (taps > depthBlock || isEmpty) return undefined;
+  const form = convolutionForm(groupOutChannels);
+  const tile = convolutionTile(form, features);
+  const tilePlaces = 4 * tile.vectors;
+  const target = form === "wide" ? widePlaces : tallPlaces;
+  const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
+  const extent = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
+  // The zeros right of a row can be those left of the next one.
+  const right = extent - shape.left - shape.width;
+  const wholeRows = strideX === 1 && columnBlock === outWidth;
+  const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right)) : 0;
+  const pitch = extent - sharedPadding;
+  const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
+  const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + sharedPadding;
+  const plane = strideY * strideX * phase;
+  const places = (rowBlock - 1) * pitch + columnBlock;
+  if (plane > planeElements || places > 2 * Math.max(rowBlock * columnBlock, tilePlaces)) return undefined;
+  const mostChannels = Math.max(
+    1,
+    Math.min(Math.floor(depthBlock / taps), Math.floor(planeElements / plane)),
+  );
+  const channelBlock = evenParts(groupOutChannels, share, tile.channels);
+  return {
+    ...{ rowBlock, columnBlock, channelBlock, pitch, sharedPadding, phase, plane },
+    depthChannels: evenParts(groupInChannels, mostChannels, 1),
+    sums: Math.ceil(places / tilePlaces) * tilePlaces,
+    chunks:
+      Math.ceil(outHeight / rowBlock) *
+      Math.ceil(outWidth / columnBlock) *
+      Math.ceil(groupOutChannels / channelBlock) *
+      groups *
+      shape.batch,
+  };
+}
+
+/** The problem by planes, or undefined where its shape does not suit them. */
+export function planPlanes(
+  given: Conv2dProblem<CpuMemory>,
+  { features, workers, workspace }: PlanContext,
+): readonly Launch[] | undefined {
+  const problem = flattened(given);
+  const { dtype, inChannels, outChannels, height, width, outHeight, outWidth, groups } = problem;
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, top, left } = problem;
+  const groupInChannels = inChannels / groups;
+  const groupOutChannels = outChannels / groups;
+  const depth = groupInChannels * kernelHeight * kernelWidth;
+  const form = convolutionForm(groupOutChannels);
+  const { channels } = convolutionTile(form, features);
+  // Fewer channels a chunk where that gives all workers something to do; results are the same.
+  const enough = workers === 1 ? 1 : 4 * workers;
+  const candidates = channelShares.map((share) => planesBlocks(problem, features, share));
+  const blocks =
+    candidates.find((found) => found !== undefined && found.chunks >= enough) ?? candidates.at(-1);
+  if (blocks === undefined) return undefined;
+
+  const launches: Launch[] = [];
+  const panels = Math.ceil(groupOutChannels / channels);
+  const groupFilterBytes = 4 * panels * depth * channels;
+  let filter = address(problem.filter);
+  if (form === "tall") {
+    const packed = workspace(groups * groupFilterBytes);
+    const parameters = { filter, packed, groupOutChannels, depth, groupFilterBytes, panels };
+    const elements = outChannels * depth;
+    launches.push(packKernels[dtype].launch(parameters, groups * panels, elements * packNanoseconds));
+    filter = packed;
+  } else if (dtype === "f16") {
+    const widened = workspace(4 * outChannels * depth);
+    launches.push(planWiden(filter, widened, outChannels * depth));
+    filter = widened;
+  }
+
+  // Small planes are done several a chunk.
+  const images = problem.batch * groups;
+  const small = Math.max(1, Math.floor(smallPlaces / (blocks.sums * blocks.channelBlock)));
+  const imagesPerChunk = Math.min(small, Math.max(1, Math.floor(blocks.chunks / enough)));
+  const chunks = (blocks.chunks / images) * Math.ceil(images / imagesPerChunk);
+
+  const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
+  const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
+  const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
+  // The last tile reads past the planes, and copies may reach past their end.
+  const sumsOffset = planes + lines(4 * depthChannels * blocks.plane + 128);
+  const workspaceBytes = sumsOffset + lines(4 * channelBlock * blocks.sums);
+  const parameters = {
+    input: address(problem.input),
+    filter,
+    bias: problem.bias === undefined ? 0 : address(problem.bias),
+    activation: activationCode(problem.activation),
+    output: address(problem.output),
+    ...{ inChannels, height, width, outChannels, outHeight, outWidth, kernelHeight, kernelWidth },
+    ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
+    ...{ groupFilterBytes, depthChannels, channelBlock, rowBlock, columnBlock },
+    channelBlocks: Math.ceil(groupOutChannels / channelBlock),
+    rowBlocks: Math.ceil(outHeight / rowBlock),
+    columnBlocks: Math.ceil(outWidth / columnBlock),
+    images,
+    imagesPerChunk,
+    pitch,
+    sharedPadding,
+    phaseBytes: 4 * blocks.phase,
+    sumsBytes: 4 * blocks.sums,
+    workspace: workspace(workers * workspaceBytes),
+    workspaceBytes,
+    planes,
+    sums: sumsOffset,
+  };
+  launches.push(multiplyKernels[form][dtype].launch(parameters, chunks, productNanoseconds(problem)));
+  return launches;
+}

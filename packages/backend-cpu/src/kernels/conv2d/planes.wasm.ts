@@ -1,0 +1,250 @@
+import type { DType } from "@backplane/core";
+import {
+  type FunctionBuilder,
+  f32x4,
+  i32,
+  type Local,
+  type ModuleBuilder,
+  type Value,
+  v128,
+} from "../../wasm/index.js";
+import { type Elements, elementsOf } from "../convert/elements.js";
+import { epilogueFunction } from "../epilogue.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { mapVectors } from "../vector/map.js";
+import { type Block, type PlanesTypes, planesTypes } from "./block.js";
+import { emitDistances, emitPlane } from "./copy.wasm.js";
+import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
+
+/**
+ * Convolution without patches. The part of the input that a block of output meets is copied once, with
+ * its padding, into planes; there the value that the filter element (c, i, j) meets at output place
+ * (y, x) lies at a distance from that of (c, 0, 0) that is the same for all places. So the block is one
+ * row of places, `pitch` elements for each row of the output, and
+ *
+ *   sums[channel][place] += filter[channel][t] * planes[place + distance[t]]
+ *
+ * is a matrix product whose second operand is never formed. Places between the end of one row and the
+ * beginning of the next hold nothing of use.
+ *
+ * With a stride, elements that are `stride` apart become neighbours: a plane has a phase for each
+ * remainder of the row and of the column.
+ */
+export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<PlanesTypes> {
+  return defineKernel({
+    name: `conv2d_planes_${form}_${dtype}`,
+    parameters: planesTypes,
+    emit(f, { parameters, chunk, worker, features, module }) {
+      const tile = convolutionTile(form, features);
+      const { columnBlocks, rowBlocks, channelBlocks, groups, channelBlock, rowBlock, columnBlock } =
+        parameters;
+      const { groupInChannels, groupOutChannels, pitch, phaseBytes, strideX, strideY } = parameters;
+      const elements = elementsOf(f, dtype);
+
+      const rest = f.let(chunk);
+      const next = (extent: Local<"i32">): Local<"i32"> => {
+        const index = f.let(i32.remU(rest, extent));
+        f.set(rest, i32.divU(rest, extent));
+        return index;
+      };
+      const x = f.let(i32.mul(next(columnBlocks), columnBlock));
+      const y = f.let(i32.mul(next(rowBlocks), rowBlock));
+      const channel = f.let(i32.mul(next(channelBlocks), channelBlock));
+      const channels = f.let(i32.minU(i32.sub(groupOutChannels, channel), channelBlock));
+      const reach = (stride: Local<"i32">, kernel: Local<"i32">, dilation: Local<"i32">): Local<"i32"> =>
+        f.let(i32.minU(stride, i32.add(i32.mul(i32.sub(kernel, 1), dilation), 1)));
+      const block: Block = {
+        ...{ parameters, x, y },
+        rows: f.let(i32.minU(i32.sub(parameters.outHeight, y), rowBlock)),
+        columns: f.let(i32.minU(i32.sub(parameters.outWidth, x), columnBlock)),
+        phasesY: reach(strideY, parameters.kernelHeight, parameters.dilationY),
+        phasesX: reach(strideX, parameters.kernelWidth, parameters.dilationX),
+        rowBytes: f.let(i32.shl(pitch, 2)),
+        planeBytes: f.let(i32.mul(i32.mul(strideX, strideY), phaseBytes)),
+      };
+
+      const distances = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
+      const planes = f.let(i32.add(distances, parameters.planes));
+      const sums = f.let(i32.add(distances, parameters.sums));
+      const places = i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns);
+      const tilePlaces = 4 * tile.vectors;
+      const placeBytes = f.let(i32.shl(i32.and(i32.add(places, tilePlaces - 1), -tilePlaces), 2));
+      const taps = f.let(i32.mul(parameters.kernelHeight, parameters.kernelWidth));
+      const tapBytes = 4 * tile.channels;
+      const panelBytes = f.let(i32.mul(i32.mul(groupInChannels, taps), tapBytes));
+      emitDistances(f, block, distances);
+      const image = f.let(i32.mul(rest, parameters.imagesPerChunk));
+      const imageEnd = f.let(
+        i32.add(image, i32.minU(i32.sub(parameters.images, image), parameters.imagesPerChunk)),
+      );
+      f.forLocal(image, imageEnd, () => {
+        const group = f.let(i32.remU(image, groups));
+        const batch = f.let(i32.divU(image, groups));
+        const firstPanel = f.let(
+          i32.add(
+            i32.add(parameters.filter, i32.mul(group, parameters.groupFilterBytes)),
+            i32.mul(i32.divU(channel, tile.channels), panelBytes),
+          ),
+        );
+        const inputPlane = i32.mul(parameters.height, i32.shl(parameters.width, elements.shift));
+        const firstChannel = i32.add(i32.mul(batch, parameters.inChannels), i32.mul(group, groupInChannels));
+        const source = f.let(i32.add(parameters.input, i32.mul(firstChannel, inputPlane)));
+
+        f.forRange(
+          0,
+          groupInChannels,
+          (first) => {
+            const count = f.let(i32.minU(i32.sub(groupInChannels, first), parameters.depthChannels));
+            const to = f.let(planes);
+            f.forRange(0, count, () => {
+              emitPlane(f, elements, block, source, to);
+              f.add(source, inputPlane);
+              f.add(to, block.planeBytes);
+            });
+            const distancesEnd = f.let(i32.add(distances, i32.shl(i32.mul(count, taps), 2)));
+            f.forRange(
+              0,
+              placeBytes,
+              (place) => {
+                const panel = f.let(firstPanel);
+                const base = f.let(i32.add(planes, place));
+                const sum = f.let(i32.add(sums, place));
+                f.forRange(
+                  0,
+                  channels,
+                  (panelChannel) => {
+                    const multiply = (channels: number): void => {
+                      const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
+                      f.if(
+                        first,
+                        () => storeTile(f, parts, sum, parameters.sumsBytes, true),
+                        () => storeTile(f, parts, sum, parameters.sumsBytes, false),
+                      );
+                    };
+                    if (tile.channels > fewerChannels)
+                      f.if(
+                        i32.gtU(i32.sub(channels, panelChannel), fewerChannels),
+                        () => multiply(tile.channels),
+                        () => multiply(fewerChannels),
+                      );
+                    else multiply(tile.channels);
+                    f.add(panel, panelBytes);
+                    f.add(sum, i32.mul(parameters.sumsBytes, tile.channels));
+                  },
+                  { step: tile.channels },
+                );
+              },
+              { step: 4 * tilePlaces },
+            );
+            f.add(firstPanel, i32.mul(i32.mul(count, taps), tapBytes));
+          },
+          { step: parameters.depthChannels },
+        );
+
+        const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
+        const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
+        emitOutput(f, module, elements, block, { plane, outChannel, channels, sums });
+      });
+    },
+  });
+}
+
+/** What is computed of the last panel where no more channels than these are left in it. */
+const fewerChannels = 4;
+
+/** The products of one tile, or of its first channels; all filter elements of the block of input channels. */
+function emitTile(
+  f: FunctionBuilder,
+  tile: ConvolutionTile,
+  channels: number,
+  at: Readonly<Record<"distances" | "distancesEnd" | "base" | "panel", Local<"i32">>>,
+): readonly (readonly Local<"v128">[])[] {
+  const zero = f.let(f32x4.const(0));
+  const sums = Array.from({ length: channels }, () =>
+    Array.from({ length: tile.vectors }, () => f.let(zero)),
+  );
+  const factors = f.let(at.panel);
+  f.forRange(
+    at.distances,
+    at.distancesEnd,
+    (distance) => {
+      const from = f.let(i32.add(at.base, i32.load(distance)));
+      // Vectors that several channels use are loaded once; with one channel the factor is what is shared.
+      const vectors = Array.from({ length: tile.vectors }, (_, j) => v128.load(from, 16 * j));
+      const shared = tile.channels > 1 ? vectors.map((vector) => f.let(vector)) : vectors;
+      for (const [i, row] of sums.entries()) {
+        const factor = f.let(v128.load32Splat(factors, 4 * i));
+        for (const [j, sum] of row.entries()) f.set(sum, f.multiplyAdd(factor, shared[j]!, sum));
+      }
+      f.add(factors, 4 * tile.channels);
+    },
+    { step: 4 },
+  );
+  return sums;
+}
+
+function storeTile(
+  f: FunctionBuilder,
+  parts: readonly (readonly Local<"v128">[])[],
+  sums: Local<"i32">,
+  sumsBytes: Local<"i32">,
+  add: boolean,
+): void {
+  const to = f.let(sums);
+  for (const row of parts) {
+    for (const [j, part] of row.entries())
+      f.store(to, add ? f32x4.add(v128.load(to, 16 * j), part) : part, 16 * j);
+    f.add(to, sumsBytes);
+  }
+}
+
+/** output = activation(sums + bias), without the places between rows. */
+function emitOutput(
+  f: FunctionBuilder,
+  module: ModuleBuilder,
+  elements: Elements,
+  block: Block,
+  of: {
+    /** The first output channel, counted through the whole batch; and its bias. */
+    readonly plane: Value<"i32">;
+    readonly outChannel: Local<"i32">;
+    readonly channels: Local<"i32">;
+    readonly sums: Local<"i32">;
+  },
+): void {
+  const { bias, activation, outHeight, outWidth, pitch, sumsBytes } = block.parameters;
+  const float32 = elementsOf(f, "f32");
+  const biases = f.let(f32x4.const(0));
+  const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
+  const outRow = f.let(i32.mul(of.plane, outHeight));
+  const channelSums = f.let(of.sums);
+  const nothing = f.let(f32x4.const(0));
+  const places = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns));
+  f.forRange(0, of.channels, () => {
+    f.if(bias, () => f.set(biases, elements.loadSplat(biasAt)));
+    f.if(activation, () => {
+      // All in f32 where the sums are, those between rows too; nothing is left to add then.
+      const sums = { at: f.let(channelSums), elements: float32 };
+      const add = (sum?: Value<"v128">, addend?: Value<"v128">) => f32x4.add(sum!, addend!);
+      mapVectors(f, { count: places, inputs: [sums, biases], output: sums, compute: add, unroll: 4 });
+      f.call(epilogueFunction(module), channelSums, 0, 1, places, 0, 0, activation);
+      f.set(biases, nothing);
+    });
+    const rowSums = f.let(channelSums);
+    f.forRange(0, block.rows, (row) => {
+      const first = i32.mul(i32.add(outRow, i32.add(block.y, row)), outWidth);
+      const output = i32.add(block.parameters.output, i32.shl(i32.add(first, block.x), elements.shift));
+      mapVectors(f, {
+        count: block.columns,
+        inputs: [{ at: f.let(rowSums), elements: float32 }, biases],
+        output: { at: f.let(output), elements },
+        compute: (sum, addend) => f32x4.add(sum!, addend!),
+        unroll: 4,
+      });
+      f.add(rowSums, block.rowBytes);
+    });
+    f.add(channelSums, sumsBytes);
+    f.add(outRow, outHeight);
+    f.add(biasAt, elements.bytes);
+  });
+}

@@ -1,0 +1,25 @@
+import type { Features } from "../kernel.js";
+
+/** Many output channels per group, which are computed several at a time, or few, such as in depthwise. */
+export type ConvolutionForm = "tall" | "wide";
+
+/** What the innermost loop keeps in registers: output channels x vectors of output places. */
+export interface ConvolutionTile {
+  readonly channels: number;
+  readonly vectors: number;
+}
+
+/**
+ * As for gemm, 12 sums, 2 vectors and 1 factor are all registers; without a fused multiply-add products
+ * need one, and Node 20 loads ahead of what it uses.
+ */
+export function convolutionTile(form: ConvolutionForm, { relaxedSimd }: Features): ConvolutionTile {
+  return form === "wide" ? { channels: 1, vectors: 8 } : { channels: relaxedSimd ? 6 : 4, vectors: 2 };
+}
+
+/** With fewer channels in a group it is faster to compute one at a time, in longer rows. */
+const fewestTallChannels = 4;
+
+export function convolutionForm(groupOutChannels: number): ConvolutionForm {
+  return groupOutChannels < fewestTallChannels ? "wide" : "tall";
+}
