@@ -12,10 +12,12 @@ import {
 import { detectFeatures, nodeProcess } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
-import { selectGemmVariant } from "./kernels/gemm/variants.js";
+import { blasVariant, selectGemm } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
 import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
 import { compileKernels, type KernelModule } from "./kernels/module.js";
+import type { BlasLibrary } from "./native/blas.js";
+import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
 import { controlBytes } from "./queue/protocol.js";
@@ -62,6 +64,7 @@ interface Device {
 export interface DevicePlan {
   readonly features: Features;
   readonly threads: number;
+  readonly blas: BlasLibrary | undefined;
   readonly device: DeviceDescription;
 }
 
@@ -72,15 +75,25 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
   if (options.relaxedSimd === true && !engine.relaxedSimd)
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
-  const features = { relaxedSimd: engine.relaxedSimd && options.relaxedSimd !== false };
-  const variant = selectGemmVariant(features, options.gemmVariant);
-  if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
+  const blas = findBlas(options.blas);
+  const features = {
+    relaxedSimd: engine.relaxedSimd && options.relaxedSimd !== false,
+    blas: blas.found !== undefined,
+  };
+  const selection = selectGemm(features, options.gemmVariant);
+  if (selection === undefined)
+    throw missing(
+      options.gemmVariant === blasVariant.name
+        ? `gemm variant ${blasVariant.name} needs a native library (${blas.unavailable ?? "the option blas is off"})`
+        : `gemm variant ${options.gemmVariant} needs relaxed SIMD`,
+    );
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
   const model = nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
   return {
     features,
     threads,
+    blas: blas.found?.library,
     device: {
       kind: "cpu",
       name: `WebAssembly SIMD, ${where}`,
@@ -90,7 +103,9 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
         threads: String(threads),
         ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
         relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
-        gemmVariant: variant.name,
+        gemmVariant: selection.tile.name,
+        ...(selection.blas === "never" ? {} : { blas: `${blas.found!.description}, ${selection.blas}` }),
+        ...(blas.unavailable === undefined ? {} : { blasUnavailable: blas.unavailable }),
       },
     },
   };
@@ -120,9 +135,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
-    const { features, threads, device } = planDevice(this.#options);
+    const { features, threads, blas, device } = planDevice(this.#options);
     const shared = threads > 0;
-    const compiled = await this.#compile(shared, features);
+    const compiled = await this.#compile(shared, features, blas);
 
     const control = shared ? controlBytes : inlineControlBytes;
     const scratchBytes = Math.ceil(compiled.scratchBytes / 64) * 64;
@@ -139,9 +154,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   /** Kernels are the same for every backend with the same features, and made once. */
-  #compile(shared: boolean, features: Features): Promise<KernelModule> {
+  #compile(shared: boolean, features: Features, blas: BlasLibrary | undefined): Promise<KernelModule> {
     const { gemmVariant } = this.#options;
-    const key = JSON.stringify([shared, features, gemmVariant]);
+    const key = JSON.stringify([shared, features, gemmVariant, blas]);
     const known = modules.get(key);
     if (known !== undefined) return known;
     const kernels = [
@@ -150,7 +165,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     ];
     // The module accepts every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
-    const compiled = compileKernels(kernels, limits, features);
+    const compiled = compileKernels(kernels, limits, features, blas);
     modules.set(key, compiled);
     compiled.catch(() => modules.delete(key));
     return compiled;

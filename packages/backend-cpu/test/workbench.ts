@@ -9,6 +9,7 @@ import {
   readSlackBytes,
 } from "#src/kernels/kernel.js";
 import { compileKernels } from "#src/kernels/module.js";
+import type { BlasLibrary } from "#src/native/blas.js";
 
 /**
  * A memory and some kernels without driver or queue, for tests of single kernels. Chunks run from
@@ -37,14 +38,20 @@ export class Workbench {
   /** `features` default to what the engine has; `workers` is what plans are told. */
   static async create(
     kernels: Iterable<AnyKernel>,
-    options: { readonly relaxedSimd?: boolean; readonly pages?: number; readonly workers?: number } = {},
+    options: {
+      readonly relaxedSimd?: boolean;
+      readonly pages?: number;
+      readonly workers?: number;
+      readonly blas?: BlasLibrary;
+    } = {},
   ): Promise<Workbench> {
     const pages = options.pages ?? 256;
-    const features = { relaxedSimd: options.relaxedSimd ?? false };
+    const features = { relaxedSimd: options.relaxedSimd ?? false, blas: options.blas !== undefined };
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const limits = { initialPages: pages, maximumPages: pages, shared: false };
-    const { module, names, scratchBytes } = await compileKernels(kernels, limits, features);
-    const functions = instantiateKernels(module, names, memory);
+    const kernelModule = await compileKernels(kernels, limits, features, options.blas);
+    const { names, scratchBytes } = kernelModule;
+    const functions = instantiateKernels(kernelModule, memory);
     return new Workbench(
       memory,
       new Map(names.map((name, i) => [name, functions[i]!])),

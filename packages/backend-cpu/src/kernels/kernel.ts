@@ -82,6 +82,8 @@ export const readSlackBytes = 64;
 export interface Features {
   /** Fused multiply-add instructions, `f32x4.relaxedMadd`. */
   readonly relaxedSimd: boolean;
+  /** A native library with BLAS has been found. Default false. */
+  readonly blas?: boolean;
 }
 
 export type ParameterTypes = Readonly<Record<string, "i32" | "f32">>;
@@ -172,13 +174,29 @@ function word(type: "i32" | "f32", value: number): number {
   return bits.getUint32(0);
 }
 
+/**
+ * Makes the launches of a kernel with these parameters. Kernels get theirs from `defineKernel`; this is
+ * for functions that are no WebAssembly.
+ */
+export function launcher<const Types extends ParameterTypes>(
+  name: string,
+  types: Types,
+): Kernel<Types>["launch"] {
+  const parameters = Object.entries(types);
+  if (parameters.length > maxParameters)
+    throw new RangeError(`kernel ${name} has ${parameters.length} parameters; allowed: ${maxParameters}`);
+  return (values, chunks) => ({
+    kernel: name,
+    words: parameters.map(([key, type]) => word(type, values[key]!)),
+    chunks,
+  });
+}
+
 export function defineKernel<const Types extends ParameterTypes>(
   definition: KernelDefinition<Types>,
 ): Kernel<Types> {
   const { name, scratchBytes = 0, requires } = definition;
   const parameters = Object.entries(definition.parameters);
-  if (parameters.length > maxParameters)
-    throw new RangeError(`kernel ${name} has ${parameters.length} parameters; allowed: ${maxParameters}`);
 
   return {
     name,
@@ -204,8 +222,6 @@ export function defineKernel<const Types extends ParameterTypes>(
       );
     },
 
-    launch(values, chunks) {
-      return { kernel: name, words: parameters.map(([key, type]) => word(type, values[key]!)), chunks };
-    },
+    launch: launcher(name, definition.parameters),
   };
 }

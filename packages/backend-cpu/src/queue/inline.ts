@@ -28,7 +28,7 @@ export class InlineQueue implements Queue {
     scratch: number,
     events: QueueEvents,
   ) {
-    const functions = instantiateKernels(kernels.module, kernels.names, memory);
+    const functions = instantiateKernels(kernels, memory);
     this.#memory = memory;
     this.#heap = heap;
     this.#functions = new Map(kernels.names.map((name, i) => [name, functions[i]!]));

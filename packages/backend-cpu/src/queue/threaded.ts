@@ -114,12 +114,11 @@ export class ThreadedQueue implements Queue {
   }
 
   async #start({ kernels, memory, scratch, spawn = spawnWorker }: ThreadedQueueOptions): Promise<void> {
-    const { module, names } = kernels;
     await Promise.all(
       scratch.map(
         (address, worker) =>
           new Promise<void>((resolve, reject) => {
-            const start = { module, names, memory, scratch: address, worker };
+            const start = { kernels, memory, scratch: address, worker };
             const handle = spawn(start, {
               message: (text) => (text === "ready" ? resolve() : this.#progress()),
               ended: (reason) => {

@@ -11,7 +11,7 @@ interface Port {
 }
 
 function begin(start: WorkerStart, port: Port): void {
-  const functions = instantiateKernels(start.module, start.names, start.memory);
+  const functions = instantiateKernels(start.kernels, start.memory);
   const control = new Int32Array(start.memory.buffer);
   port.postMessage("ready");
   const { scratch, worker } = start;

@@ -1,9 +1,9 @@
 import { nodeProcess } from "../features.js";
+import type { KernelModule } from "../kernels/module.js";
 
 /** What a worker is told when it starts. */
 export interface WorkerStart {
-  readonly module: WebAssembly.Module;
-  readonly names: readonly string[];
+  readonly kernels: KernelModule;
   readonly memory: WebAssembly.Memory;
   /** Address of this worker's scratch. */
   readonly scratch: number;

@@ -1,17 +1,18 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
 import type { AnyKernel, CpuMemory, CpuOperation, Launch, PlanContext } from "../kernel.js";
+import { blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
-import { type GemmVariant, gemmVariants, selectGemmVariant } from "./variants.js";
+import { blasVariant, type GemmSelection, selectGemm, tileVariants } from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
 
 const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = new Map(
-  gemmVariants.map(({ name, tile, requires }) => [
+  tileVariants.map(({ name, tile, requires }) => [
     name,
     { f32: gemmKernels(tile, "f32", requires), f16: gemmKernels(tile, "f16", requires) },
   ]),
@@ -25,10 +26,11 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  *
  * Problems with few rows skip packing, and small ones are done in one command. In which order the
  * products of an element are summed follows from the shape alone: results do not depend on the
- * number of workers.
+ * number of workers. Where a native library does gemm instead, blas.ts says which problems.
  */
 export function gemmOperation(forced?: string): CpuOperation<Problem> {
-  const variants = forced === undefined ? gemmVariants : gemmVariants.filter(({ name }) => name === forced);
+  const anyTile = forced === undefined || forced === blasVariant.name;
+  const variants = anyTile ? tileVariants : tileVariants.filter(({ name }) => name === forced);
   const kernels: AnyKernel[] = [finishHalves, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   for (const { name } of variants) {
@@ -38,20 +40,28 @@ export function gemmOperation(forced?: string): CpuOperation<Problem> {
     dtypes: ["f32", "f16"],
     kernels,
     plan(problem, context) {
-      const variant = selectGemmVariant(context.features, forced);
-      if (variant === undefined)
+      const selection = selectGemm(context.features, forced);
+      if (selection === undefined)
         throw new BackendError("UNSUPPORTED", `gemm: variant ${forced} does not run on this engine`);
-      return planGemm(problem, context, variant);
+      return planGemm(problem, context, selection);
     },
   };
 }
 
-function planGemm(given: Problem, context: PlanContext, { name, tile }: GemmVariant): readonly Launch[] {
+function planGemm(given: Problem, context: PlanContext, selection: GemmSelection): readonly Launch[] {
   if (given.k === 0) return [planScale(given)];
   const problem = turnColumn(mergeBatch(given));
+  if (usesBlas(problem, selection)) return [planBlas(problem, context)];
+  const { name, tile } = selection.tile;
   const kernels = kernelTable.get(name)![problem.dtype];
   const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
   return single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context).plan();
+}
+
+/** Whether the native library computes a problem; k is not 0. */
+export function usesBlas(problem: Omit<Problem, "a" | "b" | "c">, { blas }: GemmSelection): boolean {
+  if (blas === "never" || !blasComputes(problem)) return false;
+  return blas === "where possible" || blasSuits(problem);
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

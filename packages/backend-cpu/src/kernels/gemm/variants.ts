@@ -5,12 +5,17 @@ import type { Tile } from "./tile.js";
 /** A way of doing gemm. Declaration, selection, tests and benchmarks all go by this table. */
 export interface GemmVariant {
   readonly name: string;
-  readonly tile: Tile;
   readonly requires?: keyof Features;
 }
 
+/** One by WebAssembly kernels, for every problem. */
+export interface TileVariant extends GemmVariant {
+  readonly requires?: "relaxedSimd";
+  readonly tile: Tile;
+}
+
 /** Best first: the first one that the engine can run is chosen. */
-export const gemmVariants: readonly GemmVariant[] = [
+export const tileVariants: readonly TileVariant[] = [
   // 12 sums + 2 of b + 1 of a: all 15 vector registers.
   { name: "6x8_fma", tile: { rows: 6, columns: 8, fused: true }, requires: "relaxedSimd" },
   // One register goes to the product.
@@ -18,12 +23,29 @@ export const gemmVariants: readonly GemmVariant[] = [
   { name: "4x8", tile: { rows: 4, columns: 8, fused: false } },
 ];
 
-/** The variant to use, or undefined where the one asked for by name does not run here. */
-export function selectGemmVariant(features: Features, forced: string | undefined): GemmVariant | undefined {
-  return gemmVariants.find(
+/** Calls of a native library, for some problems; the others go to the best of the tiles. */
+export const blasVariant: GemmVariant = { name: "blas", requires: "blas" };
+
+/** All of them, best first. */
+export const gemmVariants: readonly GemmVariant[] = [blasVariant, ...tileVariants];
+
+export interface GemmSelection {
+  readonly tile: TileVariant;
+  /** Which problems a native library computes: none, those that are faster so, or all that it can. */
+  readonly blas: "never" | "where faster" | "where possible";
+}
+
+/** What to use, or undefined where the variant asked for by name does not run here. */
+export function selectGemm(features: Features, forced: string | undefined): GemmSelection | undefined {
+  const blas = forced === blasVariant.name;
+  if (blas && features.blas !== true) return undefined;
+  const tile = tileVariants.find(
     ({ name, requires }) =>
-      (forced === undefined || name === forced) && (requires === undefined || features[requires]),
+      (forced === undefined || blas || name === forced) && (requires === undefined || features[requires]),
   );
+  if (tile === undefined) return undefined;
+  if (blas) return { tile, blas: "where possible" };
+  return { tile, blas: forced === undefined && features.blas === true ? "where faster" : "never" };
 }
 
 /** Blocking, in elements; flat within 3% around these values. */
