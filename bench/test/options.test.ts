@@ -36,7 +36,17 @@ describe("options of the benchmark", () => {
   });
 
   it("are all named in the help", () => {
-    for (const name of ["size", "configuration", "tier", "dawn-enable", "only", "sweep", "anchor", "json"])
+    for (const name of [
+      "size",
+      "configuration",
+      "tier",
+      "dawn-enable",
+      "blas",
+      "only",
+      "sweep",
+      "anchor",
+      "json",
+    ])
       expect(help).to.include(`--${name} `);
   });
 });

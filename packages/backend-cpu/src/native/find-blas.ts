@@ -29,20 +29,19 @@ const wellKnown: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> =
   win32: ["libopenblas.dll", "openblas.dll", "mkl_rt.2.dll"],
 };
 
-const outcomes = new Map<string, BlasOutcome>();
+const opened = new Map<string, FoundBlas>();
 
 /**
- * Opens the library that the option names, once in the life of the process. Throws `UNSUPPORTED`, with
+ * Opens the library that the option names, once in the life of the thread. Throws `UNSUPPORTED`, with
  * the reason, where a path was given and cannot be used.
  */
 export function findBlas(option: BlasOption): BlasOutcome {
   if (option === false) return {};
-  let outcome = outcomes.get(option);
-  if (outcome === undefined) {
-    outcome =
-      option === "auto" ? tryAll(wellKnown[nodeProcess?.platform ?? "linux"] ?? []) : tryAll([option]);
-    outcomes.set(option, outcome);
-  }
+  const known = opened.get(option);
+  if (known !== undefined) return { found: known };
+  const paths = option === "auto" ? (wellKnown[nodeProcess?.platform ?? "linux"] ?? []) : [option];
+  const outcome = tryAll(paths);
+  if (outcome.found !== undefined) opened.set(option, outcome.found);
   if (option !== "auto" && outcome.found === undefined)
     throw new BackendError("UNSUPPORTED", `cpu: blas is ${option}: ${outcome.unavailable}`, {
       operation: "init",

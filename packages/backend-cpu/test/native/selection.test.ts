@@ -74,5 +74,7 @@ describe("chunks for a native library", () => {
     assert.deepEqual(blasChunk(128, 128), { rows: 128, columns: 128 });
     assert.deepEqual(blasChunk(256, 256), { rows: 128, columns: 128 });
     assert.deepEqual(blasChunk(512, 512), { rows: 256, columns: 256 });
+    assert.deepEqual(blasChunk(1024, 1024), { rows: 512, columns: 512 });
+    assert.deepEqual(blasChunk(2048, 2048), { rows: 512, columns: 512 });
   });
 });

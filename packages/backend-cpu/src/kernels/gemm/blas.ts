@@ -12,9 +12,9 @@ export const blasBlocking = {
   /** With fewer rows or columns the kernels that read the other matrix where it lies are faster. */
   leastRows: 4,
   leastColumns: 2,
-  /** Elements of C for one chunk: a quarter of it within these bounds (128^2, 362^2). */
+  /** Elements of C for one chunk: a quarter of it within these bounds (128^2, 512^2). */
   leastArea: 16384,
-  mostArea: 131072,
+  mostArea: 262144,
   /** Chunks are as wide and high as whole multiples of this. */
   unit: 16,
   /** Multiply-adds that make a chunk of a batch worth its while. */
