@@ -93,7 +93,7 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   return {
     features,
     threads,
-    blas: blas.found?.library,
+    blas: selection.blas === "never" ? undefined : blas.found?.library,
     device: {
       kind: "cpu",
       name: `WebAssembly SIMD, ${where}`,
