@@ -9,13 +9,20 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { detectFeatures, nodeProcess } from "./features.js";
+import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
 import { blasVariant, selectGemm } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
-import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
-import { compileKernels, type KernelModule } from "./kernels/module.js";
+import {
+  type AnyKernel,
+  address,
+  type CpuMemory,
+  type CpuOperation,
+  type Features,
+  type Launch,
+} from "./kernels/kernel.js";
+import { compileKernels, type KernelModule, largestScratch } from "./kernels/module.js";
 import type { BlasLibrary } from "./native/blas.js";
 import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
@@ -89,7 +96,7 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
     );
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
-  const model = nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  const model = processorName();
   return {
     features,
     threads,
@@ -127,9 +134,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type goes with its operation; that is lost on the way through `entries`.
-        const { dtypes, kinds, plan } = operation as CpuOperation<unknown>;
+        const { dtypes, kinds, epilogue = false, plan } = operation as CpuOperation<unknown>;
         const run = (problem: unknown) => this.#run(plan, problem);
-        return [name, kinds === undefined ? { dtypes, run } : { dtypes, kinds, run }];
+        return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
       }),
     ) as DriverKernels<CpuAllocation>;
   }
@@ -137,32 +144,34 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   async open(events: DriverEvents): Promise<DriverDescription> {
     const { features, threads, blas, device } = planDevice(this.#options);
     const shared = threads > 0;
-    const compiled = await this.#compile(shared, features, blas);
-
     const control = shared ? controlBytes : inlineControlBytes;
-    const scratchBytes = Math.ceil(compiled.scratchBytes / 64) * 64;
+    const kernels = this.#kernels();
+    const scratchBytes = Math.ceil(largestScratch(kernels, features) / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
+    const compile = () => this.#compile(kernels, shared, features, blas);
+    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const queue = shared
-      ? await this.#openThreads(compiled, memory, heap, scratch, events)
-      : new InlineQueue(compiled, memory, heap, scratch[0]!, events);
+      ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
+      : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
     this.#device = { memory, heap, queue, features };
     return { device, limits: { maxAllocationBytes: heap.largestAllocation }, numerics };
   }
 
   /** Kernels are the same for every backend with the same features, and made once. */
-  #compile(shared: boolean, features: Features, blas: BlasLibrary | undefined): Promise<KernelModule> {
+  #compile(
+    kernels: readonly AnyKernel[],
+    shared: boolean,
+    features: Features,
+    blas: BlasLibrary | undefined,
+  ): Promise<KernelModule> {
     const { gemmVariant } = this.#options;
     const key = JSON.stringify([shared, features, gemmVariant, blas]);
     const known = modules.get(key);
     if (known !== undefined) return known;
-    const kernels = [
-      ...[fillBytes, fillPattern, copyBytes],
-      ...Object.values(this.#operations).flatMap((operation) => operation.kernels),
-    ];
     // The module accepts every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
     const compiled = compileKernels(kernels, limits, features, blas);
@@ -171,15 +180,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     return compiled;
   }
 
-  #openThreads(
-    kernels: KernelModule,
-    memory: WebAssembly.Memory,
-    heap: Heap,
-    scratch: readonly number[],
-    events: DriverEvents,
-  ): Promise<ThreadedQueue> {
-    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
-    return ThreadedQueue.open({ kernels, memory, heap, scratch, events, stagingBytes: staging });
+  #kernels(): readonly AnyKernel[] {
+    const operations = Object.values(this.#operations);
+    return [fillBytes, fillPattern, copyBytes, ...operations.flatMap(({ kernels }) => kernels)];
   }
 
   async close(): Promise<void> {

@@ -133,6 +133,7 @@ export function compute(bench: Workbench, variant: string | undefined, given: Ca
     {
       ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc },
       ...{ batch, strideA, strideB, strideC, a: upload(given.a), b: upload(given.b), c },
+      ...{ bias: undefined, activation: undefined },
     },
     bench.context,
   );

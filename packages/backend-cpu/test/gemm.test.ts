@@ -115,6 +115,7 @@ describe("gemm", () => {
     const problem = {
       ...{ dtype: "f32" as const, m, n: 20, k, alpha: 1, beta: 0, transA: false, transB: false },
       ...{ lda: ld, ldb: 20, ldc: 20, batch: 1, strideA: 0, strideB: 0, strideC: 0, a, b, c },
+      ...{ bias: undefined, activation: undefined },
     };
     bench.run(gemmOperation().plan(problem, { ...bench.context, workers: 2 }));
     expect(bench.float32(c).every((value) => value === k)).to.equal(true);
@@ -155,6 +156,7 @@ describe("gemm", () => {
               ldc: n,
             },
             ...{ strideA: m * k, strideB: k * n, strideC: m * n, a: region, b: region, c: region },
+            ...{ bias: undefined, activation: undefined },
           },
           context,
         );

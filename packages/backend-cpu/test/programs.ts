@@ -7,7 +7,7 @@ export function runProgram(
 ): Promise<{ code: number | null; output: string; milliseconds: number }> {
   const script = `import { createCpuBackend } from ${JSON.stringify(entry)};\n${body}`;
   const start = performance.now();
-  const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+  const child = spawn(process.execPath, ["--expose-gc", "--input-type=module", "-e", script], {
     // What it finds, it is to find by itself.
     env: { ...process.env, NODE_PATH: "", NODE_OPTIONS: "" },
   });
@@ -18,7 +18,7 @@ export function runProgram(
   child.stderr.on("data", (text: Buffer) => {
     output += text.toString();
   });
-  const timer = setTimeout(() => child.kill("SIGKILL"), 10000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), 30000);
   return new Promise((resolve) => {
     child.on("close", (code) => {
       clearTimeout(timer);

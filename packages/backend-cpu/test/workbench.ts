@@ -8,7 +8,7 @@ import {
   type PlanContext,
   readSlackBytes,
 } from "#src/kernels/kernel.js";
-import { compileKernels } from "#src/kernels/module.js";
+import { compileKernels, largestScratch } from "#src/kernels/module.js";
 import type { BlasLibrary } from "#src/native/blas.js";
 
 /**
@@ -49,13 +49,14 @@ export class Workbench {
     const features = { relaxedSimd: options.relaxedSimd ?? false, blas: options.blas !== undefined };
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const limits = { initialPages: pages, maximumPages: pages, shared: false };
-    const kernelModule = await compileKernels(kernels, limits, features, options.blas);
-    const { names, scratchBytes } = kernelModule;
+    const list = [...kernels];
+    const kernelModule = await compileKernels(list, limits, features, options.blas);
+    const { names } = kernelModule;
     const functions = instantiateKernels(kernelModule, memory);
     return new Workbench(
       memory,
       new Map(names.map((name, i) => [name, functions[i]!])),
-      scratchBytes,
+      largestScratch(list, features),
       features,
       options.workers ?? 1,
     );

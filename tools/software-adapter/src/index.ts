@@ -1,3 +1,4 @@
+export { cachedFolder } from "@backplane/debian";
 export {
   fetchLavapipe,
   type HeadlessChromium,

@@ -9,10 +9,19 @@ export interface KernelModule {
   readonly module: WebAssembly.Module;
   /** Names of the functions that `instantiateKernels` gives; commands in the queue carry the index into this list. */
   readonly names: readonly string[];
-  /** The largest scratch that any of them asks for. */
-  readonly scratchBytes: number;
   /** Undefined: there is none. */
   readonly blas: BlasLibrary | undefined;
+}
+
+const runsHere = (kernel: AnyKernel, features: Features) =>
+  kernel.requires === undefined || features[kernel.requires];
+
+/** The largest scratch that any of the kernels asks for that this engine can run, in bytes. */
+export function largestScratch(kernels: readonly AnyKernel[], features: Features): number {
+  return Math.max(
+    0,
+    ...kernels.filter((kernel) => runsHere(kernel, features)).map(({ scratchBytes }) => scratchBytes),
+  );
 }
 
 export async function compileKernels(
@@ -23,18 +32,16 @@ export async function compileKernels(
 ): Promise<KernelModule> {
   const builder = new ModuleBuilder(memory);
   const names: string[] = [];
-  let scratchBytes = 0;
   for (const kernel of new Set(kernels)) {
-    if (kernel.requires !== undefined && !features[kernel.requires]) continue;
+    if (!runsHere(kernel, features)) continue;
     if (names.includes(kernel.name)) throw new TypeError(`two kernels are called ${kernel.name}`);
     kernel.emit(builder, features);
     names.push(kernel.name);
-    scratchBytes = Math.max(scratchBytes, kernel.scratchBytes);
   }
   if (blas !== undefined) names.push(sgemmName);
   try {
     const module = await WebAssembly.compile(builder.toBytes());
-    return { module, names, scratchBytes, blas };
+    return { module, names, blas };
   } catch (error) {
     throw new BackendError("UNSUPPORTED", `init: the kernels do not compile here: ${String(error)}`, {
       operation: "init",

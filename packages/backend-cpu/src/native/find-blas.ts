@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import { nodeProcess } from "../features.js";
+import { nodeProcess } from "../node-process.js";
 import { type BlasLibrary, type BoundBlas, bindBlas } from "./blas.js";
 import { checkSgemm } from "./check-blas.js";
 import { firstLine, type Koffi, loadKoffi, type NativeLibrary, optionalFunction } from "./koffi.js";

@@ -1,5 +1,5 @@
 // Part of the worker's script: imports by relative path only.
-import { nodeProcess } from "../features.js";
+import { nodeProcess } from "../node-process.js";
 
 /** What is used of npm `koffi` (https://koffi.dev), an optional peer: calls of C functions. */
 export interface Koffi {

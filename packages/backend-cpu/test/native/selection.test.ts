@@ -6,9 +6,7 @@ import { selectGemm } from "#src/kernels/gemm/variants.js";
 const withBlas = { relaxedSimd: true, blas: true };
 
 function problem(m: number, n: number, k: number, changes: { dtype?: "f16"; lda?: number } = {}) {
-  const ones = { alpha: 1, beta: 0, transA: false, transB: false, batch: 1 };
-  const strides = { lda: k, ldb: n, ldc: n, strideA: m * k, strideB: k * n, strideC: m * n };
-  return { dtype: "f32" as const, m, n, k, ...ones, ...strides, ...changes };
+  return { dtype: "f32" as const, m, n, k, lda: k, ldb: n, ldc: n, ...changes };
 }
 
 describe("the choice between a native library and WebAssembly", () => {

@@ -1,9 +1,10 @@
 import type { GemmProblem } from "@backplane/core";
-import { address, type CpuMemory, type Launch, launcher, type PlanContext } from "../kernel.js";
+import { address, type CpuMemory, type Launch, launchers, type PlanContext } from "../kernel.js";
 import { sgemmName, sgemmTypes } from "./blas.native.js";
 import { evenParts } from "./variants.js";
 
-type Problem = Omit<GemmProblem<unknown>, "a" | "b" | "c">;
+/** What the choice goes by. */
+export type BlasShape = Pick<GemmProblem<unknown>, "dtype" | "m" | "n" | "k" | "lda" | "ldb" | "ldc">;
 
 /** When a library is used, and for how much at a time. */
 export const blasBlocking = {
@@ -24,13 +25,16 @@ export const blasBlocking = {
 /** The largest leading dimension that a library with 32-bit integers takes. */
 const mostLeadingDimension = 2 ** 31 - 1;
 
+/** Roughly, on one thread. */
+const nanosecondsPerProduct = 0.01;
+
 /** Whether the library has it: f32, and leading dimensions that fit. k may not be 0. */
-export function blasComputes({ dtype, lda, ldb, ldc }: Problem): boolean {
+export function blasComputes({ dtype, lda, ldb, ldc }: BlasShape): boolean {
   return dtype === "f32" && Math.max(lda, ldb, ldc) <= mostLeadingDimension;
 }
 
 /** Whether the library is faster than our own kernels. */
-export function blasSuits({ m, n, k }: Problem): boolean {
+export function blasSuits({ m, n, k }: BlasShape): boolean {
   const { leastProducts, leastRows, leastColumns } = blasBlocking;
   return m >= leastRows && n >= leastColumns && m * n * k >= leastProducts;
 }
@@ -48,7 +52,7 @@ export function blasChunk(m: number, n: number): { readonly rows: number; readon
   return { rows: evenParts(m, Math.max(side, area / Math.min(n, columns)), unit), columns };
 }
 
-const launch = launcher(sgemmName, sgemmTypes);
+const { launch } = launchers(sgemmName, sgemmTypes);
 
 /** gemm by the native library, in one command. */
 export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch {
@@ -87,5 +91,6 @@ export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanConte
       chunkColumns: chunk.columns,
     },
     rowChunks * columnChunks * Math.ceil(batch / matricesPerChunk),
+    batch * m * n * k * nanosecondsPerProduct,
   );
 }

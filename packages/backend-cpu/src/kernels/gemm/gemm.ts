@@ -1,7 +1,10 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
+import { widen } from "../convert/convert.js";
+import { fillBytes } from "../fill.js";
 import type { AnyKernel, CpuMemory, CpuOperation, Launch, PlanContext } from "../kernel.js";
-import { blasComputes, blasSuits, planBlas } from "./blas.js";
+import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
+import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
@@ -30,14 +33,17 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  */
 export function gemmOperation(forced?: string): CpuOperation<Problem> {
   const anyTile = forced === undefined || forced === blasVariant.name;
-  const variants = anyTile ? tileVariants : tileVariants.filter(({ name }) => name === forced);
-  const kernels: AnyKernel[] = [finishHalves, ...Object.values(scaleKernels)];
+  // Whatever comes after one that runs everywhere is never chosen.
+  const chosen = tileVariants.slice(0, 1 + tileVariants.findIndex(({ requires }) => requires === undefined));
+  const variants = anyTile ? chosen : tileVariants.filter(({ name }) => name === forced);
+  const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   for (const { name } of variants) {
     for (const byType of Object.values(kernelTable.get(name)!)) kernels.push(...Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     kernels,
     plan(problem, context) {
       const selection = selectGemm(context.features, forced);
@@ -49,17 +55,36 @@ export function gemmOperation(forced?: string): CpuOperation<Problem> {
 }
 
 function planGemm(given: Problem, context: PlanContext, selection: GemmSelection): readonly Launch[] {
-  if (given.k === 0) return [planScale(given)];
-  const problem = turnColumn(mergeBatch(given));
-  if (usesBlas(problem, selection)) return [planBlas(problem, context)];
+  const isPlain = given.bias === undefined && given.activation === undefined;
+  if (given.k === 0 && isPlain) return [planScale(given)];
+  // Products of zeros are summed by kernels of ours, which add nothing to them.
+  if (given.k === 0) return planEpilogueOnly(given, context, selection);
+  const merged = mergeBatch(given);
+  const problem = turnColumn(merged);
+  if (usesBlas(problem, selection)) {
+    const product = planBlas(problem, context);
+    return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, selection)];
+  }
   const { name, tile } = selection.tile;
   const kernels = kernelTable.get(name)![problem.dtype];
-  const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
-  return single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context).plan();
+  const { parameters, launches } = planEpilogue(merged, context);
+  // The only column of a turned problem has one bias for all.
+  const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
+  const single =
+    planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
+  const rest =
+    single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
+  return launches.length === 0 ? rest : [...launches, ...rest];
+}
+
+/** C = activation(beta * C + bias). */
+function planEpilogueOnly(given: Problem, context: PlanContext, { tile }: GemmSelection): readonly Launch[] {
+  const { problem, launch } = zeroProduct(given, context);
+  return [launch, ...planGemm(problem, context, { tile, blas: "never" })];
 }
 
 /** Whether the native library computes a problem; k is not 0. */
-export function usesBlas(problem: Omit<Problem, "a" | "b" | "c">, { blas }: GemmSelection): boolean {
+export function usesBlas(problem: BlasShape, { blas }: GemmSelection): boolean {
   if (blas === "never" || !blasComputes(problem)) return false;
   return blas === "where possible" || blasSuits(problem);
 }

@@ -69,8 +69,8 @@ export const blocking = {
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */
   chunkProducts: 8192,
-  /** Multiply-adds that are not worth being divided among workers (about 48^3). */
-  smallProducts: 110592,
+  /** Multiply-adds that are not worth being divided among workers (96^3). */
+  smallProducts: 884736,
 } as const;
 
 /** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
@@ -78,5 +78,11 @@ export function evenParts(extent: number, most: number, unit: number): number {
   const parts = Math.ceil(extent / most);
   return Math.ceil(extent / parts / unit) * unit;
 }
+
+/** What a multiply-add takes one worker, roughly: of packed panels, and of a few rows as they lie. */
+export const productNanoseconds = 0.04;
+export const skinnyProductNanoseconds = 0.07;
+/** What an element takes one worker to pack, roughly. */
+export const packNanoseconds = 0.3;
 
 export const elementBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };

@@ -1,5 +1,6 @@
 import { type DType, dtypes, type UnaryKind, type UnaryProblem, unaryKinds } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
+import { unaryFunctions } from "./functions.js";
 import { chunkElements, type UnaryTypes, unaryKernel } from "./unary.wasm.js";
 
 type Kernels = Readonly<Record<DType, Kernel<UnaryTypes>>>;
@@ -8,12 +9,18 @@ const kernels = Object.fromEntries(
   unaryKinds.map((kind) => [kind, { f32: unaryKernel(kind, "f32"), f16: unaryKernel(kind, "f16") }]),
 ) as Record<UnaryKind, Kernels>;
 
+/** What an element takes one worker, roughly. */
+const nanoseconds = (kind: UnaryKind, dtype: DType): number =>
+  (unaryFunctions[kind].unroll > 1 ? 0.2 : 0.9) + (dtype === "f16" ? 0.5 : 0);
+
 export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
   dtypes,
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
 
   plan({ kind, dtype, input, output, n }) {
     const parameters = { input: address(input), output: address(output), count: n };
-    return [kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements))];
+    return [
+      kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements), n * nanoseconds(kind, dtype)),
+    ];
   },
 };

@@ -19,6 +19,7 @@ type Problem = Conv2dProblem<DeviceMemory>;
 export function convKernel(forced?: string): KernelDefinition<Problem> {
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     run: (context, problem) => runConv(context, problem, forced),
   };
 }
@@ -71,6 +72,7 @@ function runPointwise(context: KernelContext, problem: Problem): void {
     ...{ lda: inChannels, ldb: pixels, ldc: pixels },
     ...{ strideA: 0, strideB: inChannels * pixels, strideC: outChannels * pixels },
     ...{ a: problem.filter, b: problem.input, c: problem.output },
+    ...{ bias: undefined, activation: problem.activation },
   });
 }
 
@@ -96,7 +98,7 @@ function enqueue(
   target: ConvResult["target"],
   { variant, partDepth }: ConvChoice,
 ): void {
-  const { dtype, inChannels, outChannels, groups, kernelHeight, kernelWidth, bias } = problem;
+  const { dtype, inChannels, outChannels, groups, kernelHeight, kernelWidth, bias, activation } = problem;
   const { height, width, outHeight, outWidth, strideY, strideX, top, left } = problem;
   const shape = shapeOf(problem);
   const { taps, groupOutputs, pixels } = shape;
@@ -112,7 +114,10 @@ function enqueue(
     ...{ dilation_y: problem.dilationY, dilation_x: problem.dilationX },
   };
   const vectorOutput = target === "output" ? hasVectorOutput(problem) : (outHeight * outWidth) % 4 === 0;
-  const form: ConvResult = { dtype, bias: bias !== undefined, target, vectorOutput };
+  const form: ConvResult = {
+    ...{ dtype, bias: bias !== undefined, target, vectorOutput },
+    ...(activation === undefined ? {} : { activation }),
+  };
 
   if (variant.kind === "direct") {
     const { channels, lanes } = variant.tile;
