@@ -24,7 +24,7 @@ import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
  * Workers beyond the first are started when work that can be shared takes longer than this: a program
  * that now and then multiplies two matrices would pay for their start, and gain nothing.
  */
-const patienceMilliseconds = 2;
+const patienceMilliseconds = 5;
 
 export interface ThreadedQueueOptions {
   /** Makes the kernels. Called when the first worker is on its way, so that both happen at once. */
