@@ -1,4 +1,5 @@
 import type { Region } from "@backplane/core";
+import { nativeKernels } from "#src/kernels/gemm/blas.native.js";
 import { instantiateKernels, type KernelFunction } from "#src/kernels/instance.js";
 import {
   type AnyKernel,
@@ -52,7 +53,7 @@ export class Workbench {
     const list = [...kernels];
     const kernelModule = await compileKernels(list, limits, features, options.blas);
     const { names } = kernelModule;
-    const functions = instantiateKernels(kernelModule, memory);
+    const functions = instantiateKernels(kernelModule, memory, nativeKernels(options.blas, memory));
     return new Workbench(
       memory,
       new Map(names.map((name, i) => [name, functions[i]!])),

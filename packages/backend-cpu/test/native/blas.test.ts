@@ -7,8 +7,10 @@ import { testBlas } from "@backplane/debian";
 import { assert } from "chai";
 import { createCpuBackend } from "#src/index.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
+import { compileKernels } from "#src/kernels/module.js";
 import type { BlasLibrary } from "#src/native/blas.js";
 import { findBlas } from "#src/native/find-blas.js";
+import { spawnWorker } from "#src/queue/workers.js";
 import { check, compute, hostile, label, makeCase, type Shape } from "../gemm-cases.js";
 import { runProgram } from "../programs.js";
 import { Workbench } from "../workbench.js";
@@ -184,6 +186,18 @@ describe("the option blas", () => {
     const told = [details.blas, details.blasUnavailable].filter((text) => text !== undefined);
     assert.lengthOf(told, 1);
     assert.isNotEmpty(told[0]);
+  });
+
+  it("ends a worker that cannot load the library, and the reason is told", async () => {
+    const memory = new WebAssembly.Memory({ initial: 4, maximum: 4, shared: true });
+    const limits = { initialPages: 4, maximumPages: 4, shared: true };
+    const library = { path: "/nowhere/libblas.so", symbol: "cblas_sgemm", integer: "int" } as const;
+    const kernels = await compileKernels([], limits, { relaxedSimd: false }, library);
+    const reason = await new Promise<string>((resolve, reject) => {
+      const listeners = { message: () => reject(new Error("it is up")), ended: resolve };
+      spawnWorker(0, listeners).start({ kernels, memory, scratch: 0, worker: 0 });
+    });
+    assert.match(reason, /load/);
   });
 
   describe("without koffi", () => {

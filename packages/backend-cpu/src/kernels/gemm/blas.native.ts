@@ -1,6 +1,6 @@
 // Part of the worker's script: imports by relative path only.
 import { type BlasLibrary, bindBlas, cblas } from "../../native/blas.js";
-import type { KernelFunction } from "../instance.js";
+import type { KernelFunction, NativeKernels } from "../instance.js";
 
 /** The name of the kernel that a library computes. */
 export const sgemmName = "gemm_blas_f32";
@@ -40,8 +40,13 @@ const word = Object.fromEntries(Object.keys(sgemmTypes).map((name, i) => [name, 
   Record<keyof typeof sgemmTypes, number>
 >;
 
+/** What a module has of a library, on the calling thread. */
+export function nativeKernels(library: BlasLibrary | undefined, memory: WebAssembly.Memory): NativeKernels {
+  return library === undefined ? {} : { [sgemmName]: sgemmKernel(library, memory) };
+}
+
 /** The kernel on the calling thread: each chunk is a call of the library for a part of C, or several. */
-export function sgemmKernel(library: BlasLibrary, memory: WebAssembly.Memory): KernelFunction {
+function sgemmKernel(library: BlasLibrary, memory: WebAssembly.Memory): KernelFunction {
   const { koffi, sgemm } = bindBlas(library);
   let buffer: ArrayBufferLike | undefined;
   let integers = new Uint32Array();
