@@ -12,7 +12,8 @@ import {
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
-import { blasVariant, selectGemm } from "./kernels/gemm/variants.js";
+import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
+import { blasName, blasUse, fittingGemmVariants } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
 import {
   type AnyKernel,
@@ -65,6 +66,7 @@ interface Device {
   readonly heap: Heap;
   readonly queue: Queue;
   readonly features: Features;
+  readonly variants: Readonly<Record<string, string>>;
 }
 
 /** How the device is going to be set up, as far as it is known without opening it. */
@@ -75,6 +77,10 @@ export interface DevicePlan {
   readonly device: DeviceDescription;
 }
 
+function featuresInUse({ relaxedSimd }: ResolvedOptions): Features {
+  return { relaxedSimd: detectFeatures().relaxedSimd && relaxedSimd !== false };
+}
+
 /** Decides on features and threads; throws `UNSUPPORTED` where there is no device. */
 export function planDevice(options: ResolvedOptions): DevicePlan {
   const engine = detectFeatures();
@@ -83,24 +89,19 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (options.relaxedSimd === true && !engine.relaxedSimd)
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
   const blas = findBlas(options.blas);
-  const features = {
-    relaxedSimd: engine.relaxedSimd && options.relaxedSimd !== false,
-    blas: blas.found !== undefined,
-  };
-  const selection = selectGemm(features, options.gemmVariant);
-  if (selection === undefined)
-    throw missing(
-      options.gemmVariant === blasVariant.name
-        ? `gemm variant ${blasVariant.name} needs a native library (${blas.unavailable ?? "the option blas is off"})`
-        : `gemm variant ${options.gemmVariant} needs relaxed SIMD`,
-    );
+  const features = { ...featuresInUse(options), blas: blas.found !== undefined };
+  const use = blasUse(features, options.gemmVariant);
+  if (options.gemmVariant === blasName && use === "never")
+    throw missing(`gemm variant ${blasName} needs a native library (${blas.unavailable ?? "blas is off"})`);
+  const [variant] = fittingGemmVariants(features, options.gemmVariant);
+  if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
   const model = processorName();
   return {
     features,
     threads,
-    blas: selection.blas === "never" ? undefined : blas.found?.library,
+    blas: use === "never" ? undefined : blas.found?.library,
     device: {
       kind: "cpu",
       name: `WebAssembly SIMD, ${where}`,
@@ -110,15 +111,21 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
         threads: String(threads),
         ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
         relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
-        gemmVariant: selection.tile.name,
-        ...(selection.blas === "never" ? {} : { blas: `${blas.found!.description}, ${selection.blas}` }),
+        gemmVariant: variant.name,
+        ...(use === "never" ? {} : { blas: `${blas.found!.description}, ${use}` }),
         ...(blas.unavailable === undefined ? {} : { blasUnavailable: blas.unavailable }),
       },
     },
   };
 }
 
-const modules = new Map<string, Promise<KernelModule>>();
+/** Kernels, and how fast the variants of gemm are that they offer a choice of. */
+interface CompiledKernels {
+  readonly module: KernelModule;
+  readonly timed: Promise<readonly TimedVariant[]>;
+}
+
+const modules = new Map<string, Promise<CompiledKernels>>();
 
 /** The driver. Allocations are places in one WebAssembly memory. */
 export class CpuDriver implements BackendDriver<CpuAllocation> {
@@ -130,7 +137,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
-    this.#operations = cpuOperations(options.gemmVariant);
+    this.#operations = cpuOperations(options.gemmVariant, featuresInUse(options));
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type goes with its operation; that is lost on the way through `entries`.
@@ -152,29 +159,41 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
-    const compile = () => this.#compile(kernels, shared, features, blas);
+    const compile = async () => (await this.#compile(kernels, shared, features, blas)).module;
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const queue = shared
       ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
       : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
-    this.#device = { memory, heap, queue, features };
-    return { device, limits: { maxAllocationBytes: heap.largestAllocation }, numerics };
+    const { timed } = await this.#compile(kernels, shared, features, blas);
+    const speeds = await timed;
+    const gemm = fastest(speeds).name;
+    this.#device = { memory, heap, queue, features, variants: { gemm } };
+    const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
+    const limits = { maxAllocationBytes: heap.largestAllocation };
+    return { device: { ...device, details }, limits, numerics };
   }
 
-  /** Kernels are the same for every backend with the same features, and made once. */
+  /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
   #compile(
     kernels: readonly AnyKernel[],
     shared: boolean,
     features: Features,
     blas: BlasLibrary | undefined,
-  ): Promise<KernelModule> {
+  ): Promise<CompiledKernels> {
     const { gemmVariant } = this.#options;
     const key = JSON.stringify([shared, features, gemmVariant, blas]);
     const known = modules.get(key);
     if (known !== undefined) return known;
     // The module accepts every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
-    const compiled = compileKernels(kernels, limits, features, blas);
+    const compiled = compileKernels(kernels, limits, features, blas).then((module) => {
+      const variants = fittingGemmVariants(features, gemmVariant);
+      // Nothing to choose, nothing to time.
+      const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
+      const timed = variants.length > 1 ? timeGemmVariants(module, shared, variants) : undefined;
+      // Where even that fails, the first is as good as any.
+      return { module, timed: timed?.catch(() => untimed) ?? Promise.resolve(untimed) };
+    });
     modules.set(key, compiled);
     compiled.catch(() => modules.delete(key));
     return compiled;
@@ -237,7 +256,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   #run(plan: CpuOperation<unknown>["plan"], problem: unknown): void {
-    const { heap, queue, features } = this.#open();
+    const { heap, queue, features, variants } = this.#open();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
       const place = heap.allocate(bytes);
@@ -245,7 +264,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       return place.address;
     };
     try {
-      const launches: readonly Launch[] = plan(problem, { features, workers: queue.workers, workspace });
+      const context = { features, variants, workers: queue.workers, workspace };
+      const launches: readonly Launch[] = plan(problem, context);
       for (const launch of launches) queue.enqueue(launch);
     } finally {
       // Whoever gets this memory next uses it by way of the queue, and so after these commands; and
@@ -258,6 +278,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     if (this.#device === undefined) throw new BackendError("DISPOSED", "cpu: the device is not open");
     return this.#device;
   }
+}
+
+/** What `details` say of a choice that was made by time. */
+function timings(timed: readonly TimedVariant[]): Readonly<Record<string, string>> {
+  if (timed.length < 2) return {};
+  const speeds = timed.map(({ variant, gigaflops }) => `${variant.name} ${gigaflops.toFixed(0)}`);
+  return { gemmTimed: `${speeds.join(", ")} GFLOP/s` };
 }
 
 /**

@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
-import { gemmVariants } from "./kernels/gemm/variants.js";
+import { blasName, gemmVariants } from "./kernels/gemm/variants.js";
 import type { BlasOption } from "./native/find-blas.js";
 
 export interface CpuOptions {
@@ -44,7 +44,7 @@ export interface ForcedVariants {
 
 /** The names that `CpuOptions.variants` takes. */
 export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = {
-  gemm: gemmVariants.map(({ name }) => name),
+  gemm: [blasName, ...gemmVariants.map(({ name }) => name)],
 };
 
 export interface ResolvedOptions {

@@ -61,6 +61,23 @@ describe("cpu backend", () => {
     for (const result of results.slice(1)) expect(result.equals(results[0]!)).to.equal(true);
   }).timeout(30000);
 
+  it("says which variant of gemm it has chosen and by what time, the same for all backends of a process", async () => {
+    const details: Readonly<Record<string, string>>[] = [];
+    for (const threads of [0, 2, 2])
+      await withBackend({ threads, relaxedSimd: false }, async (backend) => {
+        details.push(backend.capabilities.device.details);
+      });
+    for (const { gemmVariant, gemmTimed } of details) {
+      expect(gemmVariant).to.be.oneOf(["5x8", "4x8"]);
+      expect(gemmTimed).to.match(/^5x8 \d+, 4x8 \d+ GFLOP\/s$/);
+    }
+    expect(details[2]).to.deep.equal(details[1]);
+    await withBackend({ threads: 0, variants: { gemm: "4x8" } }, async (backend) => {
+      expect(backend.capabilities.device.details).to.include({ gemmVariant: "4x8" });
+      expect(backend.capabilities.device.details).to.not.have.property("gemmTimed");
+    });
+  });
+
   for (const threads of [0, 2]) {
     describe(`with ${threads} threads`, () => {
       it("keeps its memory bounded through 100,000 allocations", async () => {

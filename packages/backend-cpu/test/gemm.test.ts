@@ -1,14 +1,21 @@
 import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
+import { fastest } from "#src/kernels/gemm/choose.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
-import { blocking, evenParts, selectGemm, tileVariants } from "#src/kernels/gemm/variants.js";
+import {
+  blocking,
+  evenParts,
+  fittingGemmVariants,
+  type GemmVariant,
+  gemmVariants,
+} from "#src/kernels/gemm/variants.js";
 import { type Case, check, compute, hostile, label, makeCase, type Shape } from "./gemm-cases.js";
 import { Workbench } from "./workbench.js";
 
 const features = detectFeatures();
 
-for (const { name, requires } of tileVariants) {
+for (const { name, requires } of gemmVariants) {
   const runs = requires === undefined || features[requires];
   (runs ? describe : describe.skip)(`gemm ${name}`, () => {
     const relaxedSimd = features.relaxedSimd;
@@ -33,6 +40,9 @@ for (const { name, requires } of tileVariants) {
           { m: 301, n: 203, k: 517 },
           { m: 40, n: 41, k: 42, batch: 9 },
           { m: 50, n: 50, k: 300, transB: true },
+          { m: 31, n: 700, k: 300, beta: 2 },
+          // Strips for one and two workers, blocks for seven.
+          { m: 70, n: 550, k: 517, beta: 0.5 },
           { m: 1, n: 700, k: 700 },
           { m: 3, n: 700, k: 701, transB: true },
         ]) {
@@ -54,6 +64,24 @@ for (const { name, requires } of tileVariants) {
 }
 
 describe("gemm", () => {
+  it("gives the same bits with every variant that the engine may choose", async () => {
+    const variants = fittingGemmVariants(features, undefined);
+    expect(variants.length).to.be.greaterThan(1);
+    for (const shape of [...hostile, { m: 260, n: 270, k: 600, alpha: 0.3, beta: 0.7 }]) {
+      const given = makeCase(shape);
+      const results: Float32Array[] = [];
+      for (const { name } of variants) {
+        const options = { relaxedSimd: features.relaxedSimd, pages: 300 };
+        const bench = await Workbench.create(gemmOperation(name, features).kernels, options);
+        results.push(compute(bench, name, given));
+      }
+      for (const result of results.slice(1))
+        expect(Buffer.from(result.buffer).equals(Buffer.from(results[0]!.buffer)), label(shape)).to.equal(
+          true,
+        );
+    }
+  }).timeout(60000);
+
   const run = async (shape: Shape, change?: (given: Case) => void): Promise<Float32Array> => {
     const bench = await Workbench.create(gemmOperation().kernels, { pages: 300 });
     const given = makeCase(shape);
@@ -137,6 +165,9 @@ describe("gemm", () => {
         [16_000, 16_000, 16_000, 1],
         [1, 1_000_000, 500, 3],
         [300, 300, 300, 10_000],
+        [250, 3000, 8000, 1],
+        [250, 3000, 9000, 1],
+        [40, 300, 300, 10_000],
       ] as const) {
         bytes = 0;
         gemmOperation().plan(
@@ -165,11 +196,25 @@ describe("gemm", () => {
     }
   }).timeout(30000);
 
-  it("selects a variant that the engine can run, or the one asked for", () => {
-    expect(selectGemm({ relaxedSimd: true }, undefined)?.tile.name).to.equal("6x8_fma");
-    expect(selectGemm({ relaxedSimd: false }, undefined)?.tile.tile.fused).to.equal(false);
-    expect(selectGemm({ relaxedSimd: true }, "4x8")?.tile.name).to.equal("4x8");
-    expect(selectGemm({ relaxedSimd: false }, "6x8_fma")).to.equal(undefined);
+  it("chooses among variants that the engine can run and that give the same bits, or takes the one asked for", () => {
+    const names = (relaxedSimd: boolean, forced?: string) =>
+      fittingGemmVariants({ relaxedSimd }, forced).map(({ name }) => name);
+    expect(names(true)).to.deep.equal(["6x8_fma", "6x16_fma"]);
+    expect(names(false)).to.deep.equal(["5x8", "4x8"]);
+    expect(names(true, "4x8")).to.deep.equal(["4x8"]);
+    expect(names(false, "6x8_fma")).to.deep.equal([]);
+  });
+
+  it("keeps the first variant unless another is clearly faster", () => {
+    const [first, second, third] = gemmVariants as [GemmVariant, GemmVariant, GemmVariant];
+    const chosen = (...speeds: readonly [number, number, number]) =>
+      fastest([first, second, third].map((variant, i) => ({ variant, gigaflops: speeds[i]! }))).name;
+    expect(chosen(60, 41, 30)).to.equal(first.name);
+    expect(chosen(60, 65, 61)).to.equal(first.name);
+    expect(chosen(60, 110, 70)).to.equal(second.name);
+    expect(chosen(60, 70, 110)).to.equal(third.name);
+    // Slow code of the first, not yet replaced.
+    expect(chosen(15, 41, 14)).to.equal(first.name);
   });
 
   it("divides extents evenly", () => {

@@ -165,6 +165,8 @@ export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
 /** What a plan may ask for. */
 export interface PlanContext {
   readonly features: Features;
+  /** Variants that `init` has settled on, by operation. Default: the first that fits. */
+  readonly variants?: Readonly<Record<string, string>>;
   /** Workers that run chunks at the same time; at least 1. */
   readonly workers: number;
   /**

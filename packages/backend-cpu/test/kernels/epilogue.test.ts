@@ -12,12 +12,13 @@ import type { CpuMemory } from "#src/kernels/kernel.js";
 import { unary } from "#src/kernels/unary/unary.js";
 import { Workbench } from "../workbench.js";
 
-/** Each way to a result: few rows, small, blocks in stretches of k, a turned column, nothing to sum. */
+/** Each way to a result: few rows, small, strips and blocks in stretches of k, a turned column, nothing to sum. */
 const shapes = {
   skinny: { m: 1, n: 1100, k: 30 },
   small: { m: 18, n: 21, k: 20 },
-  blocks: { m: 70, n: 130, k: 600 },
-  "wide blocks": { m: 12, n: 2100, k: 300 },
+  strips: { m: 70, n: 330, k: 600 },
+  blocks: { m: 270, n: 70, k: 600 },
+  "wide blocks": { m: 257, n: 2060, k: 270 },
   column: { m: 301, n: 1, k: 40 },
   "nothing to sum": { m: 5, n: 9, k: 0 },
 } as const;
@@ -27,7 +28,7 @@ const none = { bias: undefined, activation: undefined };
 describe("gemm epilogue", () => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create([...gemmOperation().kernels, ...unary.kernels], { pages: 1024 });
+    bench = await Workbench.create([...gemmOperation().kernels, ...unary.kernels], { pages: 2048 });
   });
 
   const upload = (values: Float32Array, dtype: DType) =>

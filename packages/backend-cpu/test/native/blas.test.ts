@@ -176,7 +176,7 @@ describe("the option blas", () => {
   it("has to be on for the variant blas", async () => {
     const { code, message } = await refusal({ variants: { gemm: "blas" } });
     assert.equal(code, "UNSUPPORTED");
-    assert.match(message, /needs a native library \(the option blas is off\)/);
+    assert.match(message, /needs a native library \(blas is off\)/);
   });
 
   it("auto opens with or without a library, and says which or why not", async () => {

@@ -1,7 +1,7 @@
 import { assert } from "chai";
 import { blasBlocking, blasChunk, blasComputes } from "#src/kernels/gemm/blas.js";
 import { usesBlas } from "#src/kernels/gemm/gemm.js";
-import { selectGemm } from "#src/kernels/gemm/variants.js";
+import { blasUse, fittingGemmVariants } from "#src/kernels/gemm/variants.js";
 
 const withBlas = { relaxedSimd: true, blas: true };
 
@@ -11,18 +11,19 @@ function problem(m: number, n: number, k: number, changes: { dtype?: "f16"; lda?
 
 describe("the choice between a native library and WebAssembly", () => {
   it("follows from what is there and what is asked for", () => {
-    const choice = (blas: boolean, forced?: string) => selectGemm({ relaxedSimd: true, blas }, forced);
-    assert.equal(choice(false)?.blas, "never");
-    assert.equal(choice(true)?.blas, "where faster");
-    assert.equal(choice(true, "blas")?.blas, "where possible");
-    assert.equal(choice(true, "5x8")?.blas, "never");
-    assert.isUndefined(choice(false, "blas"));
-    // What the library does not have goes to the best tile.
-    assert.equal(choice(true, "blas")?.tile.name, "6x8_fma");
+    const choice = (blas: boolean, forced?: string) => blasUse({ relaxedSimd: true, blas }, forced);
+    assert.equal(choice(false), "never");
+    assert.equal(choice(true), "where faster");
+    assert.equal(choice(true, "blas"), "where possible");
+    assert.equal(choice(true, "5x8"), "never");
+    assert.equal(choice(false, "blas"), "never");
+    // What the library does not have goes to the tiles.
+    const tiles = (forced?: string) => fittingGemmVariants(withBlas, forced);
+    assert.deepEqual(tiles("blas"), tiles());
   });
 
   it("is for the library from some size on", () => {
-    const chosen = selectGemm(withBlas, undefined)!;
+    const chosen = blasUse(withBlas, undefined);
     for (const [m, n, k, expected] of [
       [32, 32, 32, true],
       [32, 32, 31, false],
@@ -38,7 +39,7 @@ describe("the choice between a native library and WebAssembly", () => {
   });
 
   it("is for the library whatever the size where it is asked for by name, if it has the operation", () => {
-    const chosen = selectGemm(withBlas, "blas")!;
+    const chosen = blasUse(withBlas, "blas");
     assert.isTrue(usesBlas(problem(1, 1, 1), chosen));
     assert.isFalse(usesBlas(problem(64, 64, 64, { dtype: "f16" }), chosen));
     assert.isTrue(blasComputes(problem(1, 64, 64, { lda: 2 ** 31 - 1 })));
@@ -46,7 +47,7 @@ describe("the choice between a native library and WebAssembly", () => {
   });
 
   it("is never for a library that another variant is asked for instead of", () => {
-    assert.isFalse(usesBlas(problem(512, 512, 512), selectGemm(withBlas, "5x8")!));
+    assert.isFalse(usesBlas(problem(512, 512, 512), blasUse(withBlas, "5x8")));
   });
 });
 

@@ -1,7 +1,8 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
 import { widen } from "../convert/convert.js";
+import type { EpilogueParameters } from "../epilogue.js";
 import { fillBytes } from "../fill.js";
-import type { AnyKernel, CpuMemory, CpuOperation, Launch, PlanContext } from "../kernel.js";
+import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
 import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
@@ -10,12 +11,20 @@ import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
-import { blasVariant, type GemmSelection, selectGemm, tileVariants } from "./variants.js";
+import { planStrips } from "./strips.js";
+import {
+  type BlasUse,
+  blasName,
+  blasUse,
+  fittingGemmVariants,
+  type GemmVariant,
+  gemmVariants,
+} from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
 
 const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = new Map(
-  tileVariants.map(({ name, tile, requires }) => [
+  gemmVariants.map(({ name, tile, requires }) => [
     name,
     { f32: gemmKernels(tile, "f32", requires), f16: gemmKernels(tile, "f16", requires) },
   ]),
@@ -27,64 +36,83 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * of 256 of k, the block of op(A) and the block of op(B) are packed into panels by one command and
  * multiplied by the next. Transposition, leading dimensions and f16 end with packing.
  *
- * Problems with few rows skip packing, and small ones are done in one command. In which order the
- * products of an element are summed follows from the shape alone: results do not depend on the
- * number of workers. Where a native library does gemm instead, blas.ts says which problems.
+ * Up to 32 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
+ * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
+ * order the products of an element are summed follows from the shape alone: results do not depend on
+ * the number of workers. Where a native library does gemm instead, blas.ts says which problems.
+ *
+ * Made with `features`, it brings only the kernels among which there is something to choose.
  */
-export function gemmOperation(forced?: string): CpuOperation<Problem> {
-  const anyTile = forced === undefined || forced === blasVariant.name;
-  // Whatever comes after one that runs everywhere is never chosen.
-  const chosen = tileVariants.slice(0, 1 + tileVariants.findIndex(({ requires }) => requires === undefined));
-  const variants = anyTile ? chosen : tileVariants.filter(({ name }) => name === forced);
+export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
   const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
-  for (const { name } of variants) {
-    for (const byType of Object.values(kernelTable.get(name)!)) kernels.push(...Object.values(byType));
+  for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
+    for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(...Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],
     epilogue: true,
     kernels,
     plan(problem, context) {
-      const selection = selectGemm(context.features, forced);
-      if (selection === undefined)
-        throw new BackendError("UNSUPPORTED", `gemm: variant ${forced} does not run on this engine`);
-      return planGemm(problem, context, selection);
+      const name = forced === undefined || forced === blasName ? context.variants?.gemm : forced;
+      const [variant] = fittingGemmVariants(context.features, name);
+      if (variant === undefined)
+        throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
+      return planGemm(problem, context, variant, blasUse(context.features, forced));
     },
   };
 }
 
-function planGemm(given: Problem, context: PlanContext, selection: GemmSelection): readonly Launch[] {
+/** The kernels of a variant. */
+export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<DType, GemmKernels>> {
+  return kernelTable.get(name)!;
+}
+
+function planGemm(
+  given: Problem,
+  context: PlanContext,
+  variant: GemmVariant,
+  blas: BlasUse,
+): readonly Launch[] {
   const isPlain = given.bias === undefined && given.activation === undefined;
   if (given.k === 0 && isPlain) return [planScale(given)];
-  // Products of zeros are summed by kernels of ours, which add nothing to them.
-  if (given.k === 0) return planEpilogueOnly(given, context, selection);
+  if (given.k === 0) return planEpilogueOnly(given, context, variant);
   const merged = mergeBatch(given);
   const problem = turnColumn(merged);
-  if (usesBlas(problem, selection)) {
+  if (usesBlas(problem, blas)) {
     const product = planBlas(problem, context);
-    return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, selection)];
+    return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, variant)];
   }
-  const { name, tile } = selection.tile;
-  const kernels = kernelTable.get(name)![problem.dtype];
   const { parameters, launches } = planEpilogue(merged, context);
   // The only column of a turned problem has one bias for all.
   const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
+  const product = planProduct(problem, context, variant, epilogue);
+  return launches.length === 0 ? product : [...launches, ...product];
+}
+
+function planProduct(
+  problem: Problem,
+  context: PlanContext,
+  variant: GemmVariant,
+  epilogue: EpilogueParameters,
+): readonly Launch[] {
+  const { tile } = variant;
+  const kernels = gemmKernelsOf(variant)[problem.dtype];
   const single =
     planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
-  const rest =
-    single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
-  return launches.length === 0 ? rest : [...launches, ...rest];
+  if (single !== undefined) return [single];
+  const strips = planStrips(problem, kernels, tile, context, epilogue);
+  return strips ?? new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
 }
 
 /** C = activation(beta * C + bias). */
-function planEpilogueOnly(given: Problem, context: PlanContext, { tile }: GemmSelection): readonly Launch[] {
+function planEpilogueOnly(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
   const { problem, launch } = zeroProduct(given, context);
-  return [launch, ...planGemm(problem, context, { tile, blas: "never" })];
+  return [launch, ...planGemm(problem, context, variant, "never")];
 }
 
 /** Whether the native library computes a problem; k is not 0. */
-export function usesBlas(problem: BlasShape, { blas }: GemmSelection): boolean {
+export function usesBlas(problem: BlasShape, blas: BlasUse): boolean {
   if (blas === "never" || !blasComputes(problem)) return false;
   return blas === "where possible" || blasSuits(problem);
 }

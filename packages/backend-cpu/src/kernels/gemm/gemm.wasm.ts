@@ -5,7 +5,8 @@ import { epilogueFunction, hasEpilogue } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { packFunction } from "./pack.js";
-import { blockFunction, type Tile, tileName } from "./tile.js";
+import { type StripKernel, stripKernel } from "./strips.js";
+import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
 import { blocking, elementBytes } from "./variants.js";
 
 /**
@@ -94,14 +95,11 @@ export interface GemmKernels {
   readonly multiply: Kernel<typeof multiplyTypes>;
   /** Packs and multiplies whole small matrices. */
   readonly small: Kernel<typeof smallTypes>;
+  /** Multiplies packed A by columns of B that it packs itself. */
+  readonly strip: StripKernel;
 }
 
 const one = 0x3f800000;
-
-/** What a chunk keeps at the beginning of its scratch: a tile for the edges of C. */
-export function spareBytes({ rows, columns }: Tile): number {
-  return Math.ceil((4 * rows * columns) / 64) * 64;
-}
 
 export function gemmKernels(tile: Tile, dtype: DType, requires: "relaxedSimd" | undefined): GemmKernels {
   const label = `${dtype}_${tileName(tile)}`;
@@ -110,6 +108,7 @@ export function gemmKernels(tile: Tile, dtype: DType, requires: "relaxedSimd" | 
     pack: packKernel(label, tile, dtype, when),
     multiply: multiplyKernel(label, tile, when),
     small: smallKernel(label, tile, dtype, when),
+    strip: stripKernel(tile, dtype, requires),
   };
 }
 
@@ -191,6 +190,7 @@ function multiplyKernel(label: string, tile: Tile, when: When): Kernel<typeof mu
       f.call(
         blockFunction(module, tile),
         i32.add(a, i32.add(i32.mul(matrix, aBatch), i32.mul(row, lineBytes))),
+        i32.mul(lineBytes, tile.rows),
         i32.add(b, i32.add(i32.mul(matrix, bBatch), i32.mul(column, lineBytes))),
         k,
         rows,
@@ -226,6 +226,7 @@ function smallKernel(label: string, tile: Tile, dtype: DType, when: When): Kerne
       const first = f.let(i32.mul(chunk, matricesPerChunk));
       const end = f.let(i32.minU(batch, i32.add(first, matricesPerChunk)));
       const block = blockFunction(module, tile);
+      const aPanelBytes = f.let(i32.mul(k, 4 * tile.rows));
       f.forLocal(first, end, () => {
         const aMatrix = i32.add(a, i32.mul(first, aBatch));
         f.call(packFunction(module, dtype, tile.rows), aMatrix, aStride, m, k, aPanels, aAlongK);
@@ -233,14 +234,14 @@ function smallKernel(label: string, tile: Tile, dtype: DType, when: When): Kerne
         f.call(packFunction(module, dtype, tile.columns), bMatrix, bStride, n, k, bPanels, bAlongK);
         const cMatrix = f.let(i32.add(c, i32.mul(first, cBatch)));
         if (dtype === "f32") {
-          f.call(block, aPanels, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch);
+          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch);
           const { bias, biasStep, activation } = parameters;
           f.if(hasEpilogue(parameters), () =>
             f.call(epilogueFunction(module), cMatrix, stride, m, n, bias, biasStep, activation),
           );
         } else {
           const { sumsStride } = parameters;
-          f.call(block, aPanels, bPanels, k, m, n, sums, sumsStride, one, 0, scratch);
+          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, sums, sumsStride, one, 0, scratch);
           const alphaFloat = f.let(f32.reinterpretI32(alpha));
           const betaFloat = f.let(f32.reinterpretI32(beta));
           finishRows(f, module, elements, {

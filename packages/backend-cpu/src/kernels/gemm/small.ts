@@ -1,9 +1,9 @@
 import { float32ToBits, type GemmProblem } from "@backplane/core";
 import type { EpilogueParameters } from "../epilogue.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
-import { type GemmKernels, spareBytes } from "./gemm.wasm.js";
+import type { GemmKernels } from "./gemm.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
-import type { Tile } from "./tile.js";
+import { spareBytes, type Tile } from "./tile.js";
 import { blocking, elementBytes, productNanoseconds } from "./variants.js";
 
 /**

@@ -5,47 +5,44 @@ import type { Tile } from "./tile.js";
 /** A way of doing gemm. Declaration, selection, tests and benchmarks all go by this table. */
 export interface GemmVariant {
   readonly name: string;
-  readonly requires?: keyof Features;
-}
-
-/** One by WebAssembly kernels, for every problem. */
-export interface TileVariant extends GemmVariant {
-  readonly requires?: "relaxedSimd";
   readonly tile: Tile;
+  readonly requires?: "relaxedSimd";
 }
 
-/** Best first: the first one that the engine can run is chosen. */
-export const tileVariants: readonly TileVariant[] = [
-  // 12 sums + 2 of b + 1 of a: all 15 vector registers.
+/** The first one that the engine can run is chosen, or a later one that `init` finds to be faster. */
+export const gemmVariants: readonly GemmVariant[] = [
+  // 12 sums + 2 of b + 1 of a: all 15 vector registers that V8 gives away on x64.
   { name: "6x8_fma", tile: { rows: 6, columns: 8, fused: true }, requires: "relaxedSimd" },
+  // For engines that fuse two vectors to one of 256 bits, or have more registers; else half as fast.
+  { name: "6x16_fma", tile: { rows: 6, columns: 16, fused: true }, requires: "relaxedSimd" },
   // One register goes to the product.
   { name: "5x8", tile: { rows: 5, columns: 8, fused: false } },
   { name: "4x8", tile: { rows: 4, columns: 8, fused: false } },
 ];
 
-/** Calls of a native library, for some problems; the others go to the best of the tiles. */
-export const blasVariant: GemmVariant = { name: "blas", requires: "blas" };
-
-/** All of them, best first. */
-export const gemmVariants: readonly GemmVariant[] = [blasVariant, ...tileVariants];
-
-export interface GemmSelection {
-  readonly tile: TileVariant;
-  /** Which problems a native library computes: none, those that are faster so, or all that it can. */
-  readonly blas: "never" | "where faster" | "where possible";
+/**
+ * The variants among which to choose: those that the engine can run and that round like the first of
+ * them, or only the one asked for by name. So a choice by speed never changes a bit of a result: all
+ * tiles sum the products of an element in the same order.
+ */
+export function fittingGemmVariants(features: Features, forced: string | undefined): readonly GemmVariant[] {
+  const anyTile = forced === undefined || forced === blasName;
+  const possible = gemmVariants.filter(
+    ({ name, requires }) => (anyTile || name === forced) && (requires === undefined || features[requires]),
+  );
+  return possible.filter(({ tile }) => tile.fused === possible[0]!.tile.fused);
 }
 
-/** What to use, or undefined where the variant asked for by name does not run here. */
-export function selectGemm(features: Features, forced: string | undefined): GemmSelection | undefined {
-  const blas = forced === blasVariant.name;
-  if (blas && features.blas !== true) return undefined;
-  const tile = tileVariants.find(
-    ({ name, requires }) =>
-      (forced === undefined || blas || name === forced) && (requires === undefined || features[requires]),
-  );
-  if (tile === undefined) return undefined;
-  if (blas) return { tile, blas: "where possible" };
-  return { tile, blas: forced === undefined && features.blas === true ? "where faster" : "never" };
+/** A variant by a native library, for some problems; the others go to the tiles. */
+export const blasName = "blas";
+
+/** Which problems a native library computes: none, those that are faster so, or all that it can. */
+export type BlasUse = "never" | "where faster" | "where possible";
+
+export function blasUse(features: Features, forced: string | undefined): BlasUse {
+  if (features.blas !== true) return "never";
+  if (forced === blasName) return "where possible";
+  return forced === undefined ? "where faster" : "never";
 }
 
 /** Blocking, in elements; flat within 3% around these values. */
@@ -61,6 +58,11 @@ export const blocking = {
   /** Fewest rows and columns of a chunk when work is divided among workers. */
   leastRows: 60,
   leastColumns: 64,
+  /** Most rows of C that are done in strips, and most columns of a strip. */
+  stripRows: 256,
+  stripColumns: 128,
+  /** Bytes of packed A for matrices of a batch whose strips are computed together. */
+  stripBatchBytes: 1048576,
   /** Lines that one chunk packs, in panels. */
   packPanels: 16,
   /** Bytes of packed panels for matrices of a batch that are handled together. */
