@@ -104,6 +104,23 @@ describe("gemm by a native library", () => {
       assert.deepEqual({ code, output }, { code: 0, output: "700\n" });
     }).timeout(15000);
 
+  it("can be disposed of at any moment while workers start", async () => {
+    // koffi would abort the process where one is stopped while it loads it.
+    const { code, output } = await runProgram(`
+      import { testBlas } from ${JSON.stringify(import.meta.resolve("@backplane/debian"))};
+      const blas = await testBlas(() => process.exit(3));
+      for (let i = 0; i < 40; i++) {
+        const backend = createCpuBackend({ threads: 2, blas });
+        await backend.init();
+        const a = backend.alloc(4 << 18), c = backend.alloc(4 << 18);
+        for (let j = 0; j < 20; j++) backend.gemm({ m: 512, n: 512, k: 512, a, b: a, c });
+        await new Promise((resolve) => setTimeout(resolve, i));
+        await backend.dispose();
+      }
+      console.log("done");`);
+    assert.deepEqual({ code, output }, { code: 0, output: "done\n" });
+  }).timeout(30000);
+
   async function withBackend(threads: number, body: (backend: ComputeBackend) => Promise<void>) {
     const backend = createCpuBackend({ threads, blas: path });
     await backend.init();
