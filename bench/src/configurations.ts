@@ -33,11 +33,19 @@ export const configurationNames = {
   "subgroup-matrices": "with matrix units (experimental)",
   "subgroup-matrices-unchecked": "with matrix units and without bounds checks",
   cpu: "WebAssembly",
+  "cpu-blas": "the same with a native library for gemm in f32",
 } as const;
 
 export type ConfigurationName = keyof typeof configurationNames;
 
-export function configuration(name: ConfigurationName, threads?: number): Configuration {
+interface CpuSettings {
+  readonly threads?: number | undefined;
+  /** Which library. Default: any that is found. */
+  readonly blas?: string | undefined;
+}
+
+export function configuration(name: ConfigurationName, { threads, blas }: CpuSettings = {}): Configuration {
+  const cpu = threads === undefined ? {} : { threads };
   switch (name) {
     case "default":
       return gpu(name, {});
@@ -53,7 +61,13 @@ export function configuration(name: ConfigurationName, threads?: number): Config
       return {
         name,
         onlyMatrices: false,
-        create: () => createCpuBackend(threads === undefined ? {} : { threads }),
+        create: () => createCpuBackend(cpu),
+      };
+    case "cpu-blas":
+      return {
+        name,
+        onlyMatrices: false,
+        create: () => createCpuBackend({ ...cpu, blas: blas ?? "auto" }),
       };
   }
 }

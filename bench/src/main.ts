@@ -132,13 +132,17 @@ async function open(configuration: Configuration, pace: Pace, log: string[]): Pr
       throw error;
     },
   );
+  const { tier = "", blas = "", blasUnavailable } = device.details;
+  if (blasUnavailable !== undefined) {
+    await backend.dispose();
+    throw new Error(blasUnavailable);
+  }
   const copy = openCopy(backend);
   const samples: number[] = [];
   for (let i = 0; i < 3; i++) samples.push(await copy.sample(pace));
   await copy.close();
   const copyBandwidth = copy.bytes / quantile(samples, 0.5);
-  const { tier = "" } = device.details;
-  const told = tier === "" ? device.name : `${device.name}, ${tier}`;
+  const told = [device.name, tier, blas].filter((text) => text !== "").join(", ");
   console.log(`${name}: ${told}; copies ${(copyBandwidth / 1e9).toFixed(1)} GB/s`);
   return { name, backend, copyBandwidth, matrices: tier.startsWith("subgroup-matrices"), onlyMatrices };
 }

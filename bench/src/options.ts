@@ -21,6 +21,7 @@ ${names.join("\n")}
   --tier TIER            one more configuration: WebGPU with this tier
   --dawn-enable A,B      that configuration with these toggles of Dawn
   --threads N            worker threads of the cpu backend
+  --blas PATH            the library of cpu-blas; default: OpenBLAS, MKL or Accelerate, where there is one
   --only TEXT            only cases whose name contains TEXT; may be repeated
   --sweep                curves of time against size in place of single figures
   --table                single figures, too, with --sweep
@@ -62,6 +63,7 @@ export function parseOptions(args: readonly string[]): Options {
       tier: { type: "string" },
       "dawn-enable": { type: "string" },
       threads: { type: "string" },
+      blas: { type: "string" },
       only: { type: "string", multiple: true, default: [] },
       sweep: { type: "boolean", default: false },
       table: { type: "boolean", default: false },
@@ -87,7 +89,7 @@ export function parseOptions(args: readonly string[]): Options {
   const configurations = chosen.map((name) => {
     if (!Object.hasOwn(configurationNames, name))
       throw new Error(`--configuration is ${name}; allowed: ${Object.keys(configurationNames).join(", ")}`);
-    return configuration(name as ConfigurationName, threads);
+    return configuration(name as ConfigurationName, { threads, blas: values.blas });
   });
   if (custom) configurations.push(customConfiguration(values.tier as WebGpuTier | undefined, enable));
   return {

@@ -16,6 +16,18 @@ describe("options of the benchmark", () => {
     expect(names).to.deep.equal(["unchecked", "tier baseline, skip_validation"]);
   });
 
+  it("name the library of cpu-blas, which is not timed without one", async () => {
+    const [configuration] = parseOptions([
+      "--configuration",
+      "cpu-blas",
+      "--blas",
+      "/nowhere.so",
+    ]).configurations;
+    await using backend = configuration!.create(() => {});
+    const error: unknown = await backend.init().catch((thrown: unknown) => thrown);
+    expect(String(error)).to.match(/blas is \/nowhere\.so/);
+  });
+
   it("leave the table out of a sweep unless asked for both", () => {
     expect(parseOptions(["--sweep"]).table).to.equal(false);
     expect(parseOptions(["--sweep", "--table"])).to.include({ sweep: true, table: true });
@@ -36,7 +48,17 @@ describe("options of the benchmark", () => {
   });
 
   it("are all named in the help", () => {
-    for (const name of ["size", "configuration", "tier", "dawn-enable", "only", "sweep", "anchor", "json"])
+    for (const name of [
+      "size",
+      "configuration",
+      "tier",
+      "dawn-enable",
+      "blas",
+      "only",
+      "sweep",
+      "anchor",
+      "json",
+    ])
       expect(help).to.include(`--${name} `);
   });
 });

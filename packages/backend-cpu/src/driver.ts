@@ -13,7 +13,7 @@ import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
 import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
-import { fittingGemmVariants } from "./kernels/gemm/variants.js";
+import { blasName, blasUse, fittingGemmVariants } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
 import {
   type AnyKernel,
@@ -24,6 +24,8 @@ import {
   type Launch,
 } from "./kernels/kernel.js";
 import { compileKernels, type KernelModule, largestScratch } from "./kernels/module.js";
+import type { BlasLibrary } from "./native/blas.js";
+import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
 import { controlBytes } from "./queue/protocol.js";
@@ -71,6 +73,7 @@ interface Device {
 export interface DevicePlan {
   readonly features: Features;
   readonly threads: number;
+  readonly blas: BlasLibrary | undefined;
   readonly device: DeviceDescription;
 }
 
@@ -85,7 +88,11 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
   if (options.relaxedSimd === true && !engine.relaxedSimd)
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
-  const features = featuresInUse(options);
+  const blas = findBlas(options.blas);
+  const features = { ...featuresInUse(options), blas: blas.found !== undefined };
+  const use = blasUse(features, options.gemmVariant);
+  if (options.gemmVariant === blasName && use === "never")
+    throw missing(`gemm variant ${blasName} needs a native library (${blas.unavailable ?? "blas is off"})`);
   const [variant] = fittingGemmVariants(features, options.gemmVariant);
   if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
@@ -94,6 +101,7 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   return {
     features,
     threads,
+    blas: use === "never" ? undefined : blas.found?.library,
     device: {
       kind: "cpu",
       name: `WebAssembly SIMD, ${where}`,
@@ -104,6 +112,8 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
         ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
         relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
         gemmVariant: variant.name,
+        ...(use === "never" ? {} : { blas: `${blas.found!.description}, ${use}` }),
+        ...(blas.unavailable === undefined ? {} : { blasUnavailable: blas.unavailable }),
       },
     },
   };
@@ -139,7 +149,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
-    const { features, threads, device } = planDevice(this.#options);
+    const { features, threads, blas, device } = planDevice(this.#options);
     const shared = threads > 0;
     const control = shared ? controlBytes : inlineControlBytes;
     const kernels = this.#kernels();
@@ -149,12 +159,12 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
-    const compile = async () => (await this.#compile(kernels, shared, features)).module;
+    const compile = async () => (await this.#compile(kernels, shared, features, blas)).module;
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const queue = shared
       ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
       : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
-    const { timed } = await this.#compile(kernels, shared, features);
+    const { timed } = await this.#compile(kernels, shared, features, blas);
     const speeds = await timed;
     const gemm = fastest(speeds).name;
     this.#device = { memory, heap, queue, features, variants: { gemm } };
@@ -164,14 +174,19 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
-  #compile(kernels: readonly AnyKernel[], shared: boolean, features: Features): Promise<CompiledKernels> {
+  #compile(
+    kernels: readonly AnyKernel[],
+    shared: boolean,
+    features: Features,
+    blas: BlasLibrary | undefined,
+  ): Promise<CompiledKernels> {
     const { gemmVariant } = this.#options;
-    const key = JSON.stringify([shared, features, gemmVariant]);
+    const key = JSON.stringify([shared, features, gemmVariant, blas]);
     const known = modules.get(key);
     if (known !== undefined) return known;
     // The module accepts every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
-    const compiled = compileKernels(kernels, limits, features).then((module) => {
+    const compiled = compileKernels(kernels, limits, features, blas).then((module) => {
       const variants = fittingGemmVariants(features, gemmVariant);
       // Nothing to choose, nothing to time.
       const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));

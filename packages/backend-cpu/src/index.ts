@@ -5,6 +5,7 @@ import { type CpuOptions, resolveOptions } from "./options.js";
 export { CpuDriver, type CpuNativeRegion } from "./driver.js";
 export { type GemmVariant, gemmVariants } from "./kernels/gemm/variants.js";
 export type { CpuMemory } from "./kernels/kernel.js";
+export type { BlasOption } from "./native/find-blas.js";
 export { type CpuOptions, type ForcedVariants, variantNames } from "./options.js";
 
 /** Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be. */

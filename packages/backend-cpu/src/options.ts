@@ -1,7 +1,8 @@
 import { BackendError } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
-import { gemmVariants } from "./kernels/gemm/variants.js";
+import { blasName, gemmVariants } from "./kernels/gemm/variants.js";
+import type { BlasOption } from "./native/find-blas.js";
 
 export interface CpuOptions {
   /**
@@ -22,6 +23,13 @@ export interface CpuOptions {
    */
   readonly relaxedSimd?: boolean | "auto";
   /**
+   * A native library with the C interface of BLAS, for gemm in f32 where it is faster than WebAssembly.
+   * In Node, with npm `koffi` installed. A path (or a name that the system looks up): that library;
+   * `init` fails where it cannot be used. "auto": OpenBLAS, MKL or Accelerate where there is one. What
+   * is in use, or why nothing is, is in `capabilities.device.details`. Default false: none.
+   */
+  readonly blas?: BlasOption;
+  /**
    * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
    * comparisons. Default: the fastest, as `init` finds by timing those that give the same bits. `init`
    * fails where the engine cannot run the one asked for.
@@ -36,7 +44,7 @@ export interface ForcedVariants {
 
 /** The names that `CpuOptions.variants` takes. */
 export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = {
-  gemm: gemmVariants.map(({ name }) => name),
+  gemm: [blasName, ...gemmVariants.map(({ name }) => name)],
 };
 
 export interface ResolvedOptions {
@@ -44,6 +52,7 @@ export interface ResolvedOptions {
   readonly maxBytes: number | undefined;
   readonly relaxedSimd: boolean | "auto";
   readonly gemmVariant: string | undefined;
+  readonly blas: BlasOption;
 }
 
 /** The least memory with which a backend can do anything. */
@@ -53,7 +62,7 @@ const defaultThreads = 8;
 
 /** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be. */
 export function resolveOptions(options: CpuOptions): ResolvedOptions {
-  const { relaxedSimd = "auto", variants = {}, maxBytes } = options;
+  const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
   if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)
     fail("threads", threads, `a whole number from 0 to ${mostThreads}`);
@@ -62,6 +71,8 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     fail("maxBytes", maxBytes, `a whole number from ${leastBytes} to ${largestHeapBytes}`);
   if (relaxedSimd !== "auto" && typeof relaxedSimd !== "boolean")
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
+  if (blas !== false && (typeof blas !== "string" || blas === ""))
+    fail("blas", blas === "" ? '""' : blas, '"auto", the path of a library, or false');
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const names: Readonly<Record<string, readonly string[]>> = variantNames;
     if (!Object.hasOwn(names, operation)) fail("variants", operation, Object.keys(names).join(", "));
@@ -69,7 +80,7 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, gemmVariant: variants.gemm };
+  return { threads, maxBytes, relaxedSimd, gemmVariant: variants.gemm, blas };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

@@ -1,27 +1,5 @@
-import { spawn } from "node:child_process";
 import { expect } from "chai";
-
-/** Runs a program against the built package; answers what it printed, or fails if it hangs. */
-function runProgram(body: string): Promise<{ code: number | null; output: string; milliseconds: number }> {
-  const entry = JSON.stringify(new URL("../dist/index.js", import.meta.url).href);
-  const script = `import { createCpuBackend } from ${entry};\n${body}`;
-  const start = performance.now();
-  const child = spawn(process.execPath, ["--expose-gc", "--input-type=module", "-e", script]);
-  let output = "";
-  child.stdout.on("data", (text: Buffer) => {
-    output += text.toString();
-  });
-  child.stderr.on("data", (text: Buffer) => {
-    output += text.toString();
-  });
-  const timer = setTimeout(() => child.kill("SIGKILL"), 30000);
-  return new Promise((resolve) => {
-    child.on("close", (code) => {
-      clearTimeout(timer);
-      resolve({ code, output, milliseconds: performance.now() - start });
-    });
-  });
-}
+import { runProgram } from "./programs.js";
 
 const slowWork = (threads: number) => `
   const backend = createCpuBackend({ threads: ${threads} });

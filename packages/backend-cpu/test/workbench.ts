@@ -1,5 +1,6 @@
 import type { Region } from "@backplane/core";
 import { detectFeatures } from "#src/features.js";
+import { nativeKernels } from "#src/kernels/gemm/blas.native.js";
 import { instantiateKernels, type KernelFunction } from "#src/kernels/instance.js";
 import {
   type AnyKernel,
@@ -10,6 +11,7 @@ import {
   readSlackBytes,
 } from "#src/kernels/kernel.js";
 import { compileKernels, largestScratch } from "#src/kernels/module.js";
+import type { BlasLibrary } from "#src/native/blas.js";
 
 /**
  * A memory and some kernels without driver or queue, for tests of single kernels. Chunks run from
@@ -38,15 +40,21 @@ export class Workbench {
   /** `features` default to what the engine has; `workers` is what plans are told. */
   static async create(
     kernels: Iterable<AnyKernel>,
-    options: { readonly relaxedSimd?: boolean; readonly pages?: number; readonly workers?: number } = {},
+    options: {
+      readonly relaxedSimd?: boolean;
+      readonly pages?: number;
+      readonly workers?: number;
+      readonly blas?: BlasLibrary;
+    } = {},
   ): Promise<Workbench> {
     const pages = options.pages ?? 256;
-    const features = { relaxedSimd: options.relaxedSimd ?? false };
+    const features = { relaxedSimd: options.relaxedSimd ?? false, blas: options.blas !== undefined };
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const limits = { initialPages: pages, maximumPages: pages, shared: false };
     const list = [...kernels];
-    const { module, names } = await compileKernels(list, limits, features);
-    const functions = instantiateKernels(module, names, memory);
+    const kernelModule = await compileKernels(list, limits, features, options.blas);
+    const { names } = kernelModule;
+    const functions = instantiateKernels(kernelModule, memory, nativeKernels(options.blas, memory));
     return new Workbench(
       memory,
       new Map(names.map((name, i) => [name, functions[i]!])),

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { cachedFolder, cachePath, LIBRARIES } from "@backplane/debian";
 import { unpackArchive, unpackExecutable } from "./archive.js";
-import { cachedFolder, cachePath } from "./cache.js";
-import { ICD_FILE, LIBRARIES, unpackDebianMesa } from "./debian.js";
+import { ICD_FILE, unpackDebianMesa } from "./debian.js";
 import { acceptedLavapipe, lavapipeFiles } from "./lavapipe.js";
 import { SoftwareAdapterUnavailable, unavailableReason } from "./unavailable.js";
 

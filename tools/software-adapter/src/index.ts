@@ -1,3 +1,4 @@
+export { cachedFolder } from "@backplane/debian";
 export {
   fetchLavapipe,
   type HeadlessChromium,
@@ -6,6 +7,5 @@ export {
   type SoftwareVulkan,
   softwareVulkan,
 } from "./adapter.js";
-export { cachedFolder } from "./cache.js";
 export { type RunOptions, runCommand, runWithSoftwareAdapter } from "./run.js";
 export { SoftwareAdapterUnavailable, unavailableReason } from "./unavailable.js";

@@ -85,6 +85,8 @@ export const readSlackBytes = 64;
 export interface Features {
   /** Fused multiply-add instructions, `f32x4.relaxedMadd`. */
   readonly relaxedSimd: boolean;
+  /** A native library with BLAS has been found. Default false. */
+  readonly blas?: boolean;
 }
 
 export type ParameterTypes = Readonly<Record<string, "i32" | "f32">>;
@@ -202,18 +204,43 @@ function word(type: "i32" | "f32", value: number): number {
   return bits.getUint32(0);
 }
 
+/**
+ * Makes the launches of a kernel with these parameters. Kernels get theirs from `defineKernel`; this is
+ * for functions that are no WebAssembly.
+ */
+export function launchers<const Types extends ParameterTypes>(
+  name: string,
+  types: Types,
+): Pick<Kernel<Types>, "launch" | "launchList"> {
+  const parameters = Object.entries(types);
+  if (parameters.length > maxParameters)
+    throw new RangeError(`kernel ${name} has ${parameters.length} parameters; allowed: ${maxParameters}`);
+  return {
+    launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
+      const words = parameters.map(([key, type]) => word(type, values[key]!));
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+    },
+
+    launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
+      if (values.length !== parameters.length)
+        throw new RangeError(`kernel ${name} takes ${parameters.length} parameters, not ${values.length}`);
+      const words = parameters.map(([, type], i) => word(type, values[i]!));
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+    },
+  };
+}
+
 export function defineKernel<const Types extends ParameterTypes>(
   definition: KernelDefinition<Types>,
 ): Kernel<Types> {
   const { name, scratchBytes = 0, requires } = definition;
   const parameters = Object.entries(definition.parameters);
-  if (parameters.length > maxParameters)
-    throw new RangeError(`kernel ${name} has ${parameters.length} parameters; allowed: ${maxParameters}`);
 
   return {
     name,
     scratchBytes,
     requires,
+    ...launchers(name, definition.parameters),
 
     emit(module, features) {
       module.function(
@@ -232,18 +259,6 @@ export function defineKernel<const Types extends ParameterTypes>(
         },
         { export: true },
       );
-    },
-
-    launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
-      const words = parameters.map(([key, type]) => word(type, values[key]!));
-      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
-    },
-
-    launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
-      if (values.length !== parameters.length)
-        throw new RangeError(`kernel ${name} takes ${parameters.length} parameters, not ${values.length}`);
-      const words = parameters.map(([, type], i) => word(type, values[i]!));
-      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
     },
   };
 }

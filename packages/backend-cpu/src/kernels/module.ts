@@ -1,12 +1,16 @@
 import { BackendError } from "@backplane/core";
+import type { BlasLibrary } from "../native/blas.js";
 import { type MemoryImport, ModuleBuilder } from "../wasm/index.js";
+import { sgemmName } from "./gemm/blas.native.js";
 import type { AnyKernel, Features } from "./kernel.js";
 
-/** One compiled module with the kernels that this engine can run. */
+/** One compiled module with the kernels that this engine can run, and what a native library adds. */
 export interface KernelModule {
   readonly module: WebAssembly.Module;
-  /** Names of the exported functions; commands in the queue carry the index into this list. */
+  /** Names of the functions that `instantiateKernels` gives; commands in the queue carry the index into this list. */
   readonly names: readonly string[];
+  /** Undefined: there is none. */
+  readonly blas: BlasLibrary | undefined;
 }
 
 const runsHere = (kernel: AnyKernel, features: Features) =>
@@ -24,6 +28,7 @@ export async function compileKernels(
   kernels: Iterable<AnyKernel>,
   memory: MemoryImport,
   features: Features,
+  blas?: BlasLibrary,
 ): Promise<KernelModule> {
   const builder = new ModuleBuilder(memory, features);
   const names: string[] = [];
@@ -33,9 +38,10 @@ export async function compileKernels(
     kernel.emit(builder, features);
     names.push(kernel.name);
   }
+  if (blas !== undefined) names.push(sgemmName);
   try {
     const module = await WebAssembly.compile(builder.toBytes());
-    return { module, names };
+    return { module, names, blas };
   } catch (error) {
     throw new BackendError("UNSUPPORTED", `init: the kernels do not compile here: ${String(error)}`, {
       operation: "init",

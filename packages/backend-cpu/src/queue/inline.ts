@@ -1,5 +1,6 @@
 import { BackendError } from "@backplane/core";
 import type { Allocation, Heap } from "../heap.js";
+import { nativeKernels } from "../kernels/gemm/blas.native.js";
 import { instantiateKernels, type KernelFunction } from "../kernels/instance.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelModule } from "../kernels/module.js";
@@ -28,7 +29,7 @@ export class InlineQueue implements Queue {
     scratch: number,
     events: QueueEvents,
   ) {
-    const functions = instantiateKernels(kernels.module, kernels.names, memory);
+    const functions = instantiateKernels(kernels, memory, nativeKernels(kernels.blas, memory));
     this.#memory = memory;
     this.#heap = heap;
     this.#functions = new Map(kernels.names.map((name, i) => [name, functions[i]!]));

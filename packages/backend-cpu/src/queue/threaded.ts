@@ -158,9 +158,9 @@ export class ThreadedQueue implements Queue {
     });
   }
 
-  #startWorker(worker: number, { module, names }: KernelModule): void {
+  #startWorker(worker: number, kernels: KernelModule): void {
     const scratch = this.#scratch[worker]!;
-    this.#handles[worker]!.start({ module, names, memory: this.#memory, scratch, worker });
+    this.#handles[worker]!.start({ kernels, memory: this.#memory, scratch, worker });
   }
 
   /** Starts the workers that are still missing, if the one that is up does not get done by itself soon. */

@@ -2,7 +2,7 @@
 // Neither it nor what it imports may import anything by package name: import maps of pages do not
 // apply in workers.
 
-import { instantiateKernels } from "../kernels/instance.js";
+import { instantiateKernels, type NativeKernels } from "../kernels/instance.js";
 import { nodeProcess } from "../node-process.js";
 import { work } from "./protocol.js";
 import type { WorkerStart } from "./workers.js";
@@ -11,8 +11,8 @@ interface Port {
   postMessage(message: string): void;
 }
 
-function begin(start: WorkerStart, port: Port): void {
-  const functions = instantiateKernels(start.module, start.names, start.memory);
+function begin(start: WorkerStart, port: Port, native: NativeKernels): void {
+  const functions = instantiateKernels(start.kernels, start.memory, native);
   const control = new Int32Array(start.memory.buffer);
   port.postMessage("ready");
   const { scratch, worker } = start;
@@ -23,9 +23,22 @@ function begin(start: WorkerStart, port: Port): void {
   );
 }
 
+function receive(start: WorkerStart, port: Port): void {
+  // At once, so that what fails is an error of the script: pages would not hear of a rejection.
+  if (start.kernels.blas === undefined) begin(start, port, {});
+  else void beginWithLibrary(start, port);
+}
+
+/** In Node only. Its files are loaded only here: each costs time when a worker starts. */
+async function beginWithLibrary(start: WorkerStart, port: Port): Promise<void> {
+  const { nativeKernels } = await import("../kernels/gemm/blas.native.js");
+  begin(start, port, nativeKernels(start.kernels.blas, start.memory));
+}
+
 const nodePort = nodeProcess?.getBuiltinModule("node:worker_threads").parentPort;
 if (nodePort) {
-  nodePort.once("message", (start: WorkerStart) => begin(start, nodePort));
+  nodePort.once("message", (start: WorkerStart) => receive(start, nodePort));
 } else {
-  globalThis.onmessage = ({ data }: MessageEvent<WorkerStart>) => begin(data, globalThis as unknown as Port);
+  globalThis.onmessage = ({ data }: MessageEvent<WorkerStart>) =>
+    receive(data, globalThis as unknown as Port);
 }

@@ -1,9 +1,9 @@
+import type { KernelModule } from "../kernels/module.js";
 import { nodeProcess } from "../node-process.js";
 
 /** What a worker is told when it starts. */
 export interface WorkerStart {
-  readonly module: WebAssembly.Module;
-  readonly names: readonly string[];
+  readonly kernels: KernelModule;
   readonly memory: WebAssembly.Memory;
   /** Address of this worker's scratch. */
   readonly scratch: number;
@@ -60,19 +60,40 @@ function spawnInNode(process: NodeJS.Process, number: number, listeners: WorkerL
     execArgv: [],
   });
   let terminated = false;
+  let wanted = true;
+  /** koffi aborts the process where its thread is stopped while it is being loaded: that is waited for. */
+  let loading: Promise<void> | undefined;
+  const refer = () => (wanted || loading !== undefined ? worker.ref() : worker.unref());
+  const load = async () => {
+    await new Promise<void>((resolve) => {
+      worker.once("message", () => resolve());
+      worker.once("exit", () => resolve());
+    });
+    loading = undefined;
+    refer();
+  };
   worker.on("message", (text: string) => listeners.message(text));
   worker.on("error", (error: unknown) => listeners.ended(String(error)));
   worker.on("exit", (code) => {
     if (!terminated) listeners.ended(`it exited with code ${code}`);
   });
   return {
-    start: (start) => worker.postMessage(start),
-    hold: (alive) => (alive ? worker.ref() : worker.unref()),
+    start(start) {
+      worker.postMessage(start);
+      if (start.kernels.blas !== undefined) loading = load();
+      refer();
+    },
+    hold(alive) {
+      wanted = alive;
+      refer();
+    },
     terminate: async () => {
       terminated = true;
+      await loading;
       await worker.terminate();
     },
     async kill() {
+      await loading;
       await worker.terminate();
     },
   };

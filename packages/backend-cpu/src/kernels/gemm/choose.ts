@@ -40,7 +40,7 @@ export async function timeGemmVariants(
   variants: readonly GemmVariant[],
 ): Promise<readonly TimedVariant[]> {
   const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
-  const functions = instantiateKernels(kernels.module, kernels.names, memory);
+  const functions = instantiateKernels(kernels, memory, {});
   const best = variants.map(() => 0);
   let steady = 0;
   for (let round = 0; round < mostRounds && steady < steadyRounds; round++) {

@@ -3,6 +3,7 @@ import { widen } from "../convert/convert.js";
 import type { EpilogueParameters } from "../epilogue.js";
 import { fillBytes } from "../fill.js";
 import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
+import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
@@ -11,7 +12,14 @@ import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
 import { planStrips } from "./strips.js";
-import { fittingGemmVariants, type GemmVariant, gemmVariants } from "./variants.js";
+import {
+  type BlasUse,
+  blasName,
+  blasUse,
+  fittingGemmVariants,
+  type GemmVariant,
+  gemmVariants,
+} from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
 
@@ -31,7 +39,7 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * Up to 32 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
  * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
  * order the products of an element are summed follows from the shape alone: results do not depend on
- * the number of workers.
+ * the number of workers. Where a native library does gemm instead, blas.ts says which problems.
  *
  * Made with `features`, it brings only the kernels among which there is something to choose.
  */
@@ -46,11 +54,11 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     epilogue: true,
     kernels,
     plan(problem, context) {
-      const name = forced ?? context.variants?.gemm;
+      const name = forced === undefined || forced === blasName ? context.variants?.gemm : forced;
       const [variant] = fittingGemmVariants(context.features, name);
       if (variant === undefined)
         throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
-      return planGemm(problem, context, variant);
+      return planGemm(problem, context, variant, blasUse(context.features, forced));
     },
   };
 }
@@ -60,15 +68,21 @@ export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<DType, Gem
   return kernelTable.get(name)!;
 }
 
-function planGemm(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
+function planGemm(
+  given: Problem,
+  context: PlanContext,
+  variant: GemmVariant,
+  blas: BlasUse,
+): readonly Launch[] {
   const isPlain = given.bias === undefined && given.activation === undefined;
   if (given.k === 0 && isPlain) return [planScale(given)];
-  if (given.k === 0) {
-    const { problem, launch } = zeroProduct(given, context);
-    return [launch, ...planGemm(problem, context, variant)];
-  }
+  if (given.k === 0) return planEpilogueOnly(given, context, variant);
   const merged = mergeBatch(given);
   const problem = turnColumn(merged);
+  if (usesBlas(problem, blas)) {
+    const product = planBlas(problem, context);
+    return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, variant)];
+  }
   const { parameters, launches } = planEpilogue(merged, context);
   // The only column of a turned problem has one bias for all.
   const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
@@ -89,6 +103,18 @@ function planProduct(
   if (single !== undefined) return [single];
   const strips = planStrips(problem, kernels, tile, context, epilogue);
   return strips ?? new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
+}
+
+/** C = activation(beta * C + bias). */
+function planEpilogueOnly(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
+  const { problem, launch } = zeroProduct(given, context);
+  return [launch, ...planGemm(problem, context, variant, "never")];
+}
+
+/** Whether the native library computes a problem; k is not 0. */
+export function usesBlas(problem: BlasShape, blas: BlasUse): boolean {
+  if (blas === "never" || !blasComputes(problem)) return false;
+  return blas === "where possible" || blasSuits(problem);
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

@@ -6,7 +6,7 @@ import type { Tile } from "./tile.js";
 export interface GemmVariant {
   readonly name: string;
   readonly tile: Tile;
-  readonly requires?: keyof Features;
+  readonly requires?: "relaxedSimd";
 }
 
 /** The first one that the engine can run is chosen, or a later one that `init` finds to be faster. */
@@ -27,11 +27,23 @@ export const gemmVariants: readonly GemmVariant[] = [
  */
 export function fittingGemmVariants(features: Features, forced: string | undefined): readonly GemmVariant[] {
   const runsHere = ({ requires }: GemmVariant) => requires === undefined || features[requires];
-  if (forced !== undefined)
+  if (forced !== undefined && forced !== blasName)
     return gemmVariants.filter((variant) => variant.name === forced && runsHere(variant));
   const everywhere = gemmVariants.findIndex(({ requires }) => requires === undefined);
   const possible = gemmVariants.slice(0, everywhere + 1).filter(runsHere);
   return possible.filter(({ tile }) => tile.fused === possible[0]!.tile.fused);
+}
+
+/** A variant by a native library, for some problems; the others go to the tiles. */
+export const blasName = "blas";
+
+/** Which problems a native library computes: none, those that are faster so, or all that it can. */
+export type BlasUse = "never" | "where faster" | "where possible";
+
+export function blasUse(features: Features, forced: string | undefined): BlasUse {
+  if (features.blas !== true) return "never";
+  if (forced === blasName) return "where possible";
+  return forced === undefined ? "where faster" : "never";
 }
 
 /** Blocking, in elements; flat within 3% around these values. */

@@ -1,0 +1,96 @@
+import type { GemmProblem } from "@backplane/core";
+import { address, type CpuMemory, type Launch, launchers, type PlanContext } from "../kernel.js";
+import { sgemmName, sgemmTypes } from "./blas.native.js";
+import { evenParts } from "./variants.js";
+
+/** What the choice goes by. */
+export type BlasShape = Pick<GemmProblem<unknown>, "dtype" | "m" | "n" | "k" | "lda" | "ldb" | "ldc">;
+
+/** When a library is used, and for how much at a time. */
+export const blasBlocking = {
+  /** Multiply-adds of one matrix from which a library is the faster one (32^3). */
+  leastProducts: 32768,
+  /** With fewer rows or columns the kernels that read the other matrix where it lies are faster. */
+  leastRows: 4,
+  leastColumns: 2,
+  /** Elements of C for one chunk: a quarter of it within these bounds (128^2, 512^2). */
+  leastArea: 16384,
+  mostArea: 262144,
+  /** Chunks are as wide and high as whole multiples of this. */
+  unit: 16,
+  /** Multiply-adds that make a chunk of a batch worth its while. */
+  chunkProducts: 262144,
+} as const;
+
+/** The largest leading dimension that a library with 32-bit integers takes. */
+const mostLeadingDimension = 2 ** 31 - 1;
+
+/** Roughly, on one thread. */
+const nanosecondsPerProduct = 0.01;
+
+/** Whether the library has it: f32, and leading dimensions that fit. k may not be 0. */
+export function blasComputes({ dtype, lda, ldb, ldc }: BlasShape): boolean {
+  return dtype === "f32" && Math.max(lda, ldb, ldc) <= mostLeadingDimension;
+}
+
+/** Whether the library is faster than our own kernels. */
+export function blasSuits({ m, n, k }: BlasShape): boolean {
+  const { leastProducts, leastRows, leastColumns } = blasBlocking;
+  return m >= leastRows && n >= leastColumns && m * n * k >= leastProducts;
+}
+
+/**
+ * Rows and columns of C for one chunk. They follow from the shape alone and not from the number of
+ * workers: a library may sum in another order where the part of C that it is given has another shape.
+ */
+export function blasChunk(m: number, n: number): { readonly rows: number; readonly columns: number } {
+  const { leastArea, mostArea, unit } = blasBlocking;
+  const area = Math.min(mostArea, Math.max(leastArea, (m * n) / 4));
+  const side = Math.sqrt(area);
+  // Where C is narrower than that one way, chunks are longer the other way.
+  const columns = evenParts(n, Math.max(side, area / m), unit);
+  return { rows: evenParts(m, Math.max(side, area / Math.min(n, columns)), unit), columns };
+}
+
+const { launch } = launchers(sgemmName, sgemmTypes);
+
+/** gemm by the native library, in one command. */
+export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch {
+  const { m, n, k, batch, strideA, strideB, strideC } = problem;
+  const chunk = blasChunk(m, n);
+  const rowChunks = Math.ceil(m / chunk.rows);
+  const columnChunks = Math.ceil(n / chunk.columns);
+  // A chunk for every matrix would cost more than it gains where matrices are small.
+  const worthwhile = Math.ceil(blasBlocking.chunkProducts / (m * n * k));
+  const matricesPerChunk = Math.min(worthwhile, Math.ceil(batch / workers));
+  return launch(
+    {
+      // One plain literal: spreads into one cost ten microseconds.
+      m,
+      n,
+      k,
+      batch,
+      matricesPerChunk,
+      rowChunks,
+      columnChunks,
+      transA: problem.transA ? 1 : 0,
+      transB: problem.transB ? 1 : 0,
+      lda: problem.lda,
+      ldb: problem.ldb,
+      ldc: problem.ldc,
+      a: address(problem.a),
+      b: address(problem.b),
+      c: address(problem.c),
+      // Within the memory, and so of 32 bits, wherever there is a second matrix.
+      aBatch: batch === 1 ? 0 : 4 * strideA,
+      bBatch: batch === 1 ? 0 : 4 * strideB,
+      cBatch: batch === 1 ? 0 : 4 * strideC,
+      alpha: problem.alpha,
+      beta: problem.beta,
+      chunkRows: chunk.rows,
+      chunkColumns: chunk.columns,
+    },
+    rowChunks * columnChunks * Math.ceil(batch / matricesPerChunk),
+    batch * m * n * k * nanosecondsPerProduct,
+  );
+}

@@ -1,0 +1,28 @@
+import { spawn } from "node:child_process";
+
+/** Runs a program against the built package; answers what it printed, or fails if it hangs. */
+export function runProgram(
+  body: string,
+  entry: string = new URL("../dist/index.js", import.meta.url).href,
+): Promise<{ code: number | null; output: string; milliseconds: number }> {
+  const script = `import { createCpuBackend } from ${JSON.stringify(entry)};\n${body}`;
+  const start = performance.now();
+  const child = spawn(process.execPath, ["--expose-gc", "--input-type=module", "-e", script], {
+    // What it finds, it is to find by itself.
+    env: { ...process.env, NODE_PATH: "", NODE_OPTIONS: "" },
+  });
+  let output = "";
+  child.stdout.on("data", (text: Buffer) => {
+    output += text.toString();
+  });
+  child.stderr.on("data", (text: Buffer) => {
+    output += text.toString();
+  });
+  const timer = setTimeout(() => child.kill("SIGKILL"), 30000);
+  return new Promise((resolve) => {
+    child.on("close", (code) => {
+      clearTimeout(timer);
+      resolve({ code, output, milliseconds: performance.now() - start });
+    });
+  });
+}
