@@ -13,6 +13,14 @@ export interface DeviceFeatures {
    */
   readonly subgroupMatrices: readonly string[];
   readonly limits: DeviceLimits;
+  /** What was found to be fastest on this device; undefined where nothing was tried. */
+  readonly tuned?: TunedVariants | undefined;
+}
+
+/** Choices by measurement; see `tuning/`. A pure function of what it is asked. */
+export interface TunedVariants {
+  /** The variant to take for exactly this shape, if it was tried. */
+  variantFor(operation: string, shape: unknown): string | undefined;
 }
 
 /** Limits that kernels keep to, by their names and in the units of WebGPU's `GPUSupportedLimits`. */
