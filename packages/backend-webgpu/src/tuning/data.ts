@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import type { WebGpuTier } from "../tiers.js";
 import { packageVersion } from "../version.js";
-import { shapeFields, type TunableOperation, tunableOperations, tunableVariants } from "./shapes.js";
+import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
 
 /** Of the layout of `TuningData`; data in another one are ignored. */
 export const TUNING_FORMAT = 1;
@@ -28,9 +28,11 @@ export interface TuningAdapter {
   readonly description: string;
 }
 
+/** The operations that have variants. The table of gemm serves batchedGemm and 1 x 1 convolutions, too. */
+export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
+
 /** What was found for one shape. */
 export interface TuningEntry {
-  /** The table of variants; that of gemm serves batchedGemm, and 1 x 1 convolutions, too. */
   readonly operation: TunableOperation;
   /** All that the choice of a kernel looks at: sizes, element type, transposition, alignment. */
   readonly shape: TunedShape;

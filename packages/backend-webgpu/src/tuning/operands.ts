@@ -32,18 +32,29 @@ function regionsOf(problem: AnyProblem): [string, BufferRegion][] {
 
 /** A problem like the caller's, on memory of our own that holds numbers from 0.5 to 1.5 of either sign. */
 export class Operands {
-  readonly task: TuningTask;
+  #task: TuningTask;
   readonly #device: TuningDevice;
   readonly #dtype: DType;
-  readonly #block: DeviceMemory;
-  readonly #output: BufferRegion;
+  #block: DeviceMemory | undefined;
+  #output: BufferRegion | undefined;
   readonly #memories: DeviceMemory[] = [];
 
-  constructor(device: TuningDevice, { operation, problem }: TuningTask) {
+  constructor(device: TuningDevice, task: TuningTask) {
     this.#device = device;
-    this.#dtype = problem.dtype;
+    this.#dtype = task.problem.dtype;
+    this.#task = task;
+  }
+
+  /** The problem; once there is memory for it, on that. */
+  get task(): TuningTask {
+    return this.#task;
+  }
+
+  /** Takes memory, all of which `free` gives back, and fills it. */
+  place(): void {
+    const { operation, problem } = this.#task;
     this.#block = this.#alloc(BLOCK_BYTES);
-    device.write(this.#block, noise(problem.dtype));
+    this.#device.write(this.#block, noise(this.#dtype));
     // Kernels look at places modulo 16 bytes.
     const own = regionsOf(problem).map(([name, { byteOffset, byteLength }]) => {
       const place = byteOffset % 16;
@@ -51,10 +62,10 @@ export class Operands {
     });
     for (const [, region] of own) this.#fill(region);
     const regions = Object.fromEntries(own);
-    this.#output = regions[outputOf[operation]!]!;
+    this.#output = regions[outputOf[operation]!];
     // Results that are added to again and again must stay finite.
     const factors = "beta" in problem ? { alpha: 1, beta: problem.beta === 0 ? 0 : 0.5 } : {};
-    this.task = { operation, problem: { ...problem, ...regions, ...factors } as AnyProblem };
+    this.#task = { operation, problem: { ...problem, ...regions, ...factors } as AnyProblem };
   }
 
   free(): void {
@@ -63,12 +74,12 @@ export class Operands {
 
   /** Gives the output the contents that it had at first. */
   reset(): void {
-    this.#fill(this.#output);
+    this.#fill(this.#output!);
   }
 
   /** Some of the results. */
   async results(): Promise<Float32Array> {
-    const { memory, byteOffset, byteLength } = this.#output;
+    const { memory, byteOffset, byteLength } = this.#output!;
     const whole = byteLength <= SAMPLES * SAMPLE_BYTES;
     const length = whole ? byteLength : SAMPLE_BYTES;
     const count = whole ? 1 : SAMPLES;
@@ -93,7 +104,7 @@ export class Operands {
       const length = Math.min(BLOCK_BYTES, byteLength - done);
       this.#device.copy(
         { memory, byteOffset: byteOffset + done, byteLength: length },
-        { memory: this.#block, byteOffset: 0, byteLength: length },
+        { memory: this.#block!, byteOffset: 0, byteLength: length },
       );
     }
   }

@@ -4,7 +4,8 @@ import { observeChoices } from "../kernels/variant.js";
 import type { DeviceMemory } from "../memory.js";
 import type { Program } from "../program.js";
 import type { PlanDriver } from "../warmup.js";
-import { shapeKey, type TunableOperation } from "./shapes.js";
+import type { TunableOperation } from "./data.js";
+import { shapeKey } from "./shapes.js";
 
 /** What a kernel gets, whichever. */
 export type AnyProblem = OperationProblems<DeviceMemory>[OperationName];

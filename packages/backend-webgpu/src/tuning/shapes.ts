@@ -2,6 +2,7 @@ import { type AttentionShape, attentionVariants } from "../kernels/attention/ind
 import { type ConvShape, convVariants } from "../kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants } from "../kernels/gemm/index.js";
 import { type ReduceLoads, reduceVariants } from "../kernels/reduce/index.js";
+import type { TunableOperation } from "./data.js";
 
 /** What the choice of a variant looks at; gemm stands for batchedGemm too. */
 interface TunableShapes {
@@ -10,9 +11,6 @@ interface TunableShapes {
   readonly attention: AttentionShape;
   readonly reduce: ReduceLoads;
 }
-
-/** The operations that have variants; gemm stands for batchedGemm too. */
-export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
 
 type Test = (value: unknown) => boolean;
 

@@ -1,6 +1,12 @@
 import type { TunedVariants } from "../features.js";
-import { obstacleTo, type TuningData, type TuningEntry, type TuningPlace } from "./data.js";
-import { shapeKey, shapeText, type TunableOperation } from "./shapes.js";
+import {
+  obstacleTo,
+  type TunableOperation,
+  type TuningData,
+  type TuningEntry,
+  type TuningPlace,
+} from "./data.js";
+import { shapeKey, shapeText } from "./shapes.js";
 
 interface Choice {
   readonly entry: TuningEntry;

@@ -1,11 +1,11 @@
 import { BackendError } from "@backplane/core";
 import type { DeviceFeatures } from "../features.js";
-import type { TunedShape, TuningEntry } from "./data.js";
+import type { TunableOperation, TunedShape, TuningEntry } from "./data.js";
 import type { TuningDevice } from "./device.js";
 import { difference, Operands, operandBytes } from "./operands.js";
 import { observed, programsOf, type ShapeChoice, type TaskCollector, type TuningTask } from "./rehearsal.js";
 import type { DroppedVariant, SkippedShape, TuneOptions } from "./report.js";
-import { shapeKey, shapeText, type TunableOperation } from "./shapes.js";
+import { shapeKey, shapeText } from "./shapes.js";
 
 const DEFAULT_MAX_BYTES = 2 ** 30;
 const DEFAULT_MARGIN = 0.03;
@@ -19,6 +19,9 @@ const MOST_REPEATS = 512;
 
 /** So much slower than the fastest at first sight, with allowance for coarse timestamps, is out. */
 const HOPELESS = { factor: 3, seconds: 200e-6 } as const;
+
+/** Drivers reset devices that are busy with one dispatch for two seconds and more. */
+const LONGEST_SECONDS = 0.25;
 
 /** An idle GPU needs work for about as long before its clocks are up. */
 const WARM_MILLISECONDS = 300;
@@ -102,10 +105,10 @@ export class Tuner {
 
   async #tune(task: TuningTask, choice: ShapeChoice): Promise<string | undefined> {
     const { operation, shape } = choice;
-    let operands: Operands | undefined;
+    const operands = new Operands(this.#device, task);
     try {
       this.#assertWorthwhile(task, choice);
-      operands = new Operands(this.#device, task);
+      operands.place();
       await this.#device.synchronize();
       const entry = await this.#compare(operands, choice);
       if (entry === undefined) return undefined;
@@ -118,7 +121,7 @@ export class Tuner {
       this.#device.log(`webgpu: not tuned: ${operation} (${shapeText(shape)}): ${reason}`);
       return undefined;
     } finally {
-      operands?.free();
+      operands.free();
       this.#device.giveBack();
     }
   }
@@ -168,6 +171,7 @@ export class Tuner {
       return this.#results(operands, this.#features(choice, variant));
     };
     const expected = await results(defaultVariant);
+    await this.#assertQuick(operands, choice);
     const sane = [defaultVariant];
     for (const variant of others) {
       const reason = await results(variant).then(
@@ -181,6 +185,17 @@ export class Tuner {
       }
     }
     return sane;
+  }
+
+  /** What is merely slow by default may take so long by another variant that the driver resets the device. */
+  async #assertQuick(operands: Operands, choice: ShapeChoice): Promise<void> {
+    const features = this.#features(choice, choice.variant);
+    let seconds = Number.POSITIVE_INFINITY;
+    // Something else may have come between.
+    for (let attempt = 0; attempt < 3 && seconds > LONGEST_SECONDS; attempt++)
+      seconds = await this.#device.time(() => this.#repeat(operands, features, 1));
+    if (seconds > LONGEST_SECONDS)
+      throw new Skip(`it takes ${(1000 * seconds).toFixed(0)} ms by default, so others may take too long`);
   }
 
   /** Compiles all variants side by side; answers, for each, what is fulfilled or was rejected by then. */
