@@ -30,6 +30,8 @@ const WARM_MILLISECONDS = 300;
 export interface TuningMeans {
   /** Milliseconds since some moment. */
   readonly now?: () => number;
+  /** Shapes that take longer by default are skipped. */
+  readonly longestSeconds?: number;
   /** Seconds that one run of a variant takes; `time` measures so many runs of it. */
   readonly measure?: (
     candidate: { readonly operation: TunableOperation; readonly shape: object; readonly variant: string },
@@ -59,6 +61,7 @@ export class Tuner {
   readonly #options: TuneOptions;
   readonly #now: () => number;
   readonly #measure: NonNullable<TuningMeans["measure"]>;
+  readonly #longestSeconds: number;
   readonly #began: number;
   readonly #findings: Findings = { entries: [], skipped: [], dropped: [] };
   /** Choices that need no more trying, with the variant to take where there is one. */
@@ -70,6 +73,7 @@ export class Tuner {
     this.#options = options;
     this.#now = means.now ?? (() => performance.now());
     this.#measure = means.measure ?? ((_, repeats, time) => time().then((seconds) => seconds / repeats));
+    this.#longestSeconds = means.longestSeconds ?? LONGEST_SECONDS;
     this.#began = this.#now();
   }
 
@@ -192,9 +196,9 @@ export class Tuner {
     const features = this.#features(choice, choice.variant);
     let seconds = Number.POSITIVE_INFINITY;
     // Something else may have come between.
-    for (let attempt = 0; attempt < 3 && seconds > LONGEST_SECONDS; attempt++)
+    for (let attempt = 0; attempt < 3 && seconds > this.#longestSeconds; attempt++)
       seconds = await this.#device.time(() => this.#repeat(operands, features, 1));
-    if (seconds > LONGEST_SECONDS)
+    if (seconds > this.#longestSeconds)
       throw new Skip(`it takes ${(1000 * seconds).toFixed(0)} ms by default, so others may take too long`);
   }
 
