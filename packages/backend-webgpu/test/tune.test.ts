@@ -59,7 +59,7 @@ describe("webgpu tune", () => {
 
   it("takes the fastest from then on, gives right results by it, and leaves no memory behind", async () => {
     const timed: string[] = [];
-    await open(few, rigged({ direct_8x16: 0.5, tiled_32x32x16_4x4: 0.4 }, timed));
+    await open(few, rigged({ direct_8x16: 0.25, tiled_32x32x16_4x4: 0.2 }, timed));
     assert.match((await kernelsOf(product)).join(), /gemm_direct_8x16_f32/);
     await backend.synchronize();
     const before = backend.memory();
@@ -77,18 +77,18 @@ describe("webgpu tune", () => {
     assert.lengthOf(report.entries, 1);
     const { shape, ...entry } = report.entries[0]!;
     assert.deepEqual(entry, {
-      ...{ operation: "gemm", variant: "tiled_32x32x16_4x4", seconds: 0.4 },
-      ...{ defaultVariant: "direct_8x16", defaultSeconds: 0.5 },
+      ...{ operation: "gemm", variant: "tiled_32x32x16_4x4", seconds: 0.2 },
+      ...{ defaultVariant: "direct_8x16", defaultSeconds: 0.25 },
     });
     assert.include(shape, { dtype: "f32", m, n, k, transA: false });
     assert.deepEqual(report.tuning, backend.tuning);
     assert.deepEqual(JSON.parse(JSON.stringify(report.tuning)), report.tuning);
     // First alone, and seven rounds of those that have a chance: the third takes a second.
-    assert.equal(timed.filter((name) => name === "gemm tiled_32x32x16_4x4").length, 1 + 7);
-    assert.include(timed, "gemm direct_8x64");
+    const count = (variant: string): number => timed.filter((name) => name === `gemm ${variant}`).length;
+    assert.deepEqual(["direct_8x16", "tiled_32x32x16_4x4", "direct_8x64"].map(count), [8, 8, 1]);
     assert.include(
       lines.find((line) => line.startsWith("webgpu: tuned gemm")),
-      "tiled_32x32x16_4x4 takes 400000.0 us; the default direct_8x16 500000.0 us",
+      "tiled_32x32x16_4x4 takes 200000.0 us; the default direct_8x16 250000.0 us",
     );
     assert.match((await kernelsOf(product)).join(), /^gemm_(tiled_)?32x32x16_4x4/);
     assert.isTrue(lines.some((line) => line.includes("gemm takes tiled_32x32x16_4x4 (tuned for the shape)")));
@@ -224,7 +224,7 @@ describe("webgpu tune", () => {
     assert.isEmpty(backend.tuning.entries);
     assert.isAtMost(backend.memory().reservedBytes, before.reservedBytes + 2 * 65_536);
     assert.deepEqual(await kernelsOf(sum), kernels);
-    const again = await backend.tune(sum, { signal }).catch((error: unknown) => error);
+    const again = await backend.tune(() => {}, { signal }).catch((error: unknown) => error);
     assert.strictEqual(again, signal.reason);
   });
 

@@ -78,6 +78,7 @@ export class Tuner {
   }
 
   async run({ tasks, keys }: Pick<TaskCollector, "tasks" | "keys">): Promise<Findings> {
+    this.#assertWanted();
     // A winner may need choices that the default did not need.
     const known = new Set(keys);
     let done = 0;
