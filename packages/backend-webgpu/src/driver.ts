@@ -275,16 +275,20 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
       isOpen: () => this.#open === session,
       log: (line) => this.#options.log?.(line),
       plan: (features) => this.plan(description, features),
-      prepare: async (programs) => void (await this.prepare(programs, {})),
+      prepare: async (programs) => void (await this.prepare(programs, {}, "tune")),
       write: (destination, source) => this.#write(destination, 0, source),
       use: (entries) => this.#addTuning(entries),
     });
   }
 
   /** Compiles programs ahead of their use; see `WebGpuBackend.warmup`. */
-  prepare(programs: ReadonlySet<Program>, options: WarmupOptions): Promise<WarmupReport> {
+  prepare(
+    programs: ReadonlySet<Program>,
+    options: WarmupOptions,
+    operation = "warmup",
+  ): Promise<WarmupReport> {
     const { pipelines, readback, guard } = this.#session;
-    guard.enter("warmup");
+    guard.enter(operation);
     return prepareAll(programs, pipelines, (work) => readback.guard(work), options);
   }
 

@@ -300,6 +300,33 @@ describe("webgpu tune", () => {
     assert.deepEqual([...new Set(kept), ...new Set(results)], [0x4200, 0x4700]);
   });
 
+  it("leaves the backend to its users meanwhile", async () => {
+    const means = rigged({ subgroups: 0.1 });
+    const seen = new Set<number>();
+    await open(
+      {},
+      {
+        ...means,
+        async measure(...args) {
+          const data = backend.alloc(4);
+          backend.copyHtoD(data, Float32Array.of(3));
+          // Between the runs that are timed.
+          const timed = args[2]();
+          backend.unary({ kind: "neg", n: 1, input: data, output: data });
+          await timed;
+          const result = new Float32Array(1);
+          await backend.copyDtoH(result, data);
+          backend.free(data);
+          seen.add(result[0]!);
+          return means.measure!(...args);
+        },
+      },
+    );
+    assert.deepInclude((await backend.tune(sum)).entries[0], { variant: "subgroups" });
+    assert.deepEqual([...seen], [-3]);
+    assert.equal(backend.memory().liveAllocations, 0);
+  });
+
   for (const [what, options] of [
     ["by timestamps", {}],
     ["by waiting, where there are no timestamps", { disableFeatures: ["timestamp-query"] }],

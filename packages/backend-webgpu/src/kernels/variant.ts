@@ -1,5 +1,6 @@
-import { BackendError, type OperationName } from "@backplane/core";
+import { BackendError } from "@backplane/core";
 import type { DeviceFeatures } from "../context.js";
+import type { TunableOperation } from "../tuning/data.js";
 
 /** One row of a table of variants: a way to compute an operation. */
 export interface Variant<Shape> {
@@ -18,7 +19,7 @@ export interface Variant<Shape> {
  * and fits; throws where there is none of that name.
  */
 export function selectVariant<Shape, Row extends Variant<Shape>>(
-  operation: OperationName,
+  operation: TunableOperation,
   table: readonly Row[],
   shape: Shape,
   features: DeviceFeatures,
@@ -52,7 +53,7 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
 
 /** Told which variant an operation takes, each time, and why. */
 export type ChoiceListener = (
-  operation: OperationName,
+  operation: TunableOperation,
   variant: string,
   reason: string,
   circumstances: ChoiceCircumstances,

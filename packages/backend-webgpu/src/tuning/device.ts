@@ -31,6 +31,7 @@ export interface TuningDevice {
 
   /** Computes nothing, and chooses as these features have it. */
   plan(features: DeviceFeatures): PlanDriver;
+  /** Rejects with `DEVICE_ERROR` where the device refuses one. */
   prepare(programs: ReadonlySet<Program>): Promise<void>;
   /** Enqueues a problem, choosing as these features have it. */
   run(task: TuningTask, features: DeviceFeatures): void;
@@ -107,7 +108,12 @@ export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
       record(() => readback.read(destination, source, byteOffset)),
     async prepare(programs) {
       assertOpen();
-      await options.prepare(programs);
+      try {
+        await options.prepare(programs);
+      } catch (error) {
+        if (!(error instanceof BackendError) || error.code !== "DEVICE_ERROR") throw error;
+        throw new BackendError(error.code, error.message, { operation: "tune", cause: error.cause });
+      }
     },
     run({ operation, problem }, features) {
       chosen = features;

@@ -34,9 +34,7 @@ export function observed(features: DeviceFeatures): {
 } {
   const own = { ...features };
   const choices: ShapeChoice[] = [];
-  observeChoices(own, (name, variant, _, { shape, forced, possible }) => {
-    // Only these have variants; batchedGemm chooses in the name of gemm.
-    const operation = name as TunableOperation;
+  observeChoices(own, (operation, variant, _, { shape, forced, possible }) => {
     const key = shapeKey(operation, shape as object);
     choices.push({ key, operation, shape: shape as object, variant, forced, possible });
   });

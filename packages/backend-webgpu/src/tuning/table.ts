@@ -37,8 +37,8 @@ export class TunedTable implements TunedVariants {
     return Array.from(this.#choices.values(), ({ entry }) => entry);
   }
 
-  variantFor(operation: string, shape: unknown): string | undefined {
-    const choice = this.#choices.get(shapeKey(operation as TunableOperation, shape as object));
+  variantFor(operation: TunableOperation, shape: unknown): string | undefined {
+    const choice = this.#choices.get(shapeKey(operation, shape as object));
     if (choice === undefined) return undefined;
     const { entry, source } = choice;
     if (source.line !== undefined) {

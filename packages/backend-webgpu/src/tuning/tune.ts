@@ -101,8 +101,8 @@ export class Tuner {
 
   /** Features that make kernels take the winners so far, and `variant` for the choice. */
   #features(choice?: ShapeChoice, variant?: string): DeviceFeatures {
-    const variantFor = (operation: string, shape: unknown): string | undefined => {
-      const key = shapeKey(operation as TunableOperation, shape as object);
+    const variantFor = (operation: TunableOperation, shape: unknown): string | undefined => {
+      const key = shapeKey(operation, shape as object);
       return key === choice?.key ? variant : this.#done.get(key);
     };
     return { ...this.#device.features, tuned: { variantFor } };
@@ -294,7 +294,7 @@ function refusalOf(error: unknown): string {
   const isOurs =
     error instanceof BackendError &&
     (error.code === "OUT_OF_MEMORY" || error.code === "DEVICE_ERROR") &&
-    (error.operation === undefined || error.operation === "tune");
+    error.operation === "tune";
   if (!isOurs) throw error;
   return `fails: ${error.message}`;
 }
