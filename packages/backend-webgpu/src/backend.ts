@@ -10,14 +10,25 @@ import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { FindGpu, NativeBuffer } from "./native.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
-import { plannedPrograms } from "./warmup.js";
+import { TaskCollector } from "./tuning/rehearsal.js";
+import type { TuneOptions } from "./tuning/report.js";
+import { assertNoProfile } from "./tuning/time.js";
+import { Abortion, type Findings, Tuner, type TuningMeans } from "./tuning/tune.js";
+import { rehearse } from "./warmup.js";
 
-/** The parts of the public interface that differ between platforms only by how they find WebGPU. */
-export function makeProvider(findGpu: FindGpu, options: WebGpuOptions): WebGpuProvider {
+/**
+ * The parts of the public interface that differ between platforms only by how they find WebGPU.
+ * `means` are for tests.
+ */
+export function makeProvider(
+  findGpu: FindGpu,
+  options: WebGpuOptions,
+  means: TuningMeans = {},
+): WebGpuProvider {
   checkOptions(options);
   return {
     name: "webgpu",
-    create: () => makeBackend(findGpu, options),
+    create: () => makeBackend(findGpu, options, means),
     async probe(): Promise<Availability> {
       try {
         if (options.device !== undefined)
@@ -31,7 +42,7 @@ export function makeProvider(findGpu: FindGpu, options: WebGpuOptions): WebGpuPr
   };
 }
 
-function makeBackend(findGpu: FindGpu, options: WebGpuOptions): WebGpuBackend {
+function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMeans): WebGpuBackend {
   const driver = new WebGpuDriver(findGpu, options);
   const backend = createBackend(driver);
   /** Waits for work of the device, unless the backend has closed: then it rejects with that. */
@@ -42,6 +53,20 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions): WebGpuBackend {
       backend.assertOpen(operation);
       throw error;
     }
+  };
+  let isTuning = false;
+  const tuned: WebGpuBackend["tune"] = async (plan, tuneOptions = {}) => {
+    const device = driver.tuningDevice(backend.capabilities, () => backend.synchronize());
+    const tasks = new TaskCollector(device.features);
+    const planned = driver.plan(backend.capabilities, tasks.features, (name, problem) =>
+      tasks.add(name, problem),
+    );
+    await rehearse(planned, backend, plan);
+    backend.assertOpen("tune");
+    const findings: Findings = await new Tuner(device, tuneOptions, means).run(tasks);
+    backend.assertOpen("tune");
+    device.use(findings.entries);
+    return { tuning: driver.tuning, ...findings };
   };
   const own: Omit<WebGpuBackend, keyof ComputeBackend> = {
     importBuffer(buffer, importOptions = {}) {
@@ -85,10 +110,33 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions): WebGpuBackend {
       checkFunction(operation, "plan", plan);
       const { onProgress } = warmupOptions;
       if (onProgress !== undefined) checkFunction(operation, "onProgress", onProgress);
-      const { device, limits, numerics } = backend.capabilities;
-      const programs = await plannedPrograms(driver.plan({ device, limits, numerics }), backend, plan);
+      const planned = driver.plan(backend.capabilities);
+      await rehearse(planned, backend, plan);
       backend.assertOpen(operation);
-      return settled(operation, driver.prepare(programs, warmupOptions));
+      return settled(operation, driver.prepare(planned.programs, warmupOptions));
+    },
+    async tune(plan, tuneOptions = {}) {
+      const operation = "tune";
+      backend.assertOpen(operation);
+      checkFunction(operation, "plan", plan);
+      checkTuneOptions(tuneOptions);
+      if (isTuning)
+        throw new BackendError("INVALID_ARGUMENT", "tune: it runs already; allowed: one at a time", {
+          operation,
+        });
+      assertNoProfile(driver.profiling);
+      isTuning = true;
+      try {
+        return await settled(operation, tuned(plan, tuneOptions));
+      } catch (error) {
+        throw error instanceof Abortion ? error.reason : error;
+      } finally {
+        isTuning = false;
+      }
+    },
+    get tuning() {
+      backend.assertOpen("tuning");
+      return driver.tuning;
     },
     async loseDevice() {
       const device = backend.native() as GPUDevice;
@@ -96,7 +144,26 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions): WebGpuBackend {
       await device.lost;
     },
   };
-  return Object.assign(backend, own);
+  return Object.defineProperties(backend, Object.getOwnPropertyDescriptors(own)) as typeof backend &
+    typeof own;
+}
+
+function checkTuneOptions({ onProgress, budgetMilliseconds, maxBytes, margin, signal }: TuneOptions): void {
+  if (onProgress !== undefined) checkFunction("tune", "onProgress", onProgress);
+  for (const [argument, value, allowed, holds] of [
+    ["budgetMilliseconds", budgetMilliseconds, "a number from 0", Number(budgetMilliseconds) >= 0],
+    ["maxBytes", maxBytes, "a number from 0", Number(maxBytes) >= 0],
+    ["margin", margin, "a number from 0 to 1", Number(margin) >= 0 && Number(margin) <= 1],
+    ["signal", signal, "an AbortSignal", typeof signal?.aborted === "boolean"],
+  ] as const)
+    if (value !== undefined && !holds)
+      throw new BackendError(
+        "INVALID_ARGUMENT",
+        `tune: ${argument} is ${String(value)}; allowed: ${allowed}`,
+        {
+          ...{ operation: "tune", argument },
+        },
+      );
 }
 
 function checkFunction(operation: string, argument: string, value: unknown): void {

@@ -3,12 +3,15 @@ import type { DeviceFeatures } from "./features.js";
 import type { WebGpuOptions } from "./options.js";
 import { measuringFeatures } from "./profiler.js";
 import { chooseTier, type TierChoice, type TierOffer } from "./tiers.js";
+import type { TuningPlace } from "./tuning/data.js";
 
 /** An open device with what kernels and callers want to know of it. */
 export interface OpenDevice {
   readonly device: GPUDevice;
   readonly description: DeviceDescription;
   readonly features: DeviceFeatures;
+  /** Where tuning has to come from to be of use here. */
+  readonly place: TuningPlace;
   /** The largest buffer that can be made; what bindings show of it may be less. */
   readonly maxBufferBytes: number;
   /** Whether closing the backend destroys the device. */
@@ -96,6 +99,7 @@ function offerOf({ features, limits }: GPUAdapter | GPUDevice, info: GPUAdapterI
 
 function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): Omit<OpenDevice, "owned"> {
   const has = (feature: string) => choice.features.includes(feature);
+  const { vendor, architecture, device: chip, description } = info;
   return {
     device,
     description: describeAdapter(info, choice),
@@ -106,7 +110,9 @@ function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): O
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
       limits: choice.limits,
+      tuned: undefined,
     },
+    place: { adapter: { vendor, architecture, device: chip, description }, tier: choice.tier },
     maxBufferBytes: device.limits.maxBufferSize,
   };
 }

@@ -7,15 +7,16 @@ import {
   type Numerics,
   type Region,
 } from "@backplane/core";
-import type { KernelContext, OperationContext } from "./context.js";
+import type { DeviceFeatures, KernelContext, OperationContext } from "./context.js";
 import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device.js";
+import type { TunedVariants } from "./features.js";
 import { ForeignBuffers } from "./foreign.js";
 import { faultOf, Guard } from "./guard.js";
 import { immediateBytes } from "./immediates.js";
 import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
 import { forcedDetails } from "./kernels/forced.js";
 import { boundKernels } from "./kernels/index.js";
-import { type ChoiceListener, observeChoices } from "./kernels/variant.js";
+import { choiceLog, observeChoices } from "./kernels/variant.js";
 import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
 import type { FindGpu, NativeBuffer } from "./native.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
@@ -26,8 +27,12 @@ import { CommandQueue } from "./queue.js";
 import { Readback } from "./readback.js";
 import { Recorder, windowBytes } from "./recorder.js";
 import { writeEdges } from "./transfers.js";
+import { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./tuning/data.js";
+import { openTuningDevice, type TuningDevice, type TuningSession } from "./tuning/device.js";
+import { type TunedTable, tableOf } from "./tuning/table.js";
 import { Uploads } from "./uploads.js";
-import { PlanDriver, prepareAll } from "./warmup.js";
+import { packageVersion } from "./version.js";
+import { PlanDriver, type ProblemListener, prepareAll } from "./warmup.js";
 
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */
 const numerics: Numerics = {
@@ -49,22 +54,17 @@ interface LossWatch {
 }
 
 /** All that exists while the device is open. */
-interface Session {
+interface Session extends TuningSession {
   readonly opened: OpenDevice;
-  readonly queue: CommandQueue;
-  readonly pool: MemoryPool;
   readonly pipelines: PipelineCache;
-  readonly recorder: Recorder;
-  readonly readback: Readback;
   readonly uploads: Uploads;
-  readonly guard: Guard;
   readonly foreign: ForeignBuffers;
   /** The allocations whose buffers callers have been given. */
   readonly exported: WeakMap<GPUBuffer, DeviceMemory>;
   /** Undefined on a device that was given: what nobody captured there is not known to be ours. */
   readonly onUncaptured: ((event: GPUUncapturedErrorEvent) => void) | undefined;
   readonly lossWatch: LossWatch;
-  readonly profiling: Profiling;
+  readonly tuned: TunedTable;
   /** Nothing is reported any more. */
   closing: boolean;
 }
@@ -76,6 +76,8 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly #findGpu: FindGpu;
   readonly #options: WebGpuOptions;
   #open: Session | undefined;
+  /** What was found on the devices so far. */
+  #found: TuningData[] = [];
   /** Dawn aborts the process if this is collected while a device lives. */
   #gpu: GPU | undefined;
 
@@ -94,13 +96,15 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const { poolBytes = DEFAULT_POOL_BYTES, disableFeatures = [] } = this.#options;
     const gpu = this.#gpu ?? globalThis.navigator?.gpu;
     const immediates = immediateBytes(opened.device, gpu, disableFeatures);
-    this.#open = makeSession(opened, events, maxBytes, poolBytes, immediates, disableFeatures);
     const { description } = opened;
     const { log } = this.#options;
     if (log !== undefined) {
       log(openingLine(opened));
       observeChoices(opened.features, choiceLog(log));
     }
+    const tuned = tableOf(opened.place, this.#options, this.#found);
+    this.#open = makeSession(opened, tuned, events, maxBytes, poolBytes, immediates, disableFeatures);
+    useTuning(this.#open);
     const details = { ...description.details, ...forcedDetails(this.#options.variants ?? {}) };
     return { device: { ...description, details }, limits: { maxAllocationBytes: maxBytes }, numerics };
   }
@@ -242,14 +246,49 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   }
 
   /** A driver that does nothing but take note of the programs that calls would need. */
-  plan(description: DriverDescription): PlanDriver {
-    return new PlanDriver(this.#session.opened.features, this.#options.variants ?? {}, description);
+  plan(
+    description: DriverDescription,
+    features: DeviceFeatures = this.#session.opened.features,
+    onProblem?: ProblemListener,
+  ): PlanDriver {
+    return new PlanDriver(features, this.#options.variants ?? {}, description, onProblem);
+  }
+
+  /** What was tuned for the device that is open. */
+  get tuning(): TuningData {
+    const { opened, tuned } = this.#session;
+    return { format: TUNING_FORMAT, version: packageVersion, ...opened.place, entries: tuned.entries };
+  }
+
+  #addTuning(entries: readonly TuningEntry[]): void {
+    const session = this.#session;
+    session.tuned.add(entries);
+    useTuning(session);
+    this.#found = mergeTuning([...this.#found, { ...this.tuning, entries }]);
+  }
+
+  /** The device that is open, for `tune`. `synchronize` is that of the backend, which knows of faults. */
+  tuningDevice(description: DriverDescription, synchronize: () => Promise<void>): TuningDevice {
+    const session = this.#session;
+    return openTuningDevice({
+      ...{ session, synchronize, variants: this.#options.variants ?? {} },
+      isOpen: () => this.#open === session,
+      log: (line) => this.#options.log?.(line),
+      plan: (features) => this.plan(description, features),
+      prepare: async (programs) => void (await this.prepare(programs, {}, "tune")),
+      write: (destination, source) => this.#write(destination, 0, source),
+      use: (entries) => this.#addTuning(entries),
+    });
   }
 
   /** Compiles programs ahead of their use; see `WebGpuBackend.warmup`. */
-  prepare(programs: ReadonlySet<Program>, options: WarmupOptions): Promise<WarmupReport> {
+  prepare(
+    programs: ReadonlySet<Program>,
+    options: WarmupOptions,
+    operation = "warmup",
+  ): Promise<WarmupReport> {
     const { pipelines, readback, guard } = this.#session;
-    guard.enter("warmup");
+    guard.enter(operation);
     return prepareAll(programs, pipelines, (work) => readback.guard(work), options);
   }
 
@@ -278,8 +317,15 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   }
 }
 
+/** Choosing costs nothing more where nothing was tuned. */
+function useTuning({ opened, tuned }: Session): void {
+  const features: { tuned?: TunedVariants | undefined } = opened.features;
+  features.tuned = tuned.size === 0 ? undefined : tuned;
+}
+
 function makeSession(
   opened: OpenDevice,
+  tuned: TunedTable,
   events: DriverEvents,
   maxBytes: number,
   poolBytes: number,
@@ -322,7 +368,7 @@ function makeSession(
     report(faultOf(event.error, []));
   };
   const session: Session = {
-    ...{ opened, queue, pool, pipelines, recorder, uploads, guard },
+    ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, guard },
     readback: new Readback({ device, queue, pool, recorder, onFault: report }),
     profiling: new Profiling({
       ...{ device, queue, disableFeatures },
@@ -350,15 +396,4 @@ function makeSession(
 /** Apart from all else, so that it keeps nothing alive but the watch. */
 function watchLoss(device: GPUDevice, watch: LossWatch): void {
   device.lost.then(({ reason, message }) => watch.onLoss?.(`the device was lost (${reason}): ${message}`));
-}
-
-/** Writes a line when an operation first takes a variant for a reason. */
-function choiceLog(log: (line: string) => void): ChoiceListener {
-  const written = new Set<string>();
-  return (operation, variant, reason) => {
-    const line = `webgpu: ${operation} takes ${variant} (${reason})`;
-    if (written.has(line)) return;
-    written.add(line);
-    log(line);
-  };
 }

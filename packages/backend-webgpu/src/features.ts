@@ -1,3 +1,5 @@
+import type { TunableOperation } from "./tuning/data.js";
+
 /** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
 export interface DeviceFeatures {
   /** The WGSL extension `f16` may be enabled. Kernels must not need it: see `halves.ts`. */
@@ -13,6 +15,14 @@ export interface DeviceFeatures {
    */
   readonly subgroupMatrices: readonly string[];
   readonly limits: DeviceLimits;
+  /** What was found to be fastest on this device; undefined where nothing was tried. */
+  readonly tuned?: TunedVariants | undefined;
+}
+
+/** Choices by measurement; see `tuning/`. A pure function of what it is asked. */
+export interface TunedVariants {
+  /** The variant to take for exactly this shape, if it was tried. */
+  variantFor(operation: TunableOperation, shape: unknown): string | undefined;
 }
 
 /** Limits that kernels keep to, by their names and in the units of WebGPU's `GPUSupportedLimits`. */

@@ -16,3 +16,12 @@ export type { WebGpuOptions } from "./options.js";
 export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile.js";
 export type { WebGpuTier } from "./tiers.js";
 export type { ChromeTrace, ChromeTraceEvent } from "./trace.js";
+export type {
+  TunableOperation,
+  TunedShape,
+  TuningAdapter,
+  TuningData,
+  TuningEntry,
+  WindowShape,
+} from "./tuning/data.js";
+export type { DroppedVariant, SkippedShape, TuneOptions, TuneReport } from "./tuning/report.js";

@@ -1,6 +1,8 @@
 import type { BackendProvider, ComputeBackend, DeviceHandle } from "@backplane/core";
 import type { NativeBuffer } from "./native.js";
 import type { Profile, ProfileOptions } from "./profile.js";
+import type { TuningData } from "./tuning/data.js";
+import type { TuneOptions, TuneReport } from "./tuning/report.js";
 
 /** What a backend on WebGPU has beyond every other. */
 export interface WebGpuBackend extends ComputeBackend {
@@ -55,6 +57,30 @@ export interface WebGpuBackend extends ComputeBackend {
    * `DEVICE_ERROR` and the kernel's name where the device refuses one, after the others are done.
    */
   warmup(plan: (backend: ComputeBackend) => unknown, options?: WarmupOptions): Promise<WarmupReport>;
+
+  /**
+   * Finds, for each shape of gemm, batchedGemm, conv2d, attention and reduce among the calls in `plan`,
+   * the fastest of the kernels that fit, and takes it from then on. `plan` is run once, like that of
+   * `warmup`. A shape is all that the choice of a kernel looks at (sizes, element type, transposition,
+   * alignment); other shapes are computed as before, however close. Each kernel is compiled, compared
+   * with the default one on numbers of our own, and timed: in rounds, by timestamps of the device
+   * where it has them, else by waiting. The default one stays unless another is faster by a margin. The
+   * backend can be used meanwhile; but what else the device has to do blurs the times.
+   *
+   * Another kernel may sum in another order: results may differ in their last bits from those before
+   * `tune`, and between runs and machines that tuned apart.
+   *
+   * Rejects, changing nothing, with what `plan` throws; with the reason of `signal`; with
+   * `INVALID_ARGUMENT` while it runs already or a profile is being taken; with `DEVICE_LOST` and
+   * `DISPOSED`. Shapes for which there is no memory, or no time left, are skipped, and the report says so.
+   */
+  tune(plan: (backend: ComputeBackend) => unknown, options?: TuneOptions): Promise<TuneReport>;
+
+  /**
+   * The choices in use, imported and found here, to be kept for the option `tuning` of a later run; no
+   * entries where there are none. Throws `NOT_INITIALIZED`, `DEVICE_LOST` or `DISPOSED`.
+   */
+  readonly tuning: TuningData;
 
   /**
    * For tests of what happens then: loses the device, as a driver might at any time. Resolves when

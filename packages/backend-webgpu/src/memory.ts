@@ -136,6 +136,12 @@ export class MemoryPool {
     for (const memory of condemned) this.#destroy(memory);
   }
 
+  /** Evicts free buffers until no more than `bytes` of all that exist are left, or none is free. */
+  trim(bytes: number): void {
+    const excess = this.#reservedBytes - bytes;
+    if (excess > 0) this.#shrink(Math.max(this.#freeBytes - excess, 0));
+  }
+
   /** Destroys everything, lent or not. Nothing that is recorded and not submitted may be left. */
   destroyAll(): void {
     this.afterSubmit();

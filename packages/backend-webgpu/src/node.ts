@@ -6,6 +6,7 @@ import type { WebGpuOptions } from "./options.js";
 
 export type { DawnOptions } from "./dawn.js";
 export * from "./index.js";
+export { loadTuning, saveTuning } from "./tuning/files.js";
 
 /** In Node.js, WebGPU is Dawn, from the npm package `webgpu`. */
 export interface NodeWebGpuOptions extends WebGpuOptions {

@@ -3,6 +3,7 @@ import type { DeviceLimits } from "./features.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
 import type { NativeAdapter, NativeDevice } from "./native.js";
 import { limitNames, tierNames, type WebGpuTier } from "./tiers.js";
+import { checkedTuning, type TuningData } from "./tuning/data.js";
 
 /** What both entry points take. */
 export interface WebGpuOptions {
@@ -43,8 +44,13 @@ export interface WebGpuOptions {
    */
   readonly variants?: ForcedVariants;
   /**
+   * What `tune()` found in an earlier run: for each shape in it, the kernel to take. What comes from
+   * another adapter, tier or version is ignored, and `log` told so. `variants` go before it.
+   */
+  readonly tuning?: TuningData | readonly TuningData[];
+  /**
    * Gets a line when a device has been opened (adapter, driver, tier and why, limits), and one when an
-   * operation first takes a kernel for a reason (which, and why). Default: none.
+   * operation first takes a kernel for a reason (which, and why); and lines about tuning. Default: none.
    */
   readonly log?: (line: string) => void;
 }
@@ -52,7 +58,8 @@ export interface WebGpuOptions {
 /** Throws `INVALID_ARGUMENT`, with what is allowed, for values that no device could make sense of. */
 export function checkOptions(options: WebGpuOptions): void {
   checkForced(options.variants ?? {});
-  const { tier, limits = {}, poolBytes, log } = options;
+  const { tier, limits = {}, poolBytes, log, tuning } = options;
+  if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning");
   if (tier !== undefined && !tierNames.includes(tier))
     throw refusal("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
   for (const [name, value] of Object.entries(limits as Readonly<Record<string, unknown>>)) {

@@ -51,6 +51,12 @@ export class Profiling {
     return this.#profiler;
   }
 
+  /** Whether the device can measure. */
+  get isPossible(): boolean {
+    const { device, disableFeatures } = this.#options;
+    return measuringFeatures(device, disableFeatures).length > 0;
+  }
+
   /** Bytes of device memory that the measuring takes. */
   get reservedBytes(): number {
     return this.#profiler?.reservedBytes ?? 0;
@@ -59,8 +65,8 @@ export class Profiling {
   /** All that is done from here on is measured, until `stop`. */
   start(options: ProfileOptions): Profiler {
     const operation = "profile";
-    const { device, disableFeatures, queue } = this.#options;
-    if (measuringFeatures(device, disableFeatures).length === 0)
+    const { queue } = this.#options;
+    if (!this.isPossible)
       throw new BackendError(
         "UNSUPPORTED",
         `profile: the device was opened without the feature ${TIMESTAMP_FEATURE}, which the adapter lacks, ` +

@@ -91,6 +91,11 @@ export class Readback {
     this.#line.clear();
   }
 
+  /** Destroys what it keeps for later beyond so many bytes. */
+  trim(bytes: number): void {
+    while (this.#free.length > 0 && this.reservedBytes > bytes) this.#free.shift()!.destroy();
+  }
+
   destroy(error: BackendError): void {
     this.fail(error);
     for (const staging of [...this.#free, ...this.#busy]) staging.destroy();

@@ -6,7 +6,10 @@ import {
   type DriverBackend,
   type DriverDescription,
   type DriverKernels,
+  type Kernel,
   type Operand,
+  type OperationName,
+  type OperationProblems,
   operationNames,
   operations,
   type Region,
@@ -22,6 +25,11 @@ import type { Program } from "./program.js";
 import { Recorder, type RecordingMeans } from "./recorder.js";
 import { writeEdges } from "./transfers.js";
 
+export type ProblemListener = (
+  operation: OperationName,
+  problem: OperationProblems<DeviceMemory>[OperationName],
+) => void;
+
 /**
  * A driver that computes nothing and takes note of the programs that its calls need. They go through
  * the same kernels and the same recorder as those of a device, so that it is the same programs.
@@ -33,12 +41,19 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
   readonly #description: DriverDescription;
   readonly #recorder: Recorder;
 
-  constructor(features: DeviceFeatures, variants: ForcedVariants, description: DriverDescription) {
+  /** `onProblem` hears of each problem that a kernel has recorded. */
+  constructor(
+    features: DeviceFeatures,
+    variants: ForcedVariants,
+    description: DriverDescription,
+    onProblem?: ProblemListener,
+  ) {
     this.#description = description;
     const { queue, pool, pipelines } = takingNote(this.programs);
     const recorder = new Recorder(features, queue, pool, pipelines);
     this.#recorder = recorder;
-    this.kernels = boundKernels(variants, (operation, enqueue) => recorder.run(operation, enqueue));
+    const kernels = boundKernels(variants, (operation, enqueue) => recorder.run(operation, enqueue));
+    this.kernels = onProblem === undefined ? kernels : announced(kernels, onProblem);
   }
 
   async open(): Promise<DriverDescription> {
@@ -90,6 +105,26 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
   }
 }
 
+/** The same kernels, which tell of each problem when they are done with it. */
+function announced(
+  kernels: DriverKernels<DeviceMemory>,
+  onProblem: ProblemListener,
+): DriverKernels<DeviceMemory> {
+  const entries = Object.entries(kernels) as [OperationName, Kernel<never>][];
+  return Object.fromEntries(
+    entries.map(([operation, kernel]) => [
+      operation,
+      {
+        ...kernel,
+        run(problem: never) {
+          kernel.run(problem);
+          onProblem(operation, problem);
+        },
+      },
+    ]),
+  );
+}
+
 /** Memory of which nobody looks at the contents. */
 function blank(bytes: number): DeviceMemory {
   const memory = new DeviceMemory({} as GPUBuffer, roundedCapacity(bytes), 0);
@@ -119,12 +154,12 @@ function takingNote(programs: Set<Program>): RecordingMeans {
   };
 }
 
-/** The programs that `plan` needs on `real`, whose handles it may use beside those that it makes. */
-export async function plannedPrograms(
+/** Runs `plan` on `driver`. It may use handles of `real` beside those that it makes. */
+export async function rehearse(
   driver: PlanDriver,
   real: DriverBackend<DeviceMemory>,
   plan: (backend: ComputeBackend) => unknown,
-): Promise<ReadonlySet<Program>> {
+): Promise<void> {
   const rehearsal = createBackend(driver);
   await rehearsal.init();
   try {
@@ -132,7 +167,6 @@ export async function plannedPrograms(
   } finally {
     await rehearsal.dispose();
   }
-  return driver.programs;
 }
 
 /** Where methods other than operations have operands. */

@@ -1,5 +1,6 @@
-import { BackendError, type OperationName } from "@backplane/core";
+import { BackendError } from "@backplane/core";
 import type { DeviceFeatures } from "../context.js";
+import type { TunableOperation } from "../tuning/data.js";
 
 /** One row of a table of variants: a way to compute an operation. */
 export interface Variant<Shape> {
@@ -13,12 +14,12 @@ export interface Variant<Shape> {
 }
 
 /**
- * The first row that is possible, fits and is preferred, or else the last that is possible and fits.
- * `forced` names a row that is taken wherever it is possible and fits; throws where there is none of
- * that name.
+ * The row that was tuned for the shape, or else the first that is possible, fits and is preferred, or
+ * else the last that is possible and fits. `forced` names a row that is taken wherever it is possible
+ * and fits; throws where there is none of that name.
  */
 export function selectVariant<Shape, Row extends Variant<Shape>>(
-  operation: OperationName,
+  operation: TunableOperation,
   table: readonly Row[],
   shape: Shape,
   features: DeviceFeatures,
@@ -31,20 +32,40 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
       { operation, argument: "variant" },
     );
   const possible = table.filter((row) => row.requires(features) && row.fits(shape));
+  const tuned = features.tuned?.variantFor(operation, shape);
   const chosen =
     possible.find(({ name }) => name === forced) ??
+    (tuned === undefined ? undefined : possible.find(({ name }) => name === tuned)) ??
     possible.find((row) => row.prefers(shape, features)) ??
     possible.at(-1);
   if (chosen === undefined)
     throw new BackendError("UNSUPPORTED", `${operation}: no variant for this shape on this device`, {
       operation,
     });
-  listeners.get(features)?.(operation, chosen.name, reasonOf(chosen, table, shape, features, forced));
+  const listener = listeners.get(features);
+  if (listener !== undefined)
+    listener(operation, chosen.name, reasonOf(chosen, table, shape, features, forced, tuned), {
+      ...{ shape, forced: chosen.name === forced },
+      possible: possible.map(({ name }) => name),
+    });
   return chosen;
 }
 
 /** Told which variant an operation takes, each time, and why. */
-export type ChoiceListener = (operation: OperationName, variant: string, reason: string) => void;
+export type ChoiceListener = (
+  operation: TunableOperation,
+  variant: string,
+  reason: string,
+  circumstances: ChoiceCircumstances,
+) => void;
+
+/** What there was to choose from. */
+export interface ChoiceCircumstances {
+  readonly shape: unknown;
+  readonly forced: boolean;
+  /** Those that are possible on the device and fit the shape. */
+  readonly possible: readonly string[];
+}
 
 /** Choosing is pure all the same: listeners belong to the features of one open device, and only listen. */
 const listeners = new WeakMap<DeviceFeatures, ChoiceListener>();
@@ -61,8 +82,10 @@ function reasonOf<Shape>(
   shape: Shape,
   features: DeviceFeatures,
   forced: string | undefined,
+  tuned: string | undefined,
 ): string {
   if (chosen.name === forced) return "forced by the option variants";
+  if (chosen.name === tuned) return "tuned for the shape";
   const preferred = chosen.prefers(shape, features) ? "preferred for the shape" : "the last one that fits";
   const obstacles = table.slice(0, table.indexOf(chosen)).map(({ name, requires, fits }) => {
     if (!requires(features)) return `${name} needs more than the device has`;
@@ -70,4 +93,15 @@ function reasonOf<Shape>(
   });
   const passedOver = obstacles.filter((text) => text !== undefined);
   return [preferred, ...passedOver].join("; ");
+}
+
+/** Writes a line when an operation first takes a variant for a reason. */
+export function choiceLog(log: (line: string) => void): ChoiceListener {
+  const written = new Set<string>();
+  return (operation, variant, reason) => {
+    const line = `webgpu: ${operation} takes ${variant} (${reason})`;
+    if (written.has(line)) return;
+    written.add(line);
+    log(line);
+  };
 }

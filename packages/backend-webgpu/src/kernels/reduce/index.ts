@@ -1,1 +1,2 @@
 export { reduce } from "./reduce.js";
+export { type ReduceLoads, reduceVariants } from "./select.js";

@@ -65,18 +65,20 @@ const MIN_LANES_ACROSS = 4;
 const LOADS_OF_SUBGROUP = 192;
 
 /** What a choice between variants looks at, besides the device. */
-type Loads = Pick<ReducePlan, "along" | "wide" | "length" | "outputs">;
+export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length" | "outputs"> {
+  readonly dtype: DType;
+}
 
-interface ReduceVariant extends Variant<Loads> {
+interface ReduceVariant extends Variant<ReduceLoads> {
   /** Invocations per output, as far as that is known. */
-  lanes(loads: Loads, features: DeviceFeatures): number;
+  lanes(loads: ReduceLoads, features: DeviceFeatures): number;
 }
 
 /**
  * Where rows begin anywhere, loads are narrow, and whole subgroups at neighbouring elements make the best
  * of each memory transaction. Elsewhere few invocations per output do as well, with a tree of few steps.
  */
-const reduceVariants: readonly ReduceVariant[] = [
+export const reduceVariants: readonly ReduceVariant[] = [
   {
     name: "subgroups",
     requires: ({ subgroups }) => subgroups,
@@ -115,7 +117,7 @@ export function planReduce(
   const vector = elementsPerLoad({ dtype, wide, along });
   const [outputs, length] =
     along === "kept" ? [outputCount / vector, reducedCount] : [outputCount, reducedCount / vector];
-  const loads: Loads = { along, wide, length, outputs };
+  const loads: ReduceLoads = { dtype, along, wide, length, outputs };
   const variant = selectVariant("reduce", reduceVariants, loads, features);
   const sharers = variant.lanes(loads, features);
   // A subgroup takes so many outputs that it has as many loads to do as an invocation has elsewhere.

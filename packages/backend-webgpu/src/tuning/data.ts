@@ -1,0 +1,159 @@
+import { BackendError } from "@backplane/core";
+import type { WebGpuTier } from "../tiers.js";
+import { packageVersion } from "../version.js";
+import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
+
+/** Of the layout of `TuningData`; data in another one are ignored. */
+export const TUNING_FORMAT = 1;
+
+/**
+ * The kernels that were fastest, on one adapter, for the shapes that were tried. Plain data: survives
+ * JSON unchanged.
+ */
+export interface TuningData {
+  /** Of this layout: 1. */
+  readonly format: number;
+  /** Of the package. Kernels change from version to version, so data of another one are ignored. */
+  readonly version: string;
+  readonly adapter: TuningAdapter;
+  readonly tier: WebGpuTier;
+  readonly entries: readonly TuningEntry[];
+}
+
+/** What WebGPU tells of an adapter; empty where it tells nothing. In Node.js, `description` is the driver. */
+export interface TuningAdapter {
+  readonly vendor: string;
+  readonly architecture: string;
+  readonly device: string;
+  readonly description: string;
+}
+
+/** The operations that have variants. The table of gemm serves batchedGemm and 1 x 1 convolutions, too. */
+export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
+
+/** What was found for one shape. */
+export interface TuningEntry {
+  readonly operation: TunableOperation;
+  /** All that the choice of a kernel looks at: sizes, element type, transposition, alignment. */
+  readonly shape: TunedShape;
+  /** What to take: the default itself, unless another variant was faster by the margin. */
+  readonly variant: string;
+  /** Of one run on the device; the median. */
+  readonly seconds: number;
+  readonly defaultVariant: string;
+  readonly defaultSeconds: number;
+}
+
+export type TunedShape = Readonly<Record<string, string | number | boolean | WindowShape | undefined>>;
+
+/** Of a convolution with one input channel for each group. */
+export interface WindowShape {
+  readonly side: number;
+  readonly stride: number;
+}
+
+/** What data have to match to be of use. */
+export type TuningPlace = Pick<TuningData, "adapter" | "tier">;
+
+const adapterFields = ["vendor", "architecture", "device", "description"] as const;
+
+/** Why data are of no use on a device; undefined where they are. */
+export function obstacleTo(
+  { format, version, adapter, tier }: TuningData,
+  place: TuningPlace,
+): string | undefined {
+  if (format !== TUNING_FORMAT) return `its format is ${format}, and not ${TUNING_FORMAT}`;
+  if (version !== packageVersion) return `it is of version ${version}, and not ${packageVersion}`;
+  for (const field of adapterFields)
+    if (adapter[field] !== place.adapter[field])
+      return `its adapter has ${field} "${adapter[field]}", and not "${place.adapter[field]}"`;
+  return tier === place.tier ? undefined : `its tier is ${tier}, and not ${place.tier}`;
+}
+
+/** One for each adapter, tier and version. Where several have a shape, the last one counts. */
+export function mergeTuning(all: readonly TuningData[]): TuningData[] {
+  const merged = new Map<string, TuningData>();
+  for (const data of all) {
+    const { format, version, adapter, tier } = data;
+    const place = JSON.stringify([format, version, tier, adapterFields.map((field) => adapter[field])]);
+    const entries = [...(merged.get(place)?.entries ?? []), ...data.entries];
+    const byShape = new Map(entries.map((entry) => [JSON.stringify([entry.operation, entry.shape]), entry]));
+    merged.set(place, { ...data, entries: [...byShape.values()] });
+  }
+  return [...merged.values()];
+}
+
+/**
+ * The data, checked. Throws `INVALID_ARGUMENT` that says where something is wrong; what another version
+ * or format has for entries is not looked at.
+ */
+export function checkedTuning(value: unknown, operation: string, argument: string): readonly TuningData[] {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const check = new TuningCheck(operation);
+  for (const [i, data] of list.entries())
+    check.data(data, Array.isArray(value) ? `${argument}[${i}]` : argument);
+  return list as readonly TuningData[];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+class TuningCheck {
+  readonly #operation: string;
+
+  constructor(operation: string) {
+    this.#operation = operation;
+  }
+
+  data(value: unknown, where: string): void {
+    const data = this.#object(value, where);
+    this.#is(Number.isSafeInteger(data.format), data.format, `${where}.format`, "a whole number");
+    if (data.format !== TUNING_FORMAT) return;
+    this.#text(data.version, `${where}.version`);
+    const adapter = this.#object(data.adapter, `${where}.adapter`);
+    for (const field of adapterFields) this.#text(adapter[field], `${where}.adapter.${field}`);
+    this.#text(data.tier, `${where}.tier`);
+    this.#is(Array.isArray(data.entries), data.entries, `${where}.entries`, "a list");
+    if (data.version !== packageVersion) return;
+    for (const [i, entry] of (data.entries as readonly unknown[]).entries())
+      this.#entry(entry, `${where}.entries[${i}]`);
+  }
+
+  #entry(value: unknown, where: string): void {
+    const entry = this.#object(value, where);
+    this.#oneOf(entry.operation, tunableOperations, `${where}.operation`);
+    const operation = entry.operation as TunableOperation;
+    for (const name of ["variant", "defaultVariant"])
+      this.#oneOf(entry[name], tunableVariants[operation], `${where}.${name}`);
+    for (const name of ["seconds", "defaultSeconds"])
+      this.#is(isDuration(entry[name]), entry[name], `${where}.${name}`, "a number from 0");
+    const shape = this.#object(entry.shape, `${where}.shape`);
+    for (const [name, { is, allowed }] of Object.entries(shapeFields[operation]))
+      this.#is(is(shape[name]), shape[name], `${where}.shape.${name}`, allowed);
+  }
+
+  #object(value: unknown, where: string): Fields {
+    this.#is(typeof value === "object" && value !== null && !Array.isArray(value), value, where, "an object");
+    return value as Fields;
+  }
+
+  #text(value: unknown, where: string): void {
+    this.#is(typeof value === "string", value, where, "a text");
+  }
+
+  #oneOf(value: unknown, allowed: readonly unknown[], where: string): void {
+    this.#is(allowed.includes(value), value, where, allowed.join(", "));
+  }
+
+  #is(holds: boolean, value: unknown, where: string, allowed: string): void {
+    if (holds) return;
+    throw new BackendError(
+      "INVALID_ARGUMENT",
+      `${this.#operation}: ${where} is ${JSON.stringify(value)}; allowed: ${allowed}`,
+      { operation: this.#operation, argument: where },
+    );
+  }
+}
+
+function isDuration(value: unknown): boolean {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0;
+}

@@ -1,0 +1,151 @@
+import { BackendError } from "@backplane/core";
+import type { BufferRegion, DeviceFeatures, OperationContext } from "../context.js";
+import type { Guard } from "../guard.js";
+import type { ForcedVariants } from "../kernels/forced.js";
+import { boundKernels } from "../kernels/index.js";
+import type { DeviceMemory, MemoryPool } from "../memory.js";
+import type { Profiling } from "../profiler.js";
+import type { Program } from "../program.js";
+import type { CommandQueue } from "../queue.js";
+import type { Readback } from "../readback.js";
+import type { Recorder } from "../recorder.js";
+import type { PlanDriver } from "../warmup.js";
+import type { TuningEntry } from "./data.js";
+import type { TuningTask } from "./rehearsal.js";
+import { timeByTimestamps, timeByWaiting } from "./time.js";
+
+/** The device as tuning uses it. Everything throws, or rejects, once that device is lost or closed. */
+export interface TuningDevice {
+  /** As the device was opened. */
+  readonly features: DeviceFeatures;
+  log(line: string): void;
+
+  alloc(bytes: number): DeviceMemory;
+  free(memory: DeviceMemory): void;
+  /** Destroys what of the device's memory was not there when this began, and is free. */
+  giveBack(): void;
+  /** Writes from the beginning of the memory on. */
+  write(destination: DeviceMemory, source: Uint8Array): void;
+  copy(destination: BufferRegion, source: BufferRegion): void;
+  read(destination: Uint8Array, source: DeviceMemory, byteOffset: number): Promise<void>;
+
+  /** Computes nothing, and chooses as these features have it. */
+  plan(features: DeviceFeatures): PlanDriver;
+  /** Rejects with `DEVICE_ERROR` where the device refuses one. */
+  prepare(programs: ReadonlySet<Program>): Promise<void>;
+  /** Enqueues a problem, choosing as these features have it. */
+  run(task: TuningTask, features: DeviceFeatures): void;
+  /** Rejects with what the device refused. */
+  synchronize(): Promise<void>;
+  /** Seconds that the device takes for what is run by `enqueue`. */
+  time(enqueue: () => void): Promise<number>;
+  /** Takes from now on what was found. */
+  use(entries: readonly TuningEntry[]): void;
+}
+
+/** What of an open device tuning needs. */
+export interface TuningSession {
+  readonly opened: { readonly features: DeviceFeatures };
+  readonly queue: CommandQueue;
+  readonly pool: MemoryPool;
+  readonly recorder: Recorder;
+  readonly readback: Readback;
+  readonly guard: Guard;
+  readonly profiling: Profiling;
+}
+
+export interface TuningDeviceOptions
+  extends Pick<TuningDevice, "log" | "plan" | "prepare" | "write" | "synchronize" | "use"> {
+  readonly session: TuningSession;
+  readonly variants: ForcedVariants;
+  /** Whether it is still this session that is open. */
+  isOpen(): boolean;
+}
+
+/** One session of a driver, and no other, even where the backend has a fresh device meanwhile. */
+export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
+  const { session, synchronize, isOpen, log, variants } = options;
+  const { opened, pool, readback, guard, queue, recorder, profiling } = session;
+  const before = { pool: pool.reservedBytes, readback: readback.reservedBytes };
+  const assertOpen = (): void => {
+    if (isOpen()) return;
+    throw new BackendError("DEVICE_LOST", "tune: the device that it measured was lost meanwhile", {
+      operation: "tune",
+    });
+  };
+  const record = <Result>(enqueue: (context: OperationContext) => Result, flops = 0): Result => {
+    assertOpen();
+    guard.enterCommands("tune");
+    return recorder.run("tune", enqueue, flops);
+  };
+  let chosen = opened.features;
+  const kernels = boundKernels(variants, (_, enqueue, flops) =>
+    record((context) => enqueue(withFeatures(context, chosen)), flops),
+  );
+  return {
+    features: opened.features,
+    ...{ log, plan: options.plan },
+    alloc(bytes) {
+      assertOpen();
+      guard.enter("tune");
+      return pool.acquire(bytes, false);
+    },
+    free(memory) {
+      if (isOpen()) pool.release(memory);
+    },
+    giveBack() {
+      if (!isOpen()) return;
+      queue.flush();
+      pool.trim(before.pool);
+      readback.trim(before.readback);
+    },
+    write(destination, source) {
+      assertOpen();
+      options.write(destination, source);
+    },
+    copy: (destination, source) => record((context) => context.copy(destination, source)),
+    read: async (destination, source, byteOffset) =>
+      record(() => readback.read(destination, source, byteOffset)),
+    async prepare(programs) {
+      assertOpen();
+      try {
+        await options.prepare(programs);
+      } catch (error) {
+        if (!(error instanceof BackendError) || error.code !== "DEVICE_ERROR") throw error;
+        throw new BackendError(error.code, error.message, { operation: "tune", cause: error.cause });
+      }
+    },
+    run({ operation, problem }, features) {
+      chosen = features;
+      kernels[operation]!.run(problem as never);
+    },
+    async synchronize() {
+      assertOpen();
+      await synchronize();
+      assertOpen();
+    },
+    async time(enqueue) {
+      assertOpen();
+      return profiling.isPossible
+        ? timeByTimestamps(profiling, enqueue, synchronize)
+        : timeByWaiting(enqueue, synchronize);
+    },
+    use(entries) {
+      assertOpen();
+      options.use(entries);
+    },
+  };
+}
+
+/** The same context, where kernels choose as other features have it. */
+export function withFeatures(context: OperationContext, features: DeviceFeatures): OperationContext {
+  return {
+    features,
+    dispatch: (program, regions, parameters, workgroups) =>
+      context.dispatch(program, regions, parameters, workgroups),
+    scratch: (bytes) => context.scratch(bytes),
+    copy: (destination, source) => context.copy(destination, source),
+    fill: (destination, pattern) => context.fill(destination, pattern),
+    scoped: (enqueue) => context.scoped((inner) => enqueue(withFeatures(inner, features))),
+  };
+}

@@ -1,0 +1,84 @@
+import type { TunedVariants } from "../features.js";
+import {
+  obstacleTo,
+  type TunableOperation,
+  type TuningData,
+  type TuningEntry,
+  type TuningPlace,
+} from "./data.js";
+import { shapeKey, shapeText } from "./shapes.js";
+
+interface Choice {
+  readonly entry: TuningEntry;
+  readonly source: Source;
+}
+
+/** Data that were imported together; undefined after it has been told that they are used. */
+interface Source {
+  line: string | undefined;
+}
+
+/** The choices in use on one device. By exact shape: nothing is guessed for shapes in between. */
+export class TunedTable implements TunedVariants {
+  readonly #choices = new Map<string, Choice>();
+  readonly #place: TuningPlace;
+  readonly #log: (line: string) => void;
+
+  constructor(place: TuningPlace, log: (line: string) => void) {
+    this.#place = place;
+    this.#log = log;
+  }
+
+  get size(): number {
+    return this.#choices.size;
+  }
+
+  get entries(): readonly TuningEntry[] {
+    return Array.from(this.#choices.values(), ({ entry }) => entry);
+  }
+
+  variantFor(operation: TunableOperation, shape: unknown): string | undefined {
+    const choice = this.#choices.get(shapeKey(operation, shape as object));
+    if (choice === undefined) return undefined;
+    const { entry, source } = choice;
+    if (source.line !== undefined) {
+      this.#log(`${source.line}, first for ${operation} (${shapeText(entry.shape)})`);
+      source.line = undefined;
+    }
+    return entry.variant;
+  }
+
+  /** Takes over data that were measured elsewhere, or says in the log why not. */
+  importData(data: TuningData): void {
+    const obstacle = obstacleTo(data, this.#place);
+    if (obstacle !== undefined) this.#log(`webgpu: tuning ignored: ${obstacle}`);
+    else this.#add(data.entries, `webgpu: uses tuning with ${data.entries.length} entries`);
+  }
+
+  /** Takes over what was measured here. */
+  add(entries: readonly TuningEntry[]): void {
+    this.#add(entries, undefined);
+  }
+
+  #add(entries: readonly TuningEntry[], line: string | undefined): void {
+    const source = { line };
+    for (const entry of entries) this.#choices.set(shapeKey(entry.operation, entry.shape), { entry, source });
+  }
+}
+
+interface TableOptions {
+  readonly tuning?: TuningData | readonly TuningData[];
+  readonly log?: (line: string) => void;
+}
+
+/** What fits a device of all that was imported, and then found on this and other devices. */
+export function tableOf(
+  place: TuningPlace,
+  { tuning = [], log = () => {} }: TableOptions,
+  found: readonly TuningData[],
+): TunedTable {
+  const table = new TunedTable(place, log);
+  for (const data of [tuning].flat()) table.importData(data);
+  for (const data of found) if (obstacleTo(data, place) === undefined) table.add(data.entries);
+  return table;
+}
