@@ -55,8 +55,8 @@ export async function openContender(
     const prepared = test.prepare(backend, handles, expected.inputs);
     await prepared.call();
     const results = await read(backend, test, prepared, handles[argument], expected.indices);
-    const worstError = compare(test, results, expected);
-    return { worstError, sample: timer(backend, prepared), close };
+    const worstError = checkResults(test, results, expected);
+    return { worstError, sample: timer(prepared, () => backend.synchronize()), close };
   } catch (error) {
     close();
     throw error;
@@ -110,7 +110,12 @@ function read(
   );
 }
 
-function compare(test: Case, results: readonly number[], { indices, values }: Expectations): number {
+/** The worst error as a share of what is allowed. Throws where an element is off by more. */
+export function checkResults(
+  test: Case,
+  results: readonly number[],
+  { indices, values }: Pick<Expectations, "indices" | "values">,
+): number {
   let worst = 0;
   for (const [i, got] of results.entries()) {
     const { value, tolerance } = values[i]!;
@@ -123,15 +128,18 @@ function compare(test: Case, results: readonly number[], { indices, values }: Ex
   return worst;
 }
 
-function timer(backend: ComputeBackend, prepared: Prepared): Contender["sample"] {
-  const { call, operations = 1 } = prepared;
+/** Times series of calls, each with the wait for what is still under way after its last. */
+export function timer(
+  { call, operations = 1 }: Pick<Prepared, "call" | "operations">,
+  finish: () => Promise<void>,
+): Contender["sample"] {
   const run = async (repeats: number): Promise<number> => {
     const start = performance.now();
     for (let i = 0; i < repeats; i++) {
       const waiting = call();
       if (waiting !== undefined) await waiting;
     }
-    await backend.synchronize();
+    await finish();
     return (performance.now() - start) / 1000;
   };
   return async ({ sample, warmUp }) => {
@@ -164,5 +172,5 @@ export function openCopy(backend: ComputeBackend): Contender & { readonly bytes:
   };
   new PeriodicData("f32", 1).write(backend, source, bytes / 4);
   const call = () => backend.copyDtoD(destination, source, bytes);
-  return { bytes: 2 * bytes, sample: timer(backend, { call }), close };
+  return { bytes: 2 * bytes, sample: timer({ call }, () => backend.synchronize()), close };
 }

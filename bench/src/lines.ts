@@ -2,8 +2,11 @@ import type { Comparison, Row } from "./result.js";
 
 const movesBytes: readonly string[] = ["reduce", "unary", "binary", "transfer"];
 
+/** What a rate is made of. */
+type Rated = Pick<Row, "operation" | "flops" | "bytes" | "median" | "comparison">;
+
 /** The rate that says most about a case, and in which unit: bytes where memory is what it waits for. */
-export function rate({ operation, flops, bytes, median, comparison }: Row): string {
+export function rate({ operation, flops, bytes, median, comparison }: Rated): string {
   if (operation === "small operation") return `${(1 / median / 1000).toFixed(1)} k/s`;
   if (movesBytes.includes(operation) || comparison?.against === "copy")
     return `${(bytes / median / 1e9).toFixed(1)} GB/s`;
@@ -27,7 +30,7 @@ export function ratioText({ against, ratio, bestRatio }: Comparison): string {
 }
 
 /** Rounded down, so that no missed goal looks reached. */
-function twoDigits(value: number): string {
+export function twoDigits(value: number): string {
   return (Math.floor(value * 100) / 100).toFixed(2);
 }
 

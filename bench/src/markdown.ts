@@ -42,7 +42,12 @@ function goalText({ ratio, atLeast }: Comparison): string {
 
 /** The document with another table. Throws where it has no place for one. */
 export function withTable(document: string, table: string): string {
-  const [from, to] = [document.indexOf(tableStart), document.indexOf(tableEnd)];
-  if (from < 0 || to < from) throw new Error(`the document has no lines ${tableStart} and ${tableEnd}`);
-  return `${document.slice(0, from)}${tableStart}\n\n${table}\n\n${document.slice(to)}`;
+  return withSection(document, tableStart, tableEnd, table);
+}
+
+/** The document with something else between two lines of its. Throws where it does not have them. */
+export function withSection(document: string, start: string, end: string, content: string): string {
+  const [from, to] = [document.indexOf(start), document.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`the document has no lines ${start} and ${end}`);
+  return `${document.slice(0, from)}${start}\n\n${content}\n\n${document.slice(to)}`;
 }

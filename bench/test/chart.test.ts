@@ -63,6 +63,16 @@ describe("charts", () => {
     expect(escapeText('<"&>')).to.equal("&lt;&quot;&amp;&gt;");
   });
 
+  it("mark where both are as fast, on axes without room for every power, too", () => {
+    for (const value of [3, 128, 2 ** 30]) {
+      const dots = [0.125, value].map((ratio) => ({ value: ratio, best: ratio, color: 0, unsure: false }));
+      const rows = [{ label: "", goal: 0, dots }];
+      const svg = dotPlot({ title: "", xLabel: "", legend: [], rows });
+      expect(svg.match(/class="axis"/g), `${value}`).to.have.length(1);
+      expect(svg, `${value}`).to.include(">1</text>");
+    }
+  });
+
   it("show a ratio and its goal, and mark what is not sure", () => {
     const svg = dotPlot({
       title: "ratios",

@@ -38,27 +38,39 @@ function errorFunction(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * sum;
 }
 
-/** Adds two arrays of one shape, or one row to every row. */
-export function add(rows: number, columns: number, broadcast: boolean, options: CaseOptions = {}): Case {
+const functionsOfTwo = { add: (a: number, b: number) => a + b, mul: (a: number, b: number) => a * b };
+
+/** Adds or multiplies two arrays of one shape, or one row and every row. */
+export function binary(
+  kind: keyof typeof functionsOfTwo,
+  rows: number,
+  columns: number,
+  broadcast: boolean,
+  options: CaseOptions = {},
+): Case {
   const n = rows * columns;
   return operationCase({
-    name: broadcast ? `add a row to ${rows} x ${columns}` : `add ${n}`,
+    name: broadcast ? `${kind} a row to ${rows} x ${columns}` : `${kind} ${n}`,
     operation: "binary",
     dtype: "f32",
     inputs: { a: n, b: broadcast ? columns : n },
     output: { argument: "output", elements: n },
     args: ({ a, b, output }) => ({
-      kind: "add",
+      kind,
       ...(broadcast ? { shapeA: [rows, columns], shapeB: [columns] } : { n }),
       a: a!,
       b: b!,
       output: output!,
     }),
     expected({ a, b }, index) {
-      const value = a!.at(index) + b!.at(broadcast ? index % columns : index);
+      const value = functionsOfTwo[kind](a!.at(index), b!.at(broadcast ? index % columns : index));
       return { value, tolerance: epsilon.f32 * Math.abs(value) };
     },
-    problem: { kind: "add", rows, columns, broadcast },
+    problem: { kind, rows, columns, broadcast },
     ...options,
   });
+}
+
+export function add(rows: number, columns: number, broadcast: boolean, options: CaseOptions = {}): Case {
+  return binary("add", rows, columns, broadcast, options);
 }

@@ -1,6 +1,8 @@
 import {
+  type Activation,
   type AllocOptions,
   type AttentionArguments,
+  activations,
   BackendError,
   type BatchedGemmArguments,
   type BinaryArguments,
@@ -45,6 +47,14 @@ const offers: Readonly<
   unary: { dtypes, kinds: Object.keys(unaryFunctions) },
   binary: { dtypes, kinds: Object.keys(binaryFunctions) },
 };
+
+/** What callers may ask for, of which some backends have less. */
+interface Wishes {
+  readonly dtype?: DType;
+  readonly kind?: string;
+  readonly activation?: Activation;
+  readonly bias?: Operand;
+}
 
 /** All kinds that there are. */
 const kinds: readonly string[] = [...reduceKinds, ...unaryKinds, ...binaryKinds];
@@ -266,16 +276,11 @@ export class LazyBackend implements ComputeBackend {
     this.#operate("binary", args, planBinary);
   }
 
-  #operate<Arguments extends { readonly dtype?: DType; readonly kind?: string }>(
-    name: OperationName,
-    args: Arguments,
-    plan: Planner<Arguments>,
-  ): void {
+  #operate<Arguments extends Wishes>(name: OperationName, args: Arguments, plan: Planner<Arguments>): void {
     const call = this.#begin(name);
     if (typeof args !== "object" || args === null) call.refuse("arguments", args, "an object");
     const dtype = call.choice("dtype", args.dtype ?? "f32", dtypes);
-    // What no backend has is a mistake of the caller, and left to the operation's own checks.
-    const kind = kinds.includes(args.kind ?? "") ? args.kind : undefined;
+    const kind = wantedKind(call, name, args);
     if (!this.supports(name, dtype, kind))
       throw call.error("UNSUPPORTED", "kind and dtype", `are ${kind ?? "none"} and ${dtype}; see supports()`);
     const planned = plan(call, args, dtype);
@@ -333,4 +338,18 @@ export class LazyBackend implements ComputeBackend {
       ? new BackendError("DISPOSED", `${operation}: the backend was disposed of`, { operation })
       : new BackendError("NOT_INITIALIZED", `${operation}: init() has not resolved yet`, { operation });
   }
+}
+
+/**
+ * What a call wants of `supports`. What no backend has is a mistake of the caller, and left to the
+ * operation's own checks. There is no epilogue here, for want of gelu; the bias of conv2d is no part of it.
+ */
+function wantedKind(call: Call, name: OperationName, args: Wishes): string | undefined {
+  if (kinds.includes(args.kind ?? "")) return args.kind;
+  const isProduct = name === "gemm" || name === "batchedGemm";
+  if ((isProduct || name === "conv2d") && args.activation !== undefined) {
+    call.choice("activation", args.activation, activations);
+    return "epilogue";
+  }
+  return isProduct && args.bias !== undefined ? "epilogue" : undefined;
 }

@@ -6,7 +6,15 @@ const folder = fileURLToPath(new URL("../src/", import.meta.url));
 
 /** Names, numbers of handles, number formats and the class of errors: what a backend shares with all others. */
 const allowed = [
-  ...["BackendError", "binaryKinds", "decodeFloat16", "dtypes", "float16ToBits", "float32ToBits"],
+  ...[
+    "activations",
+    "BackendError",
+    "binaryKinds",
+    "decodeFloat16",
+    "dtypes",
+    "float16ToBits",
+    "float32ToBits",
+  ],
   ...["newHandle", "reduceKinds", "unaryKinds"],
 ];
 

@@ -9,13 +9,21 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { detectFeatures, nodeProcess } from "./features.js";
+import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
-import { selectGemmVariant } from "./kernels/gemm/variants.js";
+import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
+import { fittingGemmVariants } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
-import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
-import { compileKernels, type KernelModule } from "./kernels/module.js";
+import {
+  type AnyKernel,
+  address,
+  type CpuMemory,
+  type CpuOperation,
+  type Features,
+  type Launch,
+} from "./kernels/kernel.js";
+import { compileKernels, type KernelModule, largestScratch } from "./kernels/module.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
 import { controlBytes } from "./queue/protocol.js";
@@ -56,6 +64,7 @@ interface Device {
   readonly heap: Heap;
   readonly queue: Queue;
   readonly features: Features;
+  readonly variants: Readonly<Record<string, string>>;
 }
 
 /** How the device is going to be set up, as far as it is known without opening it. */
@@ -65,6 +74,10 @@ export interface DevicePlan {
   readonly device: DeviceDescription;
 }
 
+function featuresInUse({ relaxedSimd }: ResolvedOptions): Features {
+  return { relaxedSimd: detectFeatures().relaxedSimd && relaxedSimd !== false };
+}
+
 /** Decides on features and threads; throws `UNSUPPORTED` where there is no device. */
 export function planDevice(options: ResolvedOptions): DevicePlan {
   const engine = detectFeatures();
@@ -72,12 +85,12 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
   if (options.relaxedSimd === true && !engine.relaxedSimd)
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
-  const features = { relaxedSimd: engine.relaxedSimd && options.relaxedSimd !== false };
-  const variant = selectGemmVariant(features, options.gemmVariant);
+  const features = featuresInUse(options);
+  const [variant] = fittingGemmVariants(features, options.gemmVariant);
   if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
-  const model = nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  const model = processorName();
   return {
     features,
     threads,
@@ -96,7 +109,13 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   };
 }
 
-const modules = new Map<string, Promise<KernelModule>>();
+/** Kernels, and how fast the variants of gemm are that they offer a choice of. */
+interface CompiledKernels {
+  readonly module: KernelModule;
+  readonly timed: Promise<readonly TimedVariant[]>;
+}
+
+const modules = new Map<string, Promise<CompiledKernels>>();
 
 /** The driver. Allocations are places in one WebAssembly memory. */
 export class CpuDriver implements BackendDriver<CpuAllocation> {
@@ -108,13 +127,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
-    this.#operations = cpuOperations(options.gemmVariant);
+    this.#operations = cpuOperations(options.gemmVariant, featuresInUse(options));
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type goes with its operation; that is lost on the way through `entries`.
-        const { dtypes, kinds, plan } = operation as CpuOperation<unknown>;
+        const { dtypes, kinds, epilogue = false, plan } = operation as CpuOperation<unknown>;
         const run = (problem: unknown) => this.#run(plan, problem);
-        return [name, kinds === undefined ? { dtypes, run } : { dtypes, kinds, run }];
+        return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
       }),
     ) as DriverKernels<CpuAllocation>;
   }
@@ -122,49 +141,52 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   async open(events: DriverEvents): Promise<DriverDescription> {
     const { features, threads, device } = planDevice(this.#options);
     const shared = threads > 0;
-    const compiled = await this.#compile(shared, features);
-
     const control = shared ? controlBytes : inlineControlBytes;
-    const scratchBytes = Math.ceil(compiled.scratchBytes / 64) * 64;
+    const kernels = this.#kernels();
+    const scratchBytes = Math.ceil(largestScratch(kernels, features) / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
+    const compile = async () => (await this.#compile(kernels, shared, features)).module;
+    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const queue = shared
-      ? await this.#openThreads(compiled, memory, heap, scratch, events)
-      : new InlineQueue(compiled, memory, heap, scratch[0]!, events);
-    this.#device = { memory, heap, queue, features };
-    return { device, limits: { maxAllocationBytes: heap.largestAllocation }, numerics };
+      ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
+      : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
+    const { timed } = await this.#compile(kernels, shared, features);
+    const speeds = await timed;
+    const gemm = fastest(speeds).name;
+    this.#device = { memory, heap, queue, features, variants: { gemm } };
+    const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
+    const limits = { maxAllocationBytes: heap.largestAllocation };
+    return { device: { ...device, details }, limits, numerics };
   }
 
-  /** Kernels are the same for every backend with the same features, and made once. */
-  #compile(shared: boolean, features: Features): Promise<KernelModule> {
+  /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
+  #compile(kernels: readonly AnyKernel[], shared: boolean, features: Features): Promise<CompiledKernels> {
     const { gemmVariant } = this.#options;
     const key = JSON.stringify([shared, features, gemmVariant]);
     const known = modules.get(key);
     if (known !== undefined) return known;
-    const kernels = [
-      ...[fillBytes, fillPattern, copyBytes],
-      ...Object.values(this.#operations).flatMap((operation) => operation.kernels),
-    ];
     // The module accepts every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
-    const compiled = compileKernels(kernels, limits, features);
+    const compiled = compileKernels(kernels, limits, features).then((module) => {
+      const variants = fittingGemmVariants(features, gemmVariant);
+      // Nothing to choose, nothing to time.
+      const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
+      const timed = variants.length > 1 ? timeGemmVariants(module, shared, variants) : undefined;
+      // Where even that fails, the first is as good as any.
+      return { module, timed: timed?.catch(() => untimed) ?? Promise.resolve(untimed) };
+    });
     modules.set(key, compiled);
     compiled.catch(() => modules.delete(key));
     return compiled;
   }
 
-  #openThreads(
-    kernels: KernelModule,
-    memory: WebAssembly.Memory,
-    heap: Heap,
-    scratch: readonly number[],
-    events: DriverEvents,
-  ): Promise<ThreadedQueue> {
-    const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
-    return ThreadedQueue.open({ kernels, memory, heap, scratch, events, stagingBytes: staging });
+  #kernels(): readonly AnyKernel[] {
+    const operations = Object.values(this.#operations);
+    return [fillBytes, fillPattern, copyBytes, ...operations.flatMap(({ kernels }) => kernels)];
   }
 
   async close(): Promise<void> {
@@ -219,7 +241,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   #run(plan: CpuOperation<unknown>["plan"], problem: unknown): void {
-    const { heap, queue, features } = this.#open();
+    const { heap, queue, features, variants } = this.#open();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
       const place = heap.allocate(bytes);
@@ -227,7 +249,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       return place.address;
     };
     try {
-      const launches: readonly Launch[] = plan(problem, { features, workers: queue.workers, workspace });
+      const context = { features, variants, workers: queue.workers, workspace };
+      const launches: readonly Launch[] = plan(problem, context);
       for (const launch of launches) queue.enqueue(launch);
     } finally {
       // Whoever gets this memory next uses it by way of the queue, and so after these commands; and
@@ -240,6 +263,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     if (this.#device === undefined) throw new BackendError("DISPOSED", "cpu: the device is not open");
     return this.#device;
   }
+}
+
+/** What `details` say of a choice that was made by time. */
+function timings(timed: readonly TimedVariant[]): Readonly<Record<string, string>> {
+  if (timed.length < 2) return {};
+  const speeds = timed.map(({ variant, gigaflops }) => `${variant.name} ${gigaflops.toFixed(0)}`);
+  return { gemmTimed: `${speeds.join(", ")} GFLOP/s` };
 }
 
 /**

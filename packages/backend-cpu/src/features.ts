@@ -1,9 +1,6 @@
 import type { Features } from "./kernels/kernel.js";
+import { nodeProcess } from "./node-process.js";
 import { f32x4, ModuleBuilder } from "./wasm/index.js";
-
-/** Node's own modules, where this runs in Node, without an import that bundlers for pages would follow. */
-export const nodeProcess: NodeJS.Process | undefined =
-  typeof process === "object" && process?.versions?.node !== undefined ? process : undefined;
 
 /** What the engine can do, found by asking it to validate a function that needs it. */
 export interface EngineFeatures extends Features {
@@ -54,4 +51,14 @@ export function availableThreads(): number {
   const os = nodeProcess?.getBuiltinModule("node:os");
   const threads = os?.availableParallelism() ?? globalThis.navigator?.hardwareConcurrency ?? 1;
   return Math.max(1, threads);
+}
+
+/** What the processor calls itself, where that is known and may be asked. */
+export function processorName(): string | undefined {
+  try {
+    return nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
+  } catch {
+    // Deno asks for a permission, which a name is not worth.
+    return undefined;
+  }
 }

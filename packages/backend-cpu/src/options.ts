@@ -23,8 +23,8 @@ export interface CpuOptions {
   readonly relaxedSimd?: boolean | "auto";
   /**
    * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
-   * comparisons. Default: the first that the engine can run. `init` fails where it cannot run the one
-   * asked for.
+   * comparisons. Default: the fastest, as `init` finds by timing those that give the same bits. `init`
+   * fails where the engine cannot run the one asked for.
    */
   readonly variants?: ForcedVariants;
 }

@@ -1,6 +1,8 @@
 import { BackendError, type ComputeBackend, type DeviceHandle, encodeFloat16 } from "@backplane/core";
 import { expect } from "chai";
+import { detectFeatures } from "#src/features.js";
 import { type CpuNativeRegion, type CpuOptions, cpu, createCpuBackend } from "#src/index.js";
+import { fittingGemmVariants } from "#src/kernels/gemm/variants.js";
 import { resolveOptions } from "#src/options.js";
 
 async function withBackend(
@@ -61,6 +63,25 @@ describe("cpu backend", () => {
     for (const result of results.slice(1)) expect(result.equals(results[0]!)).to.equal(true);
   }).timeout(30000);
 
+  it("says which variant of gemm it has chosen and by what time, the same for all backends of a process", async () => {
+    const choice = fittingGemmVariants(detectFeatures(), undefined).map(({ name }) => name);
+    const details: Readonly<Record<string, string>>[] = [];
+    for (const threads of [0, 2, 2])
+      await withBackend({ threads }, async (backend) => {
+        details.push(backend.capabilities.device.details);
+      });
+    for (const { gemmVariant, gemmTimed } of details) {
+      expect(gemmVariant).to.be.oneOf(choice);
+      if (choice.length === 1) expect(gemmTimed).to.equal(undefined);
+      else expect(gemmTimed).to.match(/^6x8_fma \d+, 6x16_fma \d+ GFLOP\/s$/);
+    }
+    expect(details[2]).to.deep.equal(details[1]);
+    await withBackend({ threads: 0, variants: { gemm: "4x8" } }, async (backend) => {
+      expect(backend.capabilities.device.details).to.include({ gemmVariant: "4x8" });
+      expect(backend.capabilities.device.details).to.not.have.property("gemmTimed");
+    });
+  });
+
   for (const threads of [0, 2]) {
     describe(`with ${threads} threads`, () => {
       it("keeps its memory bounded through 100,000 allocations", async () => {
@@ -93,6 +114,25 @@ describe("cpu backend", () => {
             await read;
             expect(contents.every((byte) => byte === 0)).to.equal(true);
           }
+        });
+      });
+
+      it("computes up to the end of 4 GiB, in one allocation", async () => {
+        await withBackend({ threads }, async (backend) => {
+          const { maxAllocationBytes } = backend.capabilities.limits;
+          // What is missing is for the queue and scratch. Memory that nobody touches costs nothing.
+          expect(maxAllocationBytes).to.be.greaterThan(2 ** 32 - 2 ** 20);
+          const handle = backend.alloc(maxAllocationBytes);
+          const [a, b, sums] = [3, 2, 1].map((place) => ({
+            handle,
+            byteOffset: maxAllocationBytes - 4000 * place,
+          }));
+          backend.copyHtoD(a!, new Float32Array(1000).fill(2));
+          backend.copyHtoD(b!, new Float32Array(1000).fill(3));
+          backend.binary({ kind: "add", n: 1000, a: a!, b: b!, output: sums! });
+          const results = new Float32Array(1000);
+          await backend.copyDtoH(results, sums!);
+          expect(results.every((sum) => sum === 5)).to.equal(true);
         });
       });
 

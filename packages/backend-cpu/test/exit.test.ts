@@ -6,7 +6,7 @@ function runProgram(body: string): Promise<{ code: number | null; output: string
   const entry = JSON.stringify(new URL("../dist/index.js", import.meta.url).href);
   const script = `import { createCpuBackend } from ${entry};\n${body}`;
   const start = performance.now();
-  const child = spawn(process.execPath, ["--input-type=module", "-e", script]);
+  const child = spawn(process.execPath, ["--expose-gc", "--input-type=module", "-e", script]);
   let output = "";
   child.stdout.on("data", (text: Buffer) => {
     output += text.toString();
@@ -14,7 +14,7 @@ function runProgram(body: string): Promise<{ code: number | null; output: string
   child.stderr.on("data", (text: Buffer) => {
     output += text.toString();
   });
-  const timer = setTimeout(() => child.kill("SIGKILL"), 10000);
+  const timer = setTimeout(() => child.kill("SIGKILL"), 30000);
   return new Promise((resolve) => {
     child.on("close", (code) => {
       clearTimeout(timer);
@@ -65,6 +65,45 @@ describe("a program that uses the backend", () => {
       }).timeout(15000);
     });
   }
+
+  for (const threads of [0, 2])
+    it(`leaves nothing behind in 50 rounds with ${threads} threads`, async () => {
+      const { code, output } = await runProgram(`
+        const module = process.getBuiltinModule("node:worker_threads");
+        let started = 0, alive = 0;
+        module.Worker = class extends module.Worker {
+          constructor(...parameters) {
+            super(...parameters);
+            started++;
+            alive++;
+            this.on("exit", () => alive--);
+          }
+        };
+        const rss = [];
+        for (let round = 0; round < 60; round++) {
+          const backend = createCpuBackend({ threads: ${threads} });
+          await backend.init();
+          // 4 MB that are used, and work that takes so long that all workers start.
+          const n = 700;
+          const a = backend.alloc(4 * n * n), c = backend.alloc(4 * n * n);
+          backend.fill(a, 1, n * n);
+          backend.gemm({ m: n, n, k: n, a, b: a, c });
+          await backend.synchronize();
+          await backend.dispose();
+          if (round % 10 !== 9) continue;
+          gc();
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          gc();
+          rss.push(process.memoryUsage.rss() / 2 ** 20);
+        }
+        console.log(JSON.stringify({ started, alive, grown: Math.min(...rss.slice(3)) - rss[0] }));`);
+      expect(code, output).to.equal(0);
+      const { started, alive, grown } = JSON.parse(output);
+      expect(started).to.be.within(threads === 0 ? 0 : 60, 60 * threads);
+      expect(alive).to.equal(0);
+      // MiB in 20 rounds at the least; a memory that stays would take 80, and a worker about as much.
+      expect(grown).to.be.below(24);
+    }).timeout(40000);
 
   it("can dispose of the backend in the middle of work", async () => {
     const { code, output } = await runProgram(`${slowWork(2)}

@@ -2,7 +2,7 @@ import { type DType, decodeFloat16, encodeFloat16, float16FromBits, float16ToBit
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
-import { blocking, evenParts, gemmVariants, selectGemmVariant } from "#src/kernels/gemm/variants.js";
+import { fittingGemmVariants, gemmVariants } from "#src/kernels/gemm/variants.js";
 import { Workbench } from "./workbench.js";
 
 interface Shape {
@@ -45,6 +45,12 @@ const hostile: readonly Shape[] = [
   { m: 1, n: 61, k: 600, batch: 4, strideB: 0, pad: 2 },
   { m: 70, n: 1, k: 50, batch: 3, strideA: 0 },
   { m: 63, n: 65, k: 127, transA: true, pad: 2 },
+  { m: 5, n: 1031, k: 75, alpha: 2, beta: 0.5, pad: 1 },
+  { m: 10, n: 300, k: 515, pad: 3, alpha: -1.5, beta: 0.5 },
+  { m: 22, n: 260, k: 300, transA: true, transB: true, beta: 1, pad: 1 },
+  { m: 32, n: 139, k: 71, transB: true, batch: 3, pad: 5 },
+  { m: 31, n: 530, k: 22, beta: 2, pad: 1 },
+  { m: 37, n: 139, k: 270, batch: 3, pad: 5, alpha: 0.5 },
   { m: 121, n: 129, k: 130, pad: 7, alpha: 1.25, beta: 0.75 },
   { m: 250, n: 70, k: 300, transB: true },
   { m: 2100, n: 20, k: 9, pad: 1 },
@@ -135,6 +141,7 @@ function compute(bench: Workbench, variant: string | undefined, given: Case): Fl
     {
       ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc },
       ...{ batch, strideA, strideB, strideC, a: upload(given.a), b: upload(given.b), c },
+      ...{ bias: undefined, activation: undefined },
     },
     bench.context,
   );
@@ -210,6 +217,9 @@ for (const { name, requires } of gemmVariants) {
           { m: 301, n: 203, k: 517 },
           { m: 40, n: 41, k: 42, batch: 9 },
           { m: 50, n: 50, k: 300, transB: true },
+          { m: 31, n: 700, k: 300, beta: 2 },
+          // Strips for one and two workers, blocks for seven.
+          { m: 70, n: 550, k: 517, beta: 0.5 },
           { m: 1, n: 700, k: 700 },
           { m: 3, n: 700, k: 701, transB: true },
         ]) {
@@ -231,6 +241,25 @@ for (const { name, requires } of gemmVariants) {
 }
 
 describe("gemm", () => {
+  it("gives the same bits with every variant that rounds alike", async () => {
+    const [first] = fittingGemmVariants(features, undefined);
+    const variants = gemmVariants.filter(({ tile }) => tile.fused === first!.tile.fused);
+    expect(variants.length).to.be.greaterThan(1);
+    for (const shape of [...hostile, { m: 260, n: 270, k: 600, alpha: 0.3, beta: 0.7 }]) {
+      const given = makeCase(shape);
+      const results: Float32Array[] = [];
+      for (const { name } of variants) {
+        const options = { relaxedSimd: features.relaxedSimd, pages: 300 };
+        const bench = await Workbench.create(gemmOperation(name, features).kernels, options);
+        results.push(compute(bench, name, given));
+      }
+      for (const result of results.slice(1))
+        expect(Buffer.from(result.buffer).equals(Buffer.from(results[0]!.buffer)), label(shape)).to.equal(
+          true,
+        );
+    }
+  }).timeout(60000);
+
   const run = async (shape: Shape, change?: (given: Case) => void): Promise<Float32Array> => {
     const bench = await Workbench.create(gemmOperation().kernels, { pages: 300 });
     const given = makeCase(shape);
@@ -292,6 +321,7 @@ describe("gemm", () => {
     const problem = {
       ...{ dtype: "f32" as const, m, n: 20, k, alpha: 1, beta: 0, transA: false, transB: false },
       ...{ lda: ld, ldb: 20, ldc: 20, batch: 1, strideA: 0, strideB: 0, strideC: 0, a, b, c },
+      ...{ bias: undefined, activation: undefined },
     };
     bench.run(gemmOperation().plan(problem, { ...bench.context, workers: 2 }));
     expect(bench.float32(c).every((value) => value === k)).to.equal(true);
@@ -313,6 +343,9 @@ describe("gemm", () => {
         [16_000, 16_000, 16_000, 1],
         [1, 1_000_000, 500, 3],
         [300, 300, 300, 10_000],
+        [250, 3000, 8000, 1],
+        [250, 3000, 9000, 1],
+        [40, 300, 300, 10_000],
       ] as const) {
         bytes = 0;
         gemmOperation().plan(
@@ -332,6 +365,7 @@ describe("gemm", () => {
               ldc: n,
             },
             ...{ strideA: m * k, strideB: k * n, strideC: m * n, a: region, b: region, c: region },
+            ...{ bias: undefined, activation: undefined },
           },
           context,
         );
@@ -339,17 +373,4 @@ describe("gemm", () => {
       }
     }
   }).timeout(30000);
-
-  it("selects a variant that the engine can run, or the one asked for", () => {
-    expect(selectGemmVariant({ relaxedSimd: true }, undefined)?.name).to.equal("6x8_fma");
-    expect(selectGemmVariant({ relaxedSimd: false }, undefined)?.tile.fused).to.equal(false);
-    expect(selectGemmVariant({ relaxedSimd: true }, "4x8")?.name).to.equal("4x8");
-    expect(selectGemmVariant({ relaxedSimd: false }, "6x8_fma")).to.equal(undefined);
-  });
-
-  it("divides extents evenly", () => {
-    expect(evenParts(512, 240, 6)).to.equal(174);
-    expect(evenParts(10, 2048, 8)).to.equal(16);
-    expect(evenParts(blocking.n + 1, blocking.n, 8)).to.equal(1032);
-  });
 });

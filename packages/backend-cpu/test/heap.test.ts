@@ -18,7 +18,59 @@ function randomNumbers(seed: number): (below: number) => number {
   };
 }
 
+interface Piece {
+  readonly allocation: Allocation;
+  /** In granules of 64 bytes. */
+  readonly first: number;
+  readonly size: number;
+}
+
+/** Whether a piece reaches over a place that is `offset` modulo `period`. */
+function covers({ first, size }: Piece, period: number, offset: number): boolean {
+  return (((offset - first) % period) + period) % period < size;
+}
+
+/**
+ * The most that an allocator which cannot move blocks may be driven to spread: sizes double from one granule
+ * to 2^powers; before each, all is freed but the blocks that lie in the way of the next size (Robson, "An
+ * estimate of the store size necessary for dynamic storage allocation", Journal of the ACM 18, 1971). Answers
+ * how far up blocks were placed, over what was live at most.
+ */
+function spread(heap: Heap, live: number, powers: number): number {
+  let pieces: readonly Piece[] = [];
+  let [offset, end] = [0, 0];
+  for (let power = 0; power <= powers; power++) {
+    const size = 2 ** power;
+    const gain = (place: number) =>
+      pieces.reduce((sum, piece) => sum + (covers(piece, size, place) ? size - piece.size : 0), 0);
+    if (gain(offset + size / 2) > gain(offset)) offset += size / 2;
+    for (const piece of pieces) if (!covers(piece, size, offset)) heap.release(piece.allocation);
+    const kept = pieces.filter((piece) => covers(piece, size, offset));
+    let used = kept.reduce((sum, piece) => sum + piece.size, 0);
+    for (; used + size <= live; used += size) {
+      const allocation = heap.allocate(64 * size);
+      kept.push({ allocation, first: allocation.address / 64, size });
+      end = Math.max(end, allocation.address / 64 + size);
+    }
+    pieces = kept;
+  }
+  return end / live;
+}
+
 describe("Heap", () => {
+  it("spreads under Robson's adversary no further than every allocator must", () => {
+    for (const [live, powers] of [
+      [2 ** 14, 8],
+      [2 ** 16, 10],
+    ] as const) {
+      const { heap } = heapOf(4096, 64);
+      const least = powers / 2 + 1;
+      const reached = spread(heap, live, powers);
+      expect(reached).to.be.greaterThan(0.75 * least);
+      expect(reached).to.be.lessThan(1.01 * least);
+    }
+  });
+
   it("keeps blocks apart, aligned and inside, through a long adversarial trace", () => {
     const random = randomNumbers(7);
     const { heap, memory } = heapOf(256);

@@ -1,113 +1,15 @@
-import { type BackendError, BackendError as CoreError } from "@backplane/core";
+import type { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { Heap } from "#src/heap.js";
-import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "#src/kernels/fill.js";
-import { defineKernel, type Launch } from "#src/kernels/kernel.js";
+import { planCopy, planFill } from "#src/kernels/fill.js";
+import type { Launch } from "#src/kernels/kernel.js";
 import { compileKernels } from "#src/kernels/module.js";
 import { InlineQueue } from "#src/queue/inline.js";
-import { controlBytes, ringSlots } from "#src/queue/protocol.js";
-import { ThreadedQueue } from "#src/queue/threaded.js";
-import { spawnWorker, type WorkerHandle } from "#src/queue/workers.js";
-import { i32 } from "#src/wasm/index.js";
-
-/** word = word * factor + term */
-const step = defineKernel({
-  name: "step",
-  parameters: { word: "i32", factor: "i32", term: "i32" },
-  emit(f, { parameters }) {
-    const { word, factor, term } = parameters;
-    f.store(word, i32.add(i32.mul(i32.load(word), factor), term));
-  },
-});
-
-/** Chunk i: target[i] = source[(i + 1) % count] + 1, which is wrong if the command before is not over. */
-const rotate = defineKernel({
-  name: "rotate",
-  parameters: { target: "i32", source: "i32", count: "i32" },
-  emit(f, { parameters, chunk }) {
-    const { target, source, count } = parameters;
-    const next = i32.remU(i32.add(chunk, 1), count);
-    const value = i32.load(i32.add(source, i32.shl(next, 2)));
-    f.store(i32.add(target, i32.shl(chunk, 2)), i32.add(value, 1));
-  },
-});
-
-/** Takes a while. */
-const delay = defineKernel({
-  name: "delay",
-  parameters: { rounds: "i32", word: "i32" },
-  emit(f, { parameters }) {
-    const { rounds, word } = parameters;
-    f.forRange(0, rounds, (i) => f.store(word, i32.xor(i32.load(word), i)));
-  },
-});
-
-const trap = defineKernel({
-  name: "trap",
-  parameters: {},
-  emit: (f) => f.unreachable(),
-});
-
-interface Rig {
-  readonly queue: ThreadedQueue;
-  readonly heap: Heap;
-  readonly memory: WebAssembly.Memory;
-  readonly errors: BackendError[];
-  readonly lost: string[];
-  readonly handles: WorkerHandle[];
-  place(bytes: number): number;
-  words(address: number, count: number): Uint32Array;
-}
-
-const maxPages = 512;
-
-async function openRig(threads: number, stagingBytes = 65536, pages = maxPages): Promise<Rig> {
-  const kernels = await compileKernels(
-    [step, rotate, delay, trap, fillBytes, fillPattern, copyBytes],
-    { initialPages: 1, maximumPages: pages, shared: true },
-    { relaxedSimd: false },
-  );
-  const memory = new WebAssembly.Memory({ initial: 4, maximum: pages, shared: true });
-  const heap = new Heap(memory, controlBytes, pages * 65536);
-  const errors: BackendError[] = [];
-  const lost: string[] = [];
-  const handles: WorkerHandle[] = [];
-  const queue = await ThreadedQueue.open({
-    kernels,
-    memory,
-    heap,
-    scratch: new Array<number>(threads).fill(0),
-    events: { error: (error) => errors.push(error), lost: (reason) => lost.push(reason) },
-    stagingBytes,
-    spawn(start, listeners) {
-      const handle = spawnWorker(start, listeners);
-      handles.push(handle);
-      return handle;
-    },
-  });
-  return {
-    ...{ queue, heap, memory, errors, lost, handles },
-    place(bytes) {
-      const { address } = heap.allocate(bytes);
-      new Uint8Array(memory.buffer, address, bytes).fill(0);
-      return address;
-    },
-    words: (address, count) => new Uint32Array(memory.buffer, address, count).slice(),
-  };
-}
+import { ringSlots } from "#src/queue/protocol.js";
+import { delay, openRig, type Rig, rejection, rotate, step, trap } from "./queue-rig.js";
 
 /** About 20 ms of work. */
 const busy = (word: number): Launch => delay.launch({ rounds: 20_000_000, word }, 1);
-
-async function rejection(promise: Promise<unknown>): Promise<BackendError> {
-  try {
-    await promise;
-  } catch (error) {
-    expect(error).to.be.instanceOf(CoreError);
-    return error as BackendError;
-  }
-  throw new Error("the promise resolved");
-}
 
 for (const threads of [1, 2]) {
   describe(`ThreadedQueue with ${threads} worker${threads === 1 ? "" : "s"}`, () => {
@@ -366,7 +268,7 @@ describe("InlineQueue", () => {
 
 describe("ThreadedQueue in a full memory", () => {
   it("does not stage writes in memory that commands still use", async () => {
-    const rig = await openRig(1, 4096, 8);
+    const rig = await openRig(1, { stagingBytes: 4096, pages: 8 });
     const { queue, heap } = rig;
     const place = rig.place(1000);
     // All the memory there is, filled by a command that comes late, and freed before.
@@ -383,7 +285,7 @@ describe("ThreadedQueue in a full memory", () => {
   });
 
   it("still writes and reads in order", async () => {
-    const rig = await openRig(1, 65536, 16);
+    const rig = await openRig(1, { pages: 16 });
     const { queue, heap } = rig;
     const word = rig.place(4);
     // Nothing is left for staging.

@@ -9,7 +9,7 @@ import {
   type PlanContext,
   readSlackBytes,
 } from "#src/kernels/kernel.js";
-import { compileKernels } from "#src/kernels/module.js";
+import { compileKernels, largestScratch } from "#src/kernels/module.js";
 
 /**
  * A memory and some kernels without driver or queue, for tests of single kernels. Chunks run from
@@ -44,12 +44,13 @@ export class Workbench {
     const features = { relaxedSimd: options.relaxedSimd ?? false };
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const limits = { initialPages: pages, maximumPages: pages, shared: false };
-    const { module, names, scratchBytes } = await compileKernels(kernels, limits, features);
+    const list = [...kernels];
+    const { module, names } = await compileKernels(list, limits, features);
     const functions = instantiateKernels(module, names, memory);
     return new Workbench(
       memory,
       new Map(names.map((name, i) => [name, functions[i]!])),
-      scratchBytes,
+      largestScratch(list, features),
       features,
       options.workers ?? 1,
     );

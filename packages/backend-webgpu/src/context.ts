@@ -55,5 +55,6 @@ export interface OperationContext extends KernelContext {
 export interface KernelDefinition<Problem, Context = KernelContext> {
   readonly dtypes: readonly DType[];
   readonly kinds?: readonly string[];
+  readonly epilogue?: boolean;
   run(context: Context, problem: Problem): void;
 }

@@ -1,4 +1,11 @@
-import { type DType, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
+import {
+  type Activation,
+  activations,
+  type DType,
+  dtypeBytes,
+  dtypes,
+  type GemmProblem,
+} from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/context.js";
 import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
@@ -7,6 +14,7 @@ import {
   asLargeGpu,
   type Expected,
   finalRounding,
+  finishedSum,
   gamma,
   type ProductDevice,
   signed,
@@ -39,6 +47,8 @@ interface Case {
   readonly sideBySide?: boolean;
   /** Whole numbers, so that every order of summation gives the same bits. */
   readonly whole?: boolean;
+  readonly bias?: boolean;
+  readonly activation?: Activation;
 }
 
 /** Fills the elements of stored matrices with numbers and leaves NaN in the gaps. */
@@ -89,6 +99,8 @@ async function check(
     beta === 0 ? () => Number.NaN : draw,
   );
 
+  const bias = shape.bias ? Float32Array.from({ length: n }, draw) : undefined;
+
   const expected: Expected[] = [];
   for (let i = 0; i < batch; i++)
     for (let row = 0; row < m; row++)
@@ -103,24 +115,27 @@ async function check(
         }
         const index = i * strideC + row * ldc + column;
         const old = beta === 0 ? 0 : beta * c[index]!;
-        const value = alpha * sum + old;
-        const bound = gamma(k + 3) * (Math.abs(alpha) * magnitude + Math.abs(old));
-        expected.push({ index, value, tolerance: shape.whole ? 0 : bound + finalRounding(dtype, value) });
+        const added = bias?.[column] ?? 0;
+        const value = alpha * sum + old + added;
+        const scale = Math.abs(alpha) * magnitude + Math.abs(old) + Math.abs(added);
+        const end = finishedSum(index, value, gamma(k + 4) * scale, dtype, shape.activation);
+        expected.push(shape.whole ? { ...end, tolerance: 0 } : end);
       }
 
   const regions = {
     a: device.place(a, dtype, offset),
     b: device.place(b, dtype, offset),
     c: device.place(c, dtype, offset),
+    bias: bias && device.place(bias, dtype, offset + 1),
   };
   const problem: GemmProblem<DeviceMemory> = {
     ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc, batch, strideA, strideB, strideC },
-    ...regions,
+    ...{ ...regions, activation: shape.activation },
   };
   await device.check(regions.c, dtype, expected, JSON.stringify({ ...shape, forced }), () =>
     device.run((context) => runGemm(context, problem, forced), features),
   );
-  device.free(regions.a, regions.b, regions.c);
+  device.free(regions.a, regions.b, regions.c, ...(regions.bias ? [regions.bias] : []));
 }
 
 const transposes = [false, true].flatMap((transA) => [false, true].map((transB) => ({ transA, transB })));
@@ -180,6 +195,8 @@ describe("webgpu gemm", function () {
     // Their texts differ from those of smaller tiles by numbers only, and compile slowly on emulated devices.
     for (const { name } of portableVariants.filter(isLarge))
       it(`${name} is right in ${dtype} where a tile is full, at its edges and beyond`, async () => {
+        const epilogue = { bias: true, activation: "silu" } as const;
+        await check(device(), { m: 132, n: 136, k: 36, dtype, beta: 0.5, ...epilogue }, name);
         await check(device(), { m: 260, n: 136, k: 36, dtype, padC: 4, beta: 0.5, alpha: 2 }, name);
         const both = { transA: true, transB: true };
         await check(device(), { m: 257, n: 129, k: 17, dtype, ...both, padA: 1, padB: 1, padC: 1 }, name);
@@ -194,6 +211,51 @@ describe("webgpu gemm", function () {
     it(`sums whole numbers exactly in ${dtype}`, async () => {
       for (const { name } of portableVariants.filter((variant) => !isLarge(variant)))
         await check(device(), { m: 4, n: 13, k: 41, dtype, whole: true, alpha: 2, beta: -3 }, name);
+    });
+
+    for (const { name, fits } of portableVariants.filter((variant) => !isLarge(variant)))
+      it(`${name} applies each epilogue in ${dtype}`, async () => {
+        let tried = 0;
+        for (const [m, n, k] of [...shapes, [6, 68, 36] as const])
+          for (const transpose of transposes) {
+            const shape = { dtype, m, n, k, batch: 1, ...transpose, ...unaligned };
+            if (!fits(shape) || tried >= 5 || m * n < 4) continue;
+            const activation = activations[tried % activations.length]!;
+            const layout = layouts[tried % layouts.length]!;
+            const bias = tried % 3 !== 2;
+            tried++;
+            await check(device(), { m, n, k, dtype, ...transpose, ...layout, bias, activation }, name);
+            assert.match(device().programs.join(), new RegExp(`${bias ? "_bias" : ""}_${activation}(,|$)`));
+          }
+        assert.isAtLeast(tried, activations.length);
+        await check(device(), { m: 4, n: 12, k: 41, dtype, whole: true, bias: true, beta: -3 }, name);
+        const whole = { dtype, whole: true, bias: true, activation: "relu" } as const;
+        await check(device(), { m: 4, n: 12, k: 20, multiple: 4, offset: 8, ...whole }, name);
+      });
+
+    it(`applies the epilogue in ${dtype} once, where the parts of long sums are complete`, async () => {
+      for (const [i, [m, n, k]] of (
+        [
+          [2, 5, 300],
+          [6, 8, 777],
+          [2, 70, 2600],
+        ] as const
+      ).entries()) {
+        const epilogue = { bias: true, activation: activations[i + 1]! };
+        await check(device(), { m, n, k, dtype, beta: 0.5, padC: i, ...epilogue }, undefined, asLargeGpu);
+        const [product, combine] = device().programs;
+        assert.match(combine!, new RegExp(`^gemm_combine_.*_bias_${epilogue.activation}$`));
+        assert.notMatch(product!, /bias|lu/);
+      }
+    });
+
+    it(`applies the epilogue in ${dtype} where k is 0`, async () => {
+      for (const beta of [0, 0.5])
+        for (const activation of [undefined, ...activations])
+          await check(device(), {
+            ...{ m: 5, n: 7, k: 0, dtype, beta, padC: 3, offset: 1, batch: 2, gap: 1, bias: true },
+            ...(activation === undefined ? {} : { activation }),
+          });
     });
 
     it(`leaves beta times C where k is 0 in ${dtype}, and zeros for beta = 0`, async () => {
@@ -285,33 +347,12 @@ describe("webgpu gemm", function () {
       const problem: GemmProblem<DeviceMemory> = {
         ...{ dtype, m, n, k, alpha: 1, beta: 0, transA: false, transB: false, lda: k, ldb: n, ldc: n },
         ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
-        ...{ a: slice(0, m * k), b: slice(100, k * n), c },
+        ...{ a: slice(0, m * k), b: slice(100, k * n), c, bias: undefined, activation: undefined },
       };
       await device().check(c, dtype, expected, "one allocation", () =>
         device().run((context) => runGemm(context, problem)),
       );
       device().free(all);
     }
-  });
-
-  it("halves f16 problems whose f32 results would not fit one binding", async () => {
-    const small = (real: DeviceFeatures): DeviceFeatures => ({
-      ...real,
-      limits: { ...real.limits, maxStorageBufferBindingSize: 1024 },
-    });
-    await check(
-      device(),
-      { m: 33, n: 9, k: 5, dtype: "f16", beta: 0.5, padC: 1, transA: true },
-      undefined,
-      small,
-    );
-    await check(
-      device(),
-      { m: 3, n: 17, k: 5, dtype: "f16", batch: 7, gap: 1, transB: true },
-      undefined,
-      small,
-    );
-    await check(device(), { m: 33, n: 17, k: 0, dtype: "f16", beta: 0.5 }, undefined, small);
-    assert.isAbove(device().programs.length, 4);
   });
 });

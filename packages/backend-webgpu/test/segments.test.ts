@@ -269,6 +269,15 @@ describe("webgpu operations above the binding limit", () => {
         // Where C is not to be read it holds noise, NaN among it.
         const initial = beta === 0 ? [] : old;
         await check(dtype, expected, (c) => backend.batchedGemm({ ...args, c }), { initial });
+        // The bias belongs to columns, and relu to whole sums.
+        const shift = wholes(n, 8);
+        const columnOf = (at: number) => (strideC < ldc ? (at % ldc) % strideC : (at % strideC) % ldc);
+        const finished = expected.map((value, at) =>
+          value === undefined ? undefined : Math.max(0, value + shift[columnOf(at)]!),
+        );
+        const epilogue = { bias: place(shift, dtype, 3), activation: "relu" } as const;
+        const run = (c: DeviceSlice) => backend.batchedGemm({ ...args, c, ...epilogue });
+        await check(dtype, finished, run, { initial });
       });
 
     for (const [title, given] of Object.entries(convolutions))
@@ -285,6 +294,10 @@ describe("webgpu operations above the binding limit", () => {
         // Without a bias other kernels are chosen.
         const plain = convolved({ ...given, groups, stride, padding, dilation }, x, w);
         await check(dtype, plain, (output) => backend.conv2d({ ...args, input, filter, output }));
+        const positive = expected.map((value) => Math.max(0, value));
+        await check(dtype, positive, (output) =>
+          backend.conv2d({ ...args, input, filter, bias, output, activation: "relu" }),
+        );
       });
 
     for (const [title, given] of Object.entries(attentions))

@@ -30,6 +30,7 @@ async function everything(backend: ComputeBackend): Promise<void> {
   backend.gemm({ m: 40, n: 36, k: 20, a, b, c });
   backend.gemm({ m: 1, n: 64, k: 100, a, b, c, transB: true, dtype: "f16" });
   backend.batchedGemm({ batch: 3, m: 9, n: 7, k: 5, a: at(a, 4), b: at(b, 8), c: at(c, 12), dtype: "f16" });
+  backend.gemm({ m: 40, n: 36, k: 20, a, b, c, bias: at(a, 32_768), activation: "silu" });
   const filterShape = [5, 3, 3, 3] as const;
   backend.conv2d({ inputShape: [1, 3, 12, 12], filterShape, input: a, filter: b, output: c });
   backend.attention({

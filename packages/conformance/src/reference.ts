@@ -1,4 +1,5 @@
 import {
+  type Activation,
   type BackendDriver,
   type BinaryInput,
   type ComputeBackend,
@@ -117,15 +118,17 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
 
 /** One entry per operation: read the operands, run the formula, store what it emits. */
 export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
-  gemm: { dtypes, run: (problem) => runGemm(problem) },
-  batchedGemm: { dtypes, run: (problem) => runGemm(problem) },
+  gemm: { dtypes, epilogue: true, run: (problem) => runGemm(problem) },
+  batchedGemm: { dtypes, epilogue: true, run: (problem) => runGemm(problem) },
 
   conv2d: {
     dtypes,
+    epilogue: true,
     run(problem) {
-      const { dtype, input, filter, bias, output } = problem;
+      const { dtype, input, filter, bias, activation, output } = problem;
       const biases = bias && load(bias, dtype);
-      conv2d(problem, load(input, dtype), load(filter, dtype), biases, storeInto(output, dtype));
+      const store = activating(activation, storeInto(output, dtype));
+      conv2d(problem, load(input, dtype), load(filter, dtype), biases, store);
     },
   },
 
@@ -168,8 +171,16 @@ export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
 };
 
 function runGemm(problem: Parameters<typeof referenceKernels.gemm.run>[0]): void {
-  const { dtype, a, b, c } = problem;
-  gemm(problem, load(a, dtype), load(b, dtype), load(c, dtype), storeInto(c, dtype));
+  const { dtype, a, b, c, bias, activation } = problem;
+  const store = activating(activation, storeInto(c, dtype));
+  gemm(problem, load(a, dtype), load(b, dtype), load(c, dtype), store, bias && load(bias, dtype));
+}
+
+/** Emits what the activation makes of each value. */
+function activating(activation: Activation | undefined, emit: Emit): Emit {
+  if (activation === undefined) return emit;
+  const apply = unaryFunctions[activation];
+  return (index, value, magnitude) => emit(index, apply(value), magnitude);
 }
 
 /** The elements of a region as doubles; an empty region has none. */

@@ -1,4 +1,5 @@
 import {
+  type Activation,
   type BinaryKind,
   type DType,
   float32ToBits,
@@ -192,6 +193,31 @@ export function unaryTolerance(
   const isRounded = numerics.rounding === "nearest-even" && kind === "sqrt";
   // An intermediate result below the smallest normal number may vanish.
   return (isRounded ? ulp(y) / 2 : error(x, y) + underflow(1, numerics)) + storage(dtype, y, numerics);
+}
+
+/**
+ * The largest slopes, rounded up: of gelu at x = sqrt(2), (1 + erf(1)) / 2 + e^-1 / sqrt(pi) = 1.1289; of
+ * geluTanh 1.1290 at 1.42; of silu 1.0998 at 2.40.
+ */
+const steepest: Readonly<Record<SmoothActivation, number>> = { gelu: 1.13, geluTanh: 1.13, silu: 1.1 };
+
+/** relu adds no error and enlarges none. */
+export type SmoothActivation = Exclude<Activation, "relu">;
+
+/**
+ * An activation of a sum x that is off by `error` in f32: what its slope makes of that, its own error and
+ * one rounding to the element type.
+ */
+export function activationTolerance(
+  activation: SmoothActivation,
+  x: number,
+  error: number,
+  dtype: DType,
+  numerics: Numerics,
+): number {
+  const y = unaryFunctions[activation](x);
+  const own = unaryErrors[activation](x, y) + underflow(1, numerics);
+  return steepest[activation] * error + own + storage(dtype, y, numerics);
 }
 
 const binaryErrors: Readonly<Record<BinaryKind, (a: number, b: number, y: number) => number>> = {

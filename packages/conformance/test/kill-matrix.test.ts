@@ -2,7 +2,7 @@ import { operationNames } from "@backplane/core";
 import { expect } from "chai";
 import { lawId, laws } from "#src/index.js";
 import { type Defect, mutants } from "#src/mutants/index.js";
-import { readMatrix } from "./support/kill-matrix.js";
+import { type Death, matrixText, readMatrix, withMatrix, withRows } from "./support/kill-matrix.js";
 
 /** That each of them is rejected, mutants.test.ts shows; this is about the record of it, and its breadth. */
 describe("The kill matrix", () => {
@@ -17,6 +17,30 @@ describe("The kill matrix", () => {
       const topic = laws.find((law) => lawId(law) === first)!.topic;
       expect(counts.get(topic), `${name}: laws on ${topic}`).to.be.greaterThan(0);
     }
+  });
+
+  it("takes single rows that were measured later, in the order of the mutants, and says which", () => {
+    const death = (name: string, seconds: number): Death => ({
+      mutant: { name, defect: "edge" },
+      ...{ broken: new Map([["gemm", seconds]]), first: "gemm f32: law", seconds },
+    });
+    const empty = "before\n<!-- generated: the matrix -->\n<!-- generated: end -->\nafter";
+    const text = withMatrix(empty, matrixText([death("one", 1), death("three", 3)], 20));
+    const named = ["one", "two", "three"].map((name) => ({ name }));
+    const once = withRows(text, [death("two", 2)], named);
+    const again = withRows(once, [death("three", 4)], named);
+    const found = readMatrix(again).map(({ name, counts }) => [name, counts.get("gemm")]);
+    expect(found).to.deep.equal([
+      ["one", 1],
+      ["two", 2],
+      ["three", 4],
+    ]);
+    expect(once).to.contain("laws there were then: two.").and.to.contain("2 defective backends against");
+    expect(again)
+      .to.contain("laws there were then: two; three.")
+      .and.to.match(/^before[\s\S]*after$/);
+    // What is gone from the mutants is gone from the file.
+    expect(readMatrix(withRows(again, [], named.slice(0, 1))).map(({ name }) => name)).to.deep.equal(["one"]);
   });
 
   it("says of each where the defect is", () => {

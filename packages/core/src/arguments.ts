@@ -118,6 +118,19 @@ export function checkFill(value: unknown, count: unknown, dtype: unknown): void 
 }
 
 /**
+ * The `kind` with which `supports` tells whether a backend has a call; undefined where the element type
+ * alone does, and where the argument is one that no backend has.
+ */
+export function requestedKind<Name extends OperationName>(
+  operation: Operation<Name>,
+  args: OperationArguments[Name],
+): string | undefined {
+  if (operation.asksForEpilogue?.(args)) return "epilogue";
+  const { kind } = args as { readonly kind?: string };
+  return kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
+}
+
+/**
  * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
  * that no backend has are left to the argument checks, which know what is allowed.
  */
@@ -129,15 +142,15 @@ export function assertSupported<Name extends OperationName>(
   const { name } = operation;
   if (typeof args !== "object" || args === null)
     new Checks(name).fail("arguments", `is ${describe(args)}; allowed: an object`);
-  const { dtype: given, kind } = args as { readonly dtype?: DType; readonly kind?: string };
+  const { dtype: given } = args as { readonly dtype?: DType };
   const dtype = given ?? "f32";
   if (!dtypes.includes(dtype)) return;
-  const known = kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
-  if (backend.supports(name, dtype, known)) return;
-  const what = known === undefined ? `in ${dtype}` : `of kind ${known} in ${dtype}`;
+  const kind = requestedKind(operation, args);
+  if (backend.supports(name, dtype, kind)) return;
+  const wanted = kind === "epilogue" ? "with an epilogue " : kind === undefined ? "" : `of kind ${kind} `;
   throw new BackendError(
     "UNSUPPORTED",
-    `${name}: ${what} is not available on ${backend.name}; see supports()`,
+    `${name}: ${wanted}in ${dtype} is not available on ${backend.name}; see supports()`,
     { operation: name },
   );
 }

@@ -66,7 +66,8 @@ export interface ComputeBackend extends AsyncDisposable {
   onError(listener: (error: BackendError) => void): () => void;
   /**
    * Whether an operation takes an element type; for reduce, unary and binary also whether it has
-   * one `kind`. Where the answer is false the call throws `UNSUPPORTED`.
+   * one `kind`; for gemm, batchedGemm and conv2d, with the kind "epilogue", whether it takes an
+   * `activation` (and gemm a `bias`). Where the answer is false the call throws `UNSUPPORTED`.
    */
   supports(operation: OperationName, dtype: DType, kind?: string): boolean;
   /** After a loss or `dispose` nothing is live and nothing reserved; the peak stays. */
@@ -91,11 +92,11 @@ export interface ComputeBackend extends AsyncDisposable {
 
   // Operations
 
-  /** C = alpha op(A) op(B) + beta C */
+  /** C = activation(alpha op(A) op(B) + beta C + bias), the activation and the bias being optional */
   gemm(args: GemmArguments): void;
-  /** C[i] = alpha op(A[i]) op(B[i]) + beta C[i] for each i of a batch */
+  /** C[i] = activation(alpha op(A[i]) op(B[i]) + beta C[i] + bias) for each i of a batch */
   batchedGemm(args: BatchedGemmArguments): void;
-  /** output = input (cross-correlated with) filter + bias, NCHW */
+  /** output = activation(input (cross-correlated with) filter + bias), NCHW */
   conv2d(args: Conv2dArguments): void;
   /** out = softmax(scale q k^T, causally masked if asked for) v */
   attention(args: AttentionArguments): void;

@@ -184,8 +184,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     const kernel = this.#driver.kernels[name] as Kernel<never> | undefined;
     if (kernel === undefined || !kernel.dtypes.includes(dtype)) return false;
     if (kind === undefined) return true;
-    const kinds = kernel.kinds ?? operations[name].kinds;
-    return kinds?.includes(kind) ?? false;
+    if (kind === "epilogue") return kernel.epilogue ?? false;
+    return (kernel.kinds ?? operations[name].kinds)?.includes(kind) ?? false;
   }
 
   memory(): MemoryStatistics {

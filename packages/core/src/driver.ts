@@ -65,6 +65,12 @@ export interface Kernel<Problem> {
   readonly dtypes: readonly DType[];
   /** For reduce, unary and binary: the kinds it has. Default: all. */
   readonly kinds?: readonly string[];
+  /**
+   * For gemm, batchedGemm and conv2d: `run` heeds `activation`, and for the first two also `bias`.
+   * Default false: both are always undefined (the bias of conv2d is no part of this), and calls that
+   * ask for them throw `UNSUPPORTED`.
+   */
+  readonly epilogue?: boolean;
   /** Enqueues one problem. */
   run(problem: Problem): void;
 }

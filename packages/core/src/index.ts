@@ -21,6 +21,7 @@ export {
   type Scalar,
 } from "./ops/binary.js";
 export type { Conv2dArguments, Conv2dProblem } from "./ops/conv2d.js";
+export { type Activation, activations } from "./ops/epilogue.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./ops/gemm.js";
 export {
   type Cost,

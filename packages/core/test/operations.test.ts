@@ -87,6 +87,38 @@ describe("operations of createBackend", () => {
     await backend.dispose();
   });
 
+  it("throw UNSUPPORTED for an epilogue that the driver does not declare, and never drop it", async () => {
+    const problems: unknown[] = [];
+    const run = (problem: unknown) => problems.push(problem);
+    const { backend } = await openFake({
+      kernels: {
+        gemm: { dtypes: ["f32"], run },
+        batchedGemm: { dtypes: ["f32"], epilogue: true, run },
+        conv2d: { dtypes: ["f32"], epilogue: false, run },
+      },
+    });
+    const bias = backend.alloc(64);
+    assert.isFalse(backend.supports("gemm", "f32", "epilogue"));
+    assert.isTrue(backend.supports("batchedGemm", "f32", "epilogue"));
+    assert.isFalse(backend.supports("batchedGemm", "f16", "epilogue"));
+    assert.isFalse(backend.supports("conv2d", "f32", "epilogue"));
+    const none = { dtype: "f32", bias: undefined, activation: undefined };
+    const error = throws("UNSUPPORTED", () => call(backend, "gemm", { ...none, activation: "silu" }));
+    assert.include(error.message, "gemm: with an epilogue in f32");
+    throws("UNSUPPORTED", () => call(backend, "gemm", { ...none, bias }));
+    throws("UNSUPPORTED", () => call(backend, "conv2d", { ...none, activation: "relu" }));
+    // What no backend has is an error of the caller, here too.
+    throws("INVALID_ARGUMENT", () => call(backend, "gemm", { ...none, activation: "sine" }), "activation");
+    assert.isEmpty(problems);
+    call(backend, "gemm", none);
+    call(backend, "conv2d", { ...none, bias });
+    call(backend, "batchedGemm", { ...none, bias, activation: "gelu" });
+    assert.lengthOf(problems, 3);
+    assert.deepInclude(problems[0], { bias: undefined, activation: undefined });
+    assert.deepInclude(problems[2], { activation: "gelu" });
+    await backend.dispose();
+  });
+
   it("refuse malformed arguments before they ask whether there is a kernel", async () => {
     const { backend } = await openFake({ kernels: {} });
     for (const name of operationNames) {

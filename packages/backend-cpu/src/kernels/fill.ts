@@ -3,6 +3,8 @@ import { i32, i32x4 } from "../wasm/index.js";
 import { address, type CpuMemory, defineKernel, type Kernel, type Launch } from "./kernel.js";
 
 const chunkBytes = 1 << 18;
+/** What a byte takes one worker, roughly. */
+const byteNanoseconds = 0.025;
 
 const fillTypes = { destination: "i32", bytes: "i32", pattern: "i32" } as const;
 
@@ -63,11 +65,16 @@ export function planFill(destination: Region<CpuMemory>, pattern: number): Launc
   return kernel.launch(
     { destination: address(destination), bytes: destination.byteLength, pattern: turned },
     Math.ceil(destination.byteLength / chunkBytes),
+    destination.byteLength * byteNanoseconds,
   );
 }
 
 export function planCopy(destination: number, source: number, bytes: number): Launch {
-  return copyBytes.launch({ destination, source, bytes }, Math.ceil(bytes / chunkBytes));
+  return copyBytes.launch(
+    { destination, source, bytes },
+    Math.ceil(bytes / chunkBytes),
+    bytes * byteNanoseconds,
+  );
 }
 
 /** A command that does nothing, to mark a place in the queue. */

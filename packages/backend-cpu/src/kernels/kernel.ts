@@ -126,6 +126,19 @@ export interface Launch {
   /** The parameter block: 32-bit patterns. */
   readonly words: readonly number[];
   readonly chunks: number;
+  /** So many workers gain something by taking part, from 1 to `chunks`. */
+  readonly helpers: number;
+}
+
+/**
+ * Nanoseconds of work for which one more worker is worth waking: below, waking it takes longer than
+ * it saves (docs/decisions/0006-start-up.md has the figures).
+ */
+const helperNanoseconds = 20_000;
+
+/** How many workers a command of so many chunks, and of so much work for one of them, is worth. */
+export function helpersFor(chunks: number, nanoseconds: number): number {
+  return Math.max(1, Math.min(chunks, Math.floor(nanoseconds / helperNanoseconds)));
 }
 
 export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
@@ -134,15 +147,27 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
   readonly requires: keyof Features | undefined;
   /** Adds the function to a module. */
   emit(module: ModuleBuilder, features: Features): void;
-  launch(parameters: { readonly [Name in keyof Types]: number }, chunks: number): Launch;
+  /**
+   * One command. `nanoseconds`: roughly what it takes one worker, where that may be so little that
+   * it is not worth sharing. Default: much.
+   */
+  launch(
+    parameters: { readonly [Name in keyof Types]: number },
+    chunks: number,
+    nanoseconds?: number,
+  ): Launch;
+  /** The same with the parameters in the order in which they are declared, for long lists of them. */
+  launchList(parameters: readonly number[], chunks: number, nanoseconds?: number): Launch;
 }
 
 /** A kernel whatever its parameters are, for lists. */
-export type AnyKernel = Omit<Kernel, "launch">;
+export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
 
 /** What a plan may ask for. */
 export interface PlanContext {
   readonly features: Features;
+  /** Variants that `init` has settled on, by operation. Default: the first that fits. */
+  readonly variants?: Readonly<Record<string, string>>;
   /** Workers that run chunks at the same time; at least 1. */
   readonly workers: number;
   /**
@@ -157,6 +182,8 @@ export interface CpuOperation<Problem> {
   readonly dtypes: readonly DType[];
   /** For reduce, unary and binary: the kinds it has. Default: all. */
   readonly kinds?: readonly string[];
+  /** For gemm, batchedGemm and conv2d: whether it heeds the epilogue. Default false. */
+  readonly epilogue?: boolean;
   /** Every kernel that its plans start. */
   readonly kernels: readonly AnyKernel[];
   /** Turns a problem into commands, to be executed one after the other. */
@@ -207,8 +234,16 @@ export function defineKernel<const Types extends ParameterTypes>(
       );
     },
 
-    launch(values, chunks) {
-      return { kernel: name, words: parameters.map(([key, type]) => word(type, values[key]!)), chunks };
+    launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
+      const words = parameters.map(([key, type]) => word(type, values[key]!));
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+    },
+
+    launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
+      if (values.length !== parameters.length)
+        throw new RangeError(`kernel ${name} takes ${parameters.length} parameters, not ${values.length}`);
+      const words = parameters.map(([, type], i) => word(type, values[i]!));
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
     },
   };
 }

@@ -7,8 +7,17 @@ export interface KernelModule {
   readonly module: WebAssembly.Module;
   /** Names of the exported functions; commands in the queue carry the index into this list. */
   readonly names: readonly string[];
-  /** The largest scratch that any of them asks for. */
-  readonly scratchBytes: number;
+}
+
+const runsHere = (kernel: AnyKernel, features: Features) =>
+  kernel.requires === undefined || features[kernel.requires];
+
+/** The largest scratch that any of the kernels asks for that this engine can run, in bytes. */
+export function largestScratch(kernels: readonly AnyKernel[], features: Features): number {
+  return Math.max(
+    0,
+    ...kernels.filter((kernel) => runsHere(kernel, features)).map(({ scratchBytes }) => scratchBytes),
+  );
 }
 
 export async function compileKernels(
@@ -18,17 +27,15 @@ export async function compileKernels(
 ): Promise<KernelModule> {
   const builder = new ModuleBuilder(memory, features);
   const names: string[] = [];
-  let scratchBytes = 0;
   for (const kernel of new Set(kernels)) {
-    if (kernel.requires !== undefined && !features[kernel.requires]) continue;
+    if (!runsHere(kernel, features)) continue;
     if (names.includes(kernel.name)) throw new TypeError(`two kernels are called ${kernel.name}`);
     kernel.emit(builder, features);
     names.push(kernel.name);
-    scratchBytes = Math.max(scratchBytes, kernel.scratchBytes);
   }
   try {
     const module = await WebAssembly.compile(builder.toBytes());
-    return { module, names, scratchBytes };
+    return { module, names };
   } catch (error) {
     throw new BackendError("UNSUPPORTED", `init: the kernels do not compile here: ${String(error)}`, {
       operation: "init",

@@ -15,6 +15,9 @@
  * - What a chunk writes comes before it is subtracted from `unfinished`. Whoever subtracts the last one
  *   has therefore seen it all before storing `completed`, for the caller, and then `remaining`, for
  *   those who claim chunks of the next command.
+ * - Whoever makes a command current stores `remaining` and then reads how many are `free`; whoever goes
+ *   to sleep is first taken off that count and then looks once more. So those who were counted see the
+ *   command, and only as many are woken as are missing.
  * - A claim relies on nothing that was loaded before it but the number of the chunk: a command cannot
  *   end, nor its slot change, while one of its chunks is claimed.
  */
@@ -29,6 +32,8 @@ export const words = {
   unfinished: 48,
   /** Number of the current command. Fixed while `unfinished` is positive. */
   current: 49,
+  /** How many workers the current command, or the last one, is worth. */
+  helpers: 50,
   /** Commands finished so far. */
   completed: 64,
   /** 1 while a command is current or somebody is making one so. */
@@ -37,6 +42,12 @@ export const words = {
   signal: 80,
   /** Workers that sleep or are about to. */
   sleepers: 81,
+  /** Workers that are awake and have no chunk: they look for work once more before they sleep. */
+  free: 82,
+  /** Those of them that look for some time. */
+  lookers: 83,
+  /** So many may: the caller needs a processor too. Fixed. */
+  mostLookers: 84,
   /** The caller wants a message when `completed` reaches this number ... */
   wanted: 96,
   /** ... if this is 1. */
@@ -59,10 +70,10 @@ const faultReady = 2;
 
 /** Commands in the ring; a power of two, so that the numbering may wrap around. */
 export const ringSlots = 512;
-/** A slot: the index of the kernel, the number of chunks, the parameter block. */
+/** A slot: the index of the kernel, the number of chunks, how many workers are worth waking, the parameter block. */
 const slotBytes = 256;
+const slotWords = { kernel: 0, chunks: 1, helpers: 2, block: 4 } as const;
 const ringByteOffset = 1024;
-const blockByteOffset = 8;
 
 /** Where the memory is free for scratch and heap. */
 export const controlBytes: number = ringByteOffset + ringSlots * slotBytes;
@@ -81,21 +92,35 @@ function slotByteOffset(sequence: number): number {
 
 /** Address of the parameter block of a command. */
 export function parameterBlock(sequence: number): number {
-  return slotByteOffset(sequence) + blockByteOffset;
+  return slotByteOffset(sequence) + 4 * slotWords.block;
 }
 
-export function initialise(control: Int32Array): void {
+/** `processors`: threads that the machine runs at the same time. */
+export function initialise(control: Int32Array, processors: number): void {
+  Atomics.store(control, words.mostLookers, Math.max(1, processors - 1));
   for (const word of ["published", "current", "completed", "wanted"] as const)
     Atomics.store(control, words[word], firstSequence);
 }
 
+/** What a slot of the ring takes. */
+export interface Command {
+  /** Index of the kernel. */
+  readonly kernel: number;
+  readonly chunks: number;
+  /** So many workers gain something by taking part; at least 1. More are not woken for it. */
+  readonly helpers: number;
+  /** The parameter block. */
+  readonly block: readonly number[];
+}
+
 /** Appends a command; there must be room. */
-export function publish(control: Int32Array, kernel: number, chunks: number, block: readonly number[]): void {
+export function publish(control: Int32Array, { kernel, chunks, helpers, block }: Command): void {
   const sequence = Atomics.load(control, words.published);
   const slot = slotByteOffset(sequence) / 4;
-  control[slot] = kernel;
-  control[slot + 1] = chunks;
-  for (let i = 0; i < block.length; i++) control[slot + 2 + i] = block[i]!;
+  control[slot + slotWords.kernel] = kernel;
+  control[slot + slotWords.chunks] = chunks;
+  control[slot + slotWords.helpers] = helpers;
+  for (let i = 0; i < block.length; i++) control[slot + slotWords.block + i] = block[i]!;
   Atomics.store(control, words.published, (sequence + 1) | 0);
   if (Atomics.compareExchange(control, words.busy, 0, 1) === 0) startNext(control);
 }
@@ -105,11 +130,14 @@ function startNext(control: Int32Array): void {
   for (;;) {
     const next = Atomics.load(control, words.completed);
     if (Atomics.load(control, words.published) !== next) {
-      const chunks = control[slotByteOffset(next) / 4 + 1]!;
+      const slot = slotByteOffset(next) / 4;
+      const chunks = control[slot + slotWords.chunks]!;
+      const helpers = control[slot + slotWords.helpers]!;
       Atomics.store(control, words.current, next);
+      Atomics.store(control, words.helpers, helpers);
       Atomics.store(control, words.unfinished, chunks);
       Atomics.store(control, words.remaining, chunks);
-      wake(control, chunks);
+      wake(control, helpers);
       return;
     }
     Atomics.store(control, words.busy, 0);
@@ -120,10 +148,12 @@ function startNext(control: Int32Array): void {
   }
 }
 
+/** Sees to it that so many workers come to look for work: wakes those that are missing. */
 function wake(control: Int32Array, workers: number): void {
-  if (Atomics.load(control, words.sleepers) === 0) return;
+  const missing = workers - Atomics.load(control, words.free);
+  if (missing <= 0 || Atomics.load(control, words.sleepers) === 0) return;
   Atomics.add(control, words.signal, 1);
-  Atomics.notify(control, words.signal, workers);
+  Atomics.notify(control, words.signal, missing);
 }
 
 /** Makes all workers return as soon as they have finished the chunk in hand. */
@@ -133,8 +163,12 @@ export function close(control: Int32Array): void {
   Atomics.notify(control, words.signal);
 }
 
-/** How long a worker without work looks for some before it sleeps, in milliseconds. */
-const spinMilliseconds = 0.05;
+/**
+ * How long a worker without work looks for some before it sleeps, in milliseconds: about as long as the
+ * caller takes from the end of one command to the next. For longer it would keep others from the
+ * processor, where the scheduler has put it beside one of them.
+ */
+const spinMilliseconds = 0.01;
 /** Looks between two looks at the clock. */
 const spinRounds = 64;
 
@@ -145,6 +179,7 @@ export type RunChunk = (kernel: number, block: number, chunk: number) => void;
  * message that the caller asked for.
  */
 export function work(control: Int32Array, run: RunChunk, tellCaller: () => void): void {
+  Atomics.add(control, words.free, 1);
   while (Atomics.load(control, words.closing) === 0) {
     const remaining = Atomics.load(control, words.remaining);
     if (remaining === 0) {
@@ -155,14 +190,17 @@ export function work(control: Int32Array, run: RunChunk, tellCaller: () => void)
     // one that is current now, which is just as good: all else is read after the claim, and no
     // command can end while one of its chunks is claimed.
     if (Atomics.compareExchange(control, words.remaining, remaining, remaining - 1) !== remaining) continue;
+    Atomics.sub(control, words.free, 1);
     const sequence = Atomics.load(control, words.current);
     const slot = slotByteOffset(sequence) / 4;
-    const chunk = control[slot + 1]! - remaining;
+    const chunk = control[slot + slotWords.chunks]! - remaining;
     try {
-      run(control[slot]!, parameterBlock(sequence), chunk);
+      run(control[slot + slotWords.kernel]!, parameterBlock(sequence), chunk);
     } catch (error) {
-      reportFault(control, control[slot]!, error);
+      reportFault(control, control[slot + slotWords.kernel]!, error);
     }
+    // Before the command can end: the next one must find this worker counted, or it wakes another.
+    Atomics.add(control, words.free, 1);
     if (Atomics.sub(control, words.unfinished, 1) === 1) {
       const completed = (sequence + 1) | 0;
       Atomics.store(control, words.completed, completed);
@@ -173,15 +211,26 @@ export function work(control: Int32Array, run: RunChunk, tellCaller: () => void)
 }
 
 function waitForWork(control: Int32Array): void {
-  const end = performance.now() + spinMilliseconds;
-  do {
-    for (let i = 0; i < spinRounds; i++) if (hasWork(control)) return;
-  } while (performance.now() < end);
+  // More than the commands of late are worth would only get in the way, of the caller to begin with.
+  const most = Math.min(Atomics.load(control, words.mostLookers), Atomics.load(control, words.helpers));
+  const found = Atomics.add(control, words.lookers, 1) < most && lookForWork(control);
+  Atomics.sub(control, words.lookers, 1);
+  if (found) return;
+  Atomics.sub(control, words.free, 1);
   Atomics.add(control, words.sleepers, 1);
   // Read before the last look: a wake after it changes the signal, and wait() returns at once.
   const signal = Atomics.load(control, words.signal);
   if (!hasWork(control)) Atomics.wait(control, words.signal, signal);
   Atomics.sub(control, words.sleepers, 1);
+  Atomics.add(control, words.free, 1);
+}
+
+function lookForWork(control: Int32Array): boolean {
+  const end = performance.now() + spinMilliseconds;
+  do {
+    for (let i = 0; i < spinRounds; i++) if (hasWork(control)) return true;
+  } while (performance.now() < end);
+  return false;
 }
 
 function hasWork(control: Int32Array): boolean {

@@ -1,4 +1,5 @@
 import { BackendError } from "@backplane/core";
+import { availableThreads } from "../features.js";
 import type { Allocation, Heap } from "../heap.js";
 import { planCopy, planNothing } from "../kernels/fill.js";
 import type { Launch } from "../kernels/kernel.js";
@@ -19,8 +20,15 @@ import type { Queue, QueueEvents } from "./queue.js";
 import { StagingRing } from "./staging.js";
 import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
 
+/**
+ * Workers beyond the first are started when work that can be shared takes longer than this: a program
+ * that now and then multiplies two matrices would pay for their start, and gain nothing.
+ */
+const patienceMilliseconds = 5;
+
 export interface ThreadedQueueOptions {
-  readonly kernels: KernelModule;
+  /** Makes the kernels. Called when the first worker is on its way, so that both happen at once. */
+  compile(): Promise<KernelModule>;
   /** Shared. */
   readonly memory: WebAssembly.Memory;
   readonly heap: Heap;
@@ -69,8 +77,11 @@ export class ThreadedQueue implements Queue {
   readonly workers: number;
   readonly #memory: WebAssembly.Memory;
   readonly #control: Int32Array;
-  readonly #kernelIndex: ReadonlyMap<string, number>;
-  readonly #kernelNames: readonly string[];
+  readonly #spawn: SpawnWorker;
+  /** Of each worker. */
+  readonly #scratch: readonly number[];
+  #kernels: KernelModule | undefined;
+  #kernelIndex: ReadonlyMap<string, number> = new Map();
   readonly #heap: Heap;
   readonly #staging: StagingRing;
   readonly #events: QueueEvents;
@@ -86,26 +97,36 @@ export class ThreadedQueue implements Queue {
    */
   readonly #lastReads = new Fifo<PendingRead>();
   #holding = true;
+  /** When this many commands are completed, all those are that workers can share. */
+  #shared = firstSequence;
+  #considering = false;
+  /** `open` has done its part: whatever ends from now on is a loss. */
   #started = false;
   #end: BackendError | undefined;
 
   private constructor(options: ThreadedQueueOptions) {
     this.workers = options.scratch.length;
+    this.#scratch = options.scratch;
+    this.#spawn = options.spawn ?? spawnWorker;
     this.#memory = options.memory;
     this.#control = new Int32Array(options.memory.buffer);
-    this.#kernelNames = options.kernels.names;
-    this.#kernelIndex = new Map(options.kernels.names.map((name, i) => [name, i]));
     this.#heap = options.heap;
     this.#staging = new StagingRing(options.heap, options.stagingBytes);
     this.#events = options.events;
-    initialise(this.#control);
+    initialise(this.#control, availableThreads());
   }
 
-  /** Starts the workers; rejects if one does not come up. */
+  /**
+   * Starts one worker; rejects if it does not come up. The others are started when there is
+   * work to share for some time, and join in when they are up.
+   */
   static async open(options: ThreadedQueueOptions): Promise<ThreadedQueue> {
     const queue = new ThreadedQueue(options);
     try {
-      await queue.#start(options);
+      const firstIsUp = queue.#addWorker();
+      await Promise.all([firstIsUp, queue.#compile(options)]);
+      queue.#started = true;
+      queue.#hold(false);
     } catch (error) {
       await queue.close();
       throw error;
@@ -113,26 +134,51 @@ export class ThreadedQueue implements Queue {
     return queue;
   }
 
-  async #start({ kernels, memory, scratch, spawn = spawnWorker }: ThreadedQueueOptions): Promise<void> {
-    const { module, names } = kernels;
-    await Promise.all(
-      scratch.map(
-        (address, worker) =>
-          new Promise<void>((resolve, reject) => {
-            const start = { module, names, memory, scratch: address, worker };
-            const handle = spawn(start, {
-              message: (text) => (text === "ready" ? resolve() : this.#progress()),
-              ended: (reason) => {
-                reject(new BackendError("UNSUPPORTED", `worker ${worker} did not start: ${reason}`));
-                if (this.#started) this.#lose(`worker ${worker} ended: ${reason}`);
-              },
-            });
-            this.#handles.push(handle);
-          }),
-      ),
-    );
-    this.#started = true;
-    this.#hold(false);
+  async #compile(options: ThreadedQueueOptions): Promise<void> {
+    const kernels = await options.compile();
+    this.#kernels = kernels;
+    this.#kernelIndex = new Map(kernels.names.map((name, i) => [name, i]));
+    for (const worker of this.#handles.keys()) this.#startWorker(worker, kernels);
+  }
+
+  /** Resolves when the worker is up. */
+  #addWorker(): Promise<void> {
+    const worker = this.#handles.length;
+    return new Promise((resolve, reject) => {
+      const handle = this.#spawn(worker, {
+        message: (text) => (text === "ready" ? resolve() : this.#progress()),
+        ended: (reason) => {
+          reject(new BackendError("UNSUPPORTED", `worker ${worker} did not start: ${reason}`));
+          if (this.#started) this.#lose(`worker ${worker} ended: ${reason}`);
+        },
+      });
+      handle.hold(this.#holding);
+      this.#handles.push(handle);
+      if (this.#kernels !== undefined) this.#startWorker(worker, this.#kernels);
+    });
+  }
+
+  #startWorker(worker: number, { module, names }: KernelModule): void {
+    const scratch = this.#scratch[worker]!;
+    this.#handles[worker]!.start({ module, names, memory: this.#memory, scratch, worker });
+  }
+
+  /** Starts the workers that are still missing, if the one that is up does not get done by itself soon. */
+  #considerOthers(): void {
+    this.#shared = this.#accepted;
+    if (this.#considering) return;
+    this.#considering = true;
+    setTimeout(() => {
+      this.#considering = false;
+      if (this.#end === undefined && !reached(this.#completed(), this.#shared)) this.#addOthers();
+    }, patienceMilliseconds);
+  }
+
+  #addOthers(): void {
+    while (this.#handles.length < this.workers) {
+      // Whoever fails takes the device along, as at any later time.
+      this.#addWorker().catch(() => {});
+    }
   }
 
   enqueue(launch: Launch): void {
@@ -147,6 +193,7 @@ export class ThreadedQueue implements Queue {
     this.#backlog.push({ launch, before });
     this.#refill();
     if (this.#backlog.length > 0) this.#ask();
+    if (launch.helpers > 1 && this.#handles.length < this.workers) this.#considerOthers();
   }
 
   write(address: number, source: Uint8Array<ArrayBufferLike>): void {
@@ -285,8 +332,8 @@ export class ThreadedQueue implements Queue {
         next.before();
       }
       this.#backlog.shift();
-      const { kernel, chunks, words: block } = next.launch;
-      publish(this.#control, this.#kernelIndex.get(kernel)!, chunks, block);
+      const { kernel, chunks, helpers, words: block } = next.launch;
+      publish(this.#control, { kernel: this.#kernelIndex.get(kernel)!, chunks, helpers, block });
     }
   }
 
@@ -305,7 +352,7 @@ export class ThreadedQueue implements Queue {
   #reportFault(): void {
     const fault = takeFault(this.#control);
     if (fault === undefined) return;
-    const name = this.#kernelNames[fault.kernel];
+    const name = this.#kernels?.names[fault.kernel];
     this.#events.error(new BackendError("DEVICE_ERROR", `kernel ${name} failed: ${fault.message}`));
   }
 

@@ -1,8 +1,9 @@
 // The script of a worker, in Node and in pages. It waits for one message, then works until closed.
 // Neither it nor what it imports may import anything by package name: import maps of pages do not
 // apply in workers.
-import { nodeProcess } from "../features.js";
+
 import { instantiateKernels } from "../kernels/instance.js";
+import { nodeProcess } from "../node-process.js";
 import { work } from "./protocol.js";
 import type { WorkerStart } from "./workers.js";
 

@@ -1,4 +1,4 @@
-import { nodeProcess } from "../features.js";
+import { nodeProcess } from "../node-process.js";
 
 /** What a worker is told when it starts. */
 export interface WorkerStart {
@@ -18,8 +18,10 @@ export interface WorkerListeners {
   ended(reason: string): void;
 }
 
-/** A worker, the same for Node and pages. */
+/** A worker, the same for Node and pages. It boots from the moment it is spawned. */
 export interface WorkerHandle {
+  /** What it is to work with. May be said long before it is up; once. */
+  start(start: WorkerStart): void;
   /** Whether it keeps the process alive. Pages have no such thing. */
   hold(alive: boolean): void;
   /** Stops it in the middle of whatever it does; it is not reported as ended. */
@@ -28,18 +30,19 @@ export interface WorkerHandle {
   kill(): Promise<void>;
 }
 
-export type SpawnWorker = (start: WorkerStart, listeners: WorkerListeners) => WorkerHandle;
+/** `worker` is its number, from 0. */
+export type SpawnWorker = (worker: number, listeners: WorkerListeners) => WorkerHandle;
 
-export const spawnWorker: SpawnWorker = (start, listeners) =>
-  nodeProcess === undefined ? spawnInPage(start, listeners) : spawnInNode(nodeProcess, start, listeners);
+export const spawnWorker: SpawnWorker = (worker, listeners) =>
+  nodeProcess === undefined ? spawnInPage(listeners) : spawnInNode(nodeProcess, worker, listeners);
 
-function spawnInPage(start: WorkerStart, listeners: WorkerListeners): WorkerHandle {
+function spawnInPage(listeners: WorkerListeners): WorkerHandle {
   // In one piece, as bundlers look for it.
   const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }: MessageEvent<string>) => listeners.message(data);
   worker.onerror = (event) => listeners.ended(event.message || "its script could not be loaded");
-  worker.postMessage(start);
   return {
+    start: (start) => worker.postMessage(start),
     hold: () => {},
     terminate: async () => worker.terminate(),
     async kill() {
@@ -49,10 +52,10 @@ function spawnInPage(start: WorkerStart, listeners: WorkerListeners): WorkerHand
   };
 }
 
-function spawnInNode(process: NodeJS.Process, start: WorkerStart, listeners: WorkerListeners): WorkerHandle {
+function spawnInNode(process: NodeJS.Process, number: number, listeners: WorkerListeners): WorkerHandle {
   const { Worker } = process.getBuiltinModule("node:worker_threads");
   const worker = new Worker(new URL("./worker.js", import.meta.url), {
-    name: `backplane-cpu-${start.worker}`,
+    name: `backplane-cpu-${number}`,
     // Loaders and inspectors of the program have no business here.
     execArgv: [],
   });
@@ -62,8 +65,8 @@ function spawnInNode(process: NodeJS.Process, start: WorkerStart, listeners: Wor
   worker.on("exit", (code) => {
     if (!terminated) listeners.ended(`it exited with code ${code}`);
   });
-  worker.postMessage(start);
   return {
+    start: (start) => worker.postMessage(start),
     hold: (alive) => (alive ? worker.ref() : worker.unref()),
     terminate: async () => {
       terminated = true;

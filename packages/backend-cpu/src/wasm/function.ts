@@ -1,5 +1,5 @@
-import { ByteBuffer, type Code, unsigned, type ValueType, valueTypeCodes } from "./encoding.js";
-import { type Arg, operand, type Value } from "./expressions.js";
+import { type Code, raw, unsigned, type ValueType, valueTypeCodes, vector } from "./encoding.js";
+import { type Arg, memoryArgument, operand, simd, type Value } from "./expressions.js";
 import { i32 } from "./scalars.js";
 import { f32x4, v128 } from "./vectors.js";
 
@@ -32,6 +32,32 @@ export interface RangeOptions {
 }
 
 const blockWithoutResult = 0x40;
+const opcodes = {
+  unreachable: raw(0x00),
+  block: raw(0x02, blockWithoutResult),
+  loop: raw(0x03, blockWithoutResult),
+  if: raw(0x04, blockWithoutResult),
+  else: raw(0x05),
+  end: raw(0x0b),
+  br: raw(0x0c),
+  brIf: raw(0x0d),
+  return: raw(0x0f),
+  call: raw(0x10),
+  localGet: raw(0x20),
+  localSet: raw(0x21),
+  store8: raw(0x3a),
+  store16: raw(0x3b),
+  memoryCopy: raw(0xfc, 0x0a, 0, 0),
+  memoryFill: raw(0xfc, 0x0b, 0),
+};
+const storeOpcodes: Readonly<Record<ValueType, Code>> = {
+  i32: raw(0x36),
+  i64: raw(0x37),
+  f32: raw(0x38),
+  f64: raw(0x39),
+  v128: raw(0xfd, 0x0b),
+};
+const storeLaneOpcodes = { 8: simd(0x58), 16: simd(0x59), 32: simd(0x5a), 64: simd(0x5b) };
 
 /** The body of one function, written statement by statement. */
 export class FunctionBuilder {
@@ -39,7 +65,7 @@ export class FunctionBuilder {
   /** Whether `multiplyAdd`, `multiplySubtract` and `choose` may be the faster relaxed instructions. */
   readonly relaxedSimd: boolean;
   readonly #localTypes: ValueType[] = [];
-  readonly #body: ByteBuffer = new ByteBuffer();
+  #body: Code = "";
   #depth = 0;
 
   constructor(parameters: number, relaxedSimd: boolean) {
@@ -60,19 +86,19 @@ export class FunctionBuilder {
   /** Declares a local variable (zero at first). */
   local<Type extends ValueType>(type: Type): Local<Type> {
     const index = this.#parameters + this.#localTypes.push(type) - 1;
-    return { type, index, code: [0x20, unsigned(index)] };
+    return { type, index, code: opcodes.localGet + unsigned(index) };
   }
 
   /** Declares a local variable and sets it: evaluates an expression once. */
   let<Type extends ValueType>(value: Value<Type>): Local<Type> {
     const local = this.local(value.type);
-    this.#body.push([value.code, 0x21, unsigned(local.index)]);
+    this.#body += value.code + opcodes.localSet + unsigned(local.index);
     return local;
   }
 
   /** local = value */
   set<Type extends ValueType>(local: Local<Type>, value: Arg<NoInfer<Type>>): void {
-    this.#body.push([operand(local.type, value).code, 0x21, unsigned(local.index)]);
+    this.#body += operand(local.type, value).code + opcodes.localSet + unsigned(local.index);
   }
 
   /** local += value, for i32 */
@@ -89,22 +115,15 @@ export class FunctionBuilder {
 
   /** Stores at `address + offset`; an i32, f32, f64 or v128 by its type. */
   store(address: Arg<"i32">, value: Value, offset = 0): void {
-    const opcodes: Readonly<Record<ValueType, Code>> = {
-      i32: [0x36],
-      i64: [0x37],
-      f32: [0x38],
-      f64: [0x39],
-      v128: [0xfd, 0x0b],
-    };
-    this.#store(address, value, [opcodes[value.type], 0, unsigned(offset)]);
+    this.#store(address, value, storeOpcodes[value.type] + memoryArgument(offset));
   }
 
   store8(address: Arg<"i32">, value: Arg<"i32">, offset = 0): void {
-    this.#store(address, operand("i32", value), [0x3a, 0, unsigned(offset)]);
+    this.#store(address, operand("i32", value), opcodes.store8 + memoryArgument(offset));
   }
 
   store16(address: Arg<"i32">, value: Arg<"i32">, offset = 0): void {
-    this.#store(address, operand("i32", value), [0x3b, 0, unsigned(offset)]);
+    this.#store(address, operand("i32", value), opcodes.store16 + memoryArgument(offset));
   }
 
   /** Stores one lane of 8, 16, 32 or 64 bits. */
@@ -115,65 +134,64 @@ export class FunctionBuilder {
     value: Value<"v128">,
     offset = 0,
   ): void {
-    const opcode = { 8: 0x58, 16: 0x59, 32: 0x5a, 64: 0x5b }[bits];
-    this.#store(address, value, [0xfd, opcode, 0, unsigned(offset), lane]);
+    this.#store(address, value, storeLaneOpcodes[bits] + memoryArgument(offset) + raw(lane));
   }
 
   #store(address: Arg<"i32">, value: Value, instruction: Code): void {
-    this.#body.push([operand("i32", address).code, value.code, instruction]);
+    this.#body += operand("i32", address).code + value.code + instruction;
   }
 
   /** Copies bytes; the regions may overlap. */
   memoryCopy(destination: Arg<"i32">, source: Arg<"i32">, bytes: Arg<"i32">): void {
     const operands = [destination, source, bytes].map((part) => operand("i32", part).code);
-    this.#body.push([operands, 0xfc, 0x0a, 0, 0]);
+    this.#body += operands.join("") + opcodes.memoryCopy;
   }
 
   /** Sets each of `bytes` bytes to the low byte of `value`. */
   memoryFill(destination: Arg<"i32">, value: Arg<"i32">, bytes: Arg<"i32">): void {
     const operands = [destination, value, bytes].map((part) => operand("i32", part).code);
-    this.#body.push([operands, 0xfc, 0x0b, 0]);
+    this.#body += operands.join("") + opcodes.memoryFill;
   }
 
   // Control
 
   /** Runs the body once; branching to the label leaves it. */
   block(body: (exit: Label) => void): void {
-    this.#structured([0x02, blockWithoutResult], body);
+    this.#structured(opcodes.block, body);
   }
 
   /** Runs the body; branching to the label starts it again, reaching its end leaves it. */
   loop(body: (again: Label) => void): void {
-    this.#structured([0x03, blockWithoutResult], body);
+    this.#structured(opcodes.loop, body);
   }
 
   if(condition: Arg<"i32">, then: (exit: Label) => void, otherwise?: (exit: Label) => void): void {
-    this.#body.push([operand("i32", condition).code, 0x04, blockWithoutResult]);
+    this.#body += operand("i32", condition).code + opcodes.if;
     this.#depth++;
     const label = { depth: this.#depth };
     then(label);
     if (otherwise) {
-      this.#body.push([0x05]);
+      this.#body += opcodes.else;
       otherwise(label);
     }
     this.#depth--;
-    this.#body.push([0x0b]);
+    this.#body += opcodes.end;
   }
 
   br(label: Label): void {
-    this.#body.push([0x0c, unsigned(this.#depth - label.depth)]);
+    this.#body += opcodes.br + unsigned(this.#depth - label.depth);
   }
 
   brIf(label: Label, condition: Arg<"i32">): void {
-    this.#body.push([operand("i32", condition).code, 0x0d, unsigned(this.#depth - label.depth)]);
+    this.#body += operand("i32", condition).code + opcodes.brIf + unsigned(this.#depth - label.depth);
   }
 
   return(value?: Value): void {
-    this.#body.push([value?.code ?? [], 0x0f]);
+    this.#body += (value?.code ?? "") + opcodes.return;
   }
 
   unreachable(): void {
-    this.#body.push([0x00]);
+    this.#body += opcodes.unreachable;
   }
 
   /** for (let i = start; i < end; i += step) body(i). `end` and `step` are evaluated each round. */
@@ -212,15 +230,15 @@ export class FunctionBuilder {
 
   /** Calls a function that returns nothing. */
   call(callee: FunctionReference, ...operands: readonly Arg<ValueType>[]): void {
-    this.#body.push(callCode(callee, operands));
+    this.#body += callCode(callee, operands);
   }
 
   #structured(opening: Code, body: (label: Label) => void): void {
-    this.#body.push(opening);
+    this.#body += opening;
     this.#depth++;
     body({ depth: this.#depth });
     this.#depth--;
-    this.#body.push([0x0b]);
+    this.#body += opcodes.end;
   }
 
   /** The finished body: its locals, in runs of one type, and its instructions. */
@@ -231,8 +249,8 @@ export class FunctionBuilder {
       if (last?.type === type) last.count++;
       else runs.push({ type, count: 1 });
     }
-    const locals = runs.map((run) => [unsigned(run.count), valueTypeCodes[run.type]]);
-    return [unsigned(runs.length), locals, this.#body.toBytes(), result?.code ?? [], 0x0b];
+    const locals = runs.map((run) => unsigned(run.count) + raw(valueTypeCodes[run.type]));
+    return vector(locals) + this.#body + (result?.code ?? "") + opcodes.end;
   }
 }
 
@@ -254,5 +272,5 @@ function callCode(callee: FunctionReference, operands: readonly Arg<ValueType>[]
       `function ${callee.index} takes ${parameters.length} operands, not ${operands.length}`,
     );
   const codes = operands.map((part, i) => operand(parameters[i]!, part).code);
-  return [codes, 0x10, unsigned(callee.index)];
+  return codes.join("") + opcodes.call + unsigned(callee.index);
 }

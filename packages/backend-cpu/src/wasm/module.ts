@@ -2,6 +2,7 @@ import {
   type Code,
   flatten,
   name,
+  raw,
   sized,
   unsigned,
   type ValueType,
@@ -90,28 +91,28 @@ export class ModuleBuilder {
     body: (f: FunctionBuilder, parameters: Locals<Parameters>) => Value | undefined,
   ): FunctionReference {
     const signature: Signature = { parameters: Object.values(parameters), result };
-    const entry = { type: this.#type(signature), body: [] as Code };
+    const entry = { type: this.#type(signature), body: "" as Code };
     const index = this.#functions.push(entry) - 1;
     const builder = new FunctionBuilder(signature.parameters.length, this.#relaxedSimd);
     const locals = Object.fromEntries(
       Object.entries(parameters).map(([key, type], i) => [
         key,
-        { type, index: i, code: [0x20, unsigned(i)] },
+        { type, index: i, code: raw(0x20) + unsigned(i) },
       ]),
     );
     entry.body = builder.code(body(builder, locals as unknown as Locals<Parameters>));
-    if (options.export) this.#exports.push([name(label), 0x00, unsigned(index)]);
+    if (options.export) this.#exports.push(name(label) + raw(0x00) + unsigned(index));
     return { index, signature };
   }
 
   toBytes(): Uint8Array<ArrayBuffer> {
     const { shared, initialPages, maximumPages } = this.#memory;
-    const limits = [shared ? 0x03 : 0x01, unsigned(initialPages), unsigned(maximumPages)];
-    const section = (id: number, entries: readonly Code[]): Code => [id, sized(vector(entries))];
-    return flatten([
-      [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
+    const limits = raw(shared ? 0x03 : 0x01) + unsigned(initialPages) + unsigned(maximumPages);
+    const section = (id: number, entries: readonly Code[]): Code => raw(id) + sized(vector(entries));
+    const sections = [
+      raw(0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00),
       section(1, this.#typeCodes),
-      section(2, [[name("env"), name("memory"), 0x02, limits]]),
+      section(2, [name("env") + name("memory") + raw(0x02) + limits]),
       section(
         3,
         this.#functions.map((entry) => unsigned(entry.type)),
@@ -121,15 +122,17 @@ export class ModuleBuilder {
         10,
         this.#functions.map((entry) => sized(entry.body)),
       ),
-    ]);
+    ];
+    return flatten(sections.join(""));
   }
 
   #type({ parameters, result }: Signature): number {
-    const codes = (types: readonly ValueType[]): Code => vector(types.map((type) => [valueTypeCodes[type]]));
+    const codes = (types: readonly ValueType[]): Code =>
+      vector(types.map((type) => raw(valueTypeCodes[type])));
     const key = `${parameters.join()}:${result ?? ""}`;
     const known = this.#types.indexOf(key);
     if (known >= 0) return known;
-    this.#typeCodes.push([0x60, codes(parameters), codes(result === undefined ? [] : [result])]);
+    this.#typeCodes.push(raw(0x60) + codes(parameters) + codes(result === undefined ? [] : [result]));
     return this.#types.push(key) - 1;
   }
 }

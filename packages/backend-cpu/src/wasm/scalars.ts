@@ -1,3 +1,4 @@
+import { raw } from "./encoding.js";
 import {
   type Binary,
   binary,
@@ -58,8 +59,8 @@ export const i32: Table<keyof typeof i32Binary, Binary<"i32">> &
   ...table(i32Unary, unary("i32", "i32")),
   ...table(i32Load, load("i32")),
   const: (value) => operand("i32", value),
-  truncSatF32S: unary("f32", "i32")([0xfc, 0x00]),
-  reinterpretF32: unary("f32", "i32")([0xbc]),
+  truncSatF32S: unary("f32", "i32")(raw(0xfc, 0x00)),
+  reinterpretF32: unary("f32", "i32")(raw(0xbc)),
   minU: (a, b) => select(operand("i32", a), operand("i32", b), i32.ltU(a, b)),
   maxU: (a, b) => select(operand("i32", a), operand("i32", b), i32.gtU(a, b)),
   minS: (a, b) => select(operand("i32", a), operand("i32", b), i32.ltS(a, b)),
@@ -100,11 +101,11 @@ export const f32: Table<keyof typeof f32Binary, Binary<"f32">> &
   ...table(f32Compare, binary("f32", "i32")),
   ...table(f32Unary, unary("f32", "f32")),
   const: (value) => operand("f32", value),
-  load: load("f32")([0x2a]),
-  convertI32S: unary("i32", "f32")([0xb2]),
-  convertI32U: unary("i32", "f32")([0xb3]),
-  reinterpretI32: unary("i32", "f32")([0xbe]),
-  demoteF64: unary("f64", "f32")([0xb6]),
+  load: load("f32")(raw(0x2a)),
+  convertI32S: unary("i32", "f32")(raw(0xb2)),
+  convertI32U: unary("i32", "f32")(raw(0xb3)),
+  reinterpretI32: unary("i32", "f32")(raw(0xbe)),
+  demoteF64: unary("f64", "f32")(raw(0xb6)),
 };
 
 const f64Binary = {
@@ -140,8 +141,8 @@ export const f64: Table<keyof typeof f64Binary, Binary<"f64">> &
   ...table(f64Compare, binary("f64", "i32")),
   ...table(f64Unary, unary("f64", "f64")),
   const: (value) => operand("f64", value),
-  load: load("f64")([0x2b]),
-  convertI32S: unary("i32", "f64")([0xb7]),
-  convertI32U: unary("i32", "f64")([0xb8]),
-  promoteF32: unary("f32", "f64")([0xbb]),
+  load: load("f64")(raw(0x2b)),
+  convertI32S: unary("i32", "f64")(raw(0xb7)),
+  convertI32U: unary("i32", "f64")(raw(0xb8)),
+  promoteF32: unary("f32", "f64")(raw(0xbb)),
 };

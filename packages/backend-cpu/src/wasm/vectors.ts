@@ -1,4 +1,4 @@
-import { type Code, littleEndian, type ValueType } from "./encoding.js";
+import { type Code, littleEndian, raw, type ValueType } from "./encoding.js";
 import {
   type Arg,
   type Binary,
@@ -54,27 +54,33 @@ export const v128: Table<keyof typeof v128Load, Load<"v128">> &
     (opcode): LoadLane =>
       (lane, address, into, offset = 0) => ({
         type: "v128",
-        code: [operand("i32", address).code, into.code, opcode, memoryArgument(offset), lane],
+        code: operand("i32", address).code + into.code + opcode + memoryArgument(offset) + raw(lane),
       }),
   ),
   ...vectorTable(v128Binary, binary("v128", "v128")),
   not: unary("v128", "v128")(simd(0x4d)),
-  bitselect: (a, b, mask) => ({ type: "v128", code: [a.code, b.code, mask.code, simd(0x52)] }),
-  relaxedLaneselect: (a, b, mask) => ({ type: "v128", code: [a.code, b.code, mask.code, simd(0x10b)] }),
+  bitselect: (a, b, mask) => ({ type: "v128", code: a.code + b.code + mask.code + simd(0x52) }),
+  relaxedLaneselect: (a, b, mask) => ({ type: "v128", code: a.code + b.code + mask.code + simd(0x10b) }),
   anyTrue: unary("v128", "i32")(simd(0x53)),
 };
 
-const constant = (bytes: Code): V128 => ({ type: "v128", code: [simd(0x0c), bytes] });
+const constant = (bytes: Code): V128 => ({ type: "v128", code: simd(0x0c) + bytes });
+
+/** A vector of one number for each lane, or of the same in all. */
+function constants(type: "i32" | "f32" | "f64", lanes: number, values: readonly number[]): V128 {
+  if (values.length === 1) return constant(littleEndian(type, values[0]!).repeat(lanes));
+  return constant(values.map((value) => littleEndian(type, value)).join(""));
+}
 
 const extract =
   <Type extends ValueType>(type: Type, opcode: number) =>
-  (lane: number, a: V128): Value<Type> => ({ type, code: [a.code, simd(opcode), lane] });
+  (lane: number, a: V128): Value<Type> => ({ type, code: a.code + simd(opcode) + raw(lane) });
 
 const replace =
   <Type extends ValueType>(type: Type, opcode: number) =>
   (lane: number, a: V128, value: Arg<Type>): V128 => ({
     type: "v128",
-    code: [a.code, operand(type, value).code, simd(opcode), lane],
+    code: a.code + operand(type, value).code + simd(opcode) + raw(lane),
   });
 
 export const i8x16: {
@@ -84,9 +90,9 @@ export const i8x16: {
   readonly shuffle: (lanes: readonly number[], a: V128, b: V128) => V128;
   readonly swizzle: Binary<"v128">;
 } = {
-  const: (value) => constant(Array.from({ length: 16 }, () => littleEndian("i8", value))),
+  const: (value) => constant(littleEndian("i8", value).repeat(16)),
   splat: unary("i32", "v128")(simd(0x0f)),
-  shuffle: (lanes, a, b) => ({ type: "v128", code: [a.code, b.code, simd(0x0d), lanes] }),
+  shuffle: (lanes, a, b) => ({ type: "v128", code: a.code + b.code + simd(0x0d) + raw(...lanes) }),
   swizzle: binary("v128", "v128")(simd(0x0e)),
 };
 
@@ -131,7 +137,7 @@ export const i16x8: Table<keyof typeof i16x8Binary, Binary<"v128">> &
   } = {
   ...vectorTable(i16x8Binary, binary("v128", "v128")),
   ...vectorTable(i16x8Shift, shift),
-  const: (value) => constant(Array.from({ length: 8 }, () => littleEndian("i16", value))),
+  const: (value) => constant(littleEndian("i16", value).repeat(8)),
   splat: unary("i32", "v128")(simd(0x10)),
   extractLaneU: extract("i32", 0x19),
   replaceLane: replace("i32", 0x1a),
@@ -182,7 +188,7 @@ export const i32x4: Table<keyof typeof i32x4Binary, Binary<"v128">> &
   ...vectorTable(i32x4Binary, binary("v128", "v128")),
   ...vectorTable(i32x4Unary, unary("v128", "v128")),
   ...vectorTable(i32x4Shift, shift),
-  const: (...values) => constant([0, 1, 2, 3].map((i) => littleEndian("i32", values[i] ?? values[0]))),
+  const: (...values) => constants("i32", 4, values),
   splat: unary("i32", "v128")(simd(0x11)),
   extractLane: extract("i32", 0x1b),
   replaceLane: replace("i32", 0x1c),
@@ -253,12 +259,12 @@ export const f32x4: Table<keyof typeof f32x4Binary, Binary<"v128">> &
   } = {
   ...vectorTable(f32x4Binary, binary("v128", "v128")),
   ...vectorTable(f32x4Unary, unary("v128", "v128")),
-  const: (...values) => constant([0, 1, 2, 3].map((i) => littleEndian("f32", values[i] ?? values[0]))),
+  const: (...values) => constants("f32", 4, values),
   splat: unary("f32", "v128")(simd(0x13)),
   extractLane: extract("f32", 0x1f),
   replaceLane: replace("f32", 0x20),
-  relaxedMadd: (a, b, c) => ({ type: "v128", code: [a.code, b.code, c.code, simd(0x105)] }),
-  relaxedNmadd: (a, b, c) => ({ type: "v128", code: [a.code, b.code, c.code, simd(0x106)] }),
+  relaxedMadd: (a, b, c) => ({ type: "v128", code: a.code + b.code + c.code + simd(0x105) }),
+  relaxedNmadd: (a, b, c) => ({ type: "v128", code: a.code + b.code + c.code + simd(0x106) }),
 };
 
 const f64x2Binary = {
@@ -299,7 +305,7 @@ export const f64x2: Table<keyof typeof f64x2Binary, Binary<"v128">> &
   } = {
   ...vectorTable(f64x2Binary, binary("v128", "v128")),
   ...vectorTable(f64x2Unary, unary("v128", "v128")),
-  const: (...values) => constant([0, 1].map((i) => littleEndian("f64", values[i] ?? values[0]))),
+  const: (...values) => constants("f64", 2, values),
   splat: unary("f64", "v128")(simd(0x14)),
   extractLane: extract("f64", 0x21),
   replaceLane: replace("f64", 0x22),

@@ -37,16 +37,20 @@ export function kernelsWith(forced: ForcedVariants): Kernels {
   const convAsItFits = convKernel(forced.conv2d);
   const gemm = segmented(gemmAsItFits, gemmSegments(gemmAsItFits));
   const anyBinary = segmented(binary, binarySegments);
+  const anyUnary = segmented(unary, unarySegments);
   return {
     gemm,
     batchedGemm: gemm,
-    conv2d: segmented(convAsItFits, convSegments({ kernel: convAsItFits, binary: anyBinary.run })),
+    conv2d: segmented(
+      convAsItFits,
+      convSegments({ kernel: convAsItFits, binary: anyBinary.run, unary: anyUnary.run }),
+    ),
     attention: segmented(
       attentionKernel(forced.attention),
       attentionSegments({ gemm: gemmAsItFits, binary: anyBinary.run }),
     ),
     reduce: segmented(reduce, reduceSegments(reduce, anyBinary.run)),
-    unary: segmented(unary, unarySegments),
+    unary: anyUnary,
     binary: anyBinary,
   };
 }

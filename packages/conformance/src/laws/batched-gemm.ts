@@ -4,6 +4,7 @@ import { oddPlacement, someExtra } from "../arbitraries/shapes.js";
 import type { Law, LawContext } from "../law.js";
 import { productSum, type Tolerance } from "../tolerance.js";
 import { measure } from "../workspace.js";
+import { productEpilogueLaws } from "./epilogue.js";
 import {
   batchedGemmCases,
   checkEmpty,
@@ -90,6 +91,7 @@ function lawsFor(dtype: DType): readonly Law[] {
     law("agrees with a loop of gemm", (context) =>
       context.forAll(batchedGemmCases({ largest: 33 }), (value) => likeLoop(context, dtype, value)),
     ),
+    ...productEpilogueLaws("batchedGemm", dtype),
   ];
 }
 

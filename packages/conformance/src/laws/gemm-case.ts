@@ -1,11 +1,12 @@
-import type { BatchedGemmArguments, ComputeBackend, DType } from "@backplane/core";
+import type { Activation, BatchedGemmArguments, ComputeBackend, DType } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, extent, extra, fixedPlacement, placement } from "../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, exactLimit } from "../data.js";
 import type { LawContext } from "../law.js";
 import { type GemmShape, gemm } from "../reference/gemm.js";
 import { exact, productSum } from "../tolerance.js";
-import { collect, type Expected, execute, measure, type Placement } from "../workspace.js";
+import { collect, type Expected, execute, type Placement } from "../workspace.js";
+import { measureActivated } from "./epilogue-case.js";
 
 /** How the A or B matrices of a batch follow one another. */
 export type InputStep = "tight" | "gap" | "broadcast" | "overlap";
@@ -29,6 +30,9 @@ export interface GemmCase {
   readonly stepA: InputStep;
   readonly stepB: InputStep;
   readonly stepC: OutputStep;
+  /** Default: no bias, no activation. */
+  readonly bias?: boolean;
+  readonly activation?: Activation;
   readonly placement: Placement;
   readonly data: Distribution;
   readonly seed: number;
@@ -170,6 +174,7 @@ export function argumentsOf(value: GemmCase, dtype: DType): Omit<BatchedGemmArgu
     ...(value.stepA === "tight" ? {} : { strideA: shape.strideA }),
     ...(value.stepB === "tight" ? {} : { strideB: shape.strideB }),
     ...(value.stepC === "tight" ? {} : { strideC: shape.strideC }),
+    ...(value.activation === undefined ? {} : { activation: value.activation }),
     ...(dtype === "f32" ? {} : { dtype }),
   };
 }
@@ -179,6 +184,7 @@ export interface GemmOperands {
   readonly a: Float64Array;
   readonly b: Float64Array;
   readonly c: Float64Array;
+  readonly bias?: Float64Array;
 }
 
 type Draw = (count: number, seed: number) => Float64Array;
@@ -190,7 +196,8 @@ export function floatOperands(value: GemmCase, dtype: DType): GemmOperands {
 
 /** Whole numbers small enough for sums without rounding. */
 export function integerOperands(value: GemmCase, dtype: DType): GemmOperands {
-  const limit = exactLimit(value.k + 1, Math.abs(value.alpha) + Math.abs(value.beta), dtype);
+  const factor = Math.abs(value.alpha) + Math.abs(value.beta) + (value.bias ? 1 : 0);
+  const limit = exactLimit(value.k + 1, factor, dtype);
   return operandsOf(value, (count, seed) => drawIntegers(limit, count, seed));
 }
 
@@ -205,6 +212,7 @@ function operandsOf(value: GemmCase, drawSome: Draw): GemmOperands {
     c: stored(batch, shape.strideC, m, n, shape.ldc, (count) =>
       value.beta === 0 ? new Float64Array(count).fill(Number.NaN) : drawSome(count, value.seed + 2),
     ),
+    ...(value.bias ? { bias: drawSome(n, value.seed + 3) } : {}),
   };
 }
 
@@ -230,6 +238,7 @@ function stored(
 export interface GemmOutcome {
   /** C as stored. */
   readonly got: Float64Array;
+  /** Before the activation, where there is one. */
   readonly expected: Expected;
 }
 
@@ -241,14 +250,14 @@ export async function runGemm(
   value: GemmCase,
   operands: GemmOperands,
 ): Promise<GemmOutcome> {
-  const { a, b, c } = operands;
-  const expected = collect((emit) => gemm(shapeOf(value), a, b, c, emit));
+  const { a, b, c, bias } = operands;
+  const expected = collect((emit) => gemm(shapeOf(value), a, b, c, emit, bias));
   const { batch, ...single } = argumentsOf(value, dtype);
   const got = await execute({
     backend,
     dtype,
     placement: value.placement,
-    operands: { a, b, c },
+    operands: { a, b, c, ...(bias === undefined ? {} : { bias }) } as Required<GemmOperands>,
     output: "c",
     written: expected.places,
     call: (slices) => {
@@ -265,6 +274,11 @@ export function extentsOf(operation: "gemm" | "batchedGemm", value: GemmCase): r
   return operation === "gemm" ? [m, n, k] : [m, n, k, batch];
 }
 
+/** Roundings of one element beside its products: alpha, beta, their sum, and the bias. */
+export function roundingsOf({ k, bias }: GemmCase): number {
+  return k + 3 + (bias ? 1 : 0);
+}
+
 /** The law behind most laws: every element of C within its error bound. */
 export async function checkWithinBound(
   context: LawContext,
@@ -274,8 +288,8 @@ export async function checkWithinBound(
 ): Promise<void> {
   const { backend } = context;
   const { got, expected } = await runGemm(backend, dtype, operation, value, floatOperands(value, dtype));
-  const tolerance = productSum(value.k + 3, dtype, context.numerics, value.alpha);
-  measure(context, extentsOf(operation, value), got, expected, tolerance);
+  const bound = (type: DType) => productSum(roundingsOf(value), type, context.numerics, value.alpha);
+  measureActivated(context, dtype, extentsOf(operation, value), got, expected, value.activation, bound);
 }
 
 /** Whole numbers, on which every order of summing gives the same bits. For alphas and betas that are whole. */
@@ -287,7 +301,8 @@ export async function checkExact(
 ): Promise<void> {
   const operands = integerOperands(value, dtype);
   const { got, expected } = await runGemm(context.backend, dtype, operation, value, operands);
-  measure(context, extentsOf(operation, value), got, expected, exact(dtype));
+  const { activation } = value;
+  measureActivated(context, dtype, extentsOf(operation, value), got, expected, activation, exact);
 }
 
 /**
@@ -300,7 +315,7 @@ export function longest(cases: readonly GemmCase[]): readonly GemmCase[] {
     .map((value) => ({ ...value, alpha: Math.ceil(value.alpha), beta: Math.ceil(value.beta) }));
 }
 
-/** A and B are all poison; C comes out as beta C, or zero. For cases with alpha or k 0. */
+/** A and B are all poison; C comes out as beta C + bias, or zero. For cases with alpha or k 0. */
 export async function checkUnread(
   context: LawContext,
   dtype: DType,
@@ -308,11 +323,13 @@ export async function checkUnread(
   value: GemmCase,
 ): Promise<void> {
   const { backend } = context;
-  const { c } = floatOperands(value, dtype);
+  const { c, bias } = floatOperands(value, dtype);
   const a = new Float64Array(value.m * Math.max(value.k, 1)).fill(Number.NaN);
   const b = new Float64Array(value.n * Math.max(value.k, 1)).fill(Number.NaN);
-  const { got, expected } = await runGemm(backend, dtype, operation, value, { a, b, c });
-  measure(context, extentsOf(operation, value), got, expected, productSum(1, dtype, context.numerics));
+  const operands = { a, b, c, ...(bias === undefined ? {} : { bias }) };
+  const { got, expected } = await runGemm(backend, dtype, operation, value, operands);
+  const bound = (type: DType) => productSum(value.bias ? 2 : 1, type, context.numerics);
+  measureActivated(context, dtype, extentsOf(operation, value), got, expected, value.activation, bound);
 }
 
 /** Some extent is 0. */

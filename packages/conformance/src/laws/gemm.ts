@@ -5,6 +5,7 @@ import { smallestNormal } from "../data.js";
 import type { Law, LawContext } from "../law.js";
 import { productSum, type Tolerance, tightProductSum } from "../tolerance.js";
 import { measure } from "../workspace.js";
+import { productEpilogueLaws } from "./epilogue.js";
 import {
   checkEmpty,
   checkExact,
@@ -121,6 +122,7 @@ function lawsFor(dtype: DType): readonly Law[] {
     law("gives (A B)^T = B^T A^T", (context) =>
       context.forAll(gemmCases({ betas: [0] }), (value) => transposed(context, dtype, value)),
     ),
+    ...productEpilogueLaws("gemm", dtype),
   ];
 }
 

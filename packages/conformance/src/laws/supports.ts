@@ -20,13 +20,16 @@ function callOf(
   kind: string | undefined,
   [a, b, c]: readonly [DeviceHandle, DeviceHandle, DeviceHandle],
 ): void {
-  const one = { m: 1, n: 1, k: 1, a, b, c, dtype };
+  const activation = kind === "epilogue" ? ({ activation: "relu" } as const) : {};
+  const bias = kind === "epilogue" ? { bias: b } : {};
+  const one = { m: 1, n: 1, k: 1, a, b, c, dtype, ...bias, ...activation };
   const calls: Record<OperationName, () => void> = {
     gemm: () => backend.gemm(one),
     batchedGemm: () => backend.batchedGemm({ ...one, batch: 1 }),
     conv2d: () =>
       backend.conv2d({
         ...{ inputShape: [1, 1, 1, 1], filterShape: [1, 1, 1, 1], input: a, filter: b, output: c, dtype },
+        ...activation,
       }),
     attention: () =>
       backend.attention({
@@ -39,7 +42,10 @@ function callOf(
   calls[operation]();
 }
 
-const kindsOf: Partial<Record<OperationName, readonly string[]>> = {
+const kindsOf: Partial<Record<OperationName, readonly (string | undefined)[]>> = {
+  gemm: [undefined, "epilogue"],
+  batchedGemm: [undefined, "epilogue"],
+  conv2d: [undefined, "epilogue"],
   reduce: reduceKinds,
   unary: unaryKinds,
   binary: binaryKinds,
@@ -69,6 +75,8 @@ export const supportsLaws: readonly Law[] = [
         ["binary", "relu"],
         ["reduce", "median"],
         ["gemm", "sum"],
+        ["unary", "epilogue"],
+        ["attention", "epilogue"],
       ] as const)
         if (backend.supports(operation, "f32", kind))
           throw new Error(`supports("${operation}", "f32", "${kind}") is true`);

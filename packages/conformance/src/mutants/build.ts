@@ -56,8 +56,8 @@ function replacement<Name extends OperationName>(
   name: Name,
   body: (problem: Problem<Name>, run: (problem: Problem<Name>) => void) => void,
 ): Kernel<Problem<Name>> {
-  const { dtypes, run } = referenceKernels[name] as Kernel<Problem<Name>>;
-  return { dtypes, run: (problem) => body(problem, run) };
+  const kernel = referenceKernels[name] as Kernel<Problem<Name>>;
+  return { ...kernel, run: (problem) => body(problem, kernel.run) };
 }
 
 /** One unary function replaced by another, for f32 data. */

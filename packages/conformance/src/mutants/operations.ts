@@ -1,5 +1,6 @@
 import { convolutionMutants } from "./convolution.js";
 import { elementwiseMutants } from "./elementwise.js";
+import { epilogueMutants } from "./epilogue.js";
 import type { Mutant } from "./mutant.js";
 import { productMutants } from "./products.js";
 import { summingMutants } from "./summing.js";
@@ -8,6 +9,7 @@ import { summingMutants } from "./summing.js";
 export const operationMutants: readonly Mutant[] = [
   ...productMutants,
   ...convolutionMutants,
+  ...epilogueMutants,
   ...summingMutants,
   ...elementwiseMutants,
 ];

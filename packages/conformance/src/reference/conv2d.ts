@@ -1,7 +1,10 @@
 import type { Conv2dProblem } from "@backplane/core";
 import type { Emit } from "./gemm.js";
 
-export type Conv2dShape = Omit<Conv2dProblem<unknown>, "input" | "filter" | "bias" | "output" | "dtype">;
+export type Conv2dShape = Omit<
+  Conv2dProblem<unknown>,
+  "input" | "filter" | "bias" | "activation" | "output" | "dtype"
+>;
 
 /** NCHW cross-correlation. The magnitude of an element is sum |input| |filter| + |bias|. */
 export function conv2d(

@@ -7,13 +7,20 @@ import type { GemmProblem } from "@backplane/core";
 export type Emit = (index: number, value: number, magnitude: number) => void;
 
 /** A problem without its operands. */
-export type GemmShape = Omit<GemmProblem<unknown>, "a" | "b" | "c" | "dtype">;
+export type GemmShape = Omit<GemmProblem<unknown>, "a" | "b" | "c" | "bias" | "activation" | "dtype">;
 
 /**
- * C = alpha op(A) op(B) + beta C for each matrix of the batch. The magnitude of an element is
- * |alpha| |op(A)| |op(B)| + |beta| |C|.
+ * C = alpha op(A) op(B) + beta C + bias for each matrix of the batch, with one bias for each column. The
+ * magnitude of an element is |alpha| |op(A)| |op(B)| + |beta| |C| + |bias|.
  */
-export function gemm(shape: GemmShape, a: Float64Array, b: Float64Array, c: Float64Array, emit: Emit): void {
+export function gemm(
+  shape: GemmShape,
+  a: Float64Array,
+  b: Float64Array,
+  c: Float64Array,
+  emit: Emit,
+  bias?: Float64Array,
+): void {
   const { m, n, k, alpha, beta } = shape;
   // Steps in storage along the rows and columns of op(A) and op(B).
   const [rowA, columnA] = shape.transA ? [1, shape.lda] : [shape.lda, 1];
@@ -34,6 +41,8 @@ export function gemm(shape: GemmShape, a: Float64Array, b: Float64Array, c: Floa
         // What is multiplied by zero is not read: a NaN there must not show.
         const product = k === 0 ? 0 : alpha * sum;
         const previous = beta === 0 ? 0 : beta * c[index]!;
-        emit(index, product + previous, Math.abs(alpha) * magnitude + Math.abs(previous));
+        const offset = bias?.[column] ?? 0;
+        const scale = Math.abs(alpha) * magnitude + Math.abs(previous) + Math.abs(offset);
+        emit(index, product + previous + offset, scale);
       }
 }

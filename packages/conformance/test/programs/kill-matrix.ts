@@ -1,11 +1,19 @@
 // Runs every law against every defective backend and shows which reject which:
-//   node kill-matrix.js [--runs <cases per law>] [--only <part of a name>] [--write]
+//   node kill-matrix.js [--runs <cases per law>] [--only <part of a name>,...] [--write]
 // Without --runs as in the default mode, which takes about a quarter of an hour; --write renews the matrix in
-// docs/kill-matrix.md. Exits with 1 where a backend survives.
+// docs/kill-matrix.md, or with --only the rows of those backends. Exits with 1 where a backend survives.
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { lawId, loseReferenceDevice, type Mutant, mutants, runLaws } from "#src/index.js";
-import { columnOf, type Death, matrixFile, matrixText, topics, withMatrix } from "../support/kill-matrix.js";
+import {
+  columnOf,
+  type Death,
+  matrixFile,
+  matrixText,
+  topics,
+  withMatrix,
+  withRows,
+} from "../support/kill-matrix.js";
 
 const { values } = parseArgs({
   options: { runs: { type: "string", default: "20" }, only: { type: "string" }, write: { type: "boolean" } },
@@ -29,9 +37,10 @@ async function kill(mutant: Mutant): Promise<Death> {
   return { mutant, broken, first, seconds };
 }
 
+const wanted = values.only?.split(",");
 const deaths: Death[] = [];
 for (const mutant of mutants) {
-  if (values.only !== undefined && !mutant.name.includes(values.only)) continue;
+  if (wanted !== undefined && !wanted.some((text) => mutant.name.includes(text))) continue;
   const death = await kill(mutant);
   deaths.push(death);
   const by = topics.flatMap((topic) => {
@@ -41,6 +50,10 @@ for (const mutant of mutants) {
   const verdict = death.first === undefined ? "SURVIVES" : `${death.seconds.toFixed(1)} s`;
   console.log(`${verdict.padStart(8)}  ${mutant.name}: ${by.join(", ")}; first: ${death.first}`);
 }
-if (values.write === true && values.only === undefined)
-  writeFileSync(matrixFile, withMatrix(readFileSync(matrixFile, "utf8"), matrixText(deaths, runs)));
+if (values.write === true) {
+  const text = readFileSync(matrixFile, "utf8");
+  const renewed =
+    wanted === undefined ? withMatrix(text, matrixText(deaths, runs)) : withRows(text, deaths, mutants);
+  writeFileSync(matrixFile, renewed);
+}
 process.exit(deaths.every(({ first }) => first !== undefined) ? 0 : 1);

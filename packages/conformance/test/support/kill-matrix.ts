@@ -55,6 +55,44 @@ export function withMatrix(text: string, matrix: string): string {
   return `${text.slice(0, from + begin.length)}\n\n${matrix}\n\n${text.slice(to)}`;
 }
 
+/**
+ * The file with some rows measured again, or for the first time, and all of them in the order of the
+ * mutants. What stands above the rows is about those that were measured together; it names the others.
+ */
+export function withRows(
+  text: string,
+  deaths: readonly Death[],
+  mutants: readonly Pick<Mutant, "name">[],
+): string {
+  const matrix = text
+    .slice(text.indexOf(begin) + begin.length, text.indexOf(end))
+    .trim()
+    .split("\n");
+  const head = matrix.findIndex((line) => line.startsWith("|"));
+  const rows = new Map(matrix.slice(head + 2).map((line) => [line.slice(2).split(" | ", 1)[0]!, line]));
+  const intro = matrix.slice(0, head).filter((line) => line !== "");
+  const before =
+    intro
+      .find((line) => line.startsWith(later))
+      ?.slice(later.length, -1)
+      .split("; ") ?? [];
+  for (const death of deaths) rows.set(death.mutant.name, rowOf(death));
+  const names = mutants.map(({ name }) => name);
+  const apart = new Set([...before, ...deaths.map(({ mutant }) => mutant.name)]);
+  return withMatrix(
+    text,
+    [
+      ...intro.filter((line) => !line.startsWith(later)),
+      `${later}${names.filter((name) => apart.has(name)).join("; ")}.`,
+      "",
+      ...matrix.slice(head, head + 2),
+      ...names.flatMap((name) => rows.get(name) ?? []),
+    ].join("\n"),
+  );
+}
+
+const later = "Measured since, against the laws there were then: ";
+
 export interface MatrixRow {
   readonly name: string;
   readonly what: string;

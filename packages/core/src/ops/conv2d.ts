@@ -1,6 +1,7 @@
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
 import type { Region } from "../region.js";
+import { type Activation, activations, isActivation } from "./epilogue.js";
 import { Checks, elements, type Operation } from "./operation.js";
 
 /**
@@ -11,7 +12,8 @@ import { Checks, elements, type Operation } from "./operation.js";
  *                                                     x * strideX + j * dilationX - left]
  *
  * with C = inChannels / groups input channels per group, group(o) = floor(o / (outChannels / groups)),
- * and zeros outside the input. All operands are contiguous.
+ * and zeros outside the input; to each of these the activation is applied, if there is one. All operands
+ * are contiguous.
  */
 export interface Conv2dArguments {
   /** [batch, inChannels, height, width] */
@@ -30,6 +32,11 @@ export interface Conv2dArguments {
   readonly filter: Operand;
   /** [outChannels]; none by default. */
   readonly bias?: Operand;
+  /**
+   * None by default. With one, a backend throws `UNSUPPORTED` unless it
+   * `supports("conv2d", dtype, "epilogue")`.
+   */
+  readonly activation?: Activation;
   readonly output: Operand;
   /** [y, x], at least 1. Default [1, 1]. */
   readonly stride?: readonly [number, number];
@@ -44,7 +51,7 @@ export interface Conv2dArguments {
 
 /**
  * Every output extent is at least 1. inChannels, height and width may be 0 (the latter two within
- * padding): then the output is the bias, or zero.
+ * padding): then the output is the bias, or zero, with the activation applied.
  */
 export interface Conv2dProblem<Memory> {
   readonly dtype: DType;
@@ -69,12 +76,14 @@ export interface Conv2dProblem<Memory> {
   readonly input: Region<Memory>;
   readonly filter: Region<Memory>;
   readonly bias: Region<Memory> | undefined;
+  readonly activation: Activation | undefined;
   readonly output: Region<Memory>;
 }
 
 export const conv2d: Operation<"conv2d"> = {
   name: "conv2d",
   operands: ["input", "filter", "bias", "output"],
+  asksForEpilogue: ({ activation }) => isActivation(activation),
 
   resolve(args, binder) {
     const checks = new Checks("conv2d");
@@ -90,6 +99,8 @@ export const conv2d: Operation<"conv2d"> = {
     const padding = checks.counts("padding", args.padding ?? [0, 0, 0, 0], 4);
     const [top, left, bottom, right] = padding as readonly [number, number, number, number];
     const groups = checks.count("groups", args.groups ?? 1, 1);
+    const activation =
+      args.activation === undefined ? undefined : checks.oneOf("activation", args.activation, activations);
     if (inChannels % groups !== 0 || outChannels % groups !== 0)
       checks.fail("groups", `is ${groups}; allowed: a divisor of ${inChannels} and ${outChannels} channels`);
     if (groupChannels !== inChannels / groups)
@@ -143,13 +154,15 @@ export const conv2d: Operation<"conv2d"> = {
       input,
       filter,
       bias,
+      activation,
       output,
     };
   },
 
   flops(problem) {
-    const { inChannels, groups, kernelHeight, kernelWidth } = problem;
-    return 2 * elements(problem.output, problem.dtype) * (inChannels / groups) * kernelHeight * kernelWidth;
+    const { inChannels, groups, kernelHeight, kernelWidth, activation } = problem;
+    const taps = (inChannels / groups) * kernelHeight * kernelWidth;
+    return elements(problem.output, problem.dtype) * (2 * taps + (activation === undefined ? 0 : 1));
   },
 
   bytes(problem) {

@@ -1,15 +1,21 @@
 import { type DType, dtypeBytes } from "../dtype.js";
 import type { Operand } from "../handles.js";
 import type { Region } from "../region.js";
+import { type Activation, activations, isActivation } from "./epilogue.js";
 import { type Binder, Checks, type Operation } from "./operation.js";
 
 /**
- * C = alpha * op(A) * op(B) + beta * C, with op(A) m x k, op(B) k x n, C m x n.
+ * C = alpha * op(A) * op(B) + beta * C, with op(A) m x k, op(B) k x n, C m x n; or, with the optional
+ * epilogue, for each row i and column j,
  *
- * beta = 0 never reads C; alpha = 0 reads neither A nor B; k = 0 leaves beta * C. f16: products are
- * accumulated in f32 and rounded once at the end.
+ *   C[i, j] = activation(alpha * (op(A) * op(B))[i, j] + beta * C[i, j] + bias[j])
  *
- * C may not overlap A or B, from its first element to its last: gaps between rows count as overlap.
+ * beta = 0 never reads C; alpha = 0 reads neither A nor B; k = 0 leaves beta * C, to which the epilogue
+ * applies as to any other result. f16: products are accumulated in f32, all else is done in f32 too, and
+ * the result is rounded once at the end.
+ *
+ * C may not overlap A, B or the bias, from its first element to its last: gaps between rows count as
+ * overlap.
  */
 export interface GemmArguments {
   readonly m: number;
@@ -32,6 +38,13 @@ export interface GemmArguments {
   readonly lda?: number;
   readonly ldb?: number;
   readonly ldc?: number;
+  /**
+   * n elements, one for each column of C; the same for all of a batch. None by default. With this or
+   * `activation`, a backend throws `UNSUPPORTED` unless it `supports(operation, dtype, "epilogue")`.
+   */
+  readonly bias?: Operand;
+  /** None by default. */
+  readonly activation?: Activation;
   /** Default f32. */
   readonly dtype?: DType;
 }
@@ -74,6 +87,9 @@ export interface GemmProblem<Memory> {
   readonly a: Region<Memory>;
   readonly b: Region<Memory>;
   readonly c: Region<Memory>;
+  /** n elements, one for each column. */
+  readonly bias: Region<Memory> | undefined;
+  readonly activation: Activation | undefined;
 }
 
 const single = { batch: 1 };
@@ -94,6 +110,8 @@ function resolveGemm<Memory>(
   const beta = checks.float32("beta", args.beta ?? 0);
   const transA = checks.flag("transA", args.transA ?? false);
   const transB = checks.flag("transB", args.transB ?? false);
+  const activation =
+    args.activation === undefined ? undefined : checks.oneOf("activation", args.activation, activations);
 
   const stored = (name: string, rows: number, columns: number, ld = columns, stride?: number) => {
     if (checks.count(`ld${name}`, ld) < columns)
@@ -123,6 +141,9 @@ function resolveGemm<Memory>(
   const output = { argument: "c", region: regionC };
   checks.disjoint(output, { argument: "a", region: regionA });
   checks.disjoint(output, { argument: "b", region: regionB });
+  const bias =
+    args.bias === undefined ? undefined : binder.region("bias", args.bias, c.total === 0 ? 0 : n, dtype);
+  if (bias !== undefined) checks.disjoint(output, { argument: "bias", region: bias });
   if (c.total === 0) return undefined;
   return {
     // One plain literal: object spreads would cost more than all the checks of a small call.
@@ -144,23 +165,30 @@ function resolveGemm<Memory>(
     a: regionA,
     b: regionB,
     c: regionC,
+    bias,
+    activation,
   };
 }
 
-function flops(problem: GemmProblem<unknown>): number {
-  return 2 * problem.batch * problem.m * problem.n * problem.k;
+function asksForEpilogue({ bias, activation }: GemmArguments): boolean {
+  return bias !== undefined || isActivation(activation);
+}
+
+function flops({ batch, m, n, k, activation }: GemmProblem<unknown>): number {
+  return batch * m * n * (2 * k + (activation === undefined ? 0 : 1));
 }
 
 function bytes(problem: GemmProblem<unknown>): number {
   const { batch, m, n, k } = problem;
   const inputs = m * k * (problem.strideA === 0 ? 1 : batch) + k * n * (problem.strideB === 0 ? 1 : batch);
   const outputs = batch * m * n * (problem.beta === 0 ? 1 : 2);
-  return (inputs + outputs) * dtypeBytes[problem.dtype];
+  return (inputs + outputs) * dtypeBytes[problem.dtype] + (problem.bias?.byteLength ?? 0);
 }
 
 export const gemm: Operation<"gemm"> = {
   name: "gemm",
-  operands: ["a", "b", "c"],
+  operands: ["a", "b", "c", "bias"],
+  asksForEpilogue,
   resolve: (args, binder) => resolveGemm("gemm", args, single, binder),
   flops,
   bytes,
@@ -168,7 +196,8 @@ export const gemm: Operation<"gemm"> = {
 
 export const batchedGemm: Operation<"batchedGemm"> = {
   name: "batchedGemm",
-  operands: ["a", "b", "c"],
+  operands: ["a", "b", "c", "bias"],
+  asksForEpilogue,
   resolve: (args, binder) => resolveGemm("batchedGemm", args, args, binder),
   flops,
   bytes,

@@ -17,6 +17,8 @@ export interface Operation<Name extends OperationName> {
   readonly operands: readonly (keyof OperationArguments[Name] & string)[];
   /** The values that the `kind` argument may have, where the operation has one. */
   readonly kinds?: readonly string[];
+  /** Whether a call asks for the epilogue, where the operation has one: drivers may lack it. */
+  asksForEpilogue?(args: OperationArguments[Name]): boolean;
   /** Checks the arguments; answers undefined where nothing is left for a kernel to do. */
   resolve<Memory>(
     args: OperationArguments[Name],

@@ -1,4 +1,4 @@
-import { type Conv2dArguments, costOf } from "@backplane/core";
+import { activations, type Conv2dArguments, costOf } from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
 import { place, problemOf, resolve, slice } from "../support/resolve.js";
@@ -31,9 +31,18 @@ describe("conv2d descriptor", () => {
       ...{ dilationY: 1, dilationX: 1, groups: 1 },
       input: { memory: 1, byteOffset: 0, byteLength: 4 * 2 * 4 * 7 * 9 },
       filter: { memory: 2, byteOffset: 0, byteLength: 4 * 6 * 4 * 3 * 2 },
-      bias: undefined,
+      ...{ bias: undefined, activation: undefined },
       output: { memory: 3, byteOffset: 0, byteLength: 4 * 2 * 6 * 5 * 8 },
     });
+  });
+
+  it("passes the activation on, and refuses those that there are not", () => {
+    for (const activation of activations)
+      assert.equal(problemOf("conv2d", { ...plain, activation }).activation, activation);
+    for (const activation of ["sigmoid", "Gelu", "", null, 0]) refuses({ activation }, "activation");
+    const [without, with_] = [costOf("conv2d", plain), costOf("conv2d", { ...plain, activation: "relu" })];
+    assert.equal(with_.flops - without.flops, 2 * 6 * 5 * 8);
+    assert.equal(with_.bytes, without.bytes);
   });
 
   it("derives the output extents that trying every position gives", () => {

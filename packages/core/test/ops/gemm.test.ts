@@ -1,4 +1,4 @@
-import { type BatchedGemmArguments, costOf, type GemmArguments } from "@backplane/core";
+import { activations, type BatchedGemmArguments, costOf, type GemmArguments } from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
 import { place, problemOf, resolve, slice } from "../support/resolve.js";
@@ -20,6 +20,7 @@ describe("gemm descriptor", () => {
       a: { memory: 1, byteOffset: 0, byteLength: 60 },
       b: { memory: 2, byteOffset: 0, byteLength: 80 },
       c: { memory: 3, byteOffset: 0, byteLength: 48 },
+      ...{ bias: undefined, activation: undefined },
     });
   });
 
@@ -133,6 +134,44 @@ describe("gemm descriptor", () => {
       assert.isDefined(problemOf("gemm", { ...plain, c, [argument]: slice(8, 64) }));
     }
     assert.isDefined(problemOf("gemm", { ...plain, a: place(1), b: place(1) }), "A and B may overlap");
+  });
+
+  it("gives the bias one element for each column, whatever the batch, and passes the activation on", () => {
+    for (const activation of activations) {
+      const problem = problemOf("batchedGemm", { ...batched, bias: slice(4, 8), activation, dtype: "f16" });
+      assert.equal(problem.activation, activation);
+      assert.deepEqual(problem.bias, { memory: 4, byteOffset: 8, byteLength: 2 * 4 });
+    }
+    assert.isDefined(problemOf("gemm", { ...plain, k: 0, bias: place(4) }).bias);
+  });
+
+  it("refuses activations that there are not, and says which there are", () => {
+    for (const activation of ["sigmoid", "tanh", "ReLU", "", null, 1, true]) {
+      const args = { ...plain, activation } as unknown as GemmArguments;
+      const error = throws("INVALID_ARGUMENT", () => resolve("gemm", args), "activation");
+      assert.include(error.message, "relu, gelu, geluTanh, silu");
+    }
+  });
+
+  it("refuses a C that shares bytes with the bias, and only then", () => {
+    // C: 48 bytes from 64. The bias: 16 bytes.
+    const c = slice(7, 64);
+    for (const byteOffset of [64, 64 + 44, 64 - 12])
+      throws("INVALID_ARGUMENT", () => resolve("gemm", { ...plain, c, bias: slice(7, byteOffset) }), "c");
+    for (const byteOffset of [64 + 48, 64 - 16])
+      assert.isDefined(problemOf("gemm", { ...plain, c, bias: slice(7, byteOffset) }));
+    // Where nothing is written, no bias is needed.
+    assert.isUndefined(resolve("gemm", { ...plain, m: 0, c, bias: slice(7, 64) }).problem);
+  });
+
+  it("counts one operation for each activation, and the bias once", () => {
+    const epilogue = { bias: place(4), activation: "silu" } as const;
+    const [without, with_] = [
+      costOf("batchedGemm", batched),
+      costOf("batchedGemm", { ...batched, ...epilogue }),
+    ];
+    assert.equal(with_.flops - without.flops, batched.batch * 3 * 4);
+    assert.equal(with_.bytes - without.bytes, 4 * 4);
   });
 
   it("has nothing to do where C is empty", () => {

@@ -2,10 +2,12 @@ import type {
   BackendDriver,
   BackendError,
   BackendProvider,
+  Conv2dProblem,
   DriverBackend,
   DriverDescription,
   DriverEvents,
   DriverKernels,
+  GemmProblem,
   Kernel,
   OperationName,
   Region,
@@ -69,10 +71,11 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
       };
       return { dtypes, run } satisfies Kernel<Problem>;
     };
+    const epilogue = { epilogue: true };
     return {
-      gemm: kernel("gemm", (problem) => problem.c),
-      batchedGemm: kernel("batchedGemm", (problem) => problem.c),
-      conv2d: kernel("conv2d", (problem) => problem.output),
+      gemm: { ...kernel<GemmProblem<FakeMemory>>("gemm", (problem) => problem.c), ...epilogue },
+      batchedGemm: { ...kernel<GemmProblem<FakeMemory>>("batchedGemm", (problem) => problem.c), ...epilogue },
+      conv2d: { ...kernel<Conv2dProblem<FakeMemory>>("conv2d", (problem) => problem.output), ...epilogue },
       attention: kernel("attention", (problem) => problem.out),
       reduce: kernel("reduce", (problem) => problem.output),
       unary: kernel("unary", (problem) => problem.output),

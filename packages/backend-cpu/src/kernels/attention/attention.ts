@@ -31,6 +31,8 @@ export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
       // Beyond these limits it makes no difference, and sums of 32-bit numbers stay in range.
       visible: Math.min(Math.max(problem.visible, -queryLength), keyLength),
     };
+    // Roughly, with one worker.
+    const nanoseconds = batch * heads * queryLength * keyLength * headSize * 0.1;
     if (queryLength <= rowQueries) {
       const rowBytes = Math.ceil((4 * headSize) / 64) * 64;
       const parameters = {
@@ -39,7 +41,7 @@ export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
         workspaceBytes: 2 * rowBytes,
         sums: rowBytes,
       };
-      return [rowKernels[problem.dtype].launch(parameters, batch * heads * queryLength)];
+      return [rowKernels[problem.dtype].launch(parameters, batch * heads * queryLength, nanoseconds)];
     }
     const layout = attentionLayout(headSize, problem.dtype);
     const tiles = Math.ceil(queryLength / queryTile);
@@ -51,6 +53,6 @@ export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
       workspaceBytes: layout.bytes,
       ...{ sums, scores, statistics, corrections, keys, values, paddedSize },
     };
-    return [tileKernels[problem.dtype].launch(parameters, batch * heads * tiles)];
+    return [tileKernels[problem.dtype].launch(parameters, batch * heads * tiles, nanoseconds)];
   },
 };

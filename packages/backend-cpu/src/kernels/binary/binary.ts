@@ -10,6 +10,7 @@ import {
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
 import { elementsPerChunk } from "../vector/chunks.js";
 import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
+import { binaryFunctions } from "./functions.js";
 
 type Kernels = Readonly<Record<DType, Kernel<BinaryTypes>>>;
 
@@ -85,24 +86,25 @@ function launch(
     if (a.strides.at(-1) === 0) form = repeats.a;
     if (b.strides.at(-1) === 0) form = repeats.b;
   }
-  const walked: Record<string, number> = {};
-  for (let axis = 0; axis < outerAxes; axis++) {
-    const entry = axes[axis - (outerAxes - axes.length)] ?? { extent: 1, stepA: 0, stepB: 0 };
-    walked[`extent${axis}`] = entry.extent;
-    walked[`stepA${axis}`] = entry.stepA;
-    walked[`stepB${axis}`] = entry.stepB;
-  }
-  const parameters = {
-    a: "region" in a ? address(a.region) + place.a : 0,
-    b: "region" in b ? address(b.region) + place.b : 0,
-    output: address(problem.output) + place.output,
-    ...{ inner, rows, rowsPerChunk, chunkElements, chunksPerRow, repeats: form, scalar },
-    ...walked,
-  };
-  return kernels[problem.kind][problem.dtype].launch(
-    parameters as Parameters<Kernel<BinaryTypes>["launch"]>[0],
+  // In the order of `BinaryTypes`. An object with names put together here took ten times as long.
+  const parameters = [
+    "region" in a ? address(a.region) + place.a : 0,
+    "region" in b ? address(b.region) + place.b : 0,
+    address(problem.output) + place.output,
+    ...[inner, rows, rowsPerChunk, chunkElements, chunksPerRow, form, scalar],
+  ];
+  for (let axis = axes.length; axis < outerAxes; axis++) parameters.push(1, 0, 0);
+  for (const { extent, stepA, stepB } of axes) parameters.push(extent, stepA, stepB);
+  return kernels[problem.kind][problem.dtype].launchList(
+    parameters,
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,
+    rows * inner * nanoseconds(problem),
   );
+}
+
+/** What an element takes one worker, roughly. */
+function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory>): number {
+  return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + (dtype === "f16" ? 0.7 : 0);
 }
 
 /** Elements per step along an axis; 0 for a scalar. */

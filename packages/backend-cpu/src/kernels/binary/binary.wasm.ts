@@ -95,7 +95,7 @@ export function binaryKernel(kind: BinaryKind, dtype: DType): Kernel<BinaryTypes
           inputs: inputs.map((side) => operand(f, elements, side)),
           output: { at: output, elements },
           compute: (x, y) => compute(x!, y!),
-          unroll,
+          unroll: dtype === "f16" ? 1 : unroll,
         });
         // mapVectors moves on by whole vectors.
         const overshoot = i32.and(i32.sub(0, count), 3);

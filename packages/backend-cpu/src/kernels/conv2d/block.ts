@@ -6,6 +6,8 @@ export const planesTypes = {
   filter: "i32",
   /** 0: none. */
   bias: "i32",
+  /** As `activationCode` gives it. */
+  activation: "i32",
   output: "i32",
   inChannels: "i32",
   height: "i32",

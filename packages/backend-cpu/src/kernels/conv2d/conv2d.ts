@@ -1,5 +1,6 @@
 import { BackendError, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
 import { planWiden, widen } from "../convert/convert.js";
+import { activationCode } from "../epilogue.js";
 import {
   address,
   type CpuMemory,
@@ -37,6 +38,7 @@ export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
 
 export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   dtypes,
+  epilogue: true,
   kernels: [...Object.values(kernels), ...planesKernels, widen],
 
   plan(given, context) {
@@ -70,12 +72,15 @@ function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanConte
     input: address(problem.input),
     filter,
     bias: problem.bias === undefined ? 0 : address(problem.bias),
+    activation: activationCode(problem.activation),
     output: address(problem.output),
     ...{ inChannels, height, width, outChannels, kernelHeight, kernelWidth, outWidth, outPixels },
     ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
     ...{ depth, ...blocks, channelBlocks, pixelBlocks },
   };
-  launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks));
+  // Roughly, with one worker.
+  const nanoseconds = batch * outChannels * outPixels * depth * 0.05;
+  launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks, nanoseconds));
   return launches;
 }
 

@@ -9,6 +9,7 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
+import { epilogueFunction } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
 import { emitTile, tileColumns } from "../vector/tile.js";
@@ -19,6 +20,8 @@ const parameterTypes = {
   filter: "i32",
   /** 0: none. */
   bias: "i32",
+  /** As `activationCode` gives it. */
+  activation: "i32",
   output: "i32",
   inChannels: "i32",
   height: "i32",
@@ -70,7 +73,7 @@ export function conv2dKernel(dtype: DType): Kernel<Conv2dTypes> {
     name: `conv2d_${dtype}`,
     parameters: parameterTypes,
     scratchBytes: 4 * (patchElements + sumElements) + 2 * slackBytes,
-    emit(f, { parameters, chunk, scratch }) {
+    emit(f, { parameters, chunk, scratch, module }) {
       const { groups, groupInChannels, groupOutChannels, depth, pixelBlocks, channelBlocks } = parameters;
       const elements = elementsOf(f, dtype);
 
@@ -143,10 +146,19 @@ export function conv2dKernel(dtype: DType): Kernel<Conv2dTypes> {
       const output = f.let(i32.add(parameters.output, i32.shl(firstOutput, elements.shift)));
       const outputRow = f.let(i32.shl(parameters.outPixels, elements.shift));
       const bias = f.let(i32.add(parameters.bias, i32.shl(outChannel, elements.shift)));
-      const biases = f.let(f32x4.const(0));
+      const nothing = f.let(f32x4.const(0));
+      const biases = f.let(nothing);
       const float32 = elementsOf(f, "f32");
+      const { activation } = parameters;
+      const added = f.let(scratch); // where the patches were
       f.forRange(0, channels, () => {
         f.if(parameters.bias, () => f.set(biases, elements.loadSplat(bias)));
+        f.if(activation, () => {
+          // All in f32 where the sums are, and then to the output, with nothing to add.
+          f.store(added, biases);
+          f.call(epilogueFunction(module), sums, 0, 1, pixels, added, 0, activation);
+          f.set(biases, nothing);
+        });
         mapVectors(f, {
           count: pixels,
           inputs: [{ at: f.let(sums), elements: float32 }, biases],

@@ -1,5 +1,6 @@
 import type { Conv2dProblem, DType } from "@backplane/core";
 import { planWiden } from "../convert/convert.js";
+import { activationCode } from "../epilogue.js";
 import { evenParts } from "../gemm/variants.js";
 import {
   type AnyKernel,
@@ -45,7 +46,7 @@ const channelShares = [128, 64, 32] as const;
 
 export type ConvolutionShape = Omit<
   Conv2dProblem<CpuMemory>,
-  "input" | "filter" | "bias" | "output" | "dtype"
+  "input" | "filter" | "bias" | "activation" | "output" | "dtype"
 >;
 
 /** Where the kernel is one element and meets each input element once, images are single rows. */
@@ -147,7 +148,7 @@ export function planPlanes(
   if (form === "tall") {
     const packed = workspace(groups * groupFilterBytes);
     const parameters = { filter, packed, groupOutChannels, depth, groupFilterBytes, panels };
-    launches.push(packKernels[dtype].launch(parameters, groups * panels));
+    launches.push(packKernels[dtype].launch(parameters, groups * panels, outChannels * depth));
     filter = packed;
   } else if (dtype === "f16") {
     const widened = workspace(4 * outChannels * depth);
@@ -161,6 +162,9 @@ export function planPlanes(
   const imagesPerChunk = Math.min(small, Math.max(1, Math.floor(blocks.chunks / enough)));
   const chunks = (blocks.chunks / images) * Math.ceil(images / imagesPerChunk);
 
+  // Roughly, with one worker.
+  const nanoseconds = problem.batch * outChannels * outHeight * outWidth * depth * 0.05;
+
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
@@ -171,6 +175,7 @@ export function planPlanes(
     input: address(problem.input),
     filter,
     bias: problem.bias === undefined ? 0 : address(problem.bias),
+    activation: activationCode(problem.activation),
     output: address(problem.output),
     ...{ inChannels, height, width, outChannels, outHeight, outWidth, kernelHeight, kernelWidth },
     ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
@@ -189,6 +194,6 @@ export function planPlanes(
     planes,
     sums: sumsOffset,
   };
-  launches.push(multiplyKernels[form][dtype].launch(parameters, chunks));
+  launches.push(multiplyKernels[form][dtype].launch(parameters, chunks, nanoseconds));
   return launches;
 }

@@ -1,6 +1,15 @@
 import type { DType } from "@backplane/core";
-import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
+import {
+  type FunctionBuilder,
+  f32x4,
+  i32,
+  type Local,
+  type ModuleBuilder,
+  type Value,
+  v128,
+} from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
+import { epilogueFunction } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
 import { type Block, type PlanesTypes, planesTypes } from "./block.js";
@@ -25,7 +34,7 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
   return defineKernel({
     name: `conv2d_planes_${form}_${dtype}`,
     parameters: planesTypes,
-    emit(f, { parameters, chunk, worker, features }) {
+    emit(f, { parameters, chunk, worker, features, module }) {
       const tile = convolutionTile(form, features);
       const { columnBlocks, rowBlocks, channelBlocks, groups, channelBlock, rowBlock, columnBlock } =
         parameters;
@@ -134,7 +143,7 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
 
         const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
         const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
-        emitOutput(f, elements, block, { plane, outChannel, channels, sums });
+        emitOutput(f, elements, block, { plane, outChannel, channels, sums, spare: planes, module });
       });
     },
   });
@@ -200,16 +209,27 @@ function emitOutput(
     readonly outChannel: Local<"i32">;
     readonly channels: Local<"i32">;
     readonly sums: Local<"i32">;
+    /** Room for 16 bytes. */
+    readonly spare: Local<"i32">;
+    readonly module: ModuleBuilder;
   },
 ): void {
-  const { bias, outHeight, outWidth, sumsBytes } = block.parameters;
+  const { bias, activation, outHeight, outWidth, sumsBytes } = block.parameters;
   const float32 = elementsOf(f, "f32");
-  const biases = f.let(f32x4.const(0));
+  const nothing = f.let(f32x4.const(0));
+  const biases = f.let(nothing);
   const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
   const outRow = f.let(i32.mul(of.plane, outHeight));
   const channelSums = f.let(of.sums);
   f.forRange(0, of.channels, () => {
     f.if(bias, () => f.set(biases, elements.loadSplat(biasAt)));
+    f.if(activation, () => {
+      // All in f32 where the sums are, and then to the output, with nothing to add.
+      f.store(of.spare, biases);
+      const epilogue = epilogueFunction(of.module);
+      f.call(epilogue, channelSums, block.rowBytes, block.rows, block.columns, of.spare, 0, activation);
+      f.set(biases, nothing);
+    });
     const rowSums = f.let(channelSums);
     f.forRange(0, block.rows, (row) => {
       const first = i32.mul(i32.add(outRow, i32.add(block.y, row)), outWidth);

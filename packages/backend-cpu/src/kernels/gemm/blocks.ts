@@ -1,10 +1,11 @@
 import { float32ToBits, type GemmProblem } from "@backplane/core";
+import { type EpilogueParameters, noEpilogue } from "../epilogue.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
 import { finishHalves } from "./finish.js";
 import type { GemmKernels } from "./gemm.wasm.js";
 import { type Lines, linesOfA, linesOfB } from "./lines.js";
 import type { Tile } from "./tile.js";
-import { blocking, elementBytes, evenParts } from "./variants.js";
+import { blocking, elementBytes, evenParts, packNanoseconds, productNanoseconds } from "./variants.js";
 
 /** One block of C, or the same block of several C of a batch. */
 interface Block {
@@ -40,8 +41,16 @@ export class BlockPlanner {
   readonly #a: Lines;
   readonly #b: Lines;
   readonly #room: Room;
+  readonly #epilogue: EpilogueParameters;
 
-  constructor(problem: GemmProblem<CpuMemory>, kernels: GemmKernels, tile: Tile, context: PlanContext) {
+  constructor(
+    problem: GemmProblem<CpuMemory>,
+    kernels: GemmKernels,
+    tile: Tile,
+    context: PlanContext,
+    epilogue: EpilogueParameters,
+  ) {
+    this.#epilogue = epilogue;
     this.#problem = problem;
     this.#kernels = kernels;
     this.#tile = tile;
@@ -98,12 +107,15 @@ export class BlockPlanner {
       aPanelsBatch: room.aPanelsBatch,
       bPanelsBatch: room.bPanelsBatch,
     };
-    return this.#kernels.pack.launch(parameters, aChunks * aCopies + bChunks * this.#copies(strideB, block));
+    const bCopies = this.#copies(strideB, block);
+    const elements = (rows * aCopies + columns * bCopies) * depth;
+    const chunks = aChunks * aCopies + bChunks * bCopies;
+    return this.#kernels.pack.launch(parameters, chunks, elements * packNanoseconds);
   }
 
   #multiply(block: Block, p: number, depth: number): Launch {
     const { matrices, rows, columns } = block;
-    const { dtype, strideA, strideB, strideC, ldc, alpha, beta } = this.#problem;
+    const { dtype, k, strideA, strideB, strideC, ldc, alpha, beta } = this.#problem;
     const room = this.#room;
     // f32 is added to C right away; f16 first to sums in f32, which are rounded at the end.
     const direct = dtype === "f32";
@@ -128,8 +140,14 @@ export class BlockPlanner {
       chunkColumns,
       rowChunks,
       columnChunks,
+      // C is finished, and still in the cache, after the last stretch of k.
+      ...(direct && p + depth === k ? this.#epilogueOf(block) : noEpilogue),
     };
-    return this.#kernels.multiply.launch(parameters, rowChunks * columnChunks * matrices);
+    return this.#kernels.multiply.launch(
+      parameters,
+      rowChunks * columnChunks * matrices,
+      matrices * rows * columns * depth * productNanoseconds,
+    );
   }
 
   #finish(block: Block): Launch {
@@ -151,8 +169,14 @@ export class BlockPlanner {
       beta,
       chunkRows,
       rowChunks,
+      ...this.#epilogueOf(block),
     };
     return finishHalves.launch(parameters, rowChunks * matrices);
+  }
+
+  #epilogueOf({ column }: Block): EpilogueParameters {
+    const { bias, biasStep, activation } = this.#epilogue;
+    return { bias: bias === 0 ? 0 : bias + column * biasStep, biasStep, activation };
   }
 
   #cAddress({ firstMatrix, row, column }: Block): number {

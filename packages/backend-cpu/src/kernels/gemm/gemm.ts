@@ -1,12 +1,17 @@
 import { BackendError, type DType, type GemmProblem } from "@backplane/core";
-import type { AnyKernel, CpuMemory, CpuOperation, Launch, PlanContext } from "../kernel.js";
+import { widen } from "../convert/convert.js";
+import type { EpilogueParameters } from "../epilogue.js";
+import { fillBytes } from "../fill.js";
+import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
 import { BlockPlanner } from "./blocks.js";
+import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
-import { type GemmVariant, gemmVariants, selectGemmVariant } from "./variants.js";
+import { planStrips } from "./strips.js";
+import { fittingGemmVariants, type GemmVariant, gemmVariants } from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
 
@@ -23,35 +28,67 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * of 256 of k, the block of op(A) and the block of op(B) are packed into panels by one command and
  * multiplied by the next. Transposition, leading dimensions and f16 end with packing.
  *
- * Problems with few rows skip packing, and small ones are done in one command. In which order the
- * products of an element are summed follows from the shape alone: results do not depend on the
- * number of workers.
+ * Up to 32 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
+ * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
+ * order the products of an element are summed follows from the shape alone: results do not depend on
+ * the number of workers.
+ *
+ * Made with `features`, it brings only the kernels among which there is something to choose.
  */
-export function gemmOperation(forced?: string): CpuOperation<Problem> {
-  const variants = forced === undefined ? gemmVariants : gemmVariants.filter(({ name }) => name === forced);
-  const kernels: AnyKernel[] = [finishHalves, ...Object.values(scaleKernels)];
+export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
+  const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
-  for (const { name } of variants) {
-    for (const byType of Object.values(kernelTable.get(name)!)) kernels.push(...Object.values(byType));
+  for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
+    for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(...Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     kernels,
     plan(problem, context) {
-      const variant = selectGemmVariant(context.features, forced);
+      const name = forced ?? context.variants?.gemm;
+      const [variant] = fittingGemmVariants(context.features, name);
       if (variant === undefined)
-        throw new BackendError("UNSUPPORTED", `gemm: variant ${forced} does not run on this engine`);
+        throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
       return planGemm(problem, context, variant);
     },
   };
 }
 
-function planGemm(given: Problem, context: PlanContext, { name, tile }: GemmVariant): readonly Launch[] {
-  if (given.k === 0) return [planScale(given)];
-  const problem = turnColumn(mergeBatch(given));
-  const kernels = kernelTable.get(name)![problem.dtype];
-  const single = planSkinny(problem, context) ?? planSmall(problem, kernels, tile, context);
-  return single !== undefined ? [single] : new BlockPlanner(problem, kernels, tile, context).plan();
+/** The kernels of a variant. */
+export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<DType, GemmKernels>> {
+  return kernelTable.get(name)!;
+}
+
+function planGemm(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
+  const isPlain = given.bias === undefined && given.activation === undefined;
+  if (given.k === 0 && isPlain) return [planScale(given)];
+  if (given.k === 0) {
+    const { problem, launch } = zeroProduct(given, context);
+    return [launch, ...planGemm(problem, context, variant)];
+  }
+  const merged = mergeBatch(given);
+  const problem = turnColumn(merged);
+  const { parameters, launches } = planEpilogue(merged, context);
+  // The only column of a turned problem has one bias for all.
+  const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
+  const product = planProduct(problem, context, variant, epilogue);
+  return launches.length === 0 ? product : [...launches, ...product];
+}
+
+function planProduct(
+  problem: Problem,
+  context: PlanContext,
+  variant: GemmVariant,
+  epilogue: EpilogueParameters,
+): readonly Launch[] {
+  const { tile } = variant;
+  const kernels = gemmKernelsOf(variant)[problem.dtype];
+  const single =
+    planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
+  if (single !== undefined) return [single];
+  const strips = planStrips(problem, kernels, tile, context, epilogue);
+  return strips ?? new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

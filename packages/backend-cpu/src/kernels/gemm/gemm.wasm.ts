@@ -1,10 +1,12 @@
 import type { DType } from "@backplane/core";
 import { f32, i32, type Local } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
+import { epilogueFunction, hasEpilogue } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { packFunction } from "./pack.js";
-import { blockFunction, type Tile, tileName } from "./tile.js";
+import { type StripKernel, stripKernel } from "./strips.js";
+import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
 import { blocking, elementBytes } from "./variants.js";
 
 /**
@@ -53,6 +55,10 @@ const multiplyTypes = {
   chunkColumns: "i32",
   rowChunks: "i32",
   columnChunks: "i32",
+  /** See `EpilogueParameters`. */
+  bias: "i32",
+  biasStep: "i32",
+  activation: "i32",
 } as const;
 
 const smallTypes = {
@@ -78,6 +84,9 @@ const smallTypes = {
   bPanels: "i32",
   sums: "i32",
   sumsStride: "i32",
+  bias: "i32",
+  biasStep: "i32",
+  activation: "i32",
 } as const;
 
 /** The kernels of one variant for one element type. */
@@ -86,14 +95,11 @@ export interface GemmKernels {
   readonly multiply: Kernel<typeof multiplyTypes>;
   /** Packs and multiplies whole small matrices. */
   readonly small: Kernel<typeof smallTypes>;
+  /** Multiplies packed A by columns of B that it packs itself. */
+  readonly strip: StripKernel;
 }
 
 const one = 0x3f800000;
-
-/** What a chunk keeps at the beginning of its scratch: a tile for the edges of C. */
-export function spareBytes({ rows, columns }: Tile): number {
-  return Math.ceil((4 * rows * columns) / 64) * 64;
-}
 
 export function gemmKernels(tile: Tile, dtype: DType, requires: "relaxedSimd" | undefined): GemmKernels {
   const label = `${dtype}_${tileName(tile)}`;
@@ -102,6 +108,7 @@ export function gemmKernels(tile: Tile, dtype: DType, requires: "relaxedSimd" | 
     pack: packKernel(label, tile, dtype, when),
     multiply: multiplyKernel(label, tile, when),
     small: smallKernel(label, tile, dtype, when),
+    strip: stripKernel(tile, dtype, requires),
   };
 }
 
@@ -161,7 +168,7 @@ function packKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel
   });
 }
 
-/** C = alpha * (packed A) * (packed B) + beta * C in f32, for a part of one matrix of the batch. */
+/** C = alpha * (packed A) * (packed B) + beta * C in f32, and its epilogue, for a part of one matrix of the batch. */
 function multiplyKernel(label: string, tile: Tile, when: When): Kernel<typeof multiplyTypes> {
   return defineKernel({
     ...when,
@@ -177,18 +184,27 @@ function multiplyKernel(label: string, tile: Tile, when: When): Kernel<typeof mu
       const matrix = f.let(i32.divU(rest, columnChunks));
       const lineBytes = f.let(i32.shl(k, 2));
       const corner = i32.add(i32.mul(row, stride), i32.shl(column, 2));
+      const rows = f.let(i32.minU(i32.sub(m, row), chunkRows));
+      const columns = f.let(i32.minU(i32.sub(n, column), chunkColumns));
+      const target = f.let(i32.add(c, i32.add(i32.mul(matrix, cBatch), corner)));
       f.call(
         blockFunction(module, tile),
         i32.add(a, i32.add(i32.mul(matrix, aBatch), i32.mul(row, lineBytes))),
+        i32.mul(lineBytes, tile.rows),
         i32.add(b, i32.add(i32.mul(matrix, bBatch), i32.mul(column, lineBytes))),
         k,
-        i32.minU(i32.sub(m, row), chunkRows),
-        i32.minU(i32.sub(n, column), chunkColumns),
-        i32.add(c, i32.add(i32.mul(matrix, cBatch), corner)),
+        rows,
+        columns,
+        target,
         stride,
         alpha,
         beta,
         scratch,
+      );
+      const { bias, biasStep, activation } = parameters;
+      f.if(bias, () => f.add(bias, i32.mul(column, biasStep)));
+      f.if(hasEpilogue(parameters), () =>
+        f.call(epilogueFunction(module), target, stride, rows, columns, bias, biasStep, activation),
       );
     },
   });
@@ -210,6 +226,7 @@ function smallKernel(label: string, tile: Tile, dtype: DType, when: When): Kerne
       const first = f.let(i32.mul(chunk, matricesPerChunk));
       const end = f.let(i32.minU(batch, i32.add(first, matricesPerChunk)));
       const block = blockFunction(module, tile);
+      const aPanelBytes = f.let(i32.mul(k, 4 * tile.rows));
       f.forLocal(first, end, () => {
         const aMatrix = i32.add(a, i32.mul(first, aBatch));
         f.call(packFunction(module, dtype, tile.rows), aMatrix, aStride, m, k, aPanels, aAlongK);
@@ -217,14 +234,18 @@ function smallKernel(label: string, tile: Tile, dtype: DType, when: When): Kerne
         f.call(packFunction(module, dtype, tile.columns), bMatrix, bStride, n, k, bPanels, bAlongK);
         const cMatrix = f.let(i32.add(c, i32.mul(first, cBatch)));
         if (dtype === "f32") {
-          f.call(block, aPanels, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch);
+          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch);
+          const { bias, biasStep, activation } = parameters;
+          f.if(hasEpilogue(parameters), () =>
+            f.call(epilogueFunction(module), cMatrix, stride, m, n, bias, biasStep, activation),
+          );
         } else {
           const { sumsStride } = parameters;
-          f.call(block, aPanels, bPanels, k, m, n, sums, sumsStride, one, 0, scratch);
+          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, sums, sumsStride, one, 0, scratch);
           const alphaFloat = f.let(f32.reinterpretI32(alpha));
           const betaFloat = f.let(f32.reinterpretI32(beta));
-          finishRows(f, elements, {
-            ...{ sums, sumsStride, m, n, c: cMatrix, stride },
+          finishRows(f, module, elements, {
+            ...{ sums, sumsStride, m, n, c: cMatrix, stride, epilogue: parameters },
             ...{ alpha: alphaFloat, beta: betaFloat },
           });
         }

@@ -1,15 +1,18 @@
 import type { DType, GemmProblem } from "@backplane/core";
 import {
   type FunctionBuilder,
+  type FunctionReference,
   f32x4,
   i32,
   i32x4,
   type Local,
+  type ModuleBuilder,
   shuffle32,
   type Value,
   v128,
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
+import type { EpilogueParameters } from "../epilogue.js";
 import {
   address,
   type CpuMemory,
@@ -20,23 +23,27 @@ import {
 } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { linesOfA, linesOfB } from "./lines.js";
-import { elementBytes } from "./variants.js";
+import { elementBytes, skinnyProductNanoseconds } from "./variants.js";
 
 /**
  * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order
- * to use it once or twice; here B is read where it lies, once, straight ahead.
+ * to use it a few times; here B is read where it lies, from memory once, straight ahead.
  *
  * A chunk computes some columns of C. Sums are kept in f32 in the scratch.
  */
 
-/** More rows than these are worth packing for. B in f16 would be widened again for each row. */
-const mostRows: Readonly<Record<DType, number>> = { f32: 8, f16: 1 };
-/** Fewer columns than this are not worth it: the vectors would be mostly empty. */
+/** More rows than these are worth packing for. B in f16 would be widened again for every two rows. */
+const mostRows: Readonly<Record<DType, number>> = { f32: 32, f16: 2 };
+/** With fewer columns than these it is not worth it: less of the time is spent in the innermost loop. */
 const fewestColumns = 16;
-/** Columns of a chunk, at most: with four rows of B they stay in the first-level cache. */
-const mostColumns = 1024;
+/** The same for more than a few rows, for which packing takes a smaller share. */
+const manyColumns = 96;
+const fewRows = 8;
+/** Sums of a chunk, at most: they stay in the first-level cache while B passes by. */
+const mostSums = 8192;
+/** Columns of a chunk. The longer the pieces of rows are that are read, the better memory delivers them. */
+const mostColumns = 4096;
 const leastColumns = 64;
-const sumsStride = 4 * mostColumns;
 
 const skinnyTypes = {
   m: "i32",
@@ -58,6 +65,9 @@ const skinnyTypes = {
   beta: "f32",
   chunkColumns: "i32",
   columnChunks: "i32",
+  bias: "i32",
+  biasStep: "i32",
+  activation: "i32",
 } as const;
 
 type SkinnyKernel = Kernel<typeof skinnyTypes>;
@@ -73,8 +83,13 @@ type I32 = Local<"i32">;
 type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Value<"v128">;
 
 interface Sums
-  extends Readonly<Record<"m" | "k" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums", I32>> {
+  extends Readonly<
+    Record<"m" | "k" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums" | "sumsStride", I32>
+  > {
+  readonly module: ModuleBuilder;
+  readonly dtype: DType;
   readonly elements: Elements;
+  readonly fused: boolean;
   readonly multiplyAdd: Multiply;
 }
 
@@ -82,8 +97,8 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
   return defineKernel({
     name: `gemm_skinny_${dtype}_${b}`,
     parameters: skinnyTypes,
-    scratchBytes: mostRows[dtype] * sumsStride,
-    emit(f, { parameters, chunk, scratch, features }) {
+    scratchBytes: 4 * mostSums,
+    emit(f, { parameters, chunk, scratch, features, module }) {
       const elements = elementsOf(f, dtype);
       const { m, n, k, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
       const matrix = f.let(i32.divU(chunk, columnChunks));
@@ -95,6 +110,7 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
       const sums: Sums = {
         a: at(parameters.a, parameters.aBatch, i32.const(0)),
         b: at(parameters.b, parameters.bBatch, i32.mul(first, columnStep)),
+        fused: features.relaxedSimd,
         multiplyAdd: features.relaxedSimd
           ? f32x4.relaxedMadd
           : (x, y, sum) => f32x4.add(sum, f32x4.mul(x, y)),
@@ -105,13 +121,19 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
         aK,
         bStride,
         sums: scratch,
+        sumsStride: f.let(i32.shl(chunkColumns, 2)),
         elements,
+        module,
+        dtype,
       };
       if (b === "stored") addRows(f, sums);
       else multiplyColumns(f, sums);
-      finishRows(f, elements, {
+      const { bias, biasStep, activation } = parameters;
+      f.if(bias, () => f.add(bias, i32.mul(first, biasStep)));
+      finishRows(f, module, elements, {
+        epilogue: { bias, biasStep, activation },
         sums: scratch,
-        sumsStride: f.let(i32.const(sumsStride)),
+        sumsStride: sums.sumsStride,
         m,
         n: columns,
         c: at(parameters.c, parameters.cBatch, i32.shl(first, elements.shift)),
@@ -123,89 +145,170 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
   });
 }
 
-/** sums[i] = sum over p of a[i, p] * (row p of B), four rows at a time. */
-function addRows(
-  f: FunctionBuilder,
-  { m, k, columns, a, aRow, aK, b, bStride, sums, elements, multiplyAdd }: Sums,
-): void {
-  f.forRange(0, m, (i) => f.memoryFill(i32.add(sums, i32.mul(i, sumsStride)), 0, sumsStride));
-  const vectorBytes = 4 * elements.bytes;
-  const addSome = (rows: number): void => {
-    const row = f.let(sums);
-    const factorAddress = f.let(a);
-    f.forRange(0, m, () => {
-      const factorAt = f.let(factorAddress);
-      const factors = Array.from({ length: rows }, () => {
-        const factor = f.let(elements.loadSplat(factorAt));
-        f.add(factorAt, aK);
-        return factor;
-      });
-      const rowAddresses = Array.from({ length: rows }, (_, p) => f.let(i32.add(b, i32.mul(bStride, p))));
-      const target = f.let(row);
-      f.forRange(
-        0,
-        columns,
-        () => {
-          const sum = f.let(v128.load(target));
-          for (const [p, factor] of factors.entries()) {
-            const from = rowAddresses[p]!;
-            f.set(sum, multiplyAdd(factor, elements.load(from), sum));
-            f.add(from, vectorBytes);
-          }
-          f.store(target, sum);
-          f.add(target, 16);
-        },
-        { step: 4 },
-      );
-      f.add(row, sumsStride);
-      f.add(factorAddress, aRow);
-    });
-    f.add(a, i32.mul(aK, rows));
-    f.add(b, i32.mul(bStride, rows));
-  };
-  const p = f.local("i32");
-  f.forLocal(p, i32.and(k, -4), () => addSome(4), { step: 4 });
-  f.forLocal(p, k, () => addSome(1));
+/** Rows of A and rows of B whose products are added to sums in one go. */
+interface Stretch {
+  readonly rows: number;
+  readonly depth: number;
 }
 
-/** sums[i, j] = (row i of A) . (column j of B), four columns at a time; both lie along k. */
-function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
-  const { m, k, columns, a, aRow, b, bStride, sums, elements, multiplyAdd } = operands;
-  const last = f.let(i32.sub(columns, 1));
-  const vectorEnd = f.let(i32.and(k, -4));
-  const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
-  const vectorBytes = 4 * elements.bytes;
-  f.forRange(
-    0,
-    columns,
-    (j) => {
-      const starts = [0, 1, 2, 3].map((column) =>
-        f.let(i32.add(b, i32.mul(bStride, i32.minU(last, i32.add(j, column))))),
-      );
-      const row = f.let(a);
-      const target = f.let(i32.add(sums, i32.shl(j, 2)));
-      f.forRange(0, m, () => {
-        const from = f.let(row);
-        const columnAddresses = starts.map((start) => f.let(start));
-        const dots = starts.map(() => f.let(f32x4.const(0)));
-        const p = f.let(i32.const(0));
-        const step = (take: (address: I32) => Value<"v128">, bytes: number): void => {
-          const factor = f.let(take(from));
-          for (const [column, dot] of dots.entries()) {
-            f.set(dot, multiplyAdd(factor, take(columnAddresses[column]!), dot));
-            f.add(columnAddresses[column]!, bytes);
+/** sums[i] = sum over p of a[i, p] * (row p of B), several rows of A and of B at a time. */
+function addRows(f: FunctionBuilder, operands: Sums): void {
+  const { m, k, columns, aRow, aK, bStride, sums, sumsStride } = operands;
+  f.memoryFill(sums, 0, i32.mul(m, sumsStride));
+  const a = f.let(operands.a);
+  const b = f.let(operands.b);
+  const p = f.let(i32.const(0));
+  const addSome = (mostRows: number, depth: number): void => {
+    const row = f.let(sums);
+    const factors = f.let(a);
+    const i = f.let(i32.const(0));
+    const add = (rows: number): void => {
+      const callee = addFunction(operands, { rows, depth });
+      f.call(callee, factors, aRow, aK, b, bStride, row, sumsStride, columns);
+      f.add(row, i32.mul(sumsStride, rows));
+      f.add(factors, i32.mul(aRow, rows));
+    };
+    if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => add(2), { step: 2 });
+    f.forLocal(i, m, () => add(1));
+    f.add(a, i32.mul(aK, depth));
+    f.add(b, i32.mul(bStride, depth));
+  };
+  // Widening f16 takes the registers of four factors.
+  if (operands.dtype === "f32")
+    f.if(i32.eq(m, 1), () => f.forLocal(p, i32.and(k, -8), () => addSome(1, 8), { step: 8 }));
+  f.forLocal(p, i32.and(k, -4), () => addSome(2, 4), { step: 4 });
+  f.forLocal(p, k, () => addSome(2, 1));
+}
+
+/**
+ * sums[i] += sum over p of a[i, p] * (row p of B) for a stretch. The factors wait in registers, and
+ * sums are loaded and stored once for all of `depth`. A function of its own, so that nothing but this
+ * loop competes for registers.
+ */
+function addFunction(
+  { module, dtype, fused, multiplyAdd }: Sums,
+  { rows, depth }: Stretch,
+): FunctionReference {
+  return module.shared(`gemm_skinny_add_${dtype}_${rows}x${depth}`, (label) =>
+    module.function(
+      label,
+      {
+        ...({ a: "i32", aRow: "i32", aK: "i32", b: "i32", bStride: "i32" } as const),
+        ...({ sums: "i32", sumsStride: "i32", columns: "i32" } as const),
+      },
+      (f, { a, aRow, aK, b, bStride, sums, sumsStride, columns }) => {
+        const elements = elementsOf(f, dtype);
+        const factors = range(rows).map((i) => {
+          const at = f.let(i32.add(a, i32.mul(aRow, i)));
+          return range(depth).map(() => {
+            const factor = f.let(elements.loadSplat(at));
+            f.add(at, aK);
+            return factor;
+          });
+        });
+        const sources = range(depth).map((p) => f.let(i32.add(b, i32.mul(bStride, p))));
+        const targets = range(rows).map((i) => f.let(i32.add(sums, i32.mul(sumsStride, i))));
+        const addVectors = (count: number): void => {
+          const vectors = range(count);
+          const sum = targets.map((target) => vectors.map((v) => f.let(v128.load(target, 16 * v))));
+          for (const [p, source] of sources.entries()) {
+            const row = vectors.map((v) => f.let(elements.load(source, 4 * elements.bytes * v)));
+            for (const [i, rowSums] of sum.entries()) {
+              for (const [v, value] of rowSums.entries())
+                f.set(value, multiplyAdd(factors[i]![p]!, row[v]!, value));
+            }
+            f.add(source, 4 * elements.bytes * count);
           }
-          f.add(from, bytes);
+          for (const [i, target] of targets.entries()) {
+            for (const [v, value] of sum[i]!.entries()) f.store(target, value, 16 * v);
+            f.add(target, 16 * count);
+          }
         };
-        f.forLocal(p, vectorEnd, () => step((at) => elements.load(at), vectorBytes), { step: 4 });
+        // Two vectors side by side are for engines that fuse them. The V8 of Node 20, which has no fused
+        // multiply-add, spills then.
+        const rest = f.let(columns);
+        if (fused && dtype === "f32") {
+          f.forRange(0, i32.shrU(columns, 3), () => addVectors(2));
+          f.set(rest, i32.and(columns, 7));
+        }
+        f.forRange(0, rest, () => addVectors(1), { step: 4 });
+      },
+    ),
+  );
+}
+
+function range(length: number): readonly number[] {
+  return Array.from({ length }, (_, index) => index);
+}
+
+/** sums[i, j] = (row i of A) . (column j of B), where both lie along k. */
+function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
+  const { m, k, columns, aRow, bStride, sumsStride } = operands;
+  const b = f.let(operands.b);
+  const sums = f.let(operands.sums);
+  const j = f.let(i32.const(0));
+  const dotSome = (mostRows: number, width: number): void => {
+    const last = f.let(i32.sub(i32.sub(columns, j), 1));
+    const a = f.let(operands.a);
+    const target = f.let(sums);
+    const i = f.let(i32.const(0));
+    const dot = (rows: number): void => {
+      f.call(dotFunction(operands, rows, width), a, aRow, b, bStride, last, k, target, sumsStride);
+      f.add(a, i32.mul(aRow, rows));
+      f.add(target, i32.mul(sumsStride, rows));
+    };
+    if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
+    f.forLocal(i, m, () => dot(1));
+    f.add(b, i32.mul(bStride, width));
+    f.add(sums, 4 * width);
+  };
+  f.if(
+    i32.eq(m, 1),
+    () => f.forLocal(j, columns, () => dotSome(1, 8), { step: 8 }),
+    () => f.forLocal(j, columns, () => dotSome(2, 4), { step: 4 }),
+  );
+}
+
+/**
+ * sums[i, j] = (row i of A) . (column j of B) for a few rows and `width` columns: eight products that
+ * do not wait for each other. Columns after number `last` repeat it.
+ */
+function dotFunction({ module, dtype, multiplyAdd }: Sums, rows: number, width: number): FunctionReference {
+  return module.shared(`gemm_skinny_dot_${dtype}_${rows}x${width}`, (label) =>
+    module.function(
+      label,
+      {
+        ...({ a: "i32", aRow: "i32", b: "i32", bStride: "i32", last: "i32", k: "i32" } as const),
+        ...({ sums: "i32", sumsStride: "i32" } as const),
+      },
+      (f, { a, aRow, b, bStride, last, k, sums, sumsStride }) => {
+        const elements = elementsOf(f, dtype);
+        const rowAddresses = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
+        const columnAddresses = range(width).map((j) =>
+          f.let(i32.add(b, i32.mul(bStride, i32.minU(last, j)))),
+        );
+        const dots = rowAddresses.map(() => columnAddresses.map(() => f.let(f32x4.const(0))));
+        const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
+        const step = (take: (address: I32) => Value<"v128">, bytes: number): void => {
+          const factors = rowAddresses.map((row) => f.let(take(row)));
+          for (const [j, column] of columnAddresses.entries()) {
+            const vector = f.let(take(column));
+            for (const [i, factor] of factors.entries())
+              f.set(dots[i]![j]!, multiplyAdd(factor, vector, dots[i]![j]!));
+            f.add(column, bytes);
+          }
+          for (const row of rowAddresses) f.add(row, bytes);
+        };
+        const p = f.let(i32.const(0));
+        f.forLocal(p, i32.and(k, -4), () => step((at) => elements.load(at), 4 * elements.bytes), { step: 4 });
         // One by one, in the first lane; the others add 0 * 0.
         f.forLocal(p, k, () => step((at) => v128.and(elements.loadSplat(at), firstLane), elements.bytes));
-        f.store(target, sumOfLanes(f, dots));
-        f.add(target, sumsStride);
-        f.add(row, aRow);
-      });
-    },
-    { step: 4 },
+        for (const row of dots) {
+          for (let j = 0; j < width; j += 4) f.store(sums, sumOfLanes(f, row.slice(j, j + 4)), 4 * j);
+          f.add(sums, sumsStride);
+        }
+      },
+    ),
   );
 }
 
@@ -220,16 +323,22 @@ function sumOfLanes(f: FunctionBuilder, vectors: readonly Local<"v128">[]): Valu
 }
 
 /** The plan for a problem with few rows, or undefined where it is better packed. */
-export function planSkinny(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch | undefined {
+export function planSkinny(
+  problem: GemmProblem<CpuMemory>,
+  { workers }: PlanContext,
+  epilogue: EpilogueParameters,
+): Launch | undefined {
   const { dtype, m, n, k, batch, transB } = problem;
-  if (m > mostRows[dtype] || n < fewestColumns) return undefined;
+  if (m > mostRows[dtype] || n < fewestColumns || (m > fewRows && n < manyColumns)) return undefined;
   const bytes = elementBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
   // Products along k want both factors along k.
   if (transB && a.kStep !== bytes) return undefined;
-  const share = Math.ceil((n * batch) / (4 * workers));
-  const chunkColumns = Math.min(mostColumns, Math.max(leastColumns, Math.ceil(share / 16) * 16));
+  // Two for each worker, so that they finish together.
+  const share = workers === 1 ? n : Math.ceil((n * batch) / (2 * workers));
+  const most = Math.min(mostColumns, Math.floor(mostSums / m / 16) * 16);
+  const chunkColumns = Math.min(most, Math.max(leastColumns, Math.ceil(share / 16) * 16));
   const columnChunks = Math.ceil(n / chunkColumns);
   const parameters = {
     m,
@@ -249,7 +358,15 @@ export function planSkinny(problem: GemmProblem<CpuMemory>, { workers }: PlanCon
     beta: problem.beta,
     chunkColumns,
     columnChunks,
+    // One plain literal: for small calls an object spread would show.
+    bias: epilogue.bias,
+    biasStep: epilogue.biasStep,
+    activation: epilogue.activation,
   };
   const kernels = skinnyKernels[dtype];
-  return (transB ? kernels.transposed : kernels.stored).launch(parameters, columnChunks * batch);
+  return (transB ? kernels.transposed : kernels.stored).launch(
+    parameters,
+    columnChunks * batch,
+    m * n * k * batch * skinnyProductNanoseconds,
+  );
 }

@@ -1,9 +1,10 @@
 import { float32ToBits, type GemmProblem } from "@backplane/core";
+import type { EpilogueParameters } from "../epilogue.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
-import { type GemmKernels, spareBytes } from "./gemm.wasm.js";
+import type { GemmKernels } from "./gemm.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
-import type { Tile } from "./tile.js";
-import { blocking, elementBytes } from "./variants.js";
+import { spareBytes, type Tile } from "./tile.js";
+import { blocking, elementBytes, productNanoseconds } from "./variants.js";
 
 /**
  * The plan for matrices that are so small that one chunk packs and multiplies a whole one, or several
@@ -15,6 +16,7 @@ export function planSmall(
   kernels: GemmKernels,
   tile: Tile,
   { workers }: PlanContext,
+  epilogue: EpilogueParameters,
 ): Launch | undefined {
   const { dtype, m, n, k, batch } = problem;
   const products = m * n * k;
@@ -54,6 +56,14 @@ export function planSmall(
     bPanels,
     sums,
     sumsStride: 4 * columns,
+    // One plain literal: for small calls an object spread would show.
+    bias: epilogue.bias,
+    biasStep: epilogue.biasStep,
+    activation: epilogue.activation,
   };
-  return kernels.small.launch(parameters, Math.ceil(batch / matricesPerChunk));
+  return kernels.small.launch(
+    parameters,
+    Math.ceil(batch / matricesPerChunk),
+    batch * products * productNanoseconds,
+  );
 }

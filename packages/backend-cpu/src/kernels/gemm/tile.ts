@@ -5,6 +5,7 @@ import {
   i32,
   type Local,
   type ModuleBuilder,
+  type Value,
   v128,
 } from "../../wasm/index.js";
 
@@ -23,26 +24,36 @@ export function tileName({ rows, columns, fused }: Tile): string {
   return `${rows}x${columns}${fused ? "_fma" : ""}`;
 }
 
+/** What a chunk keeps at the beginning of its scratch: a tile for the edges of C. */
+export function spareBytes({ rows, columns }: Tile): number {
+  return Math.ceil((4 * rows * columns) / 64) * 64;
+}
+
 /**
- * C[i, j] = alpha * sum over p of a[p, i] * b[p, j] + beta * C[i, j] for one tile
+ * C[i, j] = alpha * sum over p of a[p, i] * b[p, j] + beta * C[i, j] for one tile, or for its first
+ * `height` rows
  *
  *   a     k x rows, packed
  *   b     k x columns, packed
- *   c     rows x columns, `stride` bytes from row to row; not read where beta is 0
+ *   c     height x columns, `stride` bytes from row to row; not read where beta is 0
  *
  * k >= 1. alpha and beta come as bit patterns, so that they wait in integer registers: the 15 vector
  * registers that V8 has to give away hold the tile (6 x 2), a row of b (2) and an element of a.
  */
-export function tileFunction(module: ModuleBuilder, tile: Tile): FunctionReference {
+export function tileFunction(
+  module: ModuleBuilder,
+  tile: Tile,
+  height: number = tile.rows,
+): FunctionReference {
   const { rows, columns, fused } = tile;
   const vectors = columns / 4;
-  return module.shared(`gemm_tile_${tileName(tile)}`, (label) =>
+  return module.shared(`gemm_tile_${tileName(tile)}_${height}`, (label) =>
     module.function(
       label,
       { a: "i32", b: "i32", k: "i32", c: "i32", stride: "i32", alpha: "i32", beta: "i32" },
       (f, { a, b, k, c, stride, alpha, beta }) => {
         const grid = <Entry>(entry: () => Entry): Entry[][] =>
-          Array.from({ length: rows }, () => Array.from({ length: vectors }, entry));
+          Array.from({ length: height }, () => Array.from({ length: vectors }, entry));
         const sums = grid(() => f.local("v128"));
         const bRow = Array.from({ length: vectors }, () => f.local("v128"));
         const aElement = f.local("v128");
@@ -74,20 +85,22 @@ export function tileFunction(module: ModuleBuilder, tile: Tile): FunctionReferen
 
         const alphas = f.let(f32x4.splat(f32.reinterpretI32(alpha)));
         const betas = f.let(f32x4.splat(f32.reinterpretI32(beta)));
-        const eachVector = (write: (sum: Local<"v128">, j: number) => void): void => {
+        // Two vectors at a time, both loads before both stores: so do engines see that they can fuse
+        // pairs of vectors to longer ones.
+        const scaled = (sum: Local<"v128">): Value<"v128"> => f32x4.mul(alphas, sum);
+        const eachPair = (finish: (sum: Local<"v128">, j: number) => Value<"v128">): void => {
           for (const row of sums) {
-            for (const [j, sum] of row.entries()) write(sum, j);
+            for (let j = 0; j < vectors; j += 2) {
+              const results = row.slice(j, j + 2).map((sum, index) => f.let(finish(sum, j + index)));
+              for (const [index, result] of results.entries()) f.store(c, result, 16 * (j + index));
+            }
             f.add(c, stride);
           }
         };
         f.if(
           f32.eq(f32.reinterpretI32(beta), 0),
-          () => eachVector((sum, j) => f.store(c, f32x4.mul(alphas, sum), 16 * j)),
-          () =>
-            eachVector((sum, j) => {
-              const old = f32x4.mul(betas, v128.load(c, 16 * j));
-              f.store(c, f32x4.add(f32x4.mul(alphas, sum), old), 16 * j);
-            }),
+          () => eachPair(scaled),
+          () => eachPair((sum, j) => f32x4.add(scaled(sum), f32x4.mul(betas, v128.load(c, 16 * j)))),
         );
       },
     ),
@@ -95,24 +108,25 @@ export function tileFunction(module: ModuleBuilder, tile: Tile): FunctionReferen
 }
 
 /**
- * The same for a whole block of C: `m` x `n` elements from packed panels, tile by tile. Tiles that
- * reach past the edges are computed in `spare` (rows x columns floats) and copied in part.
+ * The same for a whole block of C: `m` x `n` elements from packed panels, tile by tile. From panel to
+ * panel of A it is `aPanelBytes`. The last tiles of columns are only as high as there are rows; tiles
+ * that reach past the last column are computed in `spare` (rows x columns floats) and copied in part.
  *
  * A panel of B stays in the first-level cache while the panels of A, in the second level, pass by.
  */
 export function blockFunction(module: ModuleBuilder, tile: Tile): FunctionReference {
   const { rows, columns } = tile;
-  const compute = tileFunction(module, tile);
+  const compute = Array.from({ length: rows }, (_, i) => tileFunction(module, tile, i + 1));
+  const whole = compute.at(-1)!;
   const one = 0x3f800000;
   return module.shared(`gemm_block_${tileName(tile)}`, (label) =>
     module.function(
       label,
       {
-        ...({ a: "i32", b: "i32", k: "i32", m: "i32", n: "i32" } as const),
+        ...({ a: "i32", aPanelBytes: "i32", b: "i32", k: "i32", m: "i32", n: "i32" } as const),
         ...({ c: "i32", stride: "i32", alpha: "i32", beta: "i32", spare: "i32" } as const),
       },
-      (f, { a, b, k, m, n, c, stride, alpha, beta, spare }) => {
-        const aPanelBytes = f.let(i32.mul(k, 4 * rows));
+      (f, { a, aPanelBytes, b, k, m, n, c, stride, alpha, beta, spare }) => {
         const bPanelBytes = f.let(i32.mul(k, 4 * columns));
         f.forRange(
           0,
@@ -126,12 +140,19 @@ export function blockFunction(module: ModuleBuilder, tile: Tile): FunctionRefere
               m,
               (i) => {
                 const height = f.let(i32.minU(i32.sub(m, i), rows));
-                const full = i32.and(i32.eq(height, rows), i32.eq(width, columns));
                 f.if(
-                  full,
-                  () => f.call(compute, aPanel, b, k, corner, stride, alpha, beta),
+                  i32.eq(width, columns),
+                  () =>
+                    f.block((done) => {
+                      for (const [index, tileOfHeight] of compute.entries()) {
+                        f.if(i32.eq(height, index + 1), () => {
+                          f.call(tileOfHeight, aPanel, b, k, corner, stride, alpha, beta);
+                          f.br(done);
+                        });
+                      }
+                    }),
                   () => {
-                    f.call(compute, aPanel, b, k, spare, 4 * columns, one, 0);
+                    f.call(whole, aPanel, b, k, spare, 4 * columns, one, 0);
                     const from = f.let(spare);
                     const to = f.let(corner);
                     f.forRange(0, height, () => {

@@ -9,21 +9,29 @@ export interface GemmVariant {
   readonly requires?: keyof Features;
 }
 
-/** Best first: the first one that the engine can run is chosen. */
+/** The first one that the engine can run is chosen, or a later one that `init` finds to be faster. */
 export const gemmVariants: readonly GemmVariant[] = [
-  // 12 sums + 2 of b + 1 of a: all 15 vector registers.
+  // 12 sums + 2 of b + 1 of a: all 15 vector registers that V8 gives away on x64.
   { name: "6x8_fma", tile: { rows: 6, columns: 8, fused: true }, requires: "relaxedSimd" },
+  // For engines that fuse two vectors to one of 256 bits, or have more registers; else half as fast.
+  { name: "6x16_fma", tile: { rows: 6, columns: 16, fused: true }, requires: "relaxedSimd" },
   // One register goes to the product.
   { name: "5x8", tile: { rows: 5, columns: 8, fused: false } },
   { name: "4x8", tile: { rows: 4, columns: 8, fused: false } },
 ];
 
-/** The variant to use, or undefined where the one asked for by name does not run here. */
-export function selectGemmVariant(features: Features, forced: string | undefined): GemmVariant | undefined {
-  return gemmVariants.find(
-    ({ name, requires }) =>
-      (forced === undefined || name === forced) && (requires === undefined || features[requires]),
-  );
+/**
+ * The variants among which to choose: those that the engine can run and that round like the first of
+ * them, none after one that runs everywhere; or only the one asked for by name. So a choice by speed
+ * never changes a bit of a result: all tiles sum the products of an element in the same order.
+ */
+export function fittingGemmVariants(features: Features, forced: string | undefined): readonly GemmVariant[] {
+  const runsHere = ({ requires }: GemmVariant) => requires === undefined || features[requires];
+  if (forced !== undefined)
+    return gemmVariants.filter((variant) => variant.name === forced && runsHere(variant));
+  const everywhere = gemmVariants.findIndex(({ requires }) => requires === undefined);
+  const possible = gemmVariants.slice(0, everywhere + 1).filter(runsHere);
+  return possible.filter(({ tile }) => tile.fused === possible[0]!.tile.fused);
 }
 
 /** Blocking, in elements; flat within 3% around these values. */
@@ -39,6 +47,11 @@ export const blocking = {
   /** Fewest rows and columns of a chunk when work is divided among workers. */
   leastRows: 60,
   leastColumns: 64,
+  /** Most rows of C that are done in strips, and most columns of a strip. */
+  stripRows: 256,
+  stripColumns: 128,
+  /** Bytes of packed A for matrices of a batch whose strips are computed together. */
+  stripBatchBytes: 1048576,
   /** Lines that one chunk packs, in panels. */
   packPanels: 16,
   /** Bytes of packed panels for matrices of a batch that are handled together. */
@@ -47,8 +60,8 @@ export const blocking = {
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */
   chunkProducts: 8192,
-  /** Multiply-adds that are not worth being divided among workers (about 48^3). */
-  smallProducts: 110592,
+  /** Multiply-adds that are not worth being divided among workers (96^3). */
+  smallProducts: 884736,
 } as const;
 
 /** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
@@ -56,5 +69,11 @@ export function evenParts(extent: number, most: number, unit: number): number {
   const parts = Math.ceil(extent / most);
   return Math.ceil(extent / parts / unit) * unit;
 }
+
+/** What a multiply-add takes one worker, roughly: of packed panels, and of a few rows as they lie. */
+export const productNanoseconds = 0.04;
+export const skinnyProductNanoseconds = 0.07;
+/** What an element takes one worker to pack, roughly. */
+export const packNanoseconds = 0.3;
 
 export const elementBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };

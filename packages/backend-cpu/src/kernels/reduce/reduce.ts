@@ -115,36 +115,36 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
     // Vector loads of partial results may reach 24 bytes past them.
     const partials = pieces > 1 ? context.workspace(8 * pieces * outputCount + 32) : 0;
     const outputsPerCommand = outputCount / keptOffsets.length;
-    const axes = {
-      ...axisParameters("kept", plan.kept.walked, bytes),
-      ...axisParameters("reduced", plan.reduced.walked, bytes),
-    };
+    const axes = [plan.kept.walked, plan.reduced.walked].flatMap((walked) => axisParameters(walked, bytes));
     const kernel = chosen[plan.form];
 
     const launches: Launch[] = [];
     for (const [i, keptOffset] of keptOffsets.entries())
       for (const [j, reducedOffset] of reducedOffsets.entries()) {
         const firstOutput = i * outputsPerCommand;
-        const parameters = {
-          input: input + bytes * (keptOffset + reducedOffset),
-          output: output + bytes * firstOutput,
-          partials: partials + 8 * (j * plan.pieces * outputCount + firstOutput),
-          outputs: outputCount,
-          inner: plan.inner,
-          places: plan.places,
-          placesPerChunk: plan.placesPerChunk,
-          panels: plan.panels,
-          reduced: plan.reducedSize,
-          pieces: plan.pieces,
-          partial: pieces > 1 ? 1 : 0,
-          pieceSize: plan.pieceSize,
-          divisor: problem.reducedCount,
+        // In the order of `ReduceTypes`.
+        const parameters = [
+          input + bytes * (keptOffset + reducedOffset),
+          output + bytes * firstOutput,
+          partials + 8 * (j * plan.pieces * outputCount + firstOutput),
+          outputCount,
+          plan.inner,
+          plan.places,
+          plan.placesPerChunk,
+          plan.panels,
+          plan.reducedSize,
+          plan.pieces,
+          plan.pieceSize,
+          pieces > 1 ? 1 : 0,
+          problem.reducedCount,
           ...axes,
-        };
+        ];
         launches.push(
-          kernel.launch(
-            parameters as Parameters<typeof kernel.launch>[0],
+          kernel.launchList(
+            parameters,
             Math.ceil(plan.places / plan.placesPerChunk) * plan.panels * plan.pieces,
+            // Roughly, with one worker.
+            plan.places * plan.reducedSize * (plan.form === "rows" ? 1 : plan.inner) * 0.15,
           ),
         );
       }
@@ -176,16 +176,10 @@ function offsetsOf(axes: readonly Axis[]): readonly number[] {
   );
 }
 
-function axisParameters(
-  name: "kept" | "reduced",
-  axes: readonly Axis[],
-  bytes: number,
-): Record<string, number> {
-  const parameters: Record<string, number> = {};
-  for (let i = 0; i < walkedAxes; i++) {
-    const axis = axes[i - (walkedAxes - axes.length)] ?? { extent: 1, stride: 0 };
-    parameters[`${name}Extent${i}`] = axis.extent;
-    parameters[`${name}Step${i}`] = axis.stride * bytes;
-  }
+/** Extent and step in bytes of each of `walkedAxes` axes; those that are missing are the first. */
+function axisParameters(axes: readonly Axis[], bytes: number): number[] {
+  const parameters: number[] = [];
+  for (let axis = axes.length; axis < walkedAxes; axis++) parameters.push(1, 0);
+  for (const { extent, stride } of axes) parameters.push(extent, stride * bytes);
   return parameters;
 }

@@ -1,6 +1,7 @@
 import { type DType, dtypes, type UnaryKind, type UnaryProblem, unaryKinds } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { elementsPerChunk } from "../vector/chunks.js";
+import { unaryFunctions } from "./functions.js";
 import { type UnaryTypes, unaryKernel } from "./unary.wasm.js";
 
 type Kernels = Readonly<Record<DType, Kernel<UnaryTypes>>>;
@@ -9,6 +10,10 @@ const kernels = Object.fromEntries(
   unaryKinds.map((kind) => [kind, { f32: unaryKernel(kind, "f32"), f16: unaryKernel(kind, "f16") }]),
 ) as Record<UnaryKind, Kernels>;
 
+/** What an element takes one worker, roughly. */
+const nanoseconds = (kind: UnaryKind, dtype: DType): number =>
+  (unaryFunctions[kind].unroll > 1 ? 0.2 : 0.9) + (dtype === "f16" ? 0.5 : 0);
+
 export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
   dtypes,
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
@@ -16,6 +21,7 @@ export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
   plan({ kind, dtype, input, output, n }, { workers }) {
     const chunkElements = elementsPerChunk(n, workers);
     const parameters = { input: address(input), output: address(output), count: n, chunkElements };
-    return [kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements))];
+    const chunks = Math.ceil(n / chunkElements);
+    return [kernels[kind][dtype].launch(parameters, chunks, n * nanoseconds(kind, dtype))];
   },
 };

@@ -32,7 +32,7 @@ export function unaryKernel(kind: UnaryKind, dtype: DType): Kernel<UnaryTypes> {
         inputs: [{ at: f.let(i32.add(input, bytes)), elements }],
         output: { at: f.let(i32.add(output, bytes)), elements },
         compute: (x) => compute(x!),
-        unroll,
+        unroll: dtype === "f16" ? 1 : unroll,
       });
     },
   });

@@ -15,7 +15,10 @@ export interface VectorMap {
   readonly output: Stream;
   /** Emits the computation of one vector from one of each input. Called once or twice. */
   readonly compute: (...inputs: readonly Value<"v128">[]) => Value<"v128">;
-  /** Vectors per round of the main loop; more than 1 for computations of a few instructions. */
+  /**
+   * Vectors per round of the main loop; more than 1 for computations of a few instructions. With f16,
+   * which has to be converted, it gains 1% and makes kernels three times as long.
+   */
   readonly unroll: number;
 }
 

@@ -19,33 +19,16 @@ export function attentionKernel(forced?: string): KernelDefinition<Problem> {
 }
 
 export function runAttention(context: KernelContext, problem: Problem, forced?: string): void {
-  const { dtype, batch, out } = problem;
+  const { dtype, out } = problem;
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   if (dtype === "f32" || isVector(problem, 4)) {
     enqueue(context, problem, out, forced);
     return;
   }
-  // f32 results in scratch are rounded into the output, as much at once as one binding may hold.
-  const bytes = 2 * out.byteLength;
-  if (bytes > context.features.limits.maxStorageBufferBindingSize && batch > 1) {
-    const first = Math.ceil(batch / 2);
-    runAttention(context, someOf(problem, 0, first), forced);
-    runAttention(context, someOf(problem, first, batch), forced);
-    return;
-  }
-  const results = context.scratch(bytes);
+  // f32 results in scratch are rounded into the output.
+  const results = context.scratch(2 * out.byteLength);
   enqueue(context, problem, results, forced);
   storeHalves(context, results, out, { batch: 1, rows: 1, columns: out.byteLength / 2 });
-}
-
-/** The part of a problem that is about the entries of the batch from `first` to before `end`. */
-function someOf(problem: Problem, first: number, end: number): Problem {
-  const part = (region: BufferRegion): BufferRegion => {
-    const bytes = region.byteLength / problem.batch;
-    return { ...region, byteOffset: region.byteOffset + first * bytes, byteLength: (end - first) * bytes };
-  };
-  const { q, k, v, out } = problem;
-  return { ...problem, batch: end - first, q: part(q), k: part(k), v: part(v), out: part(out) };
 }
 
 /** Whether everything can be read and written four elements at a time, or eight: 16 bytes at most. */

@@ -2,7 +2,10 @@ import { input, memoized, type Program, program } from "../../program.js";
 import { linearBuiltins, WORKGROUP_SIZE, wgsl } from "../../wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 
-/** Adds the parts of every sum, in their order, and the bias: `output[i] = bias + (sum of sums[part][i])`. */
+/**
+ * Adds the parts of every sum, in their order, and applies the epilogue of the whole:
+ * `output[i] = activation(bias + (sum of sums[part][i]))`.
+ */
 export const combineProgram: (form: ConvResult) => Program = memoized((form: ConvResult): Program => {
   const result = resultText(form);
   const width = form.vectorOutput ? 4 : 1;

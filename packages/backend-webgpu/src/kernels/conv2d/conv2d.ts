@@ -19,12 +19,13 @@ type Problem = Conv2dProblem<DeviceMemory>;
 export function convKernel(forced?: string): KernelDefinition<Problem> {
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     run: (context, problem) => runConv(context, problem, forced),
   };
 }
 
 export function runConv(context: KernelContext, problem: Problem, forced?: string): void {
-  const { dtype, batch, output } = problem;
+  const { dtype, output } = problem;
   const choice = selectConv(shapeOf(problem), context.features, forced);
   if (choice.variant.kind === "gemm") {
     runPointwise(context, problem);
@@ -35,30 +36,10 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
     enqueue(context, problem, output, "output", choice);
     return;
   }
-  // f32 results in scratch are rounded into the output, as many images at once as one binding may hold.
-  const bytes = 2 * output.byteLength;
-  if (bytes > context.features.limits.maxStorageBufferBindingSize && batch > 1) {
-    const first = Math.ceil(batch / 2);
-    runConv(context, images(problem, 0, first), forced);
-    runConv(context, images(problem, first, batch), forced);
-    return;
-  }
-  const results = context.scratch(bytes);
+  // f32 results in scratch are rounded into the output.
+  const results = context.scratch(2 * output.byteLength);
   enqueue(context, problem, results, "scratch", choice);
   storeHalves(context, results, output, { batch: 1, rows: 1, columns: output.byteLength / 2 });
-}
-
-/** The part of a problem that is about the images from `first` to before `end`. */
-function images(problem: Problem, first: number, end: number): Problem {
-  const part = (region: BufferRegion): BufferRegion => {
-    const bytes = region.byteLength / problem.batch;
-    return {
-      ...region,
-      byteOffset: region.byteOffset + first * bytes,
-      byteLength: (end - first) * bytes,
-    };
-  };
-  return { ...problem, batch: end - first, input: part(problem.input), output: part(problem.output) };
 }
 
 function shapeOf(problem: Problem): ConvShape {
@@ -91,6 +72,7 @@ function runPointwise(context: KernelContext, problem: Problem): void {
     ...{ lda: inChannels, ldb: pixels, ldc: pixels },
     ...{ strideA: 0, strideB: inChannels * pixels, strideC: outChannels * pixels },
     ...{ a: problem.filter, b: problem.input, c: problem.output },
+    ...{ bias: undefined, activation: problem.activation },
   });
 }
 
@@ -116,7 +98,7 @@ function enqueue(
   target: ConvResult["target"],
   { variant, partDepth }: ConvChoice,
 ): void {
-  const { dtype, inChannels, outChannels, groups, kernelHeight, kernelWidth, bias } = problem;
+  const { dtype, inChannels, outChannels, groups, kernelHeight, kernelWidth, bias, activation } = problem;
   const { height, width, outHeight, outWidth, strideY, strideX, top, left } = problem;
   const shape = shapeOf(problem);
   const { taps, groupOutputs, pixels } = shape;
@@ -132,7 +114,10 @@ function enqueue(
     ...{ dilation_y: problem.dilationY, dilation_x: problem.dilationX },
   };
   const vectorOutput = target === "output" ? hasVectorOutput(problem) : (outHeight * outWidth) % 4 === 0;
-  const form: ConvResult = { dtype, bias: bias !== undefined, target, vectorOutput };
+  const form: ConvResult = {
+    ...{ dtype, bias: bias !== undefined, target, vectorOutput },
+    ...(activation === undefined ? {} : { activation }),
+  };
 
   if (variant.kind === "direct") {
     const { channels, lanes } = variant.tile;

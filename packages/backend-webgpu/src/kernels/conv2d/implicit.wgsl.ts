@@ -1,5 +1,6 @@
 import { memoized, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
+import { storesInLoops } from "../epilogue.wgsl.js";
 import { operandText } from "../gemm/operands.wgsl.js";
 import { productSource, tileInBands } from "../gemm/product.wgsl.js";
 import { matrixStage } from "../gemm/stage.wgsl.js";
@@ -68,6 +69,7 @@ ${tileInBands}
           const places = [0, 1, 2, 3].map((i) => `part_base + output_place(${column} + ${i}u)`);
           return `  let place_${number} = vec4u(${places.join(", ")});`;
         },
+        storesInLoop: storesInLoops(form),
         store: (row, column, quad, number) => {
           const count = form.vectorOutput ? "" : `parameters.pixels - (${column}), `;
           return `if (${row} < parameters.group_outputs && ${column} < parameters.pixels) {

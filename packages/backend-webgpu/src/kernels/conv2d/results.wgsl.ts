@@ -1,9 +1,10 @@
 import type { DType } from "@backplane/core";
 import { input, output, type Storage } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { activated, activationText, type Epilogue } from "../epilogue.wgsl.js";
 
-/** Where a kernel leaves its results. */
-export interface ConvResult {
+/** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */
+export interface ConvResult extends Epilogue {
   readonly dtype: DType;
   readonly bias: boolean;
   /**
@@ -19,8 +20,9 @@ export interface ConvResult {
 }
 
 /** How results differ in the name of a program. */
-export function resultName({ bias, target, vectorOutput }: ConvResult): string {
-  return `${bias ? "_bias" : ""}${target === "scratch" ? "_scratch" : ""}${vectorOutput ? "_o4" : ""}`;
+export function resultName({ bias, activation, target, vectorOutput }: ConvResult): string {
+  const place = `${target === "scratch" ? "_scratch" : ""}${vectorOutput ? "_o4" : ""}`;
+  return `${bias ? "_bias" : ""}${place}${activation === undefined ? "" : `_${activation}`}`;
 }
 
 /** Bindings of bias and results and the functions that write them. */
@@ -49,7 +51,7 @@ fn output_place(pixel: u32) -> u32 {
 fn bias_of(channel: u32) -> f32 {
   ${biasText(form)}
 }
-${form.vectorOutput ? vectorStore(halves) : singleStores}`,
+${activationText(form.activation)}${form.vectorOutput ? vectorStore(halves, form.activation) : singleStores(form.activation)}`,
   };
 }
 
@@ -60,24 +62,24 @@ function biasText(form: ConvResult): string {
 }
 
 /** `place` is that of the first of the four pixels in channel 0. */
-const vectorStore = (halves: boolean): string => wgsl`
+const vectorStore = (halves: boolean, activation: Epilogue["activation"]): string => wgsl`
 /// Adds the bias and stores the results of an output channel for four pixels.
 fn store_four(channel: u32, place: u32, sums: vec4f) {
-  let value = sums + bias_of(channel);
+  let value = ${activated(activation, "sums + bias_of(channel)", true)};
   let at = (place + channel * parameters.out_height * parameters.out_width) >> 2u;
   output[at] = ${halves ? "vec2u(pack_halves(value.x, value.y), pack_halves(value.z, value.w))" : "value"};
 }
 `;
 
-const singleStores = wgsl`
+const singleStores = (activation: Epilogue["activation"]): string => wgsl`
 /// Adds the bias and stores one result of an output channel.
 fn store(channel: u32, place: u32, sum: f32) {
-  output[place + channel * parameters.out_height * parameters.out_width] = sum + bias_of(channel);
+  output[place + channel * parameters.out_height * parameters.out_width] = ${activated(activation, "sum + bias_of(channel)")};
 }
 
 /// The same for the first pixels of four.
 fn store_some(channel: u32, places: vec4u, count: u32, sums: vec4f) {
-  let values = sums + bias_of(channel);
+  let values = ${activated(activation, "sums + bias_of(channel)", true)};
   let at = places + channel * parameters.out_height * parameters.out_width;
   output[at.x] = values.x;
   if (count > 1u) { output[at.y] = values.y; }

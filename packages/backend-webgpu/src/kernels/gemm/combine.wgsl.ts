@@ -1,5 +1,6 @@
 import { input, memoized, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { epilogueName } from "../epilogue.wgsl.js";
 import { lines } from "./lines.js";
 import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 
@@ -13,14 +14,14 @@ export function combineLanes(parts: number): 1 | 4 | 16 {
 }
 
 /**
- * Sums of parts, and all there is to do where k is 0: C[i] = alpha * (sum of parts) + beta * C[i]. A
- * workgroup does `WORKGROUP_SIZE / lanes` neighbouring elements of a C.
+ * Sums of parts, and all there is to do where k is 0: C[i] = alpha * (sum of parts) + beta * C[i], with
+ * the epilogue of the whole. A workgroup does `WORKGROUP_SIZE / lanes` neighbouring elements of a C.
  */
 export const combineProgram: (form: ResultForm, lanes: 1 | 4 | 16) => Program = memoized(
   (form: ResultForm, lanes: 1 | 4 | 16): Program => {
     const result = resultText(form);
     return program({
-      name: `gemm_combine_${lanes}_${form.dtype}_${form.target}${form.readsC ? "_c" : ""}`,
+      name: `gemm_combine_${lanes}_${form.dtype}_${form.target}${form.readsC ? "_c" : ""}${epilogueName(form)}`,
       bindings: { sums: input("f32"), ...result.bindings }, // sums: parts x batch x m x n
       parameters: { ...resultParameters, parts: "u32", batch: "u32" },
       body: wgsl`

@@ -1,5 +1,6 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import { epilogueName } from "../epilogue.wgsl.js";
 import { lines } from "./lines.js";
 import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 
@@ -29,7 +30,7 @@ export const directProgram: (tile: DirectTile, form: ResultForm) => Program = me
     const perRow = (line: (row: number) => string) => lines(tile.threadRows, line);
     const perColumn = (line: (column: number) => string) => lines(tile.threadColumns, line);
     return program({
-      name: `gemm_direct_${directName(tile)}_${dtype}${form.target === "scratch" ? "_scratch" : ""}${form.readsC ? "_c" : ""}`,
+      name: `gemm_direct_${directName(tile)}_${dtype}${form.target === "scratch" ? "_scratch" : ""}${form.readsC ? "_c" : ""}${epilogueName(form)}`,
       bindings: { a: a.storage, b: b.storage, ...result.bindings },
       parameters: {
         ...resultParameters,

@@ -18,6 +18,7 @@ type Problem = GemmProblem<DeviceMemory>;
 export function gemmKernel(forced?: string): KernelDefinition<Problem> {
   return {
     dtypes: ["f32", "f16"],
+    epilogue: true,
     run: (context, problem) => runGemm(context, problem, forced),
   };
 }
@@ -32,47 +33,28 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
     (choice.variant.kind === "tiled" || choice.variant.kind === "matrices") &&
     choice.partDepth >= problem.k &&
     hasVectorC(problem);
-  if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned, forced);
-  else enqueue(context, problem, planned, c, { dtype, target: "matrix", readsC: false });
+  if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
+  else enqueue(context, problem, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
 }
 
-/** Computes f32 results in scratch, as many at once as one binding may hold, and rounds them into C. */
-function runInHalves(context: KernelContext, problem: Problem, planned: Plan, forced?: string): void {
+/** Computes f32 results in scratch and rounds them into C. */
+function runInHalves(context: KernelContext, problem: Problem, planned: Plan): void {
   const { m, n, batch, c, ldc } = problem;
-  if (4 * batch * m * n > context.features.limits.maxStorageBufferBindingSize && batch * m > 1) {
-    for (const half of halved(problem)) runInHalves(context, half, plan(context, half, forced), forced);
-    return;
-  }
   const results = context.scratch(4 * batch * m * n);
-  const form: ResultForm = { dtype: "f16", target: "scratch", readsC: problem.beta !== 0 };
+  const form = finished({ dtype: "f16", target: "scratch", readsC: problem.beta !== 0 }, problem);
   enqueue(context, problem, planned, results, form);
   const layout = { batch, rows: m, columns: n, rowStride: ldc };
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
 }
 
-/** The two halves of a problem: of its batch, or of the rows of its only matrix. */
-function halved(problem: Problem): [Problem, Problem] {
-  const { batch, m, transA, lda, ldc } = problem;
-  const along = batch > 1 ? "batch" : "m";
-  const first = Math.ceil(problem[along] / 2);
-  const stepA = batch > 1 ? problem.strideA : transA ? 1 : lda;
-  const stepB = batch > 1 ? problem.strideB : 0;
-  const stepC = batch > 1 ? problem.strideC : ldc;
-  const rest = { ...problem, [along]: (batch > 1 ? batch : m) - first };
-  return [
-    { ...problem, [along]: first },
-    {
-      ...rest,
-      ...(problem.k > 0
-        ? { a: from(problem.a, 2 * first * stepA), b: from(problem.b, 2 * first * stepB) }
-        : {}),
-      c: from(problem.c, 2 * first * stepC),
-    },
-  ];
-}
-
-function from(region: BufferRegion, bytes: number): BufferRegion {
-  return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
+/** The form with the epilogue of a problem; itself where there is none. */
+function finished(form: ResultForm, { bias, activation }: Problem): ResultForm {
+  if (bias === undefined && activation === undefined) return form;
+  return {
+    ...form,
+    ...(bias === undefined ? {} : { bias: true }),
+    ...(activation === undefined ? {} : { activation }),
+  };
 }
 
 /** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
@@ -154,14 +136,16 @@ function resultParameters(problem: Problem) {
   return { m, n, alpha, beta, c_pitch: ldc, c_step: strideC };
 }
 
-/** The result's bindings: C itself, or scratch and C where it is read. */
+/** The result's bindings: C itself, or scratch and C where it is read, and the bias. */
 function resultRegions(
   problem: Problem,
   results: BufferRegion,
   form: ResultForm,
 ): Record<string, BufferRegion> {
-  if (form.target === "matrix") return { c: results };
-  return form.readsC ? { results, c: problem.c } : { results };
+  const regions: Record<string, BufferRegion> = form.target === "matrix" ? { c: results } : { results };
+  if (form.target === "scratch" && form.readsC) regions.c = problem.c;
+  if (form.bias) regions.bias = problem.bias!;
+  return regions;
 }
 
 function combine(

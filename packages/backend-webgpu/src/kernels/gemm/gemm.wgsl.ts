@@ -1,5 +1,6 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 import { productSource, tileInBands } from "./product.wgsl.js";
 import { matrixStage } from "./stage.wgsl.js";
@@ -52,7 +53,9 @@ function formName(form: GemmForm): string {
     operand("a", form.transA, form.vectorA) + operand("b", form.transB, form.vectorB),
     ...(form.target === "scratch" ? [form.readsC ? "scratch_c" : "scratch"] : []),
     ...(form.vectorC ? ["c4"] : []),
-  ].join("_");
+  ]
+    .join("_")
+    .concat(epilogueName(form));
 }
 
 /** C[i] = alpha * op(A[i]) * op(B[i]) + beta * C[i], one workgroup per tile of a C. Workgroups: `tiledGroups`. */
@@ -86,6 +89,7 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
         left: stage("a", form.transA, form.vectorA),
         right: stage("b", form.transB, form.vectorB),
         store: (row, column, quad) => `store_quad(result, ${row}, ${column}, ${quad});`,
+        storesInLoop: storesInLoops(form),
       }),
     });
   },

@@ -1,5 +1,6 @@
 import { input, memoized, type Program, program } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { epilogueName } from "../epilogue.wgsl.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { lines } from "./lines.js";
 import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
@@ -173,7 +174,7 @@ ${lines(across, (j) => `      let right_${j} = ${b.matrix(j, step)};\n${lines(do
     );
     const transposes = `a${form.transA ? "t" : ""}b${form.transB ? "t" : ""}`;
     return program({
-      name: `gemm_matrices_${matrixTileName(tile)}_${transposes}_${form.target}${form.overwritesC ? "" : "_c"}`,
+      name: `gemm_matrices_${matrixTileName(tile)}_${transposes}_${form.target}${form.overwritesC ? "" : "_c"}${epilogueName(form)}`,
       enable: ["f16", "subgroups", "chromium_experimental_subgroup_matrix"],
       directives: ["diagnostic(off, chromium.subgroup_matrix_uniformity);"],
       bindings: { a: input("half8"), b: input("half8"), ...result.bindings },

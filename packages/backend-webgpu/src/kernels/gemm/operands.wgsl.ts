@@ -1,12 +1,14 @@
 import type { DType } from "@backplane/core";
 import { input, output, type Storage } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
+import { activated, activationText, type Epilogue } from "../epilogue.wgsl.js";
 
-/** Where a kernel leaves its results. */
-export interface ResultForm {
+/** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */
+export interface ResultForm extends Epilogue {
   /**
-   * `matrix`: alpha * sum + beta * C, straight into C, which is f32 or `vectorC`. `scratch`: f32 results
-   * elsewhere, because f16 is rounded and packed afterwards, or because the sums are parts of the whole.
+   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`.
+   * `scratch`: f32 results elsewhere, because f16 is rounded and packed afterwards, or because the sums
+   * are parts of the whole.
    */
   readonly target: "matrix" | "scratch";
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
@@ -28,13 +30,16 @@ export interface ResultForm {
  */
 export function resultText(form: ResultForm): { bindings: Record<string, Storage>; functions: string } {
   if (form.vectorC) return vectorResultText(form);
-  const { dtype, readsC } = form;
+  const { dtype, readsC, bias, activation } = form;
   const inPlace = form.target === "matrix";
   const readable = inPlace || readsC;
   const target = inPlace ? "c" : "results";
-  const bindings = inPlace
-    ? { c: output("f32") }
-    : { results: output("f32"), ...(readsC ? { c: input(dtype === "f16" ? "half" : "f32") } : {}) };
+  const bindings = {
+    ...(inPlace
+      ? { c: output("f32") }
+      : { results: output("f32"), ...(readsC ? { c: input(dtype === "f16" ? "half" : "f32") } : {}) }),
+    ...biasBinding(form),
+  };
   const readC = wgsl`
 fn c_place(matrix: u32, row: u32) -> u32 {
   return parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch;
@@ -49,16 +54,18 @@ fn c_at(place: u32) -> f32 { return ${dtype === "f16" ? "half_at(c[place >> 1u],
     readable ? `\n  if (parameters.beta != 0.0) { value += parameters.beta * ${old}; }` : "";
   return {
     bindings,
-    functions: wgsl`${readable ? readC : ""}
+    functions: wgsl`${activationText(activation)}${biasText(form)}${readable ? readC : ""}
 fn store(matrix: u32, row: u32, column: u32, sum: f32) {
-  var value = parameters.alpha * sum;${add("c_at(c_place(matrix, row) + column)")}
-  ${target}[${place}] = value;
+  var value = parameters.alpha * sum;${add("c_at(c_place(matrix, row) + column)")}${
+    bias ? "\n  value += bias_at(column);" : ""
+  }
+  ${target}[${place}] = ${activated(activation, "value")};
 }
 
 fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
   if (row >= parameters.m || column >= parameters.n) { return; }
   let last = parameters.n - 1u - column;
-  var value = parameters.alpha * sums;${add("c_quad(c_place(matrix, row) + column, last)")}
+  var value = parameters.alpha * sums;${add("c_quad(c_place(matrix, row) + column, last)")}${epilogueOfQuad(form, "last")}
   let at = ${place};
   ${target}[at] = value.x;
   if (last >= 1u) { ${target}[at + 1u] = value.y; }
@@ -67,6 +74,33 @@ fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
 }
 ${readable ? quadOfC : ""}`,
   };
+}
+
+function biasBinding({ bias, dtype }: ResultForm): Record<string, Storage> {
+  return bias ? { bias: input(dtype === "f16" ? "half" : "f32") } : {}; // n elements
+}
+
+/** `bias_at` and `bias_quad`, which repeats the last one past the end; nothing without a bias. */
+function biasText({ bias, dtype }: ResultForm): string {
+  if (!bias) return "";
+  const element = dtype === "f16" ? "half_at(bias[at >> 1u], at)" : "bias[at]";
+  return wgsl`
+fn bias_at(column: u32) -> f32 {
+  let at = parameters.bias_offset + column;
+  return ${element};
+}
+
+fn bias_quad(column: u32, last: u32) -> vec4f {
+  return vec4f(
+    bias_at(column), bias_at(column + min(1u, last)), bias_at(column + min(2u, last)), bias_at(column + min(3u, last)));
+}
+`;
+}
+
+/** Statements that finish the quad `value` of so many columns. */
+function epilogueOfQuad({ bias, activation }: ResultForm, last: string): string {
+  const add = bias ? `\n  value += bias_quad(column, ${last});` : "";
+  return activation === undefined ? add : `${add}\n  value = ${activated(activation, "value", true)};`;
 }
 
 /** half_bits of four at once; one by one only where one of them is zero, subnormal or too large. */
@@ -96,12 +130,12 @@ function vectorResultText(form: ResultForm): ReturnType<typeof resultText> {
   const add = wgsl`
   if (parameters.beta != 0.0) { value += parameters.beta * ${read}; }`;
   return {
-    bindings: { [written]: output(quad === "f32" ? "vec4f" : "half4") },
-    functions: wgsl`${quad === "f32" ? "" : packQuad}
+    bindings: { [written]: output(quad === "f32" ? "vec4f" : "half4"), ...biasBinding(form) },
+    functions: wgsl`${activationText(form.activation)}${biasText(form)}${quad === "f32" ? "" : packQuad}
 fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
   if (row >= parameters.m || column >= parameters.n) { return; }
   let at = (parameters.${place} + column) / 4u;
-  var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}
+  var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}${epilogueOfQuad(form, "3u")}
   ${written}[at] = ${quad === "f32" ? "value" : "pack_quad(value)"};
 }
 `,

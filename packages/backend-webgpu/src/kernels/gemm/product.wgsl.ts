@@ -27,6 +27,8 @@ export interface ProductParts {
   readonly prepareStore?: (number: number, column: string) => string;
   /** A statement that stores `quad`, quad `number` of the results at `row`: those from `column` on, as far as they exist. */
   readonly store: (row: string, column: string, quad: string, number: number) => string;
+  /** Stores row by row in a loop, and not written out: for stores whose text is long. */
+  readonly storesInLoop?: boolean;
 }
 
 /** Rows of tiles that are worked off together. */
@@ -175,13 +177,20 @@ export function productSource(parts: ProductParts): string {
   const { tile } = parts;
   const quads = tile.threadColumns / 4;
   const preparations = lines(quads, (quad) => parts.prepareStore?.(quad, columnAt(tile, quad)) ?? "");
-  const results = lines(tile.threadRows, (row) => {
-    const stores = lines(
-      quads,
-      (quad) => `    ${parts.store("row", columnAt(tile, quad), `sum_${row}_${quad}`, quad)}`,
-    );
-    return `  {\n    let row = ${rowAt(tile, row)};\n${stores}\n  }`;
-  });
+  const storeRow = (sum: (quad: number) => string) =>
+    lines(quads, (quad) => `    ${parts.store("row", columnAt(tile, quad), sum(quad), quad)}`);
+  const results = parts.storesInLoop
+    ? wgsl`  var sums = array<vec4f, ${tile.threadRows * quads}>(
+${lines(tile.threadRows, (row) => lines(quads, (quad) => `    sum_${row}_${quad},`))}
+  );
+  for (var i = 0u; i < ${tile.threadRows}u; i++) {
+    let row = rowBase + (threadRow + i / 4u * ${tileThreads(tile).down}u) * 4u + i % 4u;
+${storeRow((quad) => `sums[i * ${quads}u + ${quad}u]`)}
+  }`
+    : lines(
+        tile.threadRows,
+        (row) => `  {\n    let row = ${rowAt(tile, row)};\n${storeRow((quad) => `sum_${row}_${quad}`)}\n  }`,
+      );
 
   return wgsl`${parts.declarations}
 // One workgroup computes ROWS x COLUMNS results, one invocation ${tile.threadRows} x ${tile.threadColumns} of them.

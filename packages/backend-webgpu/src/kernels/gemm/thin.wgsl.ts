@@ -1,5 +1,6 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import { lines } from "./lines.js";
 import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 
@@ -123,6 +124,19 @@ ${sums.map((s) => `    ${s.name} += value_${s.row} * factor_${s.vector};`).join(
         : [storeAt(t, place, total)];
       return `    if (${t}u < parameters.vectors && ${place} < parameters.places) {\n      ${stores.join("\n      ")}\n    }`;
     };
+    /** The same for all sums of a round. */
+    const storeInLoop = (first: number, count: number) => wgsl`    for (var i = 0u; i < ${count}u; i++) {
+      let vector = (i + ${first}u) / ${rows}u;
+      let at = place + (i + ${first}u) % ${rows}u;
+      let total = partial[i * ${span * lanes}u + lane];
+      if (vector < parameters.vectors && at < parameters.places) {
+        ${quadOfPlaces ? `for (var j = 0u; j < 4u; j++) { ${storeIn("at + j", "total[j]")} }` : storeIn("at", "total")}
+      }
+    }`;
+    const storeIn = (place: string, sum: string) =>
+      form.wide === "b"
+        ? `store(result, vector, ${place}, ${sum});`
+        : `store(result, ${place}, vector, ${sum});`;
     const perRound = Math.min(sums.length, THIN_BYTES / (span * lanes * (quadOfPlaces ? 16 : 4)));
     const round = (first: number) => {
       const count = Math.min(perRound, sums.length - first);
@@ -137,7 +151,7 @@ ${lines(count, (i) => `      partial[${i * span * lanes}u + lane] += partial[${i
     }
   }
   if (slice == 0u) {
-${lines(count, (i) => storeSum(first + i, `partial[${i * span * lanes}u + lane]`))}
+${storesInLoops(form) ? storeInLoop(first, count) : lines(count, (i) => storeSum(first + i, `partial[${i * span * lanes}u + lane]`))}
   }`;
     };
     const rounds = Array.from({ length: Math.ceil(sums.length / perRound) }, (_, i) => round(i * perRound));
@@ -145,7 +159,7 @@ ${lines(count, (i) => storeSum(first + i, `partial[${i * span * lanes}u + lane]`
     const order = contiguousDepth ? `k${rows}` : "places";
     const name = `thin_${span}x${lanes}_${form.wide}${vectors}${thinVector ? "v" : ""}_${order}${vector ? "v" : ""}`;
     return program({
-      name: `gemm_${name}_${form.dtype}${form.target === "scratch" ? "_scratch" : ""}${form.readsC ? "_c" : ""}`,
+      name: `gemm_${name}_${form.dtype}${form.target === "scratch" ? "_scratch" : ""}${form.readsC ? "_c" : ""}${epilogueName(form)}`,
       bindings: { wide: wide.storage, thin: thin.storage, ...result.bindings },
       parameters: {
         ...resultParameters,

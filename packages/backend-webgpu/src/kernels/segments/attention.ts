@@ -165,7 +165,10 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
   if (dtype === "f16") storeFarHalves(context, sums, out, layout);
 }
 
-const single = { batch: 1, strideA: 0, strideB: 0, strideC: 0, transA: false };
+const single = {
+  ...{ batch: 1, strideA: 0, strideB: 0, strideC: 0, transA: false },
+  ...{ bias: undefined, activation: undefined },
+};
 
 /** How many keys any of the rows sees: those of the last query among them. */
 function seenKeys({ queryLength, keyLength, visible }: Problem, row: number, count: number): number {

@@ -1,4 +1,4 @@
-import { type BinaryProblem, type Conv2dProblem, dtypeBytes } from "@backplane/core";
+import { type BinaryProblem, type Conv2dProblem, dtypeBytes, type UnaryProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition, OperationContext } from "../../context.js";
 import type { DeviceMemory } from "../../memory.js";
 import { kernelFits, placeholder } from "./fit.js";
@@ -13,6 +13,7 @@ interface Tools {
   readonly kernel: KernelDefinition<Problem>;
   /** For operands of any size. */
   readonly binary: Run<BinaryProblem<DeviceMemory>>;
+  readonly unary: Run<UnaryProblem<DeviceMemory>>;
 }
 
 /**
@@ -133,6 +134,10 @@ function runBlocks(context: OperationContext, tools: Tools, problem: Problem): v
         const part = { ...result, ...pick(term, sumAxes) };
         inner.scoped((innermost) => addBlock(innermost, tools, problem, part, { sums, count }));
       }
+      if (problem.activation !== undefined)
+        tools.unary(inner, {
+          ...{ dtype: "f32", kind: problem.activation, n: count, input: sums, output: sums },
+        });
       storeBlock(inner, problem, result, sums);
     });
 }
@@ -251,6 +256,7 @@ function compact(problem: Problem, block: Block): Problem {
     ...{ top: y.before, left: x.before, bottom: y.after, right: x.after },
     input: placeholder(4 * sizes.inChannels * sizes.height * sizes.width),
     filter: placeholder(4 * sizes.outChannels * taps),
+    activation: undefined, // it follows when the sums are complete
     bias: isFirst(block) ? problem.bias && placeholder(4 * sizes.outChannels) : undefined,
     output: placeholder(4 * sizes.outChannels * sizes.outHeight * sizes.outWidth),
   };

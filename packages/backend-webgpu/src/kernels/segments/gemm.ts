@@ -16,7 +16,7 @@ import { indivisible, type Run, type Segmentation } from "./segmented.js";
 type Problem = GemmProblem<DeviceMemory>;
 type Kernel = KernelDefinition<Problem>;
 
-/** Element types of the stored operands. The problem's own `dtype` says nothing where they differ. */
+/** Element types of the stored operands (the bias has that of C). The problem's own `dtype` says nothing where they differ. */
 export interface Stored {
   readonly a: DType;
   readonly b: DType;
@@ -34,7 +34,8 @@ type Name = (typeof operands)[number];
  */
 export function gemmSegments(kernel: Kernel): Segmentation<Problem> {
   return {
-    longestWindow: ({ a, b, c }) => Math.max(windowOf(a), windowOf(b), windowOf(c)),
+    longestWindow: ({ a, b, c, bias }) =>
+      Math.max(windowOf(a), windowOf(b), windowOf(c), bias === undefined ? 0 : windowOf(bias)),
     // f32 copies of everything, and sums of a few hundred parts of k.
     scratchBound: (_problem, longest) => 256 * longest,
 
@@ -81,7 +82,7 @@ export function runMixed(context: OperationContext, kernel: Kernel, problem: Pro
 
 /** Sums of the parts of k in f32 scratch, with one rounding at the end. C and the sums fit. */
 function throughSums(context: OperationContext, kernel: Kernel, problem: Problem): void {
-  const { m, n, batch, beta, c, ldc, strideC } = problem;
+  const { m, n, batch, beta, c, ldc, strideC, bias } = problem;
   context.scoped((inner) => {
     const sums = inner.scratch(4 * batch * m * n);
     if (beta !== 0)
@@ -90,18 +91,23 @@ function throughSums(context: OperationContext, kernel: Kernel, problem: Problem
         { extent: m, from: ldc, to: n },
         { extent: n, from: 1, to: 1 },
       ]);
-    const mixed = { ...problem, c: sums, ldc: n, strideC: m * n };
+    const wideBias = bias && inner.scratch(4 * n);
+    if (bias && wideBias) move(inner, wideBias, bias, "f16", [{ extent: n, from: 1, to: 1 }]);
+    const mixed = { ...problem, c: sums, ldc: n, strideC: m * n, bias: wideBias };
     runMixed(inner, kernel, mixed, { a: "f16", b: "f16", c: "f32" });
     const layout = { batch, rows: m, columns: n, rowStride: ldc };
     storeHalves(inner, sums, c, batch === 1 ? layout : { ...layout, batchStride: strideC });
   });
 }
 
-/** Only where results are f32: each part of k after the first adds to what the one before it left. */
+/**
+ * Only where results are f32: each part of k after the first adds to what the one before it left. The
+ * last one has the epilogue.
+ */
 function divideStored(context: OperationContext, problem: Problem, stored: Stored, run: Run<Problem>): void {
   const axis = chooseAxis(context, problem, stored);
   const [first, second] = halves(problem, stored, axis);
-  run(context, first);
+  run(context, axis === "k" ? { ...first, bias: undefined, activation: undefined } : first);
   run(context, axis === "k" ? { ...second, beta: 1 } : second);
 }
 
@@ -163,7 +169,11 @@ function partOf(problem: Problem, stored: Stored, axis: Axis, first: number, end
     const extent = (batch - 1) * step + (rows - 1) * ld + columns;
     return sliceOf(problem[name], stored[name], first * strideAlong(problem, name, axis), extent);
   };
-  return { ...part, a: region("a"), b: region("b"), c: region("c") };
+  const { bias } = problem;
+  return {
+    ...{ ...part, a: region("a"), b: region("b"), c: region("c") },
+    bias: bias && axis === "n" ? sliceOf(bias, stored.c, first, end - first) : bias,
+  };
 }
 
 function halves(problem: Problem, stored: Stored, axis: Axis): readonly [Problem, Problem] {
@@ -175,12 +185,14 @@ function halves(problem: Problem, stored: Stored, axis: Axis): readonly [Problem
 function excess(problem: Problem, stored: Stored, features: DeviceFeatures): number {
   const doublings = (times: number) => Math.max(Math.log2(times), 0);
   const windows = windowBytes(features);
+  const { bias } = problem;
+  const ofBias = bias === undefined ? 0 : doublings(windowOf(bias) / windows);
   return operands
     .map((name) => {
       const copy = isCopied(problem, stored, name) ? 4 * matrices(problem, name).elements : 0;
       return doublings(Math.max(windowOf(problem[name]) / windows, copy / scratchBytes(features)));
     })
-    .reduce((sum, one) => sum + one, 0);
+    .reduce((sum, one) => sum + one, ofBias);
 }
 
 /** Whether the operand is widened to f32 before the product. */

@@ -1,0 +1,144 @@
+import { percent, rate, timeText, twoDigits } from "../lines.js";
+import { quantile, stableSpread } from "../statistics.js";
+import { peerKinds, peerNames } from "./peer.js";
+import type { CpuReport, CpuRow, PeerTimes, Ratio } from "./results.js";
+import { ceilingGoal, firstGoal, initGoal, scalingGoal } from "./rows.js";
+
+/** What stands before and after all this in a document. */
+export const cpuStart = "<!-- results next to other libraries -->";
+export const cpuEnd = "<!-- end of results next to other libraries -->";
+
+/** Everything that people want to know of a run, as Markdown. */
+export function cpuDocument(report: CpuReport): string {
+  const parts = [
+    about(report),
+    peersTable(report),
+    productsTable(report),
+    startupTable(report),
+    operators(report),
+    missing(report),
+  ];
+  return parts.filter((part) => part !== "").join("\n\n");
+}
+
+function about({ date, node, machine, rounds, sampleMilliseconds, instruction, peers }: CpuReport): string {
+  const libraries = peerNames.flatMap((name) => {
+    const own = peers.filter((peer) => peer.name === name);
+    const [last] = own.slice(-1);
+    if (last === undefined) return [];
+    const threads = own.map(({ threads, asked }) => `${threads} of ${asked}`).join(", ");
+    return [`- ${name} ${last.version} (${peerKinds[name]}; threads: ${threads}): ${last.note}`];
+  });
+  return [
+    `${date.slice(0, 10)}, Node.js ${node.slice(1)}, ${machine}; medians of ${rounds} rounds of samples of ` +
+      `${sampleMilliseconds} ms in turns; ours with ${instruction}.`,
+    ...(libraries.length === 0 ? [] : ["", ...libraries]),
+  ].join("\n");
+}
+
+/** The peer in WebAssembly that took least; undefined where there is none. */
+export function bestPeer({ peers }: CpuRow): PeerTimes | undefined {
+  const own = peers.filter(({ name }) => peerKinds[name] === "WebAssembly");
+  return own.reduce<PeerTimes | undefined>(
+    (best, peer) => (best === undefined || peer.ratio < best.ratio ? peer : best),
+    undefined,
+  );
+}
+
+/** Ours, how many times as fast it was as each peer, and the goal. */
+function peersTable(report: CpuReport): string {
+  const lines = report.rows.map((row) => {
+    const { ours, threads } = row;
+    const cells = peerNames.map((name) => {
+      const peer = row.peers.find((one) => one.name === name);
+      return peer === undefined ? absence(report, row, name) : ratioText(peer);
+    });
+    return [row.case, threads, timeText(ours.median), rate({ ...row, ...ours }), ...cells, goalText(row)];
+  });
+  return table(["case", "threads", "us", "rate", ...peerNames, "goal"], lines);
+}
+
+/** Rounded down, so that no missed goal looks reached. */
+function ratioText({ ratio, spread }: Ratio): string {
+  return `${twoDigits(ratio)}${spread > stableSpread ? "?" : ""}`;
+}
+
+function absence({ missing }: CpuReport, row: CpuRow, name: string): string {
+  const failed = missing.some(
+    (one) => one.name === name && one.threads === row.threads && [row.case, "all"].includes(one.case),
+  );
+  return failed ? "fails" : "not asked";
+}
+
+/** With the peer that decides, and best against best beside it: that survives a busy machine. */
+function goalText(row: CpuRow): string {
+  const best = bestPeer(row);
+  if (best === undefined) return `${row.goal}`;
+  return `${reached(row.goal, best.ratio >= row.goal)} (${best.name}, best ${twoDigits(best.bestRatio)})`;
+}
+
+function reached(goal: number, is: boolean): string {
+  return `${goal}, ${is ? "reached" : "missed"}`;
+}
+
+function productsTable({ rows }: CpuReport): string {
+  const lines = rows.flatMap(({ case: name, threads, ceiling, scaling }) =>
+    ceiling === undefined
+      ? []
+      : [
+          [
+            name,
+            threads,
+            `${(ceiling.flopsPerSecond / 1e9).toFixed(1)} GFLOP/s`,
+            `${percent(ceiling.ratio)}${ceiling.spread > stableSpread ? "?" : ""}`,
+            reached(ceilingGoal, ceiling.ratio >= ceilingGoal),
+            scaling === undefined ? "" : ratioText(scaling),
+            scaling === undefined ? "" : reached(scalingGoal, scaling.ratio >= scalingGoal),
+          ],
+        ],
+  );
+  const head = ["case", "threads", "ceiling", "share of it", "goal", "of one thread", "goal"];
+  return lines.length === 0 ? "" : table(head, lines);
+}
+
+function startupTable({ startup }: CpuReport): string {
+  const middle = (times: readonly number[]) => quantile(times, 0.5);
+  const lines = startup.map(({ threads, load, init, first, second }) => [
+    threads,
+    ...[load, init, first, second].map((times) => middle(times).toFixed(1)),
+    `init ${reached(initGoal, middle(init) < initGoal)}; first ${reached(firstGoal, middle(first) < firstGoal)}`,
+  ]);
+  if (lines.length === 0) return "";
+  return table(["threads", "load, ms", "init, ms", "first 256^3, ms", "second, ms", "goal, ms"], lines);
+}
+
+/** Which operators of each peer were timed. */
+function operators({ rows }: CpuReport): string {
+  const lines = peerNames.flatMap((name) => {
+    const ways = new Map<string, Set<string>>();
+    for (const { operation, peers } of rows)
+      for (const peer of peers)
+        if (peer.name === name) ways.set(operation, (ways.get(operation) ?? new Set()).add(peer.how));
+    const texts = [...ways].map(([operation, how]) => `${operation} (${[...how].join(" / ")})`);
+    return texts.length === 0 ? [] : [`- ${name}: ${texts.join("; ")}`];
+  });
+  return lines.length === 0 ? "" : ["What was called:", "", ...lines].join("\n");
+}
+
+function missing({ missing }: CpuReport): string {
+  const lines = missing.map(
+    ({ case: name, threads, name: who, reason }) =>
+      `- ${who}, ${name}, ${threadsText(threads)}: ${reason.replaceAll(/\s+/g, " ")}`,
+  );
+  return lines.length === 0 ? "" : ["Not measured:", "", ...lines].join("\n");
+}
+
+export function threadsText(threads: number): string {
+  return threads === 1 ? "1 thread" : `${threads} threads`;
+}
+
+/** Words to the left, numbers to the right. */
+function table(head: readonly string[], lines: readonly (readonly (string | number)[])[]): string {
+  const rule = head.map((name) => (name === "case" || name.startsWith("goal") ? "---" : "---:"));
+  return [head, rule, ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}

@@ -1,0 +1,27 @@
+/** The array with its axes in another order: axis i of the result is axis `axes[i]` of the array. */
+export function permuted(
+  data: Float32Array,
+  shape: readonly number[],
+  axes: readonly number[],
+): Float32Array<ArrayBuffer> {
+  const strides = shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * b, 1));
+  const result = new Float32Array(data.length);
+  const walk = (axis: number, from: number, to: number): number => {
+    if (axis === axes.length) {
+      result[to] = data[from]!;
+      return to + 1;
+    }
+    let at = to;
+    for (let i = 0; i < shape[axes[axis]!]!; i++) at = walk(axis + 1, from + i * strides[axes[axis]!]!, at);
+    return at;
+  };
+  walk(0, 0, 0);
+  return result;
+}
+
+/** 0 where a query may look at a key, and a number below every score where it may not. */
+export function causalMask(queries: number, keys: number): Float32Array<ArrayBuffer> {
+  return Float32Array.from({ length: queries * keys }, (_, i) =>
+    i % keys <= Math.floor(i / keys) ? 0 : -1e30,
+  );
+}

@@ -1,0 +1,67 @@
+// One process measures all rows on one number of threads: libraries choose theirs once, when they load.
+import { createCpuBackend } from "@backplane/backend-cpu";
+import { bestInstruction, Ceiling } from "./ceiling.js";
+import { type Contenders, compareRow, type RowResult } from "./compare.js";
+import { openPeer, type Peer, type PeerName } from "./peer.js";
+import type { CpuMissing, PeerAbout } from "./results.js";
+import { peerRows } from "./rows.js";
+
+/** What this process is asked for. */
+export interface ThreadsRequest {
+  readonly threads: number;
+  readonly rows: readonly string[];
+  readonly peers: readonly PeerName[];
+  readonly rounds: number;
+  readonly milliseconds: number;
+}
+
+/** What it tells, one after the other. */
+export type ThreadsMessage =
+  | { readonly about: PeerAbout }
+  | { readonly missing: CpuMissing }
+  | { readonly result: RowResult };
+
+process.once("message", (request: ThreadsRequest) => {
+  measure(request).then(
+    () => process.exit(0),
+    (error: unknown) => {
+      console.error(error);
+      process.exit(1);
+    },
+  );
+});
+
+async function measure({ threads, rows, peers, rounds, milliseconds }: ThreadsRequest): Promise<void> {
+  const opened: Peer[] = [];
+  for (const name of peers)
+    try {
+      const peer = await openPeer(name, threads);
+      opened.push(peer);
+      const { version, note } = peer;
+      await tell({ about: { name, asked: threads, threads: peer.threads, version, note } });
+    } catch (error) {
+      // Where modules are not found, Node.js adds a path of this machine.
+      const reason = `does not start: ${(error as Error).message.replace(/ imported from .*/s, "")}`;
+      await tell({ missing: { case: "all", threads, name, reason } });
+    }
+  const contenders: Contenders = {
+    backend: createCpuBackend({ threads }),
+    threads,
+    peers: opened,
+    ceiling: new Ceiling(threads, bestInstruction()),
+    ...(threads > 1 ? { single: createCpuBackend({ threads: 1 }) } : {}),
+  };
+  await contenders.backend.init();
+  await contenders.single?.init();
+  const pace = { sample: milliseconds / 1000, warmUp: milliseconds / 4000 };
+  for (const row of peerRows)
+    if (rows.includes(row.test.name))
+      await tell({ result: await compareRow(row, contenders, { pace, rounds }) });
+}
+
+/** Resolves once the message has left, so that the process may end. */
+function tell(message: ThreadsMessage): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.send!(message, undefined, undefined, (error) => (error === null ? resolve() : reject(error)));
+  });
+}

@@ -1,0 +1,87 @@
+import { parseArgs } from "node:util";
+import { type PeerName, peerKinds, peerNames } from "./peer.js";
+import { peerRows } from "./rows.js";
+
+const peerLines = peerNames.map((name) => `    ${name.padEnd(20)} ${peerKinds[name]}`).join("\n");
+
+export const help: string = `Times the CPU backend next to other libraries, all in turns in one process. Each result is
+compared with float64 before it is timed. Installs the libraries into bench/peers where they are missing.
+
+  --threads N        on so many threads; may be repeated; default 1 and 2
+  --only TEXT        only rows whose name contains TEXT; may be repeated
+  --peer NAME        only this library; may be repeated; default all of
+${peerLines}
+  --rounds N         how often everybody is timed; default 7
+  --milliseconds N   how long one sample lasts at least; default 150
+  --json FILE        where everything that was measured goes; default report/cpu.json
+  --svg FILE         where the plot goes; default report/cpu.svg
+  --from FILE        measures nothing, but draws what was written before
+  --into FILE        also writes the table into this Markdown file, between its markers
+  --list             only the names of the rows
+  --help             this text
+
+A library that is missing, or does a row wrong or not at all, is named with the reason.
+Exit code: 0, 1 where a result of ours was wrong or missing, 2 on bad usage.`;
+
+export interface CpuOptions {
+  readonly threads: readonly number[];
+  /** Names of rows. */
+  readonly rows: readonly string[];
+  readonly peers: readonly PeerName[];
+  readonly rounds: number;
+  readonly milliseconds: number;
+  readonly json: string;
+  readonly svg: string;
+  readonly from: string | undefined;
+  readonly into: string | undefined;
+  readonly list: boolean;
+  readonly help: boolean;
+}
+
+/** Throws where the arguments are not those of `help`, and says what is allowed. */
+export function parseCpuOptions(args: readonly string[]): CpuOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      threads: { type: "string", multiple: true, default: ["1", "2"] },
+      only: { type: "string", multiple: true, default: [] },
+      peer: { type: "string", multiple: true, default: [] },
+      rounds: { type: "string", default: "7" },
+      milliseconds: { type: "string", default: "150" },
+      json: { type: "string", default: "report/cpu.json" },
+      svg: { type: "string", default: "report/cpu.svg" },
+      from: { type: "string" },
+      into: { type: "string" },
+      list: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const { only, peer } = values;
+  for (const name of peer)
+    if (!Object.hasOwn(peerKinds, name))
+      throw new Error(`--peer is ${name}; allowed: ${peerNames.join(", ")}`);
+  const names = peerRows.map(({ test }) => test.name);
+  const rows = only.length === 0 ? names : names.filter((name) => only.some((text) => name.includes(text)));
+  if (rows.length === 0)
+    throw new Error(`--only is ${only.join(" or ")}; allowed: a part of a name that --list gives`);
+  return {
+    threads: values.threads.map((text) => wholeNumber("threads", text)),
+    rows,
+    peers: peer.length === 0 ? peerNames : peerNames.filter((name) => peer.includes(name)),
+    rounds: wholeNumber("rounds", values.rounds),
+    milliseconds: wholeNumber("milliseconds", values.milliseconds),
+    json: values.json,
+    svg: values.svg,
+    from: values.from,
+    into: values.into,
+    list: values.list,
+    help: values.help,
+  };
+}
+
+function wholeNumber(name: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value <= 0)
+    throw new Error(`--${name} is ${text}; allowed: whole numbers above 0`);
+  return value;
+}

@@ -1,0 +1,61 @@
+import type { Case, Inputs } from "../cases/case.js";
+
+/** A library to compare with, loaded to run on a number of threads. */
+export interface Peer {
+  readonly name: PeerName;
+  readonly version: string;
+  /** Threads that it computes with: not what it was asked for where it cannot have that. */
+  readonly threads: number;
+  /** How it runs here, and why with no more threads. */
+  readonly note: string;
+  /** Throws, with the reason, where it cannot do the case. */
+  open(test: Case, inputs: Inputs): Promise<PeerCase>;
+}
+
+/** A case that a peer has made ready: its inputs lie where its API lets them. */
+export interface PeerCase {
+  /** Which operators compute it, and what was prepared. */
+  readonly how: string;
+  /** Computes one result, as a user would, and lets go of it. */
+  call(): void | Promise<void>;
+  /** Computes one result and gives all of its elements, in the order of the case's output. */
+  read(): Promise<Float32Array>;
+  close(): void | Promise<void>;
+}
+
+/** By name, whether it computes in WebAssembly, as ours does: those are what goals are measured by. */
+export const peerKinds = {
+  "onnxruntime-web": "WebAssembly",
+  "tfjs-backend-wasm": "WebAssembly",
+  "jax-js": "WebAssembly",
+  "onnxruntime-node": "native",
+} as const;
+
+export type PeerName = keyof typeof peerKinds;
+
+export const peerNames: readonly PeerName[] = Object.keys(peerKinds) as PeerName[];
+
+/** Loads a peer. Rejects where it is not installed or does not start; once per process and peer. */
+export async function openPeer(name: PeerName, threads: number): Promise<Peer> {
+  switch (name) {
+    case "onnxruntime-web":
+      return (await import("./onnxruntime.js")).openOnnxRuntimeWeb(threads);
+    case "onnxruntime-node":
+      return (await import("./onnxruntime.js")).openOnnxRuntimeNode(threads);
+    case "tfjs-backend-wasm":
+      return (await import("./tfjs.js")).openTfjs();
+    case "jax-js":
+      return (await import("./jax.js")).openJax(threads);
+  }
+}
+
+/** Where the peers have a package of their own. */
+export const peersFolder: URL = new URL("../../peers/", import.meta.url);
+
+/** Imports a package that is installed for the peers only. */
+export async function loadPeer<Module>(packageName: string): Promise<Module> {
+  const { load } = (await import(new URL("load.js", peersFolder).href)) as {
+    load(name: string): Promise<Module>;
+  };
+  return load(packageName);
+}

@@ -1,0 +1,158 @@
+import { expect } from "chai";
+import { gemm } from "#src/cases/gemm.js";
+import { readback } from "#src/cases/overheads.js";
+import { cpuDocument, cpuEnd, cpuStart } from "#src/cpu/document.js";
+import { cpuDrawing } from "#src/cpu/drawing.js";
+import { help, parseCpuOptions } from "#src/cpu/options.js";
+import { peerNames } from "#src/cpu/peer.js";
+import { problemOf } from "#src/cpu/problem.js";
+import type { CpuReport, CpuRow, PeerTimes } from "#src/cpu/results.js";
+import { peerRows } from "#src/cpu/rows.js";
+import { withSection } from "#src/markdown.js";
+
+const times = (seconds: number) => ({ median: seconds, best: seconds, samples: [seconds] });
+
+const peer = (name: PeerTimes["name"], ratio: number, spread = 0): PeerTimes => ({
+  ...times(ratio),
+  ...{ name, ratio, bestRatio: ratio, spread, how: "MatMul", worstError: 0.5 },
+});
+
+const row = (threads: number, peers: readonly PeerTimes[]): CpuRow => ({
+  ...{ case: "gemm f32 512 x 512 x 512", operation: "gemm", threads, flops: 2e9, bytes: 3, goal: 1.35 },
+  ours: { ...times(1), worstError: 0 },
+  peers,
+  ceiling: { ratio: 0.93, bestRatio: 0.95, spread: 0, flopsPerSecond: 63.25e9 },
+  ...(threads > 1 ? { scaling: { ratio: 1.9, bestRatio: 1.9, spread: 0.2 } } : {}),
+});
+
+const report: CpuReport = {
+  date: "2026-11-22T00:00:00.000Z",
+  node: "v26.0.0",
+  machine: "linux x64, 2 x CPU",
+  rounds: 7,
+  sampleMilliseconds: 150,
+  instruction: "relaxed_madd",
+  peers: [
+    { name: "jax-js", asked: 1, threads: 1, version: "1.2.3", note: "jit" },
+    { name: "jax-js", asked: 2, threads: 2, version: "1.2.3", note: "jit with threads" },
+  ],
+  rows: [
+    row(1, [peer("onnxruntime-web", 1.6), peer("jax-js", 1.359), peer("onnxruntime-node", 0.3)]),
+    row(2, [peer("onnxruntime-web", 1.349), peer("jax-js", 2, 0.2)]),
+  ],
+  startup: [{ threads: 1, load: [30], init: [49, 60, 40], first: [5, 6, 7], second: [1] }],
+  missing: [
+    { case: "all", threads: 1, name: "tfjs-backend-wasm", reason: "does not start:\n it is gone" },
+    { case: "gemm f32 512 x 512 x 512", threads: 2, name: "onnxruntime-node", reason: "wrong" },
+  ],
+};
+
+describe("what is told of peers", () => {
+  const lines = cpuDocument(report).split("\n");
+
+  it("is a row for each number of threads, whose goal holds against the best in WebAssembly", () => {
+    expect(lines).to.include.members([
+      `| case | threads | us | rate | ${peerNames.join(" | ")} | goal |`,
+      "| gemm f32 512 x 512 x 512 | 1 | 1000000 | 2.0 GFLOP/s | 1.60 | fails | 1.35 | 0.30 | 1.35, reached (jax-js, best 1.35) |",
+      "| gemm f32 512 x 512 x 512 | 2 | 1000000 | 2.0 GFLOP/s | 1.34 | not asked | 2.00? | fails | 1.35, missed (onnxruntime-web, best 1.34) |",
+    ]);
+  });
+
+  it("has ceilings, threads and starts with their goals", () => {
+    expect(lines).to.include.members([
+      "| gemm f32 512 x 512 x 512 | 1 | 63.3 GFLOP/s | 93% | 0.92, reached |  |  |",
+      "| gemm f32 512 x 512 x 512 | 2 | 63.3 GFLOP/s | 93% | 0.92, reached | 1.90? | 1.85, reached |",
+      "| 1 | 30.0 | 49.0 | 6.0 | 1.0 | init 50, reached; first 5, missed |",
+    ]);
+  });
+
+  it("says who was there, what was called, and who is missing and why", () => {
+    expect(lines).to.include.members([
+      "- jax-js 1.2.3 (WebAssembly; threads: 1 of 1, 2 of 2): jit with threads",
+      "- jax-js: gemm (MatMul)",
+      "- tfjs-backend-wasm, all, 1 thread: does not start: it is gone",
+      "- onnxruntime-node, gemm f32 512 x 512 x 512, 2 threads: wrong",
+    ]);
+  });
+
+  it("stands between two lines of a document", () => {
+    const filled = withSection(`a\n${cpuStart}\nold\n${cpuEnd}\nb\n`, cpuStart, cpuEnd, cpuDocument(report));
+    expect(filled).to.include(lines[0]).and.not.to.include("old");
+  });
+
+  it("is drawn with a dot for each peer of each row", () => {
+    const svg = cpuDrawing(report);
+    expect(svg).to.include("gemm f32 512 x 512 x 512, 2 threads");
+    expect(svg.match(/<circle class="[^"]*" cx="[^"]*" cy="[^"]*" r="5"/g)).to.have.length(
+      5 + peerNames.length,
+    );
+    expect(svg.match(/class="goal"/g)).to.have.length(2);
+  });
+});
+
+describe("rows for peers", () => {
+  it("are named once each, and hold every target", () => {
+    const names = peerRows.map(({ test }) => test.name);
+    expect(new Set(names).size).to.equal(names.length);
+    expect(peerRows.map(({ test, goal }) => `${test.name} | ${goal}`)).to.deep.equal([
+      "gemm f32 256 x 256 x 256 | 1.35",
+      "gemm f32 512 x 512 x 512 | 1.35",
+      "gemm f32 1024 x 1024 x 1024 | 1.35",
+      "gemm f32 2048 x 2048 x 2048 | 1.35",
+      "gemm f32 1024 x 1024 x 1024, NT | 1.35",
+      "gemm f32 32 x 4096 x 1024 | 1.35",
+      "batchedGemm f32 16 x 256^3 | 1.7",
+      "gemm f32 1 x 4096 x 4096 | 1.05",
+      "attention f32 batch 1, 8 heads, length 512, size 64 | 1.8",
+      "attention f32 batch 1, 8 heads, length 512, size 64, causal | 3",
+      "conv2d f32 1x64x56x56, 3x3 to 64 | 1.4",
+      "conv2d f32 1x3x224x224, 7x7 stride 2 to 64 | 1.1",
+      "conv2d f32 1x64x56x56, depthwise 3x3 to 64 | 1.3",
+      "conv2d f32 1x64x56x56, 1x1 to 64 | 1.35",
+      "reduce f32 sum of 4096 x 4096, axis 1 | 1.3",
+      "reduce f32 sum of 4096 x 4096, axis 0 | 1.2",
+      "unary f32 exp of 16777216 | 3",
+      "unary f32 tanh of 16777216 | 4",
+      "unary f32 gelu of 16777216 | 4",
+      "unary f32 relu of 16777216 | 1",
+      "binary f32 add 16777216 | 1",
+      "binary f32 mul 16777216 | 1",
+    ]);
+  });
+
+  it("are single operations in f32", () => {
+    for (const { test } of peerRows) expect(problemOf(test).operation).to.equal(test.operation);
+    expect(() => problemOf(readback())).to.throw("read back 4 bytes is readback");
+    expect(() => problemOf(gemm(8, 8, 8, { dtype: "f16" }))).to.throw("in f16; allowed: gemm, ");
+  });
+});
+
+describe("options of the comparison with peers", () => {
+  it("ask for everything by default", () => {
+    const { threads, rows, peers, rounds } = parseCpuOptions([]);
+    expect({ threads, rounds }).to.deep.equal({ threads: [1, 2], rounds: 7 });
+    expect(rows).to.deep.equal(peerRows.map(({ test }) => test.name));
+    expect(peers).to.deep.equal(peerNames);
+  });
+
+  it("choose rows, libraries and threads", () => {
+    const args = ["--only", "256^3", "--only", "gelu", "--peer", "jax-js", "--threads", "4"];
+    const { threads, rows, peers } = parseCpuOptions(args);
+    expect(rows).to.deep.equal(["batchedGemm f32 16 x 256^3", "unary f32 gelu of 16777216"]);
+    expect({ threads, peers }).to.deep.equal({ threads: [4], peers: ["jax-js"] });
+  });
+
+  it("are refused with what is allowed, and are all named in the help", () => {
+    const refused: readonly [readonly string[], string][] = [
+      [["--peer", "numpy"], "--peer is numpy; allowed: onnxruntime-web"],
+      [["--only", "nothing"], "--only is nothing; allowed: a part of a name"],
+      [["--threads", "0"], "--threads is 0; allowed: whole numbers above 0"],
+      [["--rounds", "2.5"], "--rounds is 2.5; allowed: whole numbers above 0"],
+      [["--frist"], "--frist"],
+    ];
+    for (const [args, message] of refused)
+      expect(() => parseCpuOptions(args), args.join(" ")).to.throw(message);
+    for (const name of ["threads", "only", "peer", "rounds", "milliseconds", "json", "svg", "from", "into"])
+      expect(help).to.include(`--${name} `);
+  });
+});

@@ -1,0 +1,45 @@
+import type { GemmProblem } from "@backplane/core";
+import { planWiden } from "../convert/convert.js";
+import { activationCode, type EpilogueParameters, noEpilogue } from "../epilogue.js";
+import { planFill } from "../fill.js";
+import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+
+type Problem = GemmProblem<CpuMemory>;
+
+/** The epilogue of a problem, and what makes it ready. */
+export interface PlannedEpilogue {
+  readonly parameters: EpilogueParameters;
+  readonly launches: readonly Launch[];
+}
+
+const nothing: PlannedEpilogue = { parameters: noEpilogue, launches: [] };
+
+export function planEpilogue({ dtype, n, bias, activation }: Problem, context: PlanContext): PlannedEpilogue {
+  if (bias === undefined && activation === undefined) return nothing;
+  const rest = { biasStep: 4, activation: activationCode(activation) };
+  if (bias === undefined) return { parameters: { ...rest, bias: 0 }, launches: [] };
+  if (dtype === "f32") return { parameters: { ...rest, bias: address(bias) }, launches: [] };
+  const widened = context.workspace(4 * n);
+  const launches = [planWiden(address(bias), widened, n)];
+  return { parameters: { ...rest, bias: widened }, launches };
+}
+
+/**
+ * A problem with nothing to sum as one that sums products of zeros, for the kernels that have an
+ * epilogue: m x 1 times 1 x n.
+ */
+export function zeroProduct(problem: Problem, context: PlanContext): { problem: Problem; launch: Launch } {
+  const { m, n } = problem;
+  const byteLength = 4 * Math.max(m, n);
+  const zeros = {
+    memory: { byteOffset: context.workspace(byteLength), byteLength },
+    ...{ byteOffset: 0, byteLength },
+  };
+  return {
+    problem: {
+      ...{ ...problem, k: 1, alpha: 1, a: zeros, b: zeros, lda: 1, ldb: n },
+      ...{ strideA: 0, strideB: 0, transA: false, transB: false },
+    },
+    launch: planFill(zeros, 0),
+  };
+}
