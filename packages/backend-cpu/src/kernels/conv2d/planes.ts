@@ -93,10 +93,10 @@ export function planesBlocks(
   const target = form === "wide" ? widePlaces : tallPlaces;
   const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
   const extent = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
-  // The zeros right of a row can be those left of the next one.
+  // The zeros right of a row can be those left of the next one. Sums of different rows stay apart.
   const right = extent - shape.left - shape.width;
   const wholeRows = strideX === 1 && columnBlock === outWidth;
-  const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right)) : 0;
+  const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right, extent - columnBlock)) : 0;
   const pitch = extent - sharedPadding;
   const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
   const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + sharedPadding;
