@@ -284,6 +284,21 @@ describe("conv2d by planes", () => {
     expect(planesBlocks(shape, plain, 4)!.chunks).to.equal(56);
   });
 
+  it("shares the zeros between rows, but no sums", () => {
+    const padded = { ...shape, left: 1, right: 1, outWidth: 200 };
+    expect(planesBlocks(padded, plain, 128)).to.include({ sharedPadding: 1, pitch: 201 });
+    const point = {
+      ...shape,
+      kernelHeight: 1,
+      kernelWidth: 1,
+      outHeight: 30,
+      left: 5,
+      right: 5,
+      outWidth: 210,
+    };
+    expect(planesBlocks(point, plain, 128)).to.include({ sharedPadding: 0, pitch: 210 });
+  });
+
   it("leaves kernels that are large, far apart or wider than the output to patches", () => {
     expect(planesBlocks({ ...shape, kernelHeight: 17, kernelWidth: 17 }, plain, 128)).to.equal(undefined);
     expect(planesBlocks({ ...shape, dilationY: 1e6, outHeight: 1 }, plain, 128)).to.equal(undefined);

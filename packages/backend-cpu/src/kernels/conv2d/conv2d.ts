@@ -10,7 +10,7 @@ import {
   type PlanContext,
 } from "../kernel.js";
 import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
-import { planesKernels, planPlanes, productNanoseconds } from "./planes.js";
+import { planesKernels, planPlanes } from "./planes.js";
 
 const kernels: Readonly<Record<DType, Kernel<Conv2dTypes>>> = {
   f32: conv2dKernel("f32"),
@@ -78,8 +78,9 @@ function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanConte
     ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
     ...{ depth, ...blocks, channelBlocks, pixelBlocks },
   };
-  const chunks = batch * groups * channelBlocks * pixelBlocks;
-  launches.push(kernels[dtype].launch(parameters, chunks, productNanoseconds(problem)));
+  // Roughly, with one worker.
+  const nanoseconds = batch * outChannels * outPixels * depth * 0.05;
+  launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks, nanoseconds));
   return launches;
 }
 

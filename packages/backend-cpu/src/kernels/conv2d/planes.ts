@@ -49,14 +49,6 @@ export type ConvolutionShape = Omit<
   "input" | "filter" | "bias" | "activation" | "output" | "dtype"
 >;
 
-/** What the products take one worker, roughly. */
-export function productNanoseconds(shape: ConvolutionShape): number {
-  const { batch, outChannels, outHeight, outWidth, inChannels, groups, kernelHeight, kernelWidth } = shape;
-  return (
-    0.05 * batch * outChannels * outHeight * outWidth * (inChannels / groups) * kernelHeight * kernelWidth
-  );
-}
-
 /** Where the kernel is one element and meets each input element once, images are single rows. */
 export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
   const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right, height, width } = shape;
@@ -101,10 +93,10 @@ export function planesBlocks(
   const target = form === "wide" ? widePlaces : tallPlaces;
   const columnBlock = outWidth <= 2 * target ? outWidth : evenParts(outWidth, target, tilePlaces);
   const extent = columnBlock + Math.floor(((kernelWidth - 1) * dilationX) / strideX);
-  // The zeros right of a row can be those left of the next one.
+  // The zeros right of a row can be those left of the next one. Sums of different rows stay apart.
   const right = extent - shape.left - shape.width;
   const wholeRows = strideX === 1 && columnBlock === outWidth;
-  const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right)) : 0;
+  const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right, extent - columnBlock)) : 0;
   const pitch = extent - sharedPadding;
   const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
   const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + sharedPadding;
@@ -156,8 +148,9 @@ export function planPlanes(
   if (form === "tall") {
     const packed = workspace(groups * groupFilterBytes);
     const parameters = { filter, packed, groupOutChannels, depth, groupFilterBytes, panels };
-    const elements = outChannels * depth;
-    launches.push(packKernels[dtype].launch(parameters, groups * panels, elements * packNanoseconds));
+    launches.push(
+      packKernels[dtype].launch(parameters, groups * panels, outChannels * depth * packNanoseconds),
+    );
     filter = packed;
   } else if (dtype === "f16") {
     const widened = workspace(4 * outChannels * depth);
@@ -170,6 +163,9 @@ export function planPlanes(
   const small = Math.max(1, Math.floor(smallPlaces / (blocks.sums * blocks.channelBlock)));
   const imagesPerChunk = Math.min(small, Math.max(1, Math.floor(blocks.chunks / enough)));
   const chunks = (blocks.chunks / images) * Math.ceil(images / imagesPerChunk);
+
+  // Roughly, with one worker.
+  const nanoseconds = problem.batch * outChannels * outHeight * outWidth * depth * 0.05;
 
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
@@ -200,6 +196,6 @@ export function planPlanes(
     planes,
     sums: sumsOffset,
   };
-  launches.push(multiplyKernels[form][dtype].launch(parameters, chunks, productNanoseconds(problem)));
+  launches.push(multiplyKernels[form][dtype].launch(parameters, chunks, nanoseconds));
   return launches;
 }

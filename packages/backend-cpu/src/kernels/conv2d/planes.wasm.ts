@@ -143,7 +143,7 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
 
         const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
         const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
-        emitOutput(f, module, elements, block, { plane, outChannel, channels, sums });
+        emitOutput(f, elements, block, { plane, outChannel, channels, sums, spare: planes, module });
       });
     },
   });
@@ -198,10 +198,9 @@ function storeTile(
   }
 }
 
-/** output = activation(sums + bias), without the places between rows. */
+/** output = sums + bias, without the places between rows. */
 function emitOutput(
   f: FunctionBuilder,
-  module: ModuleBuilder,
   elements: Elements,
   block: Block,
   of: {
@@ -210,24 +209,25 @@ function emitOutput(
     readonly outChannel: Local<"i32">;
     readonly channels: Local<"i32">;
     readonly sums: Local<"i32">;
+    /** Room for 16 bytes. */
+    readonly spare: Local<"i32">;
+    readonly module: ModuleBuilder;
   },
 ): void {
-  const { bias, activation, outHeight, outWidth, pitch, sumsBytes } = block.parameters;
+  const { bias, activation, outHeight, outWidth, sumsBytes } = block.parameters;
   const float32 = elementsOf(f, "f32");
-  const biases = f.let(f32x4.const(0));
+  const nothing = f.let(f32x4.const(0));
+  const biases = f.let(nothing);
   const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
   const outRow = f.let(i32.mul(of.plane, outHeight));
   const channelSums = f.let(of.sums);
-  const nothing = f.let(f32x4.const(0));
-  const places = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns));
   f.forRange(0, of.channels, () => {
     f.if(bias, () => f.set(biases, elements.loadSplat(biasAt)));
     f.if(activation, () => {
-      // All in f32 where the sums are, those between rows too; nothing is left to add then.
-      const sums = { at: f.let(channelSums), elements: float32 };
-      const add = (sum?: Value<"v128">, addend?: Value<"v128">) => f32x4.add(sum!, addend!);
-      mapVectors(f, { count: places, inputs: [sums, biases], output: sums, compute: add, unroll: 4 });
-      f.call(epilogueFunction(module), channelSums, 0, 1, places, 0, 0, activation);
+      // All in f32 where the sums are, and then to the output, with nothing to add.
+      f.store(of.spare, biases);
+      const epilogue = epilogueFunction(of.module);
+      f.call(epilogue, channelSums, block.rowBytes, block.rows, block.columns, of.spare, 0, activation);
       f.set(biases, nothing);
     });
     const rowSums = f.let(channelSums);

@@ -21,8 +21,7 @@ export const unary: CpuOperation<UnaryProblem<CpuMemory>> = {
   plan({ kind, dtype, input, output, n }, { workers }) {
     const chunkElements = elementsPerChunk(n, workers);
     const parameters = { input: address(input), output: address(output), count: n, chunkElements };
-    return [
-      kernels[kind][dtype].launch(parameters, Math.ceil(n / chunkElements), n * nanoseconds(kind, dtype)),
-    ];
+    const chunks = Math.ceil(n / chunkElements);
+    return [kernels[kind][dtype].launch(parameters, chunks, n * nanoseconds(kind, dtype))];
   },
 };
