@@ -83,6 +83,25 @@ describe("a program that uses the backend", () => {
       expect(grown).to.be.below(24);
     }).timeout(40000);
 
+  it("ends by itself when the device was lost while it waited for a result", async () => {
+    const { code, output } = await runProgram(`
+      const module = process.getBuiltinModule("node:worker_threads");
+      const workers = [];
+      module.Worker = class extends module.Worker {
+        constructor(...parameters) {
+          super(...parameters);
+          workers.push(this);
+        }
+      };
+      ${slowWork(2)}
+      await backend.copyDtoH(result, c);
+      backend.gemm({ m: n, n, k: n, a, b: a, c });
+      const read = backend.copyDtoH(result, c).catch((error) => console.log(workers.length, error.code));
+      await workers[0].terminate();
+      await read;`);
+    expect({ code, output }).to.deep.equal({ code: 0, output: "2 DEVICE_LOST\n" });
+  }).timeout(15000);
+
   it("can dispose of the backend in the middle of work", async () => {
     const { code, output } = await runProgram(`${slowWork(2)}
       const read = backend.copyDtoH(result, c).catch((error) => console.log(error.code));

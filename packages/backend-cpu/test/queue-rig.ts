@@ -110,8 +110,7 @@ export async function openRig(
     expect(handles).to.have.length(threads);
     // Workers do not keep the process alive: something has to.
     const alive = setInterval(() => {}, 1000);
-    await Promise.all(up);
-    clearInterval(alive);
+    await Promise.all(up).finally(() => clearInterval(alive));
   }
   return {
     ...{ queue, heap, memory, errors, lost, handles },

@@ -393,5 +393,7 @@ export class ThreadedQueue implements Queue {
     this.#lastReads.clear();
     this.#backlog.clear();
     for (let waiter = this.#waiters.shift(); waiter; waiter = this.#waiters.shift()) waiter.fail(error);
+    // Nobody waits any more: workers that are still there let the process end.
+    this.#hold(false);
   }
 }
