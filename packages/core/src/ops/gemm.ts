@@ -187,7 +187,7 @@ function bytes(problem: GemmProblem<unknown>): number {
 
 export const gemm: Operation<"gemm"> = {
   name: "gemm",
-  operands: ["a", "b", "c", "bias"],
+  operands: ["a", "b", "bias", "c"],
   asksForEpilogue,
   resolve: (args, binder) => resolveGemm("gemm", args, single, binder),
   flops,
@@ -196,7 +196,7 @@ export const gemm: Operation<"gemm"> = {
 
 export const batchedGemm: Operation<"batchedGemm"> = {
   name: "batchedGemm",
-  operands: ["a", "b", "c", "bias"],
+  operands: ["a", "b", "bias", "c"],
   asksForEpilogue,
   resolve: (args, binder) => resolveGemm("batchedGemm", args, args, binder),
   flops,

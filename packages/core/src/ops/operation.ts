@@ -13,7 +13,10 @@ import type { OperationArguments, OperationName, OperationProblems } from "./ind
  */
 export interface Operation<Name extends OperationName> {
   readonly name: Name;
-  /** The arguments that may hold operands, for code that translates handles without more knowledge. */
+  /**
+   * The arguments that may hold operands, for code that translates handles without more knowledge. The
+   * last one is what is written.
+   */
   readonly operands: readonly (keyof OperationArguments[Name] & string)[];
   /** The values that the `kind` argument may have, where the operation has one. */
   readonly kinds?: readonly string[];
