@@ -190,7 +190,9 @@ export class BlockPlanner {
     const size = (extent: number, parts: number, least: number, unit: number) =>
       evenParts(extent, Math.max(least, Math.ceil(extent / parts)), unit);
     const naturalRows = Math.ceil(rows / blocking.chunkRows);
-    const columnParts = Math.ceil(wanted / naturalRows);
+    // As many for each: of nine chunks, two workers would do five and four.
+    let columnParts = Math.ceil(wanted / naturalRows);
+    while ((naturalRows * columnParts * matrices) % this.#workers !== 0) columnParts++;
     const chunkColumns = size(columns, columnParts, blocking.leastColumns, this.#tile.columns);
     const rowParts = Math.max(naturalRows, Math.ceil(wanted / Math.ceil(columns / chunkColumns)));
     return { chunkRows: size(rows, rowParts, blocking.leastRows, this.#tile.rows), chunkColumns };
