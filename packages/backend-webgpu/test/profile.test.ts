@@ -1,9 +1,9 @@
 import { createWebGpuBackend, isWebGpuBackend, type WebGpuBackend, webgpu } from "@backplane/backend-webgpu";
-import { BackendRegistry, type ErrorCode, SwitchableBackend } from "@backplane/core";
+import { BackendRegistry, SwitchableBackend } from "@backplane/core";
 import { assert } from "chai";
 import { Measurements } from "#src/profile.js";
 import { chromeTrace } from "#src/trace.js";
-import { foreignDevice, rejection } from "./support.js";
+import { deviceEnds, foreignDevice, rejection } from "./support.js";
 
 describe("webgpu measurements", () => {
   it("add up by operation and kernel", () => {
@@ -391,24 +391,13 @@ describe("webgpu profiles", () => {
     await assertIdle();
   });
 
-  for (const [what, code, work] of [
-    ["lost", "DEVICE_LOST", () => backend.loseDevice()],
-    [
-      "lost and opened again",
-      "DEVICE_LOST",
-      async () => {
-        await backend.loseDevice();
-        await backend.init();
-      },
-    ],
-    ["disposed of", "DISPOSED", () => backend.dispose()],
-  ] as [string, ErrorCode, () => Promise<void>][])
+  for (const [what, code, end] of deviceEnds)
     it(`end when the device is ${what}`, async () => {
       const handle = backend.alloc(64);
       const error = await rejection(
         backend.profile(async () => {
           root(handle, 16);
-          await work();
+          await end(backend);
         }),
       );
       assert.equal(error.code, code);

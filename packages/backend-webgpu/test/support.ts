@@ -1,4 +1,4 @@
-import type { WebGpuOptions } from "@backplane/backend-webgpu";
+import type { WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 import {
   BackendError,
   type DriverDescription,
@@ -6,6 +6,7 @@ import {
   type DType,
   decodeFloat16,
   dtypeBytes,
+  type ErrorCode,
   encodeFloat16,
   type Kernel,
   type OperationName,
@@ -13,6 +14,7 @@ import {
   type Region,
 } from "@backplane/core";
 import { assert } from "chai";
+import type { DeviceFeatures } from "#src/context.js";
 import { findDawn as findOwnDawn } from "#src/dawn.js";
 import { WebGpuDriver } from "#src/driver.js";
 import type { DeviceMemory } from "#src/memory.js";
@@ -21,6 +23,33 @@ import type { DeviceMemory } from "#src/memory.js";
 export const findDawn = (): Promise<GPU> => findOwnDawn();
 
 export type BufferRegion = Region<DeviceMemory>;
+
+/** The least that WebGPU guarantees. */
+export const portable: DeviceFeatures = {
+  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
+  limits: {
+    maxComputeWorkgroupStorageSize: 16384,
+    maxComputeInvocationsPerWorkgroup: 256,
+    maxComputeWorkgroupSizeX: 256,
+    maxComputeWorkgroupSizeY: 256,
+    maxComputeWorkgroupsPerDimension: 65535,
+    maxStorageBufferBindingSize: 2 ** 27,
+  },
+};
+
+/** How a device ends under a call: what becomes of it, the code of the call's error, and what does it. */
+export const deviceEnds: readonly [string, ErrorCode, (backend: WebGpuBackend) => Promise<void>][] = [
+  ["lost", "DEVICE_LOST", (backend) => backend.loseDevice()],
+  [
+    "lost and opened again",
+    "DEVICE_LOST",
+    async (backend) => {
+      await backend.loseDevice();
+      await backend.init();
+    },
+  ],
+  ["disposed of", "DISPOSED", (backend) => backend.dispose()],
+];
 
 /** A device that is not the backend's own. */
 export async function foreignDevice(): Promise<GPUDevice> {

@@ -3,7 +3,7 @@ import type { ComputeBackend } from "@backplane/core";
 import { assert } from "chai";
 import { makeProvider } from "#src/backend.js";
 import type { TuningMeans } from "#src/tuning/tune.js";
-import { findDawn, foreignDevice, rejection } from "./support.js";
+import { deviceEnds, findDawn, foreignDevice, rejection } from "./support.js";
 import { rigged, sum, withTuned } from "./tuned.js";
 
 describe("webgpu tune, where something goes wrong", () => {
@@ -163,25 +163,14 @@ describe("webgpu tune, where something goes wrong", () => {
     other.destroy();
   });
 
-  for (const [what, code, act] of [
-    ["lost", "DEVICE_LOST", () => backend.loseDevice()],
-    [
-      "lost and opened again",
-      "DEVICE_LOST",
-      async () => {
-        await backend.loseDevice();
-        await backend.init();
-      },
-    ],
-    ["disposed of", "DISPOSED", () => backend.dispose()],
-  ] as [string, string, () => Promise<void>][])
+  for (const [what, code, end] of deviceEnds)
     it(`ends when the device is ${what}`, async () => {
       await open(
         {},
         {
           ...rigged({}),
           measure: async () => {
-            await act();
+            await end(backend);
             return 1;
           },
         },

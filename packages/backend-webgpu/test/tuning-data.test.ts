@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadTuning, saveTuning, type TuningData, type TuningEntry, webgpu } from "@backplane/backend-webgpu";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
 import { type ConvShape, selectConv } from "#src/kernels/conv2d/index.js";
 import { type GemmShape, selectGemm } from "#src/kernels/gemm/index.js";
 import { checkedTuning, mergeTuning, obstacleTo } from "#src/tuning/data.js";
@@ -12,7 +11,7 @@ import { difference } from "#src/tuning/operands.js";
 import { shapeKey } from "#src/tuning/shapes.js";
 import { TunedTable } from "#src/tuning/table.js";
 import { packageVersion } from "#src/version.js";
-import { rejection } from "./support.js";
+import { portable, rejection } from "./support.js";
 
 const adapter = { vendor: "acme", architecture: "road", device: "runner-1", description: "driver 7" };
 const place = { adapter, tier: "subgroups" } as const;
@@ -40,19 +39,6 @@ const dataOf = (more: Partial<TuningData> = {}): TuningData => ({
   ...{ format: 1, version: packageVersion, ...place, entries: [entryOf(), convEntry] },
   ...more,
 });
-
-/** The least that WebGPU guarantees. */
-const portable: DeviceFeatures = {
-  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
-  limits: {
-    maxComputeWorkgroupStorageSize: 16384,
-    maxComputeInvocationsPerWorkgroup: 256,
-    maxComputeWorkgroupSizeX: 256,
-    maxComputeWorkgroupSizeY: 256,
-    maxComputeWorkgroupsPerDimension: 65535,
-    maxStorageBufferBindingSize: 2 ** 27,
-  },
-};
 
 describe("webgpu tuning data", () => {
   it("name the version of the package", () => {

@@ -6,19 +6,8 @@ import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
+import { portable } from "./support.js";
 
-/** The least that WebGPU guarantees. */
-const portable: DeviceFeatures = {
-  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
-  limits: {
-    maxComputeWorkgroupStorageSize: 16384,
-    maxComputeInvocationsPerWorkgroup: 256,
-    maxComputeWorkgroupSizeX: 256,
-    maxComputeWorkgroupSizeY: 256,
-    maxComputeWorkgroupsPerDimension: 65535,
-    maxStorageBufferBindingSize: 2 ** 27,
-  },
-};
 const emulated: DeviceFeatures = { ...portable, subgroupMinSize: 4, subgroupMaxSize: 4 };
 const tiny: DeviceFeatures = {
   ...portable,

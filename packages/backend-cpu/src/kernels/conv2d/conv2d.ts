@@ -11,6 +11,7 @@ import {
 } from "../kernel.js";
 import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
 import { planesKernels, planPlanes } from "./planes.js";
+import { productNanoseconds } from "./tile.js";
 
 const kernels: Readonly<Record<DType, Kernel<Conv2dTypes>>> = {
   f32: conv2dKernel("f32"),
@@ -78,8 +79,7 @@ function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanConte
     ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
     ...{ depth, ...blocks, channelBlocks, pixelBlocks },
   };
-  // Roughly, with one worker.
-  const nanoseconds = batch * outChannels * outPixels * depth * 0.05;
+  const nanoseconds = batch * outChannels * outPixels * depth * productNanoseconds;
   launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks, nanoseconds));
   return launches;
 }

@@ -14,7 +14,7 @@ import {
 import type { PlanesTypes } from "./block.js";
 import { packFilterKernel } from "./filter.wasm.js";
 import { planesKernel } from "./planes.wasm.js";
-import { type ConvolutionForm, convolutionForm, convolutionTile } from "./tile.js";
+import { type ConvolutionForm, convolutionForm, convolutionTile, productNanoseconds } from "./tile.js";
 
 const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
   f32: make("f32"),
@@ -164,8 +164,7 @@ export function planPlanes(
   const imagesPerChunk = Math.min(small, Math.max(1, Math.floor(blocks.chunks / enough)));
   const chunks = (blocks.chunks / images) * Math.ceil(images / imagesPerChunk);
 
-  // Roughly, with one worker.
-  const nanoseconds = problem.batch * outChannels * outHeight * outWidth * depth * 0.05;
+  const nanoseconds = problem.batch * outChannels * outHeight * outWidth * depth * productNanoseconds;
 
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;

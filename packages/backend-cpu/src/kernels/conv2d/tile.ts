@@ -23,3 +23,6 @@ const fewestTallChannels = 4;
 export function convolutionForm(groupOutChannels: number): ConvolutionForm {
   return groupOutChannels < fewestTallChannels ? "wide" : "tall";
 }
+
+/** What a multiply-add takes one worker, roughly. */
+export const productNanoseconds = 0.05;
