@@ -113,7 +113,11 @@ export async function runPart(part: Part, { seed, mode }: PartSettings): Promise
   return {
     name: part.name,
     ...about,
-    ...(unused ? { impossible: `${part.variant} was never taken: the device has less than it needs` } : {}),
+    ...(unused
+      ? {
+          impossible: `${part.variant} was never taken: no case fits it, or the device has less than it needs`,
+        }
+      : {}),
     kept: unused ? 0 : ids("kept").length,
     broken: results
       .filter(({ status }) => status === "broken")
