@@ -1,4 +1,5 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
+import { familyOf, general, softwareFamily } from "./families.js";
 import type { DeviceFeatures } from "./features.js";
 import type { WebGpuOptions } from "./options.js";
 import { measuringFeatures } from "./profiler.js";
@@ -110,6 +111,7 @@ function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): O
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
       limits: choice.limits,
+      family: familyOf(info),
       tuned: undefined,
     },
     place: { adapter: { vendor, architecture, device: chip, description }, tier: choice.tier },
@@ -127,7 +129,6 @@ function halfMatrices(info: GPUAdapterInfo): string[] {
 /** For people and logs. */
 function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierChoice): DeviceDescription {
   const { vendor, architecture, device, description } = info;
-  const text = [vendor, architecture, device, description].join(" ").toLowerCase();
   // Browsers give little more than vendor and architecture; Dawn's description is that of the driver.
   const name =
     device.replace(/-+$/, "") || [vendor, architecture].filter(Boolean).join(" ") || description || "GPU";
@@ -137,8 +138,7 @@ function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierC
   return {
     kind: "gpu",
     name,
-    // Not every emulation calls itself a fallback adapter.
-    software: info.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|software|warp|basic render/.test(text),
+    software: softwareFamily(info) !== undefined,
     details: Object.fromEntries(Object.entries(details).filter(([, value]) => value !== "")),
   };
 }
@@ -150,6 +150,7 @@ export function openingLine({ description, features, maxBufferBytes, owned }: Op
   return [
     `webgpu: ${owned ? "opened" : "was given"} ${description.name}${driver === undefined ? "" : ` (${driver})`}`,
     `tier ${tier}`,
+    `kernels as for ${(features.family ?? general).name}`,
     `${sizeText(limits.maxComputeWorkgroupStorageSize)} of workgroup memory`,
     `${limits.maxComputeInvocationsPerWorkgroup} invocations`,
     `bindings of ${sizeText(limits.maxStorageBufferBindingSize)}`,

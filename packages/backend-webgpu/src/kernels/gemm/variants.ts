@@ -62,9 +62,9 @@ export type GemmVariant = MatrixVariant | TiledVariant | ThinVariant | DirectVar
 /** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
 export const BUSY_WORKGROUPS = 264;
 
-/** True where a GPU is most likely emulated on a CPU: its subgroups are as wide as a SIMD register. */
+/** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
 export function isNarrow(features: DeviceFeatures): boolean {
-  return features.subgroupMaxSize > 0 && features.subgroupMaxSize <= 8;
+  return features.family?.isEmulated ?? false;
 }
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
@@ -138,6 +138,9 @@ function matrices(tile: MatrixTile): MatrixVariant {
   };
 }
 
+/** Sums that are worth sharing even where a GPU is emulated, as there is but one for each row of A. */
+const LONG_SUM = 1024;
+
 /** Where a GPU is emulated, invocations that share nothing are quickest. */
 function direct(tile: DirectTile, prefers: (shape: GemmShape) => boolean): DirectVariant {
   return {
@@ -167,8 +170,9 @@ const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
-  direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, (shape) => shape.n <= 32),
-  direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, () => true),
+  direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
+  direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, ({ n, k }) => (n === 1 ? k < LONG_SUM : n <= 32)),
+  direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, ({ n }) => n > 1),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
