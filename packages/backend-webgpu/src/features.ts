@@ -14,6 +14,8 @@ export interface DeviceFeatures {
    * empty where the extension, or `f16` or `subgroups`, is missing.
    */
   readonly subgroupMatrices: readonly string[];
+  /** Products of f32 may be computed by way of f16: the option `f32Products`. Default: false. */
+  readonly splitsProducts?: boolean;
   readonly limits: DeviceLimits;
   /** What was found to be fastest on this device; undefined where nothing was tried. */
   readonly tuned?: TunedVariants | undefined;
