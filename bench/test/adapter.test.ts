@@ -43,6 +43,11 @@ describe("the program that puts an adapter before the laws", () => {
       for (const variant of variants) expect(names).to.include(`${operation} as ${variant}`);
   });
 
+  it("opens what a kernel needs beyond its name", () => {
+    const { options } = parts.find(({ variant }) => variant?.startsWith("split_"))!;
+    expect(options).to.include({ tier: "subgroup-matrices", f32Products: "split-f16" });
+  });
+
   it("reports the laws that a forced kernel keeps, and what the adapter cannot do", async () => {
     const json = join(folder, "report.json");
     const only = ["--only", "attention as thin_4"];

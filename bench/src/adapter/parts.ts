@@ -65,13 +65,15 @@ const operationsOf: Readonly<Record<keyof typeof variantNames, readonly Operatio
 
 const variantParts: readonly Part[] = Object.entries(variantNames).flatMap(([operation, names]) =>
   names.map((variant) => {
-    const matrices = variant.startsWith("matrices_");
+    const splits = variant.startsWith("split_");
+    const matrices = variant.startsWith("matrices_") || splits;
     return {
       name: `${operation} as ${variant}`,
       ...(matrices ? { tier: "subgroup-matrices" as const } : {}),
       options: {
         variants: { [operation]: variant },
         ...(matrices ? { tier: "subgroup-matrices" as const } : {}),
+        ...(splits ? { f32Products: "split-f16" as const } : {}),
       },
       operations: operationsOf[operation as keyof typeof variantNames],
       variant,

@@ -55,7 +55,7 @@ export async function openDevice(adapter: GPUAdapter, options: WebGpuOptions): P
   // Where an adapter has nothing left to give, some platforms give a device that is lost already.
   const lost = await lossOf(device);
   if (lost !== undefined) throw unsupported(`the adapter gives no device that works: ${lost.message}`);
-  return { ...inspect(device, adapter.info, choice), owned: true };
+  return { ...inspect(device, adapter.info, choice, options), owned: true };
 }
 
 /** Uses a device that someone else opened, and that still lives. */
@@ -68,7 +68,7 @@ export async function adoptDevice(device: GPUDevice, options: WebGpuOptions): Pr
       { operation: "init", argument: "device" },
     );
   const info = device.adapterInfo;
-  return { ...inspect(device, info, chooseTier(offerOf(device, info), options)), owned: false };
+  return { ...inspect(device, info, chooseTier(offerOf(device, info), options), options), owned: false };
 }
 
 /** How the device was lost; undefined where it was not. */
@@ -98,7 +98,12 @@ function offerOf({ features, limits }: GPUAdapter | GPUDevice, info: GPUAdapterI
   return { features, limits, vendor: info.vendor, matrices: halfMatrices(info) };
 }
 
-function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): Omit<OpenDevice, "owned"> {
+function inspect(
+  device: GPUDevice,
+  info: GPUAdapterInfo,
+  choice: TierChoice,
+  options: WebGpuOptions,
+): Omit<OpenDevice, "owned"> {
   const has = (feature: string) => choice.features.includes(feature);
   const { vendor, architecture, device: chip, description } = info;
   return {
@@ -110,6 +115,7 @@ function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): O
       subgroupMinSize: info.subgroupMinSize ?? 0,
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
+      splitsProducts: options.f32Products === "split-f16",
       limits: choice.limits,
       family: familyOf(info),
       tuned: undefined,

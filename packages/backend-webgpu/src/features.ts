@@ -15,6 +15,8 @@ export interface DeviceFeatures {
    * empty where the extension, or `f16` or `subgroups`, is missing.
    */
   readonly subgroupMatrices: readonly string[];
+  /** Products of f32 may be computed by way of f16: the option `f32Products`. Default: false. */
+  readonly splitsProducts?: boolean;
   readonly limits: DeviceLimits;
   /** Undefined: general. */
   readonly family?: AdapterFamily;

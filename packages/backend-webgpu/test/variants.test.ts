@@ -34,7 +34,9 @@ const slowlyCompiled: DeviceFeatures = {
   ...roomyEmulated,
   family: { name: "slow software", isEmulated: true, compilesSlowly: true },
 };
+const withSplitting: DeviceFeatures = { ...withMatrices, splitsProducts: true };
 const needMore = [
+  "split_128x128x64_64x32",
   "tiled_256x128x16_16x8",
   "tiled_128x128x16_16x8",
   "matrices_128x128x64_64x64",
@@ -125,6 +127,25 @@ describe("webgpu variants", () => {
       { subgroupMaxSize: 64 },
     ] as const)
       assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_256x128x16_16x8");
+  });
+
+  it("of gemm split large products of f32 into f16 where that is asked for", () => {
+    const name = (m: number, n: number, k: number, features = withSplitting) =>
+      gemmName(product(m, n, k), features);
+    assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
+    assert.equal(name(4095, 4097, 4093), "split_128x128x64_64x32");
+    assert.equal(name(4096, 4096, 4096, withMatrices), "tiled_256x128x16_16x8");
+    assert.equal(name(4096, 4096, 511), "tiled_256x128x16_16x8");
+    assert.equal(name(511, 16384, 4096), "tiled_256x128x16_16x8");
+    assert.equal(name(1024, 1024, 4096), "tiled_128x128x16_16x8", "too few tiles");
+    assert.equal(gemmName(product(1024, 1024, 1024, { batch: 2 }), withSplitting), "split_128x128x64_64x32");
+    for (const lacking of [
+      { subgroupMatrices: ["8x8x8"] },
+      { subgroupMaxSize: 64 },
+      { limits: large.limits },
+    ])
+      assert.notInclude(name(4096, 4096, 4096, { ...withSplitting, ...lacking }), "split");
+    assert.equal(selectGemm(product(1024, 1024, 65536, { batch: 2 }), withSplitting).partDepth, 65536);
   });
 
   it("of gemm split long sums only where there are few results", () => {
@@ -231,7 +252,7 @@ describe("webgpu variants", () => {
   it("can be forced by name where they fit and are possible", () => {
     const shape = product(64, 64, 64);
     for (const { name, fits } of gemmVariants)
-      assert.equal(selectGemm(shape, withMatrices, name).variant.name === name, fits(shape), name);
+      assert.equal(selectGemm(shape, withSplitting, name).variant.name === name, fits(shape), name);
     assert.equal(
       selectGemm(shape, tiny, "tiled_64x64x16_8x8").variant.name,
       "tiled_32x32x16_4x4",

@@ -9,6 +9,7 @@ import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
+import { enqueueSplit } from "./split/split.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import { type GemmShape, type GemmVariant, hasThinVector } from "./variants.js";
 
@@ -199,6 +200,12 @@ function product(
       { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
       groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
     );
+    return;
+  }
+  if (variant.kind === "split") {
+    const vectorForm = hasVectorC(problem) ? { vectorC: true, overwritesC: problem.beta === 0 } : {};
+    const split = { ...form, ...vectorForm };
+    enqueueSplit(context, problem, shape, variant, split, regions, resultParameters(problem));
     return;
   }
   if (variant.kind === "direct") {

@@ -8,10 +8,11 @@ import {
   gemmVariants,
   isNarrow,
   SHORTEST_PART,
+  type SplitVariant,
   tileCount,
 } from "./variants.js";
 
-type Splittable = Exclude<GemmVariant, DirectVariant>;
+type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant>;
 
 /** What was chosen for one shape. */
 export interface GemmChoice {
@@ -23,8 +24,8 @@ export interface GemmChoice {
 /** Chooses a kernel; `forced` names a variant that is taken wherever it fits. */
 export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: string): GemmChoice {
   const variant = selectVariant("gemm", gemmVariants, shape, features, forced);
-  // The direct kernels are for devices with few cores.
-  if (variant.kind === "direct") return { variant, partDepth: shape.k };
+  // The direct kernels are for devices with few cores, and those that split operands for many results.
+  if (variant.kind === "direct" || variant.kind === "split") return { variant, partDepth: shape.k };
   return { variant, partDepth: partDepth(shape, features, variant) };
 }
 

@@ -9,6 +9,7 @@ import {
   SIDE,
   SUBGROUP,
 } from "./matrices.wgsl.js";
+import { splitBytes } from "./split/product.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "./tile.js";
 
@@ -30,17 +31,17 @@ export interface GemmShape {
 }
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
-interface SplitVariant extends Variant<GemmShape> {
+interface PartialVariant extends Variant<GemmShape> {
   /** Workgroups that keep a large GPU busy: long sums are split until there are about as many. */
   readonly busy: number;
 }
 
-export interface TiledVariant extends SplitVariant {
+export interface TiledVariant extends PartialVariant {
   readonly kind: "tiled";
   readonly tile: ProductTile;
 }
 
-export interface ThinVariant extends SplitVariant {
+export interface ThinVariant extends PartialVariant {
   readonly kind: "thin";
   readonly tile: ThinTile;
   readonly wide: "a" | "b";
@@ -52,12 +53,20 @@ export interface DirectVariant extends Variant<GemmShape> {
   readonly tile: DirectTile;
 }
 
-export interface MatrixVariant extends SplitVariant {
+export interface MatrixVariant extends PartialVariant {
   readonly kind: "matrices";
   readonly tile: MatrixTile;
 }
 
-export type GemmVariant = MatrixVariant | TiledVariant | ThinVariant | DirectVariant;
+/** f32 by way of f16; only by the option `f32Products`. */
+export interface SplitVariant extends Variant<GemmShape> {
+  readonly kind: "split";
+  readonly tile: MatrixTile;
+  /** What computes the blocks of `tile` that cannot be split; it divides them. */
+  readonly plain: ProductTile;
+}
+
+export type GemmVariant = SplitVariant | MatrixVariant | TiledVariant | ThinVariant | DirectVariant;
 
 /** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
 export const BUSY_WORKGROUPS = 264;
@@ -121,18 +130,27 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
 }
 
 /** Only on devices whose subgroups all have the size that the kernel is written for. */
+function hasMatrices(
+  { limits, subgroupMatrices, subgroupMinSize, subgroupMaxSize }: DeviceFeatures,
+  tile: MatrixTile,
+  bytes: number,
+): boolean {
+  return (
+    subgroupMatrices.includes(`${SIDE}x${SIDE}x${SIDE}`) &&
+    subgroupMinSize === SUBGROUP &&
+    subgroupMaxSize === SUBGROUP &&
+    limits.maxComputeInvocationsPerWorkgroup >= matrixThreads(tile) &&
+    limits.maxComputeWorkgroupStorageSize >= bytes
+  );
+}
+
 function matrices(tile: MatrixTile): MatrixVariant {
   return {
     kind: "matrices",
     name: `matrices_${matrixTileName(tile)}`,
     tile,
     busy: BUSY_WORKGROUPS,
-    requires: ({ limits, subgroupMatrices, subgroupMinSize, subgroupMaxSize }) =>
-      subgroupMatrices.includes(`${SIDE}x${SIDE}x${SIDE}`) &&
-      subgroupMinSize === SUBGROUP &&
-      subgroupMaxSize === SUBGROUP &&
-      limits.maxComputeInvocationsPerWorkgroup >= matrixThreads(tile) &&
-      limits.maxComputeWorkgroupStorageSize >= matrixBytes(tile),
+    requires: (features) => hasMatrices(features, tile, matrixBytes(tile)),
     fits: (shape) => shape.dtype === "f16" && shape.wholeEights,
     prefers: (shape) => tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
   };
@@ -140,6 +158,21 @@ function matrices(tile: MatrixTile): MatrixVariant {
 
 /** Sums that are worth sharing even where a GPU is emulated, as there is but one for each row of A. */
 const LONG_SUM = 1024;
+
+/** Splitting takes as long as some 500 products for each number, so sides have to be longer than that. */
+function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
+  return {
+    kind: "split",
+    name: `split_${matrixTileName(tile)}`,
+    ...{ tile, plain },
+    requires: (features) =>
+      features.splitsProducts === true &&
+      hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain))),
+    fits: (shape) => shape.dtype === "f32",
+    prefers: (shape) =>
+      Math.min(shape.m, shape.n, shape.k) >= 512 && tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
+  };
+}
 
 /** Where a GPU is emulated, invocations that share nothing are quickest. */
 function direct(tile: DirectTile, prefers: (shape: GemmShape) => boolean): DirectVariant {
@@ -179,6 +212,7 @@ export const gemmVariants: readonly GemmVariant[] = [
   thin("a", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
+  split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
   matrices({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 64 }),
   matrices({ rows: 64, columns: 128, depth: 64, subgroupRows: 32, subgroupColumns: 64 }),
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
@@ -195,3 +229,10 @@ export const gemmVariants: readonly GemmVariant[] = [
   tiled(medium, (shape) => splitCount(shape, medium, SHORTEST_PART) >= BUSY_WORKGROUPS / 2),
   tiled(small, () => true),
 ];
+
+/** For the description of the device: what the option `f32Products` came to, where it was given. */
+export function splittingDetails(features: DeviceFeatures): Readonly<Record<string, string>> {
+  if (features.splitsProducts !== true) return {};
+  const isPossible = gemmVariants.some(({ kind, requires }) => kind === "split" && requires(features));
+  return { f32Products: isPossible ? "split-f16" : "plain (the device lacks matrix units for split-f16)" };
+}
