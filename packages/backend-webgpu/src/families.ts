@@ -10,7 +10,7 @@ export interface AdapterFamily {
    * are dear, so invocations that share nothing are quickest, and there is nothing to gain by splitting sums.
    */
   readonly isEmulated: boolean;
-  /** Kernels with the most text take minutes to compile, so those with less are taken where both do. */
+  /** Kernels with the most text take a minute to compile, so slower ones with less are taken. */
   readonly compilesSlowly?: boolean;
 }
 
