@@ -1,4 +1,5 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
+import { familyOf, general, softwareFamily } from "./families.js";
 import type { DeviceFeatures } from "./features.js";
 import type { WebGpuOptions } from "./options.js";
 import { measuringFeatures } from "./profiler.js";
@@ -116,6 +117,7 @@ function inspect(
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
       splitsProducts: options.f32Products === "split-f16",
       limits: choice.limits,
+      family: familyOf(info),
       tuned: undefined,
     },
     place: { adapter: { vendor, architecture, device: chip, description }, tier: choice.tier },
@@ -133,7 +135,6 @@ function halfMatrices(info: GPUAdapterInfo): string[] {
 /** For people and logs. */
 function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierChoice): DeviceDescription {
   const { vendor, architecture, device, description } = info;
-  const text = [vendor, architecture, device, description].join(" ").toLowerCase();
   // Browsers give little more than vendor and architecture; Dawn's description is that of the driver.
   const name =
     device.replace(/-+$/, "") || [vendor, architecture].filter(Boolean).join(" ") || description || "GPU";
@@ -143,8 +144,7 @@ function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierC
   return {
     kind: "gpu",
     name,
-    // Not every emulation calls itself a fallback adapter.
-    software: info.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|software|warp|basic render/.test(text),
+    software: softwareFamily(info) !== undefined,
     details: Object.fromEntries(Object.entries(details).filter(([, value]) => value !== "")),
   };
 }
@@ -156,6 +156,7 @@ export function openingLine({ description, features, maxBufferBytes, owned }: Op
   return [
     `webgpu: ${owned ? "opened" : "was given"} ${description.name}${driver === undefined ? "" : ` (${driver})`}`,
     `tier ${tier}`,
+    `kernels as for ${(features.family ?? general).name}`,
     `${sizeText(limits.maxComputeWorkgroupStorageSize)} of workgroup memory`,
     `${limits.maxComputeInvocationsPerWorkgroup} invocations`,
     `bindings of ${sizeText(limits.maxStorageBufferBindingSize)}`,

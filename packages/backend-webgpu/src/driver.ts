@@ -177,8 +177,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const { recorder, queue, guard } = this.#session;
     guard.enter("copyHtoD");
     const region = { memory: destination, byteOffset, byteLength: source.byteLength };
-    const coversAll = byteOffset === 0 && source.byteLength >= destination.bytes;
-    if (coversAll) destination.stale = false;
+    destination.overwrite(byteOffset, source.byteLength);
     destination.beforeWrite();
     // A write of the queue takes effect before commands that are recorded but not yet submitted.
     if (destination.stale) {

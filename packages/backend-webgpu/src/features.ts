@@ -1,3 +1,4 @@
+import type { AdapterFamily } from "./families.js";
 import type { TunableOperation } from "./tuning/data.js";
 
 /** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
@@ -17,6 +18,8 @@ export interface DeviceFeatures {
   /** Products of f32 may be computed by way of f16: the option `f32Products`. Default: false. */
   readonly splitsProducts?: boolean;
   readonly limits: DeviceLimits;
+  /** Undefined: general. */
+  readonly family?: AdapterFamily;
   /** What was found to be fastest on this device; undefined where nothing was tried. */
   readonly tuned?: TunedVariants | undefined;
 }

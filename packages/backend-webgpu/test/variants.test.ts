@@ -8,7 +8,7 @@ import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/in
 import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { portable } from "./support.js";
 
-const emulated: DeviceFeatures = { ...portable, subgroupMinSize: 4, subgroupMaxSize: 4 };
+const emulated: DeviceFeatures = { ...portable, family: { name: "some software", isEmulated: true } };
 const tiny: DeviceFeatures = {
   ...portable,
   limits: { ...portable.limits, maxComputeInvocationsPerWorkgroup: 64, maxComputeWorkgroupStorageSize: 5000 },
@@ -28,6 +28,12 @@ const withMatrices: DeviceFeatures = {
   ...{ shaderF16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
   subgroupMatrices: ["16x16x16", "16x8x16"],
 };
+/** As SwiftShader and lavapipe have it. */
+const roomyEmulated: DeviceFeatures = { ...emulated, limits: large.limits };
+const slowlyCompiled: DeviceFeatures = {
+  ...roomyEmulated,
+  family: { name: "slow software", isEmulated: true, compilesSlowly: true },
+};
 const withSplitting: DeviceFeatures = { ...withMatrices, splitsProducts: true };
 const needMore = [
   "split_128x128x64_64x32",
@@ -37,6 +43,8 @@ const needMore = [
   "matrices_64x128x64_32x64",
   "tiled_128x128",
   "thin_4",
+  "tiled_16x32x32",
+  "tiled_32x32x32",
   "implicit_256x128x16_16x8",
   "implicit_128x128x16_16x8",
 ];
@@ -96,6 +104,12 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(4096, 4, 64, { transA: true })), "thin_a_places_16x16");
     assert.equal(gemmName(product(64, 32, 64), emulated), "direct_8x16");
     assert.equal(gemmName(product(64, 33, 64), emulated), "direct_8x64");
+    assert.equal(gemmName(product(2, 33, 64), emulated), "direct_8x64");
+    assert.equal(gemmName(product(1, 33, 64), emulated), "direct_1x64");
+    assert.equal(gemmName(product(1, 2, 4096, { transB: true }), emulated), "direct_1x64");
+    assert.equal(gemmName(product(64, 1, 1023), emulated), "direct_8x16");
+    assert.equal(gemmName(product(64, 1, 1024), emulated), "thin_a_k_4x32");
+    assert.equal(gemmName(product(64, 1, 1024, { transA: true }), emulated), "thin_a_places_16x16");
     assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
   });
 
@@ -155,10 +169,6 @@ describe("webgpu variants", () => {
     assert.equal(convName(convolution(128, 264 * 128), large), "implicit_128x128x16_16x8");
     assert.equal(convName(convolution(128, 200 * 128), large), "implicit_64x64x16_8x8");
     assert.equal(convName(convolution(256, 132 * 128)), "implicit_64x64x16_8x8", "too little memory");
-    assert.equal(
-      convName(convolution(256, 1e6), { ...emulated, limits: large.limits }),
-      "implicit_64x64x16_8x8",
-    );
     assert.equal(convName(convolution(64, 132 * 64)), "implicit_64x64x16_8x8");
     assert.equal(convName(convolution(64, 131 * 64)), "implicit_32x32x16_4x4");
     assert.equal(convName(convolution(32, 1e6)), "implicit_32x32x16_4x4");
@@ -166,6 +176,17 @@ describe("webgpu variants", () => {
     assert.equal(convName(convolution(7, 1e6)), "direct_4x128");
     assert.equal(convName(convolution(1, 1e6, { groups: 64 })), "direct_1x64");
     assert.equal(convName(convolution(64, 1e6, { taps: 0 })), "direct_4x128");
+  });
+
+  it("of conv2d stage less where a GPU is emulated", () => {
+    assert.equal(convName(convolution(256, 1e6), roomyEmulated), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(33, 1), emulated), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(33, 1), slowlyCompiled), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(32, 1e6), emulated), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(17, 1e6), emulated), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(16, 1e6), emulated), "direct_4x128");
+    const window = { side: 3, stride: 1 };
+    assert.equal(convName(convolution(64, 1e6, { taps: 9, window }), emulated), "strip_3x3s1_4x4");
   });
 
   it("of conv2d are products of matrices for filters of one tap, unless small images make many tiles end", () => {
@@ -214,6 +235,9 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(2048, 2048, { matrices: 7 })), "tiled_64x128");
     assert.equal(name(attending(2048, 2048, { matrices: 8 }), portable), "tiled_64x128");
     assert.equal(name(attending(2048, 2048, { matrices: 8 }), emulated), "tiled_16x32");
+    assert.equal(name(attending(17, 2048), roomyEmulated), "tiled_32x32x32");
+    assert.equal(name(attending(16, 2048, { wholeEights: true }), roomyEmulated), "tiled_16x32x32");
+    assert.equal(name(attending(2048, 2048), slowlyCompiled), "tiled_16x32x32");
     assert.equal(name(attending(8, 256, { wholeEights: true })), "thin_4");
     assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");

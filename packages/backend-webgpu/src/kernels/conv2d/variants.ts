@@ -1,5 +1,5 @@
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../gemm/tile.js";
-import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
@@ -80,7 +80,7 @@ function strip(tile: StripTile): ConvVariant {
     tile,
     requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
     fits: ({ window }) => window?.side === tile.side && window.stride === tile.stride,
-    prefers: (shape) => shape.groupOutputs === 1,
+    prefers: (shape, features) => shape.groupOutputs === 1 || isNarrow(features),
   };
 }
 
@@ -100,18 +100,24 @@ export const convVariants: readonly ConvVariant[] = [
       isNarrow(features) ||
       (shape.dtype === "f16" && features.subgroupMatrices.length > 0),
   },
-  implicit(huge, fills(huge, 0.7)),
-  implicit(large, fills(large, 0.85)),
-  implicit(
-    medium,
-    (shape) => shape.groupOutputs > small.rows && convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2,
-  ),
-  implicit(small, (shape) => shape.groupOutputs >= FEW_OUTPUTS),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 5, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 7, stride: 1, rows: 4, lanes: 64 }),
+  implicit(huge, fills(huge, 0.7)),
+  implicit(large, fills(large, 0.85)),
+  implicit(
+    medium,
+    (shape, features) =>
+      shape.groupOutputs > small.rows &&
+      (takesLargeTexts(features) || convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2),
+  ),
+  // Staging is worth a tile that is half empty, but not where a GPU is emulated.
+  implicit(
+    small,
+    (shape, features) => shape.groupOutputs > (isNarrow(features) ? small.rows / 2 : FEW_OUTPUTS - 1),
+  ),
   direct({ channels: 1, pixels: 1, lanes: 64 }, (shape) => shape.groupOutputs === 1),
   direct({ channels: 4, pixels: 2, lanes: 64 }, () => true),
 ];

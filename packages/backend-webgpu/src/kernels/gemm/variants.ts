@@ -72,9 +72,14 @@ export type GemmVariant = SplitVariant | MatrixVariant | TiledVariant | ThinVari
 /** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
 export const BUSY_WORKGROUPS = 264;
 
-/** True where a GPU is most likely emulated on a CPU: its subgroups are as wide as a SIMD register. */
+/** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
 export function isNarrow(features: DeviceFeatures): boolean {
-  return features.subgroupMaxSize > 0 && features.subgroupMaxSize <= 8;
+  return features.family?.isEmulated ?? false;
+}
+
+/** True where a GPU is emulated, and kernels with much text compile soon enough. */
+export function takesLargeTexts(features: DeviceFeatures): boolean {
+  return isNarrow(features) && !features.family?.compilesSlowly;
 }
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
@@ -157,6 +162,9 @@ function matrices(tile: MatrixTile): MatrixVariant {
   };
 }
 
+/** Sums that are worth sharing even where a GPU is emulated, as there is but one for each row of A. */
+const LONG_SUM = 1024;
+
 /**
  * Splitting costs a fixed time and more per number. On an NVIDIA H200 it pays from 128 tiles on (512 x 4096 x
  * 4096: 352 us in place of 425), not with 64 (1024^3: 185 in place of 71).
@@ -204,8 +212,9 @@ const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
-  direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, (shape) => shape.n <= 32),
-  direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, () => true),
+  direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
+  direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, ({ n, k }) => (n === 1 ? k < LONG_SUM : n <= 32)),
+  direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, ({ n }) => n > 1),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
