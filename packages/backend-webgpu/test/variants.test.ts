@@ -130,6 +130,7 @@ describe("webgpu variants", () => {
   });
 
   it("of gemm split large products of f32 into f16 where that is asked for", () => {
+    const rowOf = "split_128x128x64_64x32";
     const name = (m: number, n: number, k: number, features = withSplitting) =>
       gemmName(product(m, n, k), features);
     assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
@@ -146,6 +147,8 @@ describe("webgpu variants", () => {
     ])
       assert.notInclude(name(4096, 4096, 4096, { ...withSplitting, ...lacking }), "split");
     assert.equal(selectGemm(product(1024, 1024, 65536, { batch: 2 }), withSplitting).partDepth, 65536);
+    const forced = (k: number) => selectGemm(product(64, 64, k), withSplitting, rowOf).variant.name === rowOf;
+    assert.deepEqual([15, 16].map(forced), [false, true]);
   });
 
   it("of gemm split long sums only where there are few results", () => {
