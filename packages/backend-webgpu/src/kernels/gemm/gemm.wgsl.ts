@@ -1,7 +1,7 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { operandText, quadAccess, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 import { productSource, tileInBands } from "./product.wgsl.js";
 import { matrixStage } from "./stage.wgsl.js";
 import { type ProductTile, tileName } from "./tile.js";
@@ -70,7 +70,7 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
         contiguousDepth: name === "a" ? !trans : trans,
         vector,
         load1: `${name}_load1`,
-        load4: `${name}_load4`,
+        quad: quadAccess(name, form.dtype),
         base: `${name}_base`,
         pitch: `parameters.${name}_pitch`,
         extent: name === "a" ? "parameters.m" : "parameters.n",
