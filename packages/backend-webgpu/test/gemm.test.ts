@@ -236,7 +236,7 @@ describe("webgpu gemm", function () {
     it(`applies the epilogue in ${dtype} once, where the parts of long sums are complete`, async () => {
       for (const [i, [m, n, k]] of (
         [
-          [2, 5, 300],
+          [2, 5, 800],
           [6, 8, 777],
           [2, 70, 2600],
         ] as const
@@ -309,7 +309,7 @@ describe("webgpu gemm", function () {
   it("adds up the parts of long sums, however many invocations share them", async () => {
     const lanes = [];
     for (const [m, n, k] of [
-      [2, 5, 300],
+      [2, 5, 800],
       [2, 70, 2600],
       [2, 5, 12000],
     ] as const)

@@ -84,7 +84,7 @@ function strip(tile: StripTile): ConvVariant {
   };
 }
 
-const { huge, large, medium, small } = productTiles;
+const { huge, large, medium, small, deep } = productTiles;
 
 /** Every kernel for conv2d. The last row takes what no other prefers. */
 export const convVariants: readonly ConvVariant[] = [
@@ -105,6 +105,11 @@ export const convVariants: readonly ConvVariant[] = [
   implicit(
     medium,
     (shape) => shape.groupOutputs > small.rows && convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2,
+  ),
+  implicit(
+    deep,
+    ({ groupOutputs, taps }, features) =>
+      !isNarrow(features) && groupOutputs >= FEW_OUTPUTS && taps > small.depth,
   ),
   implicit(small, (shape) => shape.groupOutputs >= FEW_OUTPUTS),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
