@@ -170,8 +170,8 @@ const isLarge = (variant: GemmVariant): boolean =>
 
 const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
 
-/** All that emulated devices can run. */
-const portableVariants = gemmVariants.filter(({ kind }) => kind !== "matrices");
+/** All that emulated devices can run, and that unaligned operands fit. */
+const portableVariants = gemmVariants.filter(({ kind }) => kind !== "matrices" && kind !== "streamed");
 
 describe("webgpu gemm", function () {
   this.timeout(120_000);
@@ -190,6 +190,29 @@ describe("webgpu gemm", function () {
             await check(device(), { m, n, k, dtype, ...transpose, ...layout }, name);
           }
         assert.isAtLeast(tried, 4);
+      });
+
+    for (const { name } of gemmVariants.filter(({ kind }) => kind === "streamed"))
+      it(`${name} is right in ${dtype} for every size, whether A is aligned, with and without an epilogue`, async () => {
+        let tried = 0;
+        for (const [m, n, k] of [
+          ...([
+            [1, 4, 1],
+            [5, 68, 31],
+            [8, 256, 16],
+            [9, 260, 33],
+            [33, 12, 64],
+          ] as const),
+        ])
+          for (const transA of [false, true])
+            for (const layout of [{ multiple: 4 }, { padA: 1, batch: 2, gap: 4 }, { padB: 4, offset: 8 }]) {
+              const activation = activations[tried % (activations.length + 1)];
+              const epilogue = activation === undefined ? {} : { bias: true, activation };
+              tried++;
+              const shape = { m, n, k, dtype, transA, ...layout, ...epilogue, beta: 0.5, alpha: 2 };
+              await check(device(), shape, name);
+              assert.match(device().programs[0]!, new RegExp(`^gemm_${name}`));
+            }
       });
 
     // Their texts differ from those of smaller tiles by numbers only, and compile slowly on emulated devices.
@@ -267,6 +290,15 @@ describe("webgpu gemm", function () {
           await check(device(), { m, n, k: 0, dtype, beta, padC: 3, offset: 1, batch: 2, gap: 1 });
     });
   }
+
+  it("streams the rows of B where there are few rows of A, in parts", async () => {
+    for (const dtype of dtypes)
+      for (const m of [7, 16]) {
+        await check(device(), { m, n: 516, k: 12_290, dtype, beta: 0.5 }, undefined, asLargeGpu);
+        assert.match(device().programs[0]!, new RegExp(`^gemm_streamed_${m > 8 ? 16 : 8}x256`));
+        assert.match(device().programs[1]!, /^gemm_combine/);
+      }
+  });
 
   it("splits long sums between workgroups of large GPUs", async () => {
     for (const dtype of dtypes) {

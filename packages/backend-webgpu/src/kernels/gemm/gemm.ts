@@ -10,12 +10,14 @@ import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
+import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import {
   type GemmShape,
   type GemmVariant,
   hasThinVector,
   type MatrixVariant,
+  type StreamedVariant,
   type TiledVariant,
 } from "./variants.js";
 
@@ -36,10 +38,7 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
   const { choice } = planned;
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const writesQuads =
-    choice !== undefined &&
-    (choice.variant.kind === "tiled" || choice.variant.kind === "matrices") &&
-    choice.partDepth >= problem.k &&
-    hasVectorC(problem);
+    choice !== undefined && isBlocked(choice.variant) && choice.partDepth >= problem.k && hasVectorC(problem);
   if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
   else enqueue(context, problem, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
 }
@@ -187,7 +186,7 @@ function product(
   const { ldc: c_pitch, strideC: c_step } = problem;
   const [alpha, beta] = partDepth < k ? [1, 0] : [problem.alpha, problem.beta];
   const groups = Math.ceil(k / partDepth) * batch;
-  if (variant.kind === "tiled" || variant.kind === "matrices") {
+  if (isBlocked(variant)) {
     const { tile } = variant;
     context.dispatch(
       blockedProgram(problem, shape, variant, form, beta === 0),
@@ -280,11 +279,18 @@ function product(
   );
 }
 
+type BlockedVariant = TiledVariant | StreamedVariant | MatrixVariant;
+
+/** Whether workgroups compute tiles of rows and columns, and store them a quad at a time. */
+function isBlocked(variant: GemmVariant): variant is BlockedVariant {
+  return variant.kind === "tiled" || variant.kind === "streamed" || variant.kind === "matrices";
+}
+
 /** The form is written out as well; what it lacks must not be among its entries (see `memoized`). */
 function blockedProgram(
   problem: Problem,
   { vectorA, vectorB }: GemmShape,
-  variant: TiledVariant | MatrixVariant,
+  variant: BlockedVariant,
   { dtype, target, readsC, bias, activation }: ResultForm,
   overwritesC: boolean,
 ): Program {
@@ -303,7 +309,8 @@ function blockedProgram(
     });
   }
   const vectorC = target === "matrix" ? hasVectorC(problem) : !readsC && problem.n % 4 === 0;
-  return tiledProgram(variant.tile, {
+  const generate = variant.kind === "tiled" ? tiledProgram : streamedProgram;
+  return generate(variant.tile, {
     dtype,
     target,
     readsC,

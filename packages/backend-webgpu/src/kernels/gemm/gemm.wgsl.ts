@@ -45,7 +45,7 @@ ${tileInBands}
   let a_base = parameters.a_offset * a_unit + matrix * parameters.a_step;
   let b_base = parameters.b_offset * b_unit + matrix * parameters.b_step;`;
 
-function formName(form: GemmForm): string {
+export function formName(form: GemmForm): string {
   const operand = (name: string, trans: boolean, vector: boolean) =>
     `${name}${trans ? "t" : ""}${vector ? "4" : ""}`;
   return [

@@ -34,9 +34,14 @@ export function stagedPitch(extent: number): number {
   return extent / 4 + 1;
 }
 
-/** Workgroup memory of the two staged tiles, in bytes. */
+/** Workgroup memory of one staged tile of so many rows or columns, in bytes. */
+export function stagedBytes({ depth }: ProductTile, extent: number): number {
+  return 16 * depth * stagedPitch(extent);
+}
+
+/** The same of both. */
 export function tileBytes(tile: ProductTile): number {
-  return 16 * tile.depth * (stagedPitch(tile.rows) + stagedPitch(tile.columns));
+  return stagedBytes(tile, tile.rows) + stagedBytes(tile, tile.columns);
 }
 
 /** Such as `64x64x16_8x8`. */

@@ -10,7 +10,7 @@ import {
   SUBGROUP,
 } from "./matrices.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "./tile.js";
+import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "./tile.js";
 
 /** What a choice between variants may look at: sizes and how the operands lie, no buffers. */
 export interface GemmShape {
@@ -40,6 +40,11 @@ export interface TiledVariant extends SplitVariant {
   readonly tile: ProductTile;
 }
 
+export interface StreamedVariant extends SplitVariant {
+  readonly kind: "streamed";
+  readonly tile: ProductTile;
+}
+
 export interface ThinVariant extends SplitVariant {
   readonly kind: "thin";
   readonly tile: ThinTile;
@@ -57,7 +62,7 @@ export interface MatrixVariant extends SplitVariant {
   readonly tile: MatrixTile;
 }
 
-export type GemmVariant = MatrixVariant | TiledVariant | ThinVariant | DirectVariant;
+export type GemmVariant = MatrixVariant | TiledVariant | StreamedVariant | ThinVariant | DirectVariant;
 
 /** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
 export const BUSY_WORKGROUPS = 264;
@@ -93,6 +98,23 @@ function tiled(
       limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
     fits: () => true,
     prefers,
+  };
+}
+
+/** For rows that one tile holds, with B in whole quads along its rows. */
+function streamed(tile: ProductTile, busy: number): StreamedVariant {
+  return {
+    kind: "streamed",
+    name: `streamed_${tileName(tile)}`,
+    ...{ tile, busy },
+    requires: ({ limits }) =>
+      limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
+      limits.maxComputeWorkgroupStorageSize >= stagedBytes(tile, tile.rows),
+    fits: (shape) => !shape.transB && shape.vectorB,
+    prefers: (shape) =>
+      shape.m > tile.rows / 2 &&
+      shape.m <= tile.rows &&
+      tileCount(shape, tile) * (shape.k / SHORTEST_PART) >= BUSY_WORKGROUPS,
   };
 }
 
@@ -168,11 +190,16 @@ const { huge, large, medium, small, deep } = productTiles;
 /** Where there are few rows, or few columns: both operands then come from far away about as fast as is computed. */
 const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
+/** Where each row of B is read for few rows of the result, by the invocations that have its columns. */
+const eightRows: ProductTile = { rows: 8, columns: 256, depth: 16, threadRows: 8, threadColumns: 4 };
+const sixteenRows: ProductTile = { ...eightRows, rows: 16, threadRows: 16 };
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
   direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, (shape) => shape.n <= 32),
   direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, () => true),
+  streamed(eightRows, 2112),
+  streamed(sixteenRows, 1056),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
