@@ -6,20 +6,28 @@ import type { ComputeBackend } from "@backplane/core";
 export interface Configuration {
   readonly name: string;
   readonly create: (log: (line: string) => void) => ComputeBackend;
-  /** True: only cases that matrix units have a part in; the others are as in "default". */
-  readonly onlyMatrices: boolean;
+  /** Only cases that matrix units have a part in; the others are as in "default". */
+  readonly only?: MatrixCases;
 }
+
+/** Operations on f16, or products of f32. */
+export type MatrixCases = "f16" | "f32 products";
 
 interface GpuOptions {
   readonly tier?: WebGpuTier;
   readonly enable?: readonly string[];
+  readonly only?: MatrixCases;
 }
 
-function gpu(name: string, { tier, enable = [] }: GpuOptions, onlyMatrices = false): Configuration {
+function gpu(name: string, { tier, enable = [], only }: GpuOptions): Configuration {
+  const options = {
+    ...(tier === undefined ? {} : { tier }),
+    ...(only === "f32 products" ? { f32Products: "split-f16" as const } : {}),
+  };
   return {
     name,
-    onlyMatrices,
-    create: (log) => createWebGpuBackend({ ...(tier === undefined ? {} : { tier }), dawn: { enable }, log }),
+    ...(only === undefined ? {} : { only }),
+    create: (log) => createWebGpuBackend({ ...options, dawn: { enable }, log }),
   };
 }
 
@@ -32,6 +40,7 @@ export const configurationNames = {
   "shader-f16": "with shader-f16 also on NVIDIA (Dawn's vulkan_enable_f16_on_nvidia)",
   "subgroup-matrices": "with matrix units (experimental)",
   "subgroup-matrices-unchecked": "with matrix units and without bounds checks",
+  "split-f16": "with products of f32 on matrix units (option f32Products)",
   cpu: "WebAssembly",
   "cpu-blas": "the same with a native library for gemm in f32",
 } as const;
@@ -54,19 +63,19 @@ export function configuration(name: ConfigurationName, { threads, blas }: CpuSet
     case "shader-f16":
       return gpu(name, { enable: ["vulkan_enable_f16_on_nvidia"] });
     case "subgroup-matrices":
-      return gpu(name, { tier: "subgroup-matrices" }, true);
+      return gpu(name, { tier: "subgroup-matrices", only: "f16" });
     case "subgroup-matrices-unchecked":
-      return gpu(name, { tier: "subgroup-matrices", enable: unchecked }, true);
+      return gpu(name, { tier: "subgroup-matrices", enable: unchecked, only: "f16" });
+    case "split-f16":
+      return gpu(name, { tier: "subgroup-matrices", only: "f32 products" });
     case "cpu":
       return {
         name,
-        onlyMatrices: false,
         create: () => createCpuBackend(cpu),
       };
     case "cpu-blas":
       return {
         name,
-        onlyMatrices: false,
         create: () => createCpuBackend({ ...cpu, blas: blas ?? "auto" }),
       };
   }

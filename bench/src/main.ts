@@ -123,7 +123,7 @@ async function run(options: Options, cases: readonly Case[]): Promise<number> {
 }
 
 async function open(configuration: Configuration, pace: Pace, log: string[]): Promise<Subject> {
-  const { name, onlyMatrices } = configuration;
+  const { name, only } = configuration;
   const backend = configuration.create((text) => log.push(`${name}: ${text}`));
   const { device } = await backend.init().then(
     () => backend.capabilities,
@@ -144,7 +144,7 @@ async function open(configuration: Configuration, pace: Pace, log: string[]): Pr
   const copyBandwidth = copy.bytes / quantile(samples, 0.5);
   const told = [device.name, tier, blas].filter((text) => text !== "").join(", ");
   console.log(`${name}: ${told}; copies ${(copyBandwidth / 1e9).toFixed(1)} GB/s`);
-  return { name, backend, copyBandwidth, matrices: tier.startsWith("subgroup-matrices"), onlyMatrices };
+  return { name, backend, copyBandwidth, matrices: tier.startsWith("subgroup-matrices"), only };
 }
 
 function peakOf({ peakF32, peakF16 }: Options, subjects: readonly Subject[]): Peak | undefined {

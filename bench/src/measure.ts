@@ -1,6 +1,7 @@
 import type { ComputeBackend } from "@backplane/core";
 import type { Anchor } from "./anchor.js";
 import type { Case } from "./cases/case.js";
+import type { MatrixCases } from "./configurations.js";
 import {
   type CheckedContender,
   type Contender,
@@ -21,7 +22,7 @@ export interface Subject {
   /** Whether matrix units are in use. */
   readonly matrices: boolean;
   /** Only cases that matrix units have a part in. */
-  readonly onlyMatrices: boolean;
+  readonly only?: MatrixCases | undefined;
 }
 
 export interface Conditions {
@@ -37,12 +38,11 @@ export interface CaseResult {
 }
 
 /** Whether a case is meant for a configuration. */
-export function takes(
-  { matrices, onlyMatrices }: Pick<Subject, "matrices" | "onlyMatrices">,
-  test: Case,
-): boolean {
+export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, test: Case): boolean {
   if (test.matrices !== undefined && test.matrices !== matrices) return false;
-  return !onlyMatrices || test.dtype === "f16";
+  if (only === "f32 products")
+    return test.dtype === "f32" && (test.operation === "gemm" || test.operation === "batchedGemm");
+  return only === undefined || test.dtype === "f16";
 }
 
 interface Other extends Contender {
@@ -218,6 +218,8 @@ function floorSeconds(test: Case, subject: Subject, peak: Peak | undefined): num
   const memory = test.cost.bytes / subject.copyBandwidth;
   if (["reduce", "unary", "binary"].includes(test.operation)) return memory;
   if (peak === undefined) return undefined;
-  const rate = subject.matrices && test.dtype === "f16" ? peak.f16 : peak.f32;
+  // A product of f32 on matrix units is three of f16.
+  const f32 = subject.only === "f32 products" ? peak.f16 / 3 : peak.f32;
+  const rate = subject.matrices && test.dtype === "f16" ? peak.f16 : f32;
   return Math.max(memory, test.cost.flops / rate);
 }

@@ -75,12 +75,15 @@ describe("tables of cases", () => {
     const [f32, f16] = ["f32", "f16"].map(
       (dtype) => tables.large.find((test) => test.dtype === dtype && test.matrices !== false)!,
     );
-    const [plain, units] = [
-      { matrices: false, onlyMatrices: false },
-      { matrices: true, onlyMatrices: true },
-    ];
+    const sum = tables.large.find(({ operation }) => operation === "reduce")!;
+    const [plain, units, products] = [
+      { matrices: false },
+      { matrices: true, only: "f16" },
+      { matrices: true, only: "f32 products" },
+    ] as const;
     expect([takes(plain, f32!), takes(plain, f16!)]).to.deep.equal([true, false]);
     expect([takes(units, f32!), takes(units, f16!)]).to.deep.equal([false, true]);
+    expect([f32!, f16!, sum].map((test) => takes(products, test))).to.deep.equal([true, false, false]);
   });
 });
 

@@ -51,7 +51,7 @@ describe("measuring a case", () => {
   before(async () => {
     backend = createCpuBackend({ threads: 1 });
     await backend.init();
-    subject = { name: "cpu", backend, copyBandwidth: 1e9, matrices: false, onlyMatrices: false };
+    subject = { name: "cpu", backend, copyBandwidth: 1e9, matrices: false };
   });
   after(() => backend.dispose());
   afterEach("nothing is left allocated", () => {

@@ -159,13 +159,18 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
-    const compile = async () => (await this.#compile(kernels, shared, features, blas)).module;
+    let compiled: Promise<CompiledKernels> | undefined;
+    // Not before the queue asks, since its first worker starts meanwhile.
+    const compiling = () => {
+      compiled ??= this.#compile(kernels, shared, features, blas);
+      return compiled;
+    };
+    const compile = async () => (await compiling()).module;
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const queue = shared
       ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
       : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
-    const { timed } = await this.#compile(kernels, shared, features, blas);
-    const speeds = await timed;
+    const speeds = await (await compiling()).timed;
     const gemm = fastest(speeds).name;
     this.#device = { memory, heap, queue, features, variants: { gemm } };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };

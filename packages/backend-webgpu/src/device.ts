@@ -1,4 +1,5 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
+import { familyOf, general, softwareFamily } from "./families.js";
 import type { DeviceFeatures } from "./features.js";
 import type { WebGpuOptions } from "./options.js";
 import { measuringFeatures } from "./profiler.js";
@@ -54,7 +55,7 @@ export async function openDevice(adapter: GPUAdapter, options: WebGpuOptions): P
   // Where an adapter has nothing left to give, some platforms give a device that is lost already.
   const lost = await lossOf(device);
   if (lost !== undefined) throw unsupported(`the adapter gives no device that works: ${lost.message}`);
-  return { ...inspect(device, adapter.info, choice), owned: true };
+  return { ...inspect(device, adapter.info, choice, options), owned: true };
 }
 
 /** Uses a device that someone else opened, and that still lives. */
@@ -67,7 +68,7 @@ export async function adoptDevice(device: GPUDevice, options: WebGpuOptions): Pr
       { operation: "init", argument: "device" },
     );
   const info = device.adapterInfo;
-  return { ...inspect(device, info, chooseTier(offerOf(device, info), options)), owned: false };
+  return { ...inspect(device, info, chooseTier(offerOf(device, info), options), options), owned: false };
 }
 
 /** How the device was lost; undefined where it was not. */
@@ -97,7 +98,12 @@ function offerOf({ features, limits }: GPUAdapter | GPUDevice, info: GPUAdapterI
   return { features, limits, vendor: info.vendor, matrices: halfMatrices(info) };
 }
 
-function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): Omit<OpenDevice, "owned"> {
+function inspect(
+  device: GPUDevice,
+  info: GPUAdapterInfo,
+  choice: TierChoice,
+  options: WebGpuOptions,
+): Omit<OpenDevice, "owned"> {
   const has = (feature: string) => choice.features.includes(feature);
   const { vendor, architecture, device: chip, description } = info;
   return {
@@ -109,7 +115,9 @@ function inspect(device: GPUDevice, info: GPUAdapterInfo, choice: TierChoice): O
       subgroupMinSize: info.subgroupMinSize ?? 0,
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
+      splitsProducts: options.f32Products === "split-f16",
       limits: choice.limits,
+      family: familyOf(info),
       tuned: undefined,
     },
     place: { adapter: { vendor, architecture, device: chip, description }, tier: choice.tier },
@@ -127,7 +135,6 @@ function halfMatrices(info: GPUAdapterInfo): string[] {
 /** For people and logs. */
 function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierChoice): DeviceDescription {
   const { vendor, architecture, device, description } = info;
-  const text = [vendor, architecture, device, description].join(" ").toLowerCase();
   // Browsers give little more than vendor and architecture; Dawn's description is that of the driver.
   const name =
     device.replace(/-+$/, "") || [vendor, architecture].filter(Boolean).join(" ") || description || "GPU";
@@ -137,8 +144,7 @@ function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierC
   return {
     kind: "gpu",
     name,
-    // Not every emulation calls itself a fallback adapter.
-    software: info.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|software|warp|basic render/.test(text),
+    software: softwareFamily(info) !== undefined,
     details: Object.fromEntries(Object.entries(details).filter(([, value]) => value !== "")),
   };
 }
@@ -150,6 +156,7 @@ export function openingLine({ description, features, maxBufferBytes, owned }: Op
   return [
     `webgpu: ${owned ? "opened" : "was given"} ${description.name}${driver === undefined ? "" : ` (${driver})`}`,
     `tier ${tier}`,
+    `kernels as for ${(features.family ?? general).name}`,
     `${sizeText(limits.maxComputeWorkgroupStorageSize)} of workgroup memory`,
     `${limits.maxComputeInvocationsPerWorkgroup} invocations`,
     `bindings of ${sizeText(limits.maxStorageBufferBindingSize)}`,

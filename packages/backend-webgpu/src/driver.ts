@@ -15,6 +15,7 @@ import { faultOf, Guard } from "./guard.js";
 import { immediateBytes } from "./immediates.js";
 import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
 import { forcedDetails } from "./kernels/forced.js";
+import { splittingDetails } from "./kernels/gemm/index.js";
 import { boundKernels } from "./kernels/index.js";
 import { choiceLog, observeChoices } from "./kernels/variant.js";
 import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
@@ -105,7 +106,11 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const tuned = tableOf(opened.place, this.#options, this.#found);
     this.#open = makeSession(opened, tuned, events, maxBytes, poolBytes, immediates, disableFeatures);
     useTuning(this.#open);
-    const details = { ...description.details, ...forcedDetails(this.#options.variants ?? {}) };
+    const details = {
+      ...description.details,
+      ...forcedDetails(this.#options.variants ?? {}),
+      ...splittingDetails(opened.features),
+    };
     return { device: { ...description, details }, limits: { maxAllocationBytes: maxBytes }, numerics };
   }
 
@@ -172,8 +177,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const { recorder, queue, guard } = this.#session;
     guard.enter("copyHtoD");
     const region = { memory: destination, byteOffset, byteLength: source.byteLength };
-    const coversAll = byteOffset === 0 && source.byteLength >= destination.bytes;
-    if (coversAll) destination.stale = false;
+    destination.overwrite(byteOffset, source.byteLength);
     destination.beforeWrite();
     // A write of the queue takes effect before commands that are recorded but not yet submitted.
     if (destination.stale) {

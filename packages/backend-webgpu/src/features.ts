@@ -1,3 +1,4 @@
+import type { AdapterFamily } from "./families.js";
 import type { TunableOperation } from "./tuning/data.js";
 
 /** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
@@ -14,7 +15,11 @@ export interface DeviceFeatures {
    * empty where the extension, or `f16` or `subgroups`, is missing.
    */
   readonly subgroupMatrices: readonly string[];
+  /** Products of f32 may be computed by way of f16: the option `f32Products`. Default: false. */
+  readonly splitsProducts?: boolean;
   readonly limits: DeviceLimits;
+  /** Undefined: general. */
+  readonly family?: AdapterFamily;
   /** What was found to be fastest on this device; undefined where nothing was tried. */
   readonly tuned?: TunedVariants | undefined;
 }

@@ -12,7 +12,7 @@ export {
 } from "./interop.js";
 export { type ForcedVariants, variantNames } from "./kernels/forced.js";
 export type { NativeAdapter, NativeBuffer, NativeDevice } from "./native.js";
-export type { WebGpuOptions } from "./options.js";
+export type { F32Products, WebGpuOptions } from "./options.js";
 export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile.js";
 export type { WebGpuTier } from "./tiers.js";
 export type { ChromeTrace, ChromeTraceEvent } from "./trace.js";

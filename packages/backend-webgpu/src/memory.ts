@@ -40,6 +40,11 @@ export class DeviceMemory {
     this.id = id;
   }
 
+  /** To be called before all of these bytes are written: zeros that nobody would see need not be. */
+  overwrite(byteOffset: number, byteLength: number): void {
+    if (byteOffset === 0 && byteLength >= this.bytes) this.stale = false;
+  }
+
   /** To be called before anything is enqueued that writes to the buffer. May record commands. */
   beforeWrite(): void {
     if (this.pendingReads.size > 0) for (const read of [...this.pendingReads]) read.detach();

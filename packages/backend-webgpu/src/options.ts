@@ -5,6 +5,20 @@ import type { NativeAdapter, NativeDevice } from "./native.js";
 import { limitNames, tierNames, type WebGpuTier } from "./tiers.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
 
+/**
+ * - `plain`: f32 arithmetic.
+ * - `split-f16`: each number is split into two of f16, whose products matrix units add up in f32. Scaled
+ *   by a power of two for each row of op(A) and column of op(B), nothing overflows. The error of a result
+ *   is below 4 gamma_(k+3) sum |a| |b|, for all inputs (plain: gamma_(k+3) sum |a| |b|; gamma_n = n eps /
+ *   (1 - n eps), eps = 2^-23): rows and columns with NaN, infinities, or numbers of magnitudes further
+ *   apart than two f16 hold (28 to 34 powers of two, the more the longer the sums; zeros do not count)
+ *   are found on the device, and results in their neighbourhood computed plainly, at the speed of that.
+ *   Takes scratch memory as large as the operands. Experimental, like the matrix units of WebGPU.
+ */
+export type F32Products = "plain" | "split-f16";
+
+export const f32ProductNames: readonly F32Products[] = ["plain", "split-f16"];
+
 /** What both entry points take. */
 export interface WebGpuOptions {
   /** Which adapter to prefer where there are several. Default: high-performance. */
@@ -44,6 +58,12 @@ export interface WebGpuOptions {
    */
   readonly variants?: ForcedVariants;
   /**
+   * How large products of f32 matrices are computed (gemm, batchedGemm, and convolutions that are
+   * products): see `F32Products`. Default: plain. Another way needs the tier "subgroup-matrices"; where the
+   * device has none, products stay plain, and `capabilities.device.details` says so.
+   */
+  readonly f32Products?: F32Products;
+  /**
    * What `tune()` found in an earlier run: for each shape in it, the kernel to take. What comes from
    * another adapter, tier or version is ignored, and `log` told so. `variants` go before it.
    */
@@ -58,10 +78,14 @@ export interface WebGpuOptions {
 /** Throws `INVALID_ARGUMENT`, with what is allowed, for values that no device could make sense of. */
 export function checkOptions(options: WebGpuOptions): void {
   checkForced(options.variants ?? {});
-  const { tier, limits = {}, poolBytes, log, tuning } = options;
+  const { tier, limits = {}, poolBytes, log, tuning, f32Products } = options;
   if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning");
   if (tier !== undefined && !tierNames.includes(tier))
     throw refusal("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
+  if (f32Products !== undefined && !f32ProductNames.includes(f32Products))
+    throw refusal("f32Products", `is ${String(f32Products)}; allowed: ${f32ProductNames.join(", ")}`);
+  if (f32Products === "split-f16" && tier !== "subgroup-matrices")
+    throw refusal("f32Products", 'is split-f16; allowed: with tier "subgroup-matrices"');
   for (const [name, value] of Object.entries(limits as Readonly<Record<string, unknown>>)) {
     if (!(limitNames as readonly string[]).includes(name))
       throw refusal("limits", `has ${name}; allowed: ${limitNames.join(", ")}`);

@@ -41,6 +41,7 @@ export type ParameterType = "u32" | "i32" | "f32" | { readonly rows: number };
 export const elementTypes = {
   f32: { wgsl: "f32", unit: 4 },
   u32: { wgsl: "u32", unit: 4 },
+  i32: { wgsl: "i32", unit: 4 },
   /** Half-precision numbers, two to a word: index words with `offset + i >> 1`; see `halves.ts`. */
   half: { wgsl: "u32", unit: 2 },
   vec2f: { wgsl: "vec2<f32>", unit: 8 },

@@ -200,10 +200,12 @@ export class Recorder implements OperationContext {
   }
 
   copy(destination: BufferRegion, source: BufferRegion): void {
+    destination.memory.overwrite(destination.byteOffset, destination.byteLength);
     copyRegion(this, destination, source);
   }
 
   fill(destination: BufferRegion, pattern: number): void {
+    destination.memory.overwrite(destination.byteOffset, destination.byteLength);
     fillRegion(this, destination, pattern);
   }
 

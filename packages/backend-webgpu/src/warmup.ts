@@ -74,7 +74,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
 
   write(destination: DeviceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
     this.#record((recorder) => {
-      if (byteOffset === 0 && source.byteLength >= destination.bytes) destination.stale = false;
+      destination.overwrite(byteOffset, source.byteLength);
       recorder.touch(destination);
       writeEdges(recorder, { memory: destination, byteOffset, byteLength: source.byteLength }, source);
     });

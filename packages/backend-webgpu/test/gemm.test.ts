@@ -330,6 +330,7 @@ describe("webgpu gemm", function () {
             }
     for (const form of [
       ...["b2v_k2v", "b8v_k2v", "b8v_k2", "a8v_k2v", "b2_k2v", "a2_k2"].map((text) => `4x32_${text}`),
+      ...["b16v_k4v", "b16v_k4", "a16v_k4v"].map((text) => `8x16_${text}`),
       ...["b2v_placesv", "b2_places", "a2v_placesv"].map((text) => `16x16_${text}`),
       ...["b8v_placesv", "b16_placesv", "b16_places", "a8_places", "a16v_places"].map(
         (text) => `32x4_${text}`,

@@ -1,3 +1,5 @@
+import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import type { DeviceHandle } from "@backplane/core";
 import { assert } from "chai";
 import { roundedCapacity } from "#src/memory.js";
 import { noise, TestDevice, withDevice } from "./support.js";
@@ -80,6 +82,29 @@ describe("webgpu memory", () => {
       assert.deepEqual(await device().download(partly, 0, bytes), expected);
       for (const memory of [zeros, partly, copied, third]) driver.free(memory);
     }
+  });
+
+  it("clears used memory once, and not where every byte is written over", async () => {
+    const backend = createWebGpuBackend();
+    await backend.init();
+    const source = backend.alloc(4000);
+    backend.copyHtoD(source, noise(4000));
+    /** Dispatches for the first use of memory that had another owner before. */
+    const dispatches = async (use: (memory: DeviceHandle) => void): Promise<number> => {
+      backend.free(backend.alloc(4000));
+      const memory = backend.alloc(4000);
+      const profile = await backend.profile(() => use(memory));
+      backend.free(memory);
+      return profile.dispatches;
+    };
+    assert.equal(await dispatches((memory) => backend.fill(memory, 1, 1000)), 1);
+    assert.equal(await dispatches((memory) => backend.copyDtoD(memory, source, 4000)), 1);
+    assert.equal(await dispatches((memory) => backend.copyHtoD(memory, noise(4000))), 0);
+    assert.equal(await dispatches((memory) => backend.fill(memory, 1, 999)), 2);
+    assert.equal(await dispatches((memory) => backend.fill({ handle: memory, byteOffset: 4 }, 1, 999)), 2);
+    assert.equal(await dispatches((memory) => backend.copyDtoD(memory, source, 3999)), 2);
+    assert.equal(await dispatches((memory) => backend.copyHtoD(memory, noise(3996))), 1);
+    await backend.dispose();
   });
 
   it("takes a snapshot of what it writes, also of shared memory", async () => {

@@ -50,17 +50,35 @@ describe("webgpu reduce variants", () => {
     assert.equal(lanes(columns(1001, 4095)), 4, "columns");
   });
 
+  it("are subgroups wherever these have something to do, where a GPU is emulated", () => {
+    const features = { ...grouped(4), family: { name: "some software", isEmulated: true } };
+    const lanes = (shape: Parameters<typeof planReduce>[0]) => planReduce(shape, features).lanes;
+    assert.equal(lanes(rows(16, 5)), "subgroup");
+    assert.equal(lanes(rows(15, 401)), 256, "few outputs");
+    assert.equal(lanes(rows(4096, 4, "f32", 4)), 1, "nothing to share");
+    assert.equal(lanes(rows(4096, 16)), 1, "nothing to share, wide");
+    assert.equal(lanes(rows(4096, 20)), "subgroup", "wide");
+    assert.equal(lanes(columns(1001, 4096)), 4, "columns");
+    assert.equal(planReduce(rows(4096, 20), { ...features, subgroups: false }).lanes, 4);
+  });
+
   it("say why they are chosen", () => {
     const heard: string[] = [];
-    for (const features of [grouped(32), { ...plain }]) {
+    const family = { name: "some software", isEmulated: true };
+    for (const [count, features] of [
+      [4096, grouped(32)],
+      [4096, { ...plain }],
+      [64, { ...grouped(4), family }],
+    ] as const) {
       observeChoices(features, (operation, variant, reason) =>
         heard.push(`${operation} ${variant}: ${reason}`),
       );
-      planReduce(rows(4096, 1001), features);
+      planReduce(rows(count, 1001), features);
     }
     assert.deepEqual(heard, [
       "reduce subgroups: preferred for the shape",
       "reduce workgroups: preferred for the shape; subgroups needs more than the device has",
+      "reduce subgroups: preferred for the shape on some software",
     ]);
   });
 

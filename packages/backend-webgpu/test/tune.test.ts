@@ -16,8 +16,17 @@ describe("webgpu tune", () => {
 
   it("takes the fastest from then on, gives right results by it, and leaves no memory behind", async () => {
     const timed: string[] = [];
-    await open(few, rigged({ direct_8x16: 0.25, tiled_32x32x16_4x4: 0.2 }, timed));
-    assert.match((await kernelsOf(product)).join(), /gemm_direct_8x16_f32/);
+    const seconds: Record<string, number> = { direct_8x16: 0.25, tiled_32x32x16_4x4: 0.25 };
+    await open(few, rigged(seconds, timed));
+    // What is usual on emulated devices, or on others.
+    const isUsual = (variant: string, kernels: readonly string[]): boolean =>
+      kernels.join().startsWith(`gemm_${variant.replace("tiled_", "")}_f32`);
+    const direct = isUsual("direct_8x16", await kernelsOf(product));
+    const [usual, better] = direct
+      ? (["direct_8x16", "tiled_32x32x16_4x4"] as const)
+      : (["tiled_32x32x16_4x4", "direct_8x16"] as const);
+    assert.isTrue(isUsual(usual, await kernelsOf(product)));
+    seconds[better] = 0.2;
     await backend.synchronize();
     const before = backend.memory();
     const progress: string[] = [];
@@ -34,28 +43,26 @@ describe("webgpu tune", () => {
     assert.lengthOf(report.entries, 1);
     const { shape, ...entry } = report.entries[0]!;
     assert.deepEqual(entry, {
-      ...{ operation: "gemm", variant: "tiled_32x32x16_4x4", seconds: 0.2 },
-      ...{ defaultVariant: "direct_8x16", defaultSeconds: 0.25 },
+      ...{ operation: "gemm", variant: better, seconds: 0.2 },
+      ...{ defaultVariant: usual, defaultSeconds: 0.25 },
     });
     assert.include(shape, { dtype: "f32", m, n, k, transA: false });
     assert.deepEqual(report.tuning, backend.tuning);
     assert.deepEqual(JSON.parse(JSON.stringify(report.tuning)), report.tuning);
     // First alone, and seven rounds of those that have a chance: the third takes a second.
     const count = (variant: string): number => timed.filter((name) => name === `gemm ${variant}`).length;
-    assert.deepEqual(["direct_8x16", "tiled_32x32x16_4x4", "direct_8x64"].map(count), [8, 8, 1]);
+    assert.deepEqual([usual, better, "direct_8x64"].map(count), [8, 8, 1]);
     assert.include(
       tuned.lines.find((line) => line.startsWith("webgpu: tuned gemm")),
-      "tiled_32x32x16_4x4 takes 200000.0 us; the default direct_8x16 250000.0 us",
+      `${better} takes 200000.0 us; the default ${usual} 250000.0 us`,
     );
-    assert.match((await kernelsOf(product)).join(), /^gemm_(tiled_)?32x32x16_4x4/);
-    assert.isTrue(
-      tuned.lines.some((line) => line.includes("gemm takes tiled_32x32x16_4x4 (tuned for the shape)")),
-    );
+    assert.isTrue(isUsual(better, await kernelsOf(product)));
+    assert.isTrue(tuned.lines.some((line) => line.includes(`gemm takes ${better} (tuned for the shape)`)));
     // Another shape is computed as ever.
     const others = await kernelsOf((b) =>
       b.gemm({ m: m - 1, n, k, a: b.alloc(4 * m * k), b: b.alloc(4 * k * n), c: b.alloc(4 * m * n) }),
     );
-    assert.match(others.join(), /direct_8x16/);
+    assert.isTrue(isUsual(usual, others));
 
     const next = random(5);
     const numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => next() - 0.5);

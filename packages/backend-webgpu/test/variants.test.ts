@@ -8,7 +8,7 @@ import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/in
 import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { portable } from "./support.js";
 
-const emulated: DeviceFeatures = { ...portable, subgroupMinSize: 4, subgroupMaxSize: 4 };
+const emulated: DeviceFeatures = { ...portable, family: { name: "some software", isEmulated: true } };
 const tiny: DeviceFeatures = {
   ...portable,
   limits: { ...portable.limits, maxComputeInvocationsPerWorkgroup: 64, maxComputeWorkgroupStorageSize: 5000 },
@@ -28,13 +28,23 @@ const withMatrices: DeviceFeatures = {
   ...{ shaderF16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
   subgroupMatrices: ["16x16x16", "16x8x16"],
 };
+/** As SwiftShader and lavapipe have it. */
+const roomyEmulated: DeviceFeatures = { ...emulated, limits: large.limits };
+const slowlyCompiled: DeviceFeatures = {
+  ...roomyEmulated,
+  family: { name: "slow software", isEmulated: true, compilesSlowly: true },
+};
+const withSplitting: DeviceFeatures = { ...withMatrices, splitsProducts: true };
 const needMore = [
+  "split_128x128x64_64x32",
   "tiled_256x128x16_16x8",
   "tiled_128x128x16_16x8",
   "matrices_128x128x64_64x64",
   "matrices_64x128x64_32x64",
   "tiled_128x128",
   "thin_4",
+  "tiled_16x32x32",
+  "tiled_32x32x32",
   "implicit_256x128x16_16x8",
   "implicit_128x128x16_16x8",
 ];
@@ -90,6 +100,14 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(5, 5, 5, { transB: true })), "tiled_32x32x16_4x4");
     assert.equal(gemmName(product(4, 4096, 64)), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64)), "thin_b_places_32x4");
+    assert.equal(gemmName(product(8, 4096, 4096, { vectorB: true })), "streamed_8x256x16_8x4");
+    assert.equal(gemmName(product(16, 4096, 4096, { vectorB: true })), "streamed_16x256x16_16x4");
+    assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
+    assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    const rowsOfB = { transB: true, vectorA: true, vectorB: true };
+    assert.equal(gemmName(product(16, 4096, 4096, rowsOfB)), "thin_b_k_8x16");
+    assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
     assert.equal(gemmName(product(17, 4096, 64)), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(1, 4096, 64, { transB: true })), "thin_b_k_4x32");
     assert.equal(gemmName(product(8, 4096, 64, { transB: true, vectorA: true })), "thin_b_k_4x32");
@@ -98,6 +116,12 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(4096, 4, 64, { transA: true })), "thin_a_places_16x16");
     assert.equal(gemmName(product(64, 32, 64), emulated), "direct_8x16");
     assert.equal(gemmName(product(64, 33, 64), emulated), "direct_8x64");
+    assert.equal(gemmName(product(2, 33, 64), emulated), "direct_8x64");
+    assert.equal(gemmName(product(1, 33, 64), emulated), "direct_1x64");
+    assert.equal(gemmName(product(1, 2, 4096, { transB: true }), emulated), "direct_1x64");
+    assert.equal(gemmName(product(64, 1, 1023), emulated), "direct_8x16");
+    assert.equal(gemmName(product(64, 1, 1024), emulated), "thin_a_k_4x32");
+    assert.equal(gemmName(product(64, 1, 1024, { transA: true }), emulated), "thin_a_places_16x16");
     assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
   });
 
@@ -115,6 +139,25 @@ describe("webgpu variants", () => {
       { subgroupMaxSize: 64 },
     ] as const)
       assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_128x128x16_16x8");
+  });
+
+  it("of gemm split large products of f32 into f16 where that is asked for", () => {
+    const name = (m: number, n: number, k: number, features = withSplitting) =>
+      gemmName(product(m, n, k), features);
+    assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
+    assert.equal(name(4095, 4097, 4093), "split_128x128x64_64x32");
+    assert.equal(name(4096, 4096, 4096, withMatrices), "tiled_256x128x16_16x8");
+    assert.equal(name(4096, 4096, 511), "tiled_256x128x16_16x8");
+    assert.equal(name(511, 16384, 4096), "tiled_256x128x16_16x8");
+    assert.equal(name(1024, 1024, 4096), "tiled_128x128x16_16x8", "too few tiles");
+    assert.equal(gemmName(product(1024, 1024, 1024, { batch: 2 }), withSplitting), "split_128x128x64_64x32");
+    for (const lacking of [
+      { subgroupMatrices: ["8x8x8"] },
+      { subgroupMaxSize: 64 },
+      { limits: large.limits },
+    ])
+      assert.notInclude(name(4096, 4096, 4096, { ...withSplitting, ...lacking }), "split");
+    assert.equal(selectGemm(product(1024, 1024, 65536, { batch: 2 }), withSplitting).partDepth, 65536);
   });
 
   it("of gemm split long sums only where there are few results", () => {
@@ -137,19 +180,23 @@ describe("webgpu variants", () => {
     assert.equal(convName(convolution(128, 264 * 128), large), "implicit_128x128x16_16x8");
     assert.equal(convName(convolution(128, 200 * 128), large), "implicit_64x64x16_8x8");
     assert.equal(convName(convolution(256, 132 * 128)), "implicit_64x64x16_8x8", "too little memory");
-    assert.equal(
-      convName(convolution(256, 1e6), { ...emulated, limits: large.limits }),
-      "implicit_64x64x16_8x8",
-    );
     assert.equal(convName(convolution(64, 132 * 64)), "implicit_64x64x16_8x8");
-    assert.equal(convName(convolution(64, 131 * 64)), "implicit_32x32x32_4x4");
-    assert.equal(convName(convolution(32, 1e6)), "implicit_32x32x32_4x4");
-    assert.equal(convName(convolution(8, 1e6)), "implicit_32x32x32_4x4");
-    assert.equal(convName(convolution(8, 1e6, { taps: 16 })), "implicit_32x32x16_4x4");
-    assert.equal(convName(convolution(8, 1e6), emulated), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(64, 131 * 64)), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(32, 1e6)), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(8, 1e6)), "implicit_32x32x16_4x4");
     assert.equal(convName(convolution(7, 1e6)), "direct_4x128");
     assert.equal(convName(convolution(1, 1e6, { groups: 64 })), "direct_1x64");
     assert.equal(convName(convolution(64, 1e6, { taps: 0 })), "direct_4x128");
+  });
+
+  it("of conv2d stage less where a GPU is emulated", () => {
+    assert.equal(convName(convolution(256, 1e6), roomyEmulated), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(33, 1), emulated), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(32, 1e6), emulated), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(17, 1e6), emulated), "implicit_32x32x16_4x4");
+    assert.equal(convName(convolution(16, 1e6), emulated), "direct_4x128");
+    const window = { side: 3, stride: 1 };
+    assert.equal(convName(convolution(64, 1e6, { taps: 9, window }), emulated), "strip_3x3s1_4x4");
   });
 
   it("of conv2d are products of matrices for filters of one tap, unless small images make many tiles end", () => {
@@ -198,6 +245,9 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(2048, 2048, { matrices: 7 })), "tiled_64x128");
     assert.equal(name(attending(2048, 2048, { matrices: 8 }), portable), "tiled_64x128");
     assert.equal(name(attending(2048, 2048, { matrices: 8 }), emulated), "tiled_16x32");
+    assert.equal(name(attending(17, 2048), roomyEmulated), "tiled_32x32x32");
+    assert.equal(name(attending(16, 2048, { wholeEights: true }), roomyEmulated), "tiled_16x32x32");
+    assert.equal(name(attending(2048, 2048), slowlyCompiled), "tiled_16x32x32");
     assert.equal(name(attending(8, 256, { wholeEights: true })), "thin_4");
     assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");
@@ -216,7 +266,7 @@ describe("webgpu variants", () => {
   it("can be forced by name where they fit and are possible", () => {
     const shape = product(64, 64, 64);
     for (const { name, fits } of gemmVariants)
-      assert.equal(selectGemm(shape, withMatrices, name).variant.name === name, fits(shape), name);
+      assert.equal(selectGemm(shape, withSplitting, name).variant.name === name, fits(shape), name);
     assert.equal(
       selectGemm(shape, tiny, "tiled_64x64x16_8x8").variant.name,
       "tiled_32x32x16_4x4",

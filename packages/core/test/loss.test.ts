@@ -1,6 +1,7 @@
 import { type BackendError, BackendError as CoreError, createBackend } from "@backplane/core";
 import { assert } from "chai";
 import { FakeDriver, gate, openFake, rejects, settle, throws } from "./support/fake-driver.js";
+import { retryInListener } from "./support/losing.js";
 
 describe("init after a loss", () => {
   it("closes what is left and opens a fresh device, once for all who ask", async () => {
@@ -201,17 +202,7 @@ describe("init after a loss", () => {
     driver.opening = async () => {
       if (losses++ === 0) driver.events!.lost("at once");
     };
-    const backend = createBackend(driver);
-    let retried: Promise<void> | undefined;
-    backend.onLost(() => {
-      retried = backend.init();
-    });
-    await rejects("DEVICE_LOST", backend.init());
-    assert.equal(backend.init(), retried);
-    await retried;
-    assert.equal(backend.init(), retried);
-    backend.alloc(4);
-    await backend.dispose();
+    await retryInListener(createBackend(driver));
     assert.deepEqual([driver.opened, driver.closed], [2, 2]);
   });
 

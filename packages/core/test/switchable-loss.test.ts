@@ -1,7 +1,7 @@
 import { BackendError, BackendRegistry, type DeviceHandle, SwitchableBackend } from "@backplane/core";
 import { assert } from "chai";
 import { fakeProvider, gate, rejects, settle, throws } from "./support/fake-driver.js";
-import { bytesOf, lostBench } from "./support/losing.js";
+import { bytesOf, lostBench, retryInListener } from "./support/losing.js";
 import { type Bench, openBench, pattern } from "./support/swapping.js";
 
 const ways = {
@@ -254,17 +254,7 @@ describe("a switchable backend whose device is lost", () => {
         };
       return opened;
     };
-    const backend = new SwitchableBackend(new BackendRegistry([fragile]));
-    let retried: Promise<void> | undefined;
-    backend.onLost(() => {
-      retried = backend.init();
-    });
-    await rejects("DEVICE_LOST", backend.init());
-    assert.equal(backend.init(), retried);
-    await retried;
-    assert.equal(backend.init(), retried);
-    backend.alloc(4);
-    await backend.dispose();
+    await retryInListener(new SwitchableBackend(new BackendRegistry([fragile])));
     assert.deepEqual(
       fragile.drivers.map((driver) => driver.isOpen),
       [false, false],

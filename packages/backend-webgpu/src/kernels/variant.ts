@@ -1,5 +1,6 @@
 import { BackendError } from "@backplane/core";
 import type { DeviceFeatures } from "../context.js";
+import { general } from "../families.js";
 import type { TunableOperation } from "../tuning/data.js";
 
 /** One row of a table of variants: a way to compute an operation. */
@@ -88,7 +89,11 @@ function reasonOf<Shape>(
 ): string {
   if (chosen.name === forced) return "forced by the option variants";
   if (chosen.name === tuned) return "tuned for the shape";
-  const preferred = chosen.prefers(shape, features) ? "preferred for the shape" : "the last one that fits";
+  const anywhere = chosen.prefers(shape, { ...features, family: general });
+  const where = anywhere ? "" : ` on ${features.family?.name}`;
+  const preferred = chosen.prefers(shape, features)
+    ? `preferred for the shape${where}`
+    : "the last one that fits";
   const obstacles = table.slice(0, table.indexOf(chosen)).map(({ name, requires, fits }) => {
     if (!requires(features)) return `${name} needs more than the device has`;
     return fits(shape) ? undefined : `${name} does not fit`;

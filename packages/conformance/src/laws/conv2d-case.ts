@@ -71,6 +71,27 @@ export function convolutionCases(place: Arbitrary<Placement> = placement): Arbit
     });
 }
 
+/** One input channel for each group, with the square windows that libraries have kernels of their own for. */
+export function depthwiseCases(): Arbitrary<ConvolutionCase> {
+  const side = fc.constantFrom(3, 3, 5, 7);
+  const padding = fc.nat({ max: 4 });
+  const extent = fc.integer({ min: 7, max: 34 });
+  return fc
+    .record({
+      ...{ side, step: fc.constantFrom(1, 2), multiplier: fc.constantFrom(1, 1, 1, 2) },
+      ...{
+        batch: fc.constantFrom(1, 2),
+        groups: fc.constantFrom(2, 3, 8, 9),
+        size: fc.tuple(extent, extent),
+      },
+      ...{ padding: fc.tuple(padding, padding, padding, padding), bias: fc.boolean(), placement },
+      ...{ data: distribution, seed: dataSeed },
+    })
+    .map(({ side, step, multiplier, ...rest }) => ({
+      ...convolution({ inputs: 1, outputs: multiplier, kernel: [side, side], stride: [step, step], ...rest }),
+    }));
+}
+
 export function shapeOf(value: ConvolutionCase): Conv2dShape {
   const { batch, groups, inputs, outputs, size, kernel, stride, padding, dilation } = value;
   const [height, width] = size;

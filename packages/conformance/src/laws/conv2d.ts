@@ -9,6 +9,7 @@ import {
   checkConvolution,
   convolution,
   convolutionCases,
+  depthwiseCases,
   exactly,
   extentsOf,
   floats,
@@ -74,6 +75,9 @@ function lawsFor(dtype: DType): readonly Law[] {
     ),
     law("takes padding as top, left, bottom, right", (context) =>
       context.forAll(lopsidedCases, (value) => withinBound(context, dtype, value)),
+    ),
+    law("stays within the error bound where each channel has a filter of its own", (context) =>
+      context.forAll(depthwiseCases(), (value) => withinBound(context, dtype, value)),
     ),
     law("gives what a matrix product of unfolded windows gives", (context) =>
       context.forAll(

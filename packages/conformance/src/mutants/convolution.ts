@@ -39,6 +39,22 @@ export const convolutionMutants: readonly Mutant[] = [
       }),
   },
   {
+    name: "starts strided 5x5 windows of single channels at even columns only",
+    operation: "conv2d",
+    defect: "edge",
+    description: "A kernel for one kind of filter loads pairs of pixels, and pads by an even number.",
+    killedBy: [
+      "conv2d f32: stays within the error bound where each channel has a filter of its own",
+      "conv2d f16: stays within the error bound where each channel has a filter of its own",
+    ],
+    create: () =>
+      tampered("conv2d", (p) => {
+        const single = p.inChannels === p.groups && p.groups > 1 && p.dilationX === 1 && p.dilationY === 1;
+        const strided = p.strideX === 2 && p.strideY === 2 && p.kernelHeight === 5 && p.kernelWidth === 5;
+        return single && strided ? { ...p, left: p.left + (p.left % 2) } : p;
+      }),
+  },
+  {
     name: "forgets the bias of large images",
     operation: "conv2d",
     defect: "edge",

@@ -15,6 +15,7 @@ import { sameBytes } from "../laws/support.js";
 import { type Dice, type DraftLimits, drafts, makeDice } from "./draft.js";
 import { Oracle } from "./oracle.js";
 import { isUsable, magnitude, type Range, within } from "./range.js";
+import { type Location, moved, type Slot, touches } from "./slots.js";
 import { complaintsKept, emptyTally, type Tally } from "./tally.js";
 
 /** Sizes of what a walk does. */
@@ -24,24 +25,6 @@ export interface WalkLimits extends DraftLimits {
   readonly liveBytes: number;
   /** The largest allocation that is made for bytes alone. */
   readonly largestBytes: number;
-}
-
-/** Numbers that an allocation holds, from some byte on. */
-interface Content {
-  readonly dtype: DType;
-  readonly byteOffset: number;
-  readonly count: number;
-  readonly range: Range;
-}
-
-/** One allocation, on the backend and with the oracle. */
-interface Slot {
-  readonly handle: DeviceHandle;
-  readonly bytes: number;
-  content: Content | undefined;
-  /** Reads the output that an operation has left here, which has to be done before it is overwritten. */
-  fetch: (() => void) | undefined;
-  twin: DeviceHandle | undefined;
 }
 
 /** Some steps whose results are under way; `verify` waits for them and compares them. */
@@ -192,13 +175,8 @@ export class Walk {
     const length = Math.min(room, to.bytes);
     const place = this.#dice.below(to.bytes - length + 1);
     if (from === to && Math.abs(place - byteOffset) < length) return;
-    const content = from.content;
-    // Numbers are numbers elsewhere too, if all of them are copied to where they may lie.
-    const moved =
-      content !== undefined &&
-      byteOffset <= content.byteOffset &&
-      content.byteOffset + content.count * dtypeBytes[content.dtype] <= byteOffset + length &&
-      (place - byteOffset) % dtypeBytes[content.dtype] === 0;
+    // Numbers are numbers elsewhere too.
+    const content = from.content === undefined ? undefined : moved(from.content, byteOffset, place, length);
     this.#overwrite(to, place, length);
     this.#backend.copyDtoD(
       { handle: to.handle, byteOffset: place },
@@ -213,7 +191,7 @@ export class Walk {
         length,
       ),
     );
-    if (moved) to.content = { ...content, byteOffset: content.byteOffset + place - byteOffset };
+    if (content !== undefined) to.content = content;
   }
 
   #fill(): void {
@@ -255,10 +233,7 @@ export class Walk {
   /** Some bytes are about to change: whatever an operation has left there is read before. */
   #overwrite(slot: Slot, byteOffset: number, length: number): void {
     slot.fetch?.();
-    const { content } = slot;
-    if (content === undefined || length === 0) return;
-    const end = content.byteOffset + content.count * dtypeBytes[content.dtype];
-    if (byteOffset < end && content.byteOffset < byteOffset + length) slot.content = undefined;
+    if (slot.content !== undefined && touches(slot.content, byteOffset, length)) slot.content = undefined;
   }
 
   /** Where a random part of so many bytes or elements starts, and how long it is. */
@@ -397,12 +372,4 @@ export class Walk {
       if (tally.complaints.length < complaintsKept) tally.complaints.push((error as Error).message);
     }
   }
-}
-
-/** An operand: elements of a slot, and between which numbers they lie. */
-interface Location {
-  readonly slot: Slot;
-  readonly byteOffset: number;
-  readonly count: number;
-  readonly range: Range;
 }

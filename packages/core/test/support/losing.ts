@@ -1,4 +1,6 @@
-import type { DeviceHandle } from "@backplane/core";
+import type { ComputeBackend, DeviceHandle } from "@backplane/core";
+import { assert } from "chai";
+import { rejects } from "./fake-driver.js";
 import { type Bench, openBench, pattern } from "./swapping.js";
 
 export async function bytesOf({ backend }: Bench, handle: DeviceHandle, length: number): Promise<Uint8Array> {
@@ -18,4 +20,21 @@ export async function lostBench(prepare: Parameters<typeof openBench>[0] = {}) {
   backend.copyHtoD(two, pattern(16, 2));
   bench.driver("a").events!.lost("power");
   return { ...bench, bench, one, two, empty };
+}
+
+/**
+ * Where the device is lost in the first `init`, and a listener asks for another at once: that is the one
+ * that everybody gets from then on. Disposes the backend.
+ */
+export async function retryInListener(backend: ComputeBackend): Promise<void> {
+  let retried: Promise<void> | undefined;
+  backend.onLost(() => {
+    retried = backend.init();
+  });
+  await rejects("DEVICE_LOST", backend.init());
+  assert.equal(backend.init(), retried);
+  await retried;
+  assert.equal(backend.init(), retried);
+  backend.alloc(4);
+  await backend.dispose();
 }

@@ -60,7 +60,7 @@ export function attentionBytes(tile: AttentionTile, columns: number): number {
   return 16 * (stageParts(tile) * stagePartQuads(tile, columns) + WEIGHT_KEYS * stagedPitch(tile.queries));
 }
 
-/** Such as `128x64`. */
-export function attentionTileName(tile: AttentionTile): string {
-  return `${tile.queries}x${tile.keys}`;
+/** Such as `64x128`, or `16x32x32` where more than 16 head elements are staged at a time. */
+export function attentionTileName({ queries, keys, depth }: AttentionTile): string {
+  return `${queries}x${keys}${depth > 16 ? `x${depth}` : ""}`;
 }

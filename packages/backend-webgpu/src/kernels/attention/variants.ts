@@ -72,9 +72,18 @@ const medium: AttentionTile = {
 };
 const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 16 };
 
+/** Where a GPU is emulated, barriers take the most: so more is staged at a time, for as few invocations. */
+const deep: AttentionTile = { ...small, depth: 32, valueDepth: 32 };
+const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
+
 /** Every kernel for attention. The last row takes what no other prefers. */
 export const attentionVariants: readonly AttentionVariant[] = [
   thin,
+  tiled(
+    deeper,
+    (shape, features) => isNarrow(features) && !features.family?.compilesSlowly && shape.rows > small.queries,
+  ),
+  tiled(deep, (_, features) => isNarrow(features)),
   tiled(small, (shape, features) => shape.rows <= small.queries || isNarrow(features)),
   tiled(large, (shape) => tileCount(shape, large) >= BUSY_WORKGROUPS / 2 - 4),
   tiled(medium, () => true),

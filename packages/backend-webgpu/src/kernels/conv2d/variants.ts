@@ -80,11 +80,11 @@ function strip(tile: StripTile): ConvVariant {
     tile,
     requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
     fits: ({ window }) => window?.side === tile.side && window.stride === tile.stride,
-    prefers: (shape) => shape.groupOutputs === 1,
+    prefers: (shape, features) => shape.groupOutputs === 1 || isNarrow(features),
   };
 }
 
-const { huge, large, medium, small, deep } = productTiles;
+const { huge, large, medium, small } = productTiles;
 
 /** Every kernel for conv2d. The last row takes what no other prefers. */
 export const convVariants: readonly ConvVariant[] = [
@@ -100,23 +100,24 @@ export const convVariants: readonly ConvVariant[] = [
       isNarrow(features) ||
       (shape.dtype === "f16" && features.subgroupMatrices.length > 0),
   },
-  implicit(huge, fills(huge, 0.7)),
-  implicit(large, fills(large, 0.85)),
-  implicit(
-    medium,
-    (shape) => shape.groupOutputs > small.rows && convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2,
-  ),
-  implicit(
-    deep,
-    ({ groupOutputs, taps }, features) =>
-      !isNarrow(features) && groupOutputs >= FEW_OUTPUTS && taps > small.depth,
-  ),
-  implicit(small, (shape) => shape.groupOutputs >= FEW_OUTPUTS),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 5, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 7, stride: 1, rows: 4, lanes: 64 }),
+  implicit(huge, fills(huge, 0.7)),
+  implicit(large, fills(large, 0.85)),
+  implicit(
+    medium,
+    (shape, features) =>
+      shape.groupOutputs > small.rows &&
+      (isNarrow(features) || convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2),
+  ),
+  // Staging is worth a tile that is half empty, but not where a GPU is emulated.
+  implicit(
+    small,
+    (shape, features) => shape.groupOutputs > (isNarrow(features) ? small.rows / 2 : FEW_OUTPUTS - 1),
+  ),
   direct({ channels: 1, pixels: 1, lanes: 64 }, (shape) => shape.groupOutputs === 1),
   direct({ channels: 4, pixels: 2, lanes: 64 }, () => true),
 ];

@@ -10,6 +10,7 @@ import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
+import { enqueueSplit } from "./split/split.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import {
@@ -208,6 +209,13 @@ function product(
       },
       groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
     );
+    return;
+  }
+  if (variant.kind === "split") {
+    const vectorForm = hasVectorC(problem) ? { vectorC: true, overwritesC: problem.beta === 0 } : {};
+    const split = { ...form, ...vectorForm };
+    const regions = withResults({}, problem, results, form);
+    enqueueSplit(context, problem, shape, variant, split, regions, { m, n, alpha, beta, c_pitch, c_step });
     return;
   }
   if (variant.kind === "direct") {

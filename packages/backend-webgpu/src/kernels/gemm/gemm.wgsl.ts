@@ -3,6 +3,7 @@ import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import { operandText, quadAccess, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 import { productSource, tileInBands } from "./product.wgsl.js";
+import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
 import { matrixStage } from "./stage.wgsl.js";
 import { type ProductTile, tileName } from "./tile.js";
 
@@ -13,6 +14,8 @@ export interface GemmForm extends ResultForm {
   /** Every run of four along the rows of the stored A (or B) is whole and aligned to four elements. */
   readonly vectorA: boolean;
   readonly vectorB: boolean;
+  /** Only the results in wide blocks of this size are computed: what `enqueueSplit` leaves. */
+  readonly onlyWide?: Block;
 }
 
 export const operandParameters = {
@@ -53,6 +56,7 @@ export function formName(form: GemmForm): string {
     operand("a", form.transA, form.vectorA) + operand("b", form.transB, form.vectorB),
     ...(form.target === "scratch" ? [form.readsC ? "scratch_c" : "scratch"] : []),
     ...(form.vectorC ? ["c4"] : []),
+    ...(form.onlyWide ? ["wide"] : []),
   ]
     .join("_")
     .concat(epilogueName(form));
@@ -64,6 +68,7 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
     const a = operandText("a", form.dtype, form.vectorA); // m x k, or k x m if transA
     const b = operandText("b", form.dtype, form.vectorB); // k x n, or n x k if transB
     const result = resultText(form);
+    const { onlyWide } = form;
     const stage = (name: "a" | "b", trans: boolean, vector: boolean) =>
       matrixStage(tile, {
         side: name === "a" ? "left" : "right",
@@ -77,15 +82,15 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
       });
     return program({
       name: `gemm_${tileName(tile)}_${formName(form)}`,
-      bindings: { a: a.storage, b: b.storage, ...result.bindings },
-      parameters: { ...resultParameters, ...operandParameters },
+      bindings: { a: a.storage, b: b.storage, ...result.bindings, ...(onlyWide ? wideBinding : {}) },
+      parameters: { ...resultParameters, ...operandParameters, ...(onlyWide ? wideParameters : {}) },
       uniform: true,
       body: productSource({
         tile,
         declarations: [workgroupIndex, form.dtype === "f16" ? halfFunctions : "", a.functions, b.functions]
-          .concat(result.functions)
+          .concat(result.functions, onlyWide ? wideText(onlyWide) : "")
           .join(""),
-        prologue: tilePrologue,
+        prologue: `${tilePrologue}${onlyWide ? "\n  if (!is_wide(matrix, rowBase, columnBase)) { return; }" : ""}`,
         left: stage("a", form.transA, form.vectorA),
         right: stage("b", form.transB, form.vectorB),
         store: (row, column, quad) => `store_quad(result, ${row}, ${column}, ${quad});`,

@@ -1,3 +1,3 @@
 export { gemmKernel, runGemm } from "./gemm.js";
 export { type GemmChoice, selectGemm } from "./select.js";
-export { type GemmShape, type GemmVariant, gemmVariants } from "./variants.js";
+export { type GemmShape, type GemmVariant, gemmVariants, splittingDetails } from "./variants.js";

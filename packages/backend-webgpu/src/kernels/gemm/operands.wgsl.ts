@@ -104,7 +104,7 @@ function epilogueOfQuad({ bias, activation }: ResultForm, last: string): string 
 }
 
 /** half_bits of four at once; one by one only where one of them is zero, subnormal or too large. */
-const packQuad = wgsl`
+export const packQuad: string = wgsl`
 fn pack_quad(values: vec4f) -> vec2u {
   let bits = bitcast<vec4u>(values);
   let magnitude = bits & vec4u(0x7fffffffu);

@@ -9,10 +9,11 @@ import {
   isNarrow,
   SHORTEST_PART,
   SHORTEST_SUM,
+  type SplitVariant,
   tileCount,
 } from "./variants.js";
 
-type Splittable = Exclude<GemmVariant, DirectVariant>;
+type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant>;
 
 /** What was chosen for one shape. */
 export interface GemmChoice {
@@ -24,8 +25,8 @@ export interface GemmChoice {
 /** Chooses a kernel; `forced` names a variant that is taken wherever it fits. */
 export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: string): GemmChoice {
   const variant = selectVariant("gemm", gemmVariants, shape, features, forced);
-  // The direct kernels are for devices with few cores.
-  if (variant.kind === "direct") return { variant, partDepth: shape.k };
+  // The direct kernels are for devices with few cores, and those that split operands for many results.
+  if (variant.kind === "direct" || variant.kind === "split") return { variant, partDepth: shape.k };
   return { variant, partDepth: partDepth(shape, features, variant) };
 }
 

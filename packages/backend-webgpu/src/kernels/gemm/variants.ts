@@ -9,6 +9,7 @@ import {
   SIDE,
   SUBGROUP,
 } from "./matrices.wgsl.js";
+import { splitBytes } from "./split/product.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
 import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "./tile.js";
 
@@ -30,22 +31,22 @@ export interface GemmShape {
 }
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
-interface SplitVariant extends Variant<GemmShape> {
+interface PartialVariant extends Variant<GemmShape> {
   /** Workgroups that keep a large GPU busy: long sums are split until there are about as many. */
   readonly busy: number;
 }
 
-export interface TiledVariant extends SplitVariant {
+export interface TiledVariant extends PartialVariant {
   readonly kind: "tiled";
   readonly tile: ProductTile;
 }
 
-export interface StreamedVariant extends SplitVariant {
+export interface StreamedVariant extends PartialVariant {
   readonly kind: "streamed";
   readonly tile: ProductTile;
 }
 
-export interface ThinVariant extends SplitVariant {
+export interface ThinVariant extends PartialVariant {
   readonly kind: "thin";
   readonly tile: ThinTile;
   readonly wide: "a" | "b";
@@ -57,19 +58,36 @@ export interface DirectVariant extends Variant<GemmShape> {
   readonly tile: DirectTile;
 }
 
-export interface MatrixVariant extends SplitVariant {
+export interface MatrixVariant extends PartialVariant {
   readonly kind: "matrices";
   readonly tile: MatrixTile;
 }
 
-export type GemmVariant = MatrixVariant | TiledVariant | StreamedVariant | ThinVariant | DirectVariant;
+/** f32 by way of f16; only by the option `f32Products`. */
+export interface SplitVariant extends Variant<GemmShape> {
+  readonly kind: "split";
+  readonly tile: MatrixTile;
+  /** What computes the blocks of `tile` that cannot be split; it divides them. */
+  readonly plain: ProductTile;
+}
 
-/** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
-export const BUSY_WORKGROUPS = 264;
+export type GemmVariant =
+  | SplitVariant
+  | MatrixVariant
+  | TiledVariant
+  | StreamedVariant
+  | ThinVariant
+  | DirectVariant;
 
-/** True where a GPU is most likely emulated on a CPU: its subgroups are as wide as a SIMD register. */
+/** Those of a large GPU. */
+const MULTIPROCESSORS = 132;
+
+/** Workgroups that keep a large GPU busy (two for each multiprocessor). */
+export const BUSY_WORKGROUPS: number = 2 * MULTIPROCESSORS;
+
+/** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
 export function isNarrow(features: DeviceFeatures): boolean {
-  return features.subgroupMaxSize > 0 && features.subgroupMaxSize <= 8;
+  return features.family?.isEmulated ?? false;
 }
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
@@ -101,7 +119,11 @@ function tiled(
   };
 }
 
-/** For rows that one tile holds, with B in whole quads along its rows. */
+/**
+ * For rows that one tile holds, with B in whole quads along its rows. `busy` is what runs at a time on an
+ * H200, since a few workgroups more would take as long again: 16 x 16384 x 16384 takes 395 us in 512 of them,
+ * and 634 in 576.
+ */
 function streamed(tile: ProductTile, busy: number): StreamedVariant {
   return {
     kind: "streamed",
@@ -111,7 +133,8 @@ function streamed(tile: ProductTile, busy: number): StreamedVariant {
       limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
       limits.maxComputeWorkgroupStorageSize >= stagedBytes(tile, tile.rows),
     fits: (shape) => !shape.transB && shape.vectorB,
-    prefers: (shape) =>
+    prefers: (shape, features) =>
+      !isNarrow(features) &&
       shape.m > tile.rows / 2 &&
       shape.m <= tile.rows &&
       tileCount(shape, tile) * (shape.k / SHORTEST_PART) >= BUSY_WORKGROUPS,
@@ -147,20 +170,47 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
 }
 
 /** Only on devices whose subgroups all have the size that the kernel is written for. */
+function hasMatrices(
+  { limits, subgroupMatrices, subgroupMinSize, subgroupMaxSize }: DeviceFeatures,
+  tile: MatrixTile,
+  bytes: number,
+): boolean {
+  return (
+    subgroupMatrices.includes(`${SIDE}x${SIDE}x${SIDE}`) &&
+    subgroupMinSize === SUBGROUP &&
+    subgroupMaxSize === SUBGROUP &&
+    limits.maxComputeInvocationsPerWorkgroup >= matrixThreads(tile) &&
+    limits.maxComputeWorkgroupStorageSize >= bytes
+  );
+}
+
 function matrices(tile: MatrixTile): MatrixVariant {
   return {
     kind: "matrices",
     name: `matrices_${matrixTileName(tile)}`,
     tile,
     busy: BUSY_WORKGROUPS,
-    requires: ({ limits, subgroupMatrices, subgroupMinSize, subgroupMaxSize }) =>
-      subgroupMatrices.includes(`${SIDE}x${SIDE}x${SIDE}`) &&
-      subgroupMinSize === SUBGROUP &&
-      subgroupMaxSize === SUBGROUP &&
-      limits.maxComputeInvocationsPerWorkgroup >= matrixThreads(tile) &&
-      limits.maxComputeWorkgroupStorageSize >= matrixBytes(tile),
+    requires: (features) => hasMatrices(features, tile, matrixBytes(tile)),
     fits: (shape) => shape.dtype === "f16" && shape.wholeEights,
     prefers: (shape) => tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
+  };
+}
+
+/** Sums that are worth sharing even where a GPU is emulated, as there is but one for each row of A. */
+const LONG_SUM = 1024;
+
+/** Splitting takes as long as some 500 products for each number, so sides have to be longer than that. */
+function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
+  return {
+    kind: "split",
+    name: `split_${matrixTileName(tile)}`,
+    ...{ tile, plain },
+    requires: (features) =>
+      features.splitsProducts === true &&
+      hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain))),
+    fits: (shape) => shape.dtype === "f32",
+    prefers: (shape) =>
+      Math.min(shape.m, shape.n, shape.k) >= 512 && tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
   };
 }
 
@@ -190,22 +240,29 @@ const { huge, large, medium, small, deep } = productTiles;
 /** Where there are few rows, or few columns: both operands then come from far away about as fast as is computed. */
 const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
-/** Where each row of B is read for few rows of the result, by the invocations that have its columns. */
+/**
+ * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
+ * k = 16384 on an H200, next to the thin kernels: 8 rows 3,640 GB/s (2,980), 16 rows 2,724 (2,530).
+ */
 const eightRows: ProductTile = { rows: 8, columns: 256, depth: 16, threadRows: 8, threadColumns: 4 };
 const sixteenRows: ProductTile = { ...eightRows, rows: 16, threadRows: 16 };
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
-  direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, (shape) => shape.n <= 32),
-  direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, () => true),
-  streamed(eightRows, 2112),
-  streamed(sixteenRows, 1056),
+  direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
+  direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, ({ n, k }) => (n === 1 ? k < LONG_SUM : n <= 32)),
+  direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, ({ n }) => n > 1),
+  streamed(eightRows, 6 * MULTIPROCESSORS),
+  streamed(sixteenRows, 4 * MULTIPROCESSORS),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
+  thin("b", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", true, 8, { span: 4, lanes: 32, places: 2 }),
+  thin("a", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
+  split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
   matrices({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 64 }),
   matrices({ rows: 64, columns: 128, depth: 64, subgroupRows: 32, subgroupColumns: 64 }),
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
@@ -231,3 +288,10 @@ export const gemmVariants: readonly GemmVariant[] = [
   tiled(deep, ({ k }) => k > small.depth),
   tiled(small, () => true),
 ];
+
+/** For the description of the device: what the option `f32Products` came to, where it was given. */
+export function splittingDetails(features: DeviceFeatures): Readonly<Record<string, string>> {
+  if (features.splitsProducts !== true) return {};
+  const isPossible = gemmVariants.some(({ kind, requires }) => kind === "split" && requires(features));
+  return { f32Products: isPossible ? "split-f16" : "plain (the device lacks matrix units for split-f16)" };
+}

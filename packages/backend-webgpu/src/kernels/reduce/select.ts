@@ -1,5 +1,6 @@
 import { type Axis, type DType, dtypeBytes } from "@backplane/core";
 import type { DeviceFeatures } from "../../context.js";
+import { isNarrow } from "../gemm/variants.js";
 import { selectVariant, type Variant } from "../variant.js";
 import {
   elementsPerLoad,
@@ -64,6 +65,9 @@ const MIN_LANES_ACROSS = 4;
 /** Narrow loads per output from which on a subgroup is kept busy by one output. */
 const LOADS_OF_SUBGROUP = 192;
 
+/** Outputs from which on most subgroups of a workgroup have one, where the barriers of a tree are dear. */
+const OUTPUTS_OF_EMULATION = 16;
+
 /** What a choice between variants looks at, besides the device. */
 export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length" | "outputs"> {
   readonly dtype: DType;
@@ -76,15 +80,18 @@ interface ReduceVariant extends Variant<ReduceLoads> {
 
 /**
  * Where rows begin anywhere, loads are narrow, and whole subgroups at neighbouring elements make the best
- * of each memory transaction. Elsewhere few invocations per output do as well, with a tree of few steps.
+ * of each memory transaction. Elsewhere few invocations per output do as well, with a tree of few steps;
+ * but where a GPU is emulated, subgroups are two to ten times as fast as a tree of any height.
  */
 export const reduceVariants: readonly ReduceVariant[] = [
   {
     name: "subgroups",
     requires: ({ subgroups }) => subgroups,
-    fits: ({ along, wide }) => along === "reduced" && !wide,
-    prefers: ({ length, outputs }) =>
-      length >= LOADS_OF_SUBGROUP && outputs * USUAL_SUBGROUP >= BUSY_INVOCATIONS,
+    fits: ({ along }) => along === "reduced",
+    prefers: ({ wide, length, outputs }, features) => {
+      if (isNarrow(features)) return length > LOADS_PER_LANE.few && outputs >= OUTPUTS_OF_EMULATION;
+      return !wide && length >= LOADS_OF_SUBGROUP && outputs * USUAL_SUBGROUP >= BUSY_INVOCATIONS;
+    },
     lanes: (_, { subgroupMaxSize }) => subgroupMaxSize || USUAL_SUBGROUP,
   },
   {

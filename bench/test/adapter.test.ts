@@ -1,0 +1,95 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { variantNames } from "@backplane/backend-webgpu";
+import { expect } from "chai";
+import { parts } from "#src/adapter/parts.js";
+
+interface Ending {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function program(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ending> {
+  const file = fileURLToPath(new URL("../dist/adapter/main.js", import.meta.url));
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [file, ...args],
+      { env: { ...process.env, ...env } },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    );
+  });
+}
+
+describe("the program that puts an adapter before the laws", () => {
+  let folder: string;
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "adapter-"));
+  });
+
+  after(() => rm(folder, { recursive: true }));
+
+  it("has a part for each tier and each kernel that can be forced", () => {
+    const names = parts.map(({ name }) => name);
+    expect(new Set(names).size).to.equal(names.length);
+    for (const tier of ["baseline", "subgroups", "shader-f16", "subgroup-matrices"])
+      expect(names).to.include(`tier ${tier}`);
+    for (const [operation, variants] of Object.entries(variantNames))
+      for (const variant of variants) expect(names).to.include(`${operation} as ${variant}`);
+  });
+
+  it("opens what a kernel needs beyond its name", () => {
+    const { options } = parts.find(({ variant }) => variant?.startsWith("split_"))!;
+    expect(options).to.include({ tier: "subgroup-matrices", f32Products: "split-f16" });
+  });
+
+  it("reports the laws that a forced kernel keeps, and what the adapter cannot do", async () => {
+    const json = join(folder, "report.json");
+    const only = ["--only", "attention as thin_4"];
+    const { code, stdout } = await program(["--mode", "quick", ...only, "--json", json]);
+    expect(stdout).to.match(
+      /^attention as thin_4: \d\d laws kept, 0 broken, \d+ not promised, 0 unfinished; largest error 0\.\d\d /,
+    );
+    expect(code).to.equal(0);
+    const { parts: reports, seed, mode, lost } = JSON.parse(await readFile(json, "utf8"));
+    expect({ seed, mode, lost }).to.deep.equal({ seed: 1, mode: "quick", lost: [] });
+    expect(reports).to.have.lengthOf(1);
+    expect(reports[0].kept).to.be.above(10);
+    expect(reports[0].worst).to.be.within(0.001, 1);
+    expect(reports[0].details.variants).to.equal("attention: thin_4");
+  }).timeout(120_000);
+
+  it("says of a process that ends without a report why, and fails", async () => {
+    const nowhere = { VK_ICD_FILENAMES: "/nowhere.json", VK_DRIVER_FILES: "/nowhere.json" };
+    const { code, stdout } = await program(["--only", "tier baseline"], nowhere);
+    expect(stdout).to.match(/tier baseline: exit code 1: .*(UNSUPPORTED|no adapter)/s);
+    expect(stdout).to.include("1 parts, 0 possible");
+    expect(code).to.equal(1);
+  }).timeout(60_000);
+
+  it("refuses bad options with what is allowed, and has help", async () => {
+    const refused: readonly [readonly string[], string][] = [
+      [["--jobs", "0"], "--jobs is 0; allowed: 1 to 64"],
+      [["--seed", "x"], "--seed is x; allowed: whole numbers"],
+      [["--mode", "soak"], "--mode is soak; allowed: quick, default"],
+      [["--only", "nothing"], "--only nothing is in no name; allowed: tier baseline"],
+      [["--frist"], "--frist"],
+    ];
+    for (const [args, message] of refused) {
+      const { code, stderr } = await program(args);
+      expect(stderr).to.include(message);
+      expect(code).to.equal(2);
+    }
+    const { code, stdout } = await program(["--help"]);
+    expect(stdout).to.match(/--only TEXT/);
+    expect(code).to.equal(0);
+    expect((await program(["--list"])).stdout.trim().split("\n")).to.deep.equal(
+      parts.map(({ name }) => name),
+    );
+  }).timeout(60_000);
+});

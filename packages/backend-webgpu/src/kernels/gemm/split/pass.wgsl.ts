@@ -1,0 +1,305 @@
+import { input, memoized, output, type Program, program } from "../../../program.js";
+import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../../wgsl.js";
+import { packQuad } from "../operands.wgsl.js";
+
+/*
+ * Splitting an f32 operand into pairs of f16. A line, which is a row of op(A) or a column of op(B), has
+ * one exponent e for all its elements x, such that the largest lies in [2^14, 2^15) after scaling:
+ *
+ *   x 2^-e = high + 2^-11 low, up to max(2^-23 |x| 2^-e, 2^-36)
+ *
+ * with high and low in f16. Lines are stored one after the other, `part_pitch` halves each: for every run
+ * of 16 along k (zeros past the end) 16 high parts and then 16 low ones, the depth of a subgroup matrix.
+ *
+ * A line is *wide* where that is not good enough: where a number other than zero is more than `octaves`
+ * powers of two below the largest, where the largest is near the ends of the range of f32, or where
+ * there is a NaN or an infinity. Its parts are not written.
+ */
+
+/** The exponent of a wide line. */
+export const WIDE = 0x7fff;
+
+/** Powers of two by which the low parts are enlarged; else they would fall below the range of f16. */
+export const LOW_SHIFT = 11;
+
+/** Elements along k whose parts lie together: the depth of a subgroup matrix. */
+export const RUN = 16;
+
+/** Lines and stretch of k that a workgroup of `splitAcrossProgram` does, and stretch of `extentsProgram`. */
+export const ACROSS_LINES = 32;
+export const ACROSS_DEPTH: number = 8 * (WORKGROUP_SIZE / ACROSS_LINES);
+export const EXTENTS_DEPTH = 256;
+
+const lineParameters = {
+  /** Lines of one matrix. */
+  lines: "u32",
+  matrices: "u32",
+  k: "u32",
+  /** Elements from one stored row of the source to the next, and from one matrix to the next. */
+  pitch: "u32",
+  step: "u32",
+  octaves: "u32",
+  part_pitch: "u32",
+} as const;
+
+/**
+ * `line_exponent` takes bits of magnitudes: the largest, and the smallest but zero, less one (so that zero
+ * is larger than all others). `split_eight` writes the parts of eight elements from k = `depth` on.
+ */
+const splitFunctions: string = wgsl`
+${halfFunctions}
+${packQuad}
+const MAGNITUDE = 0x7fffffffu;
+
+fn line_exponent(largest: u32, smallest_less_one: u32) -> i32 {
+  if (largest == 0u) { return 0; }
+  let top = largest >> 23u; // the exponent, with a bias of 127
+  let bottom = (smallest_less_one + 1u) >> 23u;
+  if (top < 27u || top == 255u || top - bottom > parameters.octaves) { return ${WIDE}; }
+  return i32(top) - 127 - 14;
+}
+
+fn wide_quad(words: vec2u) -> vec4f { return vec4f(unpack2x16float(words.x), unpack2x16float(words.y)); }
+
+fn split_eight(line: u32, depth: u32, exponent: i32, first: vec4f, second: vec4f) {
+  let scale = bitcast<f32>(u32(127 - exponent) << 23u);
+  let scaled_first = first * scale;
+  let scaled_second = second * scale;
+  let high = vec4u(pack_quad(scaled_first), pack_quad(scaled_second));
+  let low_first = (scaled_first - wide_quad(high.xy)) * ${2 ** LOW_SHIFT}.0;
+  let low_second = (scaled_second - wide_quad(high.zw)) * ${2 ** LOW_SHIFT}.0;
+  let at = parameters.parts_offset + (line * parameters.part_pitch + depth / ${RUN}u * ${2 * RUN}u + depth % ${RUN}u) / 8u;
+  parts[at] = high;
+  parts[at + ${RUN / 8}u] = vec4u(pack_quad(low_first), pack_quad(low_second));
+}
+`;
+
+/** Tells of the numbers that one invocation sees, in `largest` and `smallest_less_one`. */
+const lookAt = (bits: string): string =>
+  `largest = max(largest, ${bits}); smallest_less_one = min(smallest_less_one, ${bits} - 1u);`;
+
+/**
+ * For lines that are stored as rows. A workgroup splits one line: it reads it once for the exponent and
+ * again, from the cache, for the parts.
+ */
+export const splitAlongProgram: (vector: boolean) => Program = memoized((vector: boolean) =>
+  program({
+    name: `gemm_split_along${vector ? "4" : ""}`,
+    bindings: {
+      source: input(vector ? "vec4f" : "f32"), // matrices x lines x k
+      parts: output("half8"), // matrices x lines x part_pitch
+      exponents: output("i32"), // matrices x lines
+    },
+    parameters: lineParameters,
+    body: wgsl`
+${workgroupIndex}
+${splitFunctions}
+var<workgroup> largest_of: array<u32, ${WORKGROUP_SIZE}>;
+var<workgroup> smallest_of: array<u32, ${WORKGROUP_SIZE}>;
+
+/// Four elements of a row that starts at element \`base\`, zeros past its end.
+fn quad_at(base: u32, depth: u32) -> vec4f {
+${
+  vector
+    ? wgsl`  if (depth >= parameters.k) { return vec4f(); }
+  return source[(base + depth) / 4u];`
+    : wgsl`  var quad = vec4f();
+  for (var i = 0u; i < 4u; i++) {
+    if (depth + i < parameters.k) { quad[i] = source[base + depth + i]; }
+  }
+  return quad;`
+}
+}
+
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let line = workgroup_index(workgroup, workgroups); // counts through all matrices
+  if (line >= parameters.lines * parameters.matrices) { return; }
+  let base = parameters.source_offset * ${vector ? 4 : 1}u + line / parameters.lines * parameters.step
+    + line % parameters.lines * parameters.pitch;
+  var largest = 0u;
+  var smallest_less_one = 0xffffffffu;
+  for (var depth = 4u * lane; depth < parameters.k; depth += ${4 * WORKGROUP_SIZE}u) {
+    let bits = bitcast<vec4u>(quad_at(base, depth)) & vec4u(MAGNITUDE);
+    let less_one = bits - 1u;
+    largest = max(largest, max(max(bits.x, bits.y), max(bits.z, bits.w)));
+    smallest_less_one = min(smallest_less_one, min(min(less_one.x, less_one.y), min(less_one.z, less_one.w)));
+  }
+  largest_of[lane] = largest;
+  smallest_of[lane] = smallest_less_one;
+  for (var half = ${WORKGROUP_SIZE / 2}u; half > 0u; half >>= 1u) {
+    workgroupBarrier();
+    if (lane < half) {
+      largest_of[lane] = max(largest_of[lane], largest_of[lane + half]);
+      smallest_of[lane] = min(smallest_of[lane], smallest_of[lane + half]);
+    }
+  }
+  workgroupBarrier();
+  let exponent = line_exponent(largest_of[0], smallest_of[0]);
+  if (lane == 0u) { exponents[parameters.exponents_offset + line] = exponent; }
+  if (exponent == ${WIDE}) { return; }
+  for (var depth = 8u * lane; depth < parameters.part_pitch / 2u; depth += ${8 * WORKGROUP_SIZE}u) {
+    split_eight(line, depth, exponent, quad_at(base, depth), quad_at(base, depth + 4u));
+  }
+}
+`,
+  }),
+);
+
+/**
+ * For lines that are stored as columns: the largest and the smallest magnitude in EXTENTS_DEPTH rows of
+ * them. A workgroup does ACROSS_LINES lines, so that neighbours read neighbours.
+ */
+export const extentsProgram: Program = program({
+  name: "gemm_split_extents",
+  bindings: {
+    source: input("f32"), // matrices x k x lines
+    extents: output("u32"), // matrices x chunks x 2 x lines: the largest, then the smallest but zero less one
+  },
+  parameters: lineParameters,
+  body: wgsl`
+${workgroupIndex}
+const SLICES = ${WORKGROUP_SIZE / ACROSS_LINES}u;
+var<workgroup> largest_of: array<u32, ${WORKGROUP_SIZE}>;
+var<workgroup> smallest_of: array<u32, ${WORKGROUP_SIZE}>;
+
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let group = workgroup_index(workgroup, workgroups);
+  let line_groups = (parameters.lines + ${ACROSS_LINES - 1}u) / ${ACROSS_LINES}u;
+  let chunks = (parameters.k + ${EXTENTS_DEPTH - 1}u) / ${EXTENTS_DEPTH}u;
+  let chunk = group / line_groups; // counts through all matrices
+  if (chunk >= chunks * parameters.matrices) { return; }
+  let line = group % line_groups * ${ACROSS_LINES}u + lane % ${ACROSS_LINES}u;
+  let first = chunk % chunks * ${EXTENTS_DEPTH}u;
+  let base = parameters.source_offset + chunk / chunks * parameters.step + line;
+  var largest = 0u;
+  var smallest_less_one = 0xffffffffu;
+  if (line < parameters.lines) {
+    let end = min(parameters.k, first + ${EXTENTS_DEPTH}u);
+    for (var depth = first + lane / ${ACROSS_LINES}u; depth < end; depth += SLICES) {
+      let bits = bitcast<u32>(source[base + depth * parameters.pitch]) & 0x7fffffffu;
+      ${lookAt("bits")}
+    }
+  }
+  largest_of[lane] = largest;
+  smallest_of[lane] = smallest_less_one;
+  workgroupBarrier();
+  if (lane >= ${ACROSS_LINES}u || line >= parameters.lines) { return; }
+  for (var slice = 1u; slice < SLICES; slice++) {
+    largest = max(largest, largest_of[slice * ${ACROSS_LINES}u + lane]);
+    smallest_less_one = min(smallest_less_one, smallest_of[slice * ${ACROSS_LINES}u + lane]);
+  }
+  let at = parameters.extents_offset + chunk * 2u * parameters.lines + line;
+  extents[at] = largest;
+  extents[at + parameters.lines] = smallest_less_one;
+}
+`,
+});
+
+/**
+ * For lines that are stored as columns, after `extentsProgram`: a workgroup transposes ACROSS_LINES lines
+ * of ACROSS_DEPTH elements, and one invocation splits eight elements of one line.
+ */
+export const splitAcrossProgram: Program = program({
+  name: "gemm_split_across",
+  bindings: {
+    source: input("f32"), // matrices x k x lines
+    extents: input("u32"),
+    parts: output("half8"), // matrices x lines x part_pitch
+    exponents: output("i32"), // matrices x lines
+  },
+  parameters: lineParameters,
+  body: wgsl`
+${workgroupIndex}
+${splitFunctions}
+const SLICES = ${WORKGROUP_SIZE / ACROSS_LINES}u;
+const PITCH = ${ACROSS_LINES + 1}u;
+var<workgroup> largest_of: array<u32, ${WORKGROUP_SIZE}>;
+var<workgroup> smallest_of: array<u32, ${WORKGROUP_SIZE}>;
+var<workgroup> square: array<f32, ${ACROSS_DEPTH * (ACROSS_LINES + 1)}>;
+
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let group = workgroup_index(workgroup, workgroups);
+  let line_groups = (parameters.lines + ${ACROSS_LINES - 1}u) / ${ACROSS_LINES}u;
+  let stretches = (parameters.part_pitch / 2u + ${ACROSS_DEPTH - 1}u) / ${ACROSS_DEPTH}u;
+  let chunks = (parameters.k + ${EXTENTS_DEPTH - 1}u) / ${EXTENTS_DEPTH}u;
+  let stretch = group / line_groups; // counts through all matrices
+  if (stretch >= stretches * parameters.matrices) { return; }
+  let matrix = stretch / stretches;
+  let first_line = group % line_groups * ${ACROSS_LINES}u;
+  let first_depth = stretch % stretches * ${ACROSS_DEPTH}u;
+
+  // Neighbouring invocations at neighbouring lines, past the last one at that.
+  let slice = lane / ${ACROSS_LINES}u;
+  let loaded_line = min(first_line + lane % ${ACROSS_LINES}u, parameters.lines - 1u);
+  let base = parameters.source_offset + matrix * parameters.step + loaded_line;
+  for (var i = slice; i < ${ACROSS_DEPTH}u; i += SLICES) {
+    var value = 0.0;
+    if (first_depth + i < parameters.k) { value = source[base + (first_depth + i) * parameters.pitch]; }
+    square[i * PITCH + lane % ${ACROSS_LINES}u] = value;
+  }
+  var largest = 0u;
+  var smallest_less_one = 0xffffffffu;
+  let extents_base = parameters.extents_offset + matrix * chunks * 2u * parameters.lines + loaded_line;
+  for (var chunk = slice; chunk < chunks; chunk += SLICES) {
+    let at = extents_base + chunk * 2u * parameters.lines;
+    largest = max(largest, extents[at]);
+    smallest_less_one = min(smallest_less_one, extents[at + parameters.lines]);
+  }
+  largest_of[lane] = largest;
+  smallest_of[lane] = smallest_less_one;
+  workgroupBarrier();
+
+  // Neighbouring invocations at neighbouring elements of a line.
+  let line_in_group = lane / ${ACROSS_DEPTH / 8}u;
+  let line = first_line + line_in_group;
+  let depth = lane % ${ACROSS_DEPTH / 8}u * 8u;
+  if (line >= parameters.lines) { return; }
+  largest = 0u;
+  smallest_less_one = 0xffffffffu;
+  for (var i = 0u; i < SLICES; i++) {
+    largest = max(largest, largest_of[i * ${ACROSS_LINES}u + line_in_group]);
+    smallest_less_one = min(smallest_less_one, smallest_of[i * ${ACROSS_LINES}u + line_in_group]);
+  }
+  let exponent = line_exponent(largest, smallest_less_one);
+  let line_of_all = matrix * parameters.lines + line;
+  if (first_depth + depth == 0u) { exponents[parameters.exponents_offset + line_of_all] = exponent; }
+  if (exponent == ${WIDE} || first_depth + depth >= parameters.part_pitch / 2u) { return; }
+  var values: array<f32, 8>;
+  for (var i = 0u; i < 8u; i++) { values[i] = square[(depth + i) * PITCH + line_in_group]; }
+  split_eight(
+    line_of_all, first_depth + depth, exponent,
+    vec4f(values[0], values[1], values[2], values[3]), vec4f(values[4], values[5], values[6], values[7]));
+}
+`,
+});
+
+/** For each `block` lines of a matrix, the last of them fewer: 1 where one of them is wide, else 0. */
+export const wideBlocksProgram: (block: number) => Program = memoized((block: number) =>
+  program({
+    name: `gemm_split_blocks_${block}`,
+    bindings: { exponents: input("i32"), blocks: output("u32") }, // matrices x lines; matrices x blocks
+    parameters: { lines: "u32", matrices: "u32" },
+    body: wgsl`
+${workgroupIndex}
+var<workgroup> wide: array<u32, ${block}>;
+
+@compute @workgroup_size(${block})
+fn main(${linearBuiltins}) {
+  let index = workgroup_index(workgroup, workgroups);
+  let blocks_of_matrix = (parameters.lines + ${block - 1}u) / ${block}u;
+  if (index >= blocks_of_matrix * parameters.matrices) { return; }
+  let line = min(index % blocks_of_matrix * ${block}u + lane, parameters.lines - 1u);
+  let at = parameters.exponents_offset + index / blocks_of_matrix * parameters.lines + line;
+  wide[lane] = select(0u, 1u, exponents[at] == ${WIDE});
+  for (var half = ${block / 2}u; half > 0u; half >>= 1u) {
+    workgroupBarrier();
+    if (lane < half) { wide[lane] |= wide[lane + half]; }
+  }
+  if (lane == 0u) { blocks[parameters.blocks_offset + index] = wide[0]; }
+}
+`,
+  }),
+);
