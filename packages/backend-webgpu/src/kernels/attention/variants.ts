@@ -1,5 +1,5 @@
 import type { DeviceFeatures } from "../../context.js";
-import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
 import { THIN_HEAD, THIN_ROWS, thinBytes } from "./thin.wgsl.js";
 import { type AttentionTile, attentionBytes, attentionThreads, attentionTileName } from "./tile.js";
@@ -79,10 +79,7 @@ const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
 /** Every kernel for attention. The last row takes what no other prefers. */
 export const attentionVariants: readonly AttentionVariant[] = [
   thin,
-  tiled(
-    deeper,
-    (shape, features) => isNarrow(features) && !features.family?.compilesSlowly && shape.rows > small.queries,
-  ),
+  tiled(deeper, (shape, features) => takesLargeTexts(features) && shape.rows > small.queries),
   tiled(deep, (_, features) => isNarrow(features)),
   tiled(small, (shape, features) => shape.rows <= small.queries || isNarrow(features)),
   tiled(large, (shape) => tileCount(shape, large) >= BUSY_WORKGROUPS / 2 - 4),
