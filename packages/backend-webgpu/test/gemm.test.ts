@@ -388,4 +388,25 @@ describe("webgpu gemm", function () {
       device().free(all);
     }
   });
+
+  it("multiplies nothing by what the last row of B is repeated for where it streams", async () => {
+    const [m, n, k] = [8, 4, 5];
+    const a = device().place(new Float32Array(m * k).fill(1), "f32");
+    const b = device().place(
+      Float32Array.from({ length: k * n }, (_, i) => (i < (k - 1) * n ? 1 : Number.POSITIVE_INFINITY)),
+      "f32",
+    );
+    const c = device().place(new Float32Array(m * n), "f32");
+    const problem: GemmProblem<DeviceMemory> = {
+      ...{ dtype: "f32", m, n, k, alpha: 1, beta: 0, transA: false, transB: false, lda: k, ldb: n, ldc: n },
+      ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
+      ...{ a, b, c, bias: undefined, activation: undefined },
+    };
+    device().run((context) => runGemm(context, problem, "streamed_8x256x16_8x4"));
+    assert.match(device().programs.join(), /^gemm_streamed/);
+    const results = new Float32Array((await device().bytes(c)).buffer, 0, m * n);
+    // A zero times infinity would be NaN.
+    assert.deepEqual([...new Set(results)], [Number.POSITIVE_INFINITY]);
+    device().free(a, b, c);
+  });
 });
