@@ -82,7 +82,8 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(4096, 4096, 4096), large), "tiled_256x128x16_16x8");
     assert.equal(gemmName(product(4096, 4096, 4096, { transB: true }), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(4096, 4096, 4096, { dtype: "f16" }), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(4096, 2048, 64), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(1024, 2048, 64), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(1024, 1024, 64), large), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(704, 768, 8)), "tiled_64x64x16_8x8");
