@@ -251,7 +251,7 @@ const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 /**
  * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
- * k = 16384 on an H200, next to the thin kernels: 8 rows 3,640 GB/s (2,980), 16 rows 2,724 (2,530).
+ * k = 16384 on an H200, next to the thin kernels: 8 rows 3,640 GB/s (2,980), 16 rows 2,724 (2,490).
  */
 const eightRows: ProductTile = { rows: 8, columns: 256, depth: 16, threadRows: 8, threadColumns: 4 };
 const sixteenRows: ProductTile = { ...eightRows, rows: 16, threadRows: 16 };
@@ -277,7 +277,7 @@ export const gemmVariants: readonly GemmVariant[] = [
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
   tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
   // No tile of which half would lie outside of the result. Where quads are unpacked or turned on their way
-  // to workgroup memory, the next smaller tile is quicker: 46 in place of 40 TFLOP/s, and 44 of 37 in f16.
+  // to workgroup memory, the next smaller tile is quicker: NT 42 in place of 38 TFLOP/s, TT 47 of 40, f16 44 of 37.
   // So it is where there are few tiles: 2048^3 in 393 us in place of 418, 4096 x 1024 x 1024 in 212 of 244.
   tiled(
     huge,
