@@ -1,4 +1,4 @@
-import type { ComputeBackend, Operand } from "@backplane/core";
+import type { ComputeBackend, GemmArguments, Operand } from "@backplane/core";
 
 /** A layer's numbers, each weight matrix `inputs` x `outputs`, each bias `outputs`. */
 export interface LinearArrays {
@@ -6,7 +6,7 @@ export interface LinearArrays {
   readonly bias: Operand;
 }
 
-/** A fully connected layer: output = input W + b, where each row is one image. */
+/** A fully connected layer: output = activation(input W + b), where each row is one image. */
 export class Linear {
   readonly #backend: ComputeBackend;
   readonly #parameters: LinearArrays;
@@ -27,22 +27,23 @@ export class Linear {
     this.#gradients = gradients;
   }
 
-  /** output (rows x outputs) = input (rows x inputs) W + b */
-  forward(rows: number, input: Operand, output: Operand): void {
+  /** output (rows x outputs) = activation(input (rows x inputs) W + b), in one call; the activation is optional */
+  forward(rows: number, input: Operand, output: Operand, epilogue: Pick<GemmArguments, "activation">): void {
     const { weights, bias } = this.#parameters;
-    this.#backend.gemm({ m: rows, n: this.outputs, k: this.inputs, a: input, b: weights, c: output });
-    this.#backend.binary({
-      kind: "add",
-      a: output,
-      shapeA: [rows, this.outputs],
-      b: bias,
-      shapeB: [this.outputs],
-      output,
+    this.#backend.gemm({
+      m: rows,
+      n: this.outputs,
+      k: this.inputs,
+      a: input,
+      b: weights,
+      c: output,
+      bias,
+      ...epilogue,
     });
   }
 
   /**
-   * With D the slope of each image's loss at the output, and the loss their mean:
+   * With D the slope of each image's loss at input W + b, and the loss their mean:
    *
    *   dW = input^T D / rows,  db = mean of the rows of D,  inputSlope = D W^T
    *

@@ -4,7 +4,7 @@ import { CrossEntropy } from "./cross-entropy.js";
 import type { Batch } from "./data.js";
 import { Linear, type LinearArrays } from "./linear.js";
 import type { Random } from "./random.js";
-import { relu, reluBackward } from "./relu.js";
+import { reluBackward } from "./relu.js";
 
 /**
  * A classifier: linear layers with relu between them, softmax cross-entropy at the end. It holds
@@ -58,9 +58,8 @@ export class Network {
     this.#rows = batch.count;
     this.#backend.copyHtoD(this.#activations[0]!, batch.images);
     for (const [i, layer] of this.#layers.entries()) {
-      const output = this.#activations[i + 1]!;
-      layer.forward(this.#rows, this.#activations[i]!, output);
-      if (!this.#isLast(i)) relu(this.#backend, this.#rows * layer.outputs, output);
+      const [input, output] = [this.#activations[i]!, this.#activations[i + 1]!];
+      layer.forward(this.#rows, input, output, this.#isLast(i) ? {} : { activation: "relu" });
     }
   }
 

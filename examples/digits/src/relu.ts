@@ -1,10 +1,5 @@
 import type { ComputeBackend, Operand } from "@backplane/core";
 
-/** output = max(output, 0), in place. */
-export function relu(backend: ComputeBackend, n: number, output: Operand): void {
-  backend.unary({ kind: "relu", n, input: output, output });
-}
-
 /** slope = slope where output > 0, else 0: sign(relu(x)) is the derivative of relu at x. */
 export function reluBackward(
   backend: ComputeBackend,

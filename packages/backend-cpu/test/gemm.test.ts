@@ -2,6 +2,7 @@ import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
+import { partsOf } from "#src/kernels/gemm/parts.js";
 import { fittingGemmVariants, gemmVariants } from "#src/kernels/gemm/variants.js";
 import { type Case, check, compute, hostile, label, makeCase, type Shape } from "./gemm-cases.js";
 import { Workbench } from "./workbench.js";
@@ -82,6 +83,26 @@ describe("gemm", () => {
     change?.(given);
     return compute(bench, undefined, given);
   };
+
+  it("divides k of a large matrix times a few rows, alike for any number of workers", async () => {
+    const cases: readonly [parts: number, Shape][] = [
+      [2, { m: 1, n: 300, k: 4100, alpha: 0.5, beta: 2, pad: 3 }],
+      [3, { m: 3, n: 519, k: 3101, transA: true }],
+      [2, { m: 1, n: 300, k: 8200, dtype: "f16" }],
+      [1, { m: 1, n: 300, k: 4100, transB: true }],
+    ];
+    for (const [parts, shape] of cases) {
+      const given = makeCase(shape);
+      const results: Float32Array[] = [];
+      for (const workers of [1, 2, 7]) {
+        const bench = await Workbench.create(gemmOperation().kernels, { pages: 400, workers });
+        results.push(compute(bench, undefined, given));
+      }
+      check(given, results[0]!);
+      for (const result of results.slice(1)) expect(result).to.deep.equal(results[0]);
+      expect(partsOf(given.shape), label(shape)).to.equal(parts);
+    }
+  }).timeout(60000);
 
   it("carries NaN and infinity to the elements that they belong to and to no others", async () => {
     for (const size of [10, 130]) {

@@ -69,6 +69,17 @@ export function flatten(code: Code): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
+/** The bytes of several arrays, one after the other. */
+export function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
 const scalar = new DataView(new ArrayBuffer(8));
 const scalarBytes = new Uint8Array(scalar.buffer);
 

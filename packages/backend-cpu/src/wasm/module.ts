@@ -1,5 +1,6 @@
 import {
   type Code,
+  concatenated,
   flatten,
   name,
   raw,
@@ -43,7 +44,7 @@ export class ModuleBuilder {
   readonly #relaxedSimd: boolean;
   readonly #types: string[] = [];
   readonly #typeCodes: Code[] = [];
-  readonly #functions: { readonly type: number; body: Code }[] = [];
+  readonly #functions: { readonly type: number; body: Uint8Array }[] = [];
   readonly #exports: Code[] = [];
   readonly #shared = new Map<string, FunctionReference>();
 
@@ -91,7 +92,7 @@ export class ModuleBuilder {
     body: (f: FunctionBuilder, parameters: Locals<Parameters>) => Value | undefined,
   ): FunctionReference {
     const signature: Signature = { parameters: Object.values(parameters), result };
-    const entry = { type: this.#type(signature), body: "" as Code };
+    const entry = { type: this.#type(signature), body: new Uint8Array() };
     const index = this.#functions.push(entry) - 1;
     const builder = new FunctionBuilder(signature.parameters.length, this.#relaxedSimd);
     const locals = Object.fromEntries(
@@ -100,7 +101,8 @@ export class ModuleBuilder {
         { type, index: i, code: raw(0x20) + unsigned(i) },
       ]),
     );
-    entry.body = builder.code(body(builder, locals as unknown as Locals<Parameters>));
+    // Bytes at once: the many small strings are garbage then, before the collector has to move them.
+    entry.body = flatten(sized(builder.code(body(builder, locals as unknown as Locals<Parameters>))));
     if (options.export) this.#exports.push(name(label) + raw(0x00) + unsigned(index));
     return { index, signature };
   }
@@ -109,7 +111,10 @@ export class ModuleBuilder {
     const { shared, initialPages, maximumPages } = this.#memory;
     const limits = raw(shared ? 0x03 : 0x01) + unsigned(initialPages) + unsigned(maximumPages);
     const section = (id: number, entries: readonly Code[]): Code => raw(id) + sized(vector(entries));
-    const sections = [
+    const bodies = this.#functions.map(({ body }) => body);
+    const count = unsigned(bodies.length);
+    const bytes = bodies.reduce((sum, body) => sum + body.length, count.length);
+    const beforeBodies = [
       raw(0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00),
       section(1, this.#typeCodes),
       section(2, [name("env") + name("memory") + raw(0x02) + limits]),
@@ -118,12 +123,9 @@ export class ModuleBuilder {
         this.#functions.map((entry) => unsigned(entry.type)),
       ),
       section(7, this.#exports),
-      section(
-        10,
-        this.#functions.map((entry) => sized(entry.body)),
-      ),
+      raw(10) + unsigned(bytes) + count,
     ];
-    return flatten(sections.join(""));
+    return concatenated([flatten(beforeBodies.join("")), ...bodies]);
   }
 
   #type({ parameters, result }: Signature): number {

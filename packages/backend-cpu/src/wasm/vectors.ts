@@ -96,13 +96,18 @@ export const i8x16: {
   swizzle: binary("v128", "v128")(simd(0x0e)),
 };
 
+/** By the lanes' numbers in base 8: kernels use a few again and again. */
+const shuffles = new Map<number, Code>();
+
 /** `i8x16.shuffle` by 32-bit lanes: 0..3 are those of `a`, 4..7 those of `b`. */
 export function shuffle32(lanes: readonly [number, number, number, number], a: V128, b: V128): V128 {
-  return i8x16.shuffle(
-    lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte)),
-    a,
-    b,
-  );
+  const key = lanes[0] | (lanes[1] << 3) | (lanes[2] << 6) | (lanes[3] << 9);
+  let instruction = shuffles.get(key);
+  if (instruction === undefined) {
+    instruction = simd(0x0d) + raw(...lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte)));
+    shuffles.set(key, instruction);
+  }
+  return { type: "v128", code: a.code + b.code + instruction };
 }
 
 const i16x8Binary = {

@@ -16,6 +16,7 @@ import { Workbench } from "../workbench.js";
 const shapes = {
   skinny: { m: 1, n: 1100, k: 30 },
   "skinny with some rows": { m: 13, n: 1100, k: 30 },
+  "skinny, k in parts": { m: 1, n: 1100, k: 2000 },
   small: { m: 18, n: 21, k: 20 },
   strips: { m: 70, n: 330, k: 600 },
   "wide strips": { m: 34, n: 1050, k: 300 },

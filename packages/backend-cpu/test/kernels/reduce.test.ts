@@ -88,14 +88,19 @@ describe("reduce kernels", () => {
     );
     const got = run(kind, dtype, shape, axes, data);
     const expected = reference(kind, shape, axes, data);
+    const isSum = kind === "sum" || kind === "mean";
+    const magnitudes = isSum ? reference(kind, shape, axes, data.map(Math.abs)) : undefined;
     expect(got.length).to.equal(expected.length);
     expected.forEach((value, i) => {
       const label = `${kind} ${dtype} [${shape}] over [${axes}] element ${i}: ${got[i]}, not ${value}`;
-      // f64 inside, so one rounding; or two for f16, which may meet a tie.
-      if (dtype === "f32") expect(Math.abs(got[i]! - value), label).to.be.at.most(0.5001 * ulp32(value));
+      // Eight vectors at once are added up in f32, with three roundings. The rest is f64 inside, so one
+      // rounding; or two for f16, which may meet a tie.
+      const error = 3 * 2 ** -24 * (magnitudes?.[i] ?? 0);
+      if (dtype === "f32")
+        expect(Math.abs(got[i]! - value), label).to.be.at.most(0.5001 * ulp32(value) + error);
       else {
-        const neighbours = [-1, 0, 1].map((ulps) =>
-          float16FromBits(float16ToBits(Math.fround(value) + ulps * ulp32(value))),
+        const neighbours = [-1, 0, 1].map((sign) =>
+          float16FromBits(float16ToBits(Math.fround(value) + sign * (ulp32(value) + error))),
         );
         expect(neighbours, label).to.include(got[i]);
       }
@@ -165,25 +170,82 @@ describe("reduce kernels", () => {
     expect(mean).to.equal(Math.fround(0.1));
   });
 
-  it("keeps NaN, infinities and the sign of zero", () => {
-    const one = (kind: ReduceKind, values: readonly number[]): number =>
-      run(kind, "f32", [values.length], [0], Float32Array.from(values))[0]!;
-    for (let n = 1; n < 40; n++)
-      for (const kind of reduceKinds) {
-        const values = Array.from({ length: n }, (_, i) => i);
-        values[(n * 7) % n] = Number.NaN;
-        expect(one(kind, values), `${kind} of ${n}`).to.be.NaN;
-        const columns = run(kind, "f32", [3, n], [0], Float32Array.from([...values, ...values, ...values]));
-        expect([...columns].map(Number.isNaN)).to.deep.equal(values.map(Number.isNaN));
-      }
-    expect(one("max", [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY])).to.equal(
-      Number.NEGATIVE_INFINITY,
+  /** One result from some values, reduced along a row, down a column, and down one of several columns. */
+  const everyWay = (kind: ReduceKind, values: readonly number[]): number[] => {
+    const n = values.length;
+    const row = run(kind, "f32", [n], [0], Float32Array.from(values));
+    const columns = run(
+      kind,
+      "f32",
+      [n, 3],
+      [0],
+      Float32Array.from(values.flatMap((value) => [0, value, 1])),
     );
-    expect(one("sum", [Number.POSITIVE_INFINITY, 1])).to.equal(Number.POSITIVE_INFINITY);
-    expect(one("sum", [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])).to.be.NaN;
-    expect(Object.is(one("sum", [-0, -0]), -0)).to.equal(true);
-    expect(Object.is(one("max", [-0, 0]), 0)).to.equal(true);
-    expect(Object.is(one("min", [0, -0]), -0)).to.equal(true);
+    const rows = run(kind, "f32", [2, n], [1], Float32Array.from([...values.map(() => 1), ...values]));
+    return [row[0]!, columns[1]!, rows[1]!];
+  };
+  const expectEveryWay = (kind: ReduceKind, values: readonly number[], expected: number): void => {
+    for (const got of everyWay(kind, values))
+      expect(Object.is(got, expected), `${kind} of ${values.length}: ${got}, not ${expected}`).to.equal(true);
+  };
+  // Around what rows and columns fold at once, and beyond.
+  const lengths = [1, 2, 3, 5, 7, 8, 9, 31, 32, 33, 63, 64, 65, 100, 131];
+  /** Every third place or so. */
+  const places = (n: number): number[] =>
+    Array.from({ length: Math.ceil(n / 3) }, (_, i) => (7 * i + 2 * n) % n);
+
+  it("keeps a NaN of either sign wherever it is", () => {
+    const negative = new Float32Array(Uint32Array.of(0xffc00000).buffer)[0]!;
+    for (const n of lengths)
+      for (const at of places(n))
+        for (const kind of reduceKinds)
+          for (const nan of [Number.NaN, negative]) {
+            const values = Array.from({ length: n }, (_, i) => i - 40);
+            values[at] = nan;
+            for (const got of everyWay(kind, values)) expect(got, `${kind} of ${n}, at ${at}`).to.be.NaN;
+          }
+  }).timeout(60000);
+
+  it("keeps infinities", () => {
+    const [above, below] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    for (const n of lengths) {
+      expectEveryWay("max", new Array(n).fill(below), below);
+      expectEveryWay("min", new Array(n).fill(above), above);
+      if (n < 2) continue;
+      const values = Array.from({ length: n }, (_, i) => 1 + (i % 7));
+      values[n >> 1] = above;
+      for (const kind of ["sum", "mean", "max", "prod"] as const) expectEveryWay(kind, values, above);
+      values[0] = below;
+      expectEveryWay("max", values, above);
+      expectEveryWay("min", values, below);
+      expectEveryWay("sum", values, Number.NaN);
+    }
+  });
+
+  it("gives the sign of zero", () => {
+    for (const n of lengths) {
+      const negative = new Array<number>(n).fill(-0);
+      for (const kind of ["sum", "max", "min"] as const) expectEveryWay(kind, negative, -0);
+      for (const kind of ["max", "min"] as const) expectEveryWay(kind, new Array(n).fill(0), 0);
+      if (n < 2) continue;
+      for (const at of places(n)) {
+        const mixed = negative.with(at, 0);
+        expectEveryWay("max", mixed, 0);
+        expectEveryWay("max", mixed.with((at + 1) % n, -3), 0);
+        expectEveryWay("min", mixed, -0);
+      }
+    }
+  });
+
+  it("adds up numbers whose sum overflows f32 on the way, but not at the end", () => {
+    const large = 3e38;
+    for (const n of lengths.filter((length) => length >= 5)) {
+      const values = Array.from({ length: n }, (_, i) => (i < n / 2 ? large : -large));
+      if (n % 2 === 1) values[n >> 1] = 0;
+
+      expectEveryWay("sum", values, 0);
+      expectEveryWay("mean", new Array(n).fill(large), Math.fround(large));
+    }
   });
 
   it("splits long reductions into pieces, by the problem alone", () => {

@@ -9,7 +9,7 @@ import { unaryReferences } from "./references.js";
 const bounds: Readonly<Record<UnaryKind, number>> = {
   relu: 0,
   sigmoid: 2.5,
-  tanh: 1.5,
+  tanh: 2.6,
   exp: 1,
   log: 1,
   sqrt: 0.5,
@@ -125,6 +125,19 @@ describeEitherWay("unary kernels", (options) => {
     expect(
       Buffer.compare(Buffer.from(run("gelu", shifted).buffer), Buffer.from(whole.slice(1).buffer)),
     ).to.equal(0);
+  });
+
+  it("tanh is odd, rises in steps of 10^-4 from 4 on, and is 1 where that is nearest, never more", () => {
+    const input = Float32Array.from({ length: 100_000 }, (_, i) => 4 + i / 10_000);
+    const output = run("tanh", input);
+    expect(
+      run(
+        "tanh",
+        input.map((x) => -x),
+      ).map((y) => -y),
+    ).to.deep.equal(output);
+    expect(output.every((y, i) => i === 0 || y >= output[i - 1]!)).to.equal(true);
+    expect(output.every((y, i) => y <= 1 && (input[i]! < 9.0109 || y === 1))).to.equal(true);
   });
 
   for (const kind of unaryKinds) {

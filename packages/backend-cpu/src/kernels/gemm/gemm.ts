@@ -8,6 +8,7 @@ import { BlockPlanner } from "./blocks.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
+import { combineKernels } from "./parts.js";
 import { planScale, scaleKernels } from "./scale.js";
 import { planSkinny, skinnyKernels } from "./skinny.js";
 import { planSmall } from "./small.js";
@@ -46,6 +47,7 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
   const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
+  kernels.push(...Object.values(combineKernels));
   for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
     for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(...Object.values(byType));
   }
@@ -98,9 +100,10 @@ function planProduct(
 ): readonly Launch[] {
   const { tile } = variant;
   const kernels = gemmKernelsOf(variant)[problem.dtype];
-  const single =
-    planSkinny(problem, context, epilogue) ?? planSmall(problem, kernels, tile, context, epilogue);
-  if (single !== undefined) return [single];
+  const skinny = planSkinny(problem, context, epilogue);
+  if (skinny !== undefined) return skinny;
+  const small = planSmall(problem, kernels, tile, context, epilogue);
+  if (small !== undefined) return [small];
   const strips = planStrips(problem, kernels, tile, context, epilogue);
   return strips ?? new BlockPlanner(problem, kernels, tile, context, epilogue).plan();
 }

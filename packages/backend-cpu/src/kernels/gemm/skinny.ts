@@ -23,13 +23,15 @@ import {
 } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { linesOfA, linesOfB } from "./lines.js";
-import { elementBytes, skinnyProductNanoseconds } from "./variants.js";
+import { partsOf, planCombine } from "./parts.js";
+import { blocking, elementBytes, skinnyProductNanoseconds } from "./variants.js";
 
 /**
  * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order
  * to use it a few times; here B is read where it lies, from memory once, straight ahead.
  *
- * A chunk computes some columns of C. Sums are kept in f32 in the scratch.
+ * A chunk computes some columns of C, with the sums in f32 in the scratch; or, where B is large and all
+ * columns fit, the sums over a part of k (parts.ts).
  */
 
 /** More rows than these are worth packing for. B in f16 would be widened again for every two rows. */
@@ -39,10 +41,7 @@ const fewestColumns = 16;
 /** The same for more than a few rows, for which packing takes a smaller share. */
 const manyColumns = 96;
 const fewRows = 8;
-/** Sums of a chunk, at most: they stay in the first-level cache while B passes by. */
-const mostSums = 8192;
-/** Columns of a chunk. The longer the pieces of rows are that are read, the better memory delivers them. */
-const mostColumns = 4096;
+/** Fewest columns of a chunk. */
 const leastColumns = 64;
 
 const skinnyTypes = {
@@ -65,6 +64,10 @@ const skinnyTypes = {
   beta: "f32",
   chunkColumns: "i32",
   columnChunks: "i32",
+  /** Parts of k, their size, and where their sums go; not 0 only if B is stored k x n. */
+  parts: "i32",
+  partDepth: "i32",
+  partials: "i32",
   bias: "i32",
   biasStep: "i32",
   activation: "i32",
@@ -97,43 +100,52 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
   return defineKernel({
     name: `gemm_skinny_${dtype}_${b}`,
     parameters: skinnyTypes,
-    scratchBytes: 4 * mostSums,
+    scratchBytes: 4 * blocking.skinnySums,
     emit(f, { parameters, chunk, scratch, features, module }) {
       const elements = elementsOf(f, dtype);
-      const { m, n, k, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
-      const matrix = f.let(i32.divU(chunk, columnChunks));
-      const first = f.let(i32.mul(i32.remU(chunk, columnChunks), chunkColumns));
+      const { m, n, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
+      const { parts, partDepth, partials } = parameters;
+      const part = f.let(i32.remU(chunk, parts));
+      const block = f.let(i32.divU(chunk, parts));
+      const p = f.let(i32.mul(part, partDepth));
+      const matrix = f.let(i32.divU(block, columnChunks));
+      const first = f.let(i32.mul(i32.remU(block, columnChunks), chunkColumns));
       const columns = f.let(i32.minU(i32.sub(n, first), chunkColumns));
-      const columnStep = b === "stored" ? i32.const(elements.bytes) : bStride;
+      const [columnStep, kStep] =
+        b === "stored" ? [i32.const(elements.bytes), bStride] : [bStride, i32.const(elements.bytes)];
       const at = (base: I32, batch: I32, offset: Value<"i32">): I32 =>
         f.let(i32.add(base, i32.add(i32.mul(matrix, batch), offset)));
+      const sumsStride = f.let(i32.shl(chunkColumns, 2));
+      const target = f.let(scratch);
+      f.if(partials, () => f.set(target, i32.add(partials, i32.mul(part, i32.mul(m, sumsStride)))));
       const sums: Sums = {
-        a: at(parameters.a, parameters.aBatch, i32.const(0)),
-        b: at(parameters.b, parameters.bBatch, i32.mul(first, columnStep)),
+        a: at(parameters.a, parameters.aBatch, i32.mul(p, aK)),
+        b: at(parameters.b, parameters.bBatch, i32.add(i32.mul(first, columnStep), i32.mul(p, kStep))),
+        k: f.let(i32.minU(i32.sub(parameters.k, p), partDepth)),
         fused: features.relaxedSimd,
         multiplyAdd: features.relaxedSimd
           ? f32x4.relaxedMadd
           : (x, y, sum) => f32x4.add(sum, f32x4.mul(x, y)),
         m,
-        k,
         columns,
         aRow,
         aK,
         bStride,
-        sums: scratch,
-        sumsStride: f.let(i32.shl(chunkColumns, 2)),
+        sums: target,
+        sumsStride,
         elements,
         module,
         dtype,
       };
       if (b === "stored") addRows(f, sums);
       else multiplyColumns(f, sums);
+      f.if(partials, () => f.return());
       const { bias, biasStep, activation } = parameters;
       f.if(bias, () => f.add(bias, i32.mul(first, biasStep)));
       finishRows(f, module, elements, {
         epilogue: { bias, biasStep, activation },
         sums: scratch,
-        sumsStride: sums.sumsStride,
+        sumsStride,
         m,
         n: columns,
         c: at(parameters.c, parameters.cBatch, i32.shl(first, elements.shift)),
@@ -325,9 +337,10 @@ function sumOfLanes(f: FunctionBuilder, vectors: readonly Local<"v128">[]): Valu
 /** The plan for a problem with few rows, or undefined where it is better packed. */
 export function planSkinny(
   problem: GemmProblem<CpuMemory>,
-  { workers }: PlanContext,
+  context: PlanContext,
   epilogue: EpilogueParameters,
-): Launch | undefined {
+): readonly Launch[] | undefined {
+  const { workers } = context;
   const { dtype, m, n, k, batch, transB } = problem;
   if (m > mostRows[dtype] || n < fewestColumns || (m > fewRows && n < manyColumns)) return undefined;
   const bytes = elementBytes[dtype];
@@ -335,11 +348,14 @@ export function planSkinny(
   const b = linesOfB(problem);
   // Products along k want both factors along k.
   if (transB && a.kStep !== bytes) return undefined;
+  const parts = partsOf(problem);
+  const partDepth = Math.ceil(k / parts / 8) * 8;
   // Two for each worker, so that they finish together.
-  const share = workers === 1 ? n : Math.ceil((n * batch) / (2 * workers));
-  const most = Math.min(mostColumns, Math.floor(mostSums / m / 16) * 16);
+  const share = workers === 1 || parts > 1 ? n : Math.ceil((n * batch) / (2 * workers));
+  const most = Math.min(blocking.skinnyColumns, Math.floor(blocking.skinnySums / m / 16) * 16);
   const chunkColumns = Math.min(most, Math.max(leastColumns, Math.ceil(share / 16) * 16));
   const columnChunks = Math.ceil(n / chunkColumns);
+  const partials = parts > 1 ? context.workspace(4 * parts * m * chunkColumns) : 0;
   const parameters = {
     m,
     n,
@@ -358,15 +374,19 @@ export function planSkinny(
     beta: problem.beta,
     chunkColumns,
     columnChunks,
+    parts: Math.ceil(k / partDepth),
+    partDepth,
+    partials,
     // One plain literal: for small calls an object spread would show.
     bias: epilogue.bias,
     biasStep: epilogue.biasStep,
     activation: epilogue.activation,
   };
   const kernels = skinnyKernels[dtype];
-  return (transB ? kernels.transposed : kernels.stored).launch(
+  const product = (transB ? kernels.transposed : kernels.stored).launch(
     parameters,
-    columnChunks * batch,
+    columnChunks * batch * parameters.parts,
     m * n * k * batch * skinnyProductNanoseconds,
   );
+  return parts === 1 ? [product] : [product, planCombine(problem, parameters, epilogue)];
 }

@@ -68,6 +68,10 @@ export const blocking = {
   packPanels: 16,
   /** Bytes of packed panels for matrices of a batch that are handled together. */
   batchBytes: 8388608,
+  /** Sums of a chunk of a few rows: they stay in the first-level cache while B passes by. */
+  skinnySums: 8192,
+  /** Columns of such a chunk. The longer the pieces of rows are that are read, the better memory delivers them. */
+  skinnyColumns: 4096,
   /** Bytes of scratch for matrices that one chunk both packs and multiplies. */
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */

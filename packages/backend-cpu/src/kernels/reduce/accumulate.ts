@@ -1,66 +1,44 @@
 import type { ReduceKind } from "@backplane/core";
-import { type FunctionBuilder, f32x4, f64x2, type Local, shuffle32, type Value } from "../../wasm/index.js";
+import {
+  type FunctionBuilder,
+  f32x4,
+  f64x2,
+  i32x4,
+  type Local,
+  shuffle32,
+  type Value,
+  v128,
+} from "../../wasm/index.js";
 
 type Vector = Value<"v128">;
 
-/** How one kind folds elements, vectors of four at a time. */
+/** How one kind folds elements, vectors of four at a time, into an accumulator of some vectors. */
 export interface Accumulation {
-  /** Locals (of 16 bytes) that one accumulator of four lanes takes. */
-  readonly width: 1 | 2;
   /** What changes nothing, for lanes without an element. */
   readonly identity: number;
-  /** Fills one accumulator. Emits a constant: for use before loops. */
-  readonly identityVector: Vector;
-  /** The accumulator, some vectors folded into it. */
-  readonly fold: (
-    f: FunctionBuilder,
-    accumulator: readonly Vector[],
-    xs: readonly Vector[],
-  ) => readonly Vector[];
-  /** Two accumulators in one. */
-  readonly merge: (a: readonly Vector[], b: readonly Vector[]) => readonly Vector[];
+  /** An accumulator without elements, one vector for each of its locals. Constants: for use before loops. */
+  readonly empty: readonly Vector[];
+  /**
+   * The accumulator, some vectors folded into it: fast, and right unless `isDoubtful` says later that it
+   * may not be, which some kinds never say.
+   */
+  readonly fold: (accumulator: readonly Vector[], xs: readonly Vector[]) => readonly Vector[];
+  readonly isDoubtful?: (f: FunctionBuilder, accumulator: readonly Vector[]) => Value<"i32">;
+  /** The same for one vector, always right. */
+  readonly foldExactly: (accumulator: readonly Vector[], x: Vector) => readonly Vector[];
   /** Lanes 0 and 1, and lanes 2 and 3, in f64. */
-  readonly toDouble: (accumulator: readonly Vector[]) => readonly [Vector, Vector];
+  readonly toDouble: (f: FunctionBuilder, accumulator: readonly Vector[]) => readonly [Vector, Vector];
   readonly mergeDouble: (a: Vector, b: Vector) => Vector;
 }
 
 const highHalf = (x: Vector): Vector => shuffle32([2, 3, 2, 3], x, x);
 
+const promote = (x: Vector): readonly [Vector, Vector] => [
+  f64x2.promoteLowF32x4(x),
+  f64x2.promoteLowF32x4(highHalf(x)),
+];
+
 type Pairwise = (a: Vector, b: Vector) => Vector;
-
-/**
- * Sums and products in f64: rounding errors stay below those of the one rounding at the end for
- * any length that fits the memory, and no intermediate result overflows f32. What is folded at once
- * is combined in a tree.
- */
-const inDouble = (operation: Pairwise, identity: number): Accumulation => ({
-  width: 2,
-  identity,
-  identityVector: f64x2.const(identity),
-  fold(_f, accumulator, xs) {
-    const half = (i: number): Vector => {
-      const parts = xs.map((x) => f64x2.promoteLowF32x4(i === 0 ? x : highHalf(x)));
-      return operation(accumulator[i]!, tree(parts, operation));
-    };
-    return [half(0), half(1)];
-  },
-  merge: (a, b) => [operation(a[0]!, b[0]!), operation(a[1]!, b[1]!)],
-  toDouble: (accumulator) => [accumulator[0]!, accumulator[1]!],
-  mergeDouble: operation,
-});
-
-const inSingle = (operation: Pairwise, mergeDouble: Pairwise, identity: number): Accumulation => ({
-  width: 1,
-  identity,
-  identityVector: f32x4.const(identity),
-  fold: (_f, accumulator, xs) => [operation(accumulator[0]!, tree(xs, operation))],
-  merge: (a, b) => [operation(a[0]!, b[0]!)],
-  toDouble: ([accumulator]) => [
-    f64x2.promoteLowF32x4(accumulator!),
-    f64x2.promoteLowF32x4(highHalf(accumulator!)),
-  ],
-  mergeDouble,
-});
 
 function tree(values: readonly Vector[], operation: Pairwise): Vector {
   if (values.length === 1) return values[0]!;
@@ -68,22 +46,102 @@ function tree(values: readonly Vector[], operation: Pairwise): Vector {
   return operation(tree(values.slice(0, middle), operation), tree(values.slice(middle), operation));
 }
 
-// The sum of negative zeros is -0, so that is what a sum starts from.
-const sum = inDouble(f64x2.add, -0);
+/**
+ * What is folded at once is added up in f32, pairwise, and the sums of that in f64: n roundings for 2^n
+ * vectors, and one at the end, for any length that fits the memory. Widening every element would take
+ * longer than reading it. A sum in f32 may overflow where the whole does not: infinities are doubtful.
+ * The sum of negative zeros is -0, so that is what a sum starts from.
+ */
+const sum: Accumulation = {
+  identity: -0,
+  empty: [f64x2.const(-0), f64x2.const(-0)],
+  fold: (accumulator, xs) => sum.foldExactly(accumulator, tree(xs, f32x4.add)),
+  isDoubtful(f, [low, high]) {
+    const all = f.let(f64x2.add(low!, high!));
+    const difference = f.let(f64x2.sub(all, all));
+    return v128.anyTrue(f64x2.ne(difference, difference));
+  },
+  foldExactly([low, high], x) {
+    const [first, second] = promote(x);
+    return [f64x2.add(low!, first), f64x2.add(high!, second)];
+  },
+  toDouble: (_f, accumulator) => [accumulator[0]!, accumulator[1]!],
+  mergeDouble: f64x2.add,
+};
+
+/** In f64: no product of a few elements overflows, and what is folded at once is combined in a tree. */
+const prod: Accumulation = {
+  identity: 1,
+  empty: [f64x2.const(1), f64x2.const(1)],
+  fold(accumulator, xs) {
+    const parts = xs.map(promote);
+    return [0, 1].map((half) =>
+      f64x2.mul(
+        accumulator[half]!,
+        tree(
+          parts.map((part) => part[half]!),
+          f64x2.mul,
+        ),
+      ),
+    );
+  },
+  foldExactly: (accumulator, x) => prod.fold(accumulator, [x]),
+  toDouble: (_f, accumulator) => [accumulator[0]!, accumulator[1]!],
+  mergeDouble: f64x2.mul,
+};
+
+/**
+ * The instructions for a maximum that heeds NaN and the sign of zeros take several times as long as
+ * reading. So three things are kept: the extreme by comparison, which may miss a NaN and has the sign of
+ * any of several zeros; the sum, which is NaN if an element is (or if infinities of both signs are there:
+ * doubtful too); and the sign bits, from which a zero gets its sign.
+ */
+const extreme = (
+  identity: number,
+  compared: Pairwise,
+  signs: { readonly empty: Vector; readonly gather: Pairwise },
+  exact: Pairwise,
+  mergeDouble: Pairwise,
+): Accumulation => ({
+  identity,
+  empty: [f32x4.const(identity), f32x4.const(0), signs.empty],
+  fold: ([best, total, bits], xs) => [
+    compared(best!, tree(xs, compared)),
+    f32x4.add(total!, tree(xs, f32x4.add)),
+    signs.gather(bits!, tree(xs, signs.gather)),
+  ],
+  isDoubtful: (_f, [, total]) => v128.anyTrue(f32x4.ne(total!, total!)),
+  foldExactly: ([best, total, bits], x) => [exact(best!, x), total!, signs.gather(bits!, x)],
+  toDouble(f, [best, , bits]) {
+    const isZero = f32x4.eq(best!, f32x4.const(0));
+    const zero = v128.and(bits!, i32x4.const(0x80000000 | 0));
+    const [low, high] = promote(f.let(v128.bitselect(zero, best!, isZero)));
+    return [low, high];
+  },
+  mergeDouble,
+});
 
 /** The one table of reductions: kernels, operation and tests are made from it. */
 export const accumulations: Readonly<Record<ReduceKind, Accumulation>> = {
   sum,
   mean: sum,
-  max: inSingle(f32x4.max, f64x2.max, Number.NEGATIVE_INFINITY),
-  min: inSingle(f32x4.min, f64x2.min, Number.POSITIVE_INFINITY),
-  prod: inDouble(f64x2.mul, 1),
+  // A largest zero is negative if all elements are, a smallest one if any is.
+  max: extreme(
+    Number.NEGATIVE_INFINITY,
+    f32x4.pmax,
+    { empty: i32x4.const(-1), gather: v128.and },
+    f32x4.max,
+    f64x2.max,
+  ),
+  min: extreme(
+    Number.POSITIVE_INFINITY,
+    f32x4.pmin,
+    { empty: i32x4.const(0), gather: v128.or },
+    f32x4.min,
+    f64x2.min,
+  ),
+  prod,
 };
-
-/** Locals for one accumulator. */
-export function accumulatorLocals(f: FunctionBuilder, accumulation: Accumulation): readonly Local<"v128">[] {
-  return Array.from({ length: accumulation.width }, () => f.local("v128"));
-}
 
 export function assign(
   f: FunctionBuilder,

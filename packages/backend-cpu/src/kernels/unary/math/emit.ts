@@ -24,7 +24,11 @@ export function polynomial(f: FunctionBuilder, coefficients: readonly number[]):
     const square = f.let(f32x4.mul(x, x));
     const pairs: Vector[] = [];
     for (let i = firstPair; i < locals.length; i += 2)
-      pairs.push(f.let(f.multiplyAdd(locals[i + 1]!, x, locals[i]!)));
+      pairs.push(
+        f.let(
+          coefficients[i + 1] === 1 ? f32x4.add(x, locals[i]!) : f.multiplyAdd(locals[i + 1]!, x, locals[i]!),
+        ),
+      );
     const terms: Vector[] = locals.slice(0, firstPair);
     if (pairs.length > 0) terms.push(horner(pairs, (sum, pair) => f.multiplyAdd(sum, square, pair)));
     return horner(terms, (sum, coefficient) => f.multiplyAdd(sum, x, coefficient));

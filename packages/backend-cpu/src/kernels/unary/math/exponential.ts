@@ -21,7 +21,7 @@ const ln2High = 0.693145751953125;
 const ln2Low = Math.LN2 - ln2High;
 
 /** Adding 1.5 * 2^23 rounds to a whole number, which is then in the low bits. */
-const roundingBias = 12582912;
+export const roundingBias: number = 12582912;
 
 /**
  * (e^r - 1 - r) / r^2 on |r| <= ln(2) / 2, minimax for the relative error of e^r (2^-28.2), found
@@ -35,52 +35,81 @@ const coefficients = [
 export const normalLimit: number = 87;
 
 interface Parts {
-  /** e^r, in [sqrt(1/2), sqrt(2)] */
+  /** e^(factor r), in [sqrt(1/2), sqrt(2)] */
   readonly power: VectorLocal;
   /** The low bits hold n + 127: shifted to their place they are 2^n. */
   readonly biased: VectorLocal;
 }
 
-/** x + correction = n ln 2 + r with whole n and |r| <= ln(2) / 2; e^x = 2^n e^r. */
-function exponentialParts(f: FunctionBuilder): (x: Vector, correction?: Vector) => Parts {
-  const log2e = f.let(f32x4.const(Math.LOG2E));
+/**
+ * x - excess = n ln(2) / factor + r with whole n and |r| <= ln(2) / 2 |factor|; then
+ * e^(factor (x - excess)) = 2^n e^(factor r). The factor is 1 or another power of two, of either
+ * sign; it is part of the constants, without any rounding.
+ */
+function exponentialParts(f: FunctionBuilder, factor: number): (x: Vector, excess?: Vector) => Parts {
+  const log2e = f.let(f32x4.const(Math.LOG2E * factor));
   const bias = f.let(f32x4.const(roundingBias + 127));
-  const high = f.let(f32x4.const(ln2High));
-  const low = f.let(f32x4.const(ln2Low));
+  const high = f.let(f32x4.const(ln2High / factor));
+  const low = f.let(f32x4.const(ln2Low / factor));
   const one = f.let(f32x4.const(1));
-  const q = polynomial(f, coefficients);
-  return (x, correction) => {
+  const slope = factor === 1 ? one : f.let(f32x4.const(factor));
+  const q = polynomial(
+    f,
+    coefficients.map((coefficient, i) => coefficient * factor ** (i + 2)),
+  );
+  return (x, excess) => {
     const biased = f.let(f.multiplyAdd(x, log2e, bias));
     const n = f.let(f32x4.sub(biased, bias));
-    const r = f.let(f.multiplySubtract(n, low, f.multiplySubtract(n, high, x)));
-    if (correction) f.set(r, f32x4.add(r, correction));
-    // 1 + r + r^2 q. Unfused, the first form would round once more close to the end.
+    const rest = f.multiplySubtract(n, high, x);
+    const r = f.let(
+      excess ? f32x4.sub(rest, f.multiplyAdd(n, low, excess)) : f.multiplySubtract(n, low, rest),
+    );
+    // 1 + factor r + r^2 q. Unfused, the first form would round once more close to the end.
     const power = f.relaxedSimd
-      ? f.multiplyAdd(r, f.multiplyAdd(r, q(r), one), one)
-      : f32x4.add(one, f.multiplyAdd(f32x4.mul(r, r), q(r), r));
+      ? f.multiplyAdd(r, f.multiplyAdd(r, q(r), slope), one)
+      : f32x4.add(one, f.multiplyAdd(f32x4.mul(r, r), q(r), factor === 1 ? r : f32x4.mul(slope, r)));
     return { power: f.let(power), biased };
   };
 }
 
-/** e^(x + correction) for |x| <= 87 only (or NaN), the correction being small (below 0.05) and optional. */
-export function normalExponential(f: FunctionBuilder): (x: Vector, correction?: Vector) => VectorLocal {
-  const parts = exponentialParts(f);
-  return (argument, correction) => {
-    const { power, biased } = parts(f.let(argument), correction);
-    return f.let(f32x4.mul(power, i32x4.shl(biased, 23)));
+/** e^(x - excess) for |x| <= 87 only (or NaN), the excess being small (below 0.05) and optional. */
+export function normalExponential(f: FunctionBuilder): (x: Vector, excess?: Vector) => VectorLocal {
+  const split = splitExponential(f);
+  return (argument, excess) => {
+    const { mantissa, scale } = split(argument, excess);
+    return f.let(f32x4.mul(mantissa, scale));
+  };
+}
+
+/**
+ * e^(factor (x - excess)) under the same conditions for factor x, in two factors, of which the
+ * mantissa is in [sqrt(1/2), sqrt(2)].
+ */
+export function splitExponential(
+  f: FunctionBuilder,
+  factor = 1,
+): (x: Vector, excess?: Vector) => ScaledExponential {
+  const parts = exponentialParts(f, factor);
+  return (argument, excess) => {
+    const { power, biased } = parts(f.let(argument), excess);
+    return { mantissa: power, scale: f.let(i32x4.shl(biased, 23)) };
   };
 }
 
 /** The same for every x. n is applied in two halves: results down to the smallest subnormal are rounded once. */
-export function scaledExponential(f: FunctionBuilder): (x: Vector, correction?: Vector) => ScaledExponential {
-  const lower = f.let(f32x4.const(lowest));
-  const upper = f.let(f32x4.const(highest));
+export function scaledExponential(
+  f: FunctionBuilder,
+  factor = 1,
+): (x: Vector, excess?: Vector) => ScaledExponential {
+  const limits = [lowest / factor, highest / factor];
+  const lower = f.let(f32x4.const(Math.min(...limits)));
+  const upper = f.let(f32x4.const(Math.max(...limits)));
   // What remains of `biased` less this is n + 2 * 127, for two exponents.
   const biasBits = f.let(i32x4.const(0x4b400000 - 127));
-  const parts = exponentialParts(f);
-  return (argument, correction) => {
+  const parts = exponentialParts(f, factor);
+  return (argument, excess) => {
     const x = f.let(f32x4.pmin(f32x4.pmax(argument, lower), upper));
-    const { power, biased } = parts(x, correction);
+    const { power, biased } = parts(x, excess);
     const exponents = f.let(i32x4.sub(biased, biasBits));
     const first = f.let(i32x4.shrS(exponents, 1));
     const second = i32x4.sub(exponents, first);
@@ -103,7 +132,7 @@ export function unlessLarge(
   rare: () => Vector,
 ): VectorLocal {
   const result = f.let(usual());
-  f.if(v128.anyTrue(f32x4.gt(magnitude, limit)), () => f.set(result, rare()));
+  f.if(i32x4.bitmask(f32x4.gt(magnitude, limit)), () => f.set(result, rare()));
   return result;
 }
 

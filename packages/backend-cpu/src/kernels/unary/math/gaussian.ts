@@ -1,74 +1,79 @@
 import { type FunctionBuilder, f32x4, i32x4, v128 } from "../../../wasm/index.js";
 import type { VectorFunction } from "../../vector/function.js";
 import { polynomial, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
-import { normalExponential, scaledExponential, unlessLarge } from "./exponential.js";
+import {
+  normalExponential,
+  type ScaledExponential,
+  scaledExponential,
+  splitExponential,
+  unlessLarge,
+} from "./exponential.js";
 
 /**
  * e^(x^2 / 2) times the upper tail of the normal distribution, 1 / sqrt(2 pi) * integral from x to
- * Infinity of e^(-t^2 / 2), for x in [0, 15], as a polynomial in y = (x - 4) / (x + 4). That mapping
- * is from M. Shepherd and J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in
- * 0 <= x < infinity", Mathematics of Computation 36 (1981). The coefficients are our own:
- * near-minimax for the relative error (2^-25.7), fitted as those of the logarithm.
+ * Infinity of e^(-t^2 / 2), for x in [0, 15], as a quotient of two polynomials, near-minimax for the
+ * relative error (2^-26.3): least squares of numerator - tail * denominator, reweighted by Lawson's
+ * method; the coefficients were rounded to f32 one by one, the rest refitted, in whatever order gave
+ * the best. All are positive, so nothing cancels.
  */
-const tailCoefficients = [
-  0.09441064298152924, -0.17039772868156433, 0.12437914311885834, -0.07170704752206802, 0.03086622804403305,
-  -0.008495420217514038, 0.0004999474040232599, 0.0006489558145403862, -0.00016695732483640313,
-  -5.394431354943663e-5, 5.803735348308692e-6,
+const tailNumerator = [
+  48.033172607421875, 42.200016021728516, 17.67284393310547, 3.9271209239959717, 0.3989465534687042,
+];
+const tailDenominator = [
+  96.06634521484375, 161.0499267578125, 115.811279296875, 45.28541946411133, 9.844419479370117, 1,
 ];
 
 function scaledTail(f: FunctionBuilder): (x: VectorLocal) => VectorLocal {
-  const centre = f.let(f32x4.const(4));
-  const p = polynomial(f, tailCoefficients);
+  const numerator = polynomial(f, tailNumerator);
+  const denominator = polynomial(f, tailDenominator);
+  return (x) => f.let(f32x4.div(numerator(x), denominator(x)));
+}
+
+/**
+ * x^2 as a number and its excess over x^2, so that its exponential is accurate to the end of the tail.
+ * The number is x^2, rounded, where multiply-adds are fused and one gives the excess; else the square of
+ * the leading 12 significant bits of x, which is exact.
+ */
+function exactSquare(f: FunctionBuilder): (x: VectorLocal) => [Vector, Vector] {
+  if (f.relaxedSimd)
+    return (x) => {
+      const rounded = f.let(f32x4.mul(x, x));
+      return [rounded, f.multiplySubtract(x, x, rounded)];
+    };
+  const leading = f.let(i32x4.const(-4096));
   return (x) => {
-    const y = f.let(f32x4.div(f32x4.sub(x, centre), f32x4.add(x, centre)));
-    return f.let(p(y));
+    const z = f.let(v128.and(x, leading));
+    return [f32x4.mul(z, z), f32x4.mul(f32x4.sub(z, x), f32x4.add(x, z))];
   };
 }
 
-/** The leading 12 significant bits: their square is exact in f32. */
-const leadingBits = -4096;
-
 /**
- * x / 2 (1 + erf(x / sqrt(2))) = x times the lower tail at x, which for negative x is the upper tail
- * at |x|; for positive x it is 1 less that. NaN for -Infinity, as the formula says.
- *
- * -x^2 / 2 goes to the exponential in two parts, z^2 / 2 and (|x| - z) (|x| + z) / 2 with z the
- * leading bits of |x|, so that it is accurate to the end of the negative tail.
+ * x / 2 (1 + erf(x / sqrt(2))) = max(x, 0) - |x| times the upper tail at |x|: for negative x that is x
+ * times the lower tail. NaN for -Infinity, as the formula says.
  */
 export function gelu(f: FunctionBuilder): VectorFunction {
-  const { zero, one, sign } = sharedConstants(f);
+  const { zero, sign } = sharedConstants(f);
   const limit = f.let(f32x4.const(15));
   // From here to there the upper tail is far from subnormal.
   const normalTail = f.let(f32x4.const(12));
-  const leading = f.let(i32x4.const(leadingBits));
-  const minusHalf = f.let(f32x4.const(-0.5));
-  const normal = normalExponential(f);
-  const scaled = scaledExponential(f);
+  const square = exactSquare(f);
+  const normal = splitExponential(f, -0.5);
+  const scaled = scaledExponential(f, -0.5);
   const tail = scaledTail(f);
-  /** -t^2 / 2 in two parts. */
-  const exponent = (t: VectorLocal): [Vector, Vector] => {
-    const z = f.let(v128.and(t, leading));
-    const rest = f.let(f32x4.mul(minusHalf, f32x4.mul(f32x4.sub(t, z), f32x4.add(t, z))));
-    return [f32x4.mul(minusHalf, f32x4.mul(z, z)), rest];
-  };
   return (argument) => {
     const x = f.let(argument);
     const magnitude = f.let(f32x4.abs(x));
-    const isNegative = f.let(f32x4.lt(x, zero));
-    const withoutTails = (): Vector => {
-      const upper = f.let(f32x4.mul(normal(...exponent(magnitude)), tail(magnitude)));
-      const weight = f.choose(upper, f32x4.sub(one, upper), isNegative);
-      return f32x4.mul(x, weight);
-    };
+    // -0 for negative x, and for -0 itself.
+    const positivePart = f.let(f32x4.pmax(x, sign));
+    // Whatever does not need the mantissa, which takes longest, is multiplied first; scales are exact.
+    const lessTail = (start: Vector, t: VectorLocal, { mantissa, scale }: ScaledExponential): Vector =>
+      f.multiplySubtract(mantissa, f32x4.mul(f32x4.mul(t, tail(t)), scale), start);
+    const withoutTails = (): Vector => lessTail(positivePart, magnitude, normal(...square(x)));
     const withTails = (): Vector => {
       const t = f.let(f32x4.pmin(magnitude, limit));
-      const { mantissa, scale } = scaled(...exponent(t));
-      const upper = f.let(f32x4.mul(mantissa, tail(t)));
-      const product = f32x4.mul(f32x4.mul(v128.xor(t, sign), upper), scale);
-      // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
-      const negative = f32x4.add(product, f32x4.mul(x, zero));
-      const positive = f32x4.mul(x, f32x4.sub(one, f32x4.mul(upper, scale)));
-      return f.choose(negative, positive, isNegative);
+      // -Infinity times a zero is NaN; for other numbers this adds a zero of the same sign.
+      const start = f32x4.add(positivePart, f32x4.mul(f32x4.pmin(x, zero), zero));
+      return lessTail(start, t, scaled(...square(t)));
     };
     return unlessLarge(f, magnitude, normalTail, withoutTails, withTails);
   };
@@ -90,7 +95,7 @@ export function erf(f: FunctionBuilder): VectorFunction {
   const limit = f.let(f32x4.const(4.5));
   const border = f.let(f32x4.const(0.875));
   const sqrt2 = f.let(f32x4.const(Math.SQRT2));
-  const leading = f.let(i32x4.const(leadingBits));
+  const leading = f.let(i32x4.const(-4096));
   const near = polynomial(f, erfCoefficients);
   const exp = normalExponential(f);
   const tail = scaledTail(f);
@@ -101,8 +106,8 @@ export function erf(f: FunctionBuilder): VectorFunction {
     const magnitude = f.let(f32x4.abs(x));
     const t = f.let(f32x4.pmin(magnitude, limit));
     const z = f.let(v128.and(t, leading));
-    const rest = f.let(f32x4.mul(f32x4.sub(z, t), f32x4.add(t, z)));
-    const e = exp(v128.xor(f32x4.mul(z, z), sign), rest);
+    const excess = f32x4.mul(f32x4.sub(t, z), f32x4.add(t, z));
+    const e = exp(v128.xor(f32x4.mul(z, z), sign), excess);
     const upper = f.let(f32x4.mul(e, tail(f.let(f32x4.mul(t, sqrt2)))));
     const large = v128.or(f32x4.sub(one, f32x4.add(upper, upper)), v128.and(x, sign));
     return f.let(f.choose(small, large, f32x4.lt(magnitude, border)));

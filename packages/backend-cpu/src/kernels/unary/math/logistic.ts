@@ -1,7 +1,14 @@
-import { type FunctionBuilder, f32x4, f64x2, v128 } from "../../../wasm/index.js";
+import { type FunctionBuilder, f32x4, f64x2, i32x4, v128 } from "../../../wasm/index.js";
 import type { VectorFunction } from "../../vector/function.js";
 import { demote, polynomial, promote, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
-import { decay, normalExponential, normalLimit, scaledExponential, unlessLarge } from "./exponential.js";
+import {
+  decay,
+  normalExponential,
+  normalLimit,
+  roundingBias,
+  scaledExponential,
+  unlessLarge,
+} from "./exponential.js";
 import { logarithm } from "./logarithm.js";
 
 /** Functions made of e^x whose both ends stay accurate: e^-|x| cannot overflow. */
@@ -19,51 +26,57 @@ export function sigmoid(f: FunctionBuilder): VectorFunction {
 }
 
 /**
- * (tanh(x) / x - 1) / x^2 as a polynomial in x^2 on |x| <= 5/8, minimax for the relative error of
- * tanh (2^-32.4), found with Remez' algorithm.
+ * (h - r) / r^2 for h = (e^2r - 1) / 2 as a polynomial in r on |r| <= ln(2) / 4, near-minimax for the
+ * error of tanh that follows from it (2^-26.6), fitted as those of the logarithm.
  */
 const tanhCoefficients = [
-  -0.3333333134651184, 0.13333220779895782, -0.05394817888736725, 0.021706894040107727, -0.008190013468265533,
-  0.002152683911845088,
+  1.0000001192092896, 0.6666609048843384, 0.3333267867565155, 0.133897066116333, 0.044604189693927765,
 ];
 
-/** x + x^3 p(x^2) near 0, where 1 - 2 / (e^2x + 1) would cancel. */
+/**
+ * h / (h + 1) with h = (e^2|x| - 1) / 2, within 2.5 ULP (2.6 unfused). With |x| = n ln(2) / 2 + r, h is 2^n times
+ * that of r, plus (2^n - 1) / 2: what h loses to rounding matters less and less the larger it is, so
+ * that one form serves for all x, and n ln(2) / 2 need not be exact.
+ */
 export function tanh(f: FunctionBuilder): VectorFunction {
-  const { one, sign } = sharedConstants(f);
-  const two = f.let(f32x4.const(2));
-  const border = f.let(f32x4.const(0.625));
-  // Beyond this tanh rounds to 1.
-  const limit = f.let(f32x4.const(16));
+  const { half, one, sign } = sharedConstants(f);
+  // From here on h has 25 bits and h + 1 would be rounded up or down in turn; here h / (h + 1) is 1.
+  const limit = f.let(f32x4.const(8.664340019226074));
+  const steps = f.let(f32x4.const(2 / Math.LN2));
+  const step = f.let(f32x4.const(Math.LN2 / 2));
+  const bias = f.let(f32x4.const(roundingBias + 127));
+  const minusHalf = f.let(f32x4.const(-0.5));
   const p = polynomial(f, tanhCoefficients);
-  const exp = normalExponential(f);
   return (argument) => {
     const x = f.let(argument);
-    const magnitude = f.let(f32x4.abs(x));
-    const square = f.let(f32x4.mul(x, x));
-    const near = f.multiplyAdd(magnitude, f32x4.mul(square, p(square)), magnitude);
-    const t = f.let(f32x4.pmin(magnitude, limit));
-    const far = f32x4.sub(one, f32x4.div(two, f32x4.add(exp(f32x4.add(t, t)), one)));
-    const result = f.choose(near, far, f32x4.lt(magnitude, border));
+    const t = f.let(f32x4.pmin(f32x4.abs(x), limit));
+    // The low bits hold n + 127: shifted to their place they are 2^n.
+    const biased = f.let(f.multiplyAdd(t, steps, bias));
+    const r = f.let(f.multiplySubtract(f32x4.sub(biased, bias), step, t));
+    const scale = f.let(i32x4.shl(biased, 23));
+    const rest = f.multiplyAdd(f32x4.mul(r, r), p(r), r);
+    const h = f.let(f.multiplyAdd(scale, rest, f.multiplyAdd(scale, half, minusHalf)));
+    const result = f32x4.div(h, f32x4.add(h, one));
     return f.let(v128.or(result, v128.and(x, sign)));
   };
 }
 
 /**
- * x / (1 + e^-(u + correction)) for a u with the sign of x. For negative u this is
+ * x / (1 + e^-(u - excess)) for a u with the sign of x. For negative u this is
  * x e^u / (1 + e^u), with the product formed before e^u may become subnormal.
  */
 function weightedSigmoid(
   f: FunctionBuilder,
-): (x: VectorLocal, u: VectorLocal, correction?: Vector) => VectorLocal {
+): (x: VectorLocal, u: VectorLocal, excess?: Vector) => VectorLocal {
   const { zero, one, sign } = sharedConstants(f);
   // Where e^u has long become 0 a large x must not bring it back.
   const lowest = f.let(f32x4.const(-128));
   const limit = f.let(f32x4.const(normalLimit));
   const normal = normalExponential(f);
   const scaled = scaledExponential(f);
-  return (x, u, correction) => {
+  return (x, u, excess) => {
     const negative = f.let(f32x4.lt(u, zero));
-    const turned = correction && f.let(v128.xor(correction, v128.andnot(sign, negative)));
+    const turned = excess && f.let(v128.xor(excess, v128.andnot(sign, negative)));
     const withoutTails = (): Vector => {
       const e = normal(v128.or(u, sign), turned);
       return f32x4.div(f.choose(f32x4.mul(x, e), x, negative), f32x4.add(one, e));
@@ -111,8 +124,8 @@ export function geluTanh(f: FunctionBuilder): VectorFunction {
     ) as [VectorLocal, VectorLocal];
     const high = f.let(demote(...exact));
     const [low, lower] = promote(f, high);
-    const correction = demote(f64x2.sub(exact[0], low), f64x2.sub(exact[1], lower));
-    return weighted(x, high, correction);
+    const excess = demote(f64x2.sub(low, exact[0]), f64x2.sub(lower, exact[1]));
+    return weighted(x, high, excess);
   };
 }
 
