@@ -1,4 +1,4 @@
-import { dtypeBytes, type GemmProblem } from "@backplane/core";
+import type { GemmProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
@@ -9,6 +9,7 @@ import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
+import { inUnits, isVector } from "./stored.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import { type GemmShape, type GemmVariant, hasThinVector } from "./variants.js";
 
@@ -96,38 +97,27 @@ function plan({ features }: KernelContext, problem: Problem, forced: string | un
   return { shape, choice: problem.k === 0 ? undefined : selectGemm(shape, features, forced) };
 }
 
-/** Whether runs of `length` along stored rows of `columns` elements are whole and aligned. */
-function isVector(
-  problem: Problem,
-  region: BufferRegion,
-  columns: number,
-  ld: number,
-  step: number,
-  length = 4,
-): boolean {
-  const unit = dtypeBytes[problem.dtype] * length;
-  return (
-    columns % length === 0 &&
-    ld % length === 0 &&
-    (problem.batch === 1 || step % length === 0) &&
-    region.byteOffset % unit === 0
-  );
-}
-
 /** Whether C can be written four elements at a time. */
 function hasVectorC(problem: Problem): boolean {
-  return isVector(problem, problem.c, problem.n, problem.ldc, problem.strideC);
+  return isVector(problem, "c", 4);
 }
 
 function shapeOf(problem: Problem): GemmShape {
   const { dtype, m, n, k, batch, transA, transB } = problem;
-  const isVectorA = (length: number) =>
-    isVector(problem, problem.a, transA ? m : k, problem.lda, problem.strideA, length);
-  const isVectorB = (length: number) =>
-    isVector(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
   return {
-    ...{ dtype, m, n, k, batch, transA, transB, vectorA: isVectorA(4), vectorB: isVectorB(4) },
-    wholeEights: dtype === "f16" && isVectorA(8) && isVectorB(8) && hasVectorC(problem),
+    ...{
+      dtype,
+      m,
+      n,
+      k,
+      batch,
+      transA,
+      transB,
+      vectorA: isVector(problem, "a", 4),
+      vectorB: isVector(problem, "b", 4),
+    },
+    wholeEights:
+      dtype === "f16" && isVector(problem, "a", 8) && isVector(problem, "b", 8) && hasVectorC(problem),
   };
 }
 
@@ -193,10 +183,16 @@ function product(
   }
   if (variant.kind === "matrices") {
     const { tile } = variant;
+    const [left, right] = [inUnits(context, problem, "a"), inUnits(context, problem, "b")];
+    // Elements of scratch may lie anyhow, those of C only as they do for `runInHalves` not to be needed.
+    const writesC = form.target === "matrix";
+    const ends = writesC
+      ? { vectorC: true, overwritesC: problem.beta === 0 }
+      : { vectorC: !form.readsC && n % 4 === 0 };
     context.dispatch(
-      matrixProgram(tile, { ...form, transA, transB, vectorC: true, overwritesC: problem.beta === 0 }),
-      { a, b, ...regions },
-      { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
+      matrixProgram(tile, { ...form, transA, transB, ...ends }),
+      { a: left.region, b: right.region, ...regions },
+      { ...common, a_pitch: left.ld, a_step: left.step, b_pitch: right.ld, b_step: right.step },
       groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
     );
     return;
