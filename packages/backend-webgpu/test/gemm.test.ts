@@ -1,147 +1,12 @@
-import {
-  type Activation,
-  activations,
-  type DType,
-  dtypeBytes,
-  dtypes,
-  type GemmProblem,
-} from "@backplane/core";
+import { activations, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
 import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
 import type { DeviceMemory } from "#src/memory.js";
-import {
-  asLargeGpu,
-  type Expected,
-  finalRounding,
-  finishedSum,
-  gamma,
-  type ProductDevice,
-  signed,
-  withProducts,
-} from "./products.js";
-
-interface Case {
-  readonly m: number;
-  readonly n: number;
-  readonly k: number;
-  readonly dtype?: DType;
-  readonly transA?: boolean;
-  readonly transB?: boolean;
-  readonly batch?: number;
-  readonly alpha?: number;
-  readonly beta?: number;
-  /** Elements beyond the tight leading dimensions. */
-  readonly padA?: number;
-  readonly padB?: number;
-  readonly padC?: number;
-  /** Leading dimensions and strides are multiples of this. */
-  readonly multiple?: number;
-  /** Elements in front of every operand. */
-  readonly offset?: number;
-  /** Elements between matrices of a batch. */
-  readonly gap?: number;
-  /** One A for the whole batch. */
-  readonly broadcastA?: boolean;
-  /** The results lie side by side. */
-  readonly sideBySide?: boolean;
-  /** Whole numbers, so that every order of summation gives the same bits. */
-  readonly whole?: boolean;
-  readonly bias?: boolean;
-  readonly activation?: Activation;
-}
-
-/** Fills the elements of stored matrices with numbers and leaves NaN in the gaps. */
-function stored(
-  {
-    rows,
-    columns,
-    ld,
-    batch,
-    step,
-  }: { rows: number; columns: number; ld: number; batch: number; step: number },
-  values: () => number,
-): Float32Array {
-  const all = new Float32Array(Math.max(0, (batch - 1) * step + (rows - 1) * ld + columns)).fill(Number.NaN);
-  for (let i = 0; i < batch; i++)
-    for (let row = 0; row < rows; row++)
-      for (let column = 0; column < columns; column++) all[i * step + row * ld + column] = values();
-  return all;
-}
-
-async function check(
-  device: ProductDevice,
-  shape: Case,
-  forced?: string,
-  features?: (real: DeviceFeatures) => DeviceFeatures,
-): Promise<void> {
-  const { m, n, k, dtype = "f32", transA = false, transB = false, batch = 1 } = shape;
-  const { alpha = 1, beta = 0, padA = 0, padB = 0, padC = 0, offset = 0, gap = 0 } = shape;
-  const [rowsA, columnsA] = transA ? [k, m] : [m, k];
-  const [rowsB, columnsB] = transB ? [n, k] : [k, n];
-  const padded = (elements: number) => Math.ceil(elements / (shape.multiple ?? 1)) * (shape.multiple ?? 1);
-  const [lda, ldb] = [padded(columnsA + padA), padded(columnsB + padB)];
-  const ldc = padded((shape.sideBySide ? batch * (n + gap) : n) + padC);
-  const strideA = shape.broadcastA ? 0 : padded(rowsA * lda + gap);
-  const strideB = padded(rowsB * ldb + gap);
-  const strideC = shape.sideBySide ? n + gap : padded(m * ldc + gap);
-
-  const numbers = signed(4096, dtype, m * 7 + n * 3 + k);
-  let drawn = 0;
-  const draw = () => {
-    const value = numbers[drawn++ % 4096]!;
-    return shape.whole ? Math.round(value * 4) : value;
-  };
-  const a = stored({ rows: rowsA, columns: columnsA, ld: lda, batch, step: strideA }, draw);
-  const b = stored({ rows: rowsB, columns: columnsB, ld: ldb, batch, step: strideB }, draw);
-  const c = stored(
-    { rows: m, columns: n, ld: ldc, batch, step: strideC },
-    beta === 0 ? () => Number.NaN : draw,
-  );
-
-  const bias = shape.bias ? Float32Array.from({ length: n }, draw) : undefined;
-
-  const expected: Expected[] = [];
-  for (let i = 0; i < batch; i++)
-    for (let row = 0; row < m; row++)
-      for (let column = 0; column < n; column++) {
-        let sum = 0;
-        let magnitude = 0;
-        for (let p = 0; p < k; p++) {
-          const x = a[i * strideA + (transA ? p * lda + row : row * lda + p)]!;
-          const y = b[i * strideB + (transB ? column * ldb + p : p * ldb + column)]!;
-          sum += x * y;
-          magnitude += Math.abs(x * y);
-        }
-        const index = i * strideC + row * ldc + column;
-        const old = beta === 0 ? 0 : beta * c[index]!;
-        const added = bias?.[column] ?? 0;
-        const value = alpha * sum + old + added;
-        const scale = Math.abs(alpha) * magnitude + Math.abs(old) + Math.abs(added);
-        const end = finishedSum(index, value, gamma(k + 4) * scale, dtype, shape.activation);
-        expected.push(shape.whole ? { ...end, tolerance: 0 } : end);
-      }
-
-  const regions = {
-    a: device.place(a, dtype, offset),
-    b: device.place(b, dtype, offset),
-    c: device.place(c, dtype, offset),
-    bias: bias && device.place(bias, dtype, offset + 1),
-  };
-  const problem: GemmProblem<DeviceMemory> = {
-    ...{ dtype, m, n, k, alpha, beta, transA, transB, lda, ldb, ldc, batch, strideA, strideB, strideC },
-    ...{ ...regions, activation: shape.activation },
-  };
-  await device.check(regions.c, dtype, expected, JSON.stringify({ ...shape, forced }), () =>
-    device.run((context) => runGemm(context, problem, forced), features),
-  );
-  device.free(regions.a, regions.b, regions.c, ...(regions.bias ? [regions.bias] : []));
-}
-
-const transposes = [false, true].flatMap((transA) => [false, true].map((transB) => ({ transA, transB })));
+import { checkGemm, type GemmCase, transposes } from "./gemm-cases.js";
+import { asLargeGpu, type Expected, finalRounding, gamma, signed, withProducts } from "./products.js";
 
 /** Factors are exact in f32. */
-const layouts: readonly Partial<Case>[] = [
+const layouts: readonly Partial<GemmCase>[] = [
   {},
   // Nothing is aligned.
   { padA: 1, padB: 3, padC: 2, offset: 1, alpha: 0.75, beta: 1.25 },
@@ -187,7 +52,7 @@ describe("webgpu gemm", function () {
             if (!fits(shape)) continue;
             const layout = layouts[(tried + Math.floor(tried / 4)) % layouts.length]!;
             tried++;
-            await check(device(), { m, n, k, dtype, ...transpose, ...layout }, name);
+            await checkGemm(device(), { m, n, k, dtype, ...transpose, ...layout }, name);
           }
         assert.isAtLeast(tried, 4);
       });
@@ -210,7 +75,7 @@ describe("webgpu gemm", function () {
               const epilogue = activation === undefined ? {} : { bias: true, activation };
               tried++;
               const shape = { m, n, k, dtype, transA, ...layout, ...epilogue, beta: 0.5, alpha: 2 };
-              await check(device(), shape, name);
+              await checkGemm(device(), shape, name);
               assert.match(device().programs[0]!, new RegExp(`^gemm_${name}`));
             }
       });
@@ -219,21 +84,21 @@ describe("webgpu gemm", function () {
     for (const { name } of portableVariants.filter(isLarge))
       it(`${name} is right in ${dtype} where a tile is full, at its edges and beyond`, async () => {
         const epilogue = { bias: true, activation: "silu" } as const;
-        await check(device(), { m: 132, n: 136, k: 36, dtype, beta: 0.5, ...epilogue }, name);
-        await check(device(), { m: 260, n: 136, k: 36, dtype, padC: 4, beta: 0.5, alpha: 2 }, name);
+        await checkGemm(device(), { m: 132, n: 136, k: 36, dtype, beta: 0.5, ...epilogue }, name);
+        await checkGemm(device(), { m: 260, n: 136, k: 36, dtype, padC: 4, beta: 0.5, alpha: 2 }, name);
         const both = { transA: true, transB: true };
-        await check(device(), { m: 257, n: 129, k: 17, dtype, ...both, padA: 1, padB: 1, padC: 1 }, name);
+        await checkGemm(device(), { m: 257, n: 129, k: 17, dtype, ...both, padA: 1, padB: 1, padC: 1 }, name);
       });
 
     it(`chooses kernels that are right in ${dtype}, as on large GPUs and as on emulated ones`, async () => {
       for (const features of [asLargeGpu, undefined])
         for (const [m, n, k] of [...shapes, [5, 7, 1100], [1, 9, 2049], [700, 705, 3]] as const)
-          await check(device(), { m, n, k, dtype, padC: 1, beta: 0.5 }, undefined, features);
+          await checkGemm(device(), { m, n, k, dtype, padC: 1, beta: 0.5 }, undefined, features);
     });
 
     it(`sums whole numbers exactly in ${dtype}`, async () => {
       for (const { name } of portableVariants.filter((variant) => !isLarge(variant)))
-        await check(device(), { m: 4, n: 13, k: 41, dtype, whole: true, alpha: 2, beta: -3 }, name);
+        await checkGemm(device(), { m: 4, n: 13, k: 41, dtype, whole: true, alpha: 2, beta: -3 }, name);
     });
 
     for (const { name, fits } of portableVariants.filter((variant) => !isLarge(variant)))
@@ -247,13 +112,13 @@ describe("webgpu gemm", function () {
             const layout = layouts[tried % layouts.length]!;
             const bias = tried % 3 !== 2;
             tried++;
-            await check(device(), { m, n, k, dtype, ...transpose, ...layout, bias, activation }, name);
+            await checkGemm(device(), { m, n, k, dtype, ...transpose, ...layout, bias, activation }, name);
             assert.match(device().programs.join(), new RegExp(`${bias ? "_bias" : ""}_${activation}(,|$)`));
           }
         assert.isAtLeast(tried, activations.length);
-        await check(device(), { m: 4, n: 12, k: 41, dtype, whole: true, bias: true, beta: -3 }, name);
+        await checkGemm(device(), { m: 4, n: 12, k: 41, dtype, whole: true, bias: true, beta: -3 }, name);
         const whole = { dtype, whole: true, bias: true, activation: "relu" } as const;
-        await check(device(), { m: 4, n: 12, k: 20, multiple: 4, offset: 8, ...whole }, name);
+        await checkGemm(device(), { m: 4, n: 12, k: 20, multiple: 4, offset: 8, ...whole }, name);
       });
 
     it(`applies the epilogue in ${dtype} once, where the parts of long sums are complete`, async () => {
@@ -265,7 +130,7 @@ describe("webgpu gemm", function () {
         ] as const
       ).entries()) {
         const epilogue = { bias: true, activation: activations[i + 1]! };
-        await check(device(), { m, n, k, dtype, beta: 0.5, padC: i, ...epilogue }, undefined, asLargeGpu);
+        await checkGemm(device(), { m, n, k, dtype, beta: 0.5, padC: i, ...epilogue }, undefined, asLargeGpu);
         const [product, combine] = device().programs;
         assert.match(combine!, new RegExp(`^gemm_combine_.*_bias_${epilogue.activation}$`));
         assert.notMatch(product!, /bias|lu/);
@@ -275,7 +140,7 @@ describe("webgpu gemm", function () {
     it(`applies the epilogue in ${dtype} where k is 0`, async () => {
       for (const beta of [0, 0.5])
         for (const activation of [undefined, ...activations])
-          await check(device(), {
+          await checkGemm(device(), {
             ...{ m: 5, n: 7, k: 0, dtype, beta, padC: 3, offset: 1, batch: 2, gap: 1, bias: true },
             ...(activation === undefined ? {} : { activation }),
           });
@@ -287,14 +152,14 @@ describe("webgpu gemm", function () {
           [1, 1],
           [5, 7],
         ] as const)
-          await check(device(), { m, n, k: 0, dtype, beta, padC: 3, offset: 1, batch: 2, gap: 1 });
+          await checkGemm(device(), { m, n, k: 0, dtype, beta, padC: 3, offset: 1, batch: 2, gap: 1 });
     });
   }
 
   it("streams the rows of B where there are few rows of A, in parts", async () => {
     for (const dtype of dtypes)
       for (const m of [7, 16]) {
-        await check(device(), { m, n: 516, k: 12_290, dtype, beta: 0.5 }, undefined, asLargeGpu);
+        await checkGemm(device(), { m, n: 516, k: 12_290, dtype, beta: 0.5 }, undefined, asLargeGpu);
         assert.match(device().programs[0]!, new RegExp(`^gemm_streamed_${m > 8 ? 16 : 8}x256`));
         assert.match(device().programs[1]!, /^gemm_combine/);
       }
@@ -302,7 +167,7 @@ describe("webgpu gemm", function () {
 
   it("splits long sums between workgroups of large GPUs", async () => {
     for (const dtype of dtypes) {
-      await check(device(), { m: 6, n: 5, k: 777, dtype, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
+      await checkGemm(device(), { m: 6, n: 5, k: 777, dtype, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
       assert.isTrue(device().programs.some((name) => name.includes("combine")));
     }
   });
@@ -325,7 +190,7 @@ describe("webgpu gemm", function () {
               [k === 36 ? 68 : 67, vectors],
             ] as const) {
               const shape = { m, n, k, transA, transB, beta: 0.5, ...layout };
-              await check(device(), shape, undefined, asLargeGpu);
+              await checkGemm(device(), shape, undefined, asLargeGpu);
               for (const name of device().programs) seen.add(name.replace(/_f32.*/, ""));
             }
     for (const form of [
@@ -347,14 +212,14 @@ describe("webgpu gemm", function () {
       [2, 5, 12000],
     ] as const)
       for (const dtype of dtypes) {
-        await check(device(), { m, n, k, dtype, batch: 2, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
+        await checkGemm(device(), { m, n, k, dtype, batch: 2, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
         lanes.push(/gemm_combine_(\d+)_/.exec(device().programs.join())?.[1]);
       }
     assert.deepEqual(lanes, ["1", "1", "4", "4", "16", "16"]);
   });
 
   it("computes more matrices than workgroups fit in one dimension", async () => {
-    await check(device(), { m: 1, n: 1, k: 2, batch: 66_001, beta: 1 });
+    await checkGemm(device(), { m: 1, n: 1, k: 2, batch: 66_001, beta: 1 });
   });
 
   it("takes operands and result from one allocation", async () => {

@@ -4,6 +4,7 @@ import { create } from "webgpu";
 import type { DeviceFeatures, KernelContext } from "#src/context.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { general } from "#src/families.js";
+import type { Program } from "#src/program.js";
 import { erf } from "./special-functions.js";
 import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 
@@ -69,6 +70,9 @@ export class ProductDevice {
   readonly faults: BackendError[] = [];
   /** Names of the programs that the last `run` enqueued. */
   programs: string[] = [];
+  /** What is run in place of each program. */
+  instead: <B extends string, P extends string>(program: Program<B, P>) => Program<B, P> = (program) =>
+    program;
 
   async open(): Promise<void> {
     await this.driver.open({
@@ -114,7 +118,7 @@ export class ProductDevice {
         features: features(context.features),
         dispatch: (program, regions, parameters, workgroups) => {
           this.programs.push(program.name);
-          context.dispatch(program, regions, parameters, workgroups);
+          context.dispatch(this.instead(program), regions, parameters, workgroups);
         },
         scratch: (bytes) => context.scratch(bytes),
         copy: (destination, source) => context.copy(destination, source),

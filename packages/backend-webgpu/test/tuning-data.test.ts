@@ -85,7 +85,7 @@ describe("webgpu tuning data", () => {
     assert.equal(byDefault, "tiled_32x32x32_4x4");
     assert.equal(name("tiled_64x64x16_8x8"), "tiled_64x64x16_8x8");
     assert.equal(name("tiled_64x64x16_8x8", portable, "direct_8x16"), "direct_8x16");
-    assert.equal(name("matrices_128x128x64_64x64"), byDefault);
+    assert.equal(name("matrices_128x256x32_64x64"), byDefault);
     assert.equal(name("thin_b_k_4x32"), byDefault, "does not fit");
     assert.equal(name(undefined), byDefault);
     const conv = (variant: string) =>

@@ -39,8 +39,9 @@ const needMore = [
   "split_128x128x64_64x32",
   "tiled_256x128x16_16x8",
   "tiled_128x128x16_16x8",
-  "matrices_128x128x64_64x64",
-  "matrices_64x128x64_32x64",
+  "matrices_128x256x32_64x64",
+  "matrices_128x128x32_64x64",
+  "matrices_64x128x32_32x64",
   "tiled_128x128",
   "thin_4",
   "tiled_16x32x32",
@@ -126,13 +127,18 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
   });
 
-  it("of gemm take matrix units for f16 where they are, subgroups have one size and all is aligned", () => {
+  it("of gemm take matrix units for f16 where they are, subgroups have one size, and all is aligned or copies pay", () => {
     const halves = (m: number, more: Partial<GemmShape> = {}) =>
       product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
-    assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x128x64_64x64");
-    assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x64_32x64");
+    assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x256x32_64x64");
+    assert.equal(gemmName({ ...halves(2048), n: 4224 }, withMatrices), "matrices_128x256x32_64x64");
+    assert.equal(gemmName(halves(2048), withMatrices), "matrices_128x128x32_64x64");
+    assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x32_32x64");
     assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x32_4x4");
     assert.equal(gemmName(halves(4096, { wholeEights: false }), withMatrices), "tiled_128x128x16_16x8");
+    const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
+    assert.equal(gemmName(halves(2047, { ...unaligned, k: 256 }), withMatrices), "matrices_128x128x32_64x64");
+    assert.equal(gemmName(halves(2047, { ...unaligned, k: 255 }), withMatrices), "tiled_128x128x16_16x8");
     assert.equal(gemmName(halves(4096, { dtype: "f32" }), withMatrices), "tiled_256x128x16_16x8");
     for (const lacking of [
       { subgroupMatrices: ["8x8x8"] },

@@ -15,7 +15,7 @@ export function epilogueName({ bias, activation }: Epilogue): string {
 
 /**
  * `apply` and `apply_quad`; nothing without an activation. The loop keeps the text that drivers compile
- * short where it is not unrolled.
+ * short where that of one is long.
  */
 export function activationText(activation: Activation | undefined): string {
   if (activation === undefined) return "";
@@ -23,9 +23,13 @@ export function activationText(activation: Activation | undefined): string {
 ${unaryFunction(activation)}
 
 fn apply_quad(values: vec4f) -> vec4f {
-  var results = values;
+  ${
+    isLong(activation)
+      ? `var results = values;
   for (var i = 0u; i < 4u; i++) { results[i] = apply(results[i]); }
-  return results;
+  return results;`
+      : "return vec4f(apply(values.x), apply(values.y), apply(values.z), apply(values.w));"
+  }
 }
 `;
 }
@@ -36,10 +40,14 @@ export function activated(activation: Activation | undefined, value: string, isQ
   return `${isQuad ? "apply_quad" : "apply"}(${value})`;
 }
 
+function isLong(activation: Activation): boolean {
+  return activation !== "relu";
+}
+
 /**
  * Whether results are stored in loops: what is done to each is long then, and written out for all that an
  * invocation has it would be most of the kernel.
  */
 export function storesInLoops({ activation }: Epilogue): boolean {
-  return activation !== undefined && activation !== "relu";
+  return activation !== undefined && isLong(activation);
 }

@@ -1,4 +1,4 @@
-import { dtypeBytes, type GemmProblem } from "@backplane/core";
+import type { GemmProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
@@ -11,6 +11,7 @@ import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
 import { enqueueSplit } from "./split/split.js";
+import { inUnits, isVector } from "./stored.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import {
@@ -97,35 +98,13 @@ function plan({ features }: KernelContext, problem: Problem, forced: string | un
   return { shape, choice: problem.k === 0 ? undefined : selectGemm(shape, features, forced) };
 }
 
-/** Whether runs of `length` along stored rows of `columns` elements are whole and aligned. */
-function isVector(
-  problem: Problem,
-  region: BufferRegion,
-  columns: number,
-  ld: number,
-  step: number,
-  length = 4,
-): boolean {
-  const unit = dtypeBytes[problem.dtype] * length;
-  return (
-    columns % length === 0 &&
-    ld % length === 0 &&
-    (problem.batch === 1 || step % length === 0) &&
-    region.byteOffset % unit === 0
-  );
-}
-
 /** Whether C can be written four elements at a time. */
 function hasVectorC(problem: Problem): boolean {
-  return isVector(problem, problem.c, problem.n, problem.ldc, problem.strideC);
+  return isVector(problem, "c", 4);
 }
 
 function shapeOf(problem: Problem): GemmShape {
   const { dtype, m, n, k, batch, transA, transB } = problem;
-  const isVectorA = (length: number) =>
-    isVector(problem, problem.a, transA ? m : k, problem.lda, problem.strideA, length);
-  const isVectorB = (length: number) =>
-    isVector(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
   return {
     dtype,
     m,
@@ -134,9 +113,10 @@ function shapeOf(problem: Problem): GemmShape {
     batch,
     transA,
     transB,
-    vectorA: isVectorA(4),
-    vectorB: isVectorB(4),
-    wholeEights: dtype === "f16" && isVectorA(8) && isVectorB(8) && hasVectorC(problem),
+    vectorA: isVector(problem, "a", 4),
+    vectorB: isVector(problem, "b", 4),
+    wholeEights:
+      dtype === "f16" && isVector(problem, "a", 8) && isVector(problem, "b", 8) && hasVectorC(problem),
   };
 }
 
@@ -188,10 +168,12 @@ function product(
   const [alpha, beta] = partDepth < k ? [1, 0] : [problem.alpha, problem.beta];
   const groups = Math.ceil(k / partDepth) * batch;
   if (isBlocked(variant)) {
-    const { tile } = variant;
+    const { tile, kind } = variant;
+    const left = kind === "matrices" ? inUnits(context, problem, "a") : undefined;
+    const right = kind === "matrices" ? inUnits(context, problem, "b") : undefined;
     context.dispatch(
-      blockedProgram(problem, shape, variant, form, beta === 0),
-      withResults({ a, b }, problem, results, form),
+      blockedProgram(problem, shape, variant, form),
+      withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
       {
         m,
         n,
@@ -202,10 +184,10 @@ function product(
         c_pitch,
         c_step,
         part_depth: partDepth,
-        a_pitch: lda,
-        a_step: strideA,
-        b_pitch: ldb,
-        b_step: strideB,
+        a_pitch: left?.ld ?? lda,
+        a_step: left?.step ?? strideA,
+        b_pitch: right?.ld ?? ldb,
+        b_step: right?.step ?? strideB,
       },
       groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
     );
@@ -300,23 +282,18 @@ function blockedProgram(
   { vectorA, vectorB }: GemmShape,
   variant: BlockedVariant,
   { dtype, target, readsC, bias, activation }: ResultForm,
-  overwritesC: boolean,
 ): Program {
   const { transA, transB } = problem;
-  if (variant.kind === "matrices") {
-    return matrixProgram(variant.tile, {
-      dtype,
-      target,
-      readsC,
-      bias,
-      activation,
-      transA,
-      transB,
-      vectorC: true,
-      overwritesC,
-    });
-  }
+  // Elements of scratch may lie anyhow.
   const vectorC = target === "matrix" ? hasVectorC(problem) : !readsC && problem.n % 4 === 0;
+  if (variant.kind === "matrices") {
+    const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
+    // C is written by these where quads of it are whole (else `runInHalves` does), and not read for beta = 0.
+    return matrixProgram(
+      variant.tile,
+      target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
+    );
+  }
   const generate = variant.kind === "tiled" ? tiledProgram : streamedProgram;
   return generate(variant.tile, {
     dtype,

@@ -93,7 +93,7 @@ export const tileInBands: string = wgsl`  let in_matrix = group % tiles;
  * Stages two operands step by step, from `depthStart` to `k`, and does `steps` with what is staged. The
  * next step is read into registers meanwhile. Workgroup memory is still being read at the end.
  */
-export function stagedLoop(left: Stage, right: Stage, steps: string): string {
+function stagedLoop(left: Stage, right: Stage, steps: string): string {
   const loads = `    if (depthBase + DEPTH <= k) {
 ${left.loadWhole}
 ${right.loadWhole}

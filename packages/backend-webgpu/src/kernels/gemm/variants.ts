@@ -1,14 +1,8 @@
 import type { DeviceFeatures } from "../../context.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
-import {
-  type MatrixTile,
-  matrixBytes,
-  matrixThreads,
-  matrixTileName,
-  SIDE,
-  SUBGROUP,
-} from "./matrices.wgsl.js";
+import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
+import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
@@ -190,15 +184,21 @@ function hasMatrices(
   );
 }
 
-function matrices(tile: MatrixTile): MatrixVariant {
+/** Whether there is enough to compute that copies of A, B and C are a small part of it. */
+function paysPacking({ m, n, k }: GemmShape): boolean {
+  return Math.min(m, n, k) >= 256;
+}
+
+/** For at least `fewest` tiles. */
+function matrices(tile: MatrixTile, fewest: number): MatrixVariant {
   return {
     kind: "matrices",
     name: `matrices_${matrixTileName(tile)}`,
     tile,
     busy: BUSY_WORKGROUPS,
     requires: (features) => hasMatrices(features, tile, matrixBytes(tile)),
-    fits: (shape) => shape.dtype === "f16" && shape.wholeEights,
-    prefers: (shape) => tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
+    fits: ({ dtype }) => dtype === "f16",
+    prefers: (shape) => (shape.wholeEights || paysPacking(shape)) && tileCount(shape, tile) >= fewest,
   };
 }
 
@@ -272,8 +272,16 @@ export const gemmVariants: readonly GemmVariant[] = [
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
   split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
-  matrices({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 64 }),
-  matrices({ rows: 64, columns: 128, depth: 64, subgroupRows: 32, subgroupColumns: 64 }),
+  // The first one fills a multiprocessor by itself.
+  matrices({ rows: 128, columns: 256, depth: 32, subgroupRows: 64, subgroupColumns: 64 }, BUSY_WORKGROUPS),
+  matrices(
+    { rows: 128, columns: 128, depth: 32, subgroupRows: 64, subgroupColumns: 64 },
+    BUSY_WORKGROUPS / 2 - 4,
+  ),
+  matrices(
+    { rows: 64, columns: 128, depth: 32, subgroupRows: 32, subgroupColumns: 64 },
+    BUSY_WORKGROUPS / 2 - 4,
+  ),
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
   tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
   // No tile of which half would lie outside of the result. Where quads are unpacked or turned on their way

@@ -8,6 +8,7 @@ import type {
 } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
+import { type StoredOperand, storedOperand } from "../gemm/stored.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
@@ -111,27 +112,16 @@ function divideStored(context: OperationContext, problem: Problem, stored: Store
   run(context, axis === "k" ? { ...second, beta: 1 } : second);
 }
 
-interface Matrices {
-  readonly region: BufferRegion;
+interface Matrices extends StoredOperand {
   readonly batch: number;
-  readonly rows: number;
-  readonly columns: number;
-  readonly ld: number;
-  readonly step: number;
   /** Of all matrices, without what lies between rows and matrices. */
   readonly elements: number;
 }
 
 function matrices(problem: Problem, name: Name): Matrices {
-  const { m, n, k, transA, transB, batch } = problem;
-  const { rows, columns, ld, step } = {
-    a: { rows: transA ? k : m, columns: transA ? m : k, ld: problem.lda, step: problem.strideA },
-    b: { rows: transB ? n : k, columns: transB ? k : n, ld: problem.ldb, step: problem.strideB },
-    c: { rows: m, columns: n, ld: problem.ldc, step: problem.strideC },
-  }[name];
-  const count = step === 0 ? 1 : batch;
-  const elements = count * rows * columns;
-  return { region: problem[name], batch: count, rows, columns, ld, step, elements };
+  const stored = storedOperand(problem, name);
+  const batch = stored.step === 0 ? 1 : problem.batch;
+  return { ...stored, batch, elements: batch * stored.rows * stored.columns };
 }
 
 /** The problem in f32, with compact copies of A and B where they are f16. */

@@ -1,0 +1,70 @@
+import { dtypeBytes, type GemmProblem } from "@backplane/core";
+import type { BufferRegion, KernelContext } from "../../context.js";
+import type { DeviceMemory } from "../../memory.js";
+import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { packProgram, UNIT } from "./pack.wgsl.js";
+
+type Problem = GemmProblem<DeviceMemory>;
+
+/** The matrices of one operand as they are stored: `rows` x `columns`, `ld` and `step` elements apart. */
+export interface StoredOperand {
+  readonly region: BufferRegion;
+  readonly rows: number;
+  readonly columns: number;
+  readonly ld: number;
+  /** From one matrix of the batch to the next; 0: they are one and the same. */
+  readonly step: number;
+}
+
+export function storedOperand(problem: Problem, name: "a" | "b" | "c"): StoredOperand {
+  const { m, n, k, transA, transB } = problem;
+  const shape = {
+    a: { rows: transA ? k : m, columns: transA ? m : k, ld: problem.lda, step: problem.strideA },
+    b: { rows: transB ? n : k, columns: transB ? k : n, ld: problem.ldb, step: problem.strideB },
+    c: { rows: m, columns: n, ld: problem.ldc, step: problem.strideC },
+  }[name];
+  return { region: problem[name], ...shape };
+}
+
+/** Whether runs of `length` along the stored rows of an operand are whole and aligned. Makes no objects: each call asks. */
+export function isVector(problem: Problem, name: "a" | "b" | "c", length: number): boolean {
+  const { m, n, k, transA, transB } = problem;
+  if (name === "a") return inRuns(problem, problem.a, transA ? m : k, problem.lda, problem.strideA, length);
+  if (name === "b") return inRuns(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
+  return inRuns(problem, problem.c, n, problem.ldc, problem.strideC, length);
+}
+
+function inRuns(
+  { dtype, batch }: Problem,
+  { byteOffset }: BufferRegion,
+  columns: number,
+  ld: number,
+  step: number,
+  length: number,
+): boolean {
+  return (
+    columns % length === 0 &&
+    ld % length === 0 &&
+    (batch === 1 || step % length === 0) &&
+    byteOffset % (dtypeBytes[dtype] * length) === 0
+  );
+}
+
+/** An f16 operand with rows of whole, aligned units: itself if it has them, or a copy in scratch. */
+export function inUnits(context: KernelContext, problem: Problem, name: "a" | "b"): StoredOperand {
+  const stored = storedOperand(problem, name);
+  if (isVector(problem, name, UNIT)) return stored;
+  const { region, rows, columns, ld, step } = stored;
+  const batch = step === 0 ? 1 : problem.batch;
+  const perRow = Math.ceil(columns / UNIT);
+  const units = batch * rows * perRow;
+  const packed = context.scratch(16 * units);
+  context.dispatch(
+    packProgram,
+    { source: region, packed },
+    { rows, columns, pitch: ld, step, batch },
+    Math.ceil(units / WORKGROUP_SIZE),
+  );
+  const packedLd = perRow * UNIT;
+  return { region: packed, rows, columns, ld: packedLd, step: step === 0 ? 0 : rows * packedLd };
+}
