@@ -32,7 +32,7 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
       `${operation}: variant "${forced}" is unknown; allowed: ${table.map(({ name }) => name).join(", ")}`,
       { operation, argument: "variant" },
     );
-  const possible = table.filter((row) => row.requires(features) && row.fits(shape));
+  const possible = rowsFor(features, table).filter((row) => row.fits(shape));
   const tuned = features.tuned?.variantFor(operation, shape);
   const chosen =
     possible.find(({ name }) => name === forced) ??
@@ -50,6 +50,22 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
       possible: possible.map(({ name }) => name),
     });
   return chosen;
+}
+
+type Rows = readonly Variant<never>[];
+
+/** Of each table, the rows that a device has all for. Asked once for each, as selection runs for every call. */
+const rowsOf = new WeakMap<DeviceFeatures, Map<Rows, Rows>>();
+
+function rowsFor<Row extends Variant<never>>(
+  features: DeviceFeatures,
+  table: readonly Row[],
+): readonly Row[] {
+  const known = rowsOf.get(features) ?? new Map<Rows, Rows>();
+  rowsOf.set(features, known);
+  const rows = known.get(table) ?? table.filter((row) => row.requires(features));
+  known.set(table, rows);
+  return rows as readonly Row[];
 }
 
 /** Told which variant an operation takes, each time, and why. */
