@@ -10,7 +10,7 @@ export interface AdapterFamily {
    * are dear, so invocations that share nothing are quickest, and there is nothing to gain by splitting sums.
    */
   readonly isEmulated: boolean;
-  /** Kernels with the most text take minutes to compile, so those with less are taken where both do. */
+  /** Kernels with the most text take a minute to compile, so slower ones with less are taken. */
   readonly compilesSlowly?: boolean;
 }
 
@@ -33,7 +33,7 @@ const software: readonly (AdapterFamily & { readonly words: RegExp })[] = [
   { name: "software", isEmulated: true, words: /software|warp|basic render/ },
 ];
 
-/** Subgroups as wide as the vectors of a CPU: no GPU has them. */
+/** Adapters that do not say who made them, with subgroups as wide as the vectors of a CPU: few GPUs have those. */
 const narrow: AdapterFamily = { name: "narrow subgroups", isEmulated: true };
 const NARROW_SUBGROUP = 8;
 
@@ -42,7 +42,8 @@ export function familyOf(adapter: AdapterTraits): AdapterFamily {
   const { subgroupMaxSize = 0 } = adapter;
   const named = softwareFamily(adapter);
   if (named !== undefined) return named;
-  return subgroupMaxSize > 0 && subgroupMaxSize <= NARROW_SUBGROUP ? narrow : general;
+  const isNarrow = subgroupMaxSize > 0 && subgroupMaxSize <= NARROW_SUBGROUP;
+  return isNarrow && adapter.vendor === "" ? narrow : general;
 }
 
 /** The family of an adapter that says that it is none of hardware; undefined where it does not. */

@@ -13,6 +13,8 @@ export interface Program<Binding extends string = string, Parameter extends stri
   readonly parameterBytes: number;
   /** The parameters are never immediates; see `ProgramDescription`. */
   readonly uniform: boolean;
+  /** See `ProgramDescription`. */
+  readonly light: boolean;
 }
 
 export interface ProgramBinding<Name extends string> extends Storage {
@@ -79,6 +81,11 @@ export interface ProgramDescription<Binding extends string, Parameter extends st
    * (the tiled product on an NVIDIA H200: 42 instead of 47 TFLOP/s).
    */
   readonly uniform?: boolean;
+  /**
+   * A dispatch takes as long as its bytes do, however much the operation around it computes: so several
+   * of them fit a submit beside it.
+   */
+  readonly light?: boolean;
   /** Functions, constants and the entry point `main`. */
   readonly body: string;
 }
@@ -147,8 +154,8 @@ export function program<const Binding extends string, const Parameter extends st
     description.body.trim(),
     "",
   ].join("\n");
-  const { name, uniform = false } = description;
-  return { name, source, bindings, parameters, parameterBytes: Math.ceil(word / 4) * 16, uniform };
+  const { name, uniform = false, light = false } = description;
+  return { name, source, bindings, parameters, parameterBytes: Math.ceil(word / 4) * 16, uniform, light };
 }
 
 function parameterWgsl(type: ParameterType): string {

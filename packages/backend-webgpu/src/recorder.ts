@@ -66,7 +66,7 @@ export class Recorder implements OperationContext {
   /**
    * Runs something that may record commands and ask for scratch, and takes the scratch back at its end.
    * `operation` is what errors and profiles call the commands. `flops` says how long they may take,
-   * see `BatchPolicy`; each of several dispatches counts as if it did all of them.
+   * see `BatchPolicy`; each of several dispatches counts as if it did all of them, but for those of light programs.
    */
   run<Result>(operation: string, enqueue: (context: OperationContext) => Result, flops = 0): Result {
     const outerOperation = this.#operation;
@@ -153,7 +153,7 @@ export class Recorder implements OperationContext {
       bytes += byteLength;
     }
     // From here on nothing else is recorded: what follows is about this dispatch and its batch alone.
-    const work = estimatedMilliseconds(bytes, this.#flops);
+    const work = estimatedMilliseconds(bytes, program.light ? 0 : this.#flops);
     queue.reserve(work);
     const { words, floats } = queue.parameters;
     for (let i = 0; i < bindings.length; i++) {

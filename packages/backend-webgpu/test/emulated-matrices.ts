@@ -10,7 +10,8 @@ const OWN = (SIDE * SIDE) / SUBGROUP;
  * The same kernel for devices without matrix units, with subgroups that are 32 neighbouring invocations
  * on any device. Each invocation keeps eight elements of a matrix, and what others have goes through
  * workgroup memory. Takes f16 operands and f32 results of 16 x 16 in arrays of arrays of `vec4u`, and
- * shuffles of f32. All has to stand in uniform control flow.
+ * shuffles of f32, all in uniform control flow; throws where there is something else. It brings barriers of
+ * its own, so a missing one does not show.
  */
 export function withoutMatrixUnits<Binding extends string, Parameter extends string>(
   program: Program<Binding, Parameter>,
@@ -108,5 +109,7 @@ fn emulated_any(value: bool) -> bool {
     .replaceAll(`subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>`, "Matrix")
     .replaceAll("subgroupShuffleXor", "emulated_shuffle")
     .replaceAll("subgroupAny", "emulated_any");
+  const unknown = /.*(subgroup_matrix|subgroup[A-Z]).*/.exec(source);
+  if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);
   return { ...program, name: `${program.name}_emulated`, source: `${source}\n${functions}` };
 }

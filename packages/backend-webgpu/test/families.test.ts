@@ -26,6 +26,7 @@ describe("webgpu adapter families", () => {
     assert.equal(nameOf({}), "general");
     assert.equal(nameOf({ subgroupMaxSize: 9 }), "general");
     assert.equal(nameOf({ subgroupMaxSize: 8 }), "narrow subgroups");
+    assert.equal(nameOf({ vendor: "arm", architecture: "bifrost", subgroupMaxSize: 8 }), "general");
     assert.isFalse(familyOf(unknown).isEmulated);
     for (const traits of [{ subgroupMaxSize: 4 }, { description: "warp" }, { architecture: "swiftshader" }])
       assert.isTrue(familyOf({ ...unknown, ...traits }).isEmulated);

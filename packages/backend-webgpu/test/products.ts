@@ -3,6 +3,7 @@ import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures, KernelContext } from "#src/context.js";
 import { WebGpuDriver } from "#src/driver.js";
+import { general } from "#src/families.js";
 import { erf } from "./special-functions.js";
 import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 
@@ -27,7 +28,7 @@ export function finalRounding(dtype: DType, value: number): number {
 
 /** What decisions are based on where a GPU stands behind the device. */
 export function asLargeGpu(features: DeviceFeatures): DeviceFeatures {
-  return { ...features, subgroupMinSize: 32, subgroupMaxSize: 32 };
+  return { ...features, subgroupMinSize: 32, subgroupMaxSize: 32, family: general };
 }
 
 const logistic = (x: number) => 1 / (1 + Math.exp(-x));

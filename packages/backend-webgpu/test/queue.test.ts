@@ -202,6 +202,25 @@ describe("webgpu command stream", () => {
     assert.lengthOf(fake.taken("submit"), 0);
   });
 
+  it("counts no flops for programs that only move bytes", () => {
+    const stream = new Stream(64, { dispatches: 64, work: 100, recording: 10 });
+    const { fake, recorder, a: source, b: data } = stream;
+    const light = program({
+      ...{ name: "light", bindings: { source: input("f32"), data: output("f32") } },
+      ...{ parameters: {}, light: true, body: "light body" },
+    });
+    recorder.run(
+      "heavy",
+      () => {
+        for (let i = 0; i < 3; i++) recorder.dispatch(light, { source, data }, {}, 1);
+        assert.lengthOf(fake.taken("submit"), 0);
+        stream.small(1);
+      },
+      1e12,
+    );
+    assert.lengthOf(fake.taken("submit"), 2);
+  });
+
   it("starts work when the caller's code ends, without being asked", async () => {
     const stream = new Stream();
     stream.small(1);

@@ -1,14 +1,15 @@
-import { createWebGpuBackend, webgpu } from "@backplane/backend-webgpu";
-import { BackendError, decodeFloat16, type GemmProblem } from "@backplane/core";
-import { assert, expect } from "chai";
+import { decodeFloat16, type GemmProblem } from "@backplane/core";
+import { assert } from "chai";
 import { create } from "webgpu";
 import type { BufferRegion, DeviceFeatures, KernelContext } from "#src/context.js";
-import { gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
+import { type GemmShape, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
 import { RUN, WIDE } from "#src/kernels/gemm/split/pass.wgsl.js";
 import { splitProgram } from "#src/kernels/gemm/split/product.wgsl.js";
-import { octavesFor } from "#src/kernels/gemm/split/split.js";
+import { enqueueSplit, octavesFor } from "#src/kernels/gemm/split/split.js";
+import { productTiles } from "#src/kernels/gemm/tile.js";
 import type { DeviceMemory } from "#src/memory.js";
-import { epsilon, gamma, type ProductDevice, withProducts } from "./products.js";
+import { emulated } from "./emulated-split.js";
+import { type Expected, epsilon, finishedSum, gamma, type ProductDevice, withProducts } from "./products.js";
 import { random } from "./support.js";
 
 const rows = gemmVariants.filter((variant) => variant.kind === "split");
@@ -196,15 +197,15 @@ describe("webgpu split products", () => {
         const prepared = await prepare(products(), sizes, spread(octaves, sizes.k, top));
         assert.notInclude(checkResults(prepared), true, `${octaves} octaves below 2^${top}`);
       }
-    });
+    }).timeout(60_000);
 
   it("keep all that two numbers of f16 can, and pad with zeros", async () => {
     const k = 37;
     const { a, exponents, left, parameters } = await prepare(products(), { m: 8, n: 1, k }, spread(27, 5));
     for (let i = 0; i < 8; i++) {
       const pitch = parameters.a_pitch!;
-      assert.equal(pitch, 2 * 48);
-      for (let p = 0; p < 48; p++) {
+      assert.equal(pitch, Math.ceil((2 * 48) / row!.tile.depth) * row!.tile.depth);
+      for (let p = 0; p < pitch / 2; p++) {
         const { high, low } = joined(a, pitch, exponents[i]!, i, p);
         const value = p < k ? left(0, i, p) : 0;
         assert.isAtMost(Math.abs(high + low - value), epsilon * Math.abs(value));
@@ -250,7 +251,7 @@ describe("webgpu split products", () => {
         );
         assert.deepEqual(plain, expected, `${isRow ? "row" : "column"} ${line} with ${value}`);
       }
-  });
+  }).timeout(60_000);
 
   it("do not take zeros for small numbers, nor lines of nothing else for wide ones", async () => {
     const next = random(3);
@@ -272,7 +273,97 @@ describe("webgpu split products", () => {
       const prepared = await prepare(products(), { m: 4, n: 4, k, transB: true }, draw);
       assert.notInclude(checkResults(prepared), true, `k = ${k}`);
     }
-  });
+  }).timeout(60_000);
+
+  it("multiply parts, scale, and leave what is wide to the plain product", async () => {
+    const { features } = await new Promise<KernelContext>((resolve) =>
+      products().driver.withContext(resolve),
+    );
+    for (const [tile, plain] of [
+      [{ rows: 64, columns: 64, depth: 64, subgroupRows: 32, subgroupColumns: 32 }, productTiles.medium],
+      [{ rows: 64, columns: 32, depth: 32, subgroupRows: 32, subgroupColumns: 32 }, productTiles.small],
+    ] as const)
+      for (const { alpha = 1, beta = 0, bias, activation, at, ...sizes } of [
+        { m: 64, n: 64, k: 64 },
+        { m: 67, n: 130, k: 33, transB: true },
+        { m: 5, n: 68, k: 100, transA: true, alpha: 0.5, beta: -1 },
+        { m: 70, n: 65, k: 70, batch: 2, broadcastB: true, beta: 2, bias: true },
+        { m: 40, n: 72, k: 130, batch: 2, transB: true, alpha: 2, bias: true, activation: "silu" as const },
+        // A row and a column are wide; what one product wrote would be added by the other.
+        { m: 70, n: 132, k: 40, beta: 1, at: [3 * 40 + 5, 70 * 40 + 7 * 132 + 70] },
+      ] as (Sizes & Partial<GemmProblem<DeviceMemory>> & { at?: number[] })[]) {
+        const { m, n, k } = sizes;
+        const { transA = false, transB = false, batch = 1 } = sizes;
+        const [lda, ldb] = [transA ? m : k, transB ? k : n];
+        const strideB = sizes.broadcastB ? 0 : n * k;
+        const draw = spread(20, m + k, 40);
+        let drawn = 0;
+        const values = (length: number) =>
+          Float32Array.from({ length }, () => draw() * (at?.includes(drawn++) ? 2 ** -70 : 1));
+        const a = values(batch * m * k);
+        const b = values((strideB === 0 ? 1 : batch) * n * k);
+        const c = values(batch * m * n);
+        const biases = bias ? values(n) : undefined;
+        const regions = [a, b, c, ...(biases ? [biases] : [])].map((x) => products().place(x, "f32"));
+        const problem: GemmProblem<DeviceMemory> = {
+          ...{ dtype: "f32", m, n, k, alpha, beta, transA, transB, lda, ldb, ldc: n, batch },
+          ...{ strideA: m * k, strideB, strideC: m * n, a: regions[0]!, b: regions[1]!, c: regions[2]! },
+          ...{ bias: regions[3], activation },
+        };
+        const form = {
+          ...({ target: "matrix", readsC: false, dtype: "f32" } as const),
+          ...(bias ? { bias: true } : {}),
+          ...(activation ? { activation } : {}),
+          ...(n % 4 === 0 ? { vectorC: true, overwritesC: beta === 0 } : {}),
+        };
+        const expected: Expected[] = [];
+        for (let matrix = 0; matrix < batch; matrix++)
+          for (let i = 0; i < m; i++)
+            for (let j = 0; j < n; j++) {
+              let [sum, magnitude] = [0, 0];
+              for (let p = 0; p < k; p++) {
+                const x = a[matrix * m * k + (transA ? p * m + i : i * k + p)]!;
+                const y = b[matrix * strideB + (transB ? j * k + p : p * n + j)]!;
+                sum += x * y;
+                magnitude += Math.abs(x * y);
+              }
+              const index = (matrix * m + i) * n + j;
+              const old = beta === 0 ? 0 : beta * c[index]!;
+              const added = biases?.[j] ?? 0;
+              const bound = gamma(k + 4) * (Math.abs(alpha) * magnitude + Math.abs(old) + Math.abs(added));
+              expected.push(finishedSum(index, alpha * sum + old + added, bound, "f32", activation));
+            }
+        const shape = { vectorA: lda % 4 === 0, vectorB: ldb % 4 === 0 } as GemmShape;
+        const strides = { m, n, alpha, beta, c_pitch: n, c_step: m * n };
+        const result = { c: regions[2]!, ...(biases ? { bias: regions[3]! } : {}) };
+        const run = () =>
+          products().driver.withContext((context) =>
+            enqueueSplit(
+              {
+                ...{ features, copy: context.copy.bind(context), fill: context.fill.bind(context) },
+                scratch: (bytes) => {
+                  const region = context.scratch(bytes);
+                  context.fill(region, 0xff);
+                  return region;
+                },
+                dispatch: (program, ...rest) =>
+                  context.dispatch(
+                    program.source.includes("subgroup_matrix") ? emulated(program) : program,
+                    ...rest,
+                  ),
+              },
+              problem,
+              shape,
+              { ...row!, tile, plain },
+              form,
+              result,
+              strides,
+            ),
+          );
+        await products().check(regions[2]!, "f32", expected, JSON.stringify({ ...sizes, tile }), run);
+        products().free(...regions);
+      }
+  }).timeout(120_000);
 
   it("are valid WGSL in every form", async () => {
     const gpu = create([
@@ -299,32 +390,5 @@ describe("webgpu split products", () => {
         );
       }
     device.destroy();
-  });
-});
-
-describe("webgpu option f32Products", () => {
-  it("needs the tier, and takes no other names", () => {
-    webgpu({ f32Products: "plain" });
-    webgpu({ f32Products: "split-f16", tier: "subgroup-matrices" });
-    for (const [options, complaint] of [
-      [{ f32Products: "split-f16" }, /tier "subgroup-matrices"/],
-      [{ f32Products: "split-f16", tier: "shader-f16" }, /tier "subgroup-matrices"/],
-      [{ f32Products: "tf32" as "plain" }, /tf32; allowed: plain, split-f16/],
-    ] as const)
-      expect(() => webgpu(options))
-        .to.throw(BackendError, complaint)
-        .that.includes({ code: "INVALID_ARGUMENT", argument: "f32Products" });
-  });
-
-  it("leaves products plain where there are no matrix units, and says so", async () => {
-    const backend = createWebGpuBackend({ f32Products: "split-f16", tier: "subgroup-matrices" });
-    await backend.init();
-    const { f32Products, tier } = backend.capabilities.device.details;
-    if (!tier!.startsWith("subgroup-matrices")) assert.match(f32Products!, /^plain \(.*matrix units/);
-    await backend.dispose();
-    const plain = createWebGpuBackend();
-    await plain.init();
-    assert.notProperty(plain.capabilities.device.details, "f32Products");
-    await plain.dispose();
   });
 });

@@ -193,3 +193,30 @@ describe("webgpu tiers on a device", () => {
     await device.close();
   });
 });
+
+describe("webgpu option f32Products", () => {
+  it("needs the tier, and takes no other names", () => {
+    webgpu({ f32Products: "plain" });
+    webgpu({ f32Products: "split-f16", tier: "subgroup-matrices" });
+    for (const [options, complaint] of [
+      [{ f32Products: "split-f16" }, /tier "subgroup-matrices"/],
+      [{ f32Products: "split-f16", tier: "shader-f16" }, /tier "subgroup-matrices"/],
+      [{ f32Products: "tf32" as "plain" }, /tf32; allowed: plain, split-f16/],
+    ] as const)
+      expect(() => webgpu(options))
+        .to.throw(BackendError, complaint)
+        .that.includes({ code: "INVALID_ARGUMENT", argument: "f32Products" });
+  });
+
+  it("leaves products plain where there are no matrix units, and says so", async () => {
+    const backend = createWebGpuBackend({ f32Products: "split-f16", tier: "subgroup-matrices" });
+    await backend.init();
+    const { f32Products, tier } = backend.capabilities.device.details;
+    if (!tier!.startsWith("subgroup-matrices")) assert.match(f32Products!, /^plain \(.*matrix units/);
+    await backend.dispose();
+    const plain = createWebGpuBackend();
+    await plain.init();
+    assert.notProperty(plain.capabilities.device.details, "f32Products");
+    await plain.dispose();
+  });
+});

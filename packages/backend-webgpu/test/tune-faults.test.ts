@@ -117,7 +117,7 @@ describe("webgpu tune, where something goes wrong", () => {
 
   it("skips what takes so long that another kernel might make a driver reset the device", async () => {
     const timed: string[] = [];
-    // Less than nothing: timestamps may be coarser than what this takes.
+    // Coarse timestamps may see no time at all.
     await open({}, { ...rigged({ subgroups: 0.1 }, timed), longestSeconds: -1 });
     const { entries, skipped } = await backend.tune(sum);
     assert.deepEqual([entries, timed], [[], []]);

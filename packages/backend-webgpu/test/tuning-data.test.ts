@@ -135,7 +135,10 @@ describe("webgpu tuning data", () => {
         withEntry({ operation: "unary" }),
         /tuning\[1\]\.entries\[0\]\.operation is "unary"; allowed: gemm, conv2d/,
       ],
-      [withEntry({ variant: "fastest" }), /entries\[0\]\.variant is "fastest"; allowed: direct_8x16/],
+      [
+        withEntry({ variant: "fastest" }),
+        /entries\[0\]\.variant is "fastest"; allowed: direct_1x64, direct_8x16/,
+      ],
       [withEntry({ seconds: -1 }), /entries\[0\]\.seconds is -1; allowed: a number from 0/],
       [withEntry({ shape: { ...gemmShape, m: 0.5 } }), /shape\.m is 0\.5; allowed: a whole number from 0/],
       [withEntry({ shape: { ...gemmShape, transA: 1 } }), /shape\.transA is 1; allowed: true, false/],

@@ -180,6 +180,7 @@ describe("webgpu variants", () => {
   it("of conv2d stage less where a GPU is emulated", () => {
     assert.equal(convName(convolution(256, 1e6), roomyEmulated), "implicit_64x64x16_8x8");
     assert.equal(convName(convolution(33, 1), emulated), "implicit_64x64x16_8x8");
+    assert.equal(convName(convolution(33, 1), slowlyCompiled), "implicit_32x32x16_4x4");
     assert.equal(convName(convolution(32, 1e6), emulated), "implicit_32x32x16_4x4");
     assert.equal(convName(convolution(17, 1e6), emulated), "implicit_32x32x16_4x4");
     assert.equal(convName(convolution(16, 1e6), emulated), "direct_4x128");

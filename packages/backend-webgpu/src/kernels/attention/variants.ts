@@ -1,6 +1,6 @@
 import type { DeviceFeatures } from "../../context.js";
 import { SIDE, SUBGROUP } from "../gemm/matrices.wgsl.js";
-import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
 import {
   type AttentionMatrixTile,
@@ -123,10 +123,7 @@ const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
 export const attentionVariants: readonly AttentionVariant[] = [
   thin,
   ...matrixVariants,
-  tiled(
-    deeper,
-    (shape, features) => isNarrow(features) && !features.family?.compilesSlowly && shape.rows > small.queries,
-  ),
+  tiled(deeper, (shape, features) => takesLargeTexts(features) && shape.rows > small.queries),
   tiled(deep, (_, features) => isNarrow(features)),
   tiled(small, (shape, features) => shape.rows <= small.queries || isNarrow(features)),
   tiled(large, (shape) => tileCount(shape, large) >= BUSY_WORKGROUPS / 2 - 4),

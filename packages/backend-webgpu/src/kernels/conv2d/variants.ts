@@ -1,5 +1,5 @@
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../gemm/tile.js";
-import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
@@ -111,7 +111,7 @@ export const convVariants: readonly ConvVariant[] = [
     medium,
     (shape, features) =>
       shape.groupOutputs > small.rows &&
-      (isNarrow(features) || convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2),
+      (takesLargeTexts(features) || convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2),
   ),
   // Staging is worth a tile that is half empty, but not where a GPU is emulated.
   implicit(

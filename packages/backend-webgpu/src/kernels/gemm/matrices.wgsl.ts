@@ -29,7 +29,7 @@ export interface MatrixForm extends ResultForm {
 export const SUBGROUP = 32;
 /** Elements of a side of a subgroup matrix, and of a load from memory (a vec4<u32>). */
 export const SIDE = 16;
-export const UNIT = 8;
+const UNIT = 8;
 /** Results that a subgroup stages at a time, on their way to C: two matrices side by side. */
 const RESULT_ROWS = SIDE;
 const RESULT_COLUMNS = 2 * SIDE;
@@ -46,14 +46,10 @@ export function matrixThreads(tile: MatrixTile): number {
 
 /** Workgroup memory in bytes, with room for results for each subgroup. */
 export function matrixBytes(tile: MatrixTile): number {
-  return panelsBytes(tile) + 4 * RESULT_ROWS * RESULT_PITCH * (matrixThreads(tile) / SUBGROUP);
-}
-
-/** That of the staged operands alone. */
-export function panelsBytes(tile: MatrixTile): number {
   const panels = (extent: number, panel: number) =>
     (extent / panel) * Math.max(panelUnits(panel, tile.depth, true), panelUnits(panel, tile.depth, false));
-  return 16 * (panels(tile.rows, tile.subgroupRows) + panels(tile.columns, tile.subgroupColumns));
+  const units = panels(tile.rows, tile.subgroupRows) + panels(tile.columns, tile.subgroupColumns);
+  return 16 * units + 4 * RESULT_ROWS * RESULT_PITCH * (matrixThreads(tile) / SUBGROUP);
 }
 
 /** Units from one stored row of a panel to the next: odd, to spread the banks. */
@@ -77,7 +73,7 @@ interface Panels extends Stage {
  * subgroup matrices within it are constants, which are proved inside it when the kernel is compiled.
  * Checks at run time would cost a third of the speed.
  */
-export function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boolean): Panels {
+function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boolean): Panels {
   const left = name === "a";
   const [extent, panel] = left ? [tile.rows, tile.subgroupRows] : [tile.columns, tile.subgroupColumns];
   const { depth } = tile;

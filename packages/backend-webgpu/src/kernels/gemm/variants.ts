@@ -76,6 +76,11 @@ export function isNarrow(features: DeviceFeatures): boolean {
   return features.family?.isEmulated ?? false;
 }
 
+/** True where a GPU is emulated, and kernels with much text compile soon enough. */
+export function takesLargeTexts(features: DeviceFeatures): boolean {
+  return isNarrow(features) && !features.family?.compilesSlowly;
+}
+
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
 const BUSY_INVOCATIONS = 270_336;
 

@@ -1,5 +1,6 @@
 import { input, memoized, output, type Program, program } from "../../../program.js";
 import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../../wgsl.js";
+import { lines } from "../lines.js";
 import { packQuad } from "../operands.wgsl.js";
 
 /*
@@ -74,9 +75,8 @@ fn split_eight(line: u32, depth: u32, exponent: i32, first: vec4f, second: vec4f
 }
 `;
 
-/** Tells of the numbers that one invocation sees, in `largest` and `smallest_less_one`. */
-const lookAt = (bits: string): string =>
-  `largest = max(largest, ${bits}); smallest_less_one = min(smallest_less_one, ${bits} - 1u);`;
+/** Loads of an invocation that do not wait for one another. */
+const UNROLL = 4;
 
 /**
  * For lines that are stored as rows. A workgroup splits one line: it reads it once for the exponent and
@@ -91,6 +91,7 @@ export const splitAlongProgram: (vector: boolean) => Program = memoized((vector:
       exponents: output("i32"), // matrices x lines
     },
     parameters: lineParameters,
+    light: true,
     body: wgsl`
 ${workgroupIndex}
 ${splitFunctions}
@@ -117,16 +118,14 @@ fn main(${linearBuiltins}) {
   if (line >= parameters.lines * parameters.matrices) { return; }
   let base = parameters.source_offset * ${vector ? 4 : 1}u + line / parameters.lines * parameters.step
     + line % parameters.lines * parameters.pitch;
-  var largest = 0u;
-  var smallest_less_one = 0xffffffffu;
-  for (var depth = 4u * lane; depth < parameters.k; depth += ${4 * WORKGROUP_SIZE}u) {
-    let bits = bitcast<vec4u>(quad_at(base, depth)) & vec4u(MAGNITUDE);
-    let less_one = bits - 1u;
-    largest = max(largest, max(max(bits.x, bits.y), max(bits.z, bits.w)));
-    smallest_less_one = min(smallest_less_one, min(min(less_one.x, less_one.y), min(less_one.z, less_one.w)));
+  var most = vec4u();
+  var least_less_one = vec4u(0xffffffffu);
+  for (var depth = 4u * lane; depth < parameters.k; depth += ${4 * UNROLL * WORKGROUP_SIZE}u) {
+${lines(UNROLL, (i) => `    let bits_${i} = bitcast<vec4u>(quad_at(base, depth + ${4 * i * WORKGROUP_SIZE}u)) & vec4u(MAGNITUDE);`)}
+${lines(UNROLL, (i) => `    most = max(most, bits_${i});\n    least_less_one = min(least_less_one, bits_${i} - 1u);`)}
   }
-  largest_of[lane] = largest;
-  smallest_of[lane] = smallest_less_one;
+  largest_of[lane] = max(max(most.x, most.y), max(most.z, most.w));
+  smallest_of[lane] = min(min(least_less_one.x, least_less_one.y), min(least_less_one.z, least_less_one.w));
   for (var half = ${WORKGROUP_SIZE / 2}u; half > 0u; half >>= 1u) {
     workgroupBarrier();
     if (lane < half) {
@@ -157,6 +156,7 @@ export const extentsProgram: Program = program({
     extents: output("u32"), // matrices x chunks x 2 x lines: the largest, then the smallest but zero less one
   },
   parameters: lineParameters,
+  light: true,
   body: wgsl`
 ${workgroupIndex}
 const SLICES = ${WORKGROUP_SIZE / ACROSS_LINES}u;
@@ -176,10 +176,10 @@ fn main(${linearBuiltins}) {
   var largest = 0u;
   var smallest_less_one = 0xffffffffu;
   if (line < parameters.lines) {
-    let end = min(parameters.k, first + ${EXTENTS_DEPTH}u);
-    for (var depth = first + lane / ${ACROSS_LINES}u; depth < end; depth += SLICES) {
-      let bits = bitcast<u32>(source[base + depth * parameters.pitch]) & 0x7fffffffu;
-      ${lookAt("bits")}
+    let last = min(parameters.k, first + ${EXTENTS_DEPTH}u) - 1u;
+    for (var depth = first + lane / ${ACROSS_LINES}u; depth <= last; depth += ${UNROLL}u * SLICES) {
+${lines(UNROLL, (i) => `      let bits_${i} = bitcast<u32>(source[base + min(depth + ${i}u * SLICES, last) * parameters.pitch]) & 0x7fffffffu;`)}
+${lines(UNROLL, (i) => `      largest = max(largest, bits_${i});\n      smallest_less_one = min(smallest_less_one, bits_${i} - 1u);`)}
     }
   }
   largest_of[lane] = largest;
@@ -210,6 +210,7 @@ export const splitAcrossProgram: Program = program({
     exponents: output("i32"), // matrices x lines
   },
   parameters: lineParameters,
+  light: true,
   body: wgsl`
 ${workgroupIndex}
 ${splitFunctions}
@@ -282,6 +283,7 @@ export const wideBlocksProgram: (block: number) => Program = memoized((block: nu
     name: `gemm_split_blocks_${block}`,
     bindings: { exponents: input("i32"), blocks: output("u32") }, // matrices x lines; matrices x blocks
     parameters: { lines: "u32", matrices: "u32" },
+    light: true,
     body: wgsl`
 ${workgroupIndex}
 var<workgroup> wide: array<u32, ${block}>;

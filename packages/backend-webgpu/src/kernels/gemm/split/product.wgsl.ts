@@ -3,45 +3,97 @@ import { wgsl, workgroupIndex } from "../../../wgsl.js";
 import { epilogueName } from "../../epilogue.wgsl.js";
 import { operandParameters, tilePrologue } from "../gemm.wgsl.js";
 import { lines } from "../lines.js";
-import {
-  type MatrixTile,
-  matrixThreads,
-  matrixTileName,
-  panelsBytes,
-  panelsOf,
-  SIDE,
-  SUBGROUP,
-  UNIT,
-} from "../matrices.wgsl.js";
+import { type MatrixTile, matrixThreads, matrixTileName, SIDE, SUBGROUP } from "../matrices.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "../operands.wgsl.js";
-import { stagedLoop } from "../product.wgsl.js";
 import { LOW_SHIFT } from "./pass.wgsl.js";
 import { wideBinding, wideParameters, wideText } from "./wide.wgsl.js";
 
-/** f32 from one row to the next where a subgroup stages results on their way to C. */
-const RESULT_PITCH = SIDE + 4;
-/** Quads of a row, rows that a subgroup has hands for at a time, and times it takes for a matrix. */
+/** Parts in a unit, which is what one load brings (a vec4<u32>). */
+const UNIT = 8;
+/** Quads of a row of a matrix of results, and of all of it: as many units of a panel. */
 const QUADS = SIDE / 4;
-const RESULT_ROWS: number = SUBGROUP / QUADS;
-const ROUNDS: number = SIDE / RESULT_ROWS;
+const MATRIX: number = SIDE * QUADS;
+
+/** Units from one line of a panel to the next: odd, to spread the banks. */
+function panelPitch(tile: MatrixTile): number {
+  return tile.depth / UNIT + 1;
+}
 
 /** Workgroup memory in bytes. */
 export function splitBytes(tile: MatrixTile): number {
-  return panelsBytes(tile) + 4 * SIDE * RESULT_PITCH * (matrixThreads(tile) / SUBGROUP);
+  return 2 * UNIT * (tile.rows + tile.columns) * panelPitch(tile);
 }
 
-/** Statements that finish and store matrix (i, j) of the results of a subgroup. */
-function storeMatrix(i: number, j: number): string {
-  const stage = (sum: string, to: string) => `    workgroupBarrier();
-    subgroupMatrixStore<row_major>(&staged[subgroup], 0u, ${sum}_${i}_${j}, ${RESULT_PITCH}u);
+/**
+ * Staging of the lines of A or B that a workgroup multiplies: of `tile.depth` parts of each at a time. Each row
+ * (or column) of subgroups has a panel, which is an array of its own: so places in it are constants, or
+ * constants further than an invocation's own, which Tint proves inside it.
+ */
+function panelsOf(tile: MatrixTile, name: "a" | "b") {
+  const isLeft = name === "a";
+  const [extent, panel] = isLeft ? [tile.rows, tile.subgroupRows] : [tile.columns, tile.subgroupColumns];
+  const perLine = tile.depth / UNIT;
+  const linesAtOnce = matrixThreads(tile) / perLine;
+  const rounds = extent / linesAtOnce;
+  if (!Number.isInteger(rounds) || panel % linesAtOnce !== 0)
+    throw new RangeError(`${matrixTileName(tile)} does not divide evenly`);
+  const pitch = panelPitch(tile);
+  const order = isLeft ? "row_major" : "col_major";
+  const load = `subgroupMatrixLoad<subgroup_matrix_${isLeft ? "left" : "right"}<f16, ${SIDE}, ${SIDE}>, ${order}>`;
+  return {
+    declaration: `var<workgroup> ${name}_panels: array<array<vec4u, ${panel * pitch}>, ${extent / panel}>;`,
+    prepare: `  let ${name}_start = (${name}_base + (${isLeft ? "rowBase" : "columnBase"} + lane / ${perLine}u) * parameters.${name}_pitch) / ${UNIT}u
+    + lane % ${perLine}u;
+  let ${name}_further = ${linesAtOnce}u * parameters.${name}_pitch / ${UNIT}u;
+${lines(rounds, (i) => `  var ${name}_value_${i}: vec4u;`)}`,
+    load: lines(
+      rounds,
+      (i) => `    ${name}_value_${i} = ${name}[${name}_start + ${i}u * ${name}_further + unit];`,
+    ),
+    store: lines(rounds, (i) => {
+      const line = i * linesAtOnce;
+      return `    ${name}_panels[${Math.floor(line / panel)}][place_in_panel + ${(line % panel) * pitch}u] = ${name}_value_${i};`;
+    }),
+    /** Reads matrix `i` of the step that starts at `16 * step`. */
+    matrix: (i: number, step: number) =>
+      `${load}(&${name}_panels[${isLeft ? "panelRow" : "panelColumn"}], ${SIDE * i * pitch + (SIDE / UNIT) * step}u, ${pitch}u)`,
+  };
+}
+
+/** Multiplies step by step what lies between `depthStart` and `k`; the next step is read into registers meanwhile. */
+function stagedLoop(tile: MatrixTile, load: string, store: string, steps: string): string {
+  return `  var unit = depthStart / ${UNIT}u;
+${load}
+  loop {
+${store}
     workgroupBarrier();
-${lines(ROUNDS, (round) => `    let ${to}_${round} = staged_quad(subgroup, at + ${round * RESULT_ROWS * RESULT_PITCH}u);`)}`;
-  const store = (round: number) =>
-    `    store_sums(matrix, result, row + ${SIDE * i + RESULT_ROWS * round}u, column + ${SIDE * j}u, high_${round}, low_${round});`;
+    unit += ${tile.depth / UNIT}u;
+    if (unit < k / ${UNIT}u) {
+${load}
+    }
+${steps}
+    if (unit >= k / ${UNIT}u) { break; }
+    workgroupBarrier();
+  }`;
+}
+
+/**
+ * Statements that finish and store matrix (i, j) of the results of a subgroup, by way of its share of the
+ * panels of A, which nobody reads any more. The loop keeps the text short.
+ */
+function storeMatrix(i: number, j: number): string {
+  const stage = (sum: string, from: number) =>
+    `    subgroupMatrixStore<row_major>(&a_panels[panelRow], stagedAt + ${from}u, ${sum}_${i}_${j}, ${QUADS}u);`;
   return `  {
-${stage("high", "high")}
-${stage("low", "low")}
-${lines(ROUNDS, store)}
+    workgroupBarrier();
+${stage("high", 0)}
+${stage("low", MATRIX)}
+    workgroupBarrier();
+    for (var quad = place; quad < ${MATRIX}u; quad += ${SUBGROUP}u) {
+      let high = bitcast<vec4f>(a_panels[panelRow][stagedAt + quad]);
+      let low = bitcast<vec4f>(a_panels[panelRow][stagedAt + ${MATRIX}u + quad]);
+      store_sums(matrix, result, row + ${SIDE * i}u + quad / ${QUADS}u, column + ${SIDE * j}u, exponents_${j}, high, low);
+    }
   }`;
 }
 
@@ -57,8 +109,11 @@ ${lines(ROUNDS, store)}
  */
 export const splitProgram: (tile: MatrixTile, form: ResultForm) => Program = memoized(
   (tile: MatrixTile, form: ResultForm): Program => {
-    const a = panelsOf(tile, "a", true);
-    const b = panelsOf(tile, "b", true);
+    const sharing = tile.columns / tile.subgroupColumns;
+    const staged = Math.floor((tile.subgroupRows * panelPitch(tile)) / sharing);
+    if (staged < 2 * MATRIX) throw new RangeError(`${matrixTileName(tile)} has no room for results`);
+    const a = panelsOf(tile, "a");
+    const b = panelsOf(tile, "b");
     const result = resultText(form);
     const [down, across] = [tile.subgroupRows / SIDE, tile.subgroupColumns / SIDE];
     const each = (line: (i: number, j: number) => string) =>
@@ -85,6 +140,7 @@ ${lines(down, (i) => add(`low_${i}_${j}`, `left_low_${i}`, `right_high_${j}`))}`
       enable: ["f16", "subgroups", "chromium_experimental_subgroup_matrix"],
       directives: ["diagnostic(off, chromium.subgroup_matrix_uniformity);"],
       bindings: {
+        // Rows and columns up to the end of the last tile may hold anything.
         a: input("half8"), // matrices x rows x a_pitch
         b: input("half8"), // matrices x columns x b_pitch
         exponents: input("i32"), // those of rows; those of columns
@@ -105,33 +161,31 @@ ${result.functions}
 ${wideText(tile)}
 const ROWS = ${tile.rows}u;
 const COLUMNS = ${tile.columns}u;
-const DEPTH = ${tile.depth}u;
 const a_unit = ${UNIT}u;
 const b_unit = ${UNIT}u;
 
 ${a.declaration}
 ${b.declaration}
-// Results on their way to C, an array for each subgroup.
-var<workgroup> staged: array<array<f32, ${SIDE * RESULT_PITCH}>, ${matrixThreads(tile) / SUBGROUP}>;
+fn powers_of_two(exponents: vec4i) -> vec4f { return bitcast<vec4f>(vec4u(exponents + 127) << vec4u(23u)); }
 
-fn staged_quad(subgroup: u32, at: u32) -> vec4f {
-  return vec4f(
-    staged[subgroup][at], staged[subgroup][at + 1u], staged[subgroup][at + 2u], staged[subgroup][at + 3u]);
+/// Those of a quad of columns, the last one again past the end.
+fn exponents_of_columns(matrix: u32, column: u32) -> vec4i {
+  let first = parameters.exponents_offset + parameters.column_exponents + matrix * parameters.column_step;
+  let last = parameters.n - 1u;
+  return vec4i(
+    exponents[first + min(column, last)], exponents[first + min(column + 1u, last)],
+    exponents[first + min(column + 2u, last)], exponents[first + min(column + 3u, last)]);
 }
 
-fn power_of_two(exponent: i32) -> f32 { return bitcast<f32>(u32(exponent + 127) << 23u); }
-
-fn store_sums(matrix: u32, result: u32, row: u32, column: u32, high: vec4f, low: vec4f) {
+fn store_sums(
+  matrix: u32, result: u32, row: u32, column: u32, of_columns: vec4i, high: vec4f, low: vec4f
+) {
   if (row >= parameters.m || column >= parameters.n) { return; }
   let of_row = exponents[parameters.exponents_offset + matrix * parameters.row_step + row];
-  let first = parameters.exponents_offset + parameters.column_exponents + matrix * parameters.column_step + column;
-  let last = parameters.n - 1u - column;
-  var sums = high + low * ${1 / 2 ** LOW_SHIFT};
-  for (var i = 0u; i < 4u; i++) {
-    // Those of lines are from -114 to 113. In two steps, since the power of their sum is out of range.
-    let exponent = of_row + exponents[first + min(i, last)];
-    sums[i] = sums[i] * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2);
-  }
+  // Those of lines are from -114 to 113. In two steps, since the power of their sum is out of range.
+  let both = of_columns + of_row;
+  let half = both / 2;
+  let sums = (high + low * ${1 / 2 ** LOW_SHIFT}) * powers_of_two(half) * powers_of_two(both - half);
   store_quad(result, row, column, sums);
 }
 
@@ -148,13 +202,15 @@ ${tilePrologue}
   if (is_wide(matrix, rowBase, columnBase)) { return; }
   let panelRow = subgroup / ${tile.columns / tile.subgroupColumns}u;
   let panelColumn = subgroup % ${tile.columns / tile.subgroupColumns}u;
+  let place_in_panel = lane / ${tile.depth / UNIT}u * ${panelPitch(tile)}u + lane % ${tile.depth / UNIT}u;
 ${a.prepare}
 ${b.prepare}
 ${each((i, j) => `  var high_${i}_${j}: subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>;\n  var low_${i}_${j}: subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>;`)}
-${stagedLoop(a, b, steps)}
-  let row = rowBase + panelRow * ${tile.subgroupRows}u + place / ${QUADS}u;
+${stagedLoop(tile, `${a.load}\n${b.load}`, `${a.store}\n${b.store}`, steps)}
+  let row = rowBase + panelRow * ${tile.subgroupRows}u;
   let column = columnBase + panelColumn * ${tile.subgroupColumns}u + place % ${QUADS}u * 4u;
-  let at = place / ${QUADS}u * ${RESULT_PITCH}u + place % ${QUADS}u * 4u;
+  let stagedAt = panelColumn * ${staged}u;
+${lines(across, (j) => `  let exponents_${j} = exponents_of_columns(matrix, column + ${SIDE * j}u);`)}
 ${each(storeMatrix)}
 }
 `,

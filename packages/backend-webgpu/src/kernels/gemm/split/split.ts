@@ -33,6 +33,8 @@ interface Lines {
   readonly isVector: boolean;
   /** Lines of a block of results. */
   readonly block: number;
+  /** Parts of a line that the product takes at a time. */
+  readonly depth: number;
 }
 
 /** Parts of f16 that an operand of f32 is split into. */
@@ -70,11 +72,11 @@ export function enqueueSplit(
   const { tile, plain } = variant;
   const rows: Lines = {
     ...{ source: a, lines: m, matrices: strideA === 0 ? 1 : batch, k, pitch: lda, step: strideA },
-    ...{ isAlong: !transA, isVector: shape.vectorA, block: tile.rows },
+    ...{ isAlong: !transA, isVector: shape.vectorA, block: tile.rows, depth: tile.depth },
   };
   const columns: Lines = {
     ...{ source: b, lines: n, matrices: strideB === 0 ? 1 : batch, k, pitch: ldb, step: strideB },
-    ...{ isAlong: transB, isVector: shape.vectorB, block: tile.columns },
+    ...{ isAlong: transB, isVector: shape.vectorB, block: tile.columns, depth: tile.depth },
   };
   const exponents = context.scratch(4 * (lineCount(rows) + lineCount(columns)));
   const blocks = context.scratch(4 * (blockCount(rows) + blockCount(columns)));
@@ -129,9 +131,11 @@ function split(
   blocks: BufferRegion,
   firstBlock: number,
 ): Parts {
-  const { source, lines, matrices, k, pitch, step, isAlong, isVector, block } = operand;
-  const partPitch = 2 * RUN * Math.ceil(k / RUN);
-  const parts = context.scratch(2 * lineCount(operand) * partPitch);
+  const { source, lines, matrices, k, pitch, step, isAlong, isVector, block, depth } = operand;
+  const partPitch = Math.ceil((2 * RUN * Math.ceil(k / RUN)) / depth) * depth;
+  // The last tile reads past the last line.
+  const allLines = lineCount(operand) + Math.ceil(lines / block) * block - lines;
+  const parts = context.scratch(2 * allLines * partPitch);
   const ofLines = words(exponents, firstLine, lineCount(operand));
   const parameters = { lines, matrices, k, pitch, step, octaves: octavesFor(k), part_pitch: partPitch };
   const target = { parts, exponents: ofLines };
