@@ -9,10 +9,10 @@ import { checkedTuning, type TuningData } from "./tuning/data.js";
  * - `plain`: f32 arithmetic.
  * - `split-f16`: each number is split into two of f16, whose products matrix units add up in f32. Scaled
  *   by a power of two for each row of op(A) and column of op(B), nothing overflows. The error of a result
- *   is below 4 gamma_(k+3) sum |a| |b|, for all inputs (plain: gamma_(k+3) sum |a| |b|; gamma_n = n eps /
- *   (1 - n eps), eps = 2^-23): rows and columns with NaN, infinities, or numbers of magnitudes further
- *   apart than two f16 hold (28 to 34 powers of two, the more the longer the sums; zeros do not count)
- *   are found on the device, and results in their neighbourhood computed plainly, at the speed of that.
+ *   is below 2 gamma_(k+3) sum |a| |b| for all inputs (plain: gamma_(k+3) sum |a| |b|; gamma_n = n eps /
+ *   (1 - n eps), eps = 2^-23). Where that takes more than two numbers of f16, the device finds it out and
+ *   computes plainly the tile of results around: for rows and columns with NaN, infinities, or numbers more
+ *   than 28 (k = 16) to 34 (k = 65,536) powers of two below the largest of the line; zeros do not count.
  *   Takes scratch memory as large as the operands. Experimental, like the matrix units of WebGPU.
  */
 export type F32Products = "plain" | "split-f16";

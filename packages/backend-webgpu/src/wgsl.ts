@@ -43,6 +43,10 @@ fn half_at(word: u32, index: u32) -> f32 {
   return unpack2x16float(word >> ((index & 1u) * 16u)).x;
 }
 
+fn quad_of(words: vec2u) -> vec4f {
+  return vec4f(unpack2x16float(words.x), unpack2x16float(words.y));
+}
+
 fn half_bits(value: f32) -> u32 {
   let bits = bitcast<u32>(value);
   let sign = (bits >> 16u) & 0x8000u;

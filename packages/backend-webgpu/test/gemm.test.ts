@@ -170,8 +170,8 @@ const isLarge = (variant: GemmVariant): boolean =>
 
 const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
 
-/** All that emulated devices can run. */
-const portableVariants = gemmVariants.filter(({ kind }) => kind !== "matrices");
+/** All that emulated devices can run, and that unaligned operands fit. */
+const portableVariants = gemmVariants.filter(({ kind }) => kind !== "matrices" && kind !== "streamed");
 
 describe("webgpu gemm", function () {
   this.timeout(120_000);
@@ -190,6 +190,29 @@ describe("webgpu gemm", function () {
             await check(device(), { m, n, k, dtype, ...transpose, ...layout }, name);
           }
         assert.isAtLeast(tried, 4);
+      });
+
+    for (const { name } of gemmVariants.filter(({ kind }) => kind === "streamed"))
+      it(`${name} is right in ${dtype} for every size, whether A is aligned, with and without an epilogue`, async () => {
+        let tried = 0;
+        for (const [m, n, k] of [
+          ...([
+            [1, 4, 1],
+            [5, 68, 31],
+            [8, 256, 16],
+            [9, 260, 33],
+            [33, 12, 64],
+          ] as const),
+        ])
+          for (const transA of [false, true])
+            for (const layout of [{ multiple: 4 }, { padA: 1, batch: 2, gap: 4 }, { padB: 4, offset: 8 }]) {
+              const activation = activations[tried % (activations.length + 1)];
+              const epilogue = activation === undefined ? {} : { bias: true, activation };
+              tried++;
+              const shape = { m, n, k, dtype, transA, ...layout, ...epilogue, beta: 0.5, alpha: 2 };
+              await check(device(), shape, name);
+              assert.match(device().programs[0]!, new RegExp(`^gemm_${name}`));
+            }
       });
 
     // Their texts differ from those of smaller tiles by numbers only, and compile slowly on emulated devices.
@@ -236,7 +259,7 @@ describe("webgpu gemm", function () {
     it(`applies the epilogue in ${dtype} once, where the parts of long sums are complete`, async () => {
       for (const [i, [m, n, k]] of (
         [
-          [2, 5, 300],
+          [2, 5, 800],
           [6, 8, 777],
           [2, 70, 2600],
         ] as const
@@ -268,6 +291,15 @@ describe("webgpu gemm", function () {
     });
   }
 
+  it("streams the rows of B where there are few rows of A, in parts", async () => {
+    for (const dtype of dtypes)
+      for (const m of [7, 16]) {
+        await check(device(), { m, n: 516, k: 12_290, dtype, beta: 0.5 }, undefined, asLargeGpu);
+        assert.match(device().programs[0]!, new RegExp(`^gemm_streamed_${m > 8 ? 16 : 8}x256`));
+        assert.match(device().programs[1]!, /^gemm_combine/);
+      }
+  });
+
   it("splits long sums between workgroups of large GPUs", async () => {
     for (const dtype of dtypes) {
       await check(device(), { m: 6, n: 5, k: 777, dtype, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
@@ -298,6 +330,7 @@ describe("webgpu gemm", function () {
             }
     for (const form of [
       ...["b2v_k2v", "b8v_k2v", "b8v_k2", "a8v_k2v", "b2_k2v", "a2_k2"].map((text) => `4x32_${text}`),
+      ...["b16v_k4v", "b16v_k4", "a16v_k4v"].map((text) => `8x16_${text}`),
       ...["b2v_placesv", "b2_places", "a2v_placesv"].map((text) => `16x16_${text}`),
       ...["b8v_placesv", "b16_placesv", "b16_places", "a8_places", "a16v_places"].map(
         (text) => `32x4_${text}`,
@@ -309,7 +342,7 @@ describe("webgpu gemm", function () {
   it("adds up the parts of long sums, however many invocations share them", async () => {
     const lanes = [];
     for (const [m, n, k] of [
-      [2, 5, 300],
+      [2, 5, 800],
       [2, 70, 2600],
       [2, 5, 12000],
     ] as const)
@@ -354,5 +387,26 @@ describe("webgpu gemm", function () {
       );
       device().free(all);
     }
+  });
+
+  it("multiplies nothing by what the last row of B is repeated for where it streams", async () => {
+    const [m, n, k] = [8, 4, 5];
+    const a = device().place(new Float32Array(m * k).fill(1), "f32");
+    const b = device().place(
+      Float32Array.from({ length: k * n }, (_, i) => (i < (k - 1) * n ? 1 : Number.POSITIVE_INFINITY)),
+      "f32",
+    );
+    const c = device().place(new Float32Array(m * n), "f32");
+    const problem: GemmProblem<DeviceMemory> = {
+      ...{ dtype: "f32", m, n, k, alpha: 1, beta: 0, transA: false, transB: false, lda: k, ldb: n, ldc: n },
+      ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
+      ...{ a, b, c, bias: undefined, activation: undefined },
+    };
+    device().run((context) => runGemm(context, problem, "streamed_8x256x16_8x4"));
+    assert.match(device().programs.join(), /^gemm_streamed/);
+    const results = new Float32Array((await device().bytes(c)).buffer, 0, m * n);
+    // A zero times infinity would be NaN.
+    assert.deepEqual([...new Set(results)], [Number.POSITIVE_INFINITY]);
+    device().free(a, b, c);
   });
 });

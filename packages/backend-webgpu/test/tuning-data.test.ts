@@ -82,7 +82,7 @@ describe("webgpu tuning data", () => {
     const name = (variant: string | undefined, features = portable, forced?: string): string =>
       selectGemm(gemmShape, { ...features, tuned: { variantFor: () => variant } }, forced).variant.name;
     const byDefault = selectGemm(gemmShape, portable).variant.name;
-    assert.equal(byDefault, "tiled_32x32x16_4x4");
+    assert.equal(byDefault, "tiled_32x32x32_4x4");
     assert.equal(name("tiled_64x64x16_8x8"), "tiled_64x64x16_8x8");
     assert.equal(name("tiled_64x64x16_8x8", portable, "direct_8x16"), "direct_8x16");
     assert.equal(name("matrices_128x128x64_64x64"), byDefault);

@@ -82,22 +82,35 @@ describe("webgpu variants", () => {
   it("of gemm are chosen by shape and device", () => {
     assert.equal(gemmName(product(4096, 4096, 4096)), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(4096, 4096, 4096), large), "tiled_256x128x16_16x8");
-    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(4096, 4096, 4096, { transB: true }), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(4096, 4096, 4096, { dtype: "f16" }), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(4096, 2048, 64), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(1024, 2048, 64), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(1024, 1024, 64), large), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(704, 768, 8)), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(704, 704, 8)), "tiled_32x32x16_4x4");
-    assert.equal(gemmName(product(512, 512, 512)), "tiled_64x64x16_8x8");
+    assert.equal(gemmName(product(704, 704, 17)), "tiled_32x32x32_4x4");
+    assert.equal(gemmName(product(512, 512, 767)), "tiled_32x32x32_4x4");
+    assert.equal(gemmName(product(512, 512, 768)), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(128, 128, 65536), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(128, 128, 32768), large), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(64, 16384, 16384), large), "tiled_64x64x16_8x8");
     assert.equal(gemmName(product(128, 16384, 16384), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(32, 16384, 64)), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(16384, 32, 64)), "tiled_128x32x16_8x8");
-    assert.equal(gemmName(product(33, 127, 64)), "tiled_32x32x16_4x4");
+    assert.equal(gemmName(product(33, 127, 64)), "tiled_32x32x32_4x4");
     assert.equal(gemmName(product(5, 5, 5, { transB: true })), "tiled_32x32x16_4x4");
     assert.equal(gemmName(product(4, 4096, 64)), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64)), "thin_b_places_32x4");
+    assert.equal(gemmName(product(8, 4096, 4096, { vectorB: true })), "streamed_8x256x16_8x4");
+    assert.equal(gemmName(product(16, 4096, 4096, { vectorB: true })), "streamed_16x256x16_16x4");
+    assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
+    assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    const rowsOfB = { transB: true, vectorA: true, vectorB: true };
+    assert.equal(gemmName(product(16, 4096, 4096, rowsOfB)), "thin_b_k_8x16");
+    assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
     assert.equal(gemmName(product(17, 4096, 64)), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(1, 4096, 64, { transB: true })), "thin_b_k_4x32");
     assert.equal(gemmName(product(8, 4096, 64, { transB: true, vectorA: true })), "thin_b_k_4x32");
@@ -120,18 +133,19 @@ describe("webgpu variants", () => {
       product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
     assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x128x64_64x64");
     assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x64_32x64");
-    assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x16_4x4");
-    assert.equal(gemmName(halves(4096, { wholeEights: false }), withMatrices), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x32_4x4");
+    assert.equal(gemmName(halves(4096, { wholeEights: false }), withMatrices), "tiled_128x128x16_16x8");
     assert.equal(gemmName(halves(4096, { dtype: "f32" }), withMatrices), "tiled_256x128x16_16x8");
     for (const lacking of [
       { subgroupMatrices: ["8x8x8"] },
       { subgroupMinSize: 16 },
       { subgroupMaxSize: 64 },
     ] as const)
-      assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_256x128x16_16x8");
+      assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_128x128x16_16x8");
   });
 
   it("of gemm split large products of f32 into f16 where that is asked for", () => {
+    const rowOf = "split_128x128x64_64x32";
     const name = (m: number, n: number, k: number, features = withSplitting) =>
       gemmName(product(m, n, k), features);
     assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
@@ -148,13 +162,17 @@ describe("webgpu variants", () => {
     ])
       assert.notInclude(name(4096, 4096, 4096, { ...withSplitting, ...lacking }), "split");
     assert.equal(selectGemm(product(1024, 1024, 65536, { batch: 2 }), withSplitting).partDepth, 65536);
+    const forced = (k: number) => selectGemm(product(64, 64, k), withSplitting, rowOf).variant.name === rowOf;
+    assert.deepEqual([15, 16].map(forced), [false, true]);
   });
 
   it("of gemm split long sums only where there are few results", () => {
     const parts = (shape: GemmShape, features = portable) =>
       Math.ceil(shape.k / selectGemm(shape, features).partDepth);
     assert.equal(parts(product(4096, 4096, 65536)), 1);
-    assert.equal(parts(product(128, 128, 250)), 1);
+    assert.equal(parts(product(128, 128, 767)), 1);
+    assert.equal(parts(product(128, 128, 768)), 6);
+    assert.equal(parts(product(1, 128, 767)), 1);
     assert.isAbove(parts(product(128, 128, 65536)), 8);
     assert.equal(parts(product(128, 128, 65536), emulated), 1);
     assert.equal(selectGemm(product(128, 128, 65536), portable).partDepth % 32, 0);

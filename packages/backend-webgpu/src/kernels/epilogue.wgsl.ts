@@ -4,7 +4,7 @@ import { unaryFunction } from "./unary/functions.wgsl.js";
 
 /** What becomes of a finished sum before it is rounded and stored; see `Activation` in core. */
 export interface Epilogue {
-  readonly bias?: boolean;
+  readonly bias?: boolean | undefined;
   readonly activation?: Activation | undefined;
 }
 

@@ -32,13 +32,15 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
       `${operation}: variant "${forced}" is unknown; allowed: ${table.map(({ name }) => name).join(", ")}`,
       { operation, argument: "variant" },
     );
-  const possible = rowsFor(features, table).filter((row) => row.fits(shape));
   const tuned = features.tuned?.variantFor(operation, shape);
+  const isPossible = (row: Row) => row.requires(features) && row.fits(shape);
+  const named = (name: string | undefined) =>
+    name === undefined ? undefined : table.find((row) => row.name === name && isPossible(row));
   const chosen =
-    possible.find(({ name }) => name === forced) ??
-    (tuned === undefined ? undefined : possible.find(({ name }) => name === tuned)) ??
-    possible.find((row) => row.prefers(shape, features)) ??
-    possible.at(-1);
+    named(forced) ??
+    named(tuned) ??
+    table.find((row) => isPossible(row) && row.prefers(shape, features)) ??
+    table.findLast(isPossible);
   if (chosen === undefined)
     throw new BackendError("UNSUPPORTED", `${operation}: no variant for this shape on this device`, {
       operation,
@@ -47,25 +49,9 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
   if (listener !== undefined)
     listener(operation, chosen.name, reasonOf(chosen, table, shape, features, forced, tuned), {
       ...{ shape, forced: chosen.name === forced },
-      possible: possible.map(({ name }) => name),
+      possible: table.filter(isPossible).map(({ name }) => name),
     });
   return chosen;
-}
-
-type Rows = readonly Variant<never>[];
-
-/** Of each table, the rows that a device has all for. Asked once for each, as selection runs for every call. */
-const rowsOf = new WeakMap<DeviceFeatures, Map<Rows, Rows>>();
-
-function rowsFor<Row extends Variant<never>>(
-  features: DeviceFeatures,
-  table: readonly Row[],
-): readonly Row[] {
-  const known = rowsOf.get(features) ?? new Map<Rows, Rows>();
-  rowsOf.set(features, known);
-  const rows = known.get(table) ?? table.filter((row) => row.requires(features));
-  known.set(table, rows);
-  return rows as readonly Row[];
 }
 
 /** Told which variant an operation takes, each time, and why. */

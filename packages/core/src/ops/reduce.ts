@@ -80,7 +80,8 @@ export const reduce: Operation<"reduce"> = {
       binder.fill(output, reduceIdentity[kind], dtype);
       return undefined;
     }
-    return { dtype, kind, ...mergeAxes(shape, isReduced), outputCount, reducedCount, input, output };
+    const { kept, reduced } = mergeAxes(shape, isReduced);
+    return { dtype, kind, kept, reduced, outputCount, reducedCount, input, output };
   },
 
   flops(problem) {

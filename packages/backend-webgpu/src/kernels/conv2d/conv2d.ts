@@ -48,7 +48,9 @@ function shapeOf(problem: Problem): ConvShape {
   const depthwise = inChannels === groups && dilationY === 1 && dilationX === 1;
   const square = kernelHeight === kernelWidth && strideY === strideX;
   return {
-    ...{ dtype, batch, groups },
+    dtype,
+    batch,
+    groups,
     groupOutputs: outChannels / groups,
     taps: (inChannels / groups) * kernelHeight * kernelWidth,
     pixels: batch * outHeight * outWidth,
@@ -104,27 +106,43 @@ function enqueue(
   const { taps, groupOutputs, pixels } = shape;
   // Without input channels, rows or columns there is nothing to bind.
   const nothing = problem.input.byteLength === 0 ? context.scratch(16) : undefined;
-  const operands = { input: nothing ?? problem.input, filter_: taps === 0 ? nothing! : problem.filter };
-  const ends = (region: BufferRegion) => ({ ...(bias === undefined ? {} : { bias }), output: region });
-  const sizes = { out_height: outHeight, out_width: outWidth, groups, group_outputs: groupOutputs };
+  const input = nothing ?? problem.input;
+  const filter_ = taps === 0 ? nothing! : problem.filter;
+  const ends = (regions: Record<string, BufferRegion>) => {
+    if (bias !== undefined) regions.bias = bias;
+    regions.output = results;
+    return regions;
+  };
+  // Written out, as spreading objects takes longer than all the rest of a call.
   const parameters = {
-    ...{ ...sizes, height, width, in_channels: inChannels, group_channels: inChannels / groups },
-    ...{ kernel_height: kernelHeight, kernel_width: kernelWidth, pixels },
-    ...{ stride_y: strideY, stride_x: strideX, top, left },
-    ...{ dilation_y: problem.dilationY, dilation_x: problem.dilationX },
+    out_height: outHeight,
+    out_width: outWidth,
+    groups,
+    group_outputs: groupOutputs,
+    height,
+    width,
+    in_channels: inChannels,
+    group_channels: inChannels / groups,
+    kernel_height: kernelHeight,
+    kernel_width: kernelWidth,
+    pixels,
+    stride_y: strideY,
+    stride_x: strideX,
+    top,
+    left,
+    dilation_y: problem.dilationY,
+    dilation_x: problem.dilationX,
+    part_depth: partDepth,
   };
   const vectorOutput = target === "output" ? hasVectorOutput(problem) : (outHeight * outWidth) % 4 === 0;
-  const form: ConvResult = {
-    ...{ dtype, bias: bias !== undefined, target, vectorOutput },
-    ...(activation === undefined ? {} : { activation }),
-  };
+  const form: ConvResult = { dtype, bias: bias !== undefined, target, vectorOutput, activation };
 
   if (variant.kind === "direct") {
     const { channels, lanes } = variant.tile;
     const across = Math.ceil(pixels / (lanes * variant.tile.pixels));
     const count = across * Math.ceil(groupOutputs / channels) * groups;
     const program = directProgram(variant.tile, { ...form, vectorOutput: false });
-    context.dispatch(program, { ...operands, ...ends(results) }, parameters, count);
+    context.dispatch(program, ends({ input, filter_ }), parameters, count);
   } else if (variant.kind === "strip") {
     const { side, rows, lanes } = variant.tile;
     const vectorInput = width % 4 === 0 && isAligned(problem, problem.input) && left < side;
@@ -134,17 +152,24 @@ function enqueue(
     };
     const strips = Math.ceil(outWidth / 4) * Math.ceil(outHeight / rows) * problem.batch * outChannels;
     const program = stripProgram(variant.tile, stripForm);
-    context.dispatch(program, { ...operands, ...ends(results) }, parameters, Math.ceil(strips / lanes));
+    context.dispatch(program, ends({ input, filter_ }), parameters, Math.ceil(strips / lanes));
   } else if (variant.kind === "implicit") {
     const vectorFilter = taps % 4 === 0 && isAligned(problem, problem.filter);
     const patches = patchesOf(problem);
     const parts = Math.ceil(taps / partDepth);
     const count = convTileCount(shape, variant.tile) * parts;
-    const all = { ...parameters, part_depth: partDepth };
-    const product = (result: ConvResult) =>
-      implicitProgram(variant.tile, { ...result, vectorFilter, patches });
+    const product = ({ bias, target, vectorOutput, activation }: ConvResult) =>
+      implicitProgram(variant.tile, {
+        dtype,
+        bias,
+        target,
+        vectorOutput,
+        activation,
+        vectorFilter,
+        patches,
+      });
     if (parts === 1) {
-      context.dispatch(product(form), { ...operands, ...ends(results) }, all, count);
+      context.dispatch(product(form), ends({ input, filter_ }), parameters, count);
       return;
     }
     const total = outChannels * pixels;
@@ -152,11 +177,18 @@ function enqueue(
     const partial: ConvResult = {
       ...{ dtype, bias: false, target: "scratch", vectorOutput: (outHeight * outWidth) % 4 === 0 },
     };
-    context.dispatch(product(partial), { ...operands, output: sums }, all, count);
+    context.dispatch(product(partial), { input, filter_, output: sums }, parameters, count);
     context.dispatch(
       combineProgram(form),
-      { sums, ...ends(results) },
-      { ...sizes, parts, count: total },
+      ends({ sums }),
+      {
+        out_height: outHeight,
+        out_width: outWidth,
+        groups,
+        group_outputs: groupOutputs,
+        parts,
+        count: total,
+      },
       Math.ceil(total / (vectorOutput ? 4 : 1) / WORKGROUP_SIZE),
     );
   }

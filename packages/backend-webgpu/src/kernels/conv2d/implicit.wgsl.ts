@@ -1,7 +1,7 @@
 import { memoized, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { operandText } from "../gemm/operands.wgsl.js";
+import { operandText, quadAccess } from "../gemm/operands.wgsl.js";
 import { productSource, tileInBands } from "../gemm/product.wgsl.js";
 import { matrixStage } from "../gemm/stage.wgsl.js";
 import { type ProductTile, tileName } from "../gemm/tile.js";
@@ -60,7 +60,7 @@ ${tileInBands}
   let part_base = part * parameters.pixels * parameters.groups * parameters.group_outputs;`,
         left: matrixStage(tile, {
           ...{ side: "left", contiguousDepth: true, vector: form.vectorFilter },
-          ...{ load1: "filter__load1", load4: "filter__load4", base: "filter_base" },
+          ...{ load1: "filter__load1", quad: quadAccess("filter_", form.dtype), base: "filter_base" },
           ...{ pitch: "taps", extent: "parameters.group_outputs" },
         }),
         right: patchStage(tile, patches),

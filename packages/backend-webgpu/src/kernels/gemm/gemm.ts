@@ -2,6 +2,7 @@ import { dtypeBytes, type GemmProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
+import type { Program } from "../../program.js";
 import { WORKGROUP_SIZE } from "../../wgsl.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
@@ -10,8 +11,16 @@ import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
 import { enqueueSplit } from "./split/split.js";
+import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
-import { type GemmShape, type GemmVariant, hasThinVector } from "./variants.js";
+import {
+  type GemmShape,
+  type GemmVariant,
+  hasThinVector,
+  type MatrixVariant,
+  type StreamedVariant,
+  type TiledVariant,
+} from "./variants.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -30,10 +39,7 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
   const { choice } = planned;
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const writesQuads =
-    choice !== undefined &&
-    (choice.variant.kind === "tiled" || choice.variant.kind === "matrices") &&
-    choice.partDepth >= problem.k &&
-    hasVectorC(problem);
+    choice !== undefined && isBlocked(choice.variant) && choice.partDepth >= problem.k && hasVectorC(problem);
   if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
   else enqueue(context, problem, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
 }
@@ -51,11 +57,8 @@ function runInHalves(context: KernelContext, problem: Problem, planned: Plan): v
 /** The form with the epilogue of a problem; itself where there is none. */
 function finished(form: ResultForm, { bias, activation }: Problem): ResultForm {
   if (bias === undefined && activation === undefined) return form;
-  return {
-    ...form,
-    ...(bias === undefined ? {} : { bias: true }),
-    ...(activation === undefined ? {} : { activation }),
-  };
+  const { dtype, target, readsC } = form;
+  return { dtype, target, readsC, bias: bias !== undefined, activation };
 }
 
 /** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
@@ -78,11 +81,8 @@ function enqueue(
     return;
   }
   const sums = context.scratch(4 * parts * batch * m * n);
-  product(context, { ...problem, alpha: 1, beta: 0 }, shape, variant, partDepth, sums, {
-    dtype: problem.dtype,
-    target: "scratch",
-    readsC: false,
-  });
+  const partForm: ResultForm = { dtype: problem.dtype, target: "scratch", readsC: false };
+  product(context, problem, shape, variant, partDepth, sums, partForm);
   combine(context, problem, results, form, sums, parts);
 }
 
@@ -127,28 +127,34 @@ function shapeOf(problem: Problem): GemmShape {
   const isVectorB = (length: number) =>
     isVector(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
   return {
-    ...{ dtype, m, n, k, batch, transA, transB, vectorA: isVectorA(4), vectorB: isVectorB(4) },
+    dtype,
+    m,
+    n,
+    k,
+    batch,
+    transA,
+    transB,
+    vectorA: isVectorA(4),
+    vectorB: isVectorB(4),
     wholeEights: dtype === "f16" && isVectorA(8) && isVectorB(8) && hasVectorC(problem),
   };
 }
 
-function resultParameters(problem: Problem) {
-  const { m, n, alpha, beta, ldc, strideC } = problem;
-  return { m, n, alpha, beta, c_pitch: ldc, c_step: strideC };
-}
-
-/** The result's bindings: C itself, or scratch and C where it is read, and the bias. */
-function resultRegions(
+/** The operands and the result's bindings: C itself, or scratch and C where it is read, and the bias. */
+function withResults(
+  regions: Record<string, BufferRegion>,
   problem: Problem,
   results: BufferRegion,
-  form: ResultForm,
+  { target, readsC, bias }: ResultForm,
 ): Record<string, BufferRegion> {
-  const regions: Record<string, BufferRegion> = form.target === "matrix" ? { c: results } : { results };
-  if (form.target === "scratch" && form.readsC) regions.c = problem.c;
-  if (form.bias) regions.bias = problem.bias!;
+  if (target === "matrix") regions.c = results;
+  else regions.results = results;
+  if (target === "scratch" && readsC) regions.c = problem.c;
+  if (bias) regions.bias = problem.bias!;
   return regions;
 }
 
+// Here and below parameters are written out, as spreading objects takes longer than all the rest of a call.
 function combine(
   context: KernelContext,
   problem: Problem,
@@ -157,16 +163,17 @@ function combine(
   sums: BufferRegion,
   parts: number,
 ): void {
-  const { m, n, batch } = problem;
+  const { m, n, batch, alpha, beta, ldc, strideC } = problem;
   const lanes = combineLanes(parts);
   context.dispatch(
     combineProgram(form, lanes),
-    { sums, ...resultRegions(problem, results, form) },
-    { ...resultParameters(problem), parts, batch },
+    withResults({ sums }, problem, results, form),
+    { m, n, alpha, beta, c_pitch: ldc, c_step: strideC, parts, batch },
     Math.ceil((batch * m * n) / (WORKGROUP_SIZE / lanes)),
   );
 }
 
+/** The sums over parts of k are plain ones: alpha, beta and C come in where they are combined. */
 function product(
   context: KernelContext,
   problem: Problem,
@@ -177,27 +184,29 @@ function product(
   form: ResultForm,
 ): void {
   const { m, n, k, batch, lda, ldb, strideA, strideB, transA, transB, a, b } = problem;
+  const { ldc: c_pitch, strideC: c_step } = problem;
+  const [alpha, beta] = partDepth < k ? [1, 0] : [problem.alpha, problem.beta];
   const groups = Math.ceil(k / partDepth) * batch;
-  const regions = resultRegions(problem, results, form);
-  const common = { ...resultParameters(problem), k, part_depth: partDepth, batch };
-  if (variant.kind === "tiled") {
-    const { tile } = variant;
-    const { vectorA, vectorB } = shape;
-    const vectorC = form.target === "matrix" ? hasVectorC(problem) : !form.readsC && n % 4 === 0;
-    context.dispatch(
-      tiledProgram(tile, { ...form, transA, transB, vectorA, vectorB, vectorC }),
-      { a, b, ...regions },
-      { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
-      groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
-    );
-    return;
-  }
-  if (variant.kind === "matrices") {
+  if (isBlocked(variant)) {
     const { tile } = variant;
     context.dispatch(
-      matrixProgram(tile, { ...form, transA, transB, vectorC: true, overwritesC: problem.beta === 0 }),
-      { a, b, ...regions },
-      { ...common, a_pitch: lda, a_step: strideA, b_pitch: ldb, b_step: strideB },
+      blockedProgram(problem, shape, variant, form, beta === 0),
+      withResults({ a, b }, problem, results, form),
+      {
+        m,
+        n,
+        k,
+        batch,
+        alpha,
+        beta,
+        c_pitch,
+        c_step,
+        part_depth: partDepth,
+        a_pitch: lda,
+        a_step: strideA,
+        b_pitch: ldb,
+        b_step: strideB,
+      },
       groups * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
     );
     return;
@@ -205,18 +214,30 @@ function product(
   if (variant.kind === "split") {
     const vectorForm = hasVectorC(problem) ? { vectorC: true, overwritesC: problem.beta === 0 } : {};
     const split = { ...form, ...vectorForm };
-    enqueueSplit(context, problem, shape, variant, split, regions, resultParameters(problem));
+    const regions = withResults({}, problem, results, form);
+    enqueueSplit(context, problem, shape, variant, split, regions, { m, n, alpha, beta, c_pitch, c_step });
     return;
   }
   if (variant.kind === "direct") {
     const { tile } = variant;
     context.dispatch(
       directProgram(tile, form),
-      { a, b, ...regions },
+      withResults({ a, b }, problem, results, form),
       {
-        ...{ ...resultParameters(problem), k, batch, a_step: strideA, b_step: strideB },
-        ...(transA ? { a_row: 1, a_depth: lda } : { a_row: lda, a_depth: 1 }),
-        ...(transB ? { b_depth: 1, b_column: ldb } : { b_depth: ldb, b_column: 1 }),
+        m,
+        n,
+        k,
+        batch,
+        alpha,
+        beta,
+        c_pitch,
+        c_step,
+        a_row: transA ? 1 : lda,
+        a_depth: transA ? lda : 1,
+        a_step: strideA,
+        b_column: transB ? ldb : 1,
+        b_depth: transB ? 1 : ldb,
+        b_step: strideB,
       },
       batch * Math.ceil(m / tile.threadRows) * Math.ceil(n / (tile.threadColumns * tile.lanes)),
     );
@@ -224,28 +245,89 @@ function product(
   }
   const { wide, contiguousDepth, tile } = variant;
   const [places, vectors] = wide === "b" ? [n, m] : [m, n];
+  const { dtype, target, readsC, bias, activation } = form;
   const thinForm: ThinForm = {
-    ...{ ...form, wide, contiguousDepth },
+    dtype,
+    target,
+    readsC,
+    bias,
+    activation,
+    wide,
+    contiguousDepth,
     vectors: thinVectors(vectors),
     vector: wide === "b" ? shape.vectorB : shape.vectorA,
     thinVector: hasThinVector(shape, wide),
   };
   // The thin operand is A, with rows as its vectors, or B, with columns.
-  const operands =
-    wide === "b"
-      ? { wide: b, thin: a, wide_pitch: ldb, wide_step: strideB, thin_step: strideA }
-      : { wide: a, thin: b, wide_pitch: lda, wide_step: strideA, thin_step: strideB };
-  const thinLd = wide === "b" ? lda : ldb;
-  const vectorsAreRows = wide === "b" ? !transA : transB;
-  const { wide: wideRegion, thin: thinRegion, ...strides } = operands;
+  const isB = wide === "b";
+  const thinLd = isB ? lda : ldb;
+  const vectorsAreRows = isB ? !transA : transB;
   context.dispatch(
     thinProgram(tile, thinForm),
-    { wide: wideRegion, thin: thinRegion, ...regions },
+    withResults({ wide: isB ? b : a, thin: isB ? a : b }, problem, results, form),
     {
-      ...{ ...common, ...strides, places, vectors },
+      m,
+      n,
+      k,
+      batch,
+      alpha,
+      beta,
+      c_pitch,
+      c_step,
+      part_depth: partDepth,
+      places,
+      vectors,
+      wide_pitch: isB ? ldb : lda,
+      wide_step: isB ? strideB : strideA,
       thin_pitch: vectorsAreRows ? thinLd : 1,
       thin_depth: vectorsAreRows ? 1 : thinLd,
+      thin_step: isB ? strideA : strideB,
     },
     groups * Math.ceil(places / thinSpan(tile, thinForm)),
   );
+}
+
+type BlockedVariant = TiledVariant | StreamedVariant | MatrixVariant;
+
+/** Whether workgroups compute tiles of rows and columns, and store them a quad at a time. */
+function isBlocked(variant: GemmVariant): variant is BlockedVariant {
+  return variant.kind === "tiled" || variant.kind === "streamed" || variant.kind === "matrices";
+}
+
+/** The form is written out as well; what it lacks must not be among its entries (see `memoized`). */
+function blockedProgram(
+  problem: Problem,
+  { vectorA, vectorB }: GemmShape,
+  variant: BlockedVariant,
+  { dtype, target, readsC, bias, activation }: ResultForm,
+  overwritesC: boolean,
+): Program {
+  const { transA, transB } = problem;
+  if (variant.kind === "matrices") {
+    return matrixProgram(variant.tile, {
+      dtype,
+      target,
+      readsC,
+      bias,
+      activation,
+      transA,
+      transB,
+      vectorC: true,
+      overwritesC,
+    });
+  }
+  const vectorC = target === "matrix" ? hasVectorC(problem) : !readsC && problem.n % 4 === 0;
+  const generate = variant.kind === "tiled" ? tiledProgram : streamedProgram;
+  return generate(variant.tile, {
+    dtype,
+    target,
+    readsC,
+    transA,
+    transB,
+    vectorA,
+    vectorB,
+    vectorC,
+    bias,
+    activation,
+  });
 }

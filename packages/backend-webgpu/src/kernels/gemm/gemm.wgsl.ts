@@ -1,7 +1,7 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { operandText, quadAccess, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
 import { productSource, tileInBands } from "./product.wgsl.js";
 import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
 import { matrixStage } from "./stage.wgsl.js";
@@ -48,7 +48,7 @@ ${tileInBands}
   let a_base = parameters.a_offset * a_unit + matrix * parameters.a_step;
   let b_base = parameters.b_offset * b_unit + matrix * parameters.b_step;`;
 
-function formName(form: GemmForm): string {
+export function formName(form: GemmForm): string {
   const operand = (name: string, trans: boolean, vector: boolean) =>
     `${name}${trans ? "t" : ""}${vector ? "4" : ""}`;
   return [
@@ -75,7 +75,7 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
         contiguousDepth: name === "a" ? !trans : trans,
         vector,
         load1: `${name}_load1`,
-        load4: `${name}_load4`,
+        quad: quadAccess(name, form.dtype),
         base: `${name}_base`,
         pitch: `parameters.${name}_pitch`,
         extent: name === "a" ? "parameters.m" : "parameters.n",

@@ -172,25 +172,31 @@ export function columnAt(tile: ProductTile, quad: number): string {
   return `columnBase + (threadColumn + ${quad * tileThreads(tile).across}u) * 4u`;
 }
 
-/** The text of a kernel that computes one tile of a product and stores it. */
-export function productSource(parts: ProductParts): string {
-  const { tile } = parts;
+/** The statements that store the accumulators `sum_...`; see `ProductParts`. */
+export function storedResults(tile: ProductTile, inLoop: boolean, store: ProductParts["store"]): string {
   const quads = tile.threadColumns / 4;
-  const preparations = lines(quads, (quad) => parts.prepareStore?.(quad, columnAt(tile, quad)) ?? "");
   const storeRow = (sum: (quad: number) => string) =>
-    lines(quads, (quad) => `    ${parts.store("row", columnAt(tile, quad), sum(quad), quad)}`);
-  const results = parts.storesInLoop
-    ? wgsl`  var sums = array<vec4f, ${tile.threadRows * quads}>(
+    lines(quads, (quad) => `    ${store("row", columnAt(tile, quad), sum(quad), quad)}`);
+  if (!inLoop)
+    return lines(
+      tile.threadRows,
+      (row) => `  {\n    let row = ${rowAt(tile, row)};\n${storeRow((quad) => `sum_${row}_${quad}`)}\n  }`,
+    );
+  return wgsl`  var sums = array<vec4f, ${tile.threadRows * quads}>(
 ${lines(tile.threadRows, (row) => lines(quads, (quad) => `    sum_${row}_${quad},`))}
   );
   for (var i = 0u; i < ${tile.threadRows}u; i++) {
     let row = rowBase + (threadRow + i / 4u * ${tileThreads(tile).down}u) * 4u + i % 4u;
 ${storeRow((quad) => `sums[i * ${quads}u + ${quad}u]`)}
-  }`
-    : lines(
-        tile.threadRows,
-        (row) => `  {\n    let row = ${rowAt(tile, row)};\n${storeRow((quad) => `sum_${row}_${quad}`)}\n  }`,
-      );
+  }`;
+}
+
+/** The text of a kernel that computes one tile of a product and stores it. */
+export function productSource(parts: ProductParts): string {
+  const { tile } = parts;
+  const quads = tile.threadColumns / 4;
+  const preparations = lines(quads, (quad) => parts.prepareStore?.(quad, columnAt(tile, quad)) ?? "");
+  const results = storedResults(tile, parts.storesInLoop ?? false, parts.store);
 
   return wgsl`${parts.declarations}
 // One workgroup computes ROWS x COLUMNS results, one invocation ${tile.threadRows} x ${tile.threadColumns} of them.

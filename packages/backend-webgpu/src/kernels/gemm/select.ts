@@ -8,6 +8,7 @@ import {
   gemmVariants,
   isNarrow,
   SHORTEST_PART,
+  SHORTEST_SUM,
   type SplitVariant,
   tileCount,
 } from "./variants.js";
@@ -41,7 +42,7 @@ function groupCount(shape: GemmShape, variant: Splittable): number {
 function partDepth(shape: GemmShape, features: DeviceFeatures, variant: Splittable): number {
   const wanted = isNarrow(features) ? 1 : Math.floor(variant.busy / groupCount(shape, variant));
   const parts = Math.min(wanted, Math.floor(shape.k / SHORTEST_PART));
-  if (parts < 2) return shape.k;
+  if (parts < 2 || shape.k < SHORTEST_SUM) return shape.k;
   // Whole steps of every tile, and whole runs of four.
   return Math.ceil(shape.k / parts / 32) * 32;
 }

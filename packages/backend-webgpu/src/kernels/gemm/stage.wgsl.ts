@@ -1,3 +1,4 @@
+import type { QuadAccess } from "./operands.wgsl.js";
 import { leftTile, rightTile, type Stage } from "./product.wgsl.js";
 import { type ProductTile, tileThreads } from "./tile.js";
 
@@ -8,9 +9,9 @@ export interface MatrixStage {
   readonly contiguousDepth: boolean;
   /** True: `load4` may be used, as every run of four in the contiguous direction is aligned and whole. */
   readonly vector: boolean;
-  /** The WGSL functions that read one element or four consecutive ones. */
+  /** The WGSL function that reads one element, and how four consecutive ones are read. */
   readonly load1: string;
-  readonly load4: string;
+  readonly quad: QuadAccess;
   /** WGSL expressions: index of the first element, elements between stored rows, rows or columns in all. */
   readonly base: string;
   readonly pitch: string;
@@ -61,17 +62,25 @@ export function matrixStage(tile: ProductTile, matrix: MatrixStage): Stage {
 
     const inTile = units - first < total ? `${unit} < ${units}u` : undefined;
     const inRange = `depthBase + ${depth} < k`;
-    prepare.push(...access.prepare, ...access.values.map((value) => `  var ${value} = vec4f();`));
+    const { type, unpacked } = matrix.quad;
+    const isPacked = matrix.vector && type !== "vec4f";
+    const zero = isPacked ? `${type}()` : "vec4f()";
+    prepare.push(...access.prepare, ...access.values.map((value) => `  var ${value} = ${zero};`));
     load.push(
-      ...access.values.map((value) => `  ${value} = vec4f();`),
+      ...access.values.map((value) => `  ${value} = ${zero};`),
       `  if (${inTile === undefined ? inRange : `${inTile} && ${inRange}`}) {`,
       ...access.load,
       "  }",
     );
     loadWhole.push(...(inTile === undefined ? access.load : [`  if (${inTile}) {`, ...access.load, "  }"]));
-    const stores = stagedValues(access.values).map(
-      (value, i) => `    ${staged(`(${depth} + ${i}u) * ${pitch} + ${quad}`)} = ${value};`,
-    );
+    // Unpacked here and not when they are loaded, which would wait for the memory.
+    const ready = access.values.map((value) => (isPacked ? `${value}_unpacked` : value));
+    const stores = [
+      ...(isPacked ? access.values.map((value, i) => `    let ${ready[i]} = ${unpacked(value)};`) : []),
+      ...stagedValues(ready).map(
+        (value, i) => `    ${staged(`(${depth} + ${i}u) * ${pitch} + ${quad}`)} = ${value};`,
+      ),
+    ];
     store.push(...(inTile === undefined ? stores : [`    if (${inTile}) {`, ...stores, "    }"]));
   }
   const text = (statements: readonly string[]) => statements.join("\n");
@@ -87,7 +96,7 @@ function alongDepth(matrix: MatrixStage, round: number, origin: string, depth: s
   );
   if (matrix.vector) {
     const values = fours((i) => `${matrix.side}_value_${round}_${i}`);
-    const load = values.map((value, i) => `    ${value} = ${matrix.load4}(${at[i]} + ${depth});`);
+    const load = values.map((value, i) => `    ${value} = ${matrix.quad.load}(${at[i]} + ${depth});`);
     return { prepare, load, values };
   }
   const value = `${matrix.side}_value_${round}`;
@@ -102,7 +111,7 @@ function alongExtent(matrix: MatrixStage, round: number, origin: string, depth: 
   if (matrix.vector)
     return {
       prepare: [`  let ${name} = ${matrix.base} + min(${origin}, ${matrix.extent} - 4u);`],
-      load: [`    ${value} = ${matrix.load4}(${name} + (${depth}) * ${matrix.pitch});`],
+      load: [`    ${value} = ${matrix.quad.load}(${name} + (${depth}) * ${matrix.pitch});`],
       values: [value],
     };
   const singles = fours((i) => `${matrix.load1}(${name}_${i} + (${depth}) * ${matrix.pitch})`);

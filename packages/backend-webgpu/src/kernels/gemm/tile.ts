@@ -15,9 +15,11 @@ export interface ProductTile {
 const huge: ProductTile = { rows: 256, columns: 128, depth: 16, threadRows: 16, threadColumns: 8 };
 const medium: ProductTile = { rows: 64, columns: 64, depth: 16, threadRows: 8, threadColumns: 8 };
 const small: ProductTile = { rows: 32, columns: 32, depth: 16, threadRows: 4, threadColumns: 4 };
-export const productTiles: Readonly<Record<"huge" | "large" | "medium" | "small", ProductTile>> = {
+export const productTiles: Readonly<Record<"huge" | "large" | "medium" | "small" | "deep", ProductTile>> = {
   ...{ huge, medium, small },
   large: { ...huge, rows: 128 },
+  /** Half as many steps to wait for where a few workgroups leave a GPU nothing else to do. */
+  deep: { ...small, depth: 32 },
 };
 
 /** Invocations along the rows and the columns of the tile. */
@@ -32,9 +34,14 @@ export function stagedPitch(extent: number): number {
   return extent / 4 + 1;
 }
 
-/** Workgroup memory of the two staged tiles, in bytes. */
+/** Workgroup memory of one staged tile of so many rows or columns, in bytes. */
+export function stagedBytes({ depth }: ProductTile, extent: number): number {
+  return 16 * depth * stagedPitch(extent);
+}
+
+/** The same of both. */
 export function tileBytes(tile: ProductTile): number {
-  return 16 * tile.depth * (stagedPitch(tile.rows) + stagedPitch(tile.columns));
+  return stagedBytes(tile, tile.rows) + stagedBytes(tile, tile.columns);
 }
 
 /** Such as `64x64x16_8x8`. */

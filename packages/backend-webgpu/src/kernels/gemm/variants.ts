@@ -9,9 +9,10 @@ import {
   SIDE,
   SUBGROUP,
 } from "./matrices.wgsl.js";
+import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "./tile.js";
+import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "./tile.js";
 
 /** What a choice between variants may look at: sizes and how the operands lie, no buffers. */
 export interface GemmShape {
@@ -41,6 +42,11 @@ export interface TiledVariant extends PartialVariant {
   readonly tile: ProductTile;
 }
 
+export interface StreamedVariant extends PartialVariant {
+  readonly kind: "streamed";
+  readonly tile: ProductTile;
+}
+
 export interface ThinVariant extends PartialVariant {
   readonly kind: "thin";
   readonly tile: ThinTile;
@@ -66,10 +72,19 @@ export interface SplitVariant extends Variant<GemmShape> {
   readonly plain: ProductTile;
 }
 
-export type GemmVariant = SplitVariant | MatrixVariant | TiledVariant | ThinVariant | DirectVariant;
+export type GemmVariant =
+  | SplitVariant
+  | MatrixVariant
+  | TiledVariant
+  | StreamedVariant
+  | ThinVariant
+  | DirectVariant;
 
-/** Workgroups that keep a large GPU busy (two for each of 132 multiprocessors). */
-export const BUSY_WORKGROUPS = 264;
+/** Those of a large GPU. */
+const MULTIPROCESSORS = 132;
+
+/** Workgroups that keep a large GPU busy (two for each multiprocessor). */
+export const BUSY_WORKGROUPS: number = 2 * MULTIPROCESSORS;
 
 /** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
 export function isNarrow(features: DeviceFeatures): boolean {
@@ -84,7 +99,11 @@ export function takesLargeTexts(features: DeviceFeatures): boolean {
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
 const BUSY_INVOCATIONS = 270_336;
 
-/** Splitting k is not worth it for parts shorter than this. */
+/**
+ * Splitting k is not worth it for shorter sums, because it takes another dispatch, nor for shorter parts:
+ * 256^3 on an H200 takes 15.2 us in two parts and 8.0 in one, 256 x 256 x 1024 17.5 in four and 23.2 in one.
+ */
+export const SHORTEST_SUM = 768;
 export const SHORTEST_PART = 128;
 
 function tiled(
@@ -103,6 +122,28 @@ function tiled(
       limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
     fits: () => true,
     prefers,
+  };
+}
+
+/**
+ * For rows that one tile holds, with B in whole quads along its rows. `busy` is what runs at a time on an
+ * H200, since a few workgroups more would take as long again: 16 x 16384 x 16384 takes 395 us in 512 of them,
+ * and 634 in 576.
+ */
+function streamed(tile: ProductTile, busy: number): StreamedVariant {
+  return {
+    kind: "streamed",
+    name: `streamed_${tileName(tile)}`,
+    ...{ tile, busy },
+    requires: ({ limits }) =>
+      limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
+      limits.maxComputeWorkgroupStorageSize >= stagedBytes(tile, tile.rows),
+    fits: (shape) => !shape.transB && shape.vectorB,
+    prefers: (shape, features) =>
+      !isNarrow(features) &&
+      shape.m > tile.rows / 2 &&
+      shape.m <= tile.rows &&
+      tileCount(shape, tile) * (shape.k / SHORTEST_PART) >= BUSY_WORKGROUPS,
   };
 }
 
@@ -164,7 +205,10 @@ function matrices(tile: MatrixTile): MatrixVariant {
 /** Sums that are worth sharing even where a GPU is emulated, as there is but one for each row of A. */
 const LONG_SUM = 1024;
 
-/** Splitting takes as long as some 500 products for each number, so sides have to be longer than that. */
+/**
+ * Splitting costs a fixed time and more per number. On an NVIDIA H200 it pays from 128 tiles on (512 x 4096 x
+ * 4096: 352 us in place of 425), not with 64 (1024^3: 185 in place of 71).
+ */
 function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
   return {
     kind: "split",
@@ -173,7 +217,7 @@ function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
     requires: (features) =>
       features.splitsProducts === true &&
       hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain))),
-    fits: (shape) => shape.dtype === "f32",
+    fits: (shape) => shape.dtype === "f32" && shape.k >= SHORTEST,
     prefers: (shape) =>
       Math.min(shape.m, shape.n, shape.k) >= 512 && tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
   };
@@ -196,25 +240,35 @@ export function tileCount(shape: GemmShape, tile: Pick<ProductTile, "rows" | "co
   return Math.ceil(shape.m / tile.rows) * Math.ceil(shape.n / tile.columns) * shape.batch;
 }
 
-/** The same with sums over k split into parts of at least `shortest`. */
+/** The same with sums over k split into parts of at least `shortest`, where they are long enough to be split. */
 function splitCount(shape: GemmShape, tile: ProductTile, shortest: number): number {
-  return tileCount(shape, tile) * Math.max(1, Math.floor(shape.k / shortest));
+  return tileCount(shape, tile) * (shape.k < SHORTEST_SUM ? 1 : Math.floor(shape.k / shortest));
 }
 
-const { huge, large, medium, small } = productTiles;
+const { huge, large, medium, small, deep } = productTiles;
 /** Where there are few rows, or few columns: both operands then come from far away about as fast as is computed. */
 const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
+/**
+ * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
+ * k = 16384 on an H200, next to the thin kernels: 8 rows 3,640 GB/s (2,980), 16 rows 2,724 (2,530).
+ */
+const eightRows: ProductTile = { rows: 8, columns: 256, depth: 16, threadRows: 8, threadColumns: 4 };
+const sixteenRows: ProductTile = { ...eightRows, rows: 16, threadRows: 16 };
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
   direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
   direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, ({ n, k }) => (n === 1 ? k < LONG_SUM : n <= 32)),
   direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, ({ n }) => n > 1),
+  streamed(eightRows, 6 * MULTIPROCESSORS),
+  streamed(sixteenRows, 4 * MULTIPROCESSORS),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
+  thin("b", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", true, 8, { span: 4, lanes: 32, places: 2 }),
+  thin("a", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
   split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
@@ -222,8 +276,17 @@ export const gemmVariants: readonly GemmVariant[] = [
   matrices({ rows: 64, columns: 128, depth: 64, subgroupRows: 32, subgroupColumns: 64 }),
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
   tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
-  // No tile of which half would lie outside of the result.
-  tiled(huge, (shape) => shape.m > large.rows && tileCount(shape, huge) >= BUSY_WORKGROUPS / 2 - 4),
+  // No tile of which half would lie outside of the result. Where quads are unpacked or turned on their way
+  // to workgroup memory, the next smaller tile is quicker: 46 in place of 40 TFLOP/s, and 44 of 37 in f16.
+  // So it is where there are few tiles: 2048^3 in 393 us in place of 418, 4096 x 1024 x 1024 in 212 of 244.
+  tiled(
+    huge,
+    (shape) =>
+      shape.dtype === "f32" &&
+      !shape.transB &&
+      shape.m > large.rows &&
+      tileCount(shape, huge) >= BUSY_WORKGROUPS - 8,
+  ),
   tiled(
     large,
     (shape) =>
@@ -232,6 +295,7 @@ export const gemmVariants: readonly GemmVariant[] = [
         splitCount(shape, large, 2 * SHORTEST_PART) >= BUSY_WORKGROUPS - 8),
   ),
   tiled(medium, (shape) => splitCount(shape, medium, SHORTEST_PART) >= BUSY_WORKGROUPS / 2),
+  tiled(deep, ({ k }) => k > small.depth),
   tiled(small, () => true),
 ];
 

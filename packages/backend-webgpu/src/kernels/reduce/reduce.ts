@@ -23,7 +23,9 @@ export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
     const operator = kind === "mean" ? "sum" : kind;
     const divisor = kind === "mean" ? reducedCount : 1;
     const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
-    const shape: ReduceShape = { ...problem, byteOffset: input.byteOffset };
+    const { kept, reduced } = problem;
+    const { byteOffset } = input;
+    const shape: ReduceShape = { dtype, kept, reduced, outputCount, reducedCount, byteOffset };
     const plan = planReduce(shape, context.features);
     if (plan.segments === 1) runPass(context, operator, shape, plan, input, result, divisor);
     else {
@@ -53,30 +55,27 @@ function runPass(
   output: BufferRegion,
   divisor: number,
 ): void {
-  const {
-    lanes,
-    along,
-    wide,
-    single,
-    vector,
-    outputs,
-    length,
-    segmentLength,
-    segments,
-    slots,
-    outputBlocks,
-  } = plan;
+  const { lanes, along, wide, single, vector, segments, outputBlocks } = plan;
   const rank = kept.length + reduced.length;
   // A vector is one step of the innermost axis, whose stride is 1 in either unit.
-  const rows = [...kept, ...reduced].flatMap(({ extent, stride }) =>
-    plan.wide && stride === 1 ? [extent / vector, 1, 0, 0] : [extent, stride / vector, 0, 0],
-  );
+  const axes: number[] = [];
+  for (const axis of [...kept, ...reduced])
+    if (wide && axis.stride === 1) axes.push(axis.extent / vector, 1, 0, 0);
+    else axes.push(axis.extent, axis.stride / vector, 0, 0);
   context.dispatch(
     programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank) }),
     { data, output },
     {
-      ...{ outputs, slots, output_blocks: outputBlocks, length, segment_length: segmentLength },
-      ...{ kept_rank: kept.length, rank, divisor, identity: reduceIdentity[operator], axes: rows },
+      outputs: plan.outputs,
+      slots: plan.slots,
+      output_blocks: outputBlocks,
+      length: plan.length,
+      segment_length: plan.segmentLength,
+      kept_rank: kept.length,
+      rank,
+      divisor,
+      identity: reduceIdentity[operator],
+      axes,
     },
     outputBlocks * segments,
   );

@@ -137,9 +137,19 @@ export function planReduce(
   const segments = Math.ceil(length / segmentLength);
   const lanes = variant.name === "subgroups" ? "subgroup" : (sharers as LaneCount);
   const single = reduced.length === 1;
+  // Without spreading, which would take longer than choosing.
   return {
-    ...{ lanes, along, wide, single, vector, outputs, length },
-    ...{ segmentLength, segments, slots, outputBlocks },
+    lanes,
+    along,
+    wide,
+    single,
+    vector,
+    outputs,
+    length,
+    segmentLength,
+    segments,
+    slots,
+    outputBlocks,
   };
 }
 

@@ -26,6 +26,12 @@ export const LOW_SHIFT = 11;
 /** Elements along k whose parts lie together: the depth of a subgroup matrix. */
 export const RUN = 16;
 
+/**
+ * The shortest sums to split operands for. What is lost of a product may be 5 units of 2^-23 of its size,
+ * more than the bound of a sum of one or two leaves room for.
+ */
+export const SHORTEST: number = RUN;
+
 /** Lines and stretch of k that a workgroup of `splitAcrossProgram` does, and stretch of `extentsProgram`. */
 export const ACROSS_LINES = 32;
 export const ACROSS_DEPTH: number = 8 * (WORKGROUP_SIZE / ACROSS_LINES);

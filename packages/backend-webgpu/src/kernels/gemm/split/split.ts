@@ -45,13 +45,13 @@ interface Parts {
 }
 
 /**
- * By how many powers of two a number may lie below the largest of its line. Then each product of parts is
- * off by no more than k 2^-23 of its size, next to what rounding the sum may take: 2^-28 below the largest
- * the last bits of low parts begin to be lost, and what was lost at 2^-t below that is less than
- * 2^(t + 2) + 2^(2 t + 1) of those units.
+ * By how many powers of two a number may lie below the largest of its line: such that each product of parts
+ * is off by no more than a third of the k + 3 units of 2^-23 of its size that rounding a sum may take. From
+ * 2^-28 of the largest on the last bits of low parts are lost, and 2^-t below that what is lost of a
+ * product is at most 2^(t + 2) + 2^(2 t + 1) of those units. For k >= `SHORTEST`.
  */
 export function octavesFor(k: number): number {
-  return 27 + Math.floor(Math.log2(k) / 2);
+  return 26 + Math.floor(Math.log2(k) / 2);
 }
 
 /**
@@ -80,8 +80,11 @@ export function enqueueSplit(
   };
   const exponents = context.scratch(4 * (lineCount(rows) + lineCount(columns)));
   const blocks = context.scratch(4 * (blockCount(rows) + blockCount(columns)));
-  const left = split(context, rows, exponents, 0, blocks, 0);
-  const right = split(context, columns, exponents, lineCount(rows), blocks, blockCount(rows));
+  // The largest last: a pool that is full gives up first what was returned first.
+  const ofRows = extentsOf(context, rows);
+  const ofColumns = extentsOf(context, columns);
+  const left = split(context, rows, ofRows, exponents, 0, blocks, 0);
+  const right = split(context, columns, ofColumns, exponents, lineCount(rows), blocks, blockCount(rows));
 
   const wide = {
     row_block_step: strideA === 0 ? 0 : Math.ceil(m / tile.rows),
@@ -122,16 +125,23 @@ function blockCount({ lines, matrices, block }: Lines): number {
   return Math.ceil(lines / block) * matrices;
 }
 
+/** Scratch for the extents of lines that are stored as columns. */
+function extentsOf(context: KernelContext, operand: Lines): BufferRegion | undefined {
+  if (operand.isAlong) return undefined;
+  return context.scratch(4 * 2 * Math.ceil(operand.k / EXTENTS_DEPTH) * lineCount(operand));
+}
+
 /** Splits an operand; its exponents and blocks go to their places from `firstLine` and `firstBlock` on. */
 function split(
   context: KernelContext,
   operand: Lines,
+  extents: BufferRegion | undefined,
   exponents: BufferRegion,
   firstLine: number,
   blocks: BufferRegion,
   firstBlock: number,
 ): Parts {
-  const { source, lines, matrices, k, pitch, step, isAlong, isVector, block, depth } = operand;
+  const { source, lines, matrices, k, pitch, step, isVector, block, depth } = operand;
   const partPitch = Math.ceil((2 * RUN * Math.ceil(k / RUN)) / depth) * depth;
   // The last tile reads past the last line.
   const allLines = lineCount(operand) + Math.ceil(lines / block) * block - lines;
@@ -139,12 +149,11 @@ function split(
   const ofLines = words(exponents, firstLine, lineCount(operand));
   const parameters = { lines, matrices, k, pitch, step, octaves: octavesFor(k), part_pitch: partPitch };
   const target = { parts, exponents: ofLines };
-  if (isAlong)
+  if (extents === undefined)
     context.dispatch(splitAlongProgram(isVector), { source, ...target }, parameters, lineCount(operand));
   else {
     const lineGroups = Math.ceil(lines / ACROSS_LINES) * matrices;
     const chunks = Math.ceil(k / EXTENTS_DEPTH);
-    const extents = context.scratch(4 * 2 * chunks * lineCount(operand));
     context.dispatch(extentsProgram, { source, extents }, parameters, lineGroups * chunks);
     const stretches = Math.ceil(partPitch / 2 / ACROSS_DEPTH);
     context.dispatch(splitAcrossProgram, { source, extents, ...target }, parameters, lineGroups * stretches);
