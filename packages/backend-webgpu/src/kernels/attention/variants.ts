@@ -108,8 +108,10 @@ const medium: AttentionTile = {
 };
 const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 16 };
 
-/** With matrix units, which pay even where most rows of a tile are idle. */
+/** What no kernel for few rows is made for. */
 const manyRows: MatrixVariant["prefers"] = (shape) => shape.rows > small.queries;
+
+/** With matrix units: a smaller tile for heads that leave workgroup memory for it, and one for larger heads. */
 export const matrixVariants: readonly MatrixVariant[] = [
   matrices({ queries: 64, keys: 64, down: 4, across: 2, separate: true }, [64], manyRows),
   matrices({ queries: 128, keys: 32, down: 8, across: 1, separate: true }, [64, 128], manyRows),
