@@ -1,8 +1,15 @@
-import { type DType, dtypes } from "@backplane/core";
+import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
+import { create } from "webgpu";
+import type { DeviceFeatures, KernelContext } from "#src/context.js";
+import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
 import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
+import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js";
+import type { AttentionMatrixTile } from "#src/kernels/attention/matrix-tile.js";
+import { matrixVariants } from "#src/kernels/attention/variants.js";
+import type { DeviceMemory } from "#src/memory.js";
 import { defaultLimits } from "#src/tiers.js";
+import { withoutMatrixUnits } from "./emulated-subgroups.js";
 import {
   asLargeGpu,
   type Expected,
@@ -76,11 +83,14 @@ function* reference(shape: Sizes, { q, k, v }: Operands): Generator<Expected> {
   }
 }
 
+type Run = (context: KernelContext, problem: AttentionProblem<DeviceMemory>) => void;
+
 async function check(
   device: ProductDevice,
   shape: Case,
   forced?: string,
   features?: (real: DeviceFeatures) => DeviceFeatures,
+  run: Run = (context, problem) => runAttention(context, problem, forced),
 ): Promise<void> {
   const { batch = 1, heads = 1, kvHeads = heads, queryLength, keyLength, headSize } = shape;
   const { visible = keyLength, dtype = "f32", offset = 0, amplitude = 1 } = shape;
@@ -101,7 +111,7 @@ async function check(
   const sizes = { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype, offset };
   const label = JSON.stringify({ ...shape, forced });
   await device.check(regions.out, dtype, reference(sizes, operands), label, () =>
-    device.run((context) => runAttention(context, { ...sizes, ...regions }, forced), features),
+    device.run((context) => run(context, { ...sizes, ...regions }), features),
   );
   device.free(...Object.values(regions));
 }
@@ -125,6 +135,26 @@ const shapes: readonly Case[] = [
   { queryLength: 5, keyLength: 40, headSize: 128, visible: -2, offset: 16 },
   { queryLength: 129, keyLength: 130, headSize: 8, visible: 0, offset: 4 },
 ];
+
+/** For kernels on matrix units: whether weights need two f16 numbers, and a second attempt, differs. */
+const matrixShapes: readonly Case[] = [
+  { queryLength: 32, keyLength: 32, headSize: 32 },
+  { queryLength: 1, keyLength: 1, headSize: 8 },
+  { queryLength: 5, keyLength: 70, headSize: 32 },
+  { queryLength: 33, keyLength: 40, headSize: 24, visible: 0, heads: 6, kvHeads: 2, batch: 2 },
+  { queryLength: 40, keyLength: 9, headSize: 16, visible: -31, heads: 4, kvHeads: 2 },
+  { queryLength: 5, keyLength: 170, headSize: 32, visible: 65, scale: 9 },
+  { queryLength: 7, keyLength: 140, headSize: 16, scale: -0.35, amplitude: 100 },
+  { queryLength: 3, keyLength: 70, headSize: 16, scale: 0 },
+  { queryLength: 40, keyLength: 1100, headSize: 16, visible: 1010 },
+  { queryLength: 3, keyLength: 1100, headSize: 16 },
+];
+
+/** Compiles and runs nothing, and checks all texts. Kept for good: see `node.ts`. */
+const nullDawn = create([
+  "backend=null",
+  "enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia",
+]);
 
 /**
  * What the software adapters have. The text of the one tile that needs more is that of tiled_64x128 with
@@ -167,6 +197,63 @@ describe("webgpu attention", function () {
       }
     });
   }
+
+  /** With kernels for matrix units, on a device without them. */
+  const emulatedRun =
+    (tile: AttentionMatrixTile, partKeys: number): Run =>
+    (context, problem) => {
+      const shape = attentionShape(problem);
+      const groups = Math.ceil(shape.rows / tile.queries) * shape.matrices;
+      const variant = { ...matrixVariants[0]!, tile };
+      enqueueAttention(
+        {
+          ...context,
+          dispatch: (program, ...rest) => context.dispatch(withoutMatrixUnits(program), ...rest),
+        },
+        problem,
+        shape,
+        { kind: "matrices", variant, columns: 32, groups, partKeys },
+      );
+    };
+
+  // All is as in larger tiles; these fit the memory of the software adapters.
+  for (const tile of [
+    { queries: 32, keys: 32, down: 2, across: 1, separate: true },
+    { queries: 32, keys: 32, down: 1, across: 2, separate: false },
+  ])
+    it(`on matrix units, emulated, is right for every kind of shape: ${tile.down} x ${tile.across}`, async () => {
+      for (const shape of matrixShapes)
+        for (const partKeys of shape.keyLength === 170 ? [170, 64] : [shape.keyLength]) {
+          const aligned: Case = { offset: 8, ...shape, dtype: "f16" };
+          await check(device(), aligned, undefined, undefined, emulatedRun(tile, partKeys));
+        }
+    });
+
+  it("on matrix units has valid texts", async () => {
+    const adapter = (await nullDawn.requestAdapter())!;
+    const gpu = await adapter.requestDevice({
+      requiredFeatures: [
+        "shader-f16",
+        "subgroups",
+        "chromium-experimental-subgroup-matrix" as GPUFeatureName,
+      ],
+    });
+    for (const { tile, columns } of matrixVariants)
+      for (const count of columns)
+        for (const whole of [true, false])
+          for (const weights of ["rough", "fine", "mixed"] as const)
+            for (const results of ["halves", "parts"] as const) {
+              const form = { columns: count, whole, weights, results };
+              const { name, source } = attentionMatrixProgram(tile, form);
+              const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
+              assert.deepEqual(
+                messages.map(({ lineNum, message }) => `${lineNum}: ${message}`),
+                [],
+                name,
+              );
+            }
+    gpu.destroy();
+  });
 
   it("chooses kernels that are right on both sides of the threshold", async () => {
     const chosen = new Set<string>();

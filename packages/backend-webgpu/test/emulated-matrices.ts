@@ -1,4 +1,5 @@
 import type { DeviceFeatures } from "#src/context.js";
+import { general } from "#src/families.js";
 import type { Program } from "#src/program.js";
 
 /** What decisions are based on where a device has the matrix units that `emulated` stands in for. */
@@ -9,7 +10,7 @@ export function withMatrixUnits(features: DeviceFeatures): DeviceFeatures {
     maxComputeWorkgroupStorageSize: 49_152,
   };
   const subgroups = { shaderF16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 };
-  return { ...features, ...subgroups, limits, subgroupMatrices: ["16x16x16"] };
+  return { ...features, ...subgroups, limits, subgroupMatrices: ["16x16x16"], family: general };
 }
 
 /** Of a matrix of sums each invocation of 32 keeps two rows of four. */

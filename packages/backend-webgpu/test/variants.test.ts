@@ -42,6 +42,8 @@ const needMore = [
   "matrices_128x256x32_64x64",
   "matrices_128x128x32_64x64",
   "matrices_64x128x32_32x64",
+  "matrices_64x64_4x2_s",
+  "matrices_128x32_8x1_s",
   "tiled_128x128",
   "thin_4",
   "tiled_16x32x32",
@@ -272,6 +274,30 @@ describe("webgpu variants", () => {
       return choice.kind === "tiled" ? choice.columns : undefined;
     };
     assert.deepEqual([1, 32, 33, 64, 65, 128, 129].map(columns), [32, 32, 64, 64, 128, 128, 128]);
+  });
+
+  it("of attention take matrix units for many rows in f16 where they are and all is aligned", () => {
+    const halves = (rows: number, more: Partial<AttentionShape> = {}) =>
+      attending(rows, 2048, { dtype: "f16", wholeEights: true, ...more });
+    const choose = (shape: AttentionShape, features = withMatrices) => selectAttention(shape, features);
+    const name = (...args: Parameters<typeof choose>) => choose(...args).variant.name;
+    assert.equal(name(halves(17)), "matrices_64x64_4x2_s");
+    assert.equal(name(halves(17, { headSize: 72 })), "matrices_128x32_8x1_s");
+    assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
+    assert.equal(name(halves(16)), "tiled_16x32");
+    assert.equal(name(halves(8)), "thin_4");
+    assert.equal(name(halves(2048, { wholeEights: false })), "tiled_64x128");
+    assert.equal(name(halves(2048, { dtype: "f32" })), "tiled_64x128");
+    assert.equal(name(halves(2048), roomy), "tiled_64x128");
+    for (const lacking of [{ subgroupMatrices: ["8x8x8"] }, { subgroupMinSize: 16 }, { subgroupMaxSize: 64 }])
+      assert.equal(name(halves(2048), { ...withMatrices, ...lacking }), "tiled_64x128");
+    const columns = (headSize: number) => {
+      const choice = choose(halves(64, { headSize }));
+      return choice.kind === "matrices" ? choice.columns : undefined;
+    };
+    assert.deepEqual([8, 64, 72, 128, 136].map(columns), [64, 64, 128, 128, undefined]);
+    assert.equal(choose(halves(2048, { matrices: 64 })).partKeys, 2048);
+    assert.isBelow(choose(halves(64)).partKeys, 2048);
   });
 
   it("can be forced by name where they fit and are possible", () => {

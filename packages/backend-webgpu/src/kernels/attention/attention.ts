@@ -2,9 +2,11 @@ import { type AttentionProblem, dtypeBytes } from "@backplane/core";
 import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
+import type { Program } from "../../program.js";
 import { attentionProgram } from "./attention.wgsl.js";
+import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
 import { type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
-import { selectAttention } from "./select.js";
+import { type AttentionChoice, selectAttention } from "./select.js";
 import { thinLanes, thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
 
@@ -19,53 +21,75 @@ export function attentionKernel(forced?: string): KernelDefinition<Problem> {
 }
 
 export function runAttention(context: KernelContext, problem: Problem, forced?: string): void {
-  const { dtype, out } = problem;
-  // Halves are written one quad at a time, or not by the kernel itself: two share a word.
-  if (dtype === "f32" || isVector(problem, 4)) {
-    enqueue(context, problem, out, forced);
-    return;
-  }
-  // f32 results in scratch are rounded into the output.
-  const results = context.scratch(2 * out.byteLength);
-  enqueue(context, problem, results, forced);
-  storeHalves(context, results, out, { batch: 1, rows: 1, columns: out.byteLength / 2 });
+  const shape = attentionShape(problem);
+  const choice = selectAttention(shape, context.features, forced);
+  enqueueAttention(context, problem, shape, choice);
+}
+
+export function attentionShape(problem: Problem): AttentionShape {
+  const { dtype, batch, heads, kvHeads, queryLength, keyLength, headSize } = problem;
+  return {
+    dtype,
+    matrices: batch * kvHeads,
+    rows: (heads / kvHeads) * queryLength,
+    keyLength,
+    headSize,
+    wholeEights: isVector(problem, 8),
+  };
 }
 
 /** Whether everything can be read and written four elements at a time, or eight: 16 bytes at most. */
 function isVector({ dtype, headSize, q, k, v, out }: Problem, elements: 4 | 8): boolean {
   const unit = Math.min(16, elements * dtypeBytes[dtype]);
-  return headSize % elements === 0 && [q, k, v, out].every(({ byteOffset }) => byteOffset % unit === 0);
+  const isAligned = ({ byteOffset }: BufferRegion) => byteOffset % unit === 0;
+  return headSize % elements === 0 && isAligned(q) && isAligned(k) && isAligned(v) && isAligned(out);
+}
+
+/** Enqueues what was chosen for a problem of the shape. */
+export function enqueueAttention(
+  context: KernelContext,
+  problem: Problem,
+  shape: AttentionShape,
+  choice: AttentionChoice,
+): void {
+  const { dtype, out } = problem;
+  const vector = isVector(problem, 4);
+  // Halves are written one quad at a time, or not by the kernel itself: two share a word.
+  if (dtype === "f32" || vector) {
+    enqueue(context, problem, shape, choice, vector, out);
+    return;
+  }
+  // f32 results in scratch are rounded into the output.
+  const results = context.scratch(2 * out.byteLength);
+  enqueue(context, problem, shape, choice, vector, results);
+  storeHalves(context, results, out, { batch: 1, rows: 1, columns: out.byteLength / 2 });
 }
 
 /** Enqueues what leaves results, in the order of the output, in `results`: the output, or scratch for f32. */
 function enqueue(
   context: KernelContext,
   problem: Problem,
+  shape: AttentionShape,
+  choice: AttentionChoice,
+  vector: boolean,
   results: BufferRegion,
-  forced: string | undefined,
 ): void {
-  const { dtype, batch, heads, kvHeads, queryLength, keyLength, headSize, q, k, v } = problem;
-  const vector = isVector(problem, 4);
-  const shape: AttentionShape = {
-    ...{ dtype, matrices: batch * kvHeads, rows: (heads / kvHeads) * queryLength, keyLength, headSize },
-    wholeEights: isVector(problem, 8),
-  };
-  const choice = selectAttention(shape, context.features, forced);
+  const { dtype, keyLength, headSize, q, k, v } = problem;
   const parts = Math.ceil(keyLength / choice.partKeys);
   const rows = shape.matrices * shape.rows;
+  // Written out, and not put together from others: this runs for every token that is decoded.
   const parameters = {
-    ...{ matrices: shape.matrices, rows: shape.rows, query_length: queryLength, key_length: keyLength },
-    ...{ head_size: headSize, part_keys: choice.partKeys, scale: problem.scale * Math.LOG2E },
+    matrices: shape.matrices,
+    rows: shape.rows,
+    query_length: problem.queryLength,
+    key_length: keyLength,
+    head_size: headSize,
+    part_keys: choice.partKeys,
+    scale: problem.scale * Math.LOG2E,
     visible: problem.visible,
   };
   const isSplit = choice.kind === "thin" || parts > 1;
-  const program =
-    choice.kind === "thin"
-      ? thinProgram({ dtype, lanes: thinLanes(headSize) })
-      : attentionProgram(choice.variant.tile, {
-          ...{ dtype, vector, columns: choice.columns },
-          results: isSplit ? "parts" : vector ? "quads" : "elements",
-        });
+  const program = programFor(problem, choice, vector, isSplit);
   const groups = parts * choice.groups;
   if (!isSplit) {
     context.dispatch(program, { q, k, v, results }, parameters, groups);
@@ -81,4 +105,29 @@ function enqueue(
     { parts, rows, head_size: headSize },
     mergeGroups(rows * headSize, form),
   );
+}
+
+function programFor(
+  { dtype, keyLength, headSize, visible }: Problem,
+  choice: AttentionChoice,
+  vector: boolean,
+  isSplit: boolean,
+): Program {
+  if (choice.kind === "thin") return thinProgram({ dtype, lanes: thinLanes(headSize) });
+  if (choice.kind === "tiled")
+    return attentionProgram(choice.variant.tile, {
+      dtype,
+      vector,
+      columns: choice.columns,
+      results: isSplit ? "parts" : vector ? "quads" : "elements",
+    });
+  let weights: AttentionMatrixForm["weights"] = "mixed";
+  if (keyLength < ROUGH_KEYS) weights = "fine";
+  else if (visible >= keyLength - 1) weights = "rough";
+  return attentionMatrixProgram(choice.variant.tile, {
+    columns: choice.columns,
+    whole: headSize === choice.columns,
+    weights,
+    results: isSplit ? "parts" : "halves",
+  });
 }

@@ -13,6 +13,7 @@ import {
   tilePlace,
 } from "../gemm/product.wgsl.js";
 import { stagedPitch } from "../gemm/tile.js";
+import { rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {
   type AttentionTile,
@@ -298,11 +299,7 @@ fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference),
 fn highest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 
-/// The number of keys up to keyEnd that a query sees.
-fn seen_until(query: u32, keyEnd: u32) -> u32 {
-  return u32(clamp(i32(query) + parameters.visible + 1, 0, i32(keyEnd)));
-}
-
+${seenFunction}
 // One workgroup computes ROWS rows x HEAD_COLUMNS head elements of the output.
 @compute @workgroup_size(THREADS)
 fn main(${linearBuiltins}) {
@@ -322,14 +319,7 @@ fn main(${linearBuiltins}) {
   let k_base = parameters.k_offset * k_unit + matrix * parameters.key_length * parameters.head_size;
   let v_base = parameters.v_offset * v_unit + matrix * parameters.key_length * parameters.head_size;
 
-  // The last query of the tile sees most keys, the first fewest; a tile may reach into another head.
-  let lastRow = min(rowBase + ROWS, parameters.rows) - 1u;
-  let oneHead = rowBase / parameters.query_length == lastRow / parameters.query_length;
-  let firstQuery = select(0u, rowBase % parameters.query_length, oneHead);
-  let lastQuery = select(parameters.query_length - 1u, lastRow % parameters.query_length, oneHead);
-  let keyEnd = seen_until(lastQuery, min(parameters.key_length, keyStart + parameters.part_keys));
-  let seenByAll = seen_until(firstQuery, keyEnd);
-  let keyLast = max(keyEnd, 1u) - 1u;
+${rowLimits}
 ${tilePlace(scores)}
 ${quadLines(tile, (i) => `  var maxima_${i} = vec4f(LOWEST); // of the scores so far`)}
 ${rowLines(tile, (r) => `  var total_${r} = 0.0; // of this invocation's weights`)}

@@ -5,6 +5,7 @@ import { THIN_ROWS } from "./thin.wgsl.js";
 import {
   type AttentionShape,
   attentionVariants,
+  type MatrixVariant,
   outputColumns,
   type ThinVariant,
   type TiledVariant,
@@ -29,8 +30,15 @@ interface ThinChoice extends Parts {
   readonly variant: ThinVariant;
 }
 
+interface MatrixChoice extends Parts {
+  readonly kind: "matrices";
+  readonly variant: MatrixVariant;
+  /** Head elements that the kernel is generated for, at least headSize. */
+  readonly columns: number;
+}
+
 /** What was chosen for one shape. */
-export type AttentionChoice = TiledChoice | ThinChoice;
+export type AttentionChoice = MatrixChoice | TiledChoice | ThinChoice;
 
 /** Splitting the keys is not worth it for parts shorter than this. */
 const SHORTEST_PART = 256;
@@ -46,11 +54,16 @@ export function selectAttention(
     const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
     return { kind: "thin", variant, groups, partKeys: partKeys(shape, BUSY_WORKGROUPS, groups) };
   }
+  const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;
+  if (variant.kind === "matrices") {
+    const columns = variant.columns.find((count) => count >= shape.headSize)!;
+    const groups = Math.ceil(shape.rows / variant.tile.queries) * shape.matrices;
+    return { kind: "matrices", variant, columns, groups, partKeys: partKeys(shape, busy, groups) };
+  }
   const possible = outputColumns(variant.tile);
   const columns = possible.find((count) => count >= shape.headSize) ?? possible.at(-1)!;
   const groups =
     Math.ceil(shape.rows / variant.tile.queries) * Math.ceil(shape.headSize / columns) * shape.matrices;
-  const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;
   return { kind: "tiled", variant, columns, groups, partKeys: partKeys(shape, busy, groups) };
 }
 

@@ -1,6 +1,13 @@
 import type { DeviceFeatures } from "../../context.js";
+import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
+import {
+  type AttentionMatrixTile,
+  attentionMatrixBytes,
+  attentionMatrixName,
+  attentionMatrixThreads,
+} from "./matrix-tile.js";
 import { THIN_HEAD, THIN_ROWS, thinBytes } from "./thin.wgsl.js";
 import { type AttentionTile, attentionBytes, attentionThreads, attentionTileName } from "./tile.js";
 
@@ -26,7 +33,36 @@ export interface ThinVariant extends Variant<AttentionShape> {
   readonly kind: "thin";
 }
 
-export type AttentionVariant = TiledVariant | ThinVariant;
+export interface MatrixVariant extends Variant<AttentionShape> {
+  readonly kind: "matrices";
+  readonly tile: AttentionMatrixTile;
+  /** Head elements that it is generated for, in ascending order. */
+  readonly columns: readonly number[];
+}
+
+export type AttentionVariant = MatrixVariant | TiledVariant | ThinVariant;
+
+/** Only on devices whose subgroups all have the size that the kernel is written for. */
+function matrices(
+  tile: AttentionMatrixTile,
+  columns: readonly number[],
+  prefers: MatrixVariant["prefers"],
+): MatrixVariant {
+  const largest = columns.at(-1)!;
+  return {
+    kind: "matrices",
+    name: `matrices_${attentionMatrixName(tile)}`,
+    ...{ tile, columns },
+    requires: ({ limits, subgroupMatrices, subgroupMinSize, subgroupMaxSize }) =>
+      subgroupMatrices.includes(`${SIDE}x${SIDE}x${SIDE}`) &&
+      subgroupMinSize === SUBGROUP &&
+      subgroupMaxSize === SUBGROUP &&
+      limits.maxComputeInvocationsPerWorkgroup >= attentionMatrixThreads(tile) &&
+      limits.maxComputeWorkgroupStorageSize >= attentionMatrixBytes(tile, largest),
+    fits: (shape) => shape.dtype === "f16" && shape.wholeEights && shape.headSize <= largest,
+    prefers,
+  };
+}
 
 /** Head elements of the output that one workgroup may compute; larger heads take several workgroups. */
 export function outputColumns(tile: AttentionTile): readonly number[] {
@@ -72,6 +108,15 @@ const medium: AttentionTile = {
 };
 const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 16 };
 
+/** What no kernel for few rows is made for. */
+const manyRows: MatrixVariant["prefers"] = (shape) => shape.rows > small.queries;
+
+/** With matrix units: a smaller tile for heads that leave workgroup memory for it, and one for larger heads. */
+export const matrixVariants: readonly MatrixVariant[] = [
+  matrices({ queries: 64, keys: 64, down: 4, across: 2, separate: true }, [64], manyRows),
+  matrices({ queries: 128, keys: 32, down: 8, across: 1, separate: true }, [64, 128], manyRows),
+];
+
 /** Where a GPU is emulated, barriers take the most: so more is staged at a time, for as few invocations. */
 const deep: AttentionTile = { ...small, depth: 32, valueDepth: 32 };
 const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
@@ -79,6 +124,7 @@ const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
 /** Every kernel for attention. The last row takes what no other prefers. */
 export const attentionVariants: readonly AttentionVariant[] = [
   thin,
+  ...matrixVariants,
   tiled(deeper, (shape, features) => takesLargeTexts(features) && shape.rows > small.queries),
   tiled(deep, (_, features) => isNarrow(features)),
   tiled(small, (shape, features) => shape.rows <= small.queries || isNarrow(features)),

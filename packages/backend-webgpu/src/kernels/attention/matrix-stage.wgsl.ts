@@ -1,0 +1,77 @@
+import { lines } from "../gemm/lines.js";
+import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
+import type { AttentionMatrixForm } from "./matrices.wgsl.js";
+import {
+  type AttentionMatrixTile,
+  attentionLayout,
+  attentionMatrixName,
+  attentionMatrixThreads,
+  UNIT,
+} from "./matrix-tile.js";
+
+/** The type of an f16 operand. */
+export const operandType = (side: "left" | "right"): string =>
+  `subgroup_matrix_${side}<f16, ${SIDE}, ${SIDE}>`;
+
+/** How keys and values get from their buffers to their panels, through registers `fetched_...`. */
+export interface MatrixStaging {
+  /** Declares the registers. */
+  readonly registers: string;
+  /** Reads the keys or values from key `first` on into the registers. */
+  fetch(name: "k" | "v", first: string): string;
+  readonly storeKeys: string;
+  readonly storeValues: string;
+}
+
+/** Runs of eight halves, the same number for each invocation. */
+export function matrixStaging(tile: AttentionMatrixTile, form: AttentionMatrixForm): MatrixStaging {
+  const { scoreColumns, outColumns, pitches } = attentionLayout(tile, form.columns);
+  const threads = attentionMatrixThreads(tile);
+  const perRow = form.columns / UNIT;
+  const rounds = (tile.keys * perRow) / threads;
+  if (!Number.isInteger(rounds)) throw new RangeError(`${attentionMatrixName(tile)} does not divide evenly`);
+  const each = (line: (round: number) => string) => lines(rounds, line);
+  const row = (round: number) => `(lane + ${round * threads}u) / ${perRow}u`;
+  const part = (round: number) => `(lane + ${round * threads}u) % ${perRow}u`;
+  const panel = outColumns / UNIT;
+  return {
+    registers: each((i) => `  var fetched_${i} = vec4u();`),
+    /** Keys past the end repeat the last one, and have no weight. */
+    fetch: (name: "k" | "v", first: string) =>
+      each((i) => {
+        const value = `${name}[parameters.${name}_offset + (firstKey + min(${first} + ${row(i)}, keyLast)) * headUnits + ${part(i)}]`;
+        return `    ${form.whole ? "" : `if (${part(i)} < headUnits) { `}fetched_${i} = ${value};${form.whole ? "" : " }"}`;
+      }),
+    storeKeys: each(
+      (i) =>
+        `    key_panels[${row(i)} / ${scoreColumns}u][${row(i)} % ${scoreColumns}u * ${pitches.keys}u + ${part(i)}] = fetched_${i};`,
+    ),
+    storeValues: each(
+      (i) =>
+        `    ${tile.separate ? "value_panels" : "key_panels"}[${part(i)} / ${panel}u][${row(i)} * ${pitches.values}u + ${part(i)} % ${panel}u] = fetched_${i};`,
+    ),
+  };
+}
+
+/**
+ * Leaves the subgroup's queries in registers as `query_ROWS_DEPTH`, through the memory of its scores, as
+ * many head elements at a time as fit there. A negative scale becomes a positive one of negated queries:
+ * the largest product then has the largest score.
+ */
+export function queriesText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
+  const { rows, scoreColumns, pitches, blocks } = attentionLayout(tile, form.columns);
+  const chunk = 2 * scoreColumns;
+  return lines(Math.ceil(form.columns / chunk), (c) => {
+    const units = Math.min(chunk, form.columns - c * chunk) / UNIT;
+    const first = (c * chunk) / UNIT;
+    const value = `q[parameters.q_offset + (firstRow + row) * headUnits + min(along, headUnits - 1u)] ^ vec4u(flip)`;
+    return `  for (var unit = place; unit < ${rows * units}u; unit += ${SUBGROUP}u) {
+    let row = min(panelBase + unit / ${units}u, parameters.rows - 1u);
+    let along = unit % ${units}u + ${first}u;
+    scores[subgroup][unit / ${units}u * ${pitches.scores}u + unit % ${units}u] = select(vec4u(), ${value}, along < headUnits);
+  }
+  workgroupBarrier();
+${lines(blocks.rows, (i) => lines((units * UNIT) / SIDE, (d) => `  let query_${i}_${d + (first * UNIT) / SIDE} = subgroupMatrixLoad<${operandType("left")}, row_major>(&scores[subgroup], ${i * SIDE * pitches.scores + 2 * d}u, ${pitches.scores}u);`))}
+  workgroupBarrier();`;
+  });
+}

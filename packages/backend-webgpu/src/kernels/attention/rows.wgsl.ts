@@ -1,0 +1,20 @@
+import { wgsl } from "../../wgsl.js";
+
+/** How many keys a query sees. */
+export const seenFunction: string = wgsl`
+/// The number of keys up to keyEnd that a query sees.
+fn seen_until(query: u32, keyEnd: u32) -> u32 {
+  return u32(clamp(i32(query) + parameters.visible + 1, 0, i32(keyEnd)));
+}
+`;
+
+/** What the ROWS rows from `rowBase` on see of the keys from `keyStart` on. */
+export const rowLimits: string = wgsl`
+  // The last query of the tile sees most keys, the first fewest; a tile may reach into another head.
+  let lastRow = min(rowBase + ROWS, parameters.rows) - 1u;
+  let oneHead = rowBase / parameters.query_length == lastRow / parameters.query_length;
+  let firstQuery = select(0u, rowBase % parameters.query_length, oneHead);
+  let lastQuery = select(parameters.query_length - 1u, lastRow % parameters.query_length, oneHead);
+  let keyEnd = seen_until(lastQuery, min(parameters.key_length, keyStart + parameters.part_keys));
+  let seenByAll = seen_until(firstQuery, keyEnd);
+  let keyLast = max(keyEnd, 1u) - 1u;`;
