@@ -6,13 +6,25 @@ import type { Comparison, Report, Row } from "./result.js";
 export const tableStart = "<!-- table of results -->";
 export const tableEnd = "<!-- end of table -->";
 
-/** Every row that is no point of a curve, as a Markdown table; unstable ones are marked. */
+/** Times that are closer than this, as a share, are told once. */
+const ALIKE = 0.05;
+
+/**
+ * Every row that is no point of a curve, as a Markdown table; unstable ones are marked. Of a case, rows that
+ * take as long as the first configuration that was measured are left out.
+ */
 export function markdownTable(reports: readonly Report[]): string {
-  const rows = latest(reports).filter(({ curve }) => curve === undefined);
+  const all = latest(reports).filter(({ curve }) => curve === undefined);
+  const firsts = new Map<string, Row>();
+  for (const row of all) if (!firsts.has(row.case)) firsts.set(row.case, row);
+  const rows = all.filter((row) => {
+    const first = firsts.get(row.case)!;
+    return row === first || Math.abs(row.median / first.median - 1) > ALIKE;
+  });
   return [
     "| case | configuration | us | rate | of the floor | ratio | goal |",
     "| --- | --- | ---: | ---: | ---: | --- | --- |",
-    ...rows.map((row) => tableRow(row, rows)),
+    ...rows.map((row) => tableRow(row, all)),
   ].join("\n");
 }
 

@@ -122,6 +122,16 @@ describe("measuring a case", () => {
     const report = { rows } as unknown as Report;
     const table = markdownTable([report]);
     expect(table).to.match(/\| binary f32 add 16 \| cpu \| .* of 1000000000 us .* \| 1, reached \|$/);
+    // Another configuration is told only where it takes another time.
+    const other = (configuration: string, factor: number) => ({
+      ...rows[0]!,
+      configuration,
+      median: rows[0]!.median * factor,
+    });
+    const more = markdownTable([
+      { rows: [rows[0]!, other("alike", 1.04), other("slower", 1.06)] } as unknown as Report,
+    ]);
+    expect(more).to.include("| slower |").and.not.to.include("| alike |");
     const document = `before\n${tableStart}\nold\n${tableEnd}\nafter\n`;
     const filled = withTable(document, table);
     expect(filled).to.include(table).and.not.to.include("old");

@@ -283,6 +283,8 @@ describe("webgpu variants", () => {
     const name = (...args: Parameters<typeof choose>) => choose(...args).variant.name;
     assert.equal(name(halves(17)), "matrices_64x64_4x2_s");
     assert.equal(name(halves(17, { headSize: 72 })), "matrices_128x32_8x1_s");
+    assert.equal(name(halves(2048, { matrices: 16 })), "matrices_64x64_4x2_s");
+    assert.equal(name(halves(2048, { matrices: 17 })), "matrices_128x32_8x1_s");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
     assert.equal(name(halves(8)), "thin_4");
