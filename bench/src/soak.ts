@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
 import { type MemorySample, mebibytes, type SoakReport, soak, type Tally } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";
 
@@ -53,7 +53,8 @@ async function main(): Promise<number> {
     const { name } = backend.capabilities.device;
     console.log(`${options.backend}: ${name}; ${options.minutes} minutes, seed ${options.seed}`);
     const { minutes, seed } = options;
-    const onSample = progress();
+    const pipelines = options.backend === "webgpu" ? countPipelines(backend as WebGpuBackend) : undefined;
+    const onSample = progress(pipelines);
     const report = await soak(backend, {
       minutes,
       seed,
@@ -62,9 +63,9 @@ async function main(): Promise<number> {
       onSample,
       keptBytes: keptBytes[options.backend],
     });
-    print(report);
+    print(report, pipelines);
     if (options.json !== undefined) {
-      const about = { date: new Date().toISOString(), node: process.version };
+      const about = { date: new Date().toISOString(), node: process.version, pipelines: pipelines?.() };
       await writeFile(options.json, `${JSON.stringify({ ...about, ...report }, null, 2)}\n`);
     }
     return report.passed ? 0 : 1;
@@ -126,17 +127,31 @@ function processMemory(): Pick<MemorySample, "residentBytes" | "heapBytes" | "ex
   return { residentBytes: rss, heapBytes: heapUsed, externalBytes: external };
 }
 
+/** Pipelines keep their code in this process until the device is closed: how many the device has made so far. */
+function countPipelines(backend: WebGpuBackend): () => number {
+  let count = 0;
+  const device = backend.native() as Record<string, (descriptor: unknown) => unknown>;
+  for (const name of ["createComputePipeline", "createComputePipelineAsync"]) {
+    const create = device[name]!;
+    device[name] = (descriptor) => {
+      count++;
+      return create.call(device, descriptor);
+    };
+  }
+  return () => count;
+}
+
 /** Prints a line for each minute that has begun to run. */
-function progress(): (sample: MemorySample, tally: Readonly<Tally>) => void {
+function progress(pipelines?: () => number): (sample: MemorySample, tally: Readonly<Tally>) => void {
   let minute = -1;
   return (sample, tally) => {
     if (Math.floor(sample.seconds / 60) === minute) return;
     minute = Math.floor(sample.seconds / 60);
-    console.log(line(sample, tally));
+    console.log(line(sample, tally, pipelines));
   };
 }
 
-function line(sample: MemorySample, tally: Readonly<Tally>): string {
+function line(sample: MemorySample, tally: Readonly<Tally>, pipelines?: () => number): string {
   const calls = Object.values(tally.calls).reduce((sum, count) => sum + count, 0);
   return [
     `${(sample.seconds / 60).toFixed(1).padStart(5)} min`,
@@ -148,12 +163,16 @@ function line(sample: MemorySample, tally: Readonly<Tally>): string {
     `rss ${mebibytes(sample.residentBytes ?? 0)}`,
     `heap ${mebibytes(sample.heapBytes ?? 0)}`,
     `external ${mebibytes(sample.externalBytes ?? 0)}`,
+    ...(pipelines === undefined ? [] : [`${pipelines()} pipelines`]),
   ].join(", ");
 }
 
-function print({ tally, samples, trends, passed, reasons, seconds, seed }: SoakReport): void {
+function print(
+  { tally, samples, trends, passed, reasons, seconds, seed }: SoakReport,
+  pipelines?: () => number,
+): void {
   const last = samples.at(-1);
-  if (last !== undefined) console.log(line(last, tally));
+  if (last !== undefined) console.log(line(last, tally, pipelines));
   for (const [call, count] of Object.entries(tally.calls).sort(([a], [b]) => (a < b ? -1 : 1)))
     console.log(`  ${call.padEnd(12)} ${String(count).padStart(9)}`);
   console.log(
