@@ -106,11 +106,8 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const tuned = tableOf(opened.place, this.#options, this.#found);
     this.#open = makeSession(opened, tuned, events, maxBytes, poolBytes, immediates, disableFeatures);
     useTuning(this.#open);
-    const details = {
-      ...description.details,
-      ...forcedDetails(this.#options.variants ?? {}),
-      ...splittingDetails(opened.features),
-    };
+    const forced = forcedDetails(this.#options.variants);
+    const details = { ...description.details, ...forced, ...splittingDetails(opened.features) };
     return { device: { ...description, details }, limits: { maxAllocationBytes: maxBytes }, numerics };
   }
 

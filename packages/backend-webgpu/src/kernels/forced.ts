@@ -33,7 +33,7 @@ export function checkForced(variants: ForcedVariants): void {
 }
 
 /** For the description of the device: which variants are forced, if any. */
-export function forcedDetails(variants: ForcedVariants): Readonly<Record<string, string>> {
+export function forcedDetails(variants: ForcedVariants = {}): Readonly<Record<string, string>> {
   const forced = Object.entries(variants).filter(([, name]) => name !== undefined);
   return forced.length === 0 ? {} : { variants: forced.map(([name, by]) => `${name}: ${by}`).join(", ") };
 }
