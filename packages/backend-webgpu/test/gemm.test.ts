@@ -49,7 +49,8 @@ describe("webgpu gemm", function () {
         for (const [m, n, k] of shapes)
           for (const transpose of transposes) {
             const shape = { dtype, m, n, k, batch: 1, ...transpose, ...unaligned };
-            if (!fits(shape)) continue;
+            // Each form compiles anew; in f16 only the loads and stores are others than in f32.
+            if (!fits(shape) || (dtype === "f16" && tried >= 12)) continue;
             const layout = layouts[(tried + Math.floor(tried / 4)) % layouts.length]!;
             tried++;
             await checkGemm(device(), { m, n, k, dtype, ...transpose, ...layout }, name);

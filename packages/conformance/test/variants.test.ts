@@ -21,14 +21,15 @@ function lawsOn(operations: readonly string[]): readonly Law[] {
 
 /**
  * Every transposition, alignment and element type is a shader of its own, and takes the software
- * adapter up to a second to compile: these are the laws that meet the most mistakes with the fewest.
+ * adapter up to a second to compile, and the package's own tests go through them: these are the laws that
+ * meet the most mistakes with the fewest. All laws on all variants are for GPUs: bench/dist/adapter.
  */
 function fewLawsOn(operations: readonly string[]): readonly Law[] {
   return lawsOn(operations).filter(
     ({ topic, name, dtype }) =>
-      name === "is exact on whole numbers" ||
-      (name === "stays within the error bound" &&
-        (topic === "attention" || (topic !== "batchedGemm" && dtype === "f32"))),
+      dtype === "f16" &&
+      topic !== "batchedGemm" &&
+      name === (topic === "attention" ? "stays within the error bound" : "is exact on whole numbers"),
   );
 }
 
@@ -68,7 +69,7 @@ describe("Variants of kernels", () => {
       for (const [operation, names] of Object.entries(table)) {
         assert.property(topics, operation);
         assert.isNotEmpty(names);
-        assert.isAtLeast(fewLawsOn([operation]).length, 2);
+        assert.lengthOf(fewLawsOn([operation]), 1);
       }
     assert.isAtLeast(possible.length, 2);
     assert.include(relaxed, false);
