@@ -43,11 +43,14 @@ async function findMachine(options: Options): Promise<Machine | undefined> {
 }
 
 /** Files of one package that run in one process. More would leave one process to run long alone at the end. */
-const FILES_AT_ONCE = 8;
+const FILES_AT_ONCE = 5;
 
 /** Two processes at a time, where there are cores for it; each prints as if it were alone. */
 async function nodePart(options: Options, machine: Machine): Promise<Outcome> {
-  const parts = workspacePackages().flatMap(({ path }) => partsOf(path, nodeTests(path)));
+  // Those with the most files take longest: begun last, they would run on when all others are done.
+  const packages = workspacePackages().map(({ path }) => ({ path, files: nodeTests(path) }));
+  const largestFirst = packages.sort((a, b) => b.files.length - a.files.length);
+  const parts = largestFirst.flatMap(({ path, files }) => partsOf(path, files));
   const transcript = new Transcript(parts.length, (text) => process.stdout.write(text));
   const outcomes: Outcome[] = [];
   const remaining = parts.entries();
