@@ -5,7 +5,7 @@ import type { DeviceFeatures, KernelContext } from "#src/context.js";
 import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
 import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
 import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js";
-import type { AttentionMatrixTile } from "#src/kernels/attention/matrix-tile.js";
+import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/attention/matrix-tile.js";
 import { matrixVariants } from "#src/kernels/attention/variants.js";
 import type { DeviceMemory } from "#src/memory.js";
 import { defaultLimits } from "#src/tiers.js";
@@ -138,13 +138,14 @@ const shapes: readonly Case[] = [
 
 /** For kernels on matrix units: whether weights need two f16 numbers, and a second attempt, differs. */
 const matrixShapes: readonly Case[] = [
-  { queryLength: 32, keyLength: 32, headSize: 32 },
+  { queryLength: 50, keyLength: 32, headSize: 32, heads: 2 },
   { queryLength: 1, keyLength: 1, headSize: 8 },
   { queryLength: 5, keyLength: 70, headSize: 32 },
   { queryLength: 33, keyLength: 40, headSize: 24, visible: 0, heads: 6, kvHeads: 2, batch: 2 },
   { queryLength: 40, keyLength: 9, headSize: 16, visible: -31, heads: 4, kvHeads: 2 },
   { queryLength: 5, keyLength: 170, headSize: 32, visible: 65, scale: 9 },
   { queryLength: 7, keyLength: 140, headSize: 16, scale: -0.35, amplitude: 100 },
+  { queryLength: 20, keyLength: 20, headSize: 16, visible: 0, scale: 60 },
   { queryLength: 3, keyLength: 70, headSize: 16, scale: 0 },
   { queryLength: 40, keyLength: 1100, headSize: 16, visible: 1010 },
   { queryLength: 3, keyLength: 1100, headSize: 16 },
@@ -218,10 +219,11 @@ describe("webgpu attention", function () {
 
   // All is as in larger tiles; these fit the memory of the software adapters.
   for (const tile of [
-    { queries: 32, keys: 32, down: 2, across: 1, separate: true },
-    { queries: 32, keys: 32, down: 1, across: 2, separate: false },
+    { queries: 32, keys: 32, subgroups: 2, separate: true },
+    { queries: 32, keys: 32, subgroups: 1, separate: false },
+    { queries: 32, keys: 32, subgroups: 2, separate: false },
   ])
-    it(`on matrix units, emulated, is right for every kind of shape: ${tile.down} x ${tile.across}`, async () => {
+    it(`on matrix units, emulated, is right for every kind of shape: ${attentionMatrixName(tile)}`, async () => {
       for (const shape of matrixShapes)
         for (const partKeys of shape.keyLength === 170 ? [170, 64] : [shape.keyLength]) {
           const aligned: Case = { offset: 8, ...shape, dtype: "f16" };

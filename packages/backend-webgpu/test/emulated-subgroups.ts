@@ -9,7 +9,7 @@ const OWN = (SIDE * SIDE) / SUBGROUP;
 /**
  * The same kernel for devices without matrix units, with subgroups that are 32 neighbouring invocations
  * on any device. Each invocation keeps eight elements of a matrix, and what others have goes through
- * workgroup memory. Takes f16 operands and f32 results of 16 x 16 in arrays of arrays of `vec4u`, and
+ * workgroup memory. Takes f16 operands and f32 results of 16 x 16 in arrays of `vec4u`, or of such arrays, and
  * shuffles of f32, all in uniform control flow; throws where there is something else. It brings barriers of
  * its own, so a missing one does not show.
  */
@@ -18,9 +18,10 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
 ): Program<Binding, Parameter> {
   if (!program.source.includes("subgroup_matrix")) return program;
   const threads = Number(/@workgroup_size\((\d+)\)/.exec(program.source)![1]);
-  const arrays = [...program.source.matchAll(/var<workgroup> (\w+): array<array<vec4u, \w+>, \w+>;/g)];
-  const access = arrays.map(
-    ([, name]) => `
+  const arrays = [...program.source.matchAll(/var<workgroup> (\w+): array<(array<)?vec4u, /g)];
+  const access = arrays.map(([, name, nested]) => {
+    const panel = nested === undefined ? name : `${name}[panel]`;
+    return `
 fn load_f16_${name}(panel: u32, offset: u32, pitch: u32, flip: bool) -> Matrix {
   var matrix: Matrix;
   for (var i = 0u; i < ${OWN}u; i++) {
@@ -28,7 +29,7 @@ fn load_f16_${name}(panel: u32, offset: u32, pitch: u32, flip: bool) -> Matrix {
     let row = select(at / ${SIDE}u, at % ${SIDE}u, flip);
     let column = select(at % ${SIDE}u, at / ${SIDE}u, flip);
     let half = (offset + row * pitch) * 8u + column;
-    matrix[i] = unpack2x16float(${name}[panel][half / 8u][half % 8u / 2u] >> (half % 2u * 16u)).x;
+    matrix[i] = unpack2x16float(${panel}[half / 8u][half % 8u / 2u] >> (half % 2u * 16u)).x;
   }
   return matrix;
 }
@@ -37,18 +38,18 @@ fn load_f32_${name}(panel: u32, offset: u32, pitch: u32, flip: bool) -> Matrix {
   for (var i = 0u; i < ${OWN}u; i++) {
     let at = emulated_place() * ${OWN}u + i;
     let word = (offset + at / ${SIDE}u * pitch) * 4u + at % ${SIDE}u;
-    matrix[i] = bitcast<f32>(${name}[panel][word / 4u][word % 4u]);
+    matrix[i] = bitcast<f32>(${panel}[word / 4u][word % 4u]);
   }
   return matrix;
 }
 fn store_${name}(panel: u32, offset: u32, matrix: Matrix, pitch: u32) {
   for (var i = 0u; i < ${OWN / 4}u; i++) {
     let at = emulated_place() * ${OWN}u + 4u * i;
-    ${name}[panel][offset + at / ${SIDE}u * pitch + at % ${SIDE}u / 4u] =
+    ${panel}[offset + at / ${SIDE}u * pitch + at % ${SIDE}u / 4u] =
       bitcast<vec4u>(vec4f(matrix[4u * i], matrix[4u * i + 1u], matrix[4u * i + 2u], matrix[4u * i + 3u]));
   }
-}`,
-  );
+}`;
+  });
   const functions = `
 alias Matrix = array<f32, ${OWN}>;
 var<private> emulated_lane: u32;
@@ -74,6 +75,17 @@ fn emulated_product(left: Matrix, right: Matrix, sum: Matrix) -> Matrix {
   }
   return result;
 }
+fn emulated_flipped(matrix: Matrix) -> Matrix {
+  workgroupBarrier();
+  for (var i = 0u; i < ${OWN}u; i++) { emulated_left[emulated_lane * ${OWN}u + i] = matrix[i]; }
+  workgroupBarrier();
+  var result: Matrix;
+  for (var i = 0u; i < ${OWN}u; i++) {
+    let at = emulated_place() * ${OWN}u + i;
+    result[i] = emulated_left[emulated_first() * ${OWN}u + at % ${SIDE}u * ${SIDE}u + at / ${SIDE}u];
+  }
+  return result;
+}
 fn emulated_shuffle(value: f32, mask: u32) -> f32 {
   workgroupBarrier();
   emulated_left[emulated_lane] = value;
@@ -90,8 +102,8 @@ fn emulated_any(value: bool) -> bool {
 }
 `;
   const load =
-    /subgroupMatrixLoad<subgroup_matrix_\w+<(f\d+), 16, 16>, (\w+)>\(&(\w+)\[([^\]]+)\], (\w+), (\w+)\)/g;
-  const store = /subgroupMatrixStore<row_major>\(&(\w+)\[([^\]]+)\], (\w+), (\w+), (\w+)\)/g;
+    /subgroupMatrixLoad<subgroup_matrix_\w+<(f\d+), 16, 16>, (\w+)>\(&(\w+)(?:\[([^\]]+)\])?, (\w+), (\w+)\)/g;
+  const store = /subgroupMatrixStore<(row|col)_major>\(&(\w+)\[([^\]]+)\], (\w+), (\w+), (\w+)\)/g;
   const builtins =
     /,\s*@builtin\(subgroup_id\) (\w+): u32,\s*@builtin\(subgroup_invocation_id\) (\w+): u32,?\s*\) \{/;
   const places = `) {
@@ -101,10 +113,13 @@ fn emulated_any(value: bool) -> bool {
   const source = program.source
     .replaceAll(/^(enable|diagnostic)\b.*\n/gm, "")
     .replace(builtins, places)
-    .replaceAll(load, (_, type, order, name, panel, offset, pitch) => {
+    .replaceAll(load, (_, type, order, name, panel = "0u", offset, pitch) => {
       return `load_${type}_${name}(${panel}, ${offset}, ${pitch}, ${order === "col_major"})`;
     })
-    .replaceAll(store, "store_$1($2, $3, $4, $5)")
+    .replaceAll(store, (_, order, name, panel, offset, matrix, pitch) => {
+      const rows = order === "col" ? `emulated_flipped(${matrix})` : matrix;
+      return `store_${name}(${panel}, ${offset}, ${rows}, ${pitch})`;
+    })
     .replaceAll("subgroupMatrixMultiplyAccumulate", "emulated_product")
     .replaceAll(`subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>`, "Matrix")
     .replaceAll("subgroupShuffleXor", "emulated_shuffle")

@@ -42,8 +42,9 @@ const needMore = [
   "matrices_128x256x32_64x64",
   "matrices_128x128x32_64x64",
   "matrices_64x128x32_32x64",
-  "matrices_64x64_4x2_s",
-  "matrices_128x32_8x1_s",
+  "matrices_64x32_4_s",
+  "matrices_128x32_4",
+  "matrices_128x32_8_s",
   "tiled_128x128",
   "thin_4",
   "tiled_16x32x32",
@@ -281,10 +282,12 @@ describe("webgpu variants", () => {
       attending(rows, 2048, { dtype: "f16", wholeEights: true, ...more });
     const choose = (shape: AttentionShape, features = withMatrices) => selectAttention(shape, features);
     const name = (...args: Parameters<typeof choose>) => choose(...args).variant.name;
-    assert.equal(name(halves(17)), "matrices_64x64_4x2_s");
-    assert.equal(name(halves(17, { headSize: 72 })), "matrices_128x32_8x1_s");
-    assert.equal(name(halves(2048, { matrices: 16 })), "matrices_64x64_4x2_s");
-    assert.equal(name(halves(2048, { matrices: 17 })), "matrices_128x32_8x1_s");
+    assert.equal(name(halves(17)), "matrices_64x32_4_s");
+    assert.equal(name(halves(2048, { matrices: 32 })), "matrices_64x32_4_s");
+    assert.equal(name(halves(2048, { matrices: 33 })), "matrices_128x32_4");
+    assert.equal(name(halves(17, { headSize: 72 })), "matrices_64x32_4_s");
+    assert.equal(name(halves(2048, { headSize: 72, matrices: 4 })), "matrices_64x32_4_s");
+    assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8_s");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
     assert.equal(name(halves(8)), "thin_4");

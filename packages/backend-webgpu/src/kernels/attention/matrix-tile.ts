@@ -1,79 +1,73 @@
 import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
 
 /**
- * A workgroup handles `queries` rows of one key head, `keys` keys at a time, with `down` x `across`
- * subgroups of 32. Each computes queries / down x keys / across scores, then queries / down x
- * columns / across of the output: all multiples of 16. Each turns queries / down / across rows of scores
- * into weights, four invocations to a row: a multiple of 8 rows, and keys a multiple of 32.
+ * A workgroup handles `queries` rows of one key head, `keys` keys at a time, with `subgroups` of 32. Each
+ * computes queries / subgroups rows, a multiple of 16, of scores and of the output; keys are a multiple of 32.
  */
 export interface AttentionMatrixTile {
   readonly queries: number;
   readonly keys: number;
-  readonly down: number;
-  readonly across: number;
-  /** Keys and values have workgroup memory of their own: two barriers for each step in place of four. */
+  readonly subgroups: number;
+  /**
+   * Keys, values, scores and weights have workgroup memory of their own: two barriers for each step. Without:
+   * values take the place of keys, and weights that of scores: four barriers, but more workgroups at a time.
+   */
   readonly separate: boolean;
 }
 
 /** Elements of a vec4<u32>, as which halves are read and staged. */
 export const UNIT = 8;
 
-/** Invocations that share a row of scores. */
-export const ROW_SHARE = 4;
+/** Invocations that share a row of scores: 32 take 16 rows. */
+export const ROW_SHARE = 2;
 
-export function attentionMatrixThreads({ down, across }: AttentionMatrixTile): number {
-  return down * across * SUBGROUP;
+export function attentionMatrixThreads({ subgroups }: AttentionMatrixTile): number {
+  return subgroups * SUBGROUP;
 }
 
-/** Such as `64x64_4x2`; `_s` where keys and values are separate. */
-export function attentionMatrixName({ queries, keys, down, across, separate }: AttentionMatrixTile): string {
-  return `${queries}x${keys}_${down}x${across}${separate ? "_s" : ""}`;
+/** Such as `128x32_4`, by its subgroups; `_s` where all is separate. */
+export function attentionMatrixName({ queries, keys, subgroups, separate }: AttentionMatrixTile): string {
+  return `${queries}x${keys}_${subgroups}${separate ? "_s" : ""}`;
 }
+
+type Panel = "keys" | "values" | "weights" | "scores";
 
 export interface AttentionLayout {
-  /** Rows of a subgroup, and the columns of scores and of the output that it computes. */
+  /** Rows of a subgroup. */
   readonly rows: number;
-  readonly scoreColumns: number;
-  readonly outColumns: number;
   /** From one row of a panel to the next. */
-  readonly pitches: Readonly<Record<"keys" | "values" | "weights" | "scores", number>>;
+  readonly pitches: Readonly<Record<Panel, number>>;
   /** The length of a panel, 0 where there is none. */
-  readonly panels: Readonly<Record<"keys" | "values" | "weights" | "scores", number>>;
+  readonly panels: Readonly<Record<Panel, number>>;
   /** Matrices that a subgroup has of each, down or across. */
   readonly blocks: Readonly<Record<"rows" | "scores" | "out", number>>;
 }
 
 /**
- * Where operands and results lie in workgroup memory, in units of 16 bytes. Each subgroup, or each row or
- * column of subgroups, has a panel that is an array of its own: so the places of subgroup matrices within
- * it are constants, proved inside it when the kernel is compiled.
+ * Where operands and results lie in workgroup memory, in units of 16 bytes. Keys and values have a panel
+ * each, and each subgroup has panels of its own for scores and weights, as arrays: so the places of subgroup
+ * matrices within them are constants, proved inside when the kernel is compiled.
  */
 export function attentionLayout(tile: AttentionMatrixTile, columns: number): AttentionLayout {
-  const { queries, keys, down, across, separate } = tile;
-  const [rows, scoreColumns, outColumns] = [queries / down, keys / across, columns / across];
+  const { queries, keys, subgroups, separate } = tile;
+  const rows = queries / subgroups;
   // Units from one row to the next: odd, to spread the banks.
-  const pitches = {
-    keys: columns / UNIT + 1,
-    values: outColumns / UNIT + 1,
-    weights: keys / UNIT + 1,
-    scores: scoreColumns / 4 + 1,
-  };
+  const across = columns / UNIT + 1;
+  const pitches = { keys: across, values: across, weights: keys / UNIT + 1, scores: keys / 4 + 1 };
   const panels = {
-    keys: Math.max(scoreColumns * pitches.keys, separate ? 0 : keys * pitches.values),
+    keys: keys * pitches.keys,
     values: separate ? keys * pitches.values : 0,
-    weights: rows * pitches.weights,
-    // Remainders of weights take turns with scores.
-    scores: rows * Math.max(pitches.scores, pitches.weights),
+    weights: separate ? rows * pitches.weights : 0,
+    scores: rows * pitches.scores,
   };
-  const blocks = { rows: rows / SIDE, scores: scoreColumns / SIDE, out: outColumns / SIDE };
-  return { rows, scoreColumns, outColumns, pitches, panels, blocks };
+  return { rows, pitches, panels, blocks: { rows: rows / SIDE, scores: keys / SIDE, out: columns / SIDE } };
 }
 
 /** Workgroup memory in bytes, for heads of `columns` elements. */
 export function attentionMatrixBytes(tile: AttentionMatrixTile, columns: number): number {
-  const { down, across } = tile;
   const { panels } = attentionLayout(tile, columns);
-  const units =
-    across * (panels.keys + panels.values) + down * panels.weights + down * across * panels.scores;
-  return 16 * units + 4 * down * across;
+  return (
+    16 * (panels.keys + panels.values + tile.subgroups * (panels.weights + panels.scores)) +
+    4 * tile.subgroups
+  );
 }

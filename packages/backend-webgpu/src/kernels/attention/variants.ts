@@ -111,17 +111,22 @@ const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 1
 /** What no kernel for few rows is made for. */
 const manyRows: MatrixVariant["prefers"] = (shape) => shape.rows > small.queries;
 
-const square: AttentionMatrixTile = { queries: 64, keys: 64, down: 4, across: 2, separate: true };
-const tall: AttentionMatrixTile = { queries: 128, keys: 32, down: 8, across: 1, separate: true };
+const short: AttentionMatrixTile = { queries: 64, keys: 32, subgroups: 4, separate: true };
+const tall: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 4, separate: false };
+const wide: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 8, separate: true };
 
 /**
- * With matrix units. The taller tile is quicker where there are enough of it (heads of 64 elements on an
- * NVIDIA H200, length 2048: 110 and 108 TFLOP/s; 8192: 132 and 119, causal 99 and 84), but 512 rows of 8 heads
- * take 154 us by it, and 113 by tiles of 64 x 64.
+ * With matrix units. On an NVIDIA H200, 64 heads of length 2048: `tall` gives 147 TFLOP/s with heads of 64 elements
+ * (`short` 127), and `wide` 196 with 128 (`short` 132). But 16 heads of 64 elements take 168 us by `tall` and
+ * 121 by `short`; 8 heads of 128 and length 1024 take 51 us by `wide` and 41 by `short`, 90 and 124 at length 2048.
  */
 export const matrixVariants: readonly MatrixVariant[] = [
-  matrices(square, [64], (shape) => shape.rows > small.queries && tileCount(shape, tall) < BUSY_WORKGROUPS),
-  matrices(tall, [64, 128], manyRows),
+  matrices(short, [64, 128], (shape) => {
+    const enough = shape.headSize <= 64 ? 4 * BUSY_WORKGROUPS : BUSY_WORKGROUPS / 2;
+    return shape.rows > small.queries && tileCount(shape, short) < enough;
+  }),
+  matrices(tall, [64], manyRows),
+  matrices(wide, [64, 128], manyRows),
 ];
 
 /** Where a GPU is emulated, barriers take the most: so more is staged at a time, for as few invocations. */
