@@ -14,7 +14,7 @@ import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { memoryKernels, planCopy, planFill } from "./kernels/fill.js";
 import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
 import { gemmKernelsOf } from "./kernels/gemm/gemm.js";
-import { blasName, blasUse, fittingGemmVariants } from "./kernels/gemm/variants.js";
+import { blasName, blasUse, fittingGemmVariants, type GemmVariant } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
 import { KernelInstances } from "./kernels/instance.js";
 import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
@@ -185,16 +185,22 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const instances = new KernelInstances(library.code, page, {});
     const variants = fittingGemmVariants(features, gemmVariant);
     const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
-    const prepare = async (): Promise<readonly TimedVariant[]> => {
-      // Where even timing fails, the first is as good as any.
-      const speeds = await timeGemmVariants(variants, features).catch(() => untimed);
+    // So that the first product finds its kernels made: engines have one copy of the code for all modules of
+    // the same bytes, as long as one of them is there.
+    const make = (variant: GemmVariant): void => {
       try {
-        // So that the first product finds its kernels made: engines have one copy of the code for all
-        // modules of the same bytes, as long as one of them is there.
-        instances.get(library.index(gemmKernelsOf(fastest(speeds)).f32.multiply.name));
+        instances.get(library.index(gemmKernelsOf(variant).f32.multiply.name));
       } catch (error) {
         throw toBackendError(error, "UNSUPPORTED", "init");
       }
+    };
+    const prepare = async (): Promise<readonly TimedVariant[]> => {
+      // Where even timing fails, the first is as good as any.
+      const timing = timeGemmVariants(variants, features).catch(() => untimed);
+      // Most likely it is this one, and timing waits most of the time.
+      make(variants[0]!);
+      const speeds = await timing;
+      make(fastest(speeds));
       return speeds;
     };
     let timed: Promise<readonly TimedVariant[]> | undefined;
