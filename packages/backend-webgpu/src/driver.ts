@@ -131,8 +131,9 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   async synchronize(): Promise<void> {
     const { queue, opened, readback, guard } = this.#session;
-    queue.flush();
+    const submitted = queue.flush();
     await readback.guard(opened.device.queue.onSubmittedWorkDone());
+    queue.finished(submitted);
     // What the device refused is to be known to those who waited.
     await readback.guard(guard.settled());
   }

@@ -135,8 +135,8 @@ export class CommandQueue {
     return this.#encoder;
   }
 
-  /** Submits what has been recorded. */
-  flush(): void {
+  /** Submits what has been recorded. Answers a name for all that has been submitted, for `finished`. */
+  flush(): number {
     const encoder = this.#encoder;
     if (encoder !== undefined) {
       this.#endPass();
@@ -147,7 +147,14 @@ export class CommandQueue {
       this.#batch++;
       this.#observer?.afterSubmit();
     }
+    const name = this.#policy.submitted(this.#now());
     this.#onFlush();
+    return name;
+  }
+
+  /** Somebody has waited for what `flush` gave this name: so the queue learns how fast the device is. */
+  finished(name: number): void {
+    this.#policy.finished(name, this.#now());
   }
 
   /** Drops what has been recorded and the buffer. The queue is not usable after. */
@@ -205,7 +212,6 @@ export class CommandQueue {
   #reset(): void {
     this.#encoder = undefined;
     this.#ring.clear();
-    this.#policy.reset();
   }
 
   /** Work starts when the caller's synchronous code ends, whether or not anything is awaited. */

@@ -150,10 +150,11 @@ export class Readback {
     // Where the batch is refused, so is the copy, and the staging buffer holds what it held before.
     device.pushErrorScope("validation");
     queue.encoder().copyBufferToBuffer(source.buffer, start, staging, 0, length);
-    queue.flush();
+    const submitted = queue.flush();
     // Where the device is lost there is nothing to pop; the map fails then.
     const refused = device.popErrorScope().catch(() => null);
     await this.guard(staging.mapAsync(MAP_READ, 0, length));
+    queue.finished(submitted);
     const error = await refused;
     if (error !== null) {
       const fault = new BackendError("DEVICE_ERROR", `copyDtoH: the device reported: ${error.message}`, {

@@ -2,7 +2,7 @@ import { assert } from "chai";
 import { BatchPolicy, batchLimits, estimatedMilliseconds } from "#src/policy.js";
 
 describe("webgpu flush policy", () => {
-  const limits = { dispatches: 4, work: 100, recording: 10 };
+  const limits = { dispatches: 4, work: 100, shown: 2, recording: 10 };
 
   /** Records until the policy says to submit; answers how many dispatches that took. */
   function fill(policy: BatchPolicy, work: number, now: () => number = () => 0): number {
@@ -14,7 +14,7 @@ describe("webgpu flush policy", () => {
     const policy = new BatchPolicy(limits);
     for (let i = 0; i < 3; i++) {
       assert.equal(fill(policy, 0), 4);
-      policy.reset();
+      policy.submitted(0);
     }
     assert.equal(fill(new BatchPolicy(), 0), batchLimits.dispatches);
   });
@@ -31,7 +31,7 @@ describe("webgpu flush policy", () => {
     const policy = new BatchPolicy(limits);
     assert.isFalse(policy.isDue(1e9, 1e9));
     assert.isTrue(policy.add(1e9, 0));
-    policy.reset();
+    policy.submitted(0);
     assert.isFalse(policy.isDue(1e9, 1e9));
   });
 
@@ -41,9 +41,39 @@ describe("webgpu flush policy", () => {
     assert.isFalse(policy.isDue(0, 1009));
     policy.add(0, 1009);
     assert.isTrue(policy.isDue(0, 1010));
-    policy.reset();
+    policy.submitted(0);
     policy.add(0, 1010);
     assert.isFalse(policy.isDue(0, 1019));
+  });
+
+  it("lets a batch hold more once the device has shown that it is fast", () => {
+    const policy = new BatchPolicy(limits);
+    policy.add(1000, 0);
+    policy.submitted(50);
+    policy.add(1000, 0);
+    const both = policy.submitted(55);
+    policy.finished(both, 60); // 2000 in 10 milliseconds: 400 in 2
+    assert.isFalse(policy.add(399, 60));
+    assert.isTrue(policy.isDue(2, 60));
+    policy.submitted(60);
+    // A slower rate than that takes nothing back: the device may have waited for the caller.
+    policy.finished(policy.submitted(60), 1000);
+    assert.isFalse(policy.add(399, 1000));
+  });
+
+  it("counts time from when the device had nothing to do, and believes no short one", () => {
+    const policy = new BatchPolicy(limits);
+    policy.add(1000, 0);
+    const first = policy.submitted(0);
+    policy.add(1000, 1);
+    const second = policy.submitted(1);
+    policy.finished(first, 4); // 250 a millisecond, if it were believed
+    assert.isTrue(policy.add(101, 4));
+    const third = policy.submitted(4);
+    policy.finished(second, 20); // 2000 in 20 milliseconds: 200 in 2, and the third is under way since 4
+    policy.finished(third, 21);
+    assert.isFalse(policy.add(199, 21));
+    assert.isTrue(policy.isDue(2, 21));
   });
 
   it("keeps a submit under a second on a slow device", () => {
