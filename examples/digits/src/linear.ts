@@ -1,5 +1,11 @@
 import type { ComputeBackend, GemmArguments, Operand } from "@backplane/core";
 
+/** What becomes of gradients when there are new ones: gradients = keep gradients + scale (new ones). */
+export interface Blend {
+  readonly keep: number;
+  readonly scale: number;
+}
+
 /** A layer's numbers, each weight matrix `inputs` x `outputs`, each bias `outputs`. */
 export interface LinearArrays {
   readonly weights: Operand;
@@ -11,6 +17,7 @@ export class Linear {
   readonly #backend: ComputeBackend;
   readonly #parameters: LinearArrays;
   readonly #gradients: LinearArrays;
+  readonly #ones: Operand;
   readonly inputs: number;
   readonly outputs: number;
 
@@ -19,12 +26,15 @@ export class Linear {
     shape: { readonly inputs: number; readonly outputs: number },
     parameters: LinearArrays,
     gradients: LinearArrays,
+    /** As many ones as there may be rows. */
+    ones: Operand,
   ) {
     this.#backend = backend;
     this.inputs = shape.inputs;
     this.outputs = shape.outputs;
     this.#parameters = parameters;
     this.#gradients = gradients;
+    this.#ones = ones;
   }
 
   /** output (rows x outputs) = activation(input (rows x inputs) W + b), in one call; the activation is optional */
@@ -45,28 +55,38 @@ export class Linear {
   /**
    * With D the slope of each image's loss at input W + b, and the loss their mean:
    *
-   *   dW = input^T D / rows,  db = mean of the rows of D,  inputSlope = D W^T
+   *   dW = input^T D / rows,  db = ones^T D / rows,  inputSlope = D W^T
    *
-   * The first layer has nothing before it, and no input slope to compute.
+   * dW and db are blended with the gradients that are there: that is what gemm's alpha and beta do. The
+   * first layer has nothing before it, and no input slope to compute.
    */
-  backward(rows: number, input: Operand, slope: Operand, inputSlope: Operand | undefined): void {
+  backward(
+    rows: number,
+    input: Operand,
+    slope: Operand,
+    inputSlope: Operand | undefined,
+    { keep, scale }: Blend,
+  ): void {
     const { inputs, outputs } = this;
+    const blend = { alpha: scale / rows, beta: keep };
     this.#backend.gemm({
       m: inputs,
       n: outputs,
       k: rows,
-      alpha: 1 / rows,
       a: input,
       transA: true,
       b: slope,
       c: this.#gradients.weights,
+      ...blend,
     });
-    this.#backend.reduce({
-      kind: "mean",
-      shape: [rows, outputs],
-      axes: [0],
-      input: slope,
-      output: this.#gradients.bias,
+    this.#backend.gemm({
+      m: 1,
+      n: outputs,
+      k: rows,
+      a: this.#ones,
+      b: slope,
+      c: this.#gradients.bias,
+      ...blend,
     });
     if (inputSlope === undefined) return;
     this.#backend.gemm({

@@ -1,40 +1,34 @@
-import type { ComputeBackend, DeviceHandle } from "@backplane/core";
-import { Allocations } from "./allocations.js";
+import type { ComputeBackend } from "@backplane/core";
+import type { Blend } from "./linear.js";
 import type { Network } from "./network.js";
 
-/** Stochastic gradient descent with momentum (Polyak, 1964), over all parameters at once. */
+/**
+ * Stochastic gradient descent with momentum (Polyak, 1964), over all parameters at once:
+ *
+ *   velocity = momentum velocity - rate gradient
+ *   parameters = parameters + velocity
+ *
+ * The velocity is what becomes of the network's gradients when each new one is blended with those before.
+ */
 export class Momentum {
   readonly #backend: ComputeBackend;
   readonly #network: Network;
   readonly #momentum: number;
-  readonly #allocations: Allocations;
-  readonly #velocity: DeviceHandle;
 
   constructor(backend: ComputeBackend, network: Network, momentum: number) {
     this.#backend = backend;
     this.#network = network;
     this.#momentum = momentum;
-    this.#allocations = new Allocations(backend);
-    this.#velocity = this.#allocations.zeros(network.parameterCount);
   }
 
-  /**
-   *   velocity = momentum velocity + gradient
-   *   parameters = parameters - rate velocity
-   *
-   * The gradients are used up: their place holds the last product.
-   */
-  step(rate: number): void {
-    const { parameters, gradients, parameterCount: n } = this.#network;
-    const velocity = this.#velocity;
-    const backend = this.#backend;
-    backend.binary({ kind: "mul", n, a: velocity, b: { scalar: this.#momentum }, output: velocity });
-    backend.binary({ kind: "add", n, a: velocity, b: gradients, output: velocity });
-    backend.binary({ kind: "mul", n, a: velocity, b: { scalar: rate }, output: gradients });
-    backend.binary({ kind: "sub", n, a: parameters, b: gradients, output: parameters });
+  /** For `Network.backward`: the first line. */
+  blend(rate: number): Blend {
+    return { keep: this.#momentum, scale: -rate };
   }
 
-  free(): void {
-    this.#allocations.free();
+  /** The second line. */
+  step(): void {
+    const { parameters, gradients: velocity, parameterCount: n } = this.#network;
+    this.#backend.binary({ kind: "add", n, a: parameters, b: velocity, output: parameters });
   }
 }

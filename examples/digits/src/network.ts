@@ -2,7 +2,7 @@ import { type ComputeBackend, type DeviceHandle, type DeviceSlice, dtypeBytes } 
 import { Allocations } from "./allocations.js";
 import { CrossEntropy } from "./cross-entropy.js";
 import type { Batch } from "./data.js";
-import { Linear, type LinearArrays } from "./linear.js";
+import { type Blend, Linear, type LinearArrays } from "./linear.js";
 import type { Random } from "./random.js";
 import { reluBackward } from "./relu.js";
 
@@ -42,10 +42,11 @@ export class Network {
     this.parameterCount = initial.length;
     this.parameters = allocations.copyOf(initial);
     this.gradients = allocations.zeros(initial.length);
-    this.#layers = shapes.map(
-      (shape) =>
-        new Linear(backend, shape, layerArrays(this.parameters, shape), layerArrays(this.gradients, shape)),
-    );
+    const ones = allocations.copyOf(new Float32Array(batch).fill(1));
+    this.#layers = shapes.map((shape) => {
+      const [parameters, gradients] = [this.parameters, this.gradients].map((all) => layerArrays(all, shape));
+      return new Linear(backend, shape, parameters!, gradients!, ones);
+    });
     this.#activations = sizes.map((size) => allocations.zeros(batch * size));
     this.#slopes = sizes.map((size, i) => (i === 0 ? undefined : allocations.zeros(batch * size)));
     this.#scratch = allocations.zeros(batch * Math.max(...sizes));
@@ -56,15 +57,21 @@ export class Network {
   /** Puts images through the network. */
   forward(batch: Batch): void {
     this.#rows = batch.count;
-    this.#backend.copyHtoD(this.#activations[0]!, batch.images);
+    const images = this.#activations[0]!;
+    this.#backend.copyHtoD(images, batch.images);
+    const { length: n } = batch.images;
+    this.#backend.binary({ kind: "mul", n, a: images, b: { scalar: batch.scale }, output: images });
     for (const [i, layer] of this.#layers.entries()) {
       const [input, output] = [this.#activations[i]!, this.#activations[i + 1]!];
       layer.forward(this.#rows, input, output, this.#isLast(i) ? {} : { activation: "relu" });
     }
   }
 
-  /** The gradient of the mean loss at every parameter, for the images last put through. */
-  backward(batch: Batch): void {
+  /**
+   * The gradient of the mean loss at every parameter, for the images last put through, blended with the
+   * gradients that are there. By default it takes their place.
+   */
+  backward(batch: Batch, blend: Blend = { keep: 0, scale: 1 }): void {
     this.#backend.copyHtoD(this.#oneHot, batch.oneHot);
     this.#loss.slope(this.#rows, this.#activations.at(-1)!, this.#oneHot, this.#slopes.at(-1)!);
     for (const [i, layer] of [...this.#layers.entries()].reverse()) {
@@ -75,7 +82,7 @@ export class Network {
           slope,
           scratch: this.#scratch,
         });
-      layer.backward(this.#rows, this.#activations[i]!, slope, this.#slopes[i]);
+      layer.backward(this.#rows, this.#activations[i]!, slope, this.#slopes[i], blend);
     }
   }
 

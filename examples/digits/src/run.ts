@@ -92,7 +92,6 @@ async function trainAndTest(task: Run, backend: SwitchableBackend, plan: readonl
     swapped(await backend.use(backend.current === "cpu" ? "webgpu" : "cpu"));
     difference = largestDifference(logits, await testLogits(task, backend, network));
   }
-  optimiser.free();
   network.free();
   output.write(`\n${drawSome(test, predicted, output.columns || 80)}\n\n`);
   return {

@@ -56,8 +56,8 @@ export async function train(
     for (let i = 1; i <= steps; i++) {
       const batch = batches.next().value;
       network.forward(batch);
-      network.backward(batch);
-      optimiser.step(firstRate * (1 - step / total));
+      network.backward(batch, optimiser.blend(firstRate * (1 - step / total)));
+      optimiser.step();
       step += 1;
       meter.count(batch.count);
       if (i % stepsPerReading !== 0 && i !== steps) continue;

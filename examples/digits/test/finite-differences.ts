@@ -5,7 +5,8 @@ export function crossEntropy(sizes: readonly number[], parameters: ArrayLike<num
   const classes = sizes.at(-1)!;
   let total = 0;
   for (let row = 0; row < batch.count; row++) {
-    let values = Array.from(batch.images.subarray(row * sizes[0]!, (row + 1) * sizes[0]!));
+    const image = batch.images.subarray(row * sizes[0]!, (row + 1) * sizes[0]!);
+    let values = Array.from(image, (value) => batch.scale * value);
     let start = 0;
     for (let layer = 1; layer < sizes.length; layer++) {
       const inputs = sizes[layer - 1]!;

@@ -18,7 +18,8 @@ function someBatch(seed: number): Batch {
   for (let row = 0; row < rows; row++) oneHot[row * sizes.at(-1)! + Math.floor(3 * random.uniform())] = 1;
   return {
     count: rows,
-    images: Float32Array.from({ length: rows * sizes[0]! }, () => random.normal()),
+    images: Float32Array.from({ length: rows * sizes[0]! }, () => 4 * random.normal()),
+    scale: 0.25,
     oneHot,
   };
 }
@@ -67,29 +68,41 @@ for (const name of registry.names) {
       const losses: number[] = [];
       for (let step = 0; step < 80; step++) {
         network.forward(batch);
-        network.backward(batch);
+        network.backward(batch, optimiser.blend(0.1));
         losses.push(await network.loss());
-        optimiser.step(0.1);
+        optimiser.step();
       }
       expect(losses.at(-1)).to.be.lessThan(0.5 * losses[0]!);
     });
 
-    it("moves parameters by momentum: v = 0.5 v + g, then p = p - 0.25 v", async () => {
+    it("blends gradients with those that are there", async () => {
+      const n = network.parameterCount;
+      const batch = someBatch(8);
+      network.forward(batch);
+      network.backward(batch);
+      const gradients = await read(backend, network.gradients, n);
+      backend.fill(network.gradients, 4, n);
+      network.backward(batch, { keep: 0.5, scale: -3 });
+      const blended = await read(backend, network.gradients, n);
+      gradients.forEach((gradient, i) => {
+        expect(blended[i], `parameter ${i}`).to.be.closeTo(2 - 3 * gradient, 1e-5);
+      });
+    });
+
+    it("moves parameters by momentum: v = 0.5 v - 0.25 g, then p = p + v", async () => {
       const n = network.parameterCount;
       const optimiser = new Momentum(backend, network, 0.5);
+      expect(optimiser.blend(0.25)).to.deep.equal({ keep: 0.5, scale: -0.25 });
       backend.fill(network.parameters, 10, n);
-      for (const gradient of [4, 8]) {
-        backend.fill(network.gradients, gradient, n);
-        optimiser.step(0.25);
+      for (const velocity of [-1, -2.5]) {
+        backend.fill(network.gradients, velocity, n);
+        optimiser.step();
       }
-      // v = 4, then 0.5 * 4 + 8 = 10; p = 10 - 1 - 2.5.
       expect([...(await read(backend, network.parameters, n))]).to.deep.equal(Array(n).fill(6.5));
     });
 
     it("frees all that it allocated", () => {
-      const optimiser = new Momentum(backend, network, 0.9);
       expect(backend.memory().liveAllocations).to.be.greaterThan(0);
-      optimiser.free();
       network.free();
       expect(backend.memory()).to.include({ liveAllocations: 0, liveBytes: 0 });
     });
@@ -111,8 +124,8 @@ describe("Network on a backend that is swapped", () => {
         await backend.use(name);
         const batch = someBatch(7);
         network.forward(batch);
-        network.backward(batch);
-        optimiser.step(0.1);
+        network.backward(batch, optimiser.blend(0.1));
+        optimiser.step();
       }
       parameters.push(await read(backend, network.parameters, network.parameterCount));
     }

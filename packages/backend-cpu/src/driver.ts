@@ -11,19 +11,14 @@ import {
 } from "@backplane/core";
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
-import { copyBytes, fillBytes, fillPattern, planCopy, planFill } from "./kernels/fill.js";
+import { memoryKernels, planCopy, planFill } from "./kernels/fill.js";
 import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
-import { blasName, blasUse, fittingGemmVariants } from "./kernels/gemm/variants.js";
+import { gemmKernelsOf } from "./kernels/gemm/gemm.js";
+import { blasName, blasUse, fittingGemmVariants, type GemmVariant } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
-import {
-  type AnyKernel,
-  address,
-  type CpuMemory,
-  type CpuOperation,
-  type Features,
-  type Launch,
-} from "./kernels/kernel.js";
-import { compileKernels, type KernelModule, largestScratch } from "./kernels/module.js";
+import { KernelInstances } from "./kernels/instance.js";
+import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
+import { KernelLibrary } from "./kernels/library.js";
 import type { BlasLibrary } from "./native/blas.js";
 import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
@@ -120,12 +115,14 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
 }
 
 /** Kernels, and how fast the variants of gemm are that they offer a choice of. */
-interface CompiledKernels {
-  readonly module: KernelModule;
-  readonly timed: Promise<readonly TimedVariant[]>;
+interface Kernels {
+  readonly library: KernelLibrary;
+  /** Times them when first asked, and makes the kernels of the fastest. */
+  timed(): Promise<readonly TimedVariant[]>;
 }
 
-const modules = new Map<string, Promise<CompiledKernels>>();
+/** By everything that they depend on. */
+const kernelsInUse = new Map<string, Kernels>();
 
 /** The driver. Allocations are places in one WebAssembly memory. */
 export class CpuDriver implements BackendDriver<CpuAllocation> {
@@ -152,25 +149,21 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { features, threads, blas, device } = planDevice(this.#options);
     const shared = threads > 0;
     const control = shared ? controlBytes : inlineControlBytes;
-    const kernels = this.#kernels();
-    const scratchBytes = Math.ceil(largestScratch(kernels, features) / 64) * 64;
+    const { library, timed } = this.#kernels(shared, features, blas);
+    const scratchBytes = Math.ceil(library.largestScratch / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
-    let compiled: Promise<CompiledKernels> | undefined;
-    // Not before the queue asks, since its first worker starts meanwhile.
-    const compiling = () => {
-      compiled ??= this.#compile(kernels, shared, features, blas);
-      return compiled;
-    };
-    const compile = async () => (await compiling()).module;
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
+    const meanwhile = async () => void (await timed());
     const queue = shared
-      ? await ThreadedQueue.open({ compile, memory, heap, scratch, events, stagingBytes: staging })
-      : new InlineQueue(await compile(), memory, heap, scratch[0]!, events);
-    const speeds = await (await compiling()).timed;
+      ? await ThreadedQueue.open({
+          ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
+        })
+      : new InlineQueue(library, memory, heap, scratch[0]!, events);
+    const speeds = await timed();
     const gemm = fastest(speeds).name;
     this.#device = { memory, heap, queue, features, variants: { gemm } };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
@@ -179,34 +172,47 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
-  #compile(
-    kernels: readonly AnyKernel[],
-    shared: boolean,
-    features: Features,
-    blas: BlasLibrary | undefined,
-  ): Promise<CompiledKernels> {
+  #kernels(shared: boolean, features: Features, blas: BlasLibrary | undefined): Kernels {
     const { gemmVariant } = this.#options;
     const key = JSON.stringify([shared, features, gemmVariant, blas]);
-    const known = modules.get(key);
+    const known = kernelsInUse.get(key);
     if (known !== undefined) return known;
-    // The module accepts every memory that is not larger than this.
+    const groups = Object.values(this.#operations).flatMap(({ kernels }) => kernels);
+    // They accept every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
-    const compiled = compileKernels(kernels, limits, features, blas).then((module) => {
-      const variants = fittingGemmVariants(features, gemmVariant);
-      // Nothing to choose, nothing to time.
-      const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
-      const timed = variants.length > 1 ? timeGemmVariants(module, shared, variants) : undefined;
-      // Where even that fails, the first is as good as any.
-      return { module, timed: timed?.catch(() => untimed) ?? Promise.resolve(untimed) };
-    });
-    modules.set(key, compiled);
-    compiled.catch(() => modules.delete(key));
-    return compiled;
-  }
-
-  #kernels(): readonly AnyKernel[] {
-    const operations = Object.values(this.#operations);
-    return [fillBytes, fillPattern, copyBytes, ...operations.flatMap(({ kernels }) => kernels)];
+    const library = new KernelLibrary([memoryKernels, ...groups], limits, features, blas);
+    const page = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
+    const instances = new KernelInstances(library.code, page, {});
+    const variants = fittingGemmVariants(features, gemmVariant);
+    const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
+    // So that the first product finds its kernels made: engines have one copy of the code for all modules of
+    // the same bytes, as long as one of them is there.
+    const make = (variant: GemmVariant): void => {
+      try {
+        instances.get(library.index(gemmKernelsOf(variant).f32.multiply.name));
+      } catch (error) {
+        throw toBackendError(error, "UNSUPPORTED", "init");
+      }
+    };
+    const prepare = async (): Promise<readonly TimedVariant[]> => {
+      // Where even timing fails, the first is as good as any.
+      const timing = timeGemmVariants(variants, features).catch(() => untimed);
+      // Most likely it is this one, and timing waits most of the time.
+      make(variants[0]!);
+      const speeds = await timing;
+      make(fastest(speeds));
+      return speeds;
+    };
+    let timed: Promise<readonly TimedVariant[]> | undefined;
+    const kernels: Kernels = {
+      library,
+      timed() {
+        timed ??= prepare();
+        return timed;
+      },
+    };
+    kernelsInUse.set(key, kernels);
+    return kernels;
   }
 
   async close(): Promise<void> {

@@ -1,9 +1,9 @@
 import { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { Heap } from "#src/heap.js";
-import { copyBytes, fillBytes, fillPattern } from "#src/kernels/fill.js";
+import { memoryKernels } from "#src/kernels/fill.js";
 import { defineKernel, type Kernel, type Launch } from "#src/kernels/kernel.js";
-import { compileKernels } from "#src/kernels/module.js";
+import { KernelLibrary } from "#src/kernels/library.js";
 import { controlBytes } from "#src/queue/protocol.js";
 import { ThreadedQueue } from "#src/queue/threaded.js";
 import { spawnWorker, type WorkerHandle } from "#src/queue/workers.js";
@@ -67,12 +67,11 @@ export async function openRig(
   threads: number,
   { stagingBytes = 65536, pages = maxPages, allUp = true } = {},
 ): Promise<Rig> {
-  const compile = () =>
-    compileKernels(
-      [step, rotate, delay, trap, fillBytes, fillPattern, copyBytes],
-      { initialPages: 1, maximumPages: pages, shared: true },
-      { relaxedSimd: false },
-    );
+  const kernels = new KernelLibrary(
+    [step, rotate, delay, trap, ...memoryKernels],
+    { initialPages: 1, maximumPages: pages, shared: true },
+    { relaxedSimd: false },
+  );
   const memory = new WebAssembly.Memory({ initial: 4, maximum: pages, shared: true });
   const heap = new Heap(memory, controlBytes, pages * 65536);
   const errors: BackendError[] = [];
@@ -80,7 +79,7 @@ export async function openRig(
   const handles: WorkerHandle[] = [];
   const up: Promise<void>[] = [];
   const queue = await ThreadedQueue.open({
-    compile,
+    kernels,
     memory,
     heap,
     scratch: new Array<number>(threads).fill(0),

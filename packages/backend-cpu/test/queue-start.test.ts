@@ -1,6 +1,6 @@
-import { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { Heap } from "#src/heap.js";
+import { KernelLibrary } from "#src/kernels/library.js";
 import { controlBytes } from "#src/queue/protocol.js";
 import { ThreadedQueue } from "#src/queue/threaded.js";
 import { spawnWorker } from "#src/queue/workers.js";
@@ -47,12 +47,14 @@ describe("ThreadedQueue while its workers start", () => {
     await queue.close();
   });
 
-  it("ends its worker when the kernels do not compile", async () => {
+  it("ends its worker when what is done meanwhile fails", async () => {
     let ended = false;
+    const limits = { initialPages: 4, maximumPages: 16, shared: true };
     const memory = new WebAssembly.Memory({ initial: 4, maximum: 16, shared: true });
     const opening = ThreadedQueue.open({
-      compile: async () => {
-        throw new BackendError("UNSUPPORTED", "no such kernel");
+      kernels: new KernelLibrary([step], limits, { relaxedSimd: false }),
+      meanwhile: async () => {
+        throw new Error("it does not do");
       },
       memory,
       heap: new Heap(memory, controlBytes, 16 * 65536),
@@ -71,7 +73,7 @@ describe("ThreadedQueue while its workers start", () => {
       },
     });
     const error = await opening.then(() => undefined).catch((reason: unknown) => reason);
-    expect(error).to.include({ code: "UNSUPPORTED", message: "no such kernel" });
+    expect(error).to.include({ message: "it does not do" });
     expect(ended).to.equal(true);
   });
 });

@@ -3,7 +3,7 @@ import { expect } from "chai";
 import { Heap } from "#src/heap.js";
 import { planCopy, planFill } from "#src/kernels/fill.js";
 import type { Launch } from "#src/kernels/kernel.js";
-import { compileKernels } from "#src/kernels/module.js";
+import { KernelLibrary } from "#src/kernels/library.js";
 import { InlineQueue } from "#src/queue/inline.js";
 import { ringSlots } from "#src/queue/protocol.js";
 import { delay, openRig, type Rig, rejection, rotate, step, trap } from "./queue-rig.js";
@@ -247,7 +247,7 @@ for (const threads of [1, 2]) {
 describe("InlineQueue", () => {
   it("executes commands at once, reports one that fails, and goes on", async () => {
     const limits = { initialPages: 1, maximumPages: 1, shared: false };
-    const kernels = await compileKernels([step, trap], limits, { relaxedSimd: false });
+    const kernels = new KernelLibrary([step, trap], limits, { relaxedSimd: false });
     const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
     const errors: BackendError[] = [];
     const events = { error: (error: BackendError) => errors.push(error), lost: () => {} };

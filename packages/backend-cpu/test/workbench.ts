@@ -1,16 +1,16 @@
 import type { Region } from "@backplane/core";
 import { detectFeatures } from "#src/features.js";
 import { nativeKernels } from "#src/kernels/gemm/blas.native.js";
-import { instantiateKernels, type KernelFunction } from "#src/kernels/instance.js";
+import { KernelInstances } from "#src/kernels/instance.js";
 import {
-  type AnyKernel,
   type CpuMemory,
   type Features,
+  type KernelGroup,
   type Launch,
   type PlanContext,
   readSlackBytes,
 } from "#src/kernels/kernel.js";
-import { compileKernels, largestScratch } from "#src/kernels/module.js";
+import { KernelLibrary } from "#src/kernels/library.js";
 import type { BlasLibrary } from "#src/native/blas.js";
 
 /**
@@ -19,27 +19,29 @@ import type { BlasLibrary } from "#src/native/blas.js";
  */
 export class Workbench {
   readonly memory: WebAssembly.Memory;
-  readonly #functions: ReadonlyMap<string, KernelFunction>;
+  readonly #kernels: KernelLibrary;
+  readonly #instances: KernelInstances;
   readonly context: PlanContext;
   readonly #scratch: Region<CpuMemory>;
   #next = 1024;
 
   private constructor(
     memory: WebAssembly.Memory,
-    functions: ReadonlyMap<string, KernelFunction>,
-    scratchBytes: number,
+    kernels: KernelLibrary,
     features: Features,
     workers: number,
   ) {
     this.memory = memory;
-    this.#functions = functions;
-    this.#scratch = this.alloc(scratchBytes);
+    const { code, largestScratch } = kernels;
+    this.#kernels = kernels;
+    this.#instances = new KernelInstances(code, memory, nativeKernels(code.blas, memory));
+    this.#scratch = this.alloc(largestScratch);
     this.context = { features, workers, workspace: (bytes) => this.alloc(bytes).memory.byteOffset };
   }
 
   /** `features` default to what the engine has; `workers` is what plans are told. */
   static async create(
-    kernels: Iterable<AnyKernel>,
+    kernels: Iterable<KernelGroup>,
     options: {
       readonly relaxedSimd?: boolean;
       readonly pages?: number;
@@ -51,17 +53,8 @@ export class Workbench {
     const features = { relaxedSimd: options.relaxedSimd ?? false, blas: options.blas !== undefined };
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const limits = { initialPages: pages, maximumPages: pages, shared: false };
-    const list = [...kernels];
-    const kernelModule = await compileKernels(list, limits, features, options.blas);
-    const { names } = kernelModule;
-    const functions = instantiateKernels(kernelModule, memory, nativeKernels(options.blas, memory));
-    return new Workbench(
-      memory,
-      new Map(names.map((name, i) => [name, functions[i]!])),
-      largestScratch(list, features),
-      features,
-      options.workers ?? 1,
-    );
+    const library = new KernelLibrary(kernels, limits, features, options.blas);
+    return new Workbench(memory, library, features, options.workers ?? 1);
   }
 
   /** A region of `bytes` bytes, poisoned with 0xff (NaN in every format) around and inside. */
@@ -104,8 +97,7 @@ export class Workbench {
     const { byteOffset: scratch, byteLength } = this.#scratch.memory;
     new Uint8Array(this.memory.buffer, scratch, byteLength).fill(0xff);
     for (const launch of launches) {
-      const kernel = this.#functions.get(launch.kernel);
-      if (kernel === undefined) throw new TypeError(`no kernel is called ${launch.kernel}`);
+      const kernel = this.#instances.get(this.#kernels.index(launch.kernel));
       new Uint32Array(this.memory.buffer, block, launch.words.length).set(launch.words);
       for (let chunk = launch.chunks - 1; chunk >= 0; chunk--) {
         kernel(block, chunk, scratch, chunk % this.context.workers);

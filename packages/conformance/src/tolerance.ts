@@ -36,9 +36,12 @@ export function gamma(n: number): number {
   return (n * epsilon) / (1 - n * epsilon);
 }
 
-/** Each of n products or partial sums may be flushed to zero when it is subnormal. */
+/**
+ * What n roundings may lose below the smallest normal number, beyond their share of the value: each a unit
+ * of the subnormal numbers, which does not shrink with them, or all, where they are flushed to zero.
+ */
 function underflow(n: number, numerics: Numerics): number {
-  return numerics.subnormals === "kept" ? 0 : n * 2 ** -126;
+  return n * (numerics.subnormals === "kept" ? 2 ** -149 : 2 ** -126);
 }
 
 /** Allowed error of one element, from its exact value and the magnitude of its terms. */

@@ -1,6 +1,6 @@
 import type { Region } from "@backplane/core";
 import { i32, i32x4 } from "../wasm/index.js";
-import { address, type CpuMemory, defineKernel, type Kernel, type Launch } from "./kernel.js";
+import { type AnyKernel, address, type CpuMemory, defineKernel, type Kernel, type Launch } from "./kernel.js";
 
 const chunkBytes = 1 << 18;
 /** What a byte takes one worker, roughly. */
@@ -53,6 +53,9 @@ export const copyBytes: Kernel<typeof copyTypes> = defineKernel({
     );
   },
 });
+
+/** What the backend itself needs, whatever the operations. */
+export const memoryKernels: readonly AnyKernel[] = [fillBytes, fillPattern, copyBytes];
 
 /** The byte at place i of the allocation becomes byte i % 4 of `pattern`. */
 export function planFill(destination: Region<CpuMemory>, pattern: number): Launch {

@@ -1,18 +1,57 @@
 // Part of the worker's script, so it may import nothing by package name: import maps of pages do not
 // apply in workers.
-import type { KernelModule } from "./module.js";
+import type { BlasLibrary } from "../native/blas.js";
 
 export type KernelFunction = (block: number, chunk: number, scratch: number, worker: number) => void;
 
 /** Kernels that are no WebAssembly, by name. */
 export type NativeKernels = Readonly<Record<string, KernelFunction>>;
 
-/** The functions of a compiled module on a memory, and native ones, in the order of `names`. */
-export function instantiateKernels(
-  { module, names }: KernelModule,
-  memory: WebAssembly.Memory,
-  native: NativeKernels,
-): readonly KernelFunction[] {
-  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
-  return names.map((name) => native[name] ?? (exports[name] as unknown as KernelFunction));
+/** What every thread has of a `KernelLibrary`: enough to find its kernels, those included that are yet to come. */
+export interface KernelCode {
+  /** Commands in the queue carry the index into this list. */
+  readonly names: readonly string[];
+  /**
+   * For each kernel two words of 32 bits, where its module is in here and how long it is, in bytes; then
+   * the modules. Both are written before the first command that names the kernel, and never changed.
+   */
+  readonly modules: ArrayBufferLike;
+  /** What some of the kernels call. Undefined: there is none. */
+  readonly blas: BlasLibrary | undefined;
+}
+
+/** The kernels of a library as functions on a memory, each made when it is first wanted. */
+export class KernelInstances {
+  readonly #code: KernelCode;
+  readonly #memory: WebAssembly.Memory;
+  readonly #functions: (KernelFunction | undefined)[];
+  /** By the place of their modules. */
+  readonly #instances = new Map<number, WebAssembly.Exports>();
+
+  constructor(code: KernelCode, memory: WebAssembly.Memory, native: NativeKernels) {
+    this.#code = code;
+    this.#memory = memory;
+    this.#functions = code.names.map((name) => native[name]);
+  }
+
+  /** `index`: of a kernel whose module is there, see `KernelLibrary.index`. */
+  get(index: number): KernelFunction {
+    return this.#functions[index] ?? this.#make(index);
+  }
+
+  #make(index: number): KernelFunction {
+    const { modules, names } = this.#code;
+    const [at, length] = new Uint32Array(modules, 8 * index, 2) as unknown as readonly [number, number];
+    let exports = this.#instances.get(at);
+    if (exports === undefined) {
+      // Engines do not compile shared memory: they get a copy.
+      const bytes = new Uint8Array(new Uint8Array(modules, at, length));
+      exports = new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory: this.#memory } })
+        .exports;
+      this.#instances.set(at, exports);
+    }
+    const kernel = exports[names[index]!] as unknown as KernelFunction;
+    this.#functions[index] = kernel;
+    return kernel;
+  }
 }

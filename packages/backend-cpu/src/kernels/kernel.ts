@@ -165,6 +165,12 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
 /** A kernel whatever its parameters are, for lists. */
 export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
 
+/**
+ * Kernels that become one module, when one of them is first used: a kernel alone, or several that call
+ * the same functions, which would otherwise be emitted and compiled for each.
+ */
+export type KernelGroup = AnyKernel | readonly AnyKernel[];
+
 /** What a plan may ask for. */
 export interface PlanContext {
   readonly features: Features;
@@ -187,7 +193,7 @@ export interface CpuOperation<Problem> {
   /** For gemm, batchedGemm and conv2d: whether it heeds the epilogue. Default false. */
   readonly epilogue?: boolean;
   /** Every kernel that its plans start. */
-  readonly kernels: readonly AnyKernel[];
+  readonly kernels: readonly KernelGroup[];
   /** Turns a problem into commands, to be executed one after the other. */
   plan(problem: Problem, context: PlanContext): readonly Launch[];
 }

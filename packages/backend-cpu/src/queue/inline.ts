@@ -1,9 +1,9 @@
 import { BackendError } from "@backplane/core";
 import type { Allocation, Heap } from "../heap.js";
 import { nativeKernels } from "../kernels/gemm/blas.native.js";
-import { instantiateKernels, type KernelFunction } from "../kernels/instance.js";
+import { KernelInstances } from "../kernels/instance.js";
 import type { Launch } from "../kernels/kernel.js";
-import type { KernelModule } from "../kernels/module.js";
+import type { KernelLibrary } from "../kernels/library.js";
 import type { Queue, QueueEvents } from "./queue.js";
 
 /** Where the inline queue keeps the parameter block of the command in hand. */
@@ -17,31 +17,32 @@ export class InlineQueue implements Queue {
   readonly workers = 1;
   readonly #memory: WebAssembly.Memory;
   readonly #heap: Heap;
-  readonly #functions: ReadonlyMap<string, KernelFunction>;
+  readonly #kernels: KernelLibrary;
+  readonly #instances: KernelInstances;
   readonly #scratch: number;
   readonly #events: QueueEvents;
   #bytes: Uint8Array<ArrayBuffer> | undefined;
 
   constructor(
-    kernels: KernelModule,
+    kernels: KernelLibrary,
     memory: WebAssembly.Memory,
     heap: Heap,
     scratch: number,
     events: QueueEvents,
   ) {
-    const functions = instantiateKernels(kernels, memory, nativeKernels(kernels.blas, memory));
     this.#memory = memory;
     this.#heap = heap;
-    this.#functions = new Map(kernels.names.map((name, i) => [name, functions[i]!]));
+    this.#kernels = kernels;
+    this.#instances = new KernelInstances(kernels.code, memory, nativeKernels(kernels.code.blas, memory));
     this.#scratch = scratch;
     this.#events = events;
   }
 
   enqueue(launch: Launch): void {
-    const kernel = this.#functions.get(launch.kernel);
-    if (kernel === undefined) throw new TypeError(`no kernel is called ${launch.kernel}`);
+    const index = this.#kernels.index(launch.kernel);
     new Uint32Array(this.#memory.buffer, blockAddress, launch.words.length).set(launch.words);
     try {
+      const kernel = this.#instances.get(index);
       for (let chunk = 0; chunk < launch.chunks; chunk++) kernel(blockAddress, chunk, this.#scratch, 0);
     } catch (error) {
       const message = `kernel ${launch.kernel} failed: ${String(error)}`;

@@ -3,7 +3,7 @@ import { availableThreads } from "../features.js";
 import type { Allocation, Heap } from "../heap.js";
 import { planCopy, planNothing } from "../kernels/fill.js";
 import type { Launch } from "../kernels/kernel.js";
-import type { KernelModule } from "../kernels/module.js";
+import type { KernelLibrary } from "../kernels/library.js";
 import { Fifo } from "./fifo.js";
 import {
   ask,
@@ -27,8 +27,9 @@ import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
 const patienceMilliseconds = 5;
 
 export interface ThreadedQueueOptions {
-  /** Makes the kernels. Called when the first worker is on its way, so that both happen at once. */
-  compile(): Promise<KernelModule>;
+  readonly kernels: KernelLibrary;
+  /** Called when the first worker is on its way, so that both happen at once. */
+  meanwhile?(): Promise<void>;
   /** Shared. */
   readonly memory: WebAssembly.Memory;
   readonly heap: Heap;
@@ -80,8 +81,7 @@ export class ThreadedQueue implements Queue {
   readonly #spawn: SpawnWorker;
   /** Of each worker. */
   readonly #scratch: readonly number[];
-  #kernels: KernelModule | undefined;
-  #kernelIndex: ReadonlyMap<string, number> = new Map();
+  readonly #kernels: KernelLibrary;
   readonly #heap: Heap;
   readonly #staging: StagingRing;
   readonly #events: QueueEvents;
@@ -108,6 +108,7 @@ export class ThreadedQueue implements Queue {
     this.workers = options.scratch.length;
     this.#scratch = options.scratch;
     this.#spawn = options.spawn ?? spawnWorker;
+    this.#kernels = options.kernels;
     this.#memory = options.memory;
     this.#control = new Int32Array(options.memory.buffer);
     this.#heap = options.heap;
@@ -124,7 +125,7 @@ export class ThreadedQueue implements Queue {
     const queue = new ThreadedQueue(options);
     try {
       const firstIsUp = queue.#addWorker();
-      await Promise.all([firstIsUp, queue.#compile(options)]);
+      await Promise.all([firstIsUp, options.meanwhile?.()]);
       queue.#started = true;
       queue.#hold(false);
     } catch (error) {
@@ -132,13 +133,6 @@ export class ThreadedQueue implements Queue {
       throw error;
     }
     return queue;
-  }
-
-  async #compile(options: ThreadedQueueOptions): Promise<void> {
-    const kernels = await options.compile();
-    this.#kernels = kernels;
-    this.#kernelIndex = new Map(kernels.names.map((name, i) => [name, i]));
-    for (const worker of this.#handles.keys()) this.#startWorker(worker, kernels);
   }
 
   /** Resolves when the worker is up. */
@@ -154,13 +148,9 @@ export class ThreadedQueue implements Queue {
       });
       handle.hold(this.#holding);
       this.#handles.push(handle);
-      if (this.#kernels !== undefined) this.#startWorker(worker, this.#kernels);
+      const scratch = this.#scratch[worker]!;
+      handle.start({ kernels: this.#kernels.code, memory: this.#memory, scratch, worker });
     });
-  }
-
-  #startWorker(worker: number, kernels: KernelModule): void {
-    const scratch = this.#scratch[worker]!;
-    this.#handles[worker]!.start({ kernels, memory: this.#memory, scratch, worker });
   }
 
   /** Starts the workers that are still missing, if the one that is up does not get done by itself soon. */
@@ -183,7 +173,8 @@ export class ThreadedQueue implements Queue {
 
   enqueue(launch: Launch): void {
     if (this.#end !== undefined) return;
-    if (!this.#kernelIndex.has(launch.kernel)) throw new TypeError(`no kernel is called ${launch.kernel}`);
+    // Whatever is wrong with the kernel is for the caller to know, at once.
+    this.#kernels.index(launch.kernel);
     if (this.#lastReads.length > 0) this.#stageReads();
     this.#append(launch);
   }
@@ -333,7 +324,7 @@ export class ThreadedQueue implements Queue {
       }
       this.#backlog.shift();
       const { kernel, chunks, helpers, words: block } = next.launch;
-      publish(this.#control, { kernel: this.#kernelIndex.get(kernel)!, chunks, helpers, block });
+      publish(this.#control, { kernel: this.#kernels.index(kernel), chunks, helpers, block });
     }
   }
 
@@ -352,7 +343,7 @@ export class ThreadedQueue implements Queue {
   #reportFault(): void {
     const fault = takeFault(this.#control);
     if (fault === undefined) return;
-    const name = this.#kernels?.names[fault.kernel];
+    const name = this.#kernels.code.names[fault.kernel];
     this.#events.error(new BackendError("DEVICE_ERROR", `kernel ${name} failed: ${fault.message}`));
   }
 

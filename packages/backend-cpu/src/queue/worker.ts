@@ -2,7 +2,7 @@
 // Neither it nor what it imports may import anything by package name: import maps of pages do not
 // apply in workers.
 
-import { instantiateKernels, type NativeKernels } from "../kernels/instance.js";
+import { KernelInstances, type NativeKernels } from "../kernels/instance.js";
 import { nodeProcess } from "../node-process.js";
 import { work } from "./protocol.js";
 import type { WorkerStart } from "./workers.js";
@@ -12,13 +12,13 @@ interface Port {
 }
 
 function begin(start: WorkerStart, port: Port, native: NativeKernels): void {
-  const functions = instantiateKernels(start.kernels, start.memory, native);
+  const kernels = new KernelInstances(start.kernels, start.memory, native);
   const control = new Int32Array(start.memory.buffer);
   port.postMessage("ready");
   const { scratch, worker } = start;
   work(
     control,
-    (kernel, block, chunk) => functions[kernel]!(block, chunk, scratch, worker),
+    (kernel, block, chunk) => kernels.get(kernel)(block, chunk, scratch, worker),
     () => port.postMessage("progress"),
   );
 }

@@ -1,9 +1,9 @@
-import type { KernelModule } from "../kernels/module.js";
+import type { KernelCode } from "../kernels/instance.js";
 import { nodeProcess } from "../node-process.js";
 
 /** What a worker is told when it starts. */
 export interface WorkerStart {
-  readonly kernels: KernelModule;
+  readonly kernels: KernelCode;
   readonly memory: WebAssembly.Memory;
   /** Address of this worker's scratch. */
   readonly scratch: number;

@@ -7,7 +7,7 @@ import { testBlas } from "@backplane/debian";
 import { assert } from "chai";
 import { createCpuBackend } from "#src/index.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
-import { compileKernels } from "#src/kernels/module.js";
+import { KernelLibrary } from "#src/kernels/library.js";
 import type { BlasLibrary } from "#src/native/blas.js";
 import { findBlas } from "#src/native/find-blas.js";
 import { spawnWorker } from "#src/queue/workers.js";
@@ -209,7 +209,7 @@ describe("the option blas", () => {
     const memory = new WebAssembly.Memory({ initial: 4, maximum: 4, shared: true });
     const limits = { initialPages: 4, maximumPages: 4, shared: true };
     const library = { path: "/nowhere/libblas.so", symbol: "cblas_sgemm", integer: "int" } as const;
-    const kernels = await compileKernels([], limits, { relaxedSimd: false }, library);
+    const { code: kernels } = new KernelLibrary([], limits, { relaxedSimd: false }, library);
     const reason = await new Promise<string>((resolve, reject) => {
       const listeners = { message: () => reject(new Error("it is up")), ended: resolve };
       spawnWorker(0, listeners).start({ kernels, memory, scratch: 0, worker: 0 });

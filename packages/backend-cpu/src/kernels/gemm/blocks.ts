@@ -184,18 +184,19 @@ export class BlockPlanner {
     return address(c) + (firstMatrix * strideC + row * ldc + column) * elementBytes[dtype];
   }
 
-  /** Divides a block of C into chunks: some for each worker, so that they finish together. */
+  /**
+   * Divides a block of C into chunks: small ones, so that workers finish together also where one of them
+   * has been kept from working, and at least four for each.
+   */
   #divide({ rows, columns, matrices }: Block): { chunkRows: number; chunkColumns: number } {
-    const wanted = this.#workers === 1 ? 1 : Math.ceil((4 * this.#workers) / matrices);
-    const size = (extent: number, parts: number, least: number, unit: number) =>
-      evenParts(extent, Math.max(least, Math.ceil(extent / parts)), unit);
-    const naturalRows = Math.ceil(rows / blocking.chunkRows);
+    const chunkRows = evenParts(rows, blocking.chunkRows, this.#tile.rows);
+    const others = Math.ceil(rows / chunkRows) * matrices;
+    const wanted = this.#workers === 1 ? 1 : 4 * this.#workers;
+    let parts = Math.max(Math.ceil(wanted / others), Math.ceil(columns / blocking.chunkColumns));
     // As many for each: of nine chunks, two workers would do five and four.
-    let columnParts = Math.ceil(wanted / naturalRows);
-    while ((naturalRows * columnParts * matrices) % this.#workers !== 0) columnParts++;
-    const chunkColumns = size(columns, columnParts, blocking.leastColumns, this.#tile.columns);
-    const rowParts = Math.max(naturalRows, Math.ceil(wanted / Math.ceil(columns / chunkColumns)));
-    return { chunkRows: size(rows, rowParts, blocking.leastRows, this.#tile.rows), chunkColumns };
+    while ((others * parts) % this.#workers !== 0) parts++;
+    const most = Math.max(blocking.leastColumns, Math.ceil(columns / parts));
+    return { chunkRows, chunkColumns: evenParts(columns, most, this.#tile.columns) };
   }
 }
 

@@ -1,9 +1,8 @@
-import { float32ToBits } from "@backplane/core";
-import { noEpilogue } from "../epilogue.js";
-import { instantiateKernels, type KernelFunction } from "../instance.js";
-import type { KernelModule } from "../module.js";
-import { gemmKernelsOf } from "./gemm.js";
-import { blocking, type GemmVariant } from "./variants.js";
+import { type KernelFunction, KernelInstances } from "../instance.js";
+import { type AnyKernel, defineKernel, type Features } from "../kernel.js";
+import { KernelLibrary } from "../library.js";
+import { type Tile, tileFunction } from "./tile.js";
+import type { GemmVariant } from "./variants.js";
 
 /** How fast the innermost loops of a variant are here, from operands in the first-level cache. */
 export interface TimedVariant {
@@ -19,34 +18,35 @@ const windowMilliseconds = 0.2;
 const pauseMilliseconds = 1;
 const steadyRounds = 4;
 const mostRounds = 16;
-const callsBetweenLooks = 4;
+const callsBetweenLooks = 16;
 /** A variant must be faster than the best before it by this factor: less may be chance ... */
 const clearly = 1.1;
 /** ... and not by more than this: twice is what longer vectors can give, so the other was still slow code. */
 const credible = 2.4;
 
-/** Addresses in a memory of one page. */
-const places = { a: 1024, b: 16384, c: 32768, scratch: 49152 } as const;
-const columns = 16;
+/** What a tile of any variant is computed from, in a memory of one page: 256 of k. */
+const operands = { a: 1024, b: 16384, k: 256, c: 49152, stride: 64, alpha: 0x3f800000, beta: 0 } as const;
 
 /**
- * Runs the variants in turns. Takes some 10 ms, most of which it waits.
- *
- * @param variants Two or more, which `kernels` has.
+ * Runs the innermost loops of the variants in turns, if there are several. Takes some 10 ms then, most of
+ * which it waits.
  */
 export async function timeGemmVariants(
-  kernels: KernelModule,
-  shared: boolean,
   variants: readonly GemmVariant[],
+  features: Features,
 ): Promise<readonly TimedVariant[]> {
-  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
-  const functions = instantiateKernels(kernels, memory, {});
+  if (variants.length === 1) return variants.map((variant) => ({ variant, gigaflops: 0 }));
+  const kernels = variants.map(tileKernel);
+  const library = new KernelLibrary(kernels, { initialPages: 1, maximumPages: 1, shared: false }, features);
+  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
+  const instances = new KernelInstances(library.code, memory, {});
+  const runs = kernels.map(({ name }) => instances.get(library.index(name)));
   const best = variants.map(() => 0);
   let steady = 0;
   for (let round = 0; round < mostRounds && steady < steadyRounds; round++) {
     steady++;
-    for (const [i, variant] of variants.entries()) {
-      const gigaflops = timeOnce(variant, kernels, functions, memory);
+    for (const [i, { tile }] of variants.entries()) {
+      const gigaflops = timeOnce(tile, runs[i]!);
       if (gigaflops > clearly * best[i]!) steady = 0;
       best[i] = Math.max(best[i]!, gigaflops);
     }
@@ -55,35 +55,29 @@ export async function timeGemmVariants(
   return variants.map((variant, i) => ({ variant, gigaflops: best[i]! }));
 }
 
-/** Runs one variant for a moment; answers its GFLOP/s. */
-function timeOnce(
-  variant: GemmVariant,
-  kernels: KernelModule,
-  functions: readonly KernelFunction[],
-  memory: WebAssembly.Memory,
-): number {
-  const rows = 2 * variant.tile.rows;
-  const launch = gemmKernelsOf(variant).f32.multiply.launch(
-    {
-      ...{ a: places.a, b: places.b, c: places.c, aBatch: 0, bBatch: 0, cBatch: 0 },
-      ...{ m: rows, n: columns, k: blocking.k, stride: 4 * columns },
-      ...{ alpha: float32ToBits(1), beta: float32ToBits(0) },
-      ...{ chunkRows: rows, chunkColumns: columns, rowChunks: 1, columnChunks: 1 },
-      ...noEpilogue,
+/** Computes one tile, always the same. */
+function tileKernel(variant: GemmVariant): AnyKernel {
+  return defineKernel({
+    name: `gemm_tile_${variant.name}`,
+    parameters: {},
+    emit(f, { module }) {
+      const { a, b, k, c, stride, alpha, beta } = operands;
+      f.call(tileFunction(module, variant.tile), a, b, k, c, stride, alpha, beta);
     },
-    1,
-  );
-  new Uint32Array(memory.buffer).set(launch.words);
-  const kernel = functions[kernels.names.indexOf(launch.kernel)]!;
+  });
+}
+
+/** Runs one variant for a moment; answers its GFLOP/s. */
+function timeOnce({ rows, columns }: Tile, run: KernelFunction): number {
   const start = performance.now();
   let calls = 0;
   let elapsed = 0;
   while (elapsed < windowMilliseconds) {
-    for (let i = 0; i < callsBetweenLooks; i++) kernel(0, 0, places.scratch, 0);
+    for (let i = 0; i < callsBetweenLooks; i++) run(0, 0, 0, 0);
     calls += callsBetweenLooks;
     elapsed = performance.now() - start;
   }
-  return (2 * rows * columns * blocking.k * calls) / elapsed / 1e6;
+  return (2 * rows * columns * operands.k * calls) / elapsed / 1e6;
 }
 
 /** The first variant, or a later one that is clearly, and credibly, faster than the best before it. */

@@ -2,7 +2,7 @@ import { BackendError, type DType, type GemmProblem } from "@backplane/core";
 import { widen } from "../convert/convert.js";
 import type { EpilogueParameters } from "../epilogue.js";
 import { fillBytes } from "../fill.js";
-import type { AnyKernel, CpuMemory, CpuOperation, Features, Launch, PlanContext } from "../kernel.js";
+import type { CpuMemory, CpuOperation, Features, KernelGroup, Launch, PlanContext } from "../kernel.js";
 import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
@@ -45,11 +45,11 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * Made with `features`, it brings only the kernels among which there is something to choose.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
-  const kernels: AnyKernel[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
+  const kernels: KernelGroup[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   kernels.push(...Object.values(combineKernels));
   for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
-    for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(...Object.values(byType));
+    for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(Object.values(byType));
   }
   return {
     dtypes: ["f32", "f16"],

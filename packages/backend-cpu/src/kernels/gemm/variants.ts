@@ -54,10 +54,10 @@ export const blocking = {
   n: 2048,
   /** Rows of C at a time, for the packed A. */
   m: 2048,
-  /** Rows of C for one chunk: k x rows of A fit half of the second-level cache. */
-  chunkRows: 240,
-  /** Fewest rows and columns of a chunk when work is divided among workers. */
-  leastRows: 60,
+  /** Rows and columns of C for one chunk: 0.1 ms of work, 2 to 6% less than for chunks of 240 rows. */
+  chunkRows: 60,
+  chunkColumns: 256,
+  /** Fewest columns of a chunk when work is divided among workers. */
   leastColumns: 64,
   /** Most rows of C that are done in strips, and most columns of a strip. */
   stripRows: 256,
