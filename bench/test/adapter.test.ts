@@ -50,10 +50,10 @@ describe("the program that puts an adapter before the laws", () => {
 
   it("reports the laws that a forced kernel keeps, and what the adapter cannot do", async () => {
     const json = join(folder, "report.json");
-    const only = ["--only", "attention as thin_4"];
+    const only = ["--only", "gemm as direct_8x16"];
     const { code, stdout } = await program(["--mode", "quick", ...only, "--json", json]);
     expect(stdout).to.match(
-      /^attention as thin_4: \d\d laws kept, 0 broken, \d+ not promised, 0 unfinished; largest error 0\.\d\d /,
+      /^gemm as direct_8x16: \d\d laws kept, 0 broken, \d+ not promised, 0 unfinished; largest error 0\.\d\d /,
     );
     expect(code).to.equal(0);
     const { parts: reports, seed, mode, lost } = JSON.parse(await readFile(json, "utf8"));
@@ -61,7 +61,7 @@ describe("the program that puts an adapter before the laws", () => {
     expect(reports).to.have.lengthOf(1);
     expect(reports[0].kept).to.be.above(10);
     expect(reports[0].worst).to.be.within(0.001, 1);
-    expect(reports[0].details.variants).to.equal("attention: thin_4");
+    expect(reports[0].details.variants).to.equal("gemm: direct_8x16");
   }).timeout(120_000);
 
   it("says of a process that ends without a report why, and fails", async () => {

@@ -85,13 +85,14 @@ function* reference(shape: Sizes, { q, k, v }: Operands): Generator<Expected> {
 
 type Run = (context: KernelContext, problem: AttentionProblem<DeviceMemory>) => void;
 
+/** Answers false, and does nothing, where the forced variant does not fit: others would run in its place. */
 async function check(
   device: ProductDevice,
   shape: Case,
   forced?: string,
   features?: (real: DeviceFeatures) => DeviceFeatures,
   run: Run = (context, problem) => runAttention(context, problem, forced),
-): Promise<void> {
+): Promise<boolean> {
   const { batch = 1, heads = 1, kvHeads = heads, queryLength, keyLength, headSize } = shape;
   const { visible = keyLength, dtype = "f32", offset = 0, amplitude = 1 } = shape;
   const scale = Math.fround(shape.scale ?? 1 / Math.sqrt(headSize));
@@ -109,11 +110,17 @@ async function check(
     out: device.place(new Float32Array(queries).fill(Number.NaN), dtype, offset),
   };
   const sizes = { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype, offset };
-  const label = JSON.stringify({ ...shape, forced });
-  await device.check(regions.out, dtype, reference(sizes, operands), label, () =>
-    device.run((context) => run(context, { ...sizes, ...regions }), features),
-  );
+  const problem = { ...sizes, ...regions };
+  const variant = attentionVariants.find(({ name }) => name === forced);
+  const fits = variant === undefined || variant.fits(attentionShape(problem));
+  if (fits) {
+    const label = JSON.stringify({ ...shape, forced });
+    await device.check(regions.out, dtype, reference(sizes, operands), label, () =>
+      device.run((context) => run(context, problem), features),
+    );
+  }
   device.free(...Object.values(regions));
+  return fits;
 }
 
 /** Lengths around the tiles, more and fewer queries than keys, heads that share keys, head sizes of all kinds. */
@@ -135,6 +142,8 @@ const shapes: readonly Case[] = [
   { queryLength: 5, keyLength: 40, headSize: 128, visible: -2, offset: 16 },
   { queryLength: 129, keyLength: 130, headSize: 8, visible: 0, offset: 4 },
 ];
+
+const smallest = "tiled_16x32";
 
 /** For kernels on matrix units: whether weights need two f16 numbers, and a second attempt, differs. */
 const matrixShapes: readonly Case[] = [
@@ -171,10 +180,15 @@ describe("webgpu attention", function () {
   const device = withProducts();
 
   for (const dtype of dtypes) {
-    for (const { name } of attentionVariants.filter(({ requires }) => requires(emulated)))
-      it(`${name} is right in ${dtype} for every kind of shape`, async () => {
-        for (const [i, shape] of shapes.entries())
-          await check(device(), { offset: i % 3, ...shape, dtype }, name);
+    for (const { name, kind } of attentionVariants.filter(({ requires }) => requires(emulated)))
+      it(`${name} is right in ${dtype} for every kind of shape that it fits`, async () => {
+        let tried = 0;
+        for (const [i, shape] of shapes.entries()) {
+          // Texts for longer heads differ by numbers only: in f16, too, one tile does for all of them.
+          if (dtype === "f16" && kind === "tiled" && name !== smallest && shape.headSize > 64) continue;
+          if (await check(device(), { offset: i % 3, ...shape, dtype }, name)) tried++;
+        }
+        assert.isAtLeast(tried, 4);
       });
 
     it(`keeps scores of 10,000 in range in ${dtype}`, async () => {

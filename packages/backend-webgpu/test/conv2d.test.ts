@@ -195,17 +195,17 @@ describe("webgpu conv2d", function () {
       else if (isLarge(variant))
         // Its text differs from those of smaller tiles by numbers only, and compiles slowly on emulated devices.
         it(`${name} is right in ${dtype} where a tile is full, at its edges and beyond`, async () => {
-          const finished = {
-            inChannels: 4,
-            outChannels: 130,
-            bias: true,
-            activation: "silu",
-            dtype,
-          } as const;
-          await check(device(), { ...finished, size: [12, 12], kernel: [3, 2], padding: [1, 1, 1, 0] }, name);
-          const shape = { inChannels: 4, outChannels: 257, dtype, bias: true } as const;
-          await check(device(), { ...shape, size: [12, 12], kernel: [3, 3], padding: [1, 1, 1, 1] }, name);
-          await check(device(), { ...shape, size: [4, 3], kernel: [1, 1], batch: 11 }, name);
+          const shape = { inChannels: 4, bias: true, activation: "silu", dtype } as const;
+          const padded = { ...shape, size: [12, 12], kernel: [3, 2], padding: [1, 1, 1, 0] } as const;
+          await check(device(), { ...padded, outChannels: 130 }, name);
+          await check(device(), { ...padded, outChannels: 257, kernel: [3, 3], padding: [1, 1, 1, 1] }, name);
+          // One more text; in f16 it differs by what the smaller tile shows.
+          if (dtype === "f16") return;
+          await check(
+            device(),
+            { ...shape, outChannels: 257, size: [4, 3], kernel: [1, 1], batch: 11 },
+            name,
+          );
         });
       else if (kind !== "gemm")
         it(`${name} is right in ${dtype} for every kind of geometry`, async () => {
@@ -218,9 +218,9 @@ describe("webgpu conv2d", function () {
       it(`${variant.name} applies each activation in ${dtype}`, async () => {
         const fitting =
           variant.kind === "strip"
-            ? depthwise(variant.tile.side, variant.tile.stride)
-            : [...shapes, ...points];
-        for (const [i, shape] of fitting.slice(0, 8).entries()) {
+            ? depthwise(variant.tile.side, variant.tile.stride).slice(0, activations.length)
+            : [...shapes, ...points].slice(0, 2 * activations.length);
+        for (const [i, shape] of fitting.entries()) {
           const activation = activations[i % activations.length]!;
           await check(device(), { offset: i % 3, ...shape, dtype, activation }, variant.name);
           assert.match(device().programs[0]!, new RegExp(`_${activation}$`));

@@ -45,7 +45,10 @@ async function findMachine(options: Options): Promise<Machine | undefined> {
 /** Files of one package that run in one process. More would leave one process to run long alone at the end. */
 const FILES_AT_ONCE = 5;
 
-/** Two processes at a time, where there are cores for it; each prints as if it were alone. */
+/** Each process waits now and then, for a device or for a time: so there is one more than cores, to a limit. */
+const MOST_AT_ONCE = 3;
+
+/** Several processes at a time; each prints as if it were alone. */
 async function nodePart(options: Options, machine: Machine): Promise<Outcome> {
   // Those with the most files take longest: begun last, they would run on when all others are done.
   const packages = workspacePackages().map(({ path }) => ({ path, files: nodeTests(path) }));
@@ -62,7 +65,8 @@ async function nodePart(options: Options, machine: Machine): Promise<Outcome> {
       transcript.end(i);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, runRemaining));
+  const atOnce = Math.min(MOST_AT_ONCE, availableParallelism() + 1);
+  await Promise.all(Array.from({ length: atOnce }, runRemaining));
   return sum(outcomes);
 }
 
@@ -75,7 +79,10 @@ function partsOf(path: string, files: readonly string[]): { title: string; files
 }
 
 function browserPart(options: Options, machine: Machine): Promise<Outcome> {
-  const entries = workspacePackages().flatMap(({ path }) => browserEntries(path));
+  // The laws on backends take longest, and stand last.
+  const entries = workspacePackages()
+    .flatMap(({ path }) => browserEntries(path))
+    .reverse();
   return step("test in the browser", () =>
     runBrowserTests(entries, { grep: options.grep, launch: machine.launch }),
   );

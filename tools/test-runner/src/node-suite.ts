@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
-import { workspaceRoot } from "./workspace.js";
 
 const RUN_LIMIT_MILLISECONDS = 10 * 60_000;
 /** As in the browser; a test may set itself another. lavapipe takes long over some kernels. */
@@ -12,6 +11,8 @@ const REST_LIMIT_MILLISECONDS = 1000;
 
 const mocha = fileURLToPath(new URL("bin/mocha.js", import.meta.resolve("mocha")));
 const reporter = fileURLToPath(new URL("./node-reporter.js", import.meta.url));
+/** Holds what software adapters read from the working folder. */
+const workingFolder = fileURLToPath(new URL("../working-folder", import.meta.url));
 
 export interface NodeSuiteOptions {
   readonly env: Readonly<Record<string, string>>;
@@ -31,7 +32,7 @@ export async function runNodeTests(
   const output = write === undefined ? "ignore" : "pipe";
   const limit = ["--timeout", String(TEST_LIMIT_MILLISECONDS)];
   const child = spawn(process.execPath, [mocha, "--reporter", reporter, ...limit, ...grep, ...files], {
-    cwd: workspaceRoot,
+    cwd: workingFolder,
     env: { ...process.env, ...options.env },
     stdio: ["ignore", output, output, "ipc"],
   });

@@ -25,6 +25,15 @@ describe("Node.js suite", () => {
     assert.deepEqual(outcome, { passed: 1, failed: 1, failures: ["suite > breaks"] });
   });
 
+  it("runs where SwiftShader finds how many workers it may have", async () => {
+    const outcome = await outcomeOf(
+      "placed",
+      `import { readFileSync } from "node:fs";
+      it("is there", () => { if (!/^ThreadCount=1$/m.test(readFileSync("SwiftShader.ini"))) throw new Error("no"); });`,
+    );
+    assert.deepEqual(outcome, { passed: 1, failed: 0, failures: [] });
+  });
+
   it("passes a filter on", async () => {
     const outcome = await outcomeOf("filtered", `it("one", () => {}); it("two", () => {});`, "two");
     assert.equal(outcome.passed, 1);
