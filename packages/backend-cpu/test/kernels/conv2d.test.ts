@@ -1,8 +1,9 @@
-import type { Conv2dArguments, DeviceHandle, DType } from "@backplane/core";
+import { activations, type Conv2dArguments, type DeviceHandle, type DType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
-import { planesBlocks } from "#src/kernels/conv2d/planes.js";
+import { flattened, planesBlocks, readsInPlace } from "#src/kernels/conv2d/planes.js";
 import { convolutionForm, convolutionTile } from "#src/kernels/conv2d/tile.js";
+import { unary } from "#src/kernels/unary/unary.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
@@ -66,7 +67,7 @@ function reference(shape: Shape, { input, filter, bias }: Inputs): Reference {
 describeEitherWay("conv2d kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(conv2d.kernels, options);
+    bench = await Workbench.create([...conv2d.kernels, ...unary.kernels], { ...options, pages: 512 });
   });
 
   const inputsFor = (shape: Shape, make: () => number, dtype: DType): Inputs => {
@@ -178,6 +179,9 @@ describeEitherWay("conv2d kernels", (options) => {
       padding: [1, 1, 1, 1],
     },
     "1x1 over many pixels": { inputShape: [2, 300, 23, 31], filterShape: [13, 300, 1, 1], bias: true },
+    "1x1 to many channels": { inputShape: [2, 20, 11, 13], filterShape: [67, 20, 1, 1], bias: true },
+    "1x1 from and to many channels": { inputShape: [1, 270, 7, 9], filterShape: [130, 135, 1, 1], groups: 2 },
+    "3x1, whole rows": { inputShape: [2, 3, 14, 21], filterShape: [9, 3, 3, 1], padding: [1, 0, 1, 0] },
     "1x1, stride 2": { inputShape: [1, 20, 23, 31], filterShape: [13, 20, 1, 1], stride: [2, 2] },
     "a kernel too large for planes": { inputShape: [1, 2, 20, 21], filterShape: [5, 2, 17, 17] },
     "a kernel much wider than the output": { inputShape: [1, 2, 20, 103], filterShape: [5, 2, 2, 100] },
@@ -224,6 +228,30 @@ describeEitherWay("conv2d kernels", (options) => {
       }
     });
   }
+
+  it("gives what bias and activation make of the sums", () => {
+    for (const name of ["1x1", "1x1 to many channels", "1x1 over many pixels", "3x3, same"]) {
+      const shape = { ...shapes[name]!, bias: true };
+      const random = randomNumbers(3);
+      const inputs = inputsFor(shape, () => random() * 2 - 1, "f32");
+      const outputs = reference(shape, inputs).values.length;
+      const sums = run(shape, "f32", inputs, outputs);
+      for (const activation of activations) {
+        const region = bench.upload(sums);
+        const problem = {
+          kind: activation,
+          dtype: "f32",
+          n: outputs,
+          input: region,
+          output: region,
+        } as const;
+        bench.run(unary.plan(problem, bench.context));
+        expect(run({ ...shape, activation }, "f32", inputs, outputs), `${name}, ${activation}`).to.deep.equal(
+          bench.float32(region),
+        );
+      }
+    }
+  });
 
   it("stays within the tight bound where all rounding errors point the same way", () => {
     const shape: Shape = { inputShape: [1, 4000, 1, 1], filterShape: [1, 4000, 1, 1] };
@@ -303,5 +331,27 @@ describe("conv2d by planes", () => {
     expect(planesBlocks({ ...shape, kernelHeight: 17, kernelWidth: 17 }, plain, 128)).to.equal(undefined);
     expect(planesBlocks({ ...shape, dilationY: 1e6, outHeight: 1 }, plain, 128)).to.equal(undefined);
     expect(planesBlocks({ ...shape, kernelWidth: 80, outWidth: 4 }, plain, 128)).to.equal(undefined);
+  });
+
+  it("makes blocks of whole rows that waste few places", () => {
+    const square = (size: number) => ({
+      ...{ ...shape, height: size, width: size, outHeight: size, outWidth: size },
+      ...{ top: 1, left: 1, bottom: 1, right: 1 },
+    });
+    // 50 tiles of 8 places for 392 of 398; with 4 rows 29 for 224 of 227.
+    expect(planesBlocks(square(56), plain, 128)).to.include({ rowBlock: 7, pitch: 57, sums: 400 });
+    expect(planesBlocks(square(28), plain, 128)).to.include({ rowBlock: 14, pitch: 29, sums: 408 });
+  });
+
+  it("reads the input of 1x1 kernels in place unless its channels meet in a few sets of the cache", () => {
+    const inPlace = (size: number, outChannels: number): boolean => {
+      const image = { ...shape, inChannels: 100, outChannels, height: size, width: size };
+      const point = flattened({ ...image, outHeight: size, outWidth: size, kernelHeight: 1, kernelWidth: 1 });
+      return readsInPlace(point, planesBlocks(point, plain, 128)!);
+    };
+    expect(inPlace(56, 64)).to.equal(true);
+    expect(inPlace(56, 32)).to.equal(false);
+    expect(inPlace(32, 64)).to.equal(false);
+    expect(inPlace(40, 64)).to.equal(true);
   });
 });

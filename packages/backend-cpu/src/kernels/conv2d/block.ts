@@ -44,6 +44,10 @@ export const planesTypes = {
   pitch: "i32",
   sharedPadding: "i32",
   phaseBytes: "i32",
+  /** f32 only. 1: the input is read where it lies, as one plane; `phaseBytes` is from channel to channel then. */
+  inPlace: "i32",
+  /** f32 only. 1: the places of a chunk are elements of the output that follow one another, and sums go there. */
+  direct: "i32",
   /** Bytes of sums from channel to channel. */
   sumsBytes: "i32",
   /** Address of the first worker's workspace, bytes to the next one's, offsets within it. */

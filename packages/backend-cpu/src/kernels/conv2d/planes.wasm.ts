@@ -66,9 +66,13 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
       const distances = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
       const planes = f.let(i32.add(distances, parameters.planes));
       const sums = f.let(i32.add(distances, parameters.sums));
-      const places = i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns);
+      const places = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns));
       const tilePlaces = 4 * tile.vectors;
       const placeBytes = f.let(i32.shl(i32.and(i32.add(places, tilePlaces - 1), -tilePlaces), 2));
+      // Places before this one have their sums in the output, the others in `sums`.
+      const directBytes = f.let(i32.const(0));
+      if (dtype === "f32")
+        f.if(parameters.direct, () => f.set(directBytes, i32.shl(i32.and(places, -tilePlaces), 2)));
       const taps = f.let(i32.mul(parameters.kernelHeight, parameters.kernelWidth));
       const tapBytes = 4 * tile.channels;
       const panelBytes = f.let(i32.mul(i32.mul(groupInChannels, taps), tapBytes));
@@ -89,47 +93,80 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
         const inputPlane = i32.mul(parameters.height, i32.shl(parameters.width, elements.shift));
         const firstChannel = i32.add(i32.mul(batch, parameters.inChannels), i32.mul(group, groupInChannels));
         const source = f.let(i32.add(parameters.input, i32.mul(firstChannel, inputPlane)));
+        const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
+        const outPlane = f.let(i32.add(i32.mul(batch, parameters.outChannels), outChannel));
+        const outPlaneBytes = f.let(
+          i32.shl(i32.mul(parameters.outHeight, parameters.outWidth), elements.shift),
+        );
+        const firstPlace = i32.add(i32.mul(y, parameters.outWidth), x);
+        const output = f.let(
+          i32.add(
+            i32.add(parameters.output, i32.mul(outPlane, outPlaneBytes)),
+            i32.shl(firstPlace, elements.shift),
+          ),
+        );
 
         f.forRange(
           0,
           groupInChannels,
           (first) => {
             const count = f.let(i32.minU(i32.sub(groupInChannels, first), parameters.depthChannels));
-            const to = f.let(planes);
-            f.forRange(0, count, () => {
-              emitPlane(f, elements, block, source, to);
-              f.add(source, inputPlane);
-              f.add(to, block.planeBytes);
-            });
+            const met = f.let(planes);
+            const copyPlanes = (): void => {
+              const to = f.let(planes);
+              f.forRange(0, count, () => {
+                emitPlane(f, elements, block, source, to);
+                f.add(source, inputPlane);
+                f.add(to, block.planeBytes);
+              });
+            };
+            if (dtype === "f16") copyPlanes();
+            else
+              f.if(
+                parameters.inPlace,
+                () => {
+                  f.set(met, i32.add(source, i32.shl(firstPlace, 2)));
+                  f.add(source, i32.mul(count, inputPlane));
+                },
+                copyPlanes,
+              );
             const distancesEnd = f.let(i32.add(distances, i32.shl(i32.mul(count, taps), 2)));
             f.forRange(
               0,
               placeBytes,
               (place) => {
                 const panel = f.let(firstPanel);
-                const base = f.let(i32.add(planes, place));
+                const base = f.let(i32.add(met, place));
                 const sum = f.let(i32.add(sums, place));
+                const sumsStep = f.let(parameters.sumsBytes);
+                if (dtype === "f32")
+                  f.if(i32.ltU(place, directBytes), () => {
+                    f.set(sum, i32.add(output, place));
+                    f.set(sumsStep, outPlaneBytes);
+                  });
                 f.forRange(
                   0,
                   channels,
                   (panelChannel) => {
-                    const multiply = (channels: number): void => {
+                    const left = f.let(i32.sub(channels, panelChannel));
+                    const multiply = (channels: number, least: number): void => {
                       const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
+                      const at = { sum, sumsStep, left, least };
                       f.if(
                         first,
-                        () => storeTile(f, parts, sum, parameters.sumsBytes, true),
-                        () => storeTile(f, parts, sum, parameters.sumsBytes, false),
+                        () => storeTile(f, parts, at, true),
+                        () => storeTile(f, parts, at, false),
                       );
                     };
                     if (tile.channels > fewerChannels)
                       f.if(
-                        i32.gtU(i32.sub(channels, panelChannel), fewerChannels),
-                        () => multiply(tile.channels),
-                        () => multiply(fewerChannels),
+                        i32.gtU(left, fewerChannels),
+                        () => multiply(tile.channels, fewerChannels + 1),
+                        () => multiply(fewerChannels, 1),
                       );
-                    else multiply(tile.channels);
+                    else multiply(tile.channels, 1);
                     f.add(panel, panelBytes);
-                    f.add(sum, i32.mul(parameters.sumsBytes, tile.channels));
+                    f.add(sum, i32.mul(sumsStep, tile.channels));
                   },
                   { step: tile.channels },
                 );
@@ -141,9 +178,21 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
           { step: parameters.depthChannels },
         );
 
-        const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
-        const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
-        emitOutput(f, elements, block, { plane, outChannel, channels, sums, spare: planes, module });
+        if (dtype === "f32")
+          f.if(directBytes, () =>
+            emitEpilogue(f, module, block, { output, outPlaneBytes, outChannel, channels, directBytes }),
+          );
+        f.if(i32.ltU(directBytes, i32.shl(places, 2)), () => {
+          emitOutput(f, elements, block, {
+            plane: outPlane,
+            outChannel,
+            channels,
+            sums,
+            directBytes,
+            spare: planes,
+            module,
+          });
+        });
       });
     },
   });
@@ -183,22 +232,53 @@ function emitTile(
   return sums;
 }
 
+/** Stores the sums of the channels that exist, or adds them to what is there. */
 function storeTile(
   f: FunctionBuilder,
   parts: readonly (readonly Local<"v128">[])[],
-  sums: Local<"i32">,
-  sumsBytes: Local<"i32">,
+  at: {
+    readonly sum: Local<"i32">;
+    /** Bytes from channel to channel. */
+    readonly sumsStep: Local<"i32">;
+    /** Channels that exist, at least `least`. */
+    readonly left: Local<"i32">;
+    readonly least: number;
+  },
   add: boolean,
 ): void {
-  const to = f.let(sums);
-  for (const row of parts) {
-    for (const [j, part] of row.entries())
-      f.store(to, add ? f32x4.add(v128.load(to, 16 * j), part) : part, 16 * j);
-    f.add(to, sumsBytes);
-  }
+  const to = f.let(at.sum);
+  f.block((done) => {
+    for (const [i, row] of parts.entries()) {
+      if (i >= at.least) f.brIf(done, i32.leU(at.left, i));
+      for (const [j, part] of row.entries())
+        f.store(to, add ? f32x4.add(v128.load(to, 16 * j), part) : part, 16 * j);
+      f.add(to, at.sumsStep);
+    }
+  });
 }
 
-/** output = sums + bias, without the places between rows. */
+/** Bias and activation of what is in the output already. */
+function emitEpilogue(
+  f: FunctionBuilder,
+  module: ModuleBuilder,
+  block: Block,
+  of: Readonly<Record<"output" | "outPlaneBytes" | "outChannel" | "channels" | "directBytes", Local<"i32">>>,
+): void {
+  const { bias, activation } = block.parameters;
+  f.if(i32.or(bias, activation), () => {
+    const row = f.let(of.output);
+    const biasAt = f.let(bias);
+    f.if(bias, () => f.add(biasAt, i32.shl(of.outChannel, 2)));
+    const count = f.let(i32.shrU(of.directBytes, 2));
+    f.forRange(0, of.channels, () => {
+      f.call(epilogueFunction(module), row, 0, 1, count, biasAt, 0, activation);
+      f.add(row, of.outPlaneBytes);
+      f.if(bias, () => f.add(biasAt, 4));
+    });
+  });
+}
+
+/** output = sums + bias, without the places between rows and those whose sums are in the output already. */
 function emitOutput(
   f: FunctionBuilder,
   elements: Elements,
@@ -209,6 +289,7 @@ function emitOutput(
     readonly outChannel: Local<"i32">;
     readonly channels: Local<"i32">;
     readonly sums: Local<"i32">;
+    readonly directBytes: Local<"i32">;
     /** Room for 16 bytes. */
     readonly spare: Local<"i32">;
     readonly module: ModuleBuilder;
@@ -216,26 +297,36 @@ function emitOutput(
 ): void {
   const { bias, activation, outHeight, outWidth, sumsBytes } = block.parameters;
   const float32 = elementsOf(f, "f32");
-  const nothing = f.let(f32x4.const(0));
+  // x + -0 is x, also for x = -0.
+  const nothing = f.let(f32x4.const(-0));
   const biases = f.let(nothing);
   const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
   const outRow = f.let(i32.mul(of.plane, outHeight));
-  const channelSums = f.let(of.sums);
+  // Where some are in the output, the places have no others between them: they are one row.
+  const direct = f.let(i32.shrU(of.directBytes, 2));
+  const rows = f.let(block.rows);
+  const columns = f.let(block.columns);
+  f.if(direct, () => {
+    f.set(columns, i32.sub(i32.mul(rows, columns), direct));
+    f.set(rows, 1);
+  });
+  const channelSums = f.let(i32.add(of.sums, of.directBytes));
   f.forRange(0, of.channels, () => {
     f.if(bias, () => f.set(biases, elements.loadSplat(biasAt)));
     f.if(activation, () => {
       // All in f32 where the sums are, and then to the output, with nothing to add.
       f.store(of.spare, biases);
       const epilogue = epilogueFunction(of.module);
-      f.call(epilogue, channelSums, block.rowBytes, block.rows, block.columns, of.spare, 0, activation);
+      f.call(epilogue, channelSums, block.rowBytes, rows, columns, of.spare, 0, activation);
       f.set(biases, nothing);
     });
     const rowSums = f.let(channelSums);
-    f.forRange(0, block.rows, (row) => {
+    f.forRange(0, rows, (row) => {
       const first = i32.mul(i32.add(outRow, i32.add(block.y, row)), outWidth);
-      const output = i32.add(block.parameters.output, i32.shl(i32.add(first, block.x), elements.shift));
+      const place = i32.add(first, i32.add(block.x, direct));
+      const output = i32.add(block.parameters.output, i32.shl(place, elements.shift));
       mapVectors(f, {
-        count: block.columns,
+        count: columns,
         inputs: [{ at: f.let(rowSums), elements: float32 }, biases],
         output: { at: f.let(output), elements },
         compute: (sum, addend) => f32x4.add(sum!, addend!),
