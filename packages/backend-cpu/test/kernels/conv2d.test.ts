@@ -179,7 +179,7 @@ describeEitherWay("conv2d kernels", (options) => {
       padding: [1, 1, 1, 1],
     },
     "1x1 over many pixels": { inputShape: [2, 300, 23, 31], filterShape: [13, 300, 1, 1], bias: true },
-    "1x1 to many channels": { inputShape: [2, 20, 11, 13], filterShape: [67, 20, 1, 1], bias: true },
+    "1x1 to many channels": { inputShape: [2, 20, 23, 31], filterShape: [67, 20, 1, 1], bias: true },
     "1x1 from and to many channels": { inputShape: [1, 270, 7, 9], filterShape: [130, 135, 1, 1], groups: 2 },
     "3x1, whole rows": { inputShape: [2, 3, 14, 21], filterShape: [9, 3, 3, 1], padding: [1, 0, 1, 0] },
     "1x1, stride 2": { inputShape: [1, 20, 23, 31], filterShape: [13, 20, 1, 1], stride: [2, 2] },
