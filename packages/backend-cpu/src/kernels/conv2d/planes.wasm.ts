@@ -213,22 +213,39 @@ function emitTile(
     Array.from({ length: tile.vectors }, () => f.let(zero)),
   );
   const factors = f.let(at.panel);
-  f.forRange(
-    at.distances,
-    at.distancesEnd,
-    (distance) => {
-      const from = f.let(i32.add(at.base, i32.load(distance)));
-      // Vectors that several channels use are loaded once; with one channel the factor is what is shared.
-      const vectors = Array.from({ length: tile.vectors }, (_, j) => v128.load(from, 16 * j));
-      const shared = tile.channels > 1 ? vectors.map((vector) => f.let(vector)) : vectors;
-      for (const [i, row] of sums.entries()) {
-        const factor = f.let(v128.load32Splat(factors, 4 * i));
-        for (const [j, sum] of row.entries()) f.set(sum, f.multiplyAdd(factor, shared[j]!, sum));
-      }
-      f.add(factors, 4 * tile.channels);
-    },
-    { step: 4 },
-  );
+  const distance = f.let(at.distances);
+  const addProducts = (number: number, separate: (channel: number) => void): void => {
+    const from = f.let(i32.add(at.base, i32.load(distance, 4 * number)));
+    // Vectors that several channels use are loaded once; with one channel the factor is what is shared.
+    const vectors = Array.from({ length: tile.vectors }, (_, j) => v128.load(from, 16 * j));
+    const shared = tile.channels > 1 ? vectors.map((vector) => f.let(vector)) : vectors;
+    for (const [i, row] of sums.entries()) {
+      const factor = f.let(v128.load32Splat(factors, 4 * (number * tile.channels + i)));
+      for (const [j, sum] of row.entries()) f.set(sum, f.multiplyAdd(factor, shared[j]!, sum));
+      separate(i);
+    }
+  };
+  const advance = (steps: number): void => {
+    f.add(factors, 4 * tile.channels * steps);
+    f.add(distance, 4 * steps);
+  };
+  // As in `emitTile` of ../vector/tile.ts.
+  if (f.relaxedSimd && tile.channels > 1)
+    f.block((never) => {
+      const separate = (channel: number): void => {
+        if (channel % 2 === 1) f.brIf(never, i32.eq(distance, -1 - channel));
+      };
+      const pairsEnd = f.let(i32.sub(at.distancesEnd, 4));
+      f.while(i32.ltU(distance, pairsEnd), () => {
+        addProducts(0, separate);
+        addProducts(1, separate);
+        advance(2);
+      });
+    });
+  f.while(i32.ltU(distance, at.distancesEnd), () => {
+    addProducts(0, () => {});
+    advance(1);
+  });
   return sums;
 }
 
