@@ -1,7 +1,8 @@
 import { activations, type Conv2dArguments, type DeviceHandle, type DType } from "@backplane/core";
 import { expect } from "chai";
+import { direct } from "#src/kernels/conv2d/block.js";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
-import { flattened, planesBlocks, readsInPlace } from "#src/kernels/conv2d/planes.js";
+import { directOf, flattened, planesBlocks, readsInPlace } from "#src/kernels/conv2d/planes.js";
 import { convolutionForm, convolutionTile } from "#src/kernels/conv2d/tile.js";
 import { unary } from "#src/kernels/unary/unary.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
@@ -178,6 +179,26 @@ describeEitherWay("conv2d kernels", (options) => {
       groups: 2,
       padding: [1, 1, 1, 1],
     },
+    "rows of whole tiles": { inputShape: [2, 5, 9, 18], filterShape: [7, 5, 3, 3], bias: true },
+    "rows of whole tiles, deep": {
+      inputShape: [1, 70, 7, 8],
+      filterShape: [13, 70, 3, 3],
+      padding: [1, 1, 1, 1],
+      bias: true,
+    },
+    "rows of whole tiles, stride 2": {
+      inputShape: [1, 4, 60, 64],
+      filterShape: [10, 2, 3, 3],
+      stride: [2, 2],
+      padding: [1, 1, 1, 1],
+      groups: 2,
+    },
+    "depthwise, rows of whole tiles": {
+      inputShape: [2, 3, 12, 66],
+      filterShape: [3, 1, 3, 3],
+      groups: 3,
+      bias: true,
+    },
     "1x1 over many pixels": { inputShape: [2, 300, 23, 31], filterShape: [13, 300, 1, 1], bias: true },
     "1x1 to many channels": { inputShape: [2, 20, 23, 31], filterShape: [67, 20, 1, 1], bias: true },
     "1x1 from and to many channels": { inputShape: [1, 270, 7, 9], filterShape: [130, 135, 1, 1], groups: 2 },
@@ -230,7 +251,13 @@ describeEitherWay("conv2d kernels", (options) => {
   }
 
   it("gives what bias and activation make of the sums", () => {
-    for (const name of ["1x1", "1x1 to many channels", "1x1 over many pixels", "3x3, same"]) {
+    for (const name of [
+      "1x1",
+      "1x1 to many channels",
+      "1x1 over many pixels",
+      "3x3, same",
+      "rows of whole tiles",
+    ]) {
       const shape = { ...shapes[name]!, bias: true };
       const random = randomNumbers(3);
       const inputs = inputsFor(shape, () => random() * 2 - 1, "f32");
@@ -341,6 +368,17 @@ describe("conv2d by planes", () => {
     // 50 tiles of 8 places for 392 of 398; with 4 rows 29 for 224 of 227.
     expect(planesBlocks(square(56), plain, 128)).to.include({ rowBlock: 7, pitch: 57, sums: 400 });
     expect(planesBlocks(square(28), plain, 128)).to.include({ rowBlock: 14, pitch: 29, sums: 408 });
+  });
+
+  it("sends sums to the output where places follow one another or rows make whole tiles", () => {
+    const directly = (changes: Partial<typeof shape>): number => {
+      const changed = { ...shape, outHeight: 28, ...changes };
+      return directOf(changed, planesBlocks(changed, plain, 128)!, convolutionTile("tall", plain));
+    };
+    expect(directly({ width: 54, outWidth: 52 })).to.equal(direct.no);
+    expect(directly({ width: 50, outWidth: 48 })).to.equal(direct.rows);
+    expect(directly({ width: 50, outWidth: 50, kernelWidth: 1 })).to.equal(direct.places);
+    expect(directly({ width: 2002, outWidth: 2000 })).to.equal(direct.places);
   });
 
   it("reads the input of 1x1 kernels in place unless its channels meet in a few sets of the cache", () => {

@@ -11,10 +11,16 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
-import type { PlanesTypes } from "./block.js";
+import { direct, type PlanesTypes } from "./block.js";
 import { packFilterKernel } from "./filter.wasm.js";
 import { planesKernel } from "./planes.wasm.js";
-import { type ConvolutionForm, convolutionForm, convolutionTile, productNanoseconds } from "./tile.js";
+import {
+  type ConvolutionForm,
+  type ConvolutionTile,
+  convolutionForm,
+  convolutionTile,
+  productNanoseconds,
+} from "./tile.js";
 
 const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
   f32: make("f32"),
@@ -78,6 +84,16 @@ export function readsInPlace(
   const powerOfTwo = planeBytes & -planeBytes;
   const sets = cacheWayBytes / Math.max(lineBytes, Math.min(powerOfTwo, cacheWayBytes));
   return depthChannels <= cacheWays * sets;
+}
+
+/** How sums in f32 get to the output. */
+export function directOf(
+  { outWidth }: ConvolutionShape,
+  { rowBlock, columnBlock, pitch }: PlanesBlocks,
+  { vectors }: ConvolutionTile,
+): number {
+  if (rowBlock === 1 || (columnBlock === outWidth && pitch === outWidth)) return direct.places;
+  return outWidth % (4 * vectors) === 0 ? direct.rows : direct.no;
 }
 
 /** How a problem is divided up. */
@@ -218,7 +234,6 @@ export function planPlanes(
 
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
   const inPlace = dtype === "f32" && problem !== given && readsInPlace(problem, blocks);
-  const direct = dtype === "f32" && (rowBlock === 1 || (columnBlock === outWidth && pitch === outWidth));
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
   // The last tile reads past the planes, and copies may reach past their end.
@@ -241,7 +256,7 @@ export function planPlanes(
     pitch,
     sharedPadding,
     inPlace: inPlace ? 1 : 0,
-    direct: direct ? 1 : 0,
+    direct: dtype === "f32" ? directOf(problem, blocks, convolutionTile(form, features)) : direct.no,
     phaseBytes: inPlace ? 4 * height * width : 4 * blocks.phase,
     sumsBytes: 4 * blocks.sums,
     workspace: workspace(workers * workspaceBytes),

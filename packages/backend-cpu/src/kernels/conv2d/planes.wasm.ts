@@ -12,7 +12,7 @@ import { type Elements, elementsOf } from "../convert/elements.js";
 import { epilogueFunction } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
-import { type Block, type PlanesTypes, planesTypes } from "./block.js";
+import { type Block, direct, type PlanesTypes, planesTypes } from "./block.js";
 import { emitDistances, emitPlane } from "./copy.wasm.js";
 import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
 
@@ -68,11 +68,19 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
       const sums = f.let(i32.add(distances, parameters.sums));
       const places = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns));
       const tilePlaces = 4 * tile.vectors;
-      const placeBytes = f.let(i32.shl(i32.and(i32.add(places, tilePlaces - 1), -tilePlaces), 2));
-      // Places before this one have their sums in the output, the others in `sums`.
+      // Tiles go along lines of places: all of them, or row by row.
+      const lines = f.let(i32.const(1));
+      const lineBytes = f.let(i32.shl(places, 2));
+      /** Of a line, those whose sums go to the output; the others go to `sums`. */
       const directBytes = f.let(i32.const(0));
       if (dtype === "f32")
-        f.if(parameters.direct, () => f.set(directBytes, i32.shl(i32.and(places, -tilePlaces), 2)));
+        f.if(parameters.direct, () => {
+          f.if(i32.eq(parameters.direct, direct.rows), () => {
+            f.set(lines, block.rows);
+            f.set(lineBytes, i32.shl(block.columns, 2));
+          });
+          f.set(directBytes, i32.and(lineBytes, -4 * tilePlaces));
+        });
       const taps = f.let(i32.mul(parameters.kernelHeight, parameters.kernelWidth));
       const tapBytes = 4 * tile.channels;
       const panelBytes = f.let(i32.mul(i32.mul(groupInChannels, taps), tapBytes));
@@ -98,6 +106,7 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
         const outPlaneBytes = f.let(
           i32.shl(i32.mul(parameters.outHeight, parameters.outWidth), elements.shift),
         );
+        const outRowBytes = f.let(i32.shl(parameters.outWidth, elements.shift));
         const firstPlace = i32.add(i32.mul(y, parameters.outWidth), x);
         const output = f.let(
           i32.add(
@@ -131,48 +140,54 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
                 copyPlanes,
               );
             const distancesEnd = f.let(i32.add(distances, i32.shl(i32.mul(count, taps), 2)));
-            f.forRange(
-              0,
-              placeBytes,
-              (place) => {
-                const panel = f.let(firstPanel);
-                const base = f.let(i32.add(met, place));
-                const sum = f.let(i32.add(sums, place));
-                const sumsStep = f.let(parameters.sumsBytes);
-                if (dtype === "f32")
-                  f.if(i32.ltU(place, directBytes), () => {
-                    f.set(sum, i32.add(output, place));
-                    f.set(sumsStep, outPlaneBytes);
-                  });
-                f.forRange(
-                  0,
-                  channels,
-                  (panelChannel) => {
-                    const left = f.let(i32.sub(channels, panelChannel));
-                    const multiply = (channels: number, least: number): void => {
-                      const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
-                      const at = { sum, sumsStep, left, least };
-                      f.if(
-                        first,
-                        () => storeTile(f, parts, at, true),
-                        () => storeTile(f, parts, at, false),
-                      );
-                    };
-                    if (tile.channels > fewerChannels)
-                      f.if(
-                        i32.gtU(left, fewerChannels),
-                        () => multiply(tile.channels, fewerChannels + 1),
-                        () => multiply(fewerChannels, 1),
-                      );
-                    else multiply(tile.channels, 1);
-                    f.add(panel, panelBytes);
-                    f.add(sum, i32.mul(sumsStep, tile.channels));
-                  },
-                  { step: tile.channels },
-                );
-              },
-              { step: 4 * tilePlaces },
-            );
+            const line = f.let(met);
+            const outputLine = f.let(output);
+            f.forRange(0, lines, () => {
+              f.forRange(
+                0,
+                lineBytes,
+                (place) => {
+                  const panel = f.let(firstPanel);
+                  const base = f.let(i32.add(line, place));
+                  const sum = f.let(i32.add(sums, place));
+                  const sumsStep = f.let(parameters.sumsBytes);
+                  if (dtype === "f32")
+                    f.if(i32.ltU(place, directBytes), () => {
+                      f.set(sum, i32.add(outputLine, place));
+                      f.set(sumsStep, outPlaneBytes);
+                    });
+                  f.forRange(
+                    0,
+                    channels,
+                    (panelChannel) => {
+                      const left = f.let(i32.sub(channels, panelChannel));
+                      const multiply = (channels: number, least: number): void => {
+                        const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
+                        const at = { sum, sumsStep, left, least };
+                        f.if(
+                          first,
+                          () => storeTile(f, parts, at, true),
+                          () => storeTile(f, parts, at, false),
+                        );
+                      };
+                      if (tile.channels > fewerChannels)
+                        f.if(
+                          i32.gtU(left, fewerChannels),
+                          () => multiply(tile.channels, fewerChannels + 1),
+                          () => multiply(fewerChannels, 1),
+                        );
+                      else multiply(tile.channels, 1);
+                      f.add(panel, panelBytes);
+                      f.add(sum, i32.mul(sumsStep, tile.channels));
+                    },
+                    { step: tile.channels },
+                  );
+                },
+                { step: 4 * tilePlaces },
+              );
+              f.add(line, block.rowBytes);
+              f.add(outputLine, outRowBytes);
+            });
             f.add(firstPanel, i32.mul(i32.mul(count, taps), tapBytes));
           },
           { step: parameters.depthChannels },
@@ -180,9 +195,11 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
 
         if (dtype === "f32")
           f.if(directBytes, () =>
-            emitEpilogue(f, module, block, { output, outPlaneBytes, outChannel, channels, directBytes }),
+            emitEpilogue(f, module, block, {
+              ...{ output, outPlaneBytes, outRowBytes, outChannel, channels, lines, directBytes },
+            }),
           );
-        f.if(i32.ltU(directBytes, i32.shl(places, 2)), () => {
+        f.if(i32.ltU(directBytes, lineBytes), () => {
           emitOutput(f, elements, block, {
             plane: outPlane,
             outChannel,
@@ -279,7 +296,12 @@ function emitEpilogue(
   f: FunctionBuilder,
   module: ModuleBuilder,
   block: Block,
-  of: Readonly<Record<"output" | "outPlaneBytes" | "outChannel" | "channels" | "directBytes", Local<"i32">>>,
+  of: Readonly<
+    Record<
+      "output" | "outPlaneBytes" | "outRowBytes" | "outChannel" | "channels" | "lines" | "directBytes",
+      Local<"i32">
+    >
+  >,
 ): void {
   const { bias, activation } = block.parameters;
   f.if(i32.or(bias, activation), () => {
@@ -288,7 +310,7 @@ function emitEpilogue(
     f.if(bias, () => f.add(biasAt, i32.shl(of.outChannel, 2)));
     const count = f.let(i32.shrU(of.directBytes, 2));
     f.forRange(0, of.channels, () => {
-      f.call(epilogueFunction(module), row, 0, 1, count, biasAt, 0, activation);
+      f.call(epilogueFunction(module), row, of.outRowBytes, of.lines, count, biasAt, 0, activation);
       f.add(row, of.outPlaneBytes);
       f.if(bias, () => f.add(biasAt, 4));
     });
@@ -320,11 +342,11 @@ function emitOutput(
   const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
   const outRow = f.let(i32.mul(of.plane, outHeight));
   // Where some are in the output, the places have no others between them: they are one row.
-  const direct = f.let(i32.shrU(of.directBytes, 2));
+  const directPlaces = f.let(i32.shrU(of.directBytes, 2));
   const rows = f.let(block.rows);
   const columns = f.let(block.columns);
-  f.if(direct, () => {
-    f.set(columns, i32.sub(i32.mul(rows, columns), direct));
+  f.if(directPlaces, () => {
+    f.set(columns, i32.sub(i32.mul(rows, columns), directPlaces));
     f.set(rows, 1);
   });
   const channelSums = f.let(i32.add(of.sums, of.directBytes));
@@ -340,7 +362,7 @@ function emitOutput(
     const rowSums = f.let(channelSums);
     f.forRange(0, rows, (row) => {
       const first = i32.mul(i32.add(outRow, i32.add(block.y, row)), outWidth);
-      const place = i32.add(first, i32.add(block.x, direct));
+      const place = i32.add(first, i32.add(block.x, directPlaces));
       const output = i32.add(block.parameters.output, i32.shl(place, elements.shift));
       mapVectors(f, {
         count: columns,
