@@ -62,7 +62,7 @@ export const direct = {
   no: 0,
   /** All places do. */
   places: 1,
-  /** Those of a row do, and make whole tiles; places between rows are not computed. */
+  /** Those of a row do, and make tiles; places between rows are not computed. */
   rows: 2,
 } as const;
 

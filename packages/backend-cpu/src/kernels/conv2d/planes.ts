@@ -86,14 +86,22 @@ export function readsInPlace(
   return depthChannels <= cacheWays * sets;
 }
 
+/** Of what tiles compute of a row, the part that is to be of use. */
+const leastUsed = 0.8;
+
 /** How sums in f32 get to the output. */
 export function directOf(
   { outWidth }: ConvolutionShape,
   { rowBlock, columnBlock, pitch }: PlanesBlocks,
-  { vectors }: ConvolutionTile,
+  { channels, vectors }: ConvolutionTile,
 ): number {
   if (rowBlock === 1 || (columnBlock === outWidth && pitch === outWidth)) return direct.places;
-  return outWidth % (4 * vectors) === 0 ? direct.rows : direct.no;
+  const tilePlaces = 4 * vectors;
+  const computed = Math.ceil(outWidth / tilePlaces) * tilePlaces;
+  // Tiles of one channel can leave out their last vectors.
+  const fits =
+    channels === 1 ? outWidth % 4 === 0 && outWidth >= leastUsed * computed : outWidth === computed;
+  return fits ? direct.rows : direct.no;
 }
 
 /** How a problem is divided up. */

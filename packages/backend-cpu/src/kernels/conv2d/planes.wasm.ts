@@ -75,16 +75,22 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
       const directBytes = f.let(i32.const(0));
       if (dtype === "f32")
         f.if(parameters.direct, () => {
+          f.set(directBytes, i32.and(lineBytes, -4 * tilePlaces));
           f.if(i32.eq(parameters.direct, direct.rows), () => {
             f.set(lines, block.rows);
             f.set(lineBytes, i32.shl(block.columns, 2));
+            f.set(directBytes, lineBytes);
           });
-          f.set(directBytes, i32.and(lineBytes, -4 * tilePlaces));
         });
       const taps = f.let(i32.mul(parameters.kernelHeight, parameters.kernelWidth));
       const tapBytes = 4 * tile.channels;
       const panelBytes = f.let(i32.mul(i32.mul(groupInChannels, taps), tapBytes));
       emitDistances(f, block, distances);
+      const outPlaneBytes = f.let(
+        i32.shl(i32.mul(parameters.outHeight, parameters.outWidth), elements.shift),
+      );
+      const outRowBytes = f.let(i32.shl(parameters.outWidth, elements.shift));
+      const firstPlace = f.let(i32.add(i32.mul(y, parameters.outWidth), x));
       const image = f.let(i32.mul(rest, parameters.imagesPerChunk));
       const imageEnd = f.let(
         i32.add(image, i32.minU(i32.sub(parameters.images, image), parameters.imagesPerChunk)),
@@ -103,11 +109,6 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
         const source = f.let(i32.add(parameters.input, i32.mul(firstChannel, inputPlane)));
         const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
         const outPlane = f.let(i32.add(i32.mul(batch, parameters.outChannels), outChannel));
-        const outPlaneBytes = f.let(
-          i32.shl(i32.mul(parameters.outHeight, parameters.outWidth), elements.shift),
-        );
-        const outRowBytes = f.let(i32.shl(parameters.outWidth, elements.shift));
-        const firstPlace = i32.add(i32.mul(y, parameters.outWidth), x);
         const output = f.let(
           i32.add(
             i32.add(parameters.output, i32.mul(outPlane, outPlaneBytes)),
@@ -150,6 +151,8 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
                   const panel = f.let(firstPanel);
                   const base = f.let(i32.add(line, place));
                   const sum = f.let(i32.add(sums, place));
+                  // Several channels at a time never reach past the end of a line in the output.
+                  const lineLeft = tile.channels === 1 ? f.let(i32.sub(lineBytes, place)) : undefined;
                   const sumsStep = f.let(parameters.sumsBytes);
                   if (dtype === "f32")
                     f.if(i32.ltU(place, directBytes), () => {
@@ -163,11 +166,19 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
                       const left = f.let(i32.sub(channels, panelChannel));
                       const multiply = (channels: number, least: number): void => {
                         const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
-                        const at = { sum, sumsStep, left, least };
+                        const store = (add: boolean): void => {
+                          const at = { sum, sumsStep, left, least };
+                          const whole = (): void => storeTile(f, parts, at, add);
+                          if (lineLeft === undefined) whole();
+                          else
+                            f.if(i32.geU(lineLeft, 4 * tilePlaces), whole, () =>
+                              storeTile(f, parts, { ...at, bytes: lineLeft }, add),
+                            );
+                        };
                         f.if(
                           first,
-                          () => storeTile(f, parts, at, true),
-                          () => storeTile(f, parts, at, false),
+                          () => store(true),
+                          () => store(false),
                         );
                       };
                       if (tile.channels > fewerChannels)
@@ -277,6 +288,8 @@ function storeTile(
     /** Channels that exist, at least `least`. */
     readonly left: Local<"i32">;
     readonly least: number;
+    /** Bytes of the line from here on, where the tile is longer. */
+    readonly bytes?: Local<"i32">;
   },
   add: boolean,
 ): void {
@@ -284,8 +297,10 @@ function storeTile(
   f.block((done) => {
     for (const [i, row] of parts.entries()) {
       if (i >= at.least) f.brIf(done, i32.leU(at.left, i));
-      for (const [j, part] of row.entries())
+      for (const [j, part] of row.entries()) {
+        if (at.bytes && j > 0) f.brIf(done, i32.leU(at.bytes, 16 * j));
         f.store(to, add ? f32x4.add(v128.load(to, 16 * j), part) : part, 16 * j);
+      }
       f.add(to, at.sumsStep);
     }
   });
