@@ -113,13 +113,13 @@ describeEitherWay("attention kernels", (options) => {
     { batch: 2, heads: 3, queryLength: 5, keyLength: 7, headSize: 3 },
     { batch: 1, heads: 1, queryLength: 33, keyLength: 65, headSize: 8 },
     { batch: 1, heads: 4, kvHeads: 2, queryLength: 32, keyLength: 64, headSize: 64 },
-    { batch: 2, heads: 6, kvHeads: 2, queryLength: 31, keyLength: 129, headSize: 17 },
-    { batch: 1, heads: 2, kvHeads: 1, queryLength: 70, keyLength: 130, headSize: 80 },
+    { batch: 2, heads: 6, kvHeads: 2, queryLength: 31, keyLength: 133, headSize: 17 },
+    { batch: 1, heads: 2, kvHeads: 1, queryLength: 70, keyLength: 134, headSize: 80 },
     { batch: 1, heads: 1, queryLength: 9, keyLength: 63, headSize: 300 },
     { batch: 1, heads: 1, queryLength: 140, keyLength: 150, headSize: 8 },
     { batch: 1, heads: 1, queryLength: 40, keyLength: 3, headSize: 5, scale: 2 },
     { batch: 1, heads: 1, queryLength: 3, keyLength: 67, headSize: 12, scale: -0.7 },
-    { batch: 2, heads: 4, kvHeads: 2, queryLength: 4, keyLength: 130, headSize: 35 },
+    { batch: 2, heads: 4, kvHeads: 2, queryLength: 4, keyLength: 134, headSize: 35 },
     { batch: 1, heads: 2, queryLength: 5, keyLength: 66, headSize: 6 },
   ];
   for (const shape of shapes)
@@ -144,7 +144,7 @@ describeEitherWay("attention kernels", (options) => {
         [37, 70],
         [70, 37],
         [8, 64],
-        [130, 130],
+        [134, 134],
       ] as const) {
         const shape = { batch: 1, heads: 1, queryLength, keyLength, headSize: 12, causal };
         const clean = inputsFor(shape, "f32", 11);
@@ -191,16 +191,16 @@ describeEitherWay("attention kernels", (options) => {
   });
 
   const checkInfinities = (queryLength: number): void => {
-    const shape = { batch: 1, heads: 1, queryLength, keyLength: 130, headSize: 1, scale: 1 };
+    const shape = { batch: 1, heads: 1, queryLength, keyLength: 134, headSize: 1, scale: 1 };
     const keys = (value: number, where: number): Float32Array => {
-      const k = new Float32Array(130).fill(-Infinity);
+      const k = new Float32Array(134).fill(-Infinity);
       k[where] = value;
       return k;
     };
-    const v = Float32Array.from({ length: 130 }, (_, i) => i);
+    const v = Float32Array.from({ length: 134 }, (_, i) => i);
     const q = new Float32Array(queryLength).fill(1);
     // All weight on the one finite score, in whichever tile it is.
-    for (const where of [0, 1, 63, 64, 129])
+    for (const where of [0, 1, 63, 64, 131, 132, 133])
       expect([...run(shape, "f32", { q, k: keys(3, where), v })]).to.deep.equal([...q].map(() => where));
     expect(run(shape, "f32", { q, k: keys(-Infinity, 0), v })[0]).to.be.NaN;
     expect(run(shape, "f32", { q, k: keys(Infinity, 100), v })[0]).to.be.NaN;

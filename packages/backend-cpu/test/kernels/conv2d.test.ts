@@ -1,8 +1,7 @@
-import type { Conv2dArguments, DeviceHandle, DType } from "@backplane/core";
+import { activations, type Conv2dArguments, type DeviceHandle, type DType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
-import { planesBlocks } from "#src/kernels/conv2d/planes.js";
-import { convolutionForm, convolutionTile } from "#src/kernels/conv2d/tile.js";
+import { unary } from "#src/kernels/unary/unary.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
@@ -66,7 +65,7 @@ function reference(shape: Shape, { input, filter, bias }: Inputs): Reference {
 describeEitherWay("conv2d kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create(conv2d.kernels, options);
+    bench = await Workbench.create([...conv2d.kernels, ...unary.kernels], { ...options, pages: 512 });
   });
 
   const inputsFor = (shape: Shape, make: () => number, dtype: DType): Inputs => {
@@ -177,7 +176,37 @@ describeEitherWay("conv2d kernels", (options) => {
       groups: 2,
       padding: [1, 1, 1, 1],
     },
+    "rows of whole tiles": { inputShape: [2, 5, 9, 18], filterShape: [7, 5, 3, 3], bias: true },
+    "rows of whole tiles, deep": {
+      inputShape: [1, 70, 7, 8],
+      filterShape: [13, 70, 3, 3],
+      padding: [1, 1, 1, 1],
+      bias: true,
+    },
+    "rows of whole tiles, stride 2": {
+      inputShape: [1, 4, 60, 64],
+      filterShape: [10, 2, 3, 3],
+      stride: [2, 2],
+      padding: [1, 1, 1, 1],
+      groups: 2,
+    },
+    "depthwise, rows of whole tiles": {
+      inputShape: [2, 3, 12, 66],
+      filterShape: [3, 1, 3, 3],
+      groups: 3,
+      bias: true,
+    },
+    "depthwise, rows that leave out a part of a tile": {
+      inputShape: [2, 3, 12, 56],
+      filterShape: [6, 1, 3, 3],
+      groups: 3,
+      padding: [1, 1, 1, 1],
+      bias: true,
+    },
     "1x1 over many pixels": { inputShape: [2, 300, 23, 31], filterShape: [13, 300, 1, 1], bias: true },
+    "1x1 to many channels": { inputShape: [2, 20, 23, 31], filterShape: [67, 20, 1, 1], bias: true },
+    "1x1 from and to many channels": { inputShape: [1, 270, 7, 9], filterShape: [130, 135, 1, 1], groups: 2 },
+    "3x1, whole rows": { inputShape: [2, 3, 14, 21], filterShape: [9, 3, 3, 1], padding: [1, 0, 1, 0] },
     "1x1, stride 2": { inputShape: [1, 20, 23, 31], filterShape: [13, 20, 1, 1], stride: [2, 2] },
     "a kernel too large for planes": { inputShape: [1, 2, 20, 21], filterShape: [5, 2, 17, 17] },
     "a kernel much wider than the output": { inputShape: [1, 2, 20, 103], filterShape: [5, 2, 2, 100] },
@@ -225,6 +254,37 @@ describeEitherWay("conv2d kernels", (options) => {
     });
   }
 
+  it("gives what bias and activation make of the sums", () => {
+    for (const name of [
+      "1x1",
+      "1x1 to many channels",
+      "1x1 over many pixels",
+      "3x3, same",
+      "rows of whole tiles",
+      "depthwise, rows that leave out a part of a tile",
+    ]) {
+      const shape = { ...shapes[name]!, bias: true };
+      const random = randomNumbers(3);
+      const inputs = inputsFor(shape, () => random() * 2 - 1, "f32");
+      const outputs = reference(shape, inputs).values.length;
+      const sums = run(shape, "f32", inputs, outputs);
+      for (const activation of activations) {
+        const region = bench.upload(sums);
+        const problem = {
+          kind: activation,
+          dtype: "f32",
+          n: outputs,
+          input: region,
+          output: region,
+        } as const;
+        bench.run(unary.plan(problem, bench.context));
+        expect(run({ ...shape, activation }, "f32", inputs, outputs), `${name}, ${activation}`).to.deep.equal(
+          bench.float32(region),
+        );
+      }
+    }
+  });
+
   it("stays within the tight bound where all rounding errors point the same way", () => {
     const shape: Shape = { inputShape: [1, 4000, 1, 1], filterShape: [1, 4000, 1, 1] };
     const inputs = inputsFor(shape, () => 0.1, "f32");
@@ -259,49 +319,5 @@ describeEitherWay("conv2d kernels", (options) => {
         1,
       ),
     ).to.throw(/conv2d: the padded height/);
-  });
-});
-
-describe("conv2d by planes", () => {
-  const shape = {
-    ...{ batch: 1, inChannels: 4, outChannels: 8, groups: 1, height: 30, width: 200 },
-    ...{ kernelHeight: 3, kernelWidth: 3, outHeight: 28, outWidth: 198, strideY: 1, strideX: 1 },
-    ...{ top: 0, left: 0, bottom: 0, right: 0, dilationY: 1, dilationX: 1 },
-  };
-  const plain = { relaxedSimd: false };
-
-  it("takes channels together where a group has at least four", () => {
-    expect(convolutionForm(3)).to.equal("wide");
-    expect(convolutionForm(4)).to.equal("tall");
-    expect(convolutionTile("tall", plain).channels).to.equal(4);
-    expect(convolutionTile("tall", { relaxedSimd: true }).channels).to.equal(6);
-  });
-
-  it("covers the output with chunks", () => {
-    const blocks = planesBlocks(shape, plain, 128)!;
-    expect(blocks).to.include({ columnBlock: 198, pitch: 200, rowBlock: 1, channelBlock: 8, chunks: 28 });
-    expect(blocks.depthChannels).to.equal(4);
-    expect(planesBlocks(shape, plain, 4)!.chunks).to.equal(56);
-  });
-
-  it("shares the zeros between rows, but no sums", () => {
-    const padded = { ...shape, left: 1, right: 1, outWidth: 200 };
-    expect(planesBlocks(padded, plain, 128)).to.include({ sharedPadding: 1, pitch: 201 });
-    const point = {
-      ...shape,
-      kernelHeight: 1,
-      kernelWidth: 1,
-      outHeight: 30,
-      left: 5,
-      right: 5,
-      outWidth: 210,
-    };
-    expect(planesBlocks(point, plain, 128)).to.include({ sharedPadding: 0, pitch: 210 });
-  });
-
-  it("leaves kernels that are large, far apart or wider than the output to patches", () => {
-    expect(planesBlocks({ ...shape, kernelHeight: 17, kernelWidth: 17 }, plain, 128)).to.equal(undefined);
-    expect(planesBlocks({ ...shape, dilationY: 1e6, outHeight: 1 }, plain, 128)).to.equal(undefined);
-    expect(planesBlocks({ ...shape, kernelWidth: 80, outWidth: 4 }, plain, 128)).to.equal(undefined);
   });
 });

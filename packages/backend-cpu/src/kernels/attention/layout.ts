@@ -6,8 +6,8 @@ export const blockQueries: number = 8;
 /** Bytes of one element for each query of a block. */
 export const rowBytes: number = 4 * blockQueries;
 
-/** Keys whose scores are computed before they are turned into probabilities. */
-export const keyTile: number = 128;
+/** Keys whose scores are computed before they are turned into probabilities: whole register tiles of 4 or 6. */
+export const keyTile: number = 132;
 
 /** Room for the scores of a block: up to 5 more than there are keys are written. */
 export const scoreRows: number = keyTile + 5;

@@ -44,6 +44,10 @@ export const planesTypes = {
   pitch: "i32",
   sharedPadding: "i32",
   phaseBytes: "i32",
+  /** f32 only. 1: the input is read where it lies, as one plane; `phaseBytes` is from channel to channel then. */
+  inPlace: "i32",
+  /** f32 only, as in the table below: whether sums go to the output. */
+  direct: "i32",
   /** Bytes of sums from channel to channel. */
   sumsBytes: "i32",
   /** Address of the first worker's workspace, bytes to the next one's, offsets within it. */
@@ -51,6 +55,15 @@ export const planesTypes = {
   workspaceBytes: "i32",
   planes: "i32",
   sums: "i32",
+} as const;
+
+/** Where the places of a chunk follow one another in the output, sums go there. */
+export const direct = {
+  no: 0,
+  /** All places do. */
+  places: 1,
+  /** Those of a row do, and make tiles; places between rows are not computed. */
+  rows: 2,
 } as const;
 
 export type PlanesTypes = typeof planesTypes;

@@ -146,7 +146,8 @@ export function conv2dKernel(dtype: DType): Kernel<Conv2dTypes> {
       const output = f.let(i32.add(parameters.output, i32.shl(firstOutput, elements.shift)));
       const outputRow = f.let(i32.shl(parameters.outPixels, elements.shift));
       const bias = f.let(i32.add(parameters.bias, i32.shl(outChannel, elements.shift)));
-      const nothing = f.let(f32x4.const(0));
+      // x + -0 is x, also for x = -0.
+      const nothing = f.let(f32x4.const(-0));
       const biases = f.let(nothing);
       const float32 = elementsOf(f, "f32");
       const { activation } = parameters;

@@ -11,10 +11,16 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
-import type { PlanesTypes } from "./block.js";
+import { direct, type PlanesTypes } from "./block.js";
 import { packFilterKernel } from "./filter.wasm.js";
 import { planesKernel } from "./planes.wasm.js";
-import { type ConvolutionForm, convolutionForm, convolutionTile, productNanoseconds } from "./tile.js";
+import {
+  type ConvolutionForm,
+  type ConvolutionTile,
+  convolutionForm,
+  convolutionTile,
+  productNanoseconds,
+} from "./tile.js";
 
 const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
   f32: make("f32"),
@@ -58,6 +64,46 @@ export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
   return { ...shape, height: 1, width: pixels, outHeight: 1, outWidth: pixels };
 }
 
+/** Output channels of a chunk from which on reading in place is worth it. */
+const inPlaceChannels = 64;
+/** Addresses so far apart meet in the same set of a first-level cache, which holds so many lines at the least. */
+const cacheWayBytes = 4096;
+const cacheWays = 8;
+const lineBytes = 64;
+
+/**
+ * Whether a chunk of a flattened shape reads the input where it lies: up to 4% faster than copying it where many
+ * output channels use it, unless the elements of all channels at one place meet in a few sets of the cache.
+ */
+export function readsInPlace(
+  { height, width, outChannels, groups }: ConvolutionShape,
+  { channelBlock, depthChannels }: PlanesBlocks,
+): boolean {
+  if (convolutionForm(outChannels / groups) === "wide" || channelBlock < inPlaceChannels) return false;
+  const planeBytes = 4 * height * width;
+  const powerOfTwo = planeBytes & -planeBytes;
+  const sets = cacheWayBytes / Math.max(lineBytes, Math.min(powerOfTwo, cacheWayBytes));
+  return depthChannels <= cacheWays * sets;
+}
+
+/** Of what tiles compute of a row, the part that is to be of use. */
+const leastUsed = 0.8;
+
+/** How sums in f32 get to the output. */
+export function directOf(
+  { outWidth }: ConvolutionShape,
+  { rowBlock, columnBlock, pitch }: PlanesBlocks,
+  { channels, vectors }: ConvolutionTile,
+): number {
+  if (rowBlock === 1 || (columnBlock === outWidth && pitch === outWidth)) return direct.places;
+  const tilePlaces = 4 * vectors;
+  const computed = Math.ceil(outWidth / tilePlaces) * tilePlaces;
+  // Tiles of one channel can leave out their last vectors.
+  const fits =
+    channels === 1 ? outWidth % 4 === 0 && outWidth >= leastUsed * computed : outWidth === computed;
+  return fits ? direct.rows : direct.no;
+}
+
 /** How a problem is divided up. */
 export interface PlanesBlocks {
   readonly rowBlock: number;
@@ -98,7 +144,7 @@ export function planesBlocks(
   const wholeRows = strideX === 1 && columnBlock === outWidth;
   const sharedPadding = wholeRows ? Math.max(0, Math.min(shape.left, right, extent - columnBlock)) : 0;
   const pitch = extent - sharedPadding;
-  const rowBlock = evenParts(outHeight, Math.max(1, Math.round(target / pitch)), 1);
+  const rowBlock = rowsOfBlock(outHeight, columnBlock, pitch, target, tilePlaces);
   const phase = (rowBlock + Math.floor(((kernelHeight - 1) * dilationY) / strideY)) * pitch + sharedPadding;
   const plane = strideY * strideX * phase;
   const places = (rowBlock - 1) * pitch + columnBlock;
@@ -119,6 +165,34 @@ export function planesBlocks(
       groups *
       shape.batch,
   };
+}
+
+/**
+ * How many rows a block has: roughly `target` places or up to twice as many, the fewest tiles in all. Tiles also
+ * compute the places between rows and fill up the last one: of 28 x 28 places by a 3x3 kernel 6% with 7
+ * rows to a block, 4% with 14.
+ */
+function rowsOfBlock(
+  outHeight: number,
+  columnBlock: number,
+  pitch: number,
+  target: number,
+  tilePlaces: number,
+): number {
+  const tilesOf = (rows: number): number => Math.ceil(((rows - 1) * pitch + columnBlock) / tilePlaces);
+  const partsOf = (places: number): number => Math.ceil(outHeight / Math.max(1, Math.round(places / pitch)));
+  let best = 0;
+  let fewest = Number.POSITIVE_INFINITY;
+  for (let parts = partsOf(target); parts >= partsOf(2 * target); parts--) {
+    const rows = Math.ceil(outHeight / parts);
+    const rest = outHeight % rows;
+    const tiles = Math.floor(outHeight / rows) * tilesOf(rows) + (rest === 0 ? 0 : tilesOf(rest));
+    // Small blocks are easier to divide among workers.
+    if (tiles >= 0.995 * fewest) continue;
+    best = rows;
+    fewest = tiles;
+  }
+  return best;
 }
 
 /** The problem by planes, or undefined where its shape does not suit them. */
@@ -167,6 +241,7 @@ export function planPlanes(
   const nanoseconds = problem.batch * outChannels * outHeight * outWidth * depth * productNanoseconds;
 
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
+  const inPlace = dtype === "f32" && problem !== given && readsInPlace(problem, blocks);
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
   // The last tile reads past the planes, and copies may reach past their end.
@@ -188,7 +263,9 @@ export function planPlanes(
     imagesPerChunk,
     pitch,
     sharedPadding,
-    phaseBytes: 4 * blocks.phase,
+    inPlace: inPlace ? 1 : 0,
+    direct: dtype === "f32" ? directOf(problem, blocks, convolutionTile(form, features)) : direct.no,
+    phaseBytes: inPlace ? 4 * height * width : 4 * blocks.phase,
     sumsBytes: 4 * blocks.sums,
     workspace: workspace(workers * workspaceBytes),
     workspaceBytes,

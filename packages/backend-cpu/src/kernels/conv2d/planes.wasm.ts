@@ -12,7 +12,7 @@ import { type Elements, elementsOf } from "../convert/elements.js";
 import { epilogueFunction } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
-import { type Block, type PlanesTypes, planesTypes } from "./block.js";
+import { type Block, direct, type PlanesTypes, planesTypes } from "./block.js";
 import { emitDistances, emitPlane } from "./copy.wasm.js";
 import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
 
@@ -66,13 +66,31 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
       const distances = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
       const planes = f.let(i32.add(distances, parameters.planes));
       const sums = f.let(i32.add(distances, parameters.sums));
-      const places = i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns);
+      const places = f.let(i32.add(i32.mul(i32.sub(block.rows, 1), pitch), block.columns));
       const tilePlaces = 4 * tile.vectors;
-      const placeBytes = f.let(i32.shl(i32.and(i32.add(places, tilePlaces - 1), -tilePlaces), 2));
+      // Tiles go along lines of places: all of them, or row by row.
+      const lines = f.let(i32.const(1));
+      const lineBytes = f.let(i32.shl(places, 2));
+      /** Of a line, those whose sums go to the output; the others go to `sums`. */
+      const directBytes = f.let(i32.const(0));
+      if (dtype === "f32")
+        f.if(parameters.direct, () => {
+          f.set(directBytes, i32.and(lineBytes, -4 * tilePlaces));
+          f.if(i32.eq(parameters.direct, direct.rows), () => {
+            f.set(lines, block.rows);
+            f.set(lineBytes, i32.shl(block.columns, 2));
+            f.set(directBytes, lineBytes);
+          });
+        });
       const taps = f.let(i32.mul(parameters.kernelHeight, parameters.kernelWidth));
       const tapBytes = 4 * tile.channels;
       const panelBytes = f.let(i32.mul(i32.mul(groupInChannels, taps), tapBytes));
       emitDistances(f, block, distances);
+      const outPlaneBytes = f.let(
+        i32.shl(i32.mul(parameters.outHeight, parameters.outWidth), elements.shift),
+      );
+      const outRowBytes = f.let(i32.shl(parameters.outWidth, elements.shift));
+      const firstPlace = f.let(i32.add(i32.mul(y, parameters.outWidth), x));
       const image = f.let(i32.mul(rest, parameters.imagesPerChunk));
       const imageEnd = f.let(
         i32.add(image, i32.minU(i32.sub(parameters.images, image), parameters.imagesPerChunk)),
@@ -89,61 +107,120 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
         const inputPlane = i32.mul(parameters.height, i32.shl(parameters.width, elements.shift));
         const firstChannel = i32.add(i32.mul(batch, parameters.inChannels), i32.mul(group, groupInChannels));
         const source = f.let(i32.add(parameters.input, i32.mul(firstChannel, inputPlane)));
+        const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
+        const outPlane = f.let(i32.add(i32.mul(batch, parameters.outChannels), outChannel));
+        const output = f.let(
+          i32.add(
+            i32.add(parameters.output, i32.mul(outPlane, outPlaneBytes)),
+            i32.shl(firstPlace, elements.shift),
+          ),
+        );
 
         f.forRange(
           0,
           groupInChannels,
           (first) => {
             const count = f.let(i32.minU(i32.sub(groupInChannels, first), parameters.depthChannels));
-            const to = f.let(planes);
-            f.forRange(0, count, () => {
-              emitPlane(f, elements, block, source, to);
-              f.add(source, inputPlane);
-              f.add(to, block.planeBytes);
-            });
+            const met = f.let(planes);
+            const copyPlanes = (): void => {
+              const to = f.let(planes);
+              f.forRange(0, count, () => {
+                emitPlane(f, elements, block, source, to);
+                f.add(source, inputPlane);
+                f.add(to, block.planeBytes);
+              });
+            };
+            if (dtype === "f16") copyPlanes();
+            else
+              f.if(
+                parameters.inPlace,
+                () => {
+                  f.set(met, i32.add(source, i32.shl(firstPlace, 2)));
+                  f.add(source, i32.mul(count, inputPlane));
+                },
+                copyPlanes,
+              );
             const distancesEnd = f.let(i32.add(distances, i32.shl(i32.mul(count, taps), 2)));
-            f.forRange(
-              0,
-              placeBytes,
-              (place) => {
-                const panel = f.let(firstPanel);
-                const base = f.let(i32.add(planes, place));
-                const sum = f.let(i32.add(sums, place));
-                f.forRange(
-                  0,
-                  channels,
-                  (panelChannel) => {
-                    const multiply = (channels: number): void => {
-                      const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
-                      f.if(
-                        first,
-                        () => storeTile(f, parts, sum, parameters.sumsBytes, true),
-                        () => storeTile(f, parts, sum, parameters.sumsBytes, false),
-                      );
-                    };
-                    if (tile.channels > fewerChannels)
-                      f.if(
-                        i32.gtU(i32.sub(channels, panelChannel), fewerChannels),
-                        () => multiply(tile.channels),
-                        () => multiply(fewerChannels),
-                      );
-                    else multiply(tile.channels);
-                    f.add(panel, panelBytes);
-                    f.add(sum, i32.mul(parameters.sumsBytes, tile.channels));
-                  },
-                  { step: tile.channels },
-                );
-              },
-              { step: 4 * tilePlaces },
-            );
+            const line = f.let(met);
+            const outputLine = f.let(output);
+            f.forRange(0, lines, () => {
+              f.forRange(
+                0,
+                lineBytes,
+                (place) => {
+                  const panel = f.let(firstPanel);
+                  const base = f.let(i32.add(line, place));
+                  const sum = f.let(i32.add(sums, place));
+                  // Several channels at a time never reach past the end of a line in the output.
+                  const lineLeft = tile.channels === 1 ? f.let(i32.sub(lineBytes, place)) : undefined;
+                  const sumsStep = f.let(parameters.sumsBytes);
+                  if (dtype === "f32")
+                    f.if(i32.ltU(place, directBytes), () => {
+                      f.set(sum, i32.add(outputLine, place));
+                      f.set(sumsStep, outPlaneBytes);
+                    });
+                  f.forRange(
+                    0,
+                    channels,
+                    (panelChannel) => {
+                      const left = f.let(i32.sub(channels, panelChannel));
+                      const multiply = (channels: number, least: number): void => {
+                        const parts = emitTile(f, tile, channels, { distances, distancesEnd, base, panel });
+                        const store = (add: boolean): void => {
+                          const at = { sum, sumsStep, left, least };
+                          const whole = (): void => storeTile(f, parts, at, add);
+                          if (lineLeft === undefined) whole();
+                          else
+                            f.if(i32.geU(lineLeft, 4 * tilePlaces), whole, () =>
+                              storeTile(f, parts, { ...at, bytes: lineLeft }, add),
+                            );
+                        };
+                        f.if(
+                          first,
+                          () => store(true),
+                          () => store(false),
+                        );
+                      };
+                      if (tile.channels > fewerChannels)
+                        f.if(
+                          i32.gtU(left, fewerChannels),
+                          () => multiply(tile.channels, fewerChannels + 1),
+                          () => multiply(fewerChannels, 1),
+                        );
+                      else multiply(tile.channels, 1);
+                      f.add(panel, panelBytes);
+                      f.add(sum, i32.mul(sumsStep, tile.channels));
+                    },
+                    { step: tile.channels },
+                  );
+                },
+                { step: 4 * tilePlaces },
+              );
+              f.add(line, block.rowBytes);
+              f.add(outputLine, outRowBytes);
+            });
             f.add(firstPanel, i32.mul(i32.mul(count, taps), tapBytes));
           },
           { step: parameters.depthChannels },
         );
 
-        const outChannel = f.let(i32.add(i32.mul(group, groupOutChannels), channel));
-        const plane = i32.add(i32.mul(batch, parameters.outChannels), outChannel);
-        emitOutput(f, elements, block, { plane, outChannel, channels, sums, spare: planes, module });
+        if (dtype === "f32")
+          f.if(directBytes, () =>
+            emitEpilogue(f, module, block, {
+              ...{ output, outPlaneBytes, outRowBytes, outChannel, channels, lines, directBytes },
+            }),
+          );
+        f.if(i32.ltU(directBytes, lineBytes), () => {
+          emitOutput(f, elements, block, {
+            plane: outPlane,
+            outChannel,
+            channels,
+            sums,
+            directBytes,
+            spare: planes,
+            module,
+          });
+        });
       });
     },
   });
@@ -164,41 +241,98 @@ function emitTile(
     Array.from({ length: tile.vectors }, () => f.let(zero)),
   );
   const factors = f.let(at.panel);
-  f.forRange(
-    at.distances,
-    at.distancesEnd,
-    (distance) => {
-      const from = f.let(i32.add(at.base, i32.load(distance)));
-      // Vectors that several channels use are loaded once; with one channel the factor is what is shared.
-      const vectors = Array.from({ length: tile.vectors }, (_, j) => v128.load(from, 16 * j));
-      const shared = tile.channels > 1 ? vectors.map((vector) => f.let(vector)) : vectors;
-      for (const [i, row] of sums.entries()) {
-        const factor = f.let(v128.load32Splat(factors, 4 * i));
-        for (const [j, sum] of row.entries()) f.set(sum, f.multiplyAdd(factor, shared[j]!, sum));
-      }
-      f.add(factors, 4 * tile.channels);
-    },
-    { step: 4 },
-  );
+  const distance = f.let(at.distances);
+  const addProducts = (number: number, separate: (channel: number) => void): void => {
+    const from = f.let(i32.add(at.base, i32.load(distance, 4 * number)));
+    // Vectors that several channels use are loaded once; with one channel the factor is what is shared.
+    const vectors = Array.from({ length: tile.vectors }, (_, j) => v128.load(from, 16 * j));
+    const shared = tile.channels > 1 ? vectors.map((vector) => f.let(vector)) : vectors;
+    for (const [i, row] of sums.entries()) {
+      const factor = f.let(v128.load32Splat(factors, 4 * (number * tile.channels + i)));
+      for (const [j, sum] of row.entries()) f.set(sum, f.multiplyAdd(factor, shared[j]!, sum));
+      separate(i);
+    }
+  };
+  const advance = (steps: number): void => {
+    f.add(factors, 4 * tile.channels * steps);
+    f.add(distance, 4 * steps);
+  };
+  // As in `emitTile` of ../vector/tile.ts.
+  if (f.relaxedSimd && tile.channels > 1)
+    f.block((never) => {
+      const separate = (channel: number): void => {
+        if (channel % 2 === 1) f.brIf(never, i32.eq(distance, -1 - channel));
+      };
+      const pairsEnd = f.let(i32.sub(at.distancesEnd, 4));
+      f.while(i32.ltU(distance, pairsEnd), () => {
+        addProducts(0, separate);
+        addProducts(1, separate);
+        advance(2);
+      });
+    });
+  f.while(i32.ltU(distance, at.distancesEnd), () => {
+    addProducts(0, () => {});
+    advance(1);
+  });
   return sums;
 }
 
+/** Stores the sums of the channels that exist, or adds them to what is there. */
 function storeTile(
   f: FunctionBuilder,
   parts: readonly (readonly Local<"v128">[])[],
-  sums: Local<"i32">,
-  sumsBytes: Local<"i32">,
+  at: {
+    readonly sum: Local<"i32">;
+    /** Bytes from channel to channel. */
+    readonly sumsStep: Local<"i32">;
+    /** Channels that exist, at least `least`. */
+    readonly left: Local<"i32">;
+    readonly least: number;
+    /** Bytes of the line from here on, where the tile is longer. */
+    readonly bytes?: Local<"i32">;
+  },
   add: boolean,
 ): void {
-  const to = f.let(sums);
-  for (const row of parts) {
-    for (const [j, part] of row.entries())
-      f.store(to, add ? f32x4.add(v128.load(to, 16 * j), part) : part, 16 * j);
-    f.add(to, sumsBytes);
-  }
+  const to = f.let(at.sum);
+  f.block((done) => {
+    for (const [i, row] of parts.entries()) {
+      if (i >= at.least) f.brIf(done, i32.leU(at.left, i));
+      for (const [j, part] of row.entries()) {
+        if (at.bytes && j > 0) f.brIf(done, i32.leU(at.bytes, 16 * j));
+        f.store(to, add ? f32x4.add(v128.load(to, 16 * j), part) : part, 16 * j);
+      }
+      f.add(to, at.sumsStep);
+    }
+  });
 }
 
-/** output = sums + bias, without the places between rows. */
+/** Bias and activation of what is in the output already. */
+function emitEpilogue(
+  f: FunctionBuilder,
+  module: ModuleBuilder,
+  block: Block,
+  of: Readonly<
+    Record<
+      "output" | "outPlaneBytes" | "outRowBytes" | "outChannel" | "channels" | "lines" | "directBytes",
+      Local<"i32">
+    >
+  >,
+): void {
+  const { bias, activation } = block.parameters;
+  f.if(i32.or(bias, activation), () => {
+    const row = f.let(of.output);
+    const biasAt = f.let(bias);
+    f.if(bias, () => f.add(biasAt, i32.shl(of.outChannel, 2)));
+    const count = f.let(i32.shrU(of.directBytes, 2));
+    f.forRange(0, of.channels, () => {
+      f.call(epilogueFunction(module), row, of.outRowBytes, of.lines, count, biasAt, 0, activation);
+      f.add(row, of.outPlaneBytes);
+      f.if(bias, () => f.add(biasAt, 4));
+    });
+  });
+}
+
+/** output = sums + bias, without the places between rows and those whose sums are in the output already. */
 function emitOutput(
   f: FunctionBuilder,
   elements: Elements,
@@ -209,6 +343,7 @@ function emitOutput(
     readonly outChannel: Local<"i32">;
     readonly channels: Local<"i32">;
     readonly sums: Local<"i32">;
+    readonly directBytes: Local<"i32">;
     /** Room for 16 bytes. */
     readonly spare: Local<"i32">;
     readonly module: ModuleBuilder;
@@ -216,26 +351,36 @@ function emitOutput(
 ): void {
   const { bias, activation, outHeight, outWidth, sumsBytes } = block.parameters;
   const float32 = elementsOf(f, "f32");
-  const nothing = f.let(f32x4.const(0));
+  // x + -0 is x, also for x = -0.
+  const nothing = f.let(f32x4.const(-0));
   const biases = f.let(nothing);
   const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
   const outRow = f.let(i32.mul(of.plane, outHeight));
-  const channelSums = f.let(of.sums);
+  // Where some are in the output, the places have no others between them: they are one row.
+  const directPlaces = f.let(i32.shrU(of.directBytes, 2));
+  const rows = f.let(block.rows);
+  const columns = f.let(block.columns);
+  f.if(directPlaces, () => {
+    f.set(columns, i32.sub(i32.mul(rows, columns), directPlaces));
+    f.set(rows, 1);
+  });
+  const channelSums = f.let(i32.add(of.sums, of.directBytes));
   f.forRange(0, of.channels, () => {
     f.if(bias, () => f.set(biases, elements.loadSplat(biasAt)));
     f.if(activation, () => {
       // All in f32 where the sums are, and then to the output, with nothing to add.
       f.store(of.spare, biases);
       const epilogue = epilogueFunction(of.module);
-      f.call(epilogue, channelSums, block.rowBytes, block.rows, block.columns, of.spare, 0, activation);
+      f.call(epilogue, channelSums, block.rowBytes, rows, columns, of.spare, 0, activation);
       f.set(biases, nothing);
     });
     const rowSums = f.let(channelSums);
-    f.forRange(0, block.rows, (row) => {
+    f.forRange(0, rows, (row) => {
       const first = i32.mul(i32.add(outRow, i32.add(block.y, row)), outWidth);
-      const output = i32.add(block.parameters.output, i32.shl(i32.add(first, block.x), elements.shift));
+      const place = i32.add(first, i32.add(block.x, directPlaces));
+      const output = i32.add(block.parameters.output, i32.shl(place, elements.shift));
       mapVectors(f, {
-        count: block.columns,
+        count: columns,
         inputs: [{ at: f.let(rowSums), elements: float32 }, biases],
         output: { at: f.let(output), elements },
         compute: (sum, addend) => f32x4.add(sum!, addend!),

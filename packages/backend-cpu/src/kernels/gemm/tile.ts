@@ -3,6 +3,7 @@ import {
   f32,
   f32x4,
   i32,
+  type Label,
   type Local,
   type ModuleBuilder,
   type Value,
@@ -47,6 +48,9 @@ export function tileFunction(
 ): FunctionReference {
   const { rows, columns, fused } = tile;
   const vectors = columns / 4;
+  // Of k in a round. On Intel processors, where branches take turns with multiply-adds on an execution
+  // port, one is 12% slower than two; without a fused multiply-add two are 2% slower.
+  const steps = fused ? 2 : 1;
   return module.shared(`gemm_tile_${tileName(tile)}_${height}`, (label) =>
     module.function(
       label,
@@ -58,28 +62,35 @@ export function tileFunction(
         const bRow = Array.from({ length: vectors }, () => f.local("v128"));
         const aElement = f.local("v128");
 
-        f.block((never) => {
-          f.loop((again) => {
-            for (const [j, vector] of bRow.entries()) f.set(vector, v128.load(b, 16 * j));
-            for (const [i, row] of sums.entries()) {
-              f.set(aElement, v128.load32Splat(a, 4 * i));
-              for (const [j, sum] of row.entries()) {
-                const factor = bRow[j]!;
-                f.set(
-                  sum,
-                  fused
-                    ? f32x4.relaxedMadd(aElement, factor, sum)
-                    : f32x4.add(sum, f32x4.mul(aElement, factor)),
-                );
-              }
-              // Never taken: k counts down to 0. Without a branch between the rows, the V8 of Node 20
-              // moves all loads of the loop to its beginning and spills half of the tile.
-              f.brIf(never, i32.eq(k, -1 - i));
+        const addProducts = (never: Label): void => {
+          for (const [j, vector] of bRow.entries()) f.set(vector, v128.load(b, 16 * j));
+          for (const [i, row] of sums.entries()) {
+            f.set(aElement, v128.load32Splat(a, 4 * i));
+            for (const [j, sum] of row.entries()) {
+              const factor = bRow[j]!;
+              f.set(
+                sum,
+                fused
+                  ? f32x4.relaxedMadd(aElement, factor, sum)
+                  : f32x4.add(sum, f32x4.mul(aElement, factor)),
+              );
             }
-            f.add(a, 4 * rows);
-            f.add(b, 4 * columns);
-            f.set(k, i32.sub(k, 1));
-            f.brIf(again, k);
+            // Never taken: k counts down to 0. Without a branch between the rows, the V8 of Node 20 and 22
+            // moves all loads of the loop to its beginning and spills half of the tile.
+            f.brIf(never, i32.eq(k, -1 - i));
+          }
+          f.add(a, 4 * rows);
+          f.add(b, 4 * columns);
+        };
+        f.block((never) => {
+          if (fused)
+            f.if(i32.and(k, 1), () => {
+              addProducts(never);
+              f.set(k, i32.sub(k, 1));
+            });
+          f.while(k, () => {
+            for (let step = 0; step < steps; step++) addProducts(never);
+            f.set(k, i32.sub(k, steps));
           });
         });
 
