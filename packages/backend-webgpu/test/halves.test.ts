@@ -1,6 +1,9 @@
 import { assert } from "chai";
 import type { BufferRegion } from "#src/context.js";
 import { type MatrixLayout, storeHalves } from "#src/halves.js";
+import { packQuad } from "#src/kernels/gemm/operands.wgsl.js";
+import { input, output, program } from "#src/program.js";
+import { halfFunctions } from "#src/wgsl.js";
 import { decode, encode, noise, random, TestDevice } from "./support.js";
 
 describe("webgpu storeHalves", () => {
@@ -52,7 +55,8 @@ describe("webgpu storeHalves", () => {
       }
     });
 
-  it("rounds to nearest even, keeps subnormals, and overflows to infinity", async () => {
+  /** Every finite half, the middle of each two with its neighbours, and what is too small or too large. */
+  function numbers(): Float32Array {
     const exact = Array.from(
       { length: 0x7c00 },
       (_, bits) => decode(Uint8Array.of(bits & 255, bits >> 8), "f16")[0]!,
@@ -61,26 +65,40 @@ describe("webgpu storeHalves", () => {
       const middle = (value + exact[i]!) / 2;
       return [middle, middle * (1 + 2 ** -20), middle * (1 - 2 ** -20)];
     });
-    const values = [
-      ...exact,
-      ...between,
-      65519.99,
-      65520,
-      65536,
-      1e6,
-      3e38,
-      2 ** -25,
-      2 ** -25 * 1.0001,
-      1e-30,
-    ];
-    const signed = values.flatMap((value) => [value, -value]);
+    const beyond = [65519.99, 65520, 65536, 1e6, 3e38, 2 ** -25, 2 ** -25 * 1.0001, 1e-30];
+    const values = [...exact, ...between, ...beyond];
+    return Float32Array.from(values.flatMap((value) => [value, -value]));
+  }
+
+  it("rounds to nearest even, keeps subnormals, and overflows to infinity", async () => {
+    const signed = numbers();
     const source = device.place(signed, "f32");
     const memory = device.driver.alloc(2 * signed.length, true);
     const output = { memory, byteOffset: 0, byteLength: 2 * signed.length };
     store(source, output, { batch: 1, rows: 1, columns: signed.length });
-    assert.deepEqual(
-      await device.download(memory, 0, output.byteLength),
-      encode(signed.map(Math.fround), "f16"),
-    );
+    assert.deepEqual(await device.download(memory, 0, output.byteLength), encode(signed, "f16"));
+  });
+
+  it("pack_quad does so too, four at a time, whatever stands next to each other", async () => {
+    const pack = program({
+      name: "pack_quads",
+      bindings: { source: input("vec4f"), packed: output("half4") },
+      parameters: {},
+      body: `${halfFunctions}${packQuad}
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+          if (id.x < arrayLength(&packed)) { packed[id.x] = pack_quad(source[id.x]); }
+        }`,
+    });
+    const signed = numbers();
+    const shuffled = signed.map((_, i) => signed[(i * 7919) % signed.length]!);
+    for (const values of [signed, shuffled]) {
+      const source = device.place(values, "f32");
+      const memory = device.driver.alloc(2 * values.length, true);
+      const packed = { memory, byteOffset: 0, byteLength: 2 * values.length };
+      device.driver.withContext((context) =>
+        context.dispatch(pack, { source, packed }, {}, Math.ceil(values.length / 256)),
+      );
+      assert.deepEqual(await device.download(memory, 0, packed.byteLength), encode(values, "f16"));
+    }
   });
 });

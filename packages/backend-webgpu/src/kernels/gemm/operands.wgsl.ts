@@ -103,17 +103,22 @@ function epilogueOfQuad({ bias, activation }: ResultForm, last: string): string 
   return activation === undefined ? add : `${add}\n  value = ${activated(activation, "value", true)};`;
 }
 
-/** half_bits of four at once; one by one only where one of them is zero, subnormal or too large. */
+/**
+ * half_bits of four at once; one by one only where one of them is subnormal, too large or no number. The others
+ * are rounded to 11 bits first, so that pack2x16float has no choice.
+ */
 export const packQuad: string = wgsl`
 fn pack_quad(values: vec4f) -> vec2u {
   let bits = bitcast<vec4u>(values);
-  let magnitude = bits & vec4u(0x7fffffffu);
-  var halves = magnitude - 0x38000000u + 0xfffu + ((magnitude >> vec4u(13u)) & vec4u(1u));
-  halves = ((bits >> vec4u(16u)) & vec4u(0x8000u)) | (halves >> vec4u(13u));
-  if (any(magnitude - 0x38800000u >= vec4u(0x0f000000u))) {
+  let magnitudes = bits * 2u;
+  // Others than those from 2^-14 to 65520, and zero.
+  if (any((magnitudes - 0x71000000u >= vec4u(0x1dffe000u)) & (magnitudes != vec4u(0u)))) {
+    var halves: vec4u;
     for (var i = 0u; i < 4u; i++) { halves[i] = half_bits(values[i]); }
+    return halves.xz | (halves.yw << vec2u(16u));
   }
-  return halves.xz | (halves.yw << vec2u(16u));
+  let rounded = bitcast<vec4f>((bits + 0xfffu + ((bits >> vec4u(13u)) & vec4u(1u))) & vec4u(0xffffe000u));
+  return vec2u(pack2x16float(rounded.xy), pack2x16float(rounded.zw));
 }
 `;
 
