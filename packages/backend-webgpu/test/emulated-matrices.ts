@@ -40,7 +40,7 @@ export function emulated<Binding extends string, Parameter extends string>(
       "for (var q = 0u; q < 16u; q++) { $1[0] += $2[q].x * $3[q]; $1[1] += $2[q].y * $3[q]; }",
     )
     .replace(
-      /subgroupMatrixStore<row_major>\(&(.*), (\w+), (\w+), (\d+u)\);/g,
+      /subgroupMatrixStore<row_major>\(&(.*), (\w+(?: \+ \w+)?), (\w+), (\d+u)\);/g,
       `for (var q = 0u; q < 2u; q++) { $1[$2 + (${ROW} + q) * $4 + ${COLUMN} / 4u] = bitcast<vec4u>($3[q]); }`,
     )
     .replace(

@@ -62,6 +62,12 @@ describe("webgpu gemm on matrix units", function () {
     assert.match(device().programs.join(), /gemm_combine/);
   });
 
+  it("sums every step of k once, from wherever a tile begins", async () => {
+    // One span of 512 that is walked through in turns, and a rest that is not.
+    for (const both of [false, true])
+      await check({ m: 72, n: 136, k: 600, transA: both, transB: both, whole: true, multiple: 8 }, smallest);
+  });
+
   it("packs only what has to be", async () => {
     const packed = async (shape: Partial<GemmCase>) => {
       const programs = await check({ m: 16, n: 24, k: 32, ...shape }, smallest);

@@ -40,6 +40,7 @@ const needMore = [
   "tiled_256x128x16_16x8",
   "tiled_128x128x16_16x8",
   "matrices_128x256x32_64x64",
+  "matrices_256x128x32_64x64",
   "matrices_128x128x32_64x64",
   "matrices_64x128x32_32x64",
   "matrices_64x32_4_s",
@@ -135,6 +136,8 @@ describe("webgpu variants", () => {
       product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
     assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x256x32_64x64");
     assert.equal(gemmName({ ...halves(2048), n: 4224 }, withMatrices), "matrices_128x256x32_64x64");
+    for (const transposed of [{ transA: true }, { transB: true }])
+      assert.equal(gemmName(halves(4096, transposed), withMatrices), "matrices_256x128x32_64x64");
     assert.equal(gemmName(halves(2048), withMatrices), "matrices_128x128x32_64x64");
     assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x32_32x64");
     assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x32_4x4");

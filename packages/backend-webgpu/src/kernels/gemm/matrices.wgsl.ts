@@ -28,69 +28,74 @@ export function matrixTileName(tile: MatrixTile): string {
 
 /** Workgroup memory in bytes. */
 export function matrixBytes(tile: MatrixTile): number {
-  const most = (left: boolean) =>
-    Math.max(
-      ...[false, true].map((contiguousDepth) => {
-        const { panels, units } = panelLayout(tile, left, contiguousDepth);
-        return panels * units;
-      }),
-    );
-  return 2 * UNIT * (most(true) + most(false));
+  const units = (left: boolean) => {
+    const { panels, units } = panelLayout(tile, left, false);
+    return panels * units;
+  };
+  return 2 * UNIT * (units(true) + units(false));
 }
 
-/** Units of one row of a matrix of f32 results on its way to C, with padding, and of all of it. */
-const RESULT_PITCH = SIDE / 4 + 1;
-const RESULT_UNITS = SIDE * RESULT_PITCH;
-
 /**
- * Stores the results, matrix by matrix, each subgroup through an area of its own in a panel of A, or of B
- * where the panels of A are too small for all subgroups that share them.
+ * Stores the results, strip by strip of matrices side by side: each subgroup through an area of its own in its
+ * panel of A, or of B where the panels of A are too small for all subgroups that share them.
  *
- * A workgroup runs this code once, so that its length costs more than what it does. Where little is done
- * to a quad it is written out for each matrix; else it is in a loop, of which only the choice of the matrix
- * is written out. (Written out with a bias: 191 in place of 281 TFLOP/s on an NVIDIA H200, with gelu 156.)
+ * A workgroup runs this code once, so that its length costs more than what it does. Strips of one matrix are
+ * written out where little is done to a quad; else there is a loop, of which only the choice of the strip is
+ * written out. (Written out with a bias: 191 in place of 281 TFLOP/s on an NVIDIA H200, with gelu 156.)
  */
 function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm): string {
   const [down, across] = [tile.subgroupRows / SIDE, tile.subgroupColumns / SIDE];
-  const areas = ({ layout }: Panels) => Math.floor(layout.units / RESULT_UNITS);
+  const { strip: wide = 1 } = tile;
+  const pitch = (wide * SIDE) / 4 + 1; // units from one row of a strip to the next, with padding
+  const areas = ({ layout }: Panels) => Math.floor(layout.units / (SIDE * pitch));
   const inA = areas(a) >= b.layout.panels;
-  if (!inA && areas(b) < a.layout.panels)
+  if (across % wide !== 0 || (!inA && areas(b) < a.layout.panels))
     throw new RangeError(`${matrixTileName(tile)} leaves no room for results`);
-  const panel = inA ? "a_panels[panelRow]" : "b_panels[panelColumn]";
-  // The remainder changes nothing, but bounds the place.
-  const area = inA ? `panelColumn % ${areas(a)}u` : `panelRow % ${areas(b)}u`;
-  const stage = (i: number, j: number) =>
-    `subgroupMatrixStore<row_major>(&${panel}, area, sum_${i}_${j}, ${RESULT_PITCH}u);`;
+  const [panel, place, sharing] = inA
+    ? ["a_panels[panelRow]", "panelColumn", b.layout.panels]
+    : ["b_panels[panelColumn]", "panelRow", a.layout.panels];
+  const [strips, columns] = [across / wide, SIDE * wide];
+  const stage = (i: number, strip: number) =>
+    lines(wide, (j) => {
+      const at = j === 0 ? "area" : `area + ${(j * SIDE) / 4}u`;
+      return `  subgroupMatrixStore<row_major>(&${panel}, ${at}, sum_${i}_${strip * wide + j}, ${pitch}u);`;
+    });
   const store = (
     row: string,
     column: string,
-  ) => `  for (var quad = place; quad < ${SIDE * 4}u; quad += ${SUBGROUP}u) {
-    let row = quad / 4u;
-    let column = quad % 4u;
-    let values = bitcast<vec4f>(${panel}[area + row * ${RESULT_PITCH}u + column]);
+  ) => `  for (var quad = place; quad < ${(SIDE * columns) / 4}u; quad += ${SUBGROUP}u) {
+    let row = quad / ${columns / 4}u;
+    let column = quad % ${columns / 4}u;
+    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + column]);
     store_quad(result, firstRow + ${row} + row, firstColumn + ${column} + column * 4u, values);
   }`;
-  const written = (i: number, j: number) => `  workgroupBarrier();
-  ${stage(i, j)}
+  const written = (i: number, strip: number) => `  workgroupBarrier();
+${stage(i, strip)}
   workgroupBarrier();
-${store(`${SIDE * i}u`, `${SIDE * j}u`)}`;
-  const looped = `  // Always ${down * across}, but not for the compiler, which might write out the loop.
-  let matrices = select(${down * across}u, 0u, parameters.k == 0u);
-  for (var matrix = 0u; matrix < matrices; matrix++) {
+${store(`${SIDE * i}u`, `${strip * columns}u`)}`;
+  const looped = `  // Always ${down * strips}, but not for the compiler, which might write out the loop.
+  let strips = select(${down * strips}u, 0u, parameters.k == 0u);
+  for (var strip = 0u; strip < strips; strip++) {
   workgroupBarrier();
-  switch (matrix) {
-${lines(down, (i) => lines(across, (j) => `    case ${i * across + j}u: { ${stage(i, j)} }`))}
+  switch (strip) {
+${lines(down, (i) => lines(strips, (strip) => `    case ${i * strips + strip}u: {\n${stage(i, strip)}\n    }`))}
     default: {}
   }
   workgroupBarrier();
-${store(`matrix / ${across}u * ${SIDE}u`, `matrix % ${across}u * ${SIDE}u`)}
+${store(`strip / ${strips}u * ${SIDE}u`, `strip % ${strips}u * ${columns}u`)}
   }`;
-  const isShort = form.vectorC && form.overwritesC && !form.bias && form.activation === undefined;
+  const isShort =
+    wide === 1 && form.vectorC && form.overwritesC && !form.bias && form.activation === undefined;
+  // The remainder changes nothing, but bounds the place.
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
-  let area = ${area} * ${RESULT_UNITS}u;
-${isShort ? lines(down, (i) => lines(across, (j) => written(i, j))) : looped}`;
+  let area = ${place} % ${sharing}u * ${SIDE * pitch}u;
+${isShort ? lines(down, (i) => lines(strips, (strip) => written(i, strip))) : looped}`;
 }
+
+/** Steps of k within which workgroups begin at different places, and how many places there are. */
+const SPAN = 512;
+const TURNS = 8;
 
 /**
  * Walks through k in steps of `depth`. Of what is staged, the subgroup matrices of 16 steps of k are read
@@ -101,7 +106,11 @@ ${isShort ? lines(down, (i) => lines(across, (j) => written(i, j))) : looped}`;
  * The loads from A and B stand between two barriers, since drivers put off what may be put off until the
  * values are stored: 181 TFLOP/s where nothing kept them from it, 315 so (128 x 256, 4096^3, NVIDIA H200).
  * It depends on details: with one counter of steps in place of three, `(row + 8)` kept for each load, and the
- * results stored column by column, it was 281.
+ * results stored column by column, it was 281; without the branch around what is past the end of k, 205.
+ *
+ * Workgroups that share rows of A or columns of B walk through each `SPAN` of k from different places on, round
+ * and round, so that most of what one reads another one has brought to the cache: when all wait for the memory
+ * at the same time, that is a tenth of the time. So the order of a sum depends on its tile.
  */
 function stagedLoop(tile: MatrixTile, a: Panels, b: Panels): string {
   const steps = tile.depth / SIDE;
@@ -128,10 +137,18 @@ ${a.storeEnd}
 ${b.storeEnd}
     }
     held += DEPTH;`;
-  const load = `${a.load}\n${b.load}`;
-  return `  let last = k - 1u;
-  var depthBase = depthStart; // of what is loaded next
-  var held = depthStart; // of what the registers hold
+  const load = `    {
+      let gone = depthBase - depthStart;
+      let span = depthBase - gone % ${SPAN}u;
+      depthAt = select(depthBase, span + (gone + turn) % ${SPAN}u, span + ${SPAN}u <= k);
+    }
+${a.load}
+${b.load}`;
+  return `  let turn = (rowBase / ROWS + columnBase / COLUMNS) % ${TURNS}u * ${SPAN / TURNS}u;
+  let last = k - 1u;
+  var depthBase = depthStart; // the step that is loaded next, in order
+  var depthAt = 0u; // what is loaded for it
+  var held = depthStart; // the step that the registers hold
 ${load}
 ${store}
   depthBase += DEPTH;

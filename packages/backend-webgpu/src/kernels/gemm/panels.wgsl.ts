@@ -12,6 +12,8 @@ export interface MatrixTile {
   readonly depth: number;
   readonly subgroupRows: number;
   readonly subgroupColumns: number;
+  /** Matrices of results side by side that a subgroup stores at a time. Default: one. */
+  readonly strip?: number;
 }
 
 export const SUBGROUP = 32;
@@ -25,6 +27,7 @@ export function matrixThreads(tile: MatrixTile): number {
 /** How the panels of one operand lie in workgroup memory; all counts are of units. */
 export interface PanelLayout {
   readonly panels: number;
+  /** Of a panel, whichever way its operand is stored. */
   readonly units: number;
   /** From one row of a subgroup matrix to the next: odd, to spread the banks. */
   readonly pitch: number;
@@ -34,8 +37,13 @@ export interface PanelLayout {
 export function panelLayout(tile: MatrixTile, left: boolean, contiguousDepth: boolean): PanelLayout {
   const [extent, panel] = extents(tile, left);
   // Along k the rows of several subgroup matrices lie side by side, so that one unit in many is padding.
-  const pitch = (contiguousDepth ? (panel / SIDE) * tile.depth : panel) / UNIT + 1;
-  return { panels: extent / panel, units: pitch * (contiguousDepth ? SIDE : tile.depth), pitch };
+  const along = ((panel / SIDE) * tile.depth) / UNIT + 1;
+  const across = panel / UNIT + 1;
+  return {
+    panels: extent / panel,
+    units: Math.max(along * SIDE, across * tile.depth),
+    pitch: contiguousDepth ? along : across,
+  };
 }
 
 function extents(tile: MatrixTile, left: boolean): [extent: number, panel: number] {
@@ -48,7 +56,7 @@ export interface Panels {
   readonly declaration: string;
   /** Run once: what does not change from one step of k to the next. */
   readonly prepare: string;
-  /** Reads the part that starts at `depthBase` into registers; past the end of k anything. */
+  /** Reads the part that starts at `depthAt` into registers; past the end of k anything. */
   readonly load: string;
   /** Writes the registers, which hold what starts at `held`, to workgroup memory. */
   readonly store: string;
@@ -101,9 +109,15 @@ export function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boo
         (i: number) => `${part(i)} / ${panel / UNIT}u`,
         (i: number) => `${row(i)} * ${pitch}u + ${part(i)} % ${panel / UNIT}u`,
       ];
+  // Eight neighbours, whose stores are carried out together, have units of rows that lie so far apart that they
+  // are in different banks.
+  const rowOf = (unit: string) =>
+    contiguousDepth && perRow < 8
+      ? `${unit} / ${8 * perRow}u * 8u + ${unit} % 8u / ${perRow}u * ${perRow}u + ${unit} % ${8 * perRow}u / 8u`
+      : `${unit} / ${perRow}u`;
   const places = lines(
     alike ? 1 : rounds,
-    (i) => `  let ${name}_row_${i} = (lane + ${i * threads}u) / ${perRow}u;
+    (i) => `  let ${name}_row_${i} = ${rowOf(`(lane + ${i * threads}u)`)};
   let ${name}_part_${i} = (lane + ${i * threads}u) % ${perRow}u;
   let ${name}_panel_${i} = ${panelAt(i)};
   let ${name}_at_${i} = ${at(i)};`,
@@ -114,12 +128,12 @@ export function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boo
   const [start, onwards, deep] = contiguousDepth
     ? [
         (i: number) => `min(${origin} + ${rowSum(i)}, ${limit} - 1u) * ${name}_units`,
-        (i: number) => `min(depthBase / ${UNIT}u + ${part(i)}, last / ${UNIT}u)`,
+        (i: number) => `min(depthAt / ${UNIT}u + ${part(i)}, last / ${UNIT}u)`,
         (i: number) => `${part(i)} * ${UNIT}u`,
       ]
     : [
         (i: number) => `min(${origin} / ${UNIT}u + ${part(i)}, (${limit} - 1u) / ${UNIT}u)`,
-        (i: number) => `min(depthBase + ${rowSum(i)}, last) * ${name}_units`,
+        (i: number) => `min(depthAt + ${rowSum(i)}, last) * ${name}_units`,
         rowSum,
       ];
   const stored = (i: number, value: string) => {
