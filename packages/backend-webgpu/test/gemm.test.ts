@@ -268,7 +268,7 @@ describe("webgpu gemm", function () {
       ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
       ...{ a, b, c, bias: undefined, activation: undefined },
     };
-    device().run((context) => runGemm(context, problem, "streamed_8x256x16_8x4"));
+    device().run((context) => runGemm(context, problem, "streamed_8x256x32_8x4"));
     assert.match(device().programs.join(), /^gemm_streamed/);
     const results = new Float32Array((await device().bytes(c)).buffer, 0, m * n);
     // A zero times infinity would be NaN.
