@@ -63,7 +63,7 @@ describe("webgpu gemm", function () {
         let tried = 0;
         for (const [m, n, k] of [
           ...([
-            [1, 4, 1],
+            [1, 4, 8],
             [5, 68, 31],
             [8, 256, 16],
             [9, 260, 33],
@@ -256,7 +256,7 @@ describe("webgpu gemm", function () {
   });
 
   it("multiplies nothing by what the last row of B is repeated for where it streams", async () => {
-    const [m, n, k] = [8, 4, 5];
+    const [m, n, k] = [8, 4, 13];
     const a = device().place(new Float32Array(m * k).fill(1), "f32");
     const b = device().place(
       Float32Array.from({ length: k * n }, (_, i) => (i < (k - 1) * n ? 1 : Number.POSITIVE_INFINITY)),

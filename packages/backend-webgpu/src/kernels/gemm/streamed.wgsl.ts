@@ -17,7 +17,7 @@ import { type ProductTile, tileName, tileThreads } from "./tile.js";
 
 /** A tile whose right operand is not staged; `depth` is that of the left one. */
 export interface StreamedTile extends ProductTile {
-  /** Rows of B that an invocation reads before it uses the first; divides `depth`. */
+  /** Rows of B that an invocation reads before it uses the first; divides `depth`, and is at most k. */
   readonly window: number;
 }
 
@@ -45,14 +45,16 @@ export const streamedProgram: (tile: StreamedTile, form: GemmForm) => Program = 
     const register = (step: number, quad: number) => `streamed_${step}_${quad}`;
     const each = (line: (step: number) => string) => lines(window, line);
     const perQuad = (line: (quad: number) => string) => lines(quads, line);
-    /** Row `step` of the window that starts at `depth`. */
     const fill = (step: number) =>
-      `    {\n      let row = min(depth + ${step}u, k - 1u) * parameters.b_pitch;
-${perQuad((quad) => `      ${register(step, quad)} = ${load}(row + column_${quad});`)}
-    }`;
-    const zeroPast = wgsl`    if (depth + WINDOW > k) {
-${each((step) => `      if (depth + ${step}u >= k) { ${perQuad((quad) => `${register(step, quad)} = ${type}();`)} }`)}
-    }`;
+      perQuad(
+        (quad) =>
+          `    ${register(step, quad)} = ${load}(filled + ${step}u * parameters.b_pitch + column_${quad});`,
+      );
+    const product = (at: string, right: (quad: number) => string) =>
+      outerProduct({
+        ...{ tile, sum: "sum", step: at, left: leftTile, leftPitch: "LEFT_PITCH" },
+        ...{ right: (_, quad) => unpacked(right(quad)), rightPitch: "0u" },
+      });
     return program({
       name: `gemm_streamed_${tileName(tile)}_${formName(form)}`,
       bindings: { a: a.storage, b: b.storage, ...result.bindings },
@@ -79,9 +81,10 @@ ${accumulators(tile, "sum")}
 ${left.prepare}
   var depth = depthStart; // of the window
   var depthBase = depthStart; // of what is staged
+  // Where no window is left, rows that exist are read instead, and not used: a condition would hold up the loads.
+  var filled = min(depth, k - WINDOW) * parameters.b_pitch;
 ${each((step) => perQuad((quad) => `  var ${register(step, quad)} = ${type}();`))}
 ${each(fill)}
-${zeroPast}
 ${left.load}
   loop {
 ${left.store}
@@ -93,18 +96,18 @@ ${left.loadWhole}
 ${left.load}
     }
     for (var part = 0u; part < DEPTH / WINDOW; part++) {
+      if (depth + WINDOW > k) { break; }
       depth += WINDOW;
-${each(
-  (step) => `${outerProduct({
-    ...{ tile, sum: "sum", step: `part * WINDOW + ${step}u`, left: leftTile, leftPitch: "LEFT_PITCH" },
-    ...{ right: (_, quad) => unpacked(register(step, quad)), rightPitch: "0u" },
-  })}
-${fill(step)}`,
-)}
-${zeroPast}
+      filled = min(depth, k - WINDOW) * parameters.b_pitch;
+${each((step) => `${product(`part * WINDOW + ${step}u`, (quad) => register(step, quad))}\n${fill(step)}`)}
     }
     if (depthBase >= k) { break; }
     workgroupBarrier();
+  }
+  // The rows of B after the last whole window, one by one.
+  for (let staged = depthBase - DEPTH; depth < k; depth++) {
+${perQuad((quad) => `    let rest_${quad} = ${load}(depth * parameters.b_pitch + column_${quad});`)}
+${product("depth - staged", (quad) => `rest_${quad}`)}
   }
 ${storedResults(tile, storesInLoops(form), (row, column, quad) => `store_quad(result, ${row}, ${column}, ${quad});`)}
 }

@@ -133,7 +133,7 @@ function streamed(tile: StreamedTile, busy: number, depth: number): StreamedVari
     requires: ({ limits }) =>
       limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
       limits.maxComputeWorkgroupStorageSize >= stagedBytes(tile, tile.rows),
-    fits: (shape) => !shape.transB && shape.vectorB,
+    fits: (shape) => !shape.transB && shape.vectorB && shape.k >= tile.window,
     prefers: (shape, features) =>
       !isNarrow(features) &&
       shape.m > tile.rows / 2 &&
