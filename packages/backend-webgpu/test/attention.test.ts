@@ -6,10 +6,12 @@ import { attentionShape, enqueueAttention } from "#src/kernels/attention/attenti
 import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
 import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js";
 import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/attention/matrix-tile.js";
+import { THIN_ROWS, thinColumns, thinProgram } from "#src/kernels/attention/thin.wgsl.js";
 import { matrixVariants } from "#src/kernels/attention/variants.js";
 import type { DeviceMemory } from "#src/memory.js";
+import type { Program } from "#src/program.js";
 import { defaultLimits } from "#src/tiers.js";
-import { withoutMatrixUnits } from "./emulated-subgroups.js";
+import { withoutMatrixUnits, withoutShuffles } from "./emulated-subgroups.js";
 import {
   asLargeGpu,
   type Expected,
@@ -145,6 +147,16 @@ const shapes: readonly Case[] = [
 
 const smallest = "tiled_16x32";
 
+/** For kernels for few rows: heads of every width, parts that end within a workgroup's keys, and unseen ones. */
+const thinShapes: readonly Case[] = [
+  { queryLength: 1, keyLength: 1, headSize: 8, offset: 8 },
+  { queryLength: 1, keyLength: 257, headSize: 256, heads: 5, kvHeads: 1, offset: 0 },
+  { queryLength: 2, keyLength: 130, headSize: 96, heads: 4, kvHeads: 2, visible: 128, offset: 8 },
+  { queryLength: 5, keyLength: 128, headSize: 32, visible: 124, batch: 2, offset: 8 },
+  { queryLength: 4, keyLength: 300, headSize: 64, visible: 125, offset: 16 },
+  { queryLength: 3, keyLength: 140, headSize: 128, visible: -2, offset: 0 },
+];
+
 /** For kernels on matrix units: whether weights need two f16 numbers, and a second attempt, differs. */
 const matrixShapes: readonly Case[] = [
   { queryLength: 50, keyLength: 32, headSize: 32, heads: 2 },
@@ -175,15 +187,21 @@ const emulated: DeviceFeatures = {
   limits: { ...defaultLimits, maxComputeWorkgroupStorageSize: 32768 },
 };
 
+const shuffled = `thin_${THIN_ROWS}_shuffles`;
+
 describe("webgpu attention", function () {
   this.timeout(120_000);
   const device = withProducts();
+  // Where the features say otherwise, subgroups of the software adapters are too narrow all the same.
+  beforeEach(() => {
+    device().instead = withoutShuffles;
+  });
 
   for (const dtype of dtypes) {
     for (const { name, kind } of attentionVariants.filter(({ requires }) => requires(emulated)))
       it(`${name} is right in ${dtype} for every kind of shape that it fits`, async () => {
         let tried = 0;
-        for (const [i, shape] of shapes.entries()) {
+        for (const [i, shape] of [...shapes, ...(kind === "thin" ? thinShapes : [])].entries()) {
           // Texts for longer heads differ by numbers only: in f16, too, one tile does for all of them.
           if (dtype === "f16" && kind === "tiled" && name !== smallest && shape.headSize > 64) continue;
           if (await check(device(), { offset: i % 3, ...shape, dtype }, name)) tried++;
@@ -231,6 +249,15 @@ describe("webgpu attention", function () {
       );
     };
 
+  for (const dtype of dtypes)
+    it(`${shuffled} is right in ${dtype} for every kind of shape, its shuffles emulated`, async () => {
+      for (const shape of thinShapes) {
+        const features = (real: DeviceFeatures) => ({ ...asLargeGpu(real), subgroups: true });
+        await check(device(), { ...shape, dtype }, shuffled, features);
+        assert.include(device().programs[0], "attention_thin_shuffles");
+      }
+    });
+
   // All is as in larger tiles; these fit the memory of the software adapters.
   for (const tile of [
     { queries: 32, keys: 32, subgroups: 2, separate: true },
@@ -245,7 +272,7 @@ describe("webgpu attention", function () {
         }
     });
 
-  it("on matrix units has valid texts", async () => {
+  it("on matrix units and by shuffles has valid texts", async () => {
     const adapter = (await nullDawn.requestAdapter())!;
     const gpu = await adapter.requestDevice({
       requiredFeatures: [
@@ -254,20 +281,27 @@ describe("webgpu attention", function () {
         "chromium-experimental-subgroup-matrix" as GPUFeatureName,
       ],
     });
+    const texts: Program[] = [];
+    for (const variant of attentionVariants)
+      if (variant.kind === "thin")
+        for (const columns of thinColumns)
+          for (const dtype of dtypes) texts.push(thinProgram(variant.tile, { dtype, columns }));
     for (const { tile, columns } of matrixVariants)
       for (const count of columns)
         for (const whole of [true, false])
           for (const weights of ["rough", "fine", "mixed"] as const)
             for (const results of ["halves", "parts"] as const) {
               const form = { columns: count, whole, weights, results };
-              const { name, source } = attentionMatrixProgram(tile, form);
-              const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
-              assert.deepEqual(
-                messages.map(({ lineNum, message }) => `${lineNum}: ${message}`),
-                [],
-                name,
-              );
+              texts.push(attentionMatrixProgram(tile, form));
             }
+    for (const { name, source } of texts) {
+      const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
+      assert.deepEqual(
+        messages.map(({ lineNum, message }) => `${lineNum}: ${message}`),
+        [],
+        name,
+      );
+    }
     gpu.destroy();
   });
 

@@ -72,7 +72,7 @@ describe("webgpu gemm", function () {
           assert.match(device().programs[0]!, new RegExp(`^gemm_${name}`));
         };
         for (const [m, n, k] of [
-          [1, 4, 1],
+          [1, 4, 8],
           [5, 68, 31],
           [8, 256, 16],
           [9, 260, 33],
@@ -265,7 +265,7 @@ describe("webgpu gemm", function () {
   });
 
   it("multiplies nothing by what the last row of B is repeated for where it streams", async () => {
-    const [m, n, k] = [8, 4, 5];
+    const [m, n, k] = [8, 4, 13];
     const a = device().place(new Float32Array(m * k).fill(1), "f32");
     const b = device().place(
       Float32Array.from({ length: k * n }, (_, i) => (i < (k - 1) * n ? 1 : Number.POSITIVE_INFINITY)),
@@ -277,7 +277,7 @@ describe("webgpu gemm", function () {
       ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
       ...{ a, b, c, bias: undefined, activation: undefined },
     };
-    device().run((context) => runGemm(context, problem, "streamed_8x256x16_8x4"));
+    device().run((context) => runGemm(context, problem, "streamed_8x256x32_8x4"));
     assert.match(device().programs.join(), /^gemm_streamed/);
     const results = new Float32Array((await device().bytes(c)).buffer, 0, m * n);
     // A zero times infinity would be NaN.

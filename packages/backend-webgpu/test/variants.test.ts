@@ -47,7 +47,7 @@ const needMore = [
   "matrices_128x32_4",
   "matrices_128x32_8_s",
   "tiled_128x128",
-  "thin_4",
+  "thin_4_shuffles",
   "tiled_16x32x32",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
@@ -106,9 +106,10 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(5, 5, 5, { transB: true })), "tiled_32x32x16_4x4");
     assert.equal(gemmName(product(4, 4096, 64)), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64)), "thin_b_places_32x4");
-    assert.equal(gemmName(product(8, 4096, 4096, { vectorB: true })), "streamed_8x256x16_8x4");
-    assert.equal(gemmName(product(16, 4096, 4096, { vectorB: true })), "streamed_16x256x16_16x4");
-    assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(8, 4096, 4096, { vectorB: true })), "streamed_8x256x32_8x4");
+    assert.equal(gemmName(product(16, 4096, 4096, { vectorB: true })), "streamed_16x256x32_16x4");
+    assert.equal(gemmName(product(32, 4096, 1024, { vectorB: true })), "tiled_32x128x16_8x8");
+    assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
     assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
     const rowsOfB = { transB: true, vectorA: true, vectorB: true };
@@ -269,6 +270,17 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(8, 256)), "tiled_16x32");
+    const decoding = attending(4, 4096, { wholeEights: true });
+    assert.equal(name(decoding, portable), "thin_4");
+    for (const [subgroupMinSize, expected] of [
+      [16, "thin_4_shuffles"],
+      [8, "thin_4"],
+    ] as const) {
+      const features = { ...portable, subgroups: true, subgroupMinSize };
+      assert.equal(name(decoding, features), expected);
+      assert.equal(choose(decoding, features).partKeys, 128);
+    }
+    assert.equal(name({ ...decoding, matrices: 65_536 }), "tiled_16x32");
     assert.equal(choose(attending(1, 100)).partKeys, 100);
     assert.isBelow(choose(attending(1, 16384)).partKeys, 16384 / 32);
     assert.equal(choose(attending(1, 16384), emulated).partKeys, 16384);
@@ -293,7 +305,7 @@ describe("webgpu variants", () => {
     assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8_s");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
-    assert.equal(name(halves(8)), "thin_4");
+    assert.equal(name(halves(8)), "thin_4_shuffles");
     assert.equal(name(halves(2048, { wholeEights: false })), "tiled_64x128");
     assert.equal(name(halves(2048, { dtype: "f32" })), "tiled_64x128");
     assert.equal(name(halves(2048), roomy), "tiled_64x128");

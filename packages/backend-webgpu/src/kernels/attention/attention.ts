@@ -1,5 +1,5 @@
 import { type AttentionProblem, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
+import type { BufferRegion, KernelContext, KernelDefinition, Workgroups } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
 import type { Program } from "../../program.js";
@@ -7,7 +7,7 @@ import { attentionProgram } from "./attention.wgsl.js";
 import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
 import { type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
-import { thinLanes, thinProgram } from "./thin.wgsl.js";
+import { THIN_ROWS, thinColumns, thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
@@ -90,7 +90,10 @@ function enqueue(
   };
   const isSplit = choice.kind === "thin" || parts > 1;
   const program = programFor(problem, choice, vector, isSplit);
-  const groups = parts * choice.groups;
+  const groups: Workgroups =
+    choice.kind === "thin"
+      ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
+      : parts * choice.groups;
   if (!isSplit) {
     context.dispatch(program, { q, k, v, results }, parameters, groups);
     return;
@@ -113,7 +116,11 @@ function programFor(
   vector: boolean,
   isSplit: boolean,
 ): Program {
-  if (choice.kind === "thin") return thinProgram({ dtype, lanes: thinLanes(headSize) });
+  if (choice.kind === "thin")
+    return thinProgram(choice.variant.tile, {
+      dtype,
+      columns: thinColumns.find((columns) => columns >= headSize)!,
+    });
   if (choice.kind === "tiled")
     return attentionProgram(choice.variant.tile, {
       dtype,

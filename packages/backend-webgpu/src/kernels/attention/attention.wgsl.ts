@@ -261,6 +261,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         results: result.binding, // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
       },
+      uniform: true,
       parameters: {
         /** batch * kvHeads */
         matrices: "u32",

@@ -1,5 +1,6 @@
 import { input, memoized, output, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import { lines } from "../gemm/lines.js";
 
 /** How results are written: as `AttentionForm` has it. */
 export interface MergeForm {
@@ -10,8 +11,10 @@ export interface MergeForm {
 }
 
 /** Places that a workgroup merges, and groups of parts that it merges them from. */
-const PLACES = 32;
-const GROUPS = 8;
+const PLACES = 16;
+const GROUPS = 16;
+/** Parts that an invocation reads before it adds the first of them. */
+const READS = 8;
 
 /** Workgroups for so many results. */
 export function mergeGroups(results: number, { vector }: MergeForm): number {
@@ -57,14 +60,20 @@ fn main(${linearBuiltins}) {
   var high = -1.0e38;
   var total = 0.0;
   var sum = ${value}();
-  for (var part = lane / ${PLACES}u; part < parameters.parts; part += ${GROUPS}u) {
-    let statistic = statistics[row + part * parameters.rows];
-    let highest = max(high, statistic.x);
+  let last = parameters.parts - 1u;
+  for (var first = lane / ${PLACES}u; first <= last; first += ${GROUPS * READS}u) {
+${lines(READS, (i) => `    let part_${i} = min(first + ${i * GROUPS}u, last);`)}
+${lines(READS, (i) => `    let statistic_${i} = statistics[row + part_${i} * parameters.rows];`)}
+${lines(READS, (i) => `    let sum_${i} = sums[parameters.sums_offset + part_${i} * count + place];`)}
+    var highest = high;
+${lines(READS, (i) => `    highest = max(highest, statistic_${i}.x);`)}
     let before = scaled(high, highest);
-    let factor = scaled(statistic.x, highest);
-    sum = sum * before + factor * sums[parameters.sums_offset + part * count + place];
-    total = total * before + factor * statistic.y;
+    sum *= before;
+    total *= before;
     high = highest;
+    // What stands for parts past the last one counts for nothing.
+${lines(READS, (i) => `    let factor_${i} = select(0.0, scaled(statistic_${i}.x, highest), first + ${i * GROUPS}u <= last);`)}
+${lines(READS, (i) => `    sum += factor_${i} * sum_${i};\n    total += factor_${i} * statistic_${i}.y;`)}
   }
   highs[lane] = high;
   totals[lane] = total;

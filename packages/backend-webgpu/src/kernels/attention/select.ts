@@ -52,7 +52,7 @@ export function selectAttention(
   const variant = selectVariant("attention", attentionVariants, shape, features, forced);
   if (variant.kind === "thin") {
     const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
-    return { kind: "thin", variant, groups, partKeys: partKeys(shape, BUSY_WORKGROUPS, groups) };
+    return { kind: "thin", variant, groups, partKeys: variant.tile.keys };
   }
   const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;
   if (variant.kind === "matrices") {

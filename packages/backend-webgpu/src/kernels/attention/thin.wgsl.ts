@@ -1,226 +1,311 @@
 import type { DType } from "@backplane/core";
 import { input, memoized, output, type Program, program } from "../../program.js";
-import { linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import { wgsl } from "../../wgsl.js";
 import { lines } from "../gemm/lines.js";
 
-/** What the kernel for few rows is generated for. */
+/**
+ * A workgroup handles `THIN_ROWS` rows and `keys` keys of one key head: first all scores, then all
+ * weights, then the weighted sum of values. It is small, so that several are on a multiprocessor at a time
+ * and read while others wait: an NVIDIA H200 keeps four with 12 KiB of workgroup memory, and one with 28.
+ */
+export interface ThinTile {
+  readonly threads: number;
+  /** At most as many as `threads`. */
+  readonly keys: number;
+  /** Neighbouring invocations that share a key, at most: each has every so many 16 bytes of it. */
+  readonly lanes: number;
+  /** They sum up by shuffles, 4 * n sums among 4 * n lanes at a time. Without: in workgroup memory. */
+  readonly shuffles: boolean;
+  /** Runs of 16 bytes that an invocation reads before it uses the first. */
+  readonly ahead: number;
+}
+
+/** What the kernel for few rows is generated for, besides its tile. */
 export interface ThinForm {
   readonly dtype: DType;
-  /** Invocations that share a key or its value, each with eight head elements: 8, 16 or 32. */
-  readonly lanes: number;
+  /** Head elements, at least headSize: one of `thinColumns`. */
+  readonly columns: number;
 }
 
 /** Rows that a workgroup handles, as vec4f. */
 export const THIN_ROWS = 4;
 
-/** The largest head. */
-export const THIN_HEAD = 256;
+/** Few numbers, because each makes another program to compile. */
+export const thinColumns: readonly number[] = [32, 64, 128, 256];
 
-const THREADS = 256;
-/** Keys that an invocation reads before their scores are summed up. */
-const READS = 4;
-/** Keys whose weights are kept at a time. */
-const BLOCK = 256;
+const ROWS = [0, 1, 2, 3] as const;
+const component = (i: number) => "xyzw"[i & 3]!;
 
-export function thinLanes(headSize: number): number {
-  return [8, 16, 32].find((lanes) => 8 * lanes >= headSize) ?? 32;
+/** Numbers that follow from tile and form. */
+function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
+  /** Elements of 16 bytes. */
+  const unit = dtype === "f16" ? 8 : 4;
+  const units = columns / unit;
+  const lanes = Math.min(tile.lanes, units);
+  const perKey = units / lanes;
+  /** Of scores: keys whose parts are kept, padded to spread the banks. */
+  const pitch = tile.keys + 2;
+  /** Of the output: quads of one row from all invocations. */
+  const parts = (tile.threads * unit) / 4;
+  return {
+    ...{ unit, units, lanes, perKey, pitch },
+    /** Keys, and values, that are read at a time. */
+    keyGroups: tile.threads / lanes,
+    valueGroups: tile.threads / units,
+    /** Of `small`, where q is: a quad of rows for each element, padded. */
+    quads: tile.shuffles ? 0 : units * (unit + 1),
+    shared: Math.max(tile.keys, parts, tile.shuffles ? 0 : lanes * pitch),
+  };
 }
-
-/** Floats between the partial scores of one row and lane and the next: odd, to spread the banks. */
-const partialPitch = (lanes: number) => (THREADS / lanes) * READS + 1;
 
 /** Workgroup memory in bytes. */
-export function thinBytes(): number {
-  return 4 * THIN_ROWS * 32 * partialPitch(32) + 32 * BLOCK + 2 * THREADS;
+export function thinBytes(tile: ThinTile): number {
+  const bytes = (dtype: DType) =>
+    Math.max(
+      ...thinColumns.map((columns) => {
+        const { shared, quads, valueGroups } = layout(tile, { dtype, columns });
+        const scores = tile.shuffles ? tile.keys : 0;
+        return 16 * (shared + Math.max(quads, tile.keys) + scores + Math.max(MAXIMA, valueGroups));
+      }),
+    );
+  return Math.max(bytes("f32"), bytes("f16"));
 }
 
+/** Parts in which the maximum of all keys is found. */
+const MAXIMA = 16;
+
+/** The elements of 16 bytes in a variable: expressions, and the statements that they rely on. */
+function elementsOf(name: string, dtype: DType): { unpack: string; elements: readonly string[] } {
+  if (dtype === "f32") return { unpack: "", elements: ROWS.map((i) => `${name}.${component(i)}`) };
+  return {
+    unpack: ROWS.map((i) => `let ${name}_${i} = unpack2x16float(${name}.${component(i)});`).join(" "),
+    elements: ROWS.flatMap((i) => [`${name}_${i}.x`, `${name}_${i}.y`]),
+  };
+}
+
+/** What the invocation whose place differs by `mask` has. */
+const exchangeFunctions = wgsl`
+fn exchanged_4(value: vec4f, mask: u32) -> vec4f { return subgroupShuffleXor(value, mask); }
+fn exchanged_2(value: vec2f, mask: u32) -> vec2f { return subgroupShuffleXor(value, mask); }
+fn exchanged_1(value: f32, mask: u32) -> f32 { return subgroupShuffleXor(value, mask); }
+`;
+
+const times = (count: number, line: (i: number) => string) => lines(count, line);
 const rows = (line: (r: number) => string) => lines(THIN_ROWS, line);
-const component = (i: number) => "xyzw"[i]!;
+const four = (line: (r: number) => string) => ROWS.map(line).join(", ");
 
 /**
- * For few queries, as in decoding, where time goes into reading keys and values once: neighbouring
- * invocations read neighbouring elements, four rows share what was read, and the keys are split between
- * many workgroups. Leaves parts for `mergeProgram`.
+ * For few queries, as in decoding, where time goes into reading keys and values once. Neighbouring
+ * invocations read neighbouring 16 bytes, four rows share what was read, and each register is filled again
+ * as soon as it was used. Leaves parts for `mergeProgram`.
  */
-export const thinProgram: (form: ThinForm) => Program = memoized((form: ThinForm): Program => {
-  const { dtype, lanes } = form;
-  const groups = THREADS / lanes;
-  const perRound = groups * READS;
-  const pitch = partialPitch(lanes);
-  const storage = input(dtype === "f16" ? "half8" : "vec4f");
-  const load = (name: string) =>
-    dtype === "f16"
-      ? wgsl`
-fn ${name}_load(index: u32) -> Octet {
-  let words = ${name}[parameters.${name}_offset + index / 8u];
-  return Octet(vec4f(unpack2x16float(words.x), unpack2x16float(words.y)), vec4f(unpack2x16float(words.z), unpack2x16float(words.w)));
-}
-`
-      : wgsl`
-fn ${name}_load(index: u32) -> Octet {
-  let at = parameters.${name}_offset + index / 4u;
-  return Octet(${name}[at], ${name}[at + 1u]);
-}
-`;
-  const loadKeys = (first: string) =>
-    lines(
-      READS,
-      (i) =>
-        `      key_${i} = k_load((firstKey + min(${first} + place + ${i}u * GROUPS, keyLast)) * parameters.head_size + at);`,
-    );
-  return program<string, string>({
-    name: `attention_thin_${lanes}_${dtype}`,
-    bindings: {
-      ...{ q: storage, k: storage, v: storage },
-      results: output("vec4f"), // parts x matrices x rows x head_size
-      statistics: output("vec2f"), // parts x matrices x rows
-    },
-    parameters: {
-      ...{ matrices: "u32", rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
-      ...{ part_keys: "u32", scale: "f32", visible: "i32" },
-    },
-    body: wgsl`
-${workgroupIndex}
+export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized(
+  (tile: ThinTile, form: ThinForm): Program => {
+    const { dtype, columns } = form;
+    const { threads, keys, shuffles } = tile;
+    const at = layout(tile, form);
+    const { unit, units, lanes, perKey, keyGroups, valueGroups } = at;
+    const [storage, type] = dtype === "f16" ? [input("half8"), "vec4u"] : [input("vec4f"), "vec4f"];
+    const rounds = keys / keyGroups;
+    const slots = Math.min(rounds, Math.max(1, tile.ahead / perKey));
+    const key = (slot: number, i: number) => `key_${slot % slots}_${i}`;
+    // The first keys are read before it is known which are seen.
+    const loadKey = (round: number, last: string) => wgsl`  {
+    let first = (firstKey + min(keyStart + place + ${round * keyGroups}u, ${last})) * units;
+${times(perKey, (i) => `    ${key(round, i)} = k[parameters.k_offset + first + unit_${i}];`)}
+  }`;
+    const refillKey = (round: number) => (round + slots < rounds ? loadKey(round + slots, "keyLast") : "");
+    /** Adds the products of one key's elements with those of q to `sum`. */
+    const addProducts = (round: number, sum: string, q: (i: number, e: number) => string) =>
+      times(perKey, (i) => {
+        const { unpack, elements } = elementsOf(key(round, i), dtype);
+        return `    { ${unpack}
+${times(unit, (e) => `      ${sum} += ${elements[e]} * ${q(i, e)};`)}
+    }`;
+      });
+    const loadQuery = (place: string) =>
+      rows(
+        (r) =>
+          `    let q_${r} = q[parameters.q_offset + (matrix * parameters.rows + row_${r}) * units + ${place}]; ${elementsOf(`q_${r}`, dtype).unpack}`,
+      );
+    const scaledQuery = (e: number, place: string) =>
+      `select(0.0, parameters.scale, ${place} < units) * vec4f(${four((r) => elementsOf(`q_${r}`, dtype).elements[e]!)})`;
+
+    const scoresInMemory = wgsl`
+  if (lane < ${units}u) {
+    let existing = min(lane, units - 1u);
+${loadQuery("existing")}
+${times(unit, (e) => `    small[lane * ${unit + 1}u + ${e}u] = ${scaledQuery(e, "lane")};`)}
+  }
+  workgroupBarrier();
+${times(
+  rounds,
+  (round) => `  {
+    var sum = vec4f();
+${addProducts(round, "sum", (i, e) => `small[(keyLane + ${i * lanes}u) * ${unit + 1}u + ${e}u]`)}
+    shared_quads[keyLane * ${at.pitch}u + place + ${round * keyGroups}u] = sum;
+  }
+${refillKey(round)}`,
+)}`;
+    const scoreInMemory = `vec4f() ${Array.from({ length: lanes }, (_, l) => `+ shared_quads[${l * at.pitch}u + lane]`).join(" ")}`;
+
+    // Of 4 * n lanes each ends with one row of one of n keys.
+    const together = Math.max(1, lanes / 4);
+    const exchange = (first: number) => {
+      let names = Array.from({ length: together }, (_, i) => `sum_${first + i}`);
+      const text: string[] = [];
+      for (let mask = lanes / 2; mask >= 4; mask >>= 1) {
+        const half = names.length / 2;
+        names = names.slice(0, half).map((low, i) => {
+          const high = names[half + i]!;
+          const name = `${low}_${mask}`;
+          text.push(
+            `  let ${name} = select(${low}, ${high}, upper_${mask}) + exchanged_4(select(${high}, ${low}, upper_${mask}), ${mask}u);`,
+          );
+          return name;
+        });
+      }
+      const [last] = names;
+      return `${text.join("\n")}
+  let pair_${first} = select(${last}.xy, ${last}.zw, upper_2) + exchanged_2(select(${last}.zw, ${last}.xy, upper_2), 2u);
+  let one_${first} = select(pair_${first}.x, pair_${first}.y, upper_1) + exchanged_1(select(pair_${first}.y, pair_${first}.x, upper_1), 1u);
+  scores[keyLane % 4u * KEYS + place + (${first}u + keyLane / 4u) * ${keyGroups}u] = one_${first};`;
+    };
+    const masks = [16, 8, 4, 2, 1].filter((mask) => mask < lanes);
+    const queries = wgsl`
+${times(
+  perKey,
+  (i) => `${times(unit, (e) => `  var query_${i}_${e} = vec4f();`)}
+  {
+${loadQuery(`unit_${i}`)}
+${times(unit, (e) => `    query_${i}_${e} = ${scaledQuery(e, `(keyLane + ${i * lanes}u)`)};`)}
+  }`,
+)}
+${masks.map((mask) => `  let upper_${mask} = (lane & ${mask}u) != 0u;`).join("\n")}
+${times(
+  rounds,
+  (round) => `  var sum_${round} = vec4f();
+${addProducts(round, `sum_${round}`, (i, e) => `query_${i}_${e}`)}
+${refillKey(round)}
+${round % together === together - 1 ? exchange(round + 1 - together) : ""}`,
+)}`;
+
+    const loads = keys / valueGroups;
+    const valueSlots = Math.min(loads, tile.ahead);
+    const loadValue = (i: number) =>
+      `  value_${i % valueSlots} = v[parameters.v_offset + (firstKey + min(keyStart + valuePlace + ${i * valueGroups}u, keyLast)) * units + valueUnit];`;
+    const quads = unit / 4;
+    const addValue = (i: number) => {
+      const { unpack, elements } = elementsOf(`value_${i % valueSlots}`, dtype);
+      const quad = (h: number) => `vec4f(${elements.slice(4 * h, 4 * h + 4).join(", ")})`;
+      return `  {
+    let w = small[valuePlace + ${i * valueGroups}u];
+    total += w;
+    ${unpack}
+${rows((r) => times(quads, (h) => `    out_${r}_${h} += w.${component(r)} * ${quad(h)};`))}
+  }
+${i + valueSlots < loads ? loadValue(i + valueSlots) : ""}`;
+    };
+    const addUp = (r: number) => wgsl`${r > 0 ? "  workgroupBarrier(); // the row before was added up" : ""}
+${times(quads, (h) => `  shared_quads[(valuePlace * ${quads}u + ${h}u) * ${units}u + lane % ${units}u] = out_${r}_${h};`)}
+  workgroupBarrier();
+  if (lane < parameters.head_size / 4u && rowBase + ${r}u < parameters.rows) {
+    let start = lane % ${quads}u * ${units}u + lane / ${quads}u;
+    var sum = shared_quads[start];
+${times(valueGroups - 1, (g) => `    sum += shared_quads[start + ${(g + 1) * quads * units}u];`)}
+    let row = result * parameters.rows + rowBase + ${r}u;
+    results[parameters.results_offset + row * parameters.head_size / 4u + lane] = sum;
+    if (lane == 0u) {
+      let weights = ${Array.from({ length: valueGroups }, (_, g) => `exchange[${g}].${component(r)}`).join(" + ")};
+      statistics[parameters.statistics_offset + row] = vec2f(highest.${component(r)}, weights);
+    }
+  }`;
+
+    return program<string, string>({
+      name: `attention_thin_${shuffles ? "shuffles_" : ""}${columns}_${dtype}`,
+      enable: shuffles ? ["subgroups"] : [],
+      bindings: {
+        q: storage, // matrices x rows x head_size
+        k: storage, // matrices x key_length x head_size
+        v: storage, // matrices x key_length x head_size
+        results: output("vec4f"), // parts x matrices x rows x head_size
+        statistics: output("vec2f"), // parts x matrices x rows
+      },
+      uniform: true,
+      parameters: {
+        ...{ rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
+        ...{ scale: "f32", visible: "i32" },
+      },
+      body: wgsl`
 const LOWEST = -1.0e38;
 const UNSEEN = -2.0e38;
-const LANES = ${lanes}u; // invocations that share a key
-const GROUPS = ${groups}u; // keys that are read at once
-const PITCH = ${pitch}u;
-const BLOCK = ${BLOCK}u;
+const KEYS = ${keys}u; // of one workgroup
 
-struct Octet { low: vec4f, high: vec4f }
-${load("q")}
-${load("k")}
-${load("v")}
-var<workgroup> partial: array<f32, ${Math.max(THIN_ROWS * lanes * pitch, 8 * THREADS)}>;
-var<workgroup> scores: array<f32, ${THIN_ROWS}u * BLOCK>; // row by row
-var<workgroup> weights: array<vec4f, BLOCK>; // masked scores, then weights, of four rows
-var<workgroup> exchange: array<vec4f, ${THREADS / 8}>;
+var<workgroup> shared_quads: array<vec4f, ${at.shared}>; // parts of scores, later of results
+var<workgroup> small: array<vec4f, ${Math.max(at.quads, keys)}>; // q, later weights, of four rows
+var<workgroup> exchange: array<vec4f, ${Math.max(MAXIMA, valueGroups)}>;
+${shuffles ? "var<workgroup> scores: array<f32, 4u * KEYS>; // row by row" : ""}
 
+${shuffles ? exchangeFunctions : ""}
 fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
 fn seen_until(row: u32, keyEnd: u32) -> u32 {
   return u32(clamp(i32(row % parameters.query_length) + parameters.visible + 1, 0, i32(keyEnd)));
 }
 
-// One workgroup handles one part of the keys and ${THIN_ROWS} rows.
-@compute @workgroup_size(${THREADS})
-fn main(${linearBuiltins}) {
-  let chunks = (parameters.rows + ${THIN_ROWS - 1}u) / ${THIN_ROWS}u;
-  let parts = (parameters.key_length + parameters.part_keys - 1u) / parameters.part_keys;
-  let group = workgroup_index(workgroup, workgroups);
-  if (group >= chunks * parts * parameters.matrices) { return; }
-  let rowBase = group % chunks * ${THIN_ROWS}u;
-  let result = group / chunks; // part * matrices + matrix
-  let matrix = result % parameters.matrices;
-  let keyStart = result / parameters.matrices * parameters.part_keys;
-  let partEnd = min(parameters.key_length, keyStart + parameters.part_keys);
-  let lastRow = parameters.rows - 1u;
-${rows((r) => `  let row_${r} = min(rowBase + ${r}u, lastRow);`)}
-  let seen = vec4u(${[0, 1, 2, 3].map((r) => `seen_until(row_${r}, partEnd)`).join(", ")});
+@compute @workgroup_size(${threads})
+fn main(
+  @builtin(workgroup_id) workgroup: vec3u, // rows / ${THIN_ROWS}, matrices, parts
+  @builtin(num_workgroups) workgroups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let rowBase = workgroup.x * ${THIN_ROWS}u;
+  let matrix = workgroup.y;
+  let keyStart = workgroup.z * KEYS;
+  let result = workgroup.z * workgroups.y + matrix;
+  let firstKey = matrix * parameters.key_length;
+  let units = parameters.head_size / ${unit}u;
+  let keyLane = lane % ${lanes}u;
+  let place = lane / ${lanes}u;
+${times(perKey, (i) => `  let unit_${i} = min(keyLane + ${i * lanes}u, units - 1u);`)}
+${times(slots * perKey, (i) => `  var key_${Math.floor(i / perKey)}_${i % perKey} = ${type}();`)}
+${times(slots, (round) => loadKey(round, "parameters.key_length - 1u"))}
+  let partEnd = min(parameters.key_length, keyStart + KEYS);
+${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
+  let seen = vec4u(${four((r) => `seen_until(row_${r}, partEnd)`)});
   let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));
   let keyLast = max(keyEnd, 1u) - 1u;
-  let octet = lane % LANES * 8u;
-  let inHead = octet < parameters.head_size;
-  let place = lane / LANES;
-  let at = select(0u, octet, inHead);
-  let firstKey = matrix * parameters.key_length;
-${rows(
-  (r) => `  var q_${r} = q_load((matrix * parameters.rows + row_${r}) * parameters.head_size + at);
-  q_${r}.low *= select(0.0, parameters.scale, inHead);
-  q_${r}.high *= select(0.0, parameters.scale, inHead);`,
-)}
-  var maxima = vec4f(LOWEST);
-  var totals = vec4f(); // of this invocation's keys
-${rows((r) => `  var low_${r} = vec4f();\n  var high_${r} = vec4f();`)}
-${lines(READS, (i) => `  var key_${i} = Octet();`)}
-${loadKeys("keyStart")}
-  for (var block = keyStart; block < keyEnd; block += BLOCK) {
-    let blockEnd = min(block + BLOCK, keyEnd);
-    for (var first = 0u; first < BLOCK; first += ${perRound}u) {
-      if (block + first >= blockEnd) { break; }
-      workgroupBarrier(); // the partial scores before have been read
-${lines(READS, (i) => rows((r) => `      partial[(${r}u * LANES + lane % LANES) * PITCH + place + ${i}u * GROUPS] = dot(q_${r}.low, key_${i}.low) + dot(q_${r}.high, key_${i}.high);`))}
-      let nextKeys = block + first + ${perRound}u;
-${loadKeys("nextKeys")}
-      workgroupBarrier();
-      for (var i = lane; i < ${perRound * THIN_ROWS}u; i += ${THREADS}u) {
-        let row = i / ${perRound}u;
-        let key = i % ${perRound}u;
-        var sum = 0.0;
-${lines(lanes, (l) => `        sum += partial[row * LANES * PITCH + ${l}u * PITCH + key];`)}
-        scores[row * BLOCK + first + key] = sum;
-      }
-    }
-${lines(READS, (i) => `    let value_${i} = v_load((firstKey + min(block + place + ${i}u * GROUPS, keyLast)) * parameters.head_size + at);`)}
-    workgroupBarrier(); // scores are complete
-    // One key of each invocation.
-    let key = block + lane;
-    let score = select(vec4f(UNSEEN), vec4f(${[0, 1, 2, 3].map((r) => `scores[${r}u * BLOCK + lane]`).join(", ")}), vec4u(key) < seen);
-    weights[lane] = score;
-    workgroupBarrier();
-    if (lane < ${THREADS / 8}u) {
-      var high = weights[lane];
-${lines(7, (i) => `      high = max(high, weights[lane + ${((i + 1) * THREADS) / 8}u]);`)}
-      exchange[lane] = high;
-    }
-    workgroupBarrier();
-    var highest = maxima;
-${lines(THREADS / 8, (i) => `    highest = max(highest, exchange[${i}]);`)}
-    let factor = weight(maxima - highest);
-    maxima = highest;
-    let mine = weight(score - maxima);
-    totals = totals * factor + mine;
-    weights[lane] = mine;
-${rows((r) => `    low_${r} *= factor.${component(r)};\n    high_${r} *= factor.${component(r)};`)}
-    workgroupBarrier();
-${lines(
-  READS,
-  (i) => `    {
-      let w = weights[place + ${i}u * GROUPS];
-${rows((r) => `      low_${r} += w.${component(r)} * value_${i}.low;\n      high_${r} += w.${component(r)} * value_${i}.high;`)}
-    }`,
-)}
-    for (var first = ${perRound}u; first < BLOCK; first += ${perRound}u) {
-      if (block + first >= blockEnd) { break; }
-${lines(READS, (i) => `      let value_${i} = v_load((firstKey + min(block + first + place + ${i}u * GROUPS, keyLast)) * parameters.head_size + at);`)}
-${lines(
-  READS,
-  (i) => `      {
-        let w = weights[first + place + ${i}u * GROUPS];
-${rows((r) => `        low_${r} += w.${component(r)} * value_${i}.low;\n        high_${r} += w.${component(r)} * value_${i}.high;`)}
-      }`,
-)}
-    }
-    workgroupBarrier(); // weights have been read
-  }
-  // Totals of all keys.
-  weights[lane] = totals;
-  workgroupBarrier();
-  if (lane < ${THREADS / 8}u) {
-    var sum = weights[lane];
-${lines(7, (i) => `    sum += weights[lane + ${((i + 1) * THREADS) / 8}u];`)}
-    exchange[lane] = sum;
+${shuffles ? queries : scoresInMemory}
+  let valueUnit = min(lane % ${units}u, units - 1u);
+  let valuePlace = lane / ${units}u;
+${times(valueSlots, (i) => `  var value_${i} = ${type}();`)}
+${times(valueSlots, loadValue)}
+  workgroupBarrier(); // scores are complete
+  var score = vec4f(UNSEEN);
+  if (lane < KEYS) {
+    let sum = ${shuffles ? `vec4f(${four((r) => `scores[${r}u * KEYS + lane]`)})` : scoreInMemory};
+    score = select(vec4f(UNSEEN), sum, vec4u(keyStart + lane) < seen);
+    small[lane] = score;
   }
   workgroupBarrier();
-  if (lane < ${THIN_ROWS}u && rowBase + lane < parameters.rows) {
-    var sum = vec4f();
-${lines(THREADS / 8, (i) => `    sum += exchange[${i}];`)}
-    statistics[parameters.statistics_offset + result * parameters.rows + rowBase + lane] = vec2f(maxima[lane], sum[lane]);
+  if (lane < ${MAXIMA}u) {
+    var high = small[lane];
+${times(keys / MAXIMA - 1, (i) => `    high = max(high, small[lane + ${(i + 1) * MAXIMA}u]);`)}
+    exchange[lane] = high;
   }
-${rows(
-  (r) => `  workgroupBarrier();
-${[0, 1, 2, 3].map((c) => `  partial[(place * 8u + ${c}u) * LANES + lane % LANES] = low_${r}.${component(c)};\n  partial[(place * 8u + ${c + 4}u) * LANES + lane % LANES] = high_${r}.${component(c)};`).join("\n")}
   workgroupBarrier();
-  if (lane < LANES * 2u && lane / 2u * 8u < parameters.head_size && rowBase + ${r}u < parameters.rows) {
-    var sum = vec4f();
-    let quad = lane % 2u * 4u;
-    for (var g = 0u; g < GROUPS; g++) {
-      sum += vec4f(${[0, 1, 2, 3].map((c) => `partial[(g * 8u + quad + ${c}u) * LANES + lane / 2u]`).join(", ")});
-    }
-    results[parameters.results_offset + ((result * parameters.rows + rowBase + ${r}u) * parameters.head_size + lane * 4u) / 4u] = sum;
-  }`,
-)}
+  var highest = vec4f(LOWEST);
+${times(MAXIMA, (i) => `  highest = max(highest, exchange[${i}]);`)}
+  if (lane < KEYS) { small[lane] = weight(score - highest); }
+  workgroupBarrier();
+  var total = vec4f(); // of the weights of this invocation's keys
+${rows((r) => times(quads, (h) => `  var out_${r}_${h} = vec4f();`))}
+  if (keyStart < keyEnd) {
+${times(loads, addValue)}
+  }
+  if (lane % ${units}u == 0u) { exchange[valuePlace] = total; }
+${rows(addUp)}
 }
 `,
-  });
-});
+    });
+  },
+);

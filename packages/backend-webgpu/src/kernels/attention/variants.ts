@@ -1,4 +1,5 @@
 import type { DeviceFeatures } from "../../context.js";
+import { defaultLimits } from "../../tiers.js";
 import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
@@ -8,7 +9,7 @@ import {
   attentionMatrixName,
   attentionMatrixThreads,
 } from "./matrix-tile.js";
-import { THIN_HEAD, THIN_ROWS, thinBytes } from "./thin.wgsl.js";
+import { THIN_ROWS, type ThinTile, thinBytes, thinColumns } from "./thin.wgsl.js";
 import { type AttentionTile, attentionBytes, attentionThreads, attentionTileName } from "./tile.js";
 
 /** What a choice between variants may look at. */
@@ -31,6 +32,7 @@ export interface TiledVariant extends Variant<AttentionShape> {
 
 export interface ThinVariant extends Variant<AttentionShape> {
   readonly kind: "thin";
+  readonly tile: ThinTile;
 }
 
 export interface MatrixVariant extends Variant<AttentionShape> {
@@ -83,15 +85,32 @@ function tiled(tile: AttentionTile, prefers: TiledVariant["prefers"]): TiledVari
   };
 }
 
-const thin: ThinVariant = {
-  kind: "thin",
-  name: `thin_${THIN_ROWS}`,
-  requires: ({ limits }) =>
-    limits.maxComputeInvocationsPerWorkgroup >= 256 && limits.maxComputeWorkgroupStorageSize >= thinBytes(),
-  fits: ({ wholeEights, headSize }) => wholeEights && headSize <= THIN_HEAD,
-  prefers: ({ rows, keyLength }, features) =>
-    rows <= 2 * THIN_ROWS && keyLength >= 256 && !isNarrow(features),
-};
+/** So many that parts of the results take no more than the keys. */
+const MOST_THIN_ROWS = 64;
+
+/** What a dispatch may have of workgroups in each direction. */
+const MOST_WORKGROUPS = defaultLimits.maxComputeWorkgroupsPerDimension;
+
+function thin(tile: ThinTile): ThinVariant {
+  return {
+    kind: "thin",
+    name: `thin_${THIN_ROWS}${tile.shuffles ? "_shuffles" : ""}`,
+    tile,
+    requires: ({ limits, subgroups, subgroupMinSize }) =>
+      (!tile.shuffles || (subgroups && subgroupMinSize >= tile.lanes)) &&
+      limits.maxComputeInvocationsPerWorkgroup >= tile.threads &&
+      limits.maxComputeWorkgroupStorageSize >= thinBytes(tile),
+    fits: ({ matrices, rows, keyLength, headSize, wholeEights }) =>
+      wholeEights &&
+      headSize <= thinColumns.at(-1)! &&
+      rows <= MOST_THIN_ROWS &&
+      Math.max(matrices, keyLength / tile.keys) <= MOST_WORKGROUPS,
+    prefers: ({ rows, keyLength }, features) =>
+      rows <= 2 * THIN_ROWS && keyLength >= 256 && !isNarrow(features),
+  };
+}
+
+const thinTile: ThinTile = { threads: 128, keys: 128, lanes: 4, shuffles: false, ahead: 8 };
 
 /** Workgroups that a tile makes of a shape, where they compute whole heads. */
 export function tileCount(shape: AttentionShape, tile: { readonly queries: number }): number {
@@ -135,7 +154,8 @@ const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
 
 /** Every kernel for attention. The last row takes what no other prefers. */
 export const attentionVariants: readonly AttentionVariant[] = [
-  thin,
+  thin({ ...thinTile, lanes: 16, shuffles: true }),
+  thin(thinTile),
   ...matrixVariants,
   tiled(deeper, (shape, features) => takesLargeTexts(features) && shape.rows > small.queries),
   tiled(deep, (_, features) => isNarrow(features)),

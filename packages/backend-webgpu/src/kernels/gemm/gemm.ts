@@ -294,17 +294,6 @@ function blockedProgram(
       target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
     );
   }
-  const generate = variant.kind === "tiled" ? tiledProgram : streamedProgram;
-  return generate(variant.tile, {
-    dtype,
-    target,
-    readsC,
-    transA,
-    transB,
-    vectorA,
-    vectorB,
-    vectorC,
-    bias,
-    activation,
-  });
+  const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
+  return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
 }

@@ -47,7 +47,8 @@ export interface OuterProduct {
   readonly step: string;
   readonly left: Staged;
   readonly leftPitch: string;
-  readonly right: Staged;
+  /** A quad of columns: where it is staged, or by its number. */
+  readonly right: (index: string, quad: number) => string;
   readonly rightPitch: string;
   /** Prefix of the accumulators: `<sum>_<row>_<quad of columns>`. */
   readonly sum: string;
@@ -65,7 +66,7 @@ export function outerProduct(parts: OuterProduct): string {
       let rowAt = (${step}) * ${parts.leftPitch} + threadRow;
       let columnAt = (${step}) * ${parts.rightPitch} + threadColumn;
 ${lines(tile.threadRows / 4, (quad) => `      let left_${quad} = ${parts.left(`rowAt + ${quad * down}u`)};`)}
-${lines(tile.threadColumns / 4, (quad) => `      let right_${quad} = ${parts.right(`columnAt + ${quad * across}u`)};`)}
+${lines(tile.threadColumns / 4, (quad) => `      let right_${quad} = ${parts.right(`columnAt + ${quad * across}u`, quad)};`)}
 ${rows}
     }`;
 }

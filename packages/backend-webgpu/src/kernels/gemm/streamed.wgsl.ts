@@ -13,16 +13,22 @@ import {
   tilePlace,
 } from "./product.wgsl.js";
 import { matrixStage } from "./stage.wgsl.js";
-import { type ProductTile, tileName } from "./tile.js";
+import { type ProductTile, tileName, tileThreads } from "./tile.js";
+
+/** A tile whose right operand is not staged; `depth` is that of the left one. */
+export interface StreamedTile extends ProductTile {
+  /** Rows of B that an invocation reads before it uses the first; divides `depth`, and is at most k. */
+  readonly window: number;
+}
 
 /**
  * C[i] = alpha * op(A[i]) * B[i] + beta * C[i] for a few rows: the rows of op(A) are staged in workgroup
  * memory as in the tiled product, and B goes straight from memory to the registers of the invocations
- * that have its columns, four each. Each register is filled for the next step of `depth` as soon as it was
- * used, so that loads are always under way.
+ * that have its columns. Each register is filled for the next window as soon as it was used, so that loads
+ * are always under way; a step of `depth` is several windows, so that there are few barriers.
  */
-export const streamedProgram: (tile: ProductTile, form: GemmForm) => Program = memoized(
-  (tile: ProductTile, form: GemmForm): Program => {
+export const streamedProgram: (tile: StreamedTile, form: GemmForm) => Program = memoized(
+  (tile: StreamedTile, form: GemmForm): Program => {
     const half = form.dtype === "f16";
     const a = operandText("a", form.dtype, form.vectorA); // m x k, or k x m if transA
     const b = operandText("b", form.dtype, true); // k x n
@@ -33,12 +39,22 @@ export const streamedProgram: (tile: ProductTile, form: GemmForm) => Program = m
       ...{ base: "a_base", pitch: "parameters.a_pitch", extent: "parameters.m" },
     });
     const { type, load, unpacked } = quadAccess("b", form.dtype);
-    const each = (line: (step: number) => string) => lines(tile.depth, line);
+    const { window } = tile;
+    const quads = tile.threadColumns / 4;
+    const { across } = tileThreads(tile);
+    const register = (step: number, quad: number) => `streamed_${step}_${quad}`;
+    const each = (line: (step: number) => string) => lines(window, line);
+    const perQuad = (line: (quad: number) => string) => lines(quads, line);
     const fill = (step: number) =>
-      `streamed_${step} = ${load}(column_at + min(depthBase + ${step}u, k - 1u) * parameters.b_pitch);`;
-    const zeroPast = wgsl`  if (depthBase + DEPTH > k) {
-${each((step) => `    if (depthBase + ${step}u >= k) { streamed_${step} = ${type}(); }`)}
-  }`;
+      perQuad(
+        (quad) =>
+          `    ${register(step, quad)} = ${load}(filled + ${step}u * parameters.b_pitch + column_${quad});`,
+      );
+    const product = (at: string, right: (quad: number) => string) =>
+      outerProduct({
+        ...{ tile, sum: "sum", step: at, left: leftTile, leftPitch: "LEFT_PITCH" },
+        ...{ right: (_, quad) => unpacked(right(quad)), rightPitch: "0u" },
+      });
     return program({
       name: `gemm_streamed_${tileName(tile)}_${formName(form)}`,
       bindings: { a: a.storage, b: b.storage, ...result.bindings },
@@ -50,8 +66,9 @@ ${half ? halfFunctions : ""}
 ${a.functions}
 ${b.functions}
 ${result.functions}
-// One workgroup computes ROWS x COLUMNS results, one invocation ${tile.threadRows} x 4 of them.
+// One workgroup computes ROWS x COLUMNS results, one invocation ${tile.threadRows} x ${tile.threadColumns} of them.
 ${tileConstants(tile)}
+const WINDOW = ${window}u; // rows of B in registers
 
 var<workgroup> leftTile: array<vec4f, DEPTH * LEFT_PITCH>; // DEPTH rows of ROWS values, padded
 
@@ -59,12 +76,15 @@ var<workgroup> leftTile: array<vec4f, DEPTH * LEFT_PITCH>; // DEPTH rows of ROWS
 fn main(${linearBuiltins}) {
 ${tilePrologue}
 ${tilePlace(tile)}
-  let column_at = b_base + min(columnBase + threadColumn * 4u, parameters.n - 4u);
+${perQuad((quad) => `  let column_${quad} = b_base + min(columnBase + (threadColumn + ${quad * across}u) * 4u, parameters.n - 4u);`)}
 ${accumulators(tile, "sum")}
 ${left.prepare}
-  var depthBase = depthStart;
-${each((step) => `  var ${fill(step)}`)}
-${zeroPast}
+  var depth = depthStart; // of the window
+  var depthBase = depthStart; // of what is staged
+  // Where no window is left, rows that exist are read instead, and not used: a condition would hold up the loads.
+  var filled = min(depth, k - WINDOW) * parameters.b_pitch;
+${each((step) => perQuad((quad) => `  var ${register(step, quad)} = ${type}();`))}
+${each(fill)}
 ${left.load}
   loop {
 ${left.store}
@@ -75,16 +95,19 @@ ${left.loadWhole}
     } else if (depthBase < k) {
 ${left.load}
     }
-${each(
-  (step) => `${outerProduct({
-    ...{ tile, sum: "sum", step: `${step}u`, left: leftTile, leftPitch: "LEFT_PITCH" },
-    ...{ right: () => unpacked(`streamed_${step}`), rightPitch: "0u" },
-  })}
-    ${fill(step)}`,
-)}
+    for (var part = 0u; part < DEPTH / WINDOW; part++) {
+      if (depth + WINDOW > k) { break; }
+      depth += WINDOW;
+      filled = min(depth, k - WINDOW) * parameters.b_pitch;
+${each((step) => `${product(`part * WINDOW + ${step}u`, (quad) => register(step, quad))}\n${fill(step)}`)}
+    }
     if (depthBase >= k) { break; }
-${zeroPast}
     workgroupBarrier();
+  }
+  // The rows of B after the last whole window, one by one.
+  for (let staged = depthBase - DEPTH; depth < k; depth++) {
+${perQuad((quad) => `    let rest_${quad} = ${load}(depth * parameters.b_pitch + column_${quad});`)}
+${product("depth - staged", (quad) => `rest_${quad}`)}
   }
 ${storedResults(tile, storesInLoops(form), (row, column, quad) => `store_quad(result, ${row}, ${column}, ${quad});`)}
 }

@@ -5,6 +5,7 @@ import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
 import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
+import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
 import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "./tile.js";
 
@@ -38,7 +39,7 @@ export interface TiledVariant extends PartialVariant {
 
 export interface StreamedVariant extends PartialVariant {
   readonly kind: "streamed";
-  readonly tile: ProductTile;
+  readonly tile: StreamedTile;
 }
 
 export interface ThinVariant extends PartialVariant {
@@ -121,10 +122,10 @@ function tiled(
 
 /**
  * For rows that one tile holds, with B in whole quads along its rows. `busy` is what runs at a time on an
- * H200, since a few workgroups more would take as long again: 16 x 16384 x 16384 takes 395 us in 512 of them,
- * and 634 in 576.
+ * H200, since a few workgroups more would take as long again: 16 x 16384 x 16384 took 395 us in 512 of them,
+ * and 634 in 576. Preferred for sums of at least `depth` in all, over all tiles of columns.
  */
-function streamed(tile: ProductTile, busy: number): StreamedVariant {
+function streamed(tile: StreamedTile, busy: number, depth: number): StreamedVariant {
   return {
     kind: "streamed",
     name: `streamed_${tileName(tile)}`,
@@ -132,12 +133,12 @@ function streamed(tile: ProductTile, busy: number): StreamedVariant {
     requires: ({ limits }) =>
       limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
       limits.maxComputeWorkgroupStorageSize >= stagedBytes(tile, tile.rows),
-    fits: (shape) => !shape.transB && shape.vectorB,
+    fits: (shape) => !shape.transB && shape.vectorB && shape.k >= tile.window,
     prefers: (shape, features) =>
       !isNarrow(features) &&
       shape.m > tile.rows / 2 &&
       shape.m <= tile.rows &&
-      tileCount(shape, tile) * (shape.k / SHORTEST_PART) >= BUSY_WORKGROUPS,
+      tileCount(shape, tile) * shape.k >= depth,
   };
 }
 
@@ -256,18 +257,27 @@ const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 /**
  * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
- * k = 16384 on an H200, next to the thin kernels: 8 rows 3,640 GB/s (2,980), 16 rows 2,724 (2,490).
+ * k = 16384 on an H200: 8 rows 282 us, 16 rows 322, 32 rows 493 (the thin kernels 360 and 430, `flat` 616).
+ * Windows of 16, or of two quads each, keep so many registers that fewer workgroups run: 32 rows 590 to 680 us.
  */
-const eightRows: ProductTile = { rows: 8, columns: 256, depth: 16, threadRows: 8, threadColumns: 4 };
-const sixteenRows: ProductTile = { ...eightRows, rows: 16, threadRows: 16 };
+const eightRows: StreamedTile = {
+  ...{ rows: 8, columns: 256, depth: 32, threadRows: 8, threadColumns: 4 },
+  window: 8,
+};
+const sixteenRows: StreamedTile = { ...eightRows, rows: 16, threadRows: 16 };
+const thirtyTwoRows: StreamedTile = {
+  ...{ rows: 32, columns: 512, depth: 32, threadRows: 16, threadColumns: 8 },
+  window: 8,
+};
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
   direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
   direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, ({ n, k }) => (n === 1 ? k < LONG_SUM : n <= 32)),
   direct({ threadRows: 8, threadColumns: 8, lanes: 8 }, ({ n }) => n > 1),
-  streamed(eightRows, 6 * MULTIPROCESSORS),
-  streamed(sixteenRows, 4 * MULTIPROCESSORS),
+  streamed(eightRows, 8 * MULTIPROCESSORS, BUSY_WORKGROUPS * SHORTEST_PART),
+  streamed(sixteenRows, 6 * MULTIPROCESSORS, BUSY_WORKGROUPS * SHORTEST_PART),
+  streamed(thirtyTwoRows, 2 * MULTIPROCESSORS, MULTIPROCESSORS * SHORTEST_PART),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
