@@ -153,7 +153,7 @@ const thinShapes: readonly Case[] = [
   { queryLength: 1, keyLength: 257, headSize: 256, heads: 5, kvHeads: 1, offset: 0 },
   { queryLength: 2, keyLength: 130, headSize: 96, heads: 4, kvHeads: 2, visible: 128, offset: 8 },
   { queryLength: 5, keyLength: 128, headSize: 32, visible: 124, batch: 2, offset: 8 },
-  { queryLength: 4, keyLength: 300, headSize: 64, visible: 125, offset: 16 },
+  { queryLength: 4, keyLength: 700, headSize: 64, visible: 525, offset: 16 },
   { queryLength: 3, keyLength: 140, headSize: 128, visible: -2, offset: 0 },
 ];
 
@@ -215,18 +215,16 @@ describe("webgpu attention", function () {
     });
 
     it(`splits long rows of keys between workgroups of large GPUs in ${dtype}`, async () => {
-      for (const visible of [600, 40, -1]) {
-        const shape: Case = {
-          queryLength: 3,
-          keyLength: 600,
-          headSize: 5,
-          heads: 2,
-          kvHeads: 1,
-          visible,
-          dtype,
-        };
+      for (const [keyLength, visible, merge] of [
+        [600, 600, "attention_merge_few"],
+        [600, 40, "attention_merge_few"],
+        [600, -1, "attention_merge_few"],
+        [4700, 4700, "attention_merge"], // 18 parts
+        [1300, 40, "attention_merge"],
+      ] as const) {
+        const shape: Case = { queryLength: 3, keyLength, headSize: 5, heads: 2, kvHeads: 1, visible, dtype };
         await check(device(), shape, undefined, asLargeGpu);
-        assert.include(device().programs, "attention_merge");
+        assert.include(device().programs, merge);
       }
     });
   }

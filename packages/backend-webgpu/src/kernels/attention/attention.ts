@@ -5,7 +5,7 @@ import type { DeviceMemory } from "../../memory.js";
 import type { Program } from "../../program.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
-import { type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
+import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
 import { THIN_ROWS, thinColumns, thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
@@ -101,7 +101,7 @@ function enqueue(
   const sums = context.scratch(4 * parts * rows * headSize);
   const statistics = context.scratch(8 * parts * rows);
   context.dispatch(program, { q, k, v, results: sums, statistics }, parameters, groups);
-  const form: MergeForm = { vector, halves: vector && dtype === "f16" };
+  const form: MergeForm = { vector, halves: vector && dtype === "f16", few: parts <= FEW_PARTS };
   context.dispatch(
     mergeProgram(form),
     { sums, statistics, results },

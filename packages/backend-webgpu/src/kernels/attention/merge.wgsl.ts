@@ -8,26 +8,33 @@ export interface MergeForm {
   readonly vector: boolean;
   /** Results are f16; only with `vector`. */
   readonly halves: boolean;
+  /** One invocation joins all parts of a place: for at most `FEW_PARTS`. */
+  readonly few: boolean;
 }
 
-/** Places that a workgroup merges, and groups of parts that it merges them from. */
-const PLACES = 16;
-const GROUPS = 16;
-/** Parts that an invocation reads before it adds the first of them. */
-const READS = 8;
+export const FEW_PARTS = 4;
+
+const INVOCATIONS = 256;
+
+/** How invocations share the parts of a place, and how many each reads before it adds the first of them. */
+function shares({ few }: MergeForm): { readonly groups: number; readonly reads: number } {
+  return few ? { groups: 1, reads: FEW_PARTS } : { groups: 16, reads: 8 };
+}
 
 /** Workgroups for so many results. */
-export function mergeGroups(results: number, { vector }: MergeForm): number {
-  return Math.ceil(results / (vector ? 4 : 1) / PLACES);
+export function mergeGroups(results: number, form: MergeForm): number {
+  return Math.ceil(results / (form.vector ? 4 : 1) / (INVOCATIONS / shares(form).groups));
 }
 
 /** Joins the parts that an attention was split into along the keys; each is scaled to the common maximum. */
 export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeForm): Program => {
-  const { vector, halves } = form;
+  const { vector, halves, few } = form;
+  const { groups, reads } = shares(form);
+  const places = INVOCATIONS / groups;
   const value = vector ? "vec4f" : "f32";
   const packed = "vec2u(pack_halves(result.x, result.y), pack_halves(result.z, result.w))";
   return program<string, string>({
-    name: `attention_merge${vector ? "_4" : ""}${halves ? "_f16" : ""}`,
+    name: `attention_merge${vector ? "_4" : ""}${halves ? "_f16" : ""}${few ? "_few" : ""}`,
     bindings: {
       sums: input(value), // parts x rows x head_size, not normalised
       statistics: input("vec2f"), // parts x rows: maximum score times log2(e), sum of weights
@@ -42,16 +49,16 @@ export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeF
     body: wgsl`
 ${workgroupIndex}
 ${halves ? halfFunctions : ""}
-var<workgroup> highs: array<f32, ${PLACES * GROUPS}>;
-var<workgroup> totals: array<f32, ${PLACES * GROUPS}>;
-var<workgroup> part_sums: array<${value}, ${PLACES * GROUPS}>;
+var<workgroup> highs: array<f32, ${INVOCATIONS}>;
+var<workgroup> totals: array<f32, ${INVOCATIONS}>;
+var<workgroup> part_sums: array<${value}, ${INVOCATIONS}>;
 
 fn scaled(high: f32, highest: f32) -> f32 { return exp2(max(high - highest, -126.0)); }
 
-// Each invocation joins every ${GROUPS}th part of one place in a row, and the first ones join these.
-@compute @workgroup_size(${PLACES * GROUPS})
+// Each invocation joins every ${groups}th part of one place in a row, and the first ones join these.
+@compute @workgroup_size(${INVOCATIONS})
 fn main(${linearBuiltins}) {
-  let index = workgroup_index(workgroup, workgroups) * ${PLACES}u + lane % ${PLACES}u;
+  let index = workgroup_index(workgroup, workgroups) * ${places}u + lane % ${places}u;
   let in_row = parameters.head_size${vector ? " / 4u" : ""};
   let count = parameters.rows * in_row;
   let place = min(index, count - 1u);
@@ -61,32 +68,32 @@ fn main(${linearBuiltins}) {
   var total = 0.0;
   var sum = ${value}();
   let last = parameters.parts - 1u;
-  for (var first = lane / ${PLACES}u; first <= last; first += ${GROUPS * READS}u) {
-${lines(READS, (i) => `    let part_${i} = min(first + ${i * GROUPS}u, last);`)}
-${lines(READS, (i) => `    let statistic_${i} = statistics[row + part_${i} * parameters.rows];`)}
-${lines(READS, (i) => `    let sum_${i} = sums[parameters.sums_offset + part_${i} * count + place];`)}
+  for (var first = lane / ${places}u; first <= last; first += ${groups * reads}u) {
+${lines(reads, (i) => `    let part_${i} = min(first + ${i * groups}u, last);`)}
+${lines(reads, (i) => `    let statistic_${i} = statistics[row + part_${i} * parameters.rows];`)}
+${lines(reads, (i) => `    let sum_${i} = sums[parameters.sums_offset + part_${i} * count + place];`)}
     var highest = high;
-${lines(READS, (i) => `    highest = max(highest, statistic_${i}.x);`)}
+${lines(reads, (i) => `    highest = max(highest, statistic_${i}.x);`)}
     let before = scaled(high, highest);
     sum *= before;
     total *= before;
     high = highest;
     // What stands for parts past the last one counts for nothing.
-${lines(READS, (i) => `    let factor_${i} = select(0.0, scaled(statistic_${i}.x, highest), first + ${i * GROUPS}u <= last);`)}
-${lines(READS, (i) => `    sum += factor_${i} * sum_${i};\n    total += factor_${i} * statistic_${i}.y;`)}
+${lines(reads, (i) => `    let factor_${i} = select(0.0, scaled(statistic_${i}.x, highest), first + ${i * groups}u <= last);`)}
+${lines(reads, (i) => `    sum += factor_${i} * sum_${i};\n    total += factor_${i} * statistic_${i}.y;`)}
   }
   highs[lane] = high;
   totals[lane] = total;
   part_sums[lane] = sum;
   workgroupBarrier();
-  if (lane >= ${PLACES}u || index >= count) { return; }
-  for (var i = 1u; i < ${GROUPS}u; i++) { high = max(high, highs[lane + i * ${PLACES}u]); }
+  if (lane >= ${places}u || index >= count) { return; }
+  for (var i = 1u; i < ${groups}u; i++) { high = max(high, highs[lane + i * ${places}u]); }
   sum = ${value}();
   total = 0.0;
-  for (var i = 0u; i < ${GROUPS}u; i++) {
-    let factor = scaled(highs[lane + i * ${PLACES}u], high);
-    sum += factor * part_sums[lane + i * ${PLACES}u];
-    total += factor * totals[lane + i * ${PLACES}u];
+  for (var i = 0u; i < ${groups}u; i++) {
+    let factor = scaled(highs[lane + i * ${places}u], high);
+    sum += factor * part_sums[lane + i * ${places}u];
+    total += factor * totals[lane + i * ${places}u];
   }
   var result = ${value}(); // for a row that sees no key
   if (total > 0.0) { result = sum / total; }
