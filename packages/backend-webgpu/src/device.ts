@@ -35,8 +35,15 @@ export async function requestAdapter(gpu: GPU | undefined, options: WebGpuOption
   return adapter;
 }
 
+/** Where devices come from, as far as it tells what WGSL has; undefined where that is not known. */
+type Source = Pick<GPU, "wgslLanguageFeatures"> | undefined;
+
 /** Opens a device with what the tier takes of all that the adapter offers. */
-export async function openDevice(adapter: GPUAdapter, options: WebGpuOptions): Promise<OpenDevice> {
+export async function openDevice(
+  adapter: GPUAdapter,
+  gpu: Source,
+  options: WebGpuOptions,
+): Promise<OpenDevice> {
   const choice = chooseTier(offerOf(adapter, adapter.info), options);
   let device: GPUDevice;
   try {
@@ -55,11 +62,15 @@ export async function openDevice(adapter: GPUAdapter, options: WebGpuOptions): P
   // Where an adapter has nothing left to give, some platforms give a device that is lost already.
   const lost = await lossOf(device);
   if (lost !== undefined) throw unsupported(`the adapter gives no device that works: ${lost.message}`);
-  return { ...inspect(device, adapter.info, choice, options), owned: true };
+  return { ...inspect(device, gpu, adapter.info, choice, options), owned: true };
 }
 
 /** Uses a device that someone else opened, and that still lives. */
-export async function adoptDevice(device: GPUDevice, options: WebGpuOptions): Promise<OpenDevice> {
+export async function adoptDevice(
+  device: GPUDevice,
+  gpu: Source,
+  options: WebGpuOptions,
+): Promise<OpenDevice> {
   const lost = await lossOf(device);
   if (lost !== undefined)
     throw new BackendError(
@@ -68,7 +79,8 @@ export async function adoptDevice(device: GPUDevice, options: WebGpuOptions): Pr
       { operation: "init", argument: "device" },
     );
   const info = device.adapterInfo;
-  return { ...inspect(device, info, chooseTier(offerOf(device, info), options), options), owned: false };
+  const choice = chooseTier(offerOf(device, info), options);
+  return { ...inspect(device, gpu, info, choice, options), owned: false };
 }
 
 /** How the device was lost; undefined where it was not. */
@@ -100,6 +112,7 @@ function offerOf({ features, limits }: GPUAdapter | GPUDevice, info: GPUAdapterI
 
 function inspect(
   device: GPUDevice,
+  gpu: Source,
   info: GPUAdapterInfo,
   choice: TierChoice,
   options: WebGpuOptions,
@@ -112,6 +125,7 @@ function inspect(
     features: {
       shaderF16: has("shader-f16"),
       subgroups: has("subgroups"),
+      subgroupIds: gpu?.wgslLanguageFeatures?.has("subgroup_id") ?? false,
       subgroupMinSize: info.subgroupMinSize ?? 0,
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],

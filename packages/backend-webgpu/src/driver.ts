@@ -95,8 +95,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const opened = await this.#openDevice();
     const maxBytes = opened.maxBufferBytes - (opened.maxBufferBytes % BUFFER_GRANULARITY);
     const { poolBytes = DEFAULT_POOL_BYTES, disableFeatures = [] } = this.#options;
-    const gpu = this.#gpu ?? globalThis.navigator?.gpu;
-    const immediates = immediateBytes(opened.device, gpu, disableFeatures);
+    const immediates = immediateBytes(opened.device, this.#source, disableFeatures);
     const { description } = opened;
     const { log } = this.#options;
     if (log !== undefined) {
@@ -312,10 +311,16 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     return this.#open;
   }
 
+  /** Where the device comes from, or most probably does. */
+  get #source(): GPU | undefined {
+    return this.#gpu ?? globalThis.navigator?.gpu;
+  }
+
   async #openDevice(): Promise<OpenDevice> {
-    if (this.#options.device !== undefined) return adoptDevice(this.#options.device, this.#options);
-    if (this.#options.adapter === undefined) this.#gpu = await this.#findGpu();
-    return openDevice(await requestAdapter(this.#gpu, this.#options), this.#options);
+    const { device, adapter } = this.#options;
+    if (device !== undefined) return adoptDevice(device, this.#source, this.#options);
+    if (adapter === undefined) this.#gpu = await this.#findGpu();
+    return openDevice(await requestAdapter(this.#gpu, this.#options), this.#source, this.#options);
   }
 }
 

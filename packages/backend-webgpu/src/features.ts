@@ -7,6 +7,11 @@ export interface DeviceFeatures {
   readonly shaderF16: boolean;
   /** The WGSL extension `subgroups` may be enabled. */
   readonly subgroups: boolean;
+  /**
+   * WGSL has `subgroup_id`, so that invocations know where in the workgroup their subgroup is, which nothing else
+   * tells for certain. Default: false.
+   */
+  readonly subgroupIds?: boolean;
   /** Smallest and largest subgroup that the device may use; 0 where unknown. */
   readonly subgroupMinSize: number;
   readonly subgroupMaxSize: number;

@@ -250,7 +250,10 @@ describe("webgpu attention", function () {
   for (const dtype of dtypes)
     it(`${shuffled} is right in ${dtype} for every kind of shape, its shuffles emulated`, async () => {
       for (const shape of thinShapes) {
-        const features = (real: DeviceFeatures) => ({ ...asLargeGpu(real), subgroups: true });
+        const features = (real: DeviceFeatures) => ({
+          ...asLargeGpu(real),
+          ...{ subgroups: true, subgroupIds: true },
+        });
         await check(device(), { ...shape, dtype }, shuffled, features);
         assert.include(device().programs[0], "attention_thin_shuffles");
       }

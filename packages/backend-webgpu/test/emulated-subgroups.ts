@@ -150,6 +150,8 @@ export function withoutShuffles<Binding extends string, Parameter extends string
   return emulated[emulated_lane ^ mask].${"xyzw".slice(0, Number(components))};
 }`,
     )
+    .replaceAll(/^\s*@builtin\(subgroup_\w+\) \w+: u32,\n?/gm, "")
+    .replace("subgroup * subgroupSize + invocation", "lane")
     .replace(/(@builtin\(local_invocation_index\) lane: u32,?\s*\) \{)/, "$1\n  emulated_lane = lane;");
   const unknown = /.*subgroup[A-Z].*/.exec(source);
   if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);

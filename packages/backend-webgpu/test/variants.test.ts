@@ -25,7 +25,7 @@ const roomy: DeviceFeatures = {
 };
 const withMatrices: DeviceFeatures = {
   ...roomy,
-  ...{ shaderF16: true, subgroups: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
+  ...{ shaderF16: true, subgroups: true, subgroupIds: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
   subgroupMatrices: ["16x16x16", "16x8x16"],
 };
 /** As SwiftShader and lavapipe have it. */
@@ -272,11 +272,12 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(8, 256)), "tiled_16x32");
     const decoding = attending(4, 4096, { wholeEights: true });
     assert.equal(name(decoding, portable), "thin_4");
-    for (const [subgroupMinSize, expected] of [
-      [16, "thin_4_shuffles"],
-      [8, "thin_4"],
+    for (const [subgroupMinSize, subgroupIds, expected] of [
+      [16, true, "thin_4_shuffles"],
+      [8, true, "thin_4"],
+      [16, false, "thin_4"],
     ] as const) {
-      const features = { ...portable, subgroups: true, subgroupMinSize };
+      const features = { ...portable, subgroups: true, subgroupIds, subgroupMinSize };
       assert.equal(name(decoding, features), expected);
       assert.equal(choose(decoding, features).partKeys, 128);
     }

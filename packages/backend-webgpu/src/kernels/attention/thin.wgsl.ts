@@ -83,6 +83,12 @@ function elementsOf(name: string, dtype: DType): { unpack: string; elements: rea
   };
 }
 
+/** Nothing says that the neighbours of an invocation in its subgroup are those in the workgroup. */
+const subgroupBuiltins = wgsl`
+  @builtin(subgroup_id) subgroup: u32,
+  @builtin(subgroup_size) subgroupSize: u32,
+  @builtin(subgroup_invocation_id) invocation: u32,`;
+
 /** What the invocation whose place differs by `mask` has. */
 const exchangeFunctions = wgsl`
 fn exchanged_4(value: vec4f, mask: u32) -> vec4f { return subgroupShuffleXor(value, mask); }
@@ -181,7 +187,7 @@ ${loadQuery(`unit_${i}`)}
 ${times(unit, (e) => `    query_${i}_${e} = ${scaledQuery(e, `(keyLane + ${i * lanes}u)`)};`)}
   }`,
 )}
-${masks.map((mask) => `  let upper_${mask} = (lane & ${mask}u) != 0u;`).join("\n")}
+${masks.map((mask) => `  let upper_${mask} = (keyLane & ${mask}u) != 0u;`).join("\n")}
 ${times(
   rounds,
   (round) => `  var sum_${round} = vec4f();
@@ -257,6 +263,7 @@ fn main(
   @builtin(workgroup_id) workgroup: vec3u, // rows / ${THIN_ROWS}, matrices, parts
   @builtin(num_workgroups) workgroups: vec3u,
   @builtin(local_invocation_index) lane: u32,
+${shuffles ? subgroupBuiltins : ""}
 ) {
   let rowBase = workgroup.x * ${THIN_ROWS}u;
   let matrix = workgroup.y;
@@ -264,8 +271,9 @@ fn main(
   let result = workgroup.z * workgroups.y + matrix;
   let firstKey = matrix * parameters.key_length;
   let units = parameters.head_size / ${unit}u;
-  let keyLane = lane % ${lanes}u;
-  let place = lane / ${lanes}u;
+  let turn = ${shuffles ? "subgroup * subgroupSize + invocation" : "lane"};
+  let keyLane = turn % ${lanes}u;
+  let place = turn / ${lanes}u;
 ${times(perKey, (i) => `  let unit_${i} = min(keyLane + ${i * lanes}u, units - 1u);`)}
 ${times(slots * perKey, (i) => `  var key_${Math.floor(i / perKey)}_${i % perKey} = ${type}();`)}
 ${times(slots, (round) => loadKey(round, "parameters.key_length - 1u"))}

@@ -96,8 +96,8 @@ function thin(tile: ThinTile): ThinVariant {
     kind: "thin",
     name: `thin_${THIN_ROWS}${tile.shuffles ? "_shuffles" : ""}`,
     tile,
-    requires: ({ limits, subgroups, subgroupMinSize }) =>
-      (!tile.shuffles || (subgroups && subgroupMinSize >= tile.lanes)) &&
+    requires: ({ limits, subgroups, subgroupIds = false, subgroupMinSize }) =>
+      (!tile.shuffles || (subgroups && subgroupIds && subgroupMinSize >= tile.lanes)) &&
       limits.maxComputeInvocationsPerWorkgroup >= tile.threads &&
       limits.maxComputeWorkgroupStorageSize >= thinBytes(tile),
     fits: ({ matrices, rows, keyLength, headSize, wholeEights }) =>
