@@ -31,10 +31,8 @@ export function makeProvider(
     create: () => makeBackend(findGpu, options, means),
     async probe(): Promise<Availability> {
       try {
-        if (options.device !== undefined) {
-          const { description } = await adoptDevice(options.device, undefined, options);
-          return { available: true, device: description };
-        }
+        if (options.device !== undefined)
+          return { available: true, device: (await adoptDevice(options.device, options)).description };
         const adapter = await requestAdapter(options.adapter ? undefined : await findGpu(), options);
         return { available: true, device: inspectAdapter(adapter, options).description };
       } catch (error) {

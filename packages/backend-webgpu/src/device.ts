@@ -41,8 +41,8 @@ type Source = Pick<GPU, "wgslLanguageFeatures"> | undefined;
 /** Opens a device with what the tier takes of all that the adapter offers. */
 export async function openDevice(
   adapter: GPUAdapter,
-  gpu: Source,
   options: WebGpuOptions,
+  gpu?: Source,
 ): Promise<OpenDevice> {
   const choice = chooseTier(offerOf(adapter, adapter.info), options);
   let device: GPUDevice;
@@ -62,14 +62,14 @@ export async function openDevice(
   // Where an adapter has nothing left to give, some platforms give a device that is lost already.
   const lost = await lossOf(device);
   if (lost !== undefined) throw unsupported(`the adapter gives no device that works: ${lost.message}`);
-  return { ...inspect(device, gpu, adapter.info, choice, options), owned: true };
+  return { ...inspect(device, adapter.info, choice, options, gpu), owned: true };
 }
 
 /** Uses a device that someone else opened, and that still lives. */
 export async function adoptDevice(
   device: GPUDevice,
-  gpu: Source,
   options: WebGpuOptions,
+  gpu?: Source,
 ): Promise<OpenDevice> {
   const lost = await lossOf(device);
   if (lost !== undefined)
@@ -80,7 +80,7 @@ export async function adoptDevice(
     );
   const info = device.adapterInfo;
   const choice = chooseTier(offerOf(device, info), options);
-  return { ...inspect(device, gpu, info, choice, options), owned: false };
+  return { ...inspect(device, info, choice, options, gpu), owned: false };
 }
 
 /** How the device was lost; undefined where it was not. */
@@ -112,10 +112,10 @@ function offerOf({ features, limits }: GPUAdapter | GPUDevice, info: GPUAdapterI
 
 function inspect(
   device: GPUDevice,
-  gpu: Source,
   info: GPUAdapterInfo,
   choice: TierChoice,
   options: WebGpuOptions,
+  gpu: Source,
 ): Omit<OpenDevice, "owned"> {
   const has = (feature: string) => choice.features.includes(feature);
   const { vendor, architecture, device: chip, description } = info;

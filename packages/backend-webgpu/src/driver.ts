@@ -318,9 +318,9 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   async #openDevice(): Promise<OpenDevice> {
     const { device, adapter } = this.#options;
-    if (device !== undefined) return adoptDevice(device, this.#source, this.#options);
+    if (device !== undefined) return adoptDevice(device, this.#options, this.#source);
     if (adapter === undefined) this.#gpu = await this.#findGpu();
-    return openDevice(await requestAdapter(this.#gpu, this.#options), this.#source, this.#options);
+    return openDevice(await requestAdapter(this.#gpu, this.#options), this.#options, this.#source);
   }
 }
 

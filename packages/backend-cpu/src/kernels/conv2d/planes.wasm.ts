@@ -12,6 +12,7 @@ import { type Elements, elementsOf } from "../convert/elements.js";
 import { epilogueFunction } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
+import { emitSteps } from "../vector/tile.js";
 import { type Block, direct, type PlanesTypes, planesTypes } from "./block.js";
 import { emitDistances, emitPlane } from "./copy.wasm.js";
 import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
@@ -257,23 +258,9 @@ function emitTile(
     f.add(factors, 4 * tile.channels * steps);
     f.add(distance, 4 * steps);
   };
-  // As in `emitTile` of ../vector/tile.ts.
-  if (f.relaxedSimd && tile.channels > 1)
-    f.block((never) => {
-      const separate = (channel: number): void => {
-        if (channel % 2 === 1) f.brIf(never, i32.eq(distance, -1 - channel));
-      };
-      const pairsEnd = f.let(i32.sub(at.distancesEnd, 4));
-      f.while(i32.ltU(distance, pairsEnd), () => {
-        addProducts(0, separate);
-        addProducts(1, separate);
-        advance(2);
-      });
-    });
-  f.while(i32.ltU(distance, at.distancesEnd), () => {
-    addProducts(0, () => {});
-    advance(1);
-  });
+  const pairs =
+    f.relaxedSimd && tile.channels > 1 ? i32.ltU(distance, f.let(i32.sub(at.distancesEnd, 4))) : undefined;
+  emitSteps(f, { counter: distance, pairs, ones: i32.ltU(distance, at.distancesEnd) }, addProducts, advance);
   return sums;
 }
 

@@ -2,6 +2,7 @@ import type { DType } from "@backplane/core";
 import { input, memoized, output, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
 import { lines } from "../gemm/lines.js";
+import { seenFunction } from "./rows.wgsl.js";
 
 /**
  * A workgroup handles `THIN_ROWS` rows and `keys` keys of one key head: first all scores, then all
@@ -254,9 +255,7 @@ ${shuffles ? "var<workgroup> scores: array<f32, 4u * KEYS>; // row by row" : ""}
 
 ${shuffles ? exchangeFunctions : ""}
 fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
-fn seen_until(row: u32, keyEnd: u32) -> u32 {
-  return u32(clamp(i32(row % parameters.query_length) + parameters.visible + 1, 0, i32(keyEnd)));
-}
+${seenFunction}
 
 @compute @workgroup_size(${threads})
 fn main(
@@ -279,7 +278,7 @@ ${times(slots * perKey, (i) => `  var key_${Math.floor(i / perKey)}_${i % perKey
 ${times(slots, (round) => loadKey(round, "parameters.key_length - 1u"))}
   let partEnd = min(parameters.key_length, keyStart + KEYS);
 ${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
-  let seen = vec4u(${four((r) => `seen_until(row_${r}, partEnd)`)});
+  let seen = vec4u(${four((r) => `seen_until(row_${r} % parameters.query_length, partEnd)`)});
   let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));
   let keyLast = max(keyEnd, 1u) - 1u;
 ${shuffles ? queries : scoresInMemory}

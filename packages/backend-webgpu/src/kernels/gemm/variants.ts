@@ -257,8 +257,8 @@ const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 /**
  * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
- * k = 16384 on an H200: 8 rows 282 us, 16 rows 322, 32 rows 493 (the thin kernels 360 and 430, `flat` 616).
- * Windows of 16, or of two quads each, keep so many registers that fewer workgroups run: 32 rows 590 to 680 us.
+ * k = 16384 on an H200: 8 rows 283 us, 16 rows 311, 32 rows 469 (the thin kernels 360 and 430, `flat` 619). 32 rows
+ * with one quad of columns for each invocation take 585, and with windows of 4 in place of 8 745.
  */
 const eightRows: StreamedTile = {
   ...{ rows: 8, columns: 256, depth: 32, threadRows: 8, threadColumns: 4 },
