@@ -121,7 +121,9 @@ export class Call {
     if (!view && !shared && !(value instanceof ArrayBuffer))
       this.refuse(argument, value, "typed arrays, DataView, ArrayBuffer, SharedArrayBuffer");
     try {
-      return view ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
+      return view
+        ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+        : new Uint8Array(value, 0, value.byteLength);
     } catch {
       throw this.error("INVALID_ARGUMENT", argument, "is detached; allowed: live buffers");
     }

@@ -148,7 +148,7 @@ export class LazyBackend implements ComputeBackend {
   }
 
   supports(operation: OperationName, dtype: DType, kind?: string): boolean {
-    const offer = offers[operation];
+    const offer = Object.hasOwn(offers, operation) ? offers[operation] : undefined;
     if (!offer?.dtypes.includes(dtype)) return false;
     return kind === undefined || (offer.kinds?.includes(kind) ?? false);
   }

@@ -9,29 +9,22 @@ import {
 } from "@backplane/core";
 import type { DeviceFeatures, KernelContext, OperationContext } from "./context.js";
 import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device.js";
-import type { TunedVariants } from "./features.js";
-import { ForeignBuffers } from "./foreign.js";
-import { faultOf, Guard } from "./guard.js";
 import { immediateBytes } from "./immediates.js";
 import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
 import { forcedDetails } from "./kernels/forced.js";
 import { splittingDetails } from "./kernels/gemm/index.js";
 import { boundKernels } from "./kernels/index.js";
 import { choiceLog, observeChoices } from "./kernels/variant.js";
-import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
+import type { DeviceMemory } from "./memory.js";
 import type { FindGpu, NativeBuffer } from "./native.js";
-import { checkOptions, type WebGpuOptions } from "./options.js";
-import { PipelineCache } from "./pipelines.js";
-import { Profiling } from "./profiler.js";
+import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
+import type { Profiling } from "./profiler.js";
 import type { Program } from "./program.js";
-import { CommandQueue } from "./queue.js";
-import { Readback } from "./readback.js";
-import { Recorder, windowBytes } from "./recorder.js";
+import { closeSession, largestAllocation, openSession, type Session, useTuning } from "./session.js";
 import { writeEdges } from "./transfers.js";
 import { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./tuning/data.js";
-import { openTuningDevice, type TuningDevice, type TuningSession } from "./tuning/device.js";
-import { type TunedTable, tableOf } from "./tuning/table.js";
-import { Uploads } from "./uploads.js";
+import { openTuningDevice, type TuningDevice } from "./tuning/device.js";
+import { tableOf } from "./tuning/table.js";
 import { packageVersion } from "./version.js";
 import { PlanDriver, type ProblemListener, prepareAll } from "./warmup.js";
 
@@ -45,30 +38,6 @@ const numerics: Numerics = {
   // Reductions run in a fixed order; no kernel uses floating-point atomics.
   deterministic: true,
 };
-
-const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
-
-/** What a device that is lost finds. It may live on for long, and so does whatever waits for its loss. */
-interface LossWatch {
-  /** Undefined once the session is closed. */
-  onLoss: ((reason: string) => void) | undefined;
-}
-
-/** All that exists while the device is open. */
-interface Session extends TuningSession {
-  readonly opened: OpenDevice;
-  readonly pipelines: PipelineCache;
-  readonly uploads: Uploads;
-  readonly foreign: ForeignBuffers;
-  /** The allocations whose buffers callers have been given. */
-  readonly exported: WeakMap<GPUBuffer, DeviceMemory>;
-  /** Undefined on a device that was given: what nobody captured there is not known to be ours. */
-  readonly onUncaptured: ((event: GPUUncapturedErrorEvent) => void) | undefined;
-  readonly lossWatch: LossWatch;
-  readonly tuned: TunedTable;
-  /** Nothing is reported any more. */
-  closing: boolean;
-}
 
 /** Backplane on a WebGPU device. `findGpu` answers `navigator.gpu` or what stands in for it. */
 export class WebGpuDriver implements BackendDriver<DeviceMemory> {
@@ -85,7 +54,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   constructor(findGpu: FindGpu, options: WebGpuOptions = {}) {
     checkOptions(options);
     this.#findGpu = findGpu;
-    this.#options = options;
+    this.#options = harmlessLog(options);
     this.kernels = boundKernels(options.variants ?? {}, (operation, enqueue, flops) =>
       this.#record(operation, enqueue, flops),
     );
@@ -93,39 +62,24 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   async open(events: DriverEvents): Promise<DriverDescription> {
     const opened = await this.#openDevice();
-    const maxBytes = opened.maxBufferBytes - (opened.maxBufferBytes % BUFFER_GRANULARITY);
-    const { poolBytes = DEFAULT_POOL_BYTES, disableFeatures = [] } = this.#options;
-    const immediates = immediateBytes(opened.device, this.#source, disableFeatures);
-    const { description } = opened;
-    const { log } = this.#options;
+    const { description, features, place } = opened;
+    const { log, variants, disableFeatures = [] } = this.#options;
     if (log !== undefined) {
       log(openingLine(opened));
-      observeChoices(opened.features, choiceLog(log));
+      observeChoices(features, choiceLog(log));
     }
-    const tuned = tableOf(opened.place, this.#options, this.#found);
-    this.#open = makeSession(opened, tuned, events, maxBytes, poolBytes, immediates, disableFeatures);
-    useTuning(this.#open);
-    const forced = forcedDetails(this.#options.variants);
-    const details = { ...description.details, ...forced, ...splittingDetails(opened.features) };
-    return { device: { ...description, details }, limits: { maxAllocationBytes: maxBytes }, numerics };
+    const tuned = tableOf(place, this.#options, this.#found);
+    const immediates = immediateBytes(opened.device, this.#source, disableFeatures);
+    this.#open = openSession(opened, tuned, events, immediates, this.#options);
+    const details = { ...description.details, ...forcedDetails(variants), ...splittingDetails(features) };
+    const limits = { maxAllocationBytes: largestAllocation(opened) };
+    return { device: { ...description, details }, limits, numerics };
   }
 
   async close(): Promise<void> {
     const session = this.#session;
-    session.closing = true;
-    session.lossWatch.onLoss = undefined;
     this.#open = undefined;
-    const { device, owned } = session.opened;
-    if (session.onUncaptured !== undefined)
-      device.removeEventListener("uncapturederror", session.onUncaptured as EventListener);
-    session.queue.destroy();
-    session.profiling.destroy();
-    session.readback.destroy(new BackendError("DISPOSED", "copyDtoH: the backend was disposed"));
-    session.pool.destroyAll();
-    if (owned) {
-      device.destroy();
-      await device.lost;
-    }
+    await closeSession(session);
   }
 
   async synchronize(): Promise<void> {
@@ -322,85 +276,4 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     if (adapter === undefined) this.#gpu = await this.#findGpu();
     return openDevice(await requestAdapter(this.#gpu, this.#options), this.#options, this.#source);
   }
-}
-
-/** Choosing costs nothing more where nothing was tuned. */
-function useTuning({ opened, tuned }: Session): void {
-  const features: { tuned?: TunedVariants | undefined } = opened.features;
-  features.tuned = tuned.size === 0 ? undefined : tuned;
-}
-
-function makeSession(
-  opened: OpenDevice,
-  tuned: TunedTable,
-  events: DriverEvents,
-  maxBytes: number,
-  poolBytes: number,
-  immediateBytes: number,
-  disableFeatures: readonly string[],
-): Session {
-  const report = (error: BackendError): void => {
-    if (!session.closing) events.error(error);
-  };
-  const guard = new Guard(opened.device, report);
-  const { device } = guard;
-  const onOutOfMemory = (bytes: number, reason: string, operation: string): void =>
-    report(
-      new BackendError("OUT_OF_MEMORY", `${operation}: the device cannot hold ${bytes} bytes: ${reason}`, {
-        operation,
-      }),
-    );
-  const queue = new CommandQueue(device, {
-    onFlush() {
-      pool.afterSubmit();
-      uploads.afterSubmit();
-    },
-  });
-  const uploads = new Uploads(device.queue, () => device.queue.submit([]));
-  const pipelines = new PipelineCache(device, {
-    parameterLayout: queue.parameterLayout,
-    immediateBytes,
-    windowBytes: windowBytes(opened.features),
-  });
-  const pool = new MemoryPool({
-    ...{ device, maxBytes, poolBytes, onOutOfMemory },
-    currentBatch: () => queue.batch,
-    currentOperation: () => guard.operation,
-    onDestroy: (memory) => pipelines.forget(memory),
-  });
-  const recorder = new Recorder(opened.features, queue, pool, pipelines);
-  const onUncaptured = (event: GPUUncapturedErrorEvent): void => {
-    // Reported to the caller, and so not to the console.
-    event.preventDefault();
-    report(faultOf(event.error, []));
-  };
-  const session: Session = {
-    ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, guard },
-    readback: new Readback({ device, queue, pool, recorder, onFault: report }),
-    profiling: new Profiling({
-      ...{ device, queue, disableFeatures },
-      onStart: () => guard.enter("profile"),
-      guard: (work) => session.readback.guard(work),
-      pipelineCount: () => pipelines.size,
-    }),
-    foreign: new ForeignBuffers(maxBytes, (memory) => pipelines.forget(memory)),
-    exported: new WeakMap(),
-    // On a device of ours, for what the guard does not see.
-    onUncaptured: opened.owned ? onUncaptured : undefined,
-    lossWatch: {
-      onLoss(reason) {
-        session.readback.fail(new BackendError("DEVICE_LOST", reason));
-        events.lost(reason);
-      },
-    },
-    closing: false,
-  };
-  if (opened.owned) opened.device.addEventListener("uncapturederror", onUncaptured as EventListener);
-  watchLoss(opened.device, session.lossWatch);
-  return session;
-}
-
-/** Apart from all else, so that it keeps nothing alive but the watch. */
-function watchLoss(device: GPUDevice, watch: LossWatch): void {
-  device.lost.then(({ reason, message }) => watch.onLoss?.(`the device was lost (${reason}): ${message}`));
 }

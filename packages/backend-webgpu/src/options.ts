@@ -70,7 +70,8 @@ export interface WebGpuOptions {
   readonly tuning?: TuningData | readonly TuningData[];
   /**
    * Gets a line when a device has been opened (adapter, driver, tier and why, limits), and one when an
-   * operation first takes a kernel for a reason (which, and why); and lines about tuning. Default: none.
+   * operation first takes a kernel for a reason (which, and why); and lines about tuning. What it throws
+   * surfaces as an unhandled rejection and harms no call. Default: none.
    */
   readonly log?: (line: string) => void;
 }
@@ -98,6 +99,20 @@ export function checkOptions(options: WebGpuOptions): void {
     throw refusal("adapter", "is given, and so is device; allowed: one of the two");
   if (log !== undefined && typeof log !== "function")
     throw refusal("log", `is ${String(log)}; allowed: a function that takes a line`);
+}
+
+/** The options with a log that throws nothing, since it is called in the middle of things. */
+export function harmlessLog(options: WebGpuOptions): WebGpuOptions {
+  const { log } = options;
+  if (log === undefined) return options;
+  const harmless = (line: string): void => {
+    try {
+      log(line);
+    } catch (error) {
+      void Promise.reject(error);
+    }
+  };
+  return { ...options, log: harmless };
 }
 
 function refusal(argument: string, complaint: string): BackendError {

@@ -11,7 +11,8 @@ import { matrixVariants } from "#src/kernels/attention/variants.js";
 import type { DeviceMemory } from "#src/memory.js";
 import type { Program } from "#src/program.js";
 import { defaultLimits } from "#src/tiers.js";
-import { withoutMatrixUnits, withoutShuffles } from "./emulated-subgroups.js";
+import { withoutMatrixUnits } from "./emulated-matrices.js";
+import { withoutShuffles } from "./emulated-subgroups.js";
 import {
   asLargeGpu,
   type Expected,

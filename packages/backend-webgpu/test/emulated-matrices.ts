@@ -2,7 +2,7 @@ import type { DeviceFeatures } from "#src/context.js";
 import { general } from "#src/families.js";
 import type { Program } from "#src/program.js";
 
-/** What decisions are based on where a device has the matrix units that `emulated` stands in for. */
+/** What decisions are based on where a device has the matrix units that `withoutMatrixUnits` stands in for. */
 export function withMatrixUnits(features: DeviceFeatures): DeviceFeatures {
   const limits = {
     ...features.limits,
@@ -13,58 +13,117 @@ export function withMatrixUnits(features: DeviceFeatures): DeviceFeatures {
   return { ...features, ...subgroups, limits, subgroupMatrices: ["16x16x16"], family: general };
 }
 
-/** Of a matrix of sums each invocation of 32 keeps two rows of four. */
+/** Of a matrix of sums each of 32 invocations keeps two rows of four columns. */
 const ROW = "(place / 4u * 2u)";
 const COLUMN = "(place % 4u * 4u)";
 
+/** Rows of a left matrix, or columns of a right one, that an invocation needs for its sums. */
+const parts = { left: { count: 2, first: ROW }, right: { count: 4, first: COLUMN } } as const;
+
 /**
- * The same kernel in plain WGSL, for devices without matrix units: 32 neighbours are a subgroup, and each
- * invocation reads those rows and columns of the operands that its own sums are made of.
+ * The same kernel in plain WGSL, for devices without matrix units: 32 neighbours in a workgroup are a subgroup,
+ * and each reads the rows and columns of the operands that its own sums are made of. Takes f16 operands and f32
+ * sums of 16 x 16 in workgroup memory of `vec4u`; throws where there is something that it does not know. What
+ * invocations exchange (shuffles, matrices stored by columns) goes through workgroup memory, in uniform control
+ * flow and with barriers of its own: a missing one does not show there.
  */
-export function emulated<Binding extends string, Parameter extends string>(
+export function withoutMatrixUnits<Binding extends string, Parameter extends string>(
   program: Program<Binding, Parameter>,
 ): Program<Binding, Parameter> {
   if (!program.source.includes("subgroup_matrix")) return program;
   const source = program.source
-    .replace(/^(enable|diagnostic).*\n/gm, "")
-    .replace(/^ *@builtin\(subgroup.*\n/gm, "")
-    .replace(/(fn main\([^{]*\{)/, "$1\n  let subgroup = lane / 32u;\n  let place = lane % 32u;")
-    .replace(/subgroup_matrix_(left|right|result)<f\d+, 16, 16>(?=;)/g, "$1_part")
+    .replace(/^(enable|diagnostic)\b.*\n/gm, "")
+    .replace(/,\s*@builtin\(subgroup_\w+\) \w+: u32/g, "")
+    .replace(
+      /(fn main\([^{]*\{)/,
+      "$1\n  let subgroup = lane / 32u;\n  let place = lane % 32u;\n  emulated_lane = lane;",
+    )
+    .replace(/subgroup_matrix_(left|right)<f16, 16, 16>(?=;)/g, "$1_part")
+    .replace(/subgroup_matrix_result<f32, 16, 16>(?=;|\(\))/g, "sums_part")
     .replace(
       /(let )?(\w+) = subgroupMatrixLoad<subgroup_matrix_(left|right)<f16, 16, 16>, (row|col)_major>\(&(.*), (\d+u), (\d+u)\);/g,
-      (_, isNew: string | undefined, name: string, side: string, order: string, ...from: string[]) =>
-        `${isNew ? `var ${name}: ${side}_part; ` : ""}${loadText(name, side, order === "row", from)}`,
+      (
+        _,
+        isNew: string | undefined,
+        name: string,
+        side: "left" | "right",
+        order: string,
+        ...from: string[]
+      ) => `${isNew ? `var ${name}: ${side}_part; ` : ""}${loadText(name, side, order === "row", from)}`,
     )
     .replace(
-      /(\w+) = subgroupMatrixMultiplyAccumulate\((\w+), (\w+), \w+\);/g,
-      "for (var q = 0u; q < 16u; q++) { $1[0] += $2[q].x * $3[q]; $1[1] += $2[q].y * $3[q]; }",
+      /(var )?(\w+) = subgroupMatrixMultiplyAccumulate\((\w+), (\w+), (\w+)\);/g,
+      (_, isNew: string | undefined, name: string, left: string, right: string, sums: string) =>
+        `${sums === name ? "" : `${isNew ?? ""}${name} = ${sums}; `}for (var q = 0u; q < 16u; q++) { ` +
+        `${name}[0] += ${left}[q].x * ${right}[q]; ${name}[1] += ${left}[q].y * ${right}[q]; }`,
     )
     .replace(
-      /subgroupMatrixStore<row_major>\(&(.*), (\w+(?: \+ \w+)?), (\w+), (\d+u)\);/g,
-      `for (var q = 0u; q < 2u; q++) { $1[$2 + (${ROW} + q) * $4 + ${COLUMN} / 4u] = bitcast<vec4u>($3[q]); }`,
+      /subgroupMatrixStore<(row|col)_major>\(&(.*), (\w+(?: \+ \w+)?), (\w+), (\d+u)\);/g,
+      (_, order: string, array: string, at: string, name: string, pitch: string) =>
+        `{ let sums = ${order === "row" ? name : `emulated_flipped(${name})`}; for (var q = 0u; q < 2u; q++) { ` +
+        `${array}[${at} + (${ROW} + q) * ${pitch} + ${COLUMN} / 4u] = bitcast<vec4u>(sums[q]); } }`,
     )
-    .replace(
-      "@compute",
-      "alias left_part = array<vec2f, 16>;\nalias right_part = array<vec4f, 16>;\nalias result_part = array<vec4f, 2>;\n@compute",
-    );
-  if (/subgroup_?matrix/i.test(source))
-    throw new Error(`not understood: ${/.*subgroup_?matrix.*/i.exec(source)}`);
-  return { ...program, source };
+    .replaceAll("subgroupShuffleXor", "emulated_shuffle")
+    .replaceAll("subgroupAny", "emulated_any");
+  const unknown = /.*(subgroup_matrix|subgroup[A-Z]).*/.exec(source.replace(/^\s*\/\/.*$/gm, ""));
+  if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);
+  const threads = Number(/@workgroup_size\((\d+)\)/.exec(program.source)![1]);
+  return { ...program, name: `${program.name}_emulated`, source: `${source}\n${emulation(threads)}` };
 }
 
 /** Reads rows of a left matrix, or columns of a right one, for every step of k. */
 function loadText(
   name: string,
-  side: string,
+  side: "left" | "right",
   rowMajor: boolean,
   [array, at, pitch]: readonly string[],
 ): string {
+  const { count, first } = parts[side];
   const element = (along: string, depth: string) => {
     const [major, minor] = (side === "left") === rowMajor ? [along, depth] : [depth, along];
-    return `half_at(${array}[${at} + (${major}) * ${pitch} + (${minor}) / 8u][(${minor}) % 8u / 2u], ${minor})`;
+    return `emulated_half(${array}[${at} + (${major}) * ${pitch} + (${minor}) / 8u][(${minor}) % 8u / 2u], ${minor})`;
   };
-  const count = side === "left" ? 2 : 4;
-  const first = side === "left" ? ROW : COLUMN;
   const values = Array.from({ length: count }, (_, i) => element(`${first} + ${i}u`, "q"));
   return `for (var q = 0u; q < 16u; q++) { ${name}[q] = vec${count}f(${values.join(", ")}); }`;
 }
+
+const emulation = (threads: number): string => `
+alias left_part = array<vec2f, 16>;
+alias right_part = array<vec4f, 16>;
+alias sums_part = array<vec4f, 2>;
+var<private> emulated_lane: u32;
+var<workgroup> emulated: array<array<f32, 256>, ${threads / 32}>;
+
+fn emulated_half(word: u32, at: u32) -> f32 { return unpack2x16float(word >> (at % 2u * 16u)).x; }
+
+/// What the invocation has of the transposed matrix.
+fn emulated_flipped(sums: sums_part) -> sums_part {
+  let subgroup = emulated_lane / 32u;
+  let place = emulated_lane % 32u;
+  workgroupBarrier();
+  for (var i = 0u; i < 4u; i++) {
+    for (var q = 0u; q < 2u; q++) { emulated[subgroup][(${COLUMN} + i) * 16u + ${ROW} + q] = sums[q][i]; }
+  }
+  workgroupBarrier();
+  var flipped: sums_part;
+  for (var i = 0u; i < 4u; i++) {
+    for (var q = 0u; q < 2u; q++) { flipped[q][i] = emulated[subgroup][(${ROW} + q) * 16u + ${COLUMN} + i]; }
+  }
+  return flipped;
+}
+fn emulated_share(value: f32) {
+  workgroupBarrier();
+  emulated[emulated_lane / 32u][emulated_lane % 32u] = value;
+  workgroupBarrier();
+}
+fn emulated_shuffle(value: f32, mask: u32) -> f32 {
+  emulated_share(value);
+  return emulated[emulated_lane / 32u][(emulated_lane ^ mask) % 32u];
+}
+fn emulated_any(value: bool) -> bool {
+  emulated_share(f32(value));
+  var any = 0.0;
+  for (var i = 0u; i < 32u; i++) { any += emulated[emulated_lane / 32u][i]; }
+  return any > 0.0;
+}
+`;

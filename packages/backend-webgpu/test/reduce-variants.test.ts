@@ -70,8 +70,8 @@ describe("webgpu reduce variants", () => {
       [4096, { ...plain }],
       [64, { ...grouped(4), family }],
     ] as const) {
-      observeChoices(features, (operation, variant, reason) =>
-        heard.push(`${operation} ${variant}: ${reason}`),
+      observeChoices(features, ({ operation, variant, reason }) =>
+        heard.push(`${operation} ${variant}: ${reason()}`),
       );
       planReduce(rows(count, 1001), features);
     }

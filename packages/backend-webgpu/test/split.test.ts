@@ -8,7 +8,7 @@ import { splitProgram } from "#src/kernels/gemm/split/product.wgsl.js";
 import { enqueueSplit, octavesFor } from "#src/kernels/gemm/split/split.js";
 import { productTiles } from "#src/kernels/gemm/tile.js";
 import type { DeviceMemory } from "#src/memory.js";
-import { emulated } from "./emulated-split.js";
+import { withoutMatrixUnits } from "./emulated-matrices.js";
 import { type Expected, epsilon, finishedSum, gamma, type ProductDevice, withProducts } from "./products.js";
 import { random } from "./support.js";
 
@@ -346,11 +346,7 @@ describe("webgpu split products", () => {
                   context.fill(region, 0xff);
                   return region;
                 },
-                dispatch: (program, ...rest) =>
-                  context.dispatch(
-                    program.source.includes("subgroup_matrix") ? emulated(program) : program,
-                    ...rest,
-                  ),
+                dispatch: (program, ...rest) => context.dispatch(withoutMatrixUnits(program), ...rest),
               },
               problem,
               shape,

@@ -6,7 +6,7 @@ import { assert, expect } from "chai";
 import type { KernelContext } from "#src/context.js";
 import { dawnFlags } from "#src/dawn.js";
 import { WebGpuDriver } from "#src/driver.js";
-import { selectVariant, type Variant } from "#src/kernels/variant.js";
+import { choiceLog, selectVariant, type Variant } from "#src/kernels/variant.js";
 import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/tiers.js";
 import { findDawn, TestDevice, withoutLimits } from "./support.js";
 
@@ -191,6 +191,44 @@ describe("webgpu tiers on a device", () => {
       "webgpu: conv2d takes narrow (forced by the option variants)",
     ]);
     await device.close();
+  });
+
+  it("put a reason into words only for a line that is written", () => {
+    const lines: string[] = [];
+    const listener = choiceLog((line) => lines.push(line));
+    let worded = 0;
+    const reason = (): string => `reason ${++worded}`;
+    const choice = { operation: "gemm", variant: "wide", shape: 1, reason, possible: () => [] } as const;
+    for (const motive of ["last", "last", "preferred", "last"] as const) listener({ ...choice, motive });
+    assert.equal(worded, 2);
+    assert.deepEqual(lines, ["webgpu: gemm takes wide (reason 1)", "webgpu: gemm takes wide (reason 2)"]);
+  });
+
+  it("go on where the log throws, which surfaces as an unhandled rejection", async () => {
+    const unhandled: unknown[] = [];
+    const listeners = process.rawListeners("unhandledRejection");
+    process.removeAllListeners("unhandledRejection");
+    process.on("unhandledRejection", (error) => unhandled.push((error as Error).message));
+    try {
+      const log = (line: string): void => {
+        throw new Error(line.split(" ", 3).join(" "));
+      };
+      const backend = createWebGpuBackend({ log });
+      await backend.init();
+      const [input, output] = [backend.alloc(64), backend.alloc(4)];
+      backend.fill(input, 2, 16);
+      backend.reduce({ kind: "sum", shape: [16], input, output });
+      const sum = new Float32Array(1);
+      await backend.copyDtoH(sum, output);
+      await backend.dispose();
+      assert.equal(sum[0], 32);
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.lengthOf(unhandled, 2);
+      assert.equal(unhandled[1], "webgpu: reduce takes");
+    } finally {
+      process.removeAllListeners("unhandledRejection");
+      for (const listener of listeners) process.on("unhandledRejection", listener as never);
+    }
   });
 });
 

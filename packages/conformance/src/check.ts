@@ -110,13 +110,14 @@ export async function forEach<Case>(
   options: ForEachOptions = {},
 ): Promise<void> {
   const { recorder, only } = search;
-  const path = search.replay?.path;
+  const path = only === undefined ? search.replay?.path : undefined;
   const few = search.isQuick && path === undefined ? cases.slice(0, options.quick ?? cases.length) : cases;
   const chosen = only === undefined ? few : [only.case as Case];
-  if (only === undefined && path !== undefined && cases[Number(path)] === undefined)
+  // Not by what the path is as a number: of "01" no case would be tried, and the law be taken for kept.
+  if (path !== undefined && !Object.keys(cases).includes(path))
     throw new Error(`the path ${path} leads to no case of this law; it has ${cases.length}`);
   for (const [index, value] of chosen.entries()) {
-    if (only === undefined && path !== undefined && path !== String(index)) continue;
+    if (path !== undefined && path !== String(index)) continue;
     await breathe();
     const cut = search.ended();
     if (cut !== undefined) throw new Unfinished(`${cut} after ${index} of ${chosen.length} cases`);

@@ -1,6 +1,7 @@
 import { BackendError, type DType, dtypes, type OperationName, operationNames } from "@backplane/core";
 import { type Grade, type Law, lawId, type Replay } from "./law.js";
 import { laws as allLaws } from "./laws/index.js";
+import { literal } from "./literal.js";
 
 /**
  * How much is tried. `quick`: few random cases per law, for every save of a file. `default`: for
@@ -118,7 +119,7 @@ export function lawNamed(id: string, laws: readonly Law[] = allLaws, argument = 
 }
 
 function checkReplay(replay: Replay): void {
-  const { law, seed, path, replayPath } = replay;
+  const { law, seed, path, replayPath } = replay ?? {};
   const isText = (value: unknown) => value === undefined || typeof value === "string";
   if (typeof law !== "string" || !Number.isSafeInteger(seed) || !isText(path) || !isText(replayPath))
     refuse("replay", replay, 'objects such as {"law":"gemm f32: ...","seed":1,"path":"3:0:1"}');
@@ -146,7 +147,8 @@ function someOf<Value extends string>(
 }
 
 function refuse(argument: string, value: unknown, allowed: string): never {
-  const shown = typeof value === "number" ? String(value) : JSON.stringify(value);
+  // What JSON has no text for is shown as it is.
+  const shown = typeof value === "bigint" ? `${value}n` : (literal(value) ?? String(value));
   throw new BackendError("INVALID_ARGUMENT", `options.${argument} is ${shown}; allowed: ${allowed}`, {
     operation: "conformance",
     argument,

@@ -53,7 +53,9 @@ export function describeBackend(subject: Subject, runner: Runner): void {
             if (typeof test?.timeout === "function") test.timeout(plan.timeout);
             const { status, error, reason } = await bench.run(law, { seed: plan.seed, ended });
             if (status === "broken") throw error;
-            if (status !== "kept") skip(this, args[0], reason);
+            const isSkipped = status !== "kept" && skip(this, args[0], reason);
+            // Where a runner cannot skip, what does not bind the backend passes; what was not tried may not.
+            if (status === "unfinished" && !isSkipped) throw new Error(reason);
           });
         }
       });
@@ -97,8 +99,9 @@ export interface SuiteOutcome {
 }
 
 /**
- * Runs the laws without a test runner. Rejects with `INVALID_ARGUMENT` where an option is bad, and with
- * what the backend says where it cannot be opened; broken laws are results like others.
+ * Runs the laws without a test runner. Rejects with `INVALID_ARGUMENT` where an option is bad, with what the
+ * backend says where it cannot be opened, and with what a listener throws, after closing the backend; broken
+ * laws are results like others.
  */
 export async function runSuite(subject: Subject, listeners: Listeners = {}): Promise<SuiteOutcome> {
   const plan = planOf(subject.options ?? {});
@@ -107,34 +110,40 @@ export async function runSuite(subject: Subject, listeners: Listeners = {}): Pro
   const ended = endOf(plan);
   const bench = new Bench(subject, plan);
   const backend = factsOf(await bench.open());
-  listeners.onOpen?.(backend);
   const results = new Map<Law, LawResult>();
   const seeds: number[] = [];
   let note: string | undefined;
-  let wanted = plan.laws;
-  for (let round = 0; round === 0 || (wanted.length > 0 && ended() === undefined); round++) {
-    const seed = plan.seed + round;
-    seeds.push(seed);
-    const total = wanted.length;
-    let finished = 0;
-    for (const [done, law] of wanted.entries()) {
-      const progress: Progress = { done, total, seed, round };
-      listeners.onStart?.(law, progress);
-      const result = await bench.run(law, { seed, ended });
-      if (result.status !== "unfinished") finished++;
-      const before = results.get(law);
-      results.set(law, before === undefined ? result : joined(before, result));
-      listeners.onResult?.(result, { ...progress, done: done + 1 });
-      if (round > 0 && result.status === "unfinished") break;
+  try {
+    listeners.onOpen?.(backend);
+    let wanted = plan.laws;
+    for (let round = 0; round === 0 || (wanted.length > 0 && ended() === undefined); round++) {
+      const seed = plan.seed + round;
+      seeds.push(seed);
+      const total = wanted.length;
+      let finished = 0;
+      for (const [done, law] of wanted.entries()) {
+        const progress: Progress = { done, total, seed, round };
+        listeners.onStart?.(law, progress);
+        const result = await bench.run(law, { seed, ended });
+        if (result.status !== "unfinished") finished++;
+        const before = results.get(law);
+        results.set(law, before === undefined ? result : joined(before, result));
+        listeners.onResult?.(result, { ...progress, done: done + 1 });
+        if (round > 0 && result.status === "unfinished") break;
+      }
+      if (finished < total)
+        note = `${ended()}: ${total - finished} of ${total} laws were not finished with seed ${seed}`;
+      if (plan.mode !== "soak" || plan.replay !== undefined) break;
+      // Laws whose cases are fixed would only be tried on them again; broken ones are known.
+      wanted = plan.laws.filter((law) => {
+        const { status, isFixed } = results.get(law)!;
+        return status === "kept" && !isFixed;
+      });
     }
-    if (finished < total)
-      note = `${ended()}: ${total - finished} of ${total} laws were not finished with seed ${seed}`;
-    if (plan.mode !== "soak" || plan.replay !== undefined) break;
-    // Laws whose cases are fixed would only be tried on them again; broken ones are known.
-    wanted = plan.laws.filter((law) => {
-      const { status, isFixed } = results.get(law)!;
-      return status === "kept" && !isFixed;
-    });
+  } catch (error) {
+    // What a listener throws ends the run, and must not leave a backend behind.
+    await bench.close().catch(() => {});
+    throw error;
   }
   const disposal: unknown = await bench.close().then(
     () => undefined,
@@ -213,8 +222,10 @@ interface TestControls {
   readonly timeout?: (milliseconds: number) => void;
 }
 
-function skip(self: unknown, argument: unknown, reason: string | undefined): void {
+/** False where the runner offers no way to skip; some throw to do it. */
+function skip(self: unknown, argument: unknown, reason: string | undefined): boolean {
   const controls = [self, argument] as readonly (TestControls | undefined)[];
   const test = controls.find((candidate) => typeof candidate?.skip === "function");
   test?.skip?.(reason);
+  return test !== undefined;
 }

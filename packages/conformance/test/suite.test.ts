@@ -43,9 +43,11 @@ describe("The options of the suite", () => {
       [{ shrink: "yes" }, "shrink", /true and false/],
       [{ replay: { law: "nonsense", seed: 1 } }, "replay", /laws on gemm f32/],
       [{ replay: { law: lawId(laws[0]!) } }, "replay", /"seed":1/],
+      [{ replay: null }, "replay", /is null; allowed: objects/],
+      [{ seed: 1n }, "seed", /options\.seed is 1n/],
     ] as const) {
       const error = await rejection(runSuite(reference(options as unknown as SuiteOptions)));
-      assert.instanceOf(error, BackendError, JSON.stringify(options));
+      assert.instanceOf(error, BackendError, String(error));
       assert.equal(error.code, "INVALID_ARGUMENT");
       assert.equal(error.argument, argument);
       assert.match(error.message, message);
@@ -89,6 +91,29 @@ describe("A run of the suite", () => {
     const error = await rejection(runLaws({ name: "missing", create }));
     assert.equal(error.code, "UNSUPPORTED");
     assert.equal(closed, 1);
+  });
+
+  it("closes the backend where a listener throws, and rejects with that", async () => {
+    for (const listener of ["onOpen", "onStart", "onResult"] as const) {
+      let open = 0;
+      const create = () => {
+        const backend = createReferenceBackend();
+        const { init, dispose } = {
+          init: backend.init.bind(backend),
+          dispose: backend.dispose.bind(backend),
+        };
+        backend.init = () => init().then(() => void open++);
+        backend.dispose = () => dispose().then(() => void open--);
+        return backend;
+      };
+      const subject = { name: "watched", create, options: { law: "unary f32: takes n = 0" } };
+      const stop = () => {
+        throw new Error(`stopped by ${listener}`);
+      };
+      const error = await rejection(runSuite(subject, { [listener]: stop }));
+      assert.equal(error.message, `stopped by ${listener}`);
+      assert.equal(open, 0, listener);
+    }
   });
 
   it("says where the backend cannot be disposed of, and keeps the results", async () => {
@@ -262,8 +287,10 @@ describe("A case", () => {
 
   it("that a replay leads to must be there", async () => {
     const law = "gemm f32: stays within the error bound on larger shapes";
-    const [result] = await runLaws(reference({ replay: { law, seed: 1, path: "999" } }));
-    assert.match(String(result!.error), /the path 999 leads to no case/);
+    for (const path of ["999", "01", "1.0", "", "-1", "length", "0:1"]) {
+      const [result] = await runLaws(reference({ replay: { law, seed: 1, path } }));
+      assert.match(String(result!.error), new RegExp(`the path ${path} leads to no case`));
+    }
   });
 });
 
@@ -303,6 +330,12 @@ describe("describeBackend", () => {
     await hooks[1]!();
     assert.lengthOf(tests, 1);
     assert.match(skipped[0]!, /time budget/);
+    // A runner without a way to skip is not told that what was not tried has passed.
+    Object.assign(controls, { skip: undefined });
+    await hooks[0]!();
+    const failure = await tests[0]!().catch(String);
+    assert.match(String(failure), /time budget/);
+    await hooks[1]!();
     assert.throws(
       () => describeBackend(reference({ mode: "soak" }), runner),
       BackendError,

@@ -60,7 +60,8 @@ export function hostBytes(
   const isShared = typeof SharedArrayBuffer !== "undefined" && value instanceof SharedArrayBuffer;
   try {
     if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-    if (isShared || value instanceof ArrayBuffer) return new Uint8Array(value);
+    // Of this length for good, also where the buffer can grow.
+    if (isShared || value instanceof ArrayBuffer) return new Uint8Array(value, 0, value.byteLength);
   } catch {
     // Only a detached buffer cannot be viewed.
     throw new BackendError(
@@ -83,6 +84,7 @@ export function hostBytes(
 export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits, live: string): boolean {
   const checks = new Checks("alloc");
   const count = checks.count("bytes", bytes);
+  checks.object("options", options);
   const zero = checks.flag("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(
@@ -140,8 +142,7 @@ export function assertSupported<Name extends OperationName>(
   args: OperationArguments[Name],
 ): void {
   const { name } = operation;
-  if (typeof args !== "object" || args === null)
-    new Checks(name).fail("arguments", `is ${describe(args)}; allowed: an object`);
+  new Checks(name).object("arguments", args);
   const { dtype: given } = args as { readonly dtype?: DType };
   const dtype = given ?? "f32";
   if (!dtypes.includes(dtype)) return;

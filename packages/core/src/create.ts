@@ -10,6 +10,7 @@ import {
   type OperationArguments,
   type OperationName,
   type OperationProblems,
+  operationNames,
   operations,
 } from "./ops/index.js";
 import { OperationMethods } from "./ops/methods.js";
@@ -171,9 +172,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   onLost(listener: (error: BackendError) => void): () => void {
-    const stop = this.#lostListeners.add(listener);
-    if (this.#state === "lost" && this.#loss !== undefined) listener(this.#loss);
-    return stop;
+    return this.#lostListeners.add(listener, this.#state === "lost" ? this.#loss : undefined);
   }
 
   onError(listener: (error: BackendError) => void): () => void {
@@ -181,6 +180,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   supports(name: OperationName, dtype: DType, kind?: string): boolean {
+    // Whatever else the object of the kernels may inherit is none of them.
+    if (!operationNames.includes(name)) return false;
     const kernel = this.#driver.kernels[name] as Kernel<never> | undefined;
     if (kernel === undefined || !kernel.dtypes.includes(dtype)) return false;
     if (kind === undefined) return true;
@@ -262,7 +263,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     if (bytes.byteLength !== byteLength)
       new Checks("copyDtoH").fail(
         "destination",
-        "was detached before the read was done; allowed: live buffers",
+        "was detached or made shorter before the read was done; allowed: live buffers",
       );
   }
 

@@ -47,9 +47,14 @@ export class BackendError extends Error {
   }
 }
 
+/** Told by its name, so that one from a second copy of this package keeps its code. */
+function isBackendError(error: unknown): error is BackendError {
+  return error instanceof Error && error.name === "BackendError" && "code" in error;
+}
+
 /** The error itself where it already is a `BackendError`, else one with `code` that has it as cause. */
 export function toBackendError(error: unknown, code: ErrorCode, operation: string): BackendError {
-  if (error instanceof BackendError) return error;
+  if (isBackendError(error)) return error;
   const reason = error instanceof Error ? error.message : String(error);
   return new BackendError(code, `${operation}: ${reason}`, { operation, cause: error });
 }

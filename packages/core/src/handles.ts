@@ -112,7 +112,12 @@ function invalidHandle(
 /** A short rendering of any value for error messages. */
 export function describe(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(describe).join(", ")}]`;
+  if (typeof value === "bigint") return `${value}n`;
+  if (Array.isArray(value)) {
+    // Lists within lists may go on for ever.
+    const entries = value.slice(0, 16).map((entry) => (Array.isArray(entry) ? "[...]" : describe(entry)));
+    return `[${entries.join(", ")}${value.length > 16 ? `, ... (${value.length})` : ""}]`;
+  }
   if (typeof value === "object" && value !== null) return value.constructor?.name ?? "object";
   return String(value);
 }

@@ -2,6 +2,7 @@ import type { ComputeBackend } from "./backend.js";
 import type { DeviceDescription } from "./capabilities.js";
 import { BackendError, toBackendError } from "./errors.js";
 import { describe } from "./handles.js";
+import { Checks } from "./ops/operation.js";
 
 /** Whether a backend can be opened here, and on what or why not. */
 export type Availability =
@@ -43,15 +44,15 @@ export class BackendRegistry {
 
   /** Adds a provider; a name can be registered once. */
   register(provider: BackendProvider): this {
-    if (this.#providers.has(provider.name))
-      throw new BackendError(
-        "INVALID_ARGUMENT",
-        `register: ${describe(provider.name)} is already registered`,
-        {
-          operation: "register",
-          argument: "provider",
-        },
-      );
+    const checks = new Checks("register");
+    checks.object("provider", provider);
+    const { name, probe, create } = provider;
+    if (typeof name !== "string" || name === "")
+      checks.fail("provider", `has the name ${describe(name)}; allowed: a text`);
+    if (this.#providers.has(name)) checks.fail("provider", `${describe(name)} is already registered`);
+    for (const [member, method] of Object.entries({ probe, create }))
+      if (typeof method !== "function")
+        checks.fail("provider", `has ${describe(method)} as ${member}; allowed: a function`);
     this.#providers.set(provider.name, provider);
     return this;
   }
@@ -98,6 +99,8 @@ export class BackendRegistry {
    */
   async open(chain: string | readonly string[] = this.names): Promise<OpenedBackend> {
     const names = typeof chain === "string" ? [chain] : chain;
+    if (!Array.isArray(names))
+      new Checks("open").fail("chain", `is ${describe(names)}; allowed: a name, or a list of names`);
     // All names first: a misspelt fallback is an error even where it would not be reached.
     for (const name of names) this.#provider(name);
     const rejected: { name: string; reason: BackendError }[] = [];

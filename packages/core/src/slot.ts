@@ -235,9 +235,7 @@ export class BackendSlot {
   }
 
   onLost(listener: (error: BackendError) => void): () => void {
-    const stop = this.#lostListeners.add(listener);
-    if (this.#loss !== undefined && this.#closing === undefined) listener(this.#loss);
-    return stop;
+    return this.#lostListeners.add(listener, this.#closing === undefined ? this.#loss : undefined);
   }
 
   onError(listener: (error: BackendError) => void): () => void {

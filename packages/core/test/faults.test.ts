@@ -174,10 +174,14 @@ describe("loss of the device", () => {
       backend.onLost(() => heard.push("second"));
       driver.events!.lost("power");
       assert.deepEqual(heard, ["second"]);
+      const stop = backend.onLost(() => {
+        throw new Error("bug of a late one");
+      });
+      assert.isFunction(stop);
       await settle();
       assert.deepEqual(
         unhandled.map((error) => (error as Error).message),
-        ["bug of the listener"],
+        ["bug of the listener", "bug of a late one"],
       );
     } finally {
       process.removeAllListeners("unhandledRejection");

@@ -71,11 +71,18 @@ describe("HandleTable", () => {
 
 describe("describe", () => {
   it("renders any value shortly", () => {
-    assert.equal(render([1, [2, "x"]]), '[1, [2, "x"]]');
+    assert.equal(render([1, "x"]), '[1, "x"]');
+    const endless: unknown[] = [1];
+    endless.push(endless);
+    assert.equal(render(endless), "[1, [...]]");
+    assert.equal(
+      render(new Array(1000).fill(7)),
+      "[7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, ... (1000)]",
+    );
     assert.equal(render(new Float32Array(2)), "Float32Array");
     assert.equal(render(Object.create(null)), "object");
     assert.equal(render(null), "null");
     assert.equal(render(undefined), "undefined");
-    assert.equal(render(12n), "12");
+    assert.equal(render(12n), "12n");
   });
 });

@@ -1,4 +1,4 @@
-import type { ComputeBackend, DeviceHandle, HostBytes, Operand } from "@backplane/core";
+import type { AllocOptions, ComputeBackend, DeviceHandle, HostBytes, Operand } from "@backplane/core";
 import { assert } from "chai";
 import { gate, openFake, rejects, throws } from "./support/fake-driver.js";
 
@@ -7,6 +7,10 @@ async function bytesOf(backend: ComputeBackend, source: Operand, length: number)
   await backend.copyDtoH(bytes, source);
   return [...bytes];
 }
+
+/** What the types of ES2023 lack. */
+type ResizableBuffer = ArrayBuffer & { resize(length: number): void };
+type ResizableConstructor = new (length: number, options: { maxByteLength: number }) => ResizableBuffer;
 
 describe("memory of createBackend", () => {
   it("counts live allocations, live bytes, the peak and what the driver holds", async () => {
@@ -47,6 +51,7 @@ describe("memory of createBackend", () => {
     for (const bytes of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, "4", null, undefined])
       throws("INVALID_ARGUMENT", () => backend.alloc(bytes as number), "bytes");
     throws("INVALID_ARGUMENT", () => backend.alloc(4, { zero: 0 as unknown as boolean }), "zero");
+    throws("INVALID_ARGUMENT", () => backend.alloc(4, null as unknown as AllocOptions), "options");
     assert.match(throws("OUT_OF_MEMORY", () => backend.alloc(1001)).message, /1001 .* 1000 /);
     backend.alloc(1000);
     await backend.dispose();
@@ -144,6 +149,28 @@ describe("memory of createBackend", () => {
     reading.open();
     assert.match((await rejects("INVALID_ARGUMENT", read, "destination")).message, /detached/);
     await backend.synchronize();
+    await backend.dispose();
+  });
+
+  it("reads into what a growing buffer showed at the call, and refuses one that shrank", async () => {
+    const { driver, backend } = await openFake();
+    const memory = backend.alloc(8);
+    backend.fill(memory, 7, 8, "u8");
+    for (const [length, code] of [
+      [16, undefined],
+      [4, "INVALID_ARGUMENT"],
+    ] as const) {
+      const reading = gate();
+      driver.reading = () => reading.promise;
+      const target: ResizableBuffer = new (ArrayBuffer as unknown as ResizableConstructor)(8, {
+        maxByteLength: 16,
+      });
+      const read = backend.copyDtoH(target, memory);
+      target.resize(length);
+      reading.open();
+      if (code === undefined) await read;
+      else assert.match((await rejects(code, read, "destination")).message, /shorter/);
+    }
     await backend.dispose();
   });
 

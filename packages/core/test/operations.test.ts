@@ -1,7 +1,9 @@
 import {
   type ComputeBackend,
+  costOf,
   type DType,
   type GemmProblem,
+  type OperationArguments,
   type OperationName,
   operationNames,
   operations,
@@ -72,6 +74,8 @@ describe("operations of createBackend", () => {
       assert.equal(backend.supports(name, dtype, kind), supported, `${name} ${dtype} ${kind}`);
     assert.isFalse(backend.supports("softmax" as OperationName, "f32"));
     assert.isFalse(backend.supports("gemm", "f64" as DType));
+    for (const name of ["toString", "constructor", "__proto__"] as unknown as OperationName[])
+      assert.isFalse(backend.supports(name, "f32"), name);
     for (const name of operationNames)
       for (const dtype of ["f32", "f16"] as const) {
         const kinds = operations[name].kinds ?? [undefined];
@@ -130,6 +134,13 @@ describe("operations of createBackend", () => {
       throws("UNSUPPORTED", () => call(backend, name, { dtype: null }));
     }
     await backend.dispose();
+  });
+
+  it("cost nothing that can be told where there is no such operation, or no arguments", () => {
+    for (const name of ["softmax", "toString", 1, undefined] as unknown as "gemm"[])
+      throws("INVALID_ARGUMENT", () => costOf(name, { m: 1 } as OperationArguments["gemm"]), "name");
+    for (const name of operationNames)
+      throws("INVALID_ARGUMENT", () => costOf(name, undefined as never), "arguments");
   });
 
   it("check handles, alignment and bounds of every operand and enqueue nothing then", async () => {

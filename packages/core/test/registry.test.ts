@@ -19,6 +19,34 @@ describe("BackendRegistry", () => {
     throws("INVALID_ARGUMENT", () => new BackendRegistry([fakeProvider("x"), fakeProvider("x")]));
   });
 
+  it("takes nothing else for a provider, or for a chain of names", async () => {
+    const registry = new BackendRegistry([fakeProvider("a")]);
+    const { probe, create } = fakeProvider("b");
+    for (const [provider, complaint] of [
+      [null, /is null/],
+      ["b", /is "b"/],
+      [{ probe, create }, /the name undefined/],
+      [{ name: "", probe, create }, /the name ""/],
+      [{ name: "b", create }, /undefined as probe/],
+      [{ name: "b", probe, create: 1 }, /1 as create/],
+    ] as const) {
+      const call = () => registry.register(provider as unknown as BackendProvider);
+      assert.match(throws("INVALID_ARGUMENT", call, "provider").message, complaint);
+    }
+    assert.deepEqual(registry.names, ["a"]);
+    for (const chain of [null, 5, {}] as unknown as string[])
+      await rejects("INVALID_ARGUMENT", registry.open(chain), "chain");
+  });
+
+  it("keeps the code of an error that another copy of this package made", async () => {
+    const foreign = Object.assign(new Error("init: out of it"), {
+      name: "BackendError",
+      code: "OUT_OF_MEMORY",
+    });
+    const error = await rejects("UNSUPPORTED", new BackendRegistry([failing("a", foreign)]).open());
+    assert.equal((error.cause as BackendError).code, "OUT_OF_MEMORY");
+  });
+
   it("creates backends that are independent and not yet initialised", async () => {
     const provider = fakeProvider("a");
     const registry = new BackendRegistry([provider]);

@@ -9,10 +9,10 @@ export function documents(): string[] {
   const docs = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".md"))
     .map((file) => `docs/${file.replaceAll("\\", "/")}`);
-  const packages = readdirSync(join(root, "packages"))
-    .map((name) => `packages/${name}/README.md`)
+  const packages = ["packages", "examples", "tools"]
+    .flatMap((folder) => readdirSync(join(root, folder)).map((name) => `${folder}/${name}/README.md`))
     .filter((file) => existsSync(join(root, file)));
-  return ["README.md", ...docs.sort(), ...packages.sort()];
+  return ["README.md", ...docs.sort(), "bench/README.md", ...packages.sort()];
 }
 
 export function read(document: string): string {

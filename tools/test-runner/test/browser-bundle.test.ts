@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { assert } from "chai";
 import { type BuildOptions, build } from "esbuild";
 import { workspaceRoot } from "#src/workspace.js";
@@ -31,6 +33,19 @@ describe("bundle for browsers", () => {
         for (const input of inputs) assert.notMatch(input, /node_modules\/webgpu\/|\/node\.js$/);
         assert.notMatch(code, /\b(?:from|import)\s*\(?\s*["'](?:node:|webgpu["'])/);
       });
+
+  it("is about as long as README.md says, minified and with gzip", async () => {
+    const readme = readFileSync(join(workspaceRoot, "README.md"), "utf8");
+    for (const name of ["core", "backend-cpu", "backend-webgpu"]) {
+      const { code } = await bundled(`@backplane/${name}`, { platform: "browser", minify: true });
+      const measured = [code.length, gzipSync(code).length].map((bytes) => Math.round(bytes / 1000));
+      const row = new RegExp(`^\\| \`@backplane/${name}\` \\| (\\d+) KB \\| (\\d+) KB \\|`, "m").exec(readme);
+      const shown = [Number(row?.[1]), Number(row?.[2])];
+      // Not to be written anew for every kernel.
+      for (const [i, size] of measured.entries())
+        assert.approximately(shown[i]!, size, size / 10, `${name}: write ${measured.join(" KB, ")} KB`);
+    }
+  });
 
   it("has Dawn's package where Node.js is asked for, or these tests would prove nothing", async () => {
     const { code } = await bundled("@backplane/backend-webgpu", { platform: "node", external: ["webgpu"] });

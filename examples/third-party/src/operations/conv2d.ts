@@ -32,6 +32,7 @@ export function planConv2d(call: Call, args: Conv2dArguments): Plan | undefined 
     call.whole(`filterShape[${axis + 2}]`, kernel, 1);
     const reach = dilation[axis] * (kernel - 1) + 1;
     const padded = padding[axis]! + size + padding[axis + 2]!;
+    if (padded >= 2 ** 30) call.refuse("padding", padding, "less than 2^30 rows and columns with it");
     if (reach > padded) call.refuse("filterShape", filterShape, `windows of at most the padded ${padded}`);
     const out = Math.floor((padded - reach) / stride[axis]) + 1;
     return { size, before: padding[axis]!, kernel, stride: stride[axis], dilation: dilation[axis], out };

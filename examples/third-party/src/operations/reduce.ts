@@ -70,7 +70,7 @@ function reducedAxes(call: Call, rank: number, axes: unknown): readonly boolean[
   if (axes === undefined) return isReduced;
   if (!Array.isArray(axes)) call.refuse("axes", axes, "a list of axes");
   for (const given of axes) {
-    const axis = given < 0 ? given + rank : given;
+    const axis = Number.isInteger(given) && given < 0 ? given + rank : given;
     if (!Number.isInteger(axis) || axis < 0 || axis >= rank || isReduced[axis])
       call.refuse("axes", axes, `each axis once, from ${-rank} to ${rank - 1}`);
     isReduced[axis] = true;

@@ -46,29 +46,37 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
       operation,
     });
   const listener = listeners.get(features);
-  if (listener !== undefined)
-    listener(operation, chosen.name, reasonOf(chosen, table, shape, features, forced, tuned), {
-      ...{ shape, forced: chosen.name === forced },
-      possible: table.filter(isPossible).map(({ name }) => name),
+  if (listener !== undefined) {
+    const motive = motiveOf(chosen, shape, features, forced, tuned);
+    listener({
+      ...{ operation, variant: chosen.name, motive, shape },
+      reason: () => reasonFor(motive, table, chosen, shape, features),
+      possible: () => table.filter(isPossible).map(({ name }) => name),
     });
+  }
   return chosen;
 }
 
-/** Told which variant an operation takes, each time, and why. */
-export type ChoiceListener = (
-  operation: TunableOperation,
-  variant: string,
-  reason: string,
-  circumstances: ChoiceCircumstances,
-) => void;
+/**
+ * What spoke for a row: its name in the options, a measurement, its preference (`here`: one that it has only on
+ * adapters of this family), or that no other was left.
+ */
+export type Motive = "forced" | "tuned" | "preferred" | "preferred here" | "last";
 
-/** What there was to choose from. */
-export interface ChoiceCircumstances {
+/** A variant that an operation takes. */
+export interface Choice {
+  readonly operation: TunableOperation;
+  readonly variant: string;
+  readonly motive: Motive;
   readonly shape: unknown;
-  readonly forced: boolean;
+  /** The motive for people, and why it is none of the rows before. Not to be built for every call. */
+  reason(): string;
   /** Those that are possible on the device and fit the shape. */
-  readonly possible: readonly string[];
+  possible(): readonly string[];
 }
+
+/** Told of every choice. */
+export type ChoiceListener = (choice: Choice) => void;
 
 /** Choosing is pure all the same: listeners belong to the features of one open device, and only listen. */
 const listeners = new WeakMap<DeviceFeatures, ChoiceListener>();
@@ -78,37 +86,47 @@ export function observeChoices(features: DeviceFeatures, listener: ChoiceListene
   listeners.set(features, listener);
 }
 
-/** Why it is this row, and none of those before it. */
-function reasonOf<Shape>(
+function motiveOf<Shape>(
   chosen: Variant<Shape>,
-  table: readonly Variant<Shape>[],
   shape: Shape,
   features: DeviceFeatures,
   forced: string | undefined,
   tuned: string | undefined,
+): Motive {
+  if (chosen.name === forced) return "forced";
+  if (chosen.name === tuned) return "tuned";
+  if (!chosen.prefers(shape, features)) return "last";
+  return (features.family ?? general) === general || chosen.prefers(shape, { ...features, family: general })
+    ? "preferred"
+    : "preferred here";
+}
+
+function reasonFor<Shape>(
+  motive: Motive,
+  table: readonly Variant<Shape>[],
+  chosen: Variant<Shape>,
+  shape: Shape,
+  features: DeviceFeatures,
 ): string {
-  if (chosen.name === forced) return "forced by the option variants";
-  if (chosen.name === tuned) return "tuned for the shape";
-  const anywhere = chosen.prefers(shape, { ...features, family: general });
-  const where = anywhere ? "" : ` on ${features.family?.name}`;
-  const preferred = chosen.prefers(shape, features)
-    ? `preferred for the shape${where}`
-    : "the last one that fits";
+  if (motive === "forced") return "forced by the option variants";
+  if (motive === "tuned") return "tuned for the shape";
   const obstacles = table.slice(0, table.indexOf(chosen)).map(({ name, requires, fits }) => {
     if (!requires(features)) return `${name} needs more than the device has`;
     return fits(shape) ? undefined : `${name} does not fit`;
   });
   const passedOver = obstacles.filter((text) => text !== undefined);
+  const where = motive === "preferred here" ? ` on ${features.family?.name}` : "";
+  const preferred = motive === "last" ? "the last one that fits" : `preferred for the shape${where}`;
   return [preferred, ...passedOver].join("; ");
 }
 
-/** Writes a line when an operation first takes a variant for a reason. */
+/** Writes a line when an operation first takes a variant for a motive. */
 export function choiceLog(log: (line: string) => void): ChoiceListener {
   const written = new Set<string>();
-  return (operation, variant, reason) => {
-    const line = `webgpu: ${operation} takes ${variant} (${reason})`;
-    if (written.has(line)) return;
-    written.add(line);
-    log(line);
+  return ({ operation, variant, motive, reason }) => {
+    const choice = `${operation} ${variant} ${motive}`;
+    if (written.has(choice)) return;
+    written.add(choice);
+    log(`webgpu: ${operation} takes ${variant} (${reason()})`);
   };
 }

@@ -34,9 +34,10 @@ export function observed(features: DeviceFeatures): {
 } {
   const own = { ...features };
   const choices: ShapeChoice[] = [];
-  observeChoices(own, (operation, variant, _, { shape, forced, possible }) => {
+  observeChoices(own, ({ operation, variant, motive, shape, possible }) => {
     const key = shapeKey(operation, shape as object);
-    choices.push({ key, operation, shape: shape as object, variant, forced, possible });
+    const forced = motive === "forced";
+    choices.push({ key, operation, shape: shape as object, variant, forced, possible: possible() });
   });
   return { features: own, choices };
 }

@@ -83,6 +83,8 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
       ...[{ filterShape: [3, 1, 2, 2] }, { filterShape: [3, 2, 0, 2] }, { filterShape: [3, 2, 5, 2] }],
       ...[{ outputShape: [1, 3, 3, 2] }, { stride: [0, 1] }, { stride: [1] }, { padding: [0, 0, 0, -1] }],
       ...[{ dilation: [1, 0] }, { dilation: [4, 1] }, { groups: 2 }, { groups: 0 }, { groups: 1.5 }],
+      // Coordinates that kernels could not add in 32 bits, and that are not exact as numbers.
+      ...[{ padding: [2 ** 30, 0, 0, 0] }, { padding: [0, 2 ** 53 - 1, 0, 2 ** 53 - 1] }],
     ],
     nothing: [{ inputShape: [0, 2, 4, 5] }, { filterShape: [0, 2, 2, 2] }],
     tooLarge: [
@@ -116,6 +118,7 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
     malformed: [
       ...[{ kind: "median" }, { kind: undefined }, { shape: [3, -4] }, { shape: [3, 4.5] }, { shape: 12 }],
       ...[{ axes: [2] }, { axes: [-3] }, { axes: [1, 1] }, { axes: [1, -1] }, { axes: [0.5] }, { axes: 1 }],
+      ...[{ axes: [-1n] }, { axes: [null] }],
     ],
     nothing: [{ shape: [0, 4] }, { shape: [0, 0], axes: [1] }],
     tooLarge: [

@@ -74,7 +74,7 @@ function lawsFor(dtype: DType): readonly Law[] {
       context.forAll(convolutionCases(oddPlacement), (value) => withinBound(context, dtype, value)),
     ),
     law("takes padding as top, left, bottom, right", (context) =>
-      context.forAll(lopsidedCases, (value) => withinBound(context, dtype, value)),
+      context.forAll(lopsidedCases, (value) => withinBound(context, dtype, value), { examples: farCases }),
     ),
     law("stays within the error bound where each channel has a filter of its own", (context) =>
       context.forAll(depthwiseCases(), (value) => withinBound(context, dtype, value)),
@@ -101,6 +101,16 @@ function lawsFor(dtype: DType): readonly Law[] {
 /** Different padding on every side, and an input that makes each of them count. */
 const lopsidedCases = convolutionCases().map(
   (value): ConvolutionCase => ({ ...value, padding: [2, 0, 1, 3], kernel: [3, 3], dilation: [1, 1] }),
+);
+
+/** Windows that lie far out in the padding, where the products that lead to coordinates are large. */
+const far: readonly Partial<ConvolutionCase>[] = [
+  { stride: [2 ** 29, 1], padding: [2 ** 29, 1, 2 ** 29 - 9, 0] },
+  { stride: [1, 2 ** 16], padding: [0, 2 ** 17, 1, 2 ** 16] },
+  { dilation: [2 ** 16, 2 ** 28], padding: [1, 2 ** 28, 2 ** 17, 2 ** 28] },
+];
+const farCases = far.map((parts) =>
+  convolution({ inputs: 2, outputs: 3, size: [4, 5], kernel: [3, 3], ...parts }),
 );
 
 /** Expected values from a second formula: each window becomes a column, the filters are the rows. */

@@ -1,4 +1,5 @@
 import {
+  type BackendError,
   type ComputeBackend,
   type DeviceHandle,
   dtypeBytes,
@@ -10,7 +11,7 @@ import {
 import type { Law, LawContext } from "../law.js";
 import { CallBench, operandSize } from "./bench.js";
 import { smallCalls } from "./calls.js";
-import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
 
 const topic = "errors";
 
@@ -60,8 +61,9 @@ function supportedTypes(backend: ComputeBackend, operation: OperationName) {
 /** Checks that the error says which operation failed, and where. */
 function refusesNamed(code: ErrorCode, bench: CallBench, change: Readonly<Record<string, unknown>>): void {
   const { operation } = bench.call;
+  // JSON has neither NaN nor undefined nor bigints.
   const shown = JSON.stringify(change, (_key, value) =>
-    Number.isFinite(value) ? value : (value ?? String(value)),
+    ["object", "string", "boolean"].includes(typeof value) || Number.isFinite(value) ? value : String(value),
   );
   const error = refuses(code, `${operation} ${bench.dtype} with ${shown}`, () => bench.invoke(change));
   check(error.operation === operation, `the error of ${operation} names ${error.operation} as its operation`);
@@ -139,6 +141,21 @@ const operationErrors: readonly Law[] = [
   }),
 ];
 
+/** `refuses`, where the error has to name the method, with which `what` begins. */
+function refusesCall(code: ErrorCode, what: string, call: () => unknown): void {
+  checkNamed(refuses(code, what, call), what);
+}
+
+async function rejectsCall(code: ErrorCode, what: string, call: () => Promise<unknown>): Promise<void> {
+  checkNamed(await rejects(code, what, call), what);
+}
+
+function checkNamed({ operation, message }: BackendError, what: string): void {
+  const [method = ""] = /^\w+/.exec(what) ?? [];
+  check(operation === method, `${what}: the error names ${operation} as its operation`);
+  check(message.includes(method), `${what}: the message does not name it: ${message}`);
+}
+
 const memoryErrors: readonly Law[] = [
   law(topic, "memory calls refuse freed, foreign and forged handles", async ({ backend, fresh }) => {
     const other = await fresh();
@@ -151,15 +168,18 @@ const memoryErrors: readonly Law[] = [
     for (const value of [stale, foreign, ...forgeries]) {
       const handle = value as DeviceHandle;
       const shown = typeof value === "object" ? JSON.stringify(value) : String(value);
-      refuses("INVALID_HANDLE", `free(${shown})`, () => backend.free(handle));
-      refuses("INVALID_HANDLE", `copyHtoD to ${shown}`, () => backend.copyHtoD(handle, new Uint8Array(4)));
-      refuses("INVALID_HANDLE", `copyDtoD to ${shown}`, () => backend.copyDtoD(handle, live, 4));
-      refuses("INVALID_HANDLE", `copyDtoD from ${shown}`, () => backend.copyDtoD(live, handle, 4));
-      refuses("INVALID_HANDLE", `fill of ${shown}`, () => backend.fill(handle, 0, 1));
-      await rejects("INVALID_HANDLE", `copyDtoH from ${shown}`, () =>
+      refusesCall("INVALID_HANDLE", `free(${shown})`, () => backend.free(handle));
+      refusesCall("INVALID_HANDLE", `copyHtoD to ${shown}`, () =>
+        backend.copyHtoD(handle, new Uint8Array(4)),
+      );
+      refusesCall("INVALID_HANDLE", `copyDtoD to ${shown}`, () => backend.copyDtoD(handle, live, 4));
+      refusesCall("INVALID_HANDLE", `copyDtoD from ${shown}`, () => backend.copyDtoD(live, handle, 4));
+      refusesCall("INVALID_HANDLE", `fill of ${shown}`, () => backend.fill(handle, 0, 1));
+      await rejectsCall("INVALID_HANDLE", `copyDtoH from ${shown}`, () =>
         backend.copyDtoH(new Uint8Array(4), handle),
       );
-      if (value !== undefined) refuses("INVALID_HANDLE", `native(${shown})`, () => backend.native(handle));
+      if (value !== undefined)
+        refusesCall("INVALID_HANDLE", `native(${shown})`, () => backend.native(handle));
     }
     const after = backend.memory();
     check(
@@ -179,8 +199,8 @@ const memoryErrors: readonly Law[] = [
     const target = new Uint8Array(9).fill(0x33);
 
     for (const bytes of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, "8", undefined])
-      refuses("INVALID_ARGUMENT", `alloc(${String(bytes)})`, () => backend.alloc(bytes as number));
-    refuses("INVALID_ARGUMENT", "alloc with zero: 1", () =>
+      refusesCall("INVALID_ARGUMENT", `alloc(${String(bytes)})`, () => backend.alloc(bytes as number));
+    refusesCall("INVALID_ARGUMENT", "alloc with zero: 1", () =>
       backend.alloc(4, { zero: 1 as unknown as boolean }),
     );
 
@@ -191,41 +211,52 @@ const memoryErrors: readonly Law[] = [
       ...([56, 64, 65, 2 ** 53 - 1] as const).map((far) => [far, "OUT_OF_BOUNDS"] as const),
     ]) {
       const shown = `at offset ${String(byteOffset)}`;
-      refuses(code, `copyHtoD ${shown}`, () => backend.copyHtoD(at(byteOffset), target));
-      refuses(code, `copyDtoD to ${shown}`, () => backend.copyDtoD(at(byteOffset), two, 9));
-      refuses(code, `copyDtoD from ${shown}`, () => backend.copyDtoD(two, at(byteOffset), 9));
-      refuses(code, `fill ${shown}`, () => backend.fill(at(byteOffset), 1, 9, "u8"));
-      await rejects(code, `copyDtoH ${shown}`, () => backend.copyDtoH(target, at(byteOffset)));
+      refusesCall(code, `copyHtoD ${shown}`, () => backend.copyHtoD(at(byteOffset), target));
+      refusesCall(code, `copyDtoD to ${shown}`, () => backend.copyDtoD(at(byteOffset), two, 9));
+      refusesCall(code, `copyDtoD from ${shown}`, () => backend.copyDtoD(two, at(byteOffset), 9));
+      refusesCall(code, `fill ${shown}`, () => backend.fill(at(byteOffset), 1, 9, "u8"));
+      await rejectsCall(code, `copyDtoH ${shown}`, () => backend.copyDtoH(target, at(byteOffset)));
     }
     for (const [dtype, byteOffset] of [
       ["f32", 1],
       ["f32", 2],
       ["f16", 1],
     ] as const)
-      refuses("INVALID_ARGUMENT", `fill of ${dtype} at ${byteOffset}`, () =>
+      refusesCall("INVALID_ARGUMENT", `fill of ${dtype} at ${byteOffset}`, () =>
         backend.fill(at(byteOffset), 1, 1, dtype),
       );
     for (const count of [-1, 0.5, Number.NaN, "1"])
-      refuses("INVALID_ARGUMENT", `fill of ${count}`, () => backend.fill(one, 1, count as number));
-    refuses("OUT_OF_BOUNDS", "fill of 17 elements of 64 bytes", () => backend.fill(one, 1, 17));
-    refuses("OUT_OF_BOUNDS", "fill of 2^53 - 1 elements", () => backend.fill(one, 1, 2 ** 53 - 1));
+      refusesCall("INVALID_ARGUMENT", `fill of ${count}`, () => backend.fill(one, 1, count as number));
+    refusesCall("OUT_OF_BOUNDS", "fill of 17 elements of 64 bytes", () => backend.fill(one, 1, 17));
+    refusesCall("OUT_OF_BOUNDS", "fill of 2^53 - 1 elements", () => backend.fill(one, 1, 2 ** 53 - 1));
     for (const value of [-1, 256, 0.5])
-      refuses("INVALID_ARGUMENT", `fill of byte ${value}`, () => backend.fill(one, value, 1, "u8"));
-    refuses("INVALID_ARGUMENT", "fill of u16", () => backend.fill(one, 1, 1, "u16" as "u8"));
-    refuses("INVALID_ARGUMENT", "fill of a string", () => backend.fill(one, "1" as unknown as number, 1));
+      refusesCall("INVALID_ARGUMENT", `fill of byte ${value}`, () => backend.fill(one, value, 1, "u8"));
+    refusesCall("INVALID_ARGUMENT", "fill of u16", () => backend.fill(one, 1, 1, "u16" as "u8"));
+    refusesCall("INVALID_ARGUMENT", "fill of a string", () => backend.fill(one, "1" as unknown as number, 1));
     for (const bytes of [-1, 0.5, Number.NaN])
-      refuses("INVALID_ARGUMENT", `copyDtoD of ${bytes}`, () => backend.copyDtoD(one, two, bytes));
+      refusesCall("INVALID_ARGUMENT", `copyDtoD of ${bytes}`, () => backend.copyDtoD(one, two, bytes));
     for (const [to, from] of [
       [0, 0],
       [7, 0],
       [0, 7],
     ] as const)
-      refuses("INVALID_ARGUMENT", "copyDtoD onto itself", () => backend.copyDtoD(at(to), at(from), 8));
+      refusesCall("INVALID_ARGUMENT", "copyDtoD onto itself", () => backend.copyDtoD(at(to), at(from), 8));
     for (const host of [[1, 2], "text", 4, null, undefined, {}]) {
       const bytes = host as unknown as HostBytes;
-      refuses("INVALID_ARGUMENT", `copyHtoD of ${String(host)}`, () => backend.copyHtoD(one, bytes));
-      await rejects("INVALID_ARGUMENT", `copyDtoH to ${String(host)}`, () => backend.copyDtoH(bytes, one));
+      refusesCall("INVALID_ARGUMENT", `copyHtoD of ${String(host)}`, () => backend.copyHtoD(one, bytes));
+      await rejectsCall("INVALID_ARGUMENT", `copyDtoH to ${String(host)}`, () =>
+        backend.copyDtoH(bytes, one),
+      );
     }
+
+    // Of nothing, too: up to the end, and no further.
+    const nothing = new Uint8Array(0);
+    backend.copyHtoD(at(64), nothing);
+    await settled(backend.copyDtoH(nothing, at(64)), "copyDtoH");
+    refusesCall("OUT_OF_BOUNDS", "copyHtoD of nothing", () => backend.copyHtoD(at(65), nothing));
+    refusesCall("OUT_OF_BOUNDS", "copyDtoD of nothing", () => backend.copyDtoD(at(65), two, 0));
+    refusesCall("OUT_OF_BOUNDS", "fill of nothing", () => backend.fill(at(65), 1, 0, "u8"));
+    await rejectsCall("OUT_OF_BOUNDS", "copyDtoH of nothing", () => backend.copyDtoH(nothing, at(65)));
 
     sameBytes(target, new Uint8Array(9).fill(0x33), "the host array of refused reads");
     for (const handle of [one, two])
@@ -235,8 +266,8 @@ const memoryErrors: readonly Law[] = [
     sameBytes(await bytesOf(backend, one, 64), content, "memory after a legal call");
     backend.free(one);
     backend.free(two);
-    refuses("INVALID_HANDLE", "a second free", () => backend.free(one));
-    refuses("INVALID_HANDLE", "a second free", () => backend.free(two));
+    refusesCall("INVALID_HANDLE", "free, again", () => backend.free(one));
+    refusesCall("INVALID_HANDLE", "free, again", () => backend.free(two));
   }),
 
   law(topic, "buffers that were transferred away are refused", async ({ backend }) => {

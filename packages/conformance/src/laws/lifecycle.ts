@@ -39,6 +39,15 @@ export function checkEmpty(backend: ComputeBackend): void {
   );
 }
 
+/** They may come and go at any time. */
+function checkListeners(backend: ComputeBackend): void {
+  for (const listen of ["onLost", "onError"] as const) {
+    const stop: unknown = backend[listen](() => {});
+    check(typeof stop === "function", `${listen} answers with ${String(stop)}`);
+    stop();
+  }
+}
+
 export const lifecycleLaws: readonly Law[] = [
   law(topic, "before init every call is refused as NOT_INITIALIZED", async ({ unopened, backend }) => {
     const closed = await unopened();
@@ -47,6 +56,7 @@ export const lifecycleLaws: readonly Law[] = [
       refuses("NOT_INITIALIZED", "capabilities", () => closed.capabilities);
       await refusesEverything(closed, "NOT_INITIALIZED", foreign);
       checkEmpty(closed);
+      checkListeners(closed);
       check(typeof closed.name === "string" && closed.name !== "", "name is empty before init");
     } finally {
       backend.free(foreign);
@@ -89,6 +99,10 @@ export const lifecycleLaws: readonly Law[] = [
     checkEmpty(instance);
     await settled(instance.dispose(), "dispose");
     await settled(Promise.resolve(instance[Symbol.asyncDispose]()), "Symbol.asyncDispose");
+    checkListeners(instance);
+    const used = await fresh();
+    await settled(Promise.resolve(used[Symbol.asyncDispose]()), "Symbol.asyncDispose");
+    refuses("DISPOSED", "alloc after Symbol.asyncDispose", () => used.alloc(4));
   }),
 
   law(topic, "dispose before init opens nothing", async ({ unopened }) => {

@@ -1,4 +1,4 @@
-import { dtypeBytes, float16ToBits, float32ToBits, type HostBytes } from "@backplane/core";
+import { decodeFloat16, dtypeBytes, float16ToBits, float32ToBits, type HostBytes } from "@backplane/core";
 import fc from "fast-check";
 import type { Law } from "../law.js";
 import {
@@ -170,6 +170,16 @@ export const transferLaws: readonly Law[] = [
         image.set(filled(value, count, dtype), byteOffset);
         sameBytes(await bytesOf(backend, handle, 1100), image, `${count} times ${value} at ${byteOffset}`);
       });
+    });
+    // Of a NaN only that it is one is the same everywhere.
+    await withAllocations(backend, [16, 8], async (floats, halves) => {
+      backend.fill(floats, Number.NaN, 4);
+      backend.fill(halves, Number.NaN, 4, "f16");
+      const got = [
+        ...new Float32Array((await bytesOf(backend, floats, 16)).buffer),
+        ...decodeFloat16(new Uint16Array((await bytesOf(backend, halves, 8)).buffer)),
+      ];
+      check(got.every(Number.isNaN), `fill with NaN gave ${got.join(", ")}`);
     });
   }),
 

@@ -17,6 +17,17 @@ export const convolutionMutants: readonly Mutant[] = [
     create: () => tampered("conv2d", (p) => ({ ...p, top: p.left, left: p.top })),
   },
   {
+    name: "counts rows of padding in 16 bits",
+    operation: "conv2d",
+    defect: "edge",
+    description: "Coordinates wrap around, so that windows far out in the padding find the input.",
+    killedBy: [
+      "conv2d f32: takes padding as top, left, bottom, right",
+      "conv2d f16: takes padding as top, left, bottom, right",
+    ],
+    create: () => tampered("conv2d", (p) => ({ ...p, top: p.top % 2 ** 16 })),
+  },
+  {
     name: "ignores dilation along x",
     operation: "conv2d",
     defect: "stride",

@@ -2,8 +2,14 @@ import { contractMutants } from "./contract.js";
 import { losingMutants } from "./losing.js";
 import type { Mutant } from "./mutant.js";
 import { operationMutants } from "./operations.js";
+import { smallPrintMutants } from "./small-print.js";
 
 export type { Defect, Mutant } from "./mutant.js";
 
 /** Backends that are wrong on purpose, one defect each. The suite must reject every one. */
-export const mutants: readonly Mutant[] = [...operationMutants, ...contractMutants, ...losingMutants];
+export const mutants: readonly Mutant[] = [
+  ...operationMutants,
+  ...contractMutants,
+  ...smallPrintMutants,
+  ...losingMutants,
+];

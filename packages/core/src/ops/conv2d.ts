@@ -40,7 +40,10 @@ export interface Conv2dArguments {
   readonly output: Operand;
   /** [y, x], at least 1. Default [1, 1]. */
   readonly stride?: readonly [number, number];
-  /** Zeros around the input: [top, left, bottom, right]. Default none. */
+  /**
+   * Zeros around the input: [top, left, bottom, right]. Default none. With them it has less than 2^30 rows
+   * and columns.
+   */
   readonly padding?: readonly [number, number, number, number];
   /** [y, x], at least 1. Default [1, 1]. */
   readonly dilation?: readonly [number, number];
@@ -51,7 +54,9 @@ export interface Conv2dArguments {
 
 /**
  * Every output extent is at least 1. inChannels, height and width may be 0 (the latter two within
- * padding): then the output is the bias, or zero, with the activation applied.
+ * padding): then the output is the bias, or zero, with the activation applied. The padded input has less than
+ * 2^30 rows and columns, and a stride or dilation that leads past it is cut off there: so kernels may add
+ * coordinates in 32 bits with a sign.
  */
 export interface Conv2dProblem<Memory> {
   readonly dtype: DType;
@@ -79,6 +84,8 @@ export interface Conv2dProblem<Memory> {
   readonly activation: Activation | undefined;
   readonly output: Region<Memory>;
 }
+
+const PADDED_EXTENTS = 2 ** 30;
 
 export const conv2d: Operation<"conv2d"> = {
   name: "conv2d",
@@ -110,13 +117,17 @@ export const conv2d: Operation<"conv2d"> = {
       );
 
     const along = (name: string, size: number, kernel: number, stride: number, dilation: number) => {
+      if (size >= PADDED_EXTENTS)
+        checks.fail("padding", `makes ${size} ${name} of the input; allowed: less than ${PADDED_EXTENTS}`);
       const reach = dilation * (kernel - 1) + 1;
       if (reach > size)
         checks.fail("filterShape", `reaches over ${reach} ${name}; allowed: at most the padded ${size}`);
       return Math.floor((size - reach) / stride) + 1;
     };
-    const outHeight = along("rows", height + top + bottom, kernelHeight, strideY, dilationY);
-    const outWidth = along("columns", width + left + right, kernelWidth, strideX, dilationX);
+    const paddedHeight = height + top + bottom;
+    const paddedWidth = width + left + right;
+    const outHeight = along("rows", paddedHeight, kernelHeight, strideY, dilationY);
+    const outWidth = along("columns", paddedWidth, kernelWidth, strideX, dilationX);
     const outputShape = [batch, outChannels, outHeight, outWidth];
     if (args.outputShape !== undefined) {
       const given = checks.counts("outputShape", args.outputShape, 4);
@@ -142,14 +153,14 @@ export const conv2d: Operation<"conv2d"> = {
       kernelWidth,
       outHeight,
       outWidth,
-      strideY,
-      strideX,
+      strideY: Math.min(strideY, paddedHeight),
+      strideX: Math.min(strideX, paddedWidth),
       top,
       left,
       bottom,
       right,
-      dilationY,
-      dilationX,
+      dilationY: Math.min(dilationY, paddedHeight),
+      dilationX: Math.min(dilationX, paddedWidth),
       groups,
       input,
       filter,

@@ -62,7 +62,10 @@ export interface BatchedGemmArguments extends GemmArguments {
   readonly strideC?: number;
 }
 
-/** One form for gemm (batch 1) and batchedGemm. m, n and batch are at least 1; k may be 0. */
+/**
+ * One form for gemm (batch 1) and batchedGemm. m, n and batch are at least 1; k may be 0. Where there is only one
+ * row or matrix, what would lead to the next is no more than 2^30, or than the row or matrix.
+ */
 export interface GemmProblem<Memory> {
   readonly dtype: DType;
   readonly m: number;
@@ -94,6 +97,9 @@ export interface GemmProblem<Memory> {
 
 const single = { batch: 1 };
 
+/** What leads to a second row or matrix is cut off here where there is none, so that kernels can hold it. */
+const NOWHERE = 2 ** 30;
+
 function resolveGemm<Memory>(
   operation: "gemm" | "batchedGemm",
   args: GemmArguments,
@@ -120,7 +126,12 @@ function resolveGemm<Memory>(
     const step = checks.count(`stride${name.toUpperCase()}`, stride ?? rows * ld);
     const total = extent === 0 || batch === 0 ? 0 : (batch - 1) * step + extent;
     if (!Number.isSafeInteger(total)) checks.fail(name, "reaches past 2^53 elements");
-    return { ld, extent, step, total };
+    return {
+      ld: rows > 1 ? ld : Math.min(ld, Math.max(columns, NOWHERE)),
+      extent,
+      step: batch > 1 ? step : Math.min(step, Math.max(extent, NOWHERE)),
+      total,
+    };
   };
   const a = stored("a", transA ? k : m, transA ? m : k, args.lda, batched.strideA);
   const b = stored("b", transB ? n : k, transB ? k : n, args.ldb, batched.strideB);

@@ -1,4 +1,4 @@
-import type { DType } from "../dtype.js";
+import { type DType, dtypeBytes } from "../dtype.js";
 import type { Region } from "../region.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary.js";
@@ -10,7 +10,7 @@ import {
   type GemmProblem,
   gemm,
 } from "./gemm.js";
-import type { Binder, Operation } from "./operation.js";
+import { type Binder, Checks, type Operation } from "./operation.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary.js";
 
@@ -59,8 +59,10 @@ export interface Cost {
   readonly bytes: number;
 }
 
-/** The cost of a call with these arguments; handles are not looked up. */
+/** The cost of a call with these arguments, which are checked; handles are not looked up. */
 export function costOf<Name extends OperationName>(name: Name, args: OperationArguments[Name]): Cost {
+  new Checks("costOf").oneOf("name", name, operationNames);
+  new Checks(name).object("arguments", args);
   const operation: Operation<Name> = operations[name];
   const problem = operation.resolve(args, unboundRegions);
   return problem === undefined
@@ -73,7 +75,7 @@ const unboundRegions: Binder<unknown> = {
   region: (_argument, _operand, elements, dtype: DType): Region<unknown> => ({
     memory: Symbol("unbound"),
     byteOffset: 0,
-    byteLength: elements * (dtype === "f32" ? 4 : 2),
+    byteLength: elements * dtypeBytes[dtype],
   }),
   fill: () => {},
 };

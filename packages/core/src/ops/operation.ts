@@ -71,6 +71,11 @@ export class Checks {
     return rounded;
   }
 
+  object(argument: string, value: unknown): void {
+    if (typeof value !== "object" || value === null)
+      this.fail(argument, `is ${describe(value)}; allowed: an object`);
+  }
+
   flag(argument: string, value: unknown): boolean {
     if (typeof value !== "boolean") this.fail(argument, `is ${describe(value)}; allowed: true, false`);
     return value;

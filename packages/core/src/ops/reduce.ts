@@ -1,5 +1,5 @@
 import type { DType } from "../dtype.js";
-import type { Operand } from "../handles.js";
+import { describe, type Operand } from "../handles.js";
 import type { Region } from "../region.js";
 import { Checks, elements, type Operation } from "./operation.js";
 
@@ -96,11 +96,11 @@ export const reduce: Operation<"reduce"> = {
 function reducedAxes(checks: Checks, rank: number, axes: readonly number[] | undefined): boolean[] {
   const isReduced = new Array<boolean>(rank).fill(axes === undefined);
   if (axes === undefined) return isReduced;
-  if (!Array.isArray(axes)) checks.fail("axes", "is not a list; allowed: a list of axes");
+  if (!Array.isArray(axes)) checks.fail("axes", `is ${describe(axes)}; allowed: a list of axes`);
   for (const [i, given] of axes.entries()) {
-    const axis = given < 0 ? given + rank : given;
+    const axis = Number.isSafeInteger(given) && given < 0 ? given + rank : given;
     if (!Number.isSafeInteger(axis) || axis < 0 || axis >= rank)
-      checks.fail(`axes[${i}]`, `is ${String(given)}; allowed: whole numbers from ${-rank} to ${rank - 1}`);
+      checks.fail(`axes[${i}]`, `is ${describe(given)}; allowed: whole numbers from ${-rank} to ${rank - 1}`);
     if (isReduced[axis])
       checks.fail(`axes[${i}]`, `is ${given}, which is listed twice; allowed: each axis once`);
     isReduced[axis] = true;

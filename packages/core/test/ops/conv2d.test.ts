@@ -120,6 +120,31 @@ describe("conv2d descriptor", () => {
     refuses({ padding: [large, 0, 0, large], inputShape: [2 ** 19, 4, 7, 9] }, "outputShape");
   });
 
+  it("refuses padding that takes coordinates near the end of 32 bits, or of what is exact", () => {
+    const one = { inputShape: [1, 1, 1, 1], filterShape: [1, 1, 1, 1] } as const;
+    for (const padding of [
+      [2 ** 30 - 1, 0, 0, 0],
+      [0, 2 ** 29, 0, 2 ** 29],
+      [0, 0, 2 ** 32, 0],
+      [0, 2 ** 53 - 1, 0, 2 ** 53 - 1],
+    ])
+      refuses({ ...one, padding, stride: [2 ** 52, 2 ** 52] }, "padding");
+    refuses({ inputShape: [0, 4, 2 ** 30, 9] }, "padding");
+    const far = { ...plain, ...one, padding: [2 ** 30 - 2, 0, 0, 0], stride: [2 ** 30 - 2, 1] } as const;
+    assert.deepInclude(problemOf("conv2d", far), { outHeight: 2, top: 2 ** 30 - 2, strideY: 2 ** 30 - 2 });
+  });
+
+  it("cuts steps off that lead out of the padded input", () => {
+    const [inputShape, filterShape] = [[1, 1, 3, 4] as const, [1, 1, 1, 1] as const];
+    const steps = { stride: [2 ** 40, 2 ** 53 - 1], dilation: [2 ** 53 - 1, 2 ** 31] } as const;
+    const problem = problemOf("conv2d", {
+      ...{ ...plain, ...steps, inputShape, filterShape },
+      padding: [1, 0, 0, 3],
+    });
+    assert.deepInclude(problem, { outHeight: 1, outWidth: 1, strideY: 4, strideX: 7 });
+    assert.deepInclude(problem, { dilationY: 4, dilationX: 7 });
+  });
+
   it("refuses an output that shares bytes with input, filter or bias", () => {
     for (const argument of ["input", "filter", "bias"]) {
       refuses({ [argument]: place(3) }, "output");

@@ -29,6 +29,18 @@ describe("gemm descriptor", () => {
     assert.deepInclude(problem, { lda: 3, ldb: 5, ldc: 4, strideA: 15, strideB: 20, strideC: 12 });
   });
 
+  it("cuts off what would lead to a second row or matrix where there is none", () => {
+    const far = 2 ** 32 + 8;
+    const strides = { strideA: far, strideB: far, strideC: far, batch: 1 };
+    const row = { ...batched, ...strides, m: 1, lda: far, ldb: 9, ldc: far };
+    const cut = 2 ** 30;
+    assert.deepInclude(problemOf("batchedGemm", row), { lda: cut, ldb: 9, ldc: cut });
+    assert.deepInclude(problemOf("batchedGemm", row), { strideA: cut, strideB: cut, strideC: cut });
+    // Never below the row itself.
+    const long = { ...plain, m: 2 ** 31, n: 1, k: 1, transA: true, lda: 2 ** 33 };
+    assert.deepInclude(problemOf("gemm", long), { lda: 2 ** 31, ldb: 1, ldc: 1, strideA: 2 ** 31 });
+  });
+
   it("sizes regions to the last element, without the gap after the last row", () => {
     const problem = problemOf("batchedGemm", { ...batched, lda: 7, ldb: 6, ldc: 9, dtype: "f16" });
     assert.equal(problem.a.byteLength, 2 * (3 * 7 + 2 * 7 + 5));

@@ -94,7 +94,8 @@ describe("reduce descriptor", () => {
     refuses({ axes: [3] }, "axes[0]");
     refuses({ axes: [0, -4] }, "axes[1]");
     refuses({ axes: [0.5] }, "axes[0]");
-    refuses({ axes: ["1"] }, "axes[0]");
+    for (const axis of ["1", 1n, -1n, Symbol("1"), Object.create(null), null, [0]])
+      refuses({ axes: [axis] }, "axes[0]");
     refuses({ axes: [1, 1] }, "axes[1]");
     refuses({ axes: [1, -2] }, "axes[1]");
     refuses({ shape: [], axes: [0] }, "axes[0]");

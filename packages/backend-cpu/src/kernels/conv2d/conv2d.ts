@@ -1,4 +1,4 @@
-import { BackendError, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
+import { type Conv2dProblem, type DType, dtypes } from "@backplane/core";
 import { planWiden, widen } from "../convert/convert.js";
 import { activationCode } from "../epilogue.js";
 import {
@@ -42,10 +42,7 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   epilogue: true,
   kernels: [...Object.values(kernels), ...planesKernels, widen],
 
-  plan(given, context) {
-    const problem = checked(given);
-    return planPlanes(problem, context) ?? planPatches(problem, context);
-  },
+  plan: (problem, context) => planPlanes(problem, context) ?? planPatches(problem, context),
 };
 
 /** By patches: for any shape. */
@@ -82,29 +79,4 @@ function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanConte
   const nanoseconds = batch * outChannels * outPixels * depth * productNanoseconds;
   launches.push(kernels[dtype].launch(parameters, batch * groups * channelBlocks * pixelBlocks, nanoseconds));
   return launches;
-}
-
-/** Coordinates are signed 32-bit numbers in the kernel, and so are sums of two. */
-const coordinateLimit = 2 ** 30;
-
-/** Steps longer than the padded input are never made; kernels must be able to hold them. */
-function checked(problem: Conv2dProblem<CpuMemory>): Conv2dProblem<CpuMemory> {
-  requireCoordinates("height", problem.height + problem.top + problem.bottom);
-  requireCoordinates("width", problem.width + problem.left + problem.right);
-  return {
-    ...problem,
-    strideY: Math.min(problem.strideY, coordinateLimit),
-    strideX: Math.min(problem.strideX, coordinateLimit),
-    dilationY: Math.min(problem.dilationY, coordinateLimit),
-    dilationX: Math.min(problem.dilationX, coordinateLimit),
-  };
-}
-
-function requireCoordinates(axis: string, padded: number): void {
-  if (padded < coordinateLimit) return;
-  throw new BackendError(
-    "UNSUPPORTED",
-    `conv2d: the padded ${axis} is ${padded}; the cpu backend allows less than ${coordinateLimit}`,
-    { operation: "conv2d", argument: "padding" },
-  );
 }

@@ -1,0 +1,142 @@
+import { BackendError, type DriverEvents } from "@backplane/core";
+import type { OpenDevice } from "./device.js";
+import type { TunedVariants } from "./features.js";
+import { ForeignBuffers } from "./foreign.js";
+import { faultOf, Guard } from "./guard.js";
+import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
+import type { WebGpuOptions } from "./options.js";
+import { PipelineCache } from "./pipelines.js";
+import { Profiling } from "./profiler.js";
+import { CommandQueue } from "./queue.js";
+import { Readback } from "./readback.js";
+import { Recorder, windowBytes } from "./recorder.js";
+import type { TuningSession } from "./tuning/device.js";
+import type { TunedTable } from "./tuning/table.js";
+import { Uploads } from "./uploads.js";
+
+const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
+
+/** What a device that is lost finds. It may live on for long, and so does whatever waits for its loss. */
+interface LossWatch {
+  /** Undefined once the session is closed. */
+  onLoss: ((reason: string) => void) | undefined;
+}
+
+/** All that exists while the device is open, and goes with it. */
+export interface Session extends TuningSession {
+  readonly opened: OpenDevice;
+  readonly pipelines: PipelineCache;
+  readonly uploads: Uploads;
+  readonly foreign: ForeignBuffers;
+  /** The allocations whose buffers callers have been given. */
+  readonly exported: WeakMap<GPUBuffer, DeviceMemory>;
+  /** Undefined on a device that was given: what nobody captured there is not known to be ours. */
+  readonly onUncaptured: ((event: GPUUncapturedErrorEvent) => void) | undefined;
+  readonly lossWatch: LossWatch;
+  readonly tuned: TunedTable;
+  /** Nothing is reported any more. */
+  closing: boolean;
+}
+
+/** The largest allocation: buffers consist of whole blocks. */
+export function largestAllocation({ maxBufferBytes }: OpenDevice): number {
+  return maxBufferBytes - (maxBufferBytes % BUFFER_GRANULARITY);
+}
+
+/** Begins a session on a device. `immediateBytes`: see the function of that name. */
+export function openSession(
+  opened: OpenDevice,
+  tuned: TunedTable,
+  events: DriverEvents,
+  immediateBytes: number,
+  { poolBytes = DEFAULT_POOL_BYTES, disableFeatures = [] }: WebGpuOptions,
+): Session {
+  const maxBytes = largestAllocation(opened);
+  const report = (error: BackendError): void => {
+    if (!session.closing) events.error(error);
+  };
+  const guard = new Guard(opened.device, report);
+  const { device } = guard;
+  const onOutOfMemory = (bytes: number, reason: string, operation: string): void =>
+    report(
+      new BackendError("OUT_OF_MEMORY", `${operation}: the device cannot hold ${bytes} bytes: ${reason}`, {
+        operation,
+      }),
+    );
+  const queue = new CommandQueue(device, {
+    onFlush() {
+      pool.afterSubmit();
+      uploads.afterSubmit();
+    },
+  });
+  const uploads = new Uploads(device.queue, () => device.queue.submit([]));
+  const pipelines = new PipelineCache(device, {
+    parameterLayout: queue.parameterLayout,
+    immediateBytes,
+    windowBytes: windowBytes(opened.features),
+  });
+  const pool = new MemoryPool({
+    ...{ device, maxBytes, poolBytes, onOutOfMemory },
+    currentBatch: () => queue.batch,
+    currentOperation: () => guard.operation,
+    onDestroy: (memory) => pipelines.forget(memory),
+  });
+  const recorder = new Recorder(opened.features, queue, pool, pipelines);
+  const onUncaptured = (event: GPUUncapturedErrorEvent): void => {
+    // Reported to the caller, and so not to the console.
+    event.preventDefault();
+    report(faultOf(event.error, []));
+  };
+  const session: Session = {
+    ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, guard },
+    readback: new Readback({ device, queue, pool, recorder, onFault: report }),
+    profiling: new Profiling({
+      ...{ device, queue, disableFeatures },
+      onStart: () => guard.enter("profile"),
+      guard: (work) => session.readback.guard(work),
+      pipelineCount: () => pipelines.size,
+    }),
+    foreign: new ForeignBuffers(maxBytes, (memory) => pipelines.forget(memory)),
+    exported: new WeakMap(),
+    // On a device of ours, for what the guard does not see.
+    onUncaptured: opened.owned ? onUncaptured : undefined,
+    lossWatch: {
+      onLoss(reason) {
+        session.readback.fail(new BackendError("DEVICE_LOST", reason));
+        events.lost(reason);
+      },
+    },
+    closing: false,
+  };
+  if (opened.owned) opened.device.addEventListener("uncapturederror", onUncaptured as EventListener);
+  watchLoss(opened.device, session.lossWatch);
+  useTuning(session);
+  return session;
+}
+
+/** Apart from all else, so that it keeps nothing alive but the watch. */
+function watchLoss(device: GPUDevice, watch: LossWatch): void {
+  device.lost.then(({ reason, message }) => watch.onLoss?.(`the device was lost (${reason}): ${message}`));
+}
+
+/** To be called when choices were added. Choosing costs nothing more where nothing was tuned. */
+export function useTuning({ opened, tuned }: Session): void {
+  const features: { tuned?: TunedVariants | undefined } = opened.features;
+  features.tuned = tuned.size === 0 ? undefined : tuned;
+}
+
+/** Ends a session: nothing is reported any more, and what is ours is destroyed. */
+export async function closeSession(session: Session): Promise<void> {
+  session.closing = true;
+  session.lossWatch.onLoss = undefined;
+  if (session.onUncaptured !== undefined)
+    session.opened.device.removeEventListener("uncapturederror", session.onUncaptured as EventListener);
+  session.queue.destroy();
+  session.profiling.destroy();
+  session.readback.destroy(new BackendError("DISPOSED", "copyDtoH: the backend was disposed"));
+  session.pool.destroyAll();
+  const { device, owned } = session.opened;
+  if (!owned) return;
+  device.destroy();
+  await device.lost;
+}
