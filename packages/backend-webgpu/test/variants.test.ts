@@ -6,6 +6,7 @@ import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
+import { selectVariant, type Variant } from "#src/kernels/variant.js";
 import { portable } from "./support.js";
 
 const emulated: DeviceFeatures = { ...portable, family: { name: "some software", isEmulated: true } };
@@ -337,6 +338,29 @@ describe("webgpu variants", () => {
       assert.instanceOf(error, BackendError);
       assert.equal((error as BackendError).code, "INVALID_ARGUMENT");
     }
+  });
+
+  it("are asked once for each device what they require, and at each call which shapes they fit", () => {
+    const asked: string[] = [];
+    const row = (name: string, least: number): Variant<{ readonly m: number }> => ({
+      name,
+      requires({ subgroupMinSize }) {
+        asked.push(name);
+        return subgroupMinSize >= least;
+      },
+      fits: ({ m }) => m < 100,
+      prefers: ({ m }) => m < 10,
+    });
+    const table = [row("wide", 32), row("narrow", 0)];
+    const wide: DeviceFeatures = { ...portable, subgroupMinSize: 32 };
+    const name = (m: number, features: DeviceFeatures) => selectVariant("gemm", table, { m }, features).name;
+    for (let call = 0; call < 3; call++) {
+      assert.equal(name(1, wide), "wide");
+      assert.equal(name(99, wide), "narrow");
+      assert.equal(name(1, portable), "narrow");
+      assert.throws(() => name(100, wide), /no variant/);
+    }
+    assert.deepEqual(asked, ["wide", "narrow", "wide", "narrow"]);
   });
 
   it("are options by the names that variantNames lists, and other names are refused", () => {
