@@ -113,6 +113,20 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
     assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    for (const [m, n, k, batch, expected] of [
+      [64, 64, 64, 792, "tiled_64x64x8_16x8"],
+      [33, 64, 128, 792, "tiled_64x64x8_16x8"],
+      [64, 64, 64, 791, "tiled_64x64x16_8x8"],
+      [64, 65, 64, 792, "tiled_64x64x16_8x8"],
+      [64, 64, 129, 792, "tiled_64x64x16_8x8"],
+      [32, 64, 64, 792, "tiled_64x64x16_8x8"],
+      [32, 32, 32, 4096, "tiled_32x32x32_4x4"],
+      [32, 511, 32, 4096, "tiled_32x128x16_8x8"],
+      [32, 512, 32, 4096, "streamed_32x512x32_16x8"],
+    ] as const)
+      assert.equal(gemmName(product(m, n, k, { batch, vectorB: true })), expected);
+    const many = product(64, 64, 64, { batch: 1024 });
+    assert.equal(gemmName(many, { ...portable, subgroupMinSize: 64 }), "tiled_64x64x16_8x8");
     const rowsOfB = { transB: true, vectorA: true, vectorB: true };
     assert.equal(gemmName(product(16, 4096, 4096, rowsOfB)), "thin_b_k_8x16");
     assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
