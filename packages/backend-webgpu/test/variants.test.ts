@@ -48,7 +48,7 @@ const needMore = [
   "matrices_128x32_4",
   "matrices_128x32_8_s",
   "tiled_128x128",
-  "thin_4_shuffles",
+  "decode_4",
   "tiled_16x32x32",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
@@ -285,17 +285,34 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(8, 256)), "tiled_16x32");
-    const decoding = attending(4, 4096, { wholeEights: true });
+    const decoding = attending(4, 4096, { dtype: "f16", wholeEights: true });
     assert.equal(name(decoding, portable), "thin_4");
+    assert.equal(choose(decoding, portable).partKeys, 128);
     for (const [subgroupMinSize, subgroupIds, expected] of [
-      [16, true, "thin_4_shuffles"],
+      [16, true, "decode_4"],
       [8, true, "thin_4"],
       [16, false, "thin_4"],
     ] as const) {
       const features = { ...portable, subgroups: true, subgroupIds, subgroupMinSize };
       assert.equal(name(decoding, features), expected);
-      assert.equal(choose(decoding, features).partKeys, 128);
+      assert.equal(name({ ...decoding, dtype: "f32" }, features), "thin_4");
     }
+    // 528 workgroups at a time, in steps of 64 keys; or some 2,100, where these would leave more than a sixteenth.
+    for (const [matrices, partKeys] of [
+      [1, 64],
+      [8, 256],
+      [33, 1024],
+      [100, 3328],
+      [110, 896],
+      [528, 16384],
+      [529, 5504],
+      [5000, 16384],
+    ] as const)
+      assert.equal(
+        choose({ ...decoding, keyLength: 16384, matrices }, withMatrices).partKeys,
+        partKeys,
+        `${matrices} matrices`,
+      );
     assert.equal(name({ ...decoding, matrices: 65_536 }), "tiled_16x32");
     assert.equal(choose(attending(1, 100)).partKeys, 100);
     assert.isBelow(choose(attending(1, 16384)).partKeys, 16384 / 32);
@@ -321,7 +338,7 @@ describe("webgpu variants", () => {
     assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8_s");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
-    assert.equal(name(halves(8)), "thin_4_shuffles");
+    assert.equal(name(halves(8)), "decode_4");
     assert.equal(name(halves(2048, { wholeEights: false })), "tiled_64x128");
     assert.equal(name(halves(2048, { dtype: "f32" })), "tiled_64x128");
     assert.equal(name(halves(2048), roomy), "tiled_64x128");
