@@ -36,7 +36,9 @@ describe("webgpu activations of results in f16", () => {
         ...{ a: device().place(a, "f16"), b: device().place(b, "f16"), c, bias: undefined },
         activation: activation as Activation,
       };
-      device().run((context) => runGemm(context, problem));
+      // A kernel that computes and packs four at once; others have the same formula for one.
+      device().run((context) => runGemm(context, problem, "tiled_32x32x16_4x4"));
+      assert.match(device().programs.join(), /^gemm_32x32[^,]*_c4_[^,]*$/);
       const results = decode((await device().bytes(c)).subarray(0, 2 * m * n), "f16");
       let subnormal = 0;
       for (const [i, result] of results.entries()) {
