@@ -76,6 +76,20 @@ describe("measuring a case", () => {
     expect(row!.ofFloor).to.be.closeTo((2 * 4 * 2 ** 12) / 1e9 / row!.median, 1e-9);
   });
 
+  it("warms up longer in turns with matrix units of an anchor", async () => {
+    const { anchor } = await Anchor.start(command);
+    const goal = { against: "torch", atLeast: 1 } as const;
+    const asked: (number | undefined)[] = [];
+    for (const dtype of ["f32", "f16"] as const) {
+      const test: Case = { ...gemm(8, 8, 8, { dtype, goal }), problem: { seconds: 1, warmUp: true } };
+      const conditions = { pace: { sample: 0, warmUp: 0.01 }, rounds: 1, anchor };
+      const { rows } = await measureCase(test, [subject], conditions);
+      asked.push(rows[0]?.comparison?.samples[0]);
+    }
+    await anchor.stop();
+    expect(asked).to.deep.equal([0.01, 0.15]);
+  });
+
   it("compares by work with another case of ours, with copies, and with a fixed time", async () => {
     const other = gemm(8, 8, 8);
     const goals: readonly [Case, string][] = [

@@ -12,11 +12,16 @@ import {
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { memoryKernels, planCopy, planFill } from "./kernels/fill.js";
-import { fastest, type TimedVariant, timeGemmVariants } from "./kernels/gemm/choose.js";
-import { gemmKernelsOf } from "./kernels/gemm/gemm.js";
+import {
+  fastest,
+  loneProbe,
+  probeKernel,
+  type TimedVariant,
+  timeGemmVariants,
+} from "./kernels/gemm/choose.js";
 import { blasName, blasUse, fittingGemmVariants, type GemmVariant } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
-import { KernelInstances } from "./kernels/instance.js";
+import { type KernelFunction, KernelInstances } from "./kernels/instance.js";
 import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
 import { KernelLibrary } from "./kernels/library.js";
 import type { BlasLibrary } from "./native/blas.js";
@@ -184,22 +189,27 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const page = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
     const instances = new KernelInstances(library.code, page, {});
     const variants = fittingGemmVariants(features, gemmVariant);
-    const untimed = variants.map((variant) => ({ variant, gigaflops: 0 }));
     // So that the first product finds its kernels made: engines have one copy of the code for all modules of
     // the same bytes, as long as one of them is there.
-    const make = (variant: GemmVariant): void => {
+    const make = (variant: GemmVariant): KernelFunction => {
       try {
-        instances.get(library.index(gemmKernelsOf(variant).f32.multiply.name));
+        return instances.get(library.index(probeKernel(variant).name));
       } catch (error) {
         throw toBackendError(error, "UNSUPPORTED", "init");
       }
     };
     const prepare = async (): Promise<readonly TimedVariant[]> => {
-      // Where even timing fails, the first is as good as any.
-      const timing = timeGemmVariants(variants, features).catch(() => untimed);
-      // Most likely it is this one, and timing waits most of the time.
-      make(variants[0]!);
-      const speeds = await timing;
+      // Most likely it is the first: its probe runs among the kernels of products, which are fast then from the
+      // beginning.
+      const [first, ...others] = variants as readonly [GemmVariant, ...GemmVariant[]];
+      const probes = [{ variant: first, run: make(first) }];
+      let speeds: readonly TimedVariant[] = variants.map((variant) => ({ variant, gigaflops: 0 }));
+      try {
+        for (const variant of others) probes.push({ variant, run: loneProbe(variant, features) });
+        speeds = await timeGemmVariants(probes);
+      } catch {
+        // Where even timing fails, the first is as good as any.
+      }
       make(fastest(speeds));
       return speeds;
     };

@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { fastest } from "#src/kernels/gemm/choose.js";
+import { fastest, probeKernel, timeGemmVariants } from "#src/kernels/gemm/choose.js";
+import { gemmKernelsOf, gemmOperation } from "#src/kernels/gemm/gemm.js";
 import {
   blocking,
   evenParts,
@@ -7,6 +8,7 @@ import {
   type GemmVariant,
   gemmVariants,
 } from "#src/kernels/gemm/variants.js";
+import { KernelLibrary } from "#src/kernels/library.js";
 
 describe("gemm variants", () => {
   it("chooses among variants that the engine can run and that give the same bits, or takes the one asked for", () => {
@@ -29,6 +31,35 @@ describe("gemm variants", () => {
     // Slow code of the first, not yet replaced.
     expect(chosen(15, 41, 14)).to.equal(first.name);
   });
+
+  it("waits for the first variant where another is ahead: its code may be late", async () => {
+    const [first, second] = gemmVariants as [GemmVariant, GemmVariant];
+    const start = performance.now();
+    const taking = (milliseconds: () => number) => () => {
+      const end = performance.now() + milliseconds();
+      while (performance.now() < end);
+    };
+    const timed = await timeGemmVariants([
+      { variant: first, run: taking(() => (performance.now() < start + 45 ? 0.05 : 0.01)) },
+      // Twice as many columns.
+      { variant: second, run: taking(() => 0.06) },
+    ]);
+    expect(timed.map(({ variant }) => variant)).to.deep.equal([first, second]);
+    expect(fastest(timed)).to.equal(first);
+  });
+
+  for (const relaxedSimd of [true, false])
+    it(`has a probe among the f32 kernels of its products, relaxed SIMD: ${relaxedSimd}`, () => {
+      const features = { relaxedSimd };
+      const [first] = fittingGemmVariants(features, undefined) as [GemmVariant];
+      const limits = { initialPages: 1, maximumPages: 1, shared: false };
+      const library = new KernelLibrary(gemmOperation(undefined, features).kernels, limits, features);
+      const { small, strip, multiply } = gemmKernelsOf(first).f32;
+      const modules = [probeKernel(first), small, strip, multiply].map(
+        ({ name }) => new Uint32Array(library.code.modules, 8 * library.index(name), 1)[0],
+      );
+      expect(new Set(modules).size).to.equal(1);
+    });
 
   it("divides extents evenly", () => {
     expect(evenParts(512, 240, 6)).to.equal(174);

@@ -104,6 +104,16 @@ describe("gemm", () => {
     }
   }).timeout(60000);
 
+  it("makes parts longer where there would be many", () => {
+    const partsOfDepth = (k: number) => {
+      const shape = { m: 1, n: 4096, k, batch: 1, dtype: "f32", transB: false } as const;
+      return partsOf(shape);
+    };
+    // 16 KiB for each of k.
+    expect([100, 300, 1500, 2048].map(partsOfDepth)).to.deep.equal([1, 2, 11, 16]);
+    expect([3000, 4096, 8192, 100_000].map(partsOfDepth)).to.deep.equal([16, 16, 32, 64]);
+  });
+
   it("carries NaN and infinity to the elements that they belong to and to no others", async () => {
     for (const size of [10, 130]) {
       const result = await run({ m: size, n: size, k: size }, ({ a, b }) => {

@@ -3,10 +3,12 @@ import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures, KernelContext } from "#src/context.js";
 import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
+import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
+import { THIN_ROWS, thinColumns } from "#src/kernels/attention/few-rows.wgsl.js";
 import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
 import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js";
 import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/attention/matrix-tile.js";
-import { THIN_ROWS, thinColumns, thinProgram } from "#src/kernels/attention/thin.wgsl.js";
+import { thinProgram } from "#src/kernels/attention/thin.wgsl.js";
 import { matrixVariants } from "#src/kernels/attention/variants.js";
 import type { DeviceMemory } from "#src/memory.js";
 import type { Program } from "#src/program.js";
@@ -188,7 +190,7 @@ const emulated: DeviceFeatures = {
   limits: { ...defaultLimits, maxComputeWorkgroupStorageSize: 32768 },
 };
 
-const shuffled = `thin_${THIN_ROWS}_shuffles`;
+const decoding = `decode_${THIN_ROWS}`;
 
 describe("webgpu attention", function () {
   this.timeout(120_000);
@@ -217,11 +219,11 @@ describe("webgpu attention", function () {
 
     it(`splits long rows of keys between workgroups of large GPUs in ${dtype}`, async () => {
       for (const [keyLength, visible, merge] of [
-        [600, 600, "attention_merge_few"],
-        [600, 40, "attention_merge_few"],
-        [600, -1, "attention_merge_few"],
-        [4700, 4700, "attention_merge"], // 18 parts
-        [1300, 40, "attention_merge"],
+        [600, 600, "attention_merge_1x4"],
+        [600, 40, "attention_merge_1x4"],
+        [600, -1, "attention_merge_1x4"],
+        [4700, 4700, "attention_merge_16x4"], // 18 parts
+        [1300, 40, "attention_merge_16x4"],
       ] as const) {
         const shape: Case = { queryLength: 3, keyLength, headSize: 5, heads: 2, kvHeads: 1, visible, dtype };
         await check(device(), shape, undefined, asLargeGpu);
@@ -248,16 +250,30 @@ describe("webgpu attention", function () {
       );
     };
 
-  for (const dtype of dtypes)
-    it(`${shuffled} is right in ${dtype} for every kind of shape, its shuffles emulated`, async () => {
-      for (const shape of thinShapes) {
-        const features = (real: DeviceFeatures) => ({
-          ...asLargeGpu(real),
-          ...{ subgroups: true, subgroupIds: true },
+  /** All keys by one workgroup of each four rows, in as many steps as that takes. */
+  const inOnePart: Run = (context, problem) => {
+    const shape = attentionShape(problem);
+    for (const variant of attentionVariants)
+      if (variant.kind === "decode")
+        enqueueAttention(context, problem, shape, {
+          ...{ kind: "decode", variant, groups: Math.ceil(shape.rows / THIN_ROWS) * shape.matrices },
+          partKeys: problem.keyLength,
         });
-        await check(device(), { ...shape, dtype }, shuffled, features);
-        assert.include(device().programs[0], "attention_thin_shuffles");
-      }
+  };
+
+  for (const dtype of dtypes)
+    it(`${decoding} is right in ${dtype} for every kind of shape, its shuffles emulated`, async () => {
+      const features = (real: DeviceFeatures) => ({
+        ...asLargeGpu(real),
+        ...{ subgroups: true, subgroupIds: true },
+      });
+      for (const shape of thinShapes)
+        for (const run of [undefined, inOnePart]) {
+          await check(device(), { ...shape, dtype }, decoding, features, run);
+          assert.include(device().programs[0], "attention_decode");
+        }
+      const largest: Case = { queryLength: 4, keyLength: 300, headSize: 32, amplitude: 30, visible: 250 };
+      await check(device(), { ...largest, dtype }, decoding, features, inOnePart);
     });
 
   // All is as in larger tiles; these fit the memory of the software adapters.
@@ -288,6 +304,9 @@ describe("webgpu attention", function () {
       if (variant.kind === "thin")
         for (const columns of thinColumns)
           for (const dtype of dtypes) texts.push(thinProgram(variant.tile, { dtype, columns }));
+      else if (variant.kind === "decode")
+        for (const columns of thinColumns)
+          for (const dtype of dtypes) texts.push(decodeProgram(variant.tile, { dtype, columns }));
     for (const { tile, columns } of matrixVariants)
       for (const count of columns)
         for (const whole of [true, false])

@@ -1,14 +1,14 @@
 import type { Program } from "#src/program.js";
 
 /**
- * A kernel whose only use of subgroups is `exchanged_1`, `_2` and `_4`, for devices with any subgroups: what
- * invocations exchange goes through workgroup memory, in uniform control flow. Throws where there is something
- * else. It brings barriers of its own, so a missing one does not show.
+ * A kernel whose only use of subgroups is `exchanged_1`, `_2`, `_4` and `of_lane`, for devices with any subgroups:
+ * what invocations exchange goes through workgroup memory, in uniform control flow. Throws where there is
+ * something else. It brings barriers of its own, so a missing one does not show.
  */
 export function withoutShuffles<Binding extends string, Parameter extends string>(
   program: Program<Binding, Parameter>,
 ): Program<Binding, Parameter> {
-  if (!program.source.includes("subgroupShuffleXor")) return program;
+  if (!program.source.includes("subgroupShuffle")) return program;
   const threads = Number(/@workgroup_size\((\d+)\)/.exec(program.source)![1]);
   const zeros = (components: string) => ", 0.0".repeat(4 - Number(components));
   const source = program.source
@@ -23,7 +23,17 @@ export function withoutShuffles<Binding extends string, Parameter extends string
 }`,
     )
     .replaceAll(/^\s*@builtin\(subgroup_\w+\) \w+: u32,\n?/gm, "")
+    .replace(
+      "{ return subgroupShuffle(value, place); }",
+      `{
+  workgroupBarrier();
+  emulated[emulated_lane].x = value;
+  workgroupBarrier();
+  return emulated[place].x;
+}`,
+    )
     .replace("subgroup * subgroupSize + invocation", "lane")
+    .replace("invocation - keyLane", "lane - keyLane")
     .replace(/(@builtin\(local_invocation_index\) lane: u32,?\s*\) \{)/, "$1\n  emulated_lane = lane;");
   const unknown = /.*subgroup[A-Z].*/.exec(source);
   if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);

@@ -37,7 +37,7 @@ const shapes: readonly (readonly [m: number, n: number, k: number])[] = [
 const isLarge = (variant: GemmVariant, dtype: DType): boolean =>
   variant.kind === "tiled" &&
   (dtype === "f32"
-    ? Math.max(variant.tile.rows, variant.tile.columns) > 64
+    ? Math.max(variant.tile.rows, variant.tile.columns) > 64 || variant.tile.threadRows > 8
     : variant.name !== "tiled_32x32x16_4x4");
 
 const unaligned = { vectorA: false, vectorB: false, wholeEights: false };

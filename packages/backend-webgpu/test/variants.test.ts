@@ -6,6 +6,7 @@ import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
+import { selectVariant, type Variant } from "#src/kernels/variant.js";
 import { portable } from "./support.js";
 
 const emulated: DeviceFeatures = { ...portable, family: { name: "some software", isEmulated: true } };
@@ -47,7 +48,7 @@ const needMore = [
   "matrices_128x32_4",
   "matrices_128x32_8_s",
   "tiled_128x128",
-  "thin_4_shuffles",
+  "decode_4",
   "tiled_16x32x32",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
@@ -112,6 +113,20 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
     assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    for (const [m, n, k, batch, expected] of [
+      [64, 64, 64, 792, "tiled_64x64x8_16x8"],
+      [33, 64, 128, 792, "tiled_64x64x8_16x8"],
+      [64, 64, 64, 791, "tiled_64x64x16_8x8"],
+      [64, 65, 64, 792, "tiled_64x64x16_8x8"],
+      [64, 64, 129, 792, "tiled_64x64x16_8x8"],
+      [32, 64, 64, 792, "tiled_64x64x16_8x8"],
+      [32, 32, 32, 4096, "tiled_32x32x32_4x4"],
+      [32, 511, 32, 4096, "tiled_32x128x16_8x8"],
+      [32, 512, 32, 4096, "streamed_32x512x32_16x8"],
+    ] as const)
+      assert.equal(gemmName(product(m, n, k, { batch, vectorB: true })), expected);
+    const many = product(64, 64, 64, { batch: 1024 });
+    assert.equal(gemmName(many, { ...portable, subgroupMinSize: 64 }), "tiled_64x64x16_8x8");
     const rowsOfB = { transB: true, vectorA: true, vectorB: true };
     assert.equal(gemmName(product(16, 4096, 4096, rowsOfB)), "thin_b_k_8x16");
     assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
@@ -270,17 +285,34 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(8, 256)), "tiled_16x32");
-    const decoding = attending(4, 4096, { wholeEights: true });
+    const decoding = attending(4, 4096, { dtype: "f16", wholeEights: true });
     assert.equal(name(decoding, portable), "thin_4");
+    assert.equal(choose(decoding, portable).partKeys, 128);
     for (const [subgroupMinSize, subgroupIds, expected] of [
-      [16, true, "thin_4_shuffles"],
+      [16, true, "decode_4"],
       [8, true, "thin_4"],
       [16, false, "thin_4"],
     ] as const) {
       const features = { ...portable, subgroups: true, subgroupIds, subgroupMinSize };
       assert.equal(name(decoding, features), expected);
-      assert.equal(choose(decoding, features).partKeys, 128);
+      assert.equal(name({ ...decoding, dtype: "f32" }, features), "thin_4");
     }
+    // 528 workgroups at a time, in steps of 64 keys; or some 2,100, where these would leave more than a sixteenth.
+    for (const [matrices, partKeys] of [
+      [1, 64],
+      [8, 256],
+      [33, 1024],
+      [100, 3328],
+      [110, 896],
+      [528, 16384],
+      [529, 5504],
+      [5000, 16384],
+    ] as const)
+      assert.equal(
+        choose({ ...decoding, keyLength: 16384, matrices }, withMatrices).partKeys,
+        partKeys,
+        `${matrices} matrices`,
+      );
     assert.equal(name({ ...decoding, matrices: 65_536 }), "tiled_16x32");
     assert.equal(choose(attending(1, 100)).partKeys, 100);
     assert.isBelow(choose(attending(1, 16384)).partKeys, 16384 / 32);
@@ -306,7 +338,7 @@ describe("webgpu variants", () => {
     assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8_s");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
-    assert.equal(name(halves(8)), "thin_4_shuffles");
+    assert.equal(name(halves(8)), "decode_4");
     assert.equal(name(halves(2048, { wholeEights: false })), "tiled_64x128");
     assert.equal(name(halves(2048, { dtype: "f32" })), "tiled_64x128");
     assert.equal(name(halves(2048), roomy), "tiled_64x128");
@@ -337,6 +369,29 @@ describe("webgpu variants", () => {
       assert.instanceOf(error, BackendError);
       assert.equal((error as BackendError).code, "INVALID_ARGUMENT");
     }
+  });
+
+  it("are asked once for each device what they require, and at each call which shapes they fit", () => {
+    const asked: string[] = [];
+    const row = (name: string, least: number): Variant<{ readonly m: number }> => ({
+      name,
+      requires({ subgroupMinSize }) {
+        asked.push(name);
+        return subgroupMinSize >= least;
+      },
+      fits: ({ m }) => m < 100,
+      prefers: ({ m }) => m < 10,
+    });
+    const table = [row("wide", 32), row("narrow", 0)];
+    const wide: DeviceFeatures = { ...portable, subgroupMinSize: 32 };
+    const name = (m: number, features: DeviceFeatures) => selectVariant("gemm", table, { m }, features).name;
+    for (let call = 0; call < 3; call++) {
+      assert.equal(name(1, wide), "wide");
+      assert.equal(name(99, wide), "narrow");
+      assert.equal(name(1, portable), "narrow");
+      assert.throws(() => name(100, wide), /no variant/);
+    }
+    assert.deepEqual(asked, ["wide", "narrow", "wide", "narrow"]);
   });
 
   it("are options by the names that variantNames lists, and other names are refused", () => {

@@ -93,9 +93,9 @@ describe("reduce kernels", () => {
     expect(got.length).to.equal(expected.length);
     expected.forEach((value, i) => {
       const label = `${kind} ${dtype} [${shape}] over [${axes}] element ${i}: ${got[i]}, not ${value}`;
-      // Eight vectors at once are added up in f32, with three roundings. The rest is f64 inside, so one
-      // rounding; or two for f16, which may meet a tie.
-      const error = 3 * 2 ** -24 * (magnitudes?.[i] ?? 0);
+      // Eight vectors at once are added up in f32, with three roundings, or with four where rows are folded side
+      // by side. The rest is f64 inside, so one rounding; or two for f16, which may meet a tie.
+      const error = 4 * 2 ** -24 * (magnitudes?.[i] ?? 0);
       if (dtype === "f32")
         expect(Math.abs(got[i]! - value), label).to.be.at.most(0.5001 * ulp32(value) + error);
       else {
@@ -117,6 +117,8 @@ describe("reduce kernels", () => {
     { shape: [7, 9], axes: [0, 1] },
     { shape: [3, 1100], axes: [0] },
     { shape: [1100, 3], axes: [0] },
+    { shape: [29, 526], axes: [1] },
+    { shape: [9, 1600], axes: [1] },
     { shape: [1100, 3], axes: [1] },
     { shape: [40000, 2], axes: [0] },
     { shape: [2, 40000], axes: [1] },
@@ -248,11 +250,58 @@ describe("reduce kernels", () => {
     }
   });
 
+  it("folds rows side by side as it does one by one, whatever is in their neighbours", () => {
+    const [rows, n] = [19, 527];
+    expect(
+      planReduce({
+        dtype: "f32",
+        kept: [{ extent: rows, stride: n }],
+        reduced: [{ extent: n, stride: 1 }],
+      }),
+    ).to.include({ sideBySide: true, placesPerChunk: 24 });
+    const random = randomNumbers(5);
+    const data = Float32Array.from({ length: rows * n }, () => 1 + (random() - 0.5) / 64);
+    const hostile = data.slice();
+    hostile[3 * n + 100] = Number.NaN;
+    // Its sum in f32 overflows.
+    for (let i = 0; i < n; i++) hostile[7 * n + i] = i === n - 1 ? 0 : i < n / 2 - 1 ? 3e38 : -3e38;
+    hostile[8 * n + n - 1] = Number.POSITIVE_INFINITY;
+    hostile.fill(-0, 18 * n);
+    const expected: Readonly<Record<ReduceKind, readonly number[]>> = {
+      sum: [Number.NaN, 0, Number.POSITIVE_INFINITY, -0],
+      mean: [Number.NaN, 0, Number.POSITIVE_INFINITY, -0],
+      max: [Number.NaN, Math.fround(3e38), Number.POSITIVE_INFINITY, -0],
+      min: [Number.NaN, Math.fround(-3e38), Math.min(...data.subarray(8 * n, 9 * n - 1)), -0],
+      prod: [Number.NaN, Number.NaN, Number.POSITIVE_INFINITY, -0],
+    };
+    for (const kind of reduceKinds) {
+      const [plain, beside] = [data, hostile].map((values) => run(kind, "f32", [rows, n], [1], values));
+      const wanted = plain!.slice();
+      for (const [i, row] of [3, 7, 8, 18].entries()) wanted[row] = expected[kind][i]!;
+      for (const [row, value] of wanted.entries())
+        expect(
+          Object.is(beside![row], value),
+          `${kind} of row ${row}: ${beside![row]}, not ${value}`,
+        ).to.equal(true);
+    }
+  });
+
+  it("reads no rows that are not there", () => {
+    const shape = [9, 600];
+    const bytes = 4 * 9 * 600;
+    // The rows at the end of the memory, with a little room for the output before them.
+    const next = bench.alloc(4).memory.byteOffset;
+    bench.alloc(bench.memory.buffer.byteLength - next - bytes - 4096);
+    const sums = run("sum", "f32", shape, [1], new Float32Array(9 * 600).fill(1));
+    expect([...sums]).to.deep.equal(new Array(9).fill(600));
+  });
+
   it("splits long reductions into pieces, by the problem alone", () => {
-    const plan = planReduce({ kept: [], reduced: [{ extent: 1_000_000, stride: 1 }] });
+    const plan = planReduce({ dtype: "f32", kept: [], reduced: [{ extent: 1_000_000, stride: 1 }] });
     expect(plan.form).to.equal("rows");
     expect(plan.pieces).to.be.greaterThan(16);
     const wide = planReduce({
+      dtype: "f32",
       kept: [{ extent: 100_000, stride: 1 }],
       reduced: [{ extent: 100, stride: 100_000 }],
     });

@@ -1,5 +1,5 @@
 import { type KernelFunction, KernelInstances } from "../instance.js";
-import { type AnyKernel, defineKernel, type Features } from "../kernel.js";
+import { defineKernel, type Features, type Kernel } from "../kernel.js";
 import { KernelLibrary } from "../library.js";
 import { type Tile, tileFunction } from "./tile.js";
 import type { GemmVariant } from "./variants.js";
@@ -12,12 +12,14 @@ export interface TimedVariant {
 
 /**
  * Engines start with slow code and replace it, one function at a time, on another thread: the best
- * window counts, and rounds go on until no variant has become faster for some of them.
+ * window counts, and rounds go on until no variant has become faster for some of them. Where another than the
+ * first is ahead then, it may be that the code of the first is late: that is waited for longer.
  */
 const windowMilliseconds = 0.2;
 const pauseMilliseconds = 1;
 const steadyRounds = 4;
 const mostRounds = 16;
+const mostDoubtfulRounds = 32;
 const callsBetweenLooks = 16;
 /** A variant must be faster than the best before it by this factor: less may be chance ... */
 const clearly = 1.1;
@@ -27,44 +29,51 @@ const credible = 2.4;
 /** What a tile of any variant is computed from, in a memory of one page: 256 of k. */
 const operands = { a: 1024, b: 16384, k: 256, c: 49152, stride: 64, alpha: 0x3f800000, beta: 0 } as const;
 
-/**
- * Runs the innermost loops of the variants in turns, if there are several. Takes some 10 ms then, most of
- * which it waits.
- */
-export async function timeGemmVariants(
-  variants: readonly GemmVariant[],
-  features: Features,
-): Promise<readonly TimedVariant[]> {
-  if (variants.length === 1) return variants.map((variant) => ({ variant, gigaflops: 0 }));
-  const kernels = variants.map(tileKernel);
-  const library = new KernelLibrary(kernels, { initialPages: 1, maximumPages: 1, shared: false }, features);
-  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
-  const instances = new KernelInstances(library.code, memory, {});
-  const runs = kernels.map(({ name }) => instances.get(library.index(name)));
-  const best = variants.map(() => 0);
-  let steady = 0;
-  for (let round = 0; round < mostRounds && steady < steadyRounds; round++) {
-    steady++;
-    for (const [i, { tile }] of variants.entries()) {
-      const gigaflops = timeOnce(tile, runs[i]!);
-      if (gigaflops > clearly * best[i]!) steady = 0;
-      best[i] = Math.max(best[i]!, gigaflops);
-    }
-    await new Promise((resolve) => setTimeout(resolve, pauseMilliseconds));
-  }
-  return variants.map((variant, i) => ({ variant, gigaflops: best[i]! }));
-}
-
-/** Computes one tile, always the same. */
-function tileKernel(variant: GemmVariant): AnyKernel {
+/** Computes one tile, always the same, by the functions that the variant's products call. */
+export function probeKernel({ name, tile, requires }: GemmVariant): Kernel<Record<string, never>> {
   return defineKernel({
-    name: `gemm_tile_${variant.name}`,
+    ...(requires === undefined ? {} : { requires }),
+    name: `gemm_probe_${name}`,
     parameters: {},
     emit(f, { module }) {
       const { a, b, k, c, stride, alpha, beta } = operands;
-      f.call(tileFunction(module, variant.tile), a, b, k, c, stride, alpha, beta);
+      f.call(tileFunction(module, tile), a, b, k, c, stride, alpha, beta);
     },
   });
+}
+
+/** The probe of a variant in a module of its own. */
+export function loneProbe(variant: GemmVariant, features: Features): KernelFunction {
+  const kernel = probeKernel(variant);
+  const library = new KernelLibrary([kernel], { initialPages: 1, maximumPages: 1, shared: false }, features);
+  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
+  return new KernelInstances(library.code, memory, {}).get(library.index(kernel.name));
+}
+
+/**
+ * Runs the probes of the variants in turns, if there are several. Takes some 10 ms, most of which it waits.
+ * Functions that engines have replaced by fast code by then are fast in every kernel of a probe's module.
+ */
+export async function timeGemmVariants(
+  probes: readonly { readonly variant: GemmVariant; readonly run: KernelFunction }[],
+): Promise<readonly TimedVariant[]> {
+  const timed = probes.map(({ variant }) => ({ variant, gigaflops: 0 }));
+  if (timed.length === 1) return timed;
+  const goesOn = (round: number, steady: number): boolean =>
+    fastest(timed) === timed[0]!.variant
+      ? round < mostRounds && steady < steadyRounds
+      : round < mostDoubtfulRounds;
+  let steady = 0;
+  for (let round = 0; goesOn(round, steady); round++) {
+    steady++;
+    for (const [i, { variant, run }] of probes.entries()) {
+      const gigaflops = timeOnce(variant.tile, run);
+      if (gigaflops > clearly * timed[i]!.gigaflops) steady = 0;
+      timed[i]!.gigaflops = Math.max(timed[i]!.gigaflops, gigaflops);
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMilliseconds));
+  }
+  return timed;
 }
 
 /** Runs one variant for a moment; answers its GFLOP/s. */

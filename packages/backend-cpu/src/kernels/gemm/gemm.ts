@@ -5,6 +5,7 @@ import { fillBytes } from "../fill.js";
 import type { CpuMemory, CpuOperation, Features, KernelGroup, Launch, PlanContext } from "../kernel.js";
 import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
+import { probeKernel } from "./choose.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
@@ -49,7 +50,8 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   kernels.push(...Object.values(combineKernels));
   for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
-    for (const byType of Object.values(gemmKernelsOf(variant))) kernels.push(Object.values(byType));
+    const { f32, f16 } = gemmKernelsOf(variant);
+    kernels.push([...Object.values(f32), probeKernel(variant)], Object.values(f16));
   }
   return {
     dtypes: ["f32", "f16"],

@@ -11,6 +11,7 @@ import {
 } from "../../wasm/index.js";
 
 type Vector = Value<"v128">;
+type Pairwise = (a: Vector, b: Vector) => Vector;
 
 /** How one kind folds elements, vectors of four at a time, into an accumulator of some vectors. */
 export interface Accumulation {
@@ -23,6 +24,8 @@ export interface Accumulation {
    * may not be, which some kinds never say.
    */
   readonly fold: (accumulator: readonly Vector[], xs: readonly Vector[]) => readonly Vector[];
+  /** Makes one vector of two before they are folded, where that is as good for a few of them. */
+  readonly combine?: Pairwise;
   readonly isDoubtful?: (f: FunctionBuilder, accumulator: readonly Vector[]) => Value<"i32">;
   /** The same for one vector, always right. */
   readonly foldExactly: (accumulator: readonly Vector[], x: Vector) => readonly Vector[];
@@ -38,8 +41,6 @@ const promote = (x: Vector): readonly [Vector, Vector] => [
   f64x2.promoteLowF32x4(highHalf(x)),
 ];
 
-type Pairwise = (a: Vector, b: Vector) => Vector;
-
 function tree(values: readonly Vector[], operation: Pairwise): Vector {
   if (values.length === 1) return values[0]!;
   const middle = values.length >> 1;
@@ -47,15 +48,17 @@ function tree(values: readonly Vector[], operation: Pairwise): Vector {
 }
 
 /**
- * What is folded at once is added up in f32, pairwise, and the sums of that in f64: n roundings for 2^n
- * vectors, and one at the end, for any length that fits the memory. Widening every element would take
- * longer than reading it. A sum in f32 may overflow where the whole does not: infinities are doubtful.
+ * What is folded at once is added up in f32, eight vectors in pairs, or the pairs of four rounds one after
+ * the other, and the sums of that in f64: three or four roundings, and one at the end, for any length that
+ * fits the memory. Widening every element would take longer than reading it. A sum in f32 may overflow where
+ * the whole does not: infinities are doubtful.
  * The sum of negative zeros is -0, so that is what a sum starts from.
  */
 const sum: Accumulation = {
   identity: -0,
   empty: [f64x2.const(-0), f64x2.const(-0)],
   fold: (accumulator, xs) => sum.foldExactly(accumulator, tree(xs, f32x4.add)),
+  combine: f32x4.add,
   isDoubtful(f, [low, high]) {
     const all = f.let(f64x2.add(low!, high!));
     const difference = f.let(f64x2.sub(all, all));

@@ -21,6 +21,8 @@ const scalarNames = [
   /** Places along the outer kept axes, and how many of them one chunk does. */
   "places",
   "placesPerChunk",
+  /** 1: the rows of some places are folded side by side, with their accumulators in the scratch. */
+  "sideBySide",
   /** Panels of columns, where the innermost axis is kept. */
   "panels",
   /** Elements (columns: rows) to be reduced, the pieces that they are split into, and their size. */

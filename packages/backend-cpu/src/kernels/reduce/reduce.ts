@@ -17,6 +17,7 @@ import {
   reduceCombineKernel,
   reduceRowsKernel,
 } from "./reduce.wasm.js";
+import { rowsAtOnce } from "./rows.wasm.js";
 
 interface Kernels {
   readonly rows: Kernel<ReduceTypes>;
@@ -40,6 +41,11 @@ const chunkElements = 1 << 14;
 /** With at least this many chunks nothing is gained by splitting reductions into pieces. */
 const enoughChunks = 64;
 
+/** Rows that are folded side by side at the most: what chunks of rows are multiples of. */
+const mostRowsAtOnce = Math.max(...reduceKinds.map(rowsAtOnce));
+/** Elements of a row from which on that is faster. */
+const leastSideBySide = 512;
+
 /** How a problem is divided up; a function of the problem alone, so that results always repeat. */
 export interface ReducePlan {
   /** `rows`: the innermost axis is reduced. */
@@ -51,6 +57,8 @@ export interface ReducePlan {
   /** Places along the walked kept axes. */
   readonly places: number;
   readonly placesPerChunk: number;
+  /** Rows of several places are folded side by side. */
+  readonly sideBySide: boolean;
   readonly panels: number;
   /** Elements (columns: rows) along the walked reduced axes and the innermost one. */
   readonly reducedSize: number;
@@ -63,7 +71,11 @@ interface Split {
   readonly commands: readonly Axis[];
 }
 
-export function planReduce({ kept, reduced }: Pick<ReduceProblem<unknown>, "kept" | "reduced">): ReducePlan {
+export function planReduce({
+  dtype,
+  kept,
+  reduced,
+}: Pick<ReduceProblem<unknown>, "dtype" | "kept" | "reduced">): ReducePlan {
   const lastReduced = reduced.at(-1);
   const rows = lastReduced?.stride === 1;
   const inner = (rows ? lastReduced : kept.at(-1))?.extent ?? 1;
@@ -85,10 +97,15 @@ export function planReduce({ kept, reduced }: Pick<ReduceProblem<unknown>, "kept
   // Long streams are read faster than many short ones.
   const total = places * panels * reducedSize * width;
   const elements = Math.min(Math.max(chunkElements, Math.floor(total / enoughChunks)), 8 * chunkElements);
+  const placesPerChunk = pieces > 1 ? 1 : Math.max(1, Math.floor(elements / (reducedSize * width)));
+  const isMatrix = dtype === "f32" && rows && kept.length === 1 && reduced.length === 1;
+  const sideBySide =
+    isMatrix && inner >= leastSideBySide && Math.min(placesPerChunk, places) >= mostRowsAtOnce;
   return {
     form: rows ? "rows" : "columns",
     ...shared,
-    placesPerChunk: pieces > 1 ? 1 : Math.max(1, Math.floor(elements / (reducedSize * width))),
+    placesPerChunk: sideBySide ? placesPerChunk - (placesPerChunk % mostRowsAtOnce) : placesPerChunk,
+    sideBySide,
     panels,
     reducedSize,
     pieces,
@@ -131,6 +148,7 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
           plan.inner,
           plan.places,
           plan.placesPerChunk,
+          plan.sideBySide ? 1 : 0,
           plan.panels,
           plan.reducedSize,
           plan.pieces,

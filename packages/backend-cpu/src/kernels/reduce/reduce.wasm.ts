@@ -1,7 +1,7 @@
 import type { DType, ReduceKind } from "@backplane/core";
 import {
-  type Arg,
   type FunctionBuilder,
+  type FunctionReference,
   f32x4,
   f64x2,
   i32,
@@ -15,6 +15,7 @@ import { type Elements, elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { type Accumulation, accumulations, assign } from "./accumulate.js";
 import { axisOdometer, chunkRange, type ReduceTypes, reduceTypes } from "./parameters.js";
+import { foldRowsFunction, loadAccumulator, rowsAtOnce, rowUnit, storeAccumulator } from "./rows.wasm.js";
 
 type Vector = Value<"v128">;
 
@@ -46,11 +47,15 @@ const never = -1;
  */
 export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceTypes> {
   const accumulation = accumulations[kind];
+  const width = accumulation.empty.length;
+  const atOnce = rowsAtOnce(kind);
   return defineKernel<ReduceTypes>({
     name: `reduce_rows_${kind}_${dtype}`,
     parameters: reduceTypes,
-    emit(f, { parameters, chunk }) {
-      const { input, output, inner, partial, partials, outputs } = parameters;
+    scratchBytes: dtype === "f32" ? atOnce * 16 * width : 0,
+    emit(f, { parameters, chunk, scratch, module }) {
+      const { input, output, inner, partial, partials, outputs, sideBySide } = parameters;
+      const foldRows = dtype === "f32" ? foldRowsFunction(module, kind) : undefined;
       const elements = elementsOf(f, dtype);
       const finish = finisher(f, kind, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
@@ -95,10 +100,33 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
         });
       };
 
+      /** How many places of the chunk are done. */
+      const done = f.local("i32");
+      /** The accumulator of a place from those of some places at once; all whole units are done. */
+      const takePlace = (foldRows: FunctionReference): void => {
+        const number = f.let(i32.and(done, atOnce - 1));
+        f.if(i32.eqz(number), () => {
+          const row = i32.add(input, kept.offsets[0]!);
+          const others = i32.sub(i32.sub(range.placeEnd, range.place), 1);
+          const [rowBytes, wholeBytes] = [inner, i32.and(inner, -rowUnit)].map((n) =>
+            i32.shl(n, elements.shift),
+          );
+          f.call(foldRows, row, rowBytes!, others, wholeBytes!, scratch);
+        });
+        const from = f.let(i32.add(scratch, i32.mul(number, 16 * width)));
+        assign(f, accumulator, loadAccumulator(f, from, width));
+      };
+
       const foldPlace = (): void => {
         assign(f, accumulator, empty);
         const remaining = f.let(i32.sub(range.end, range.begin));
         const start = f.let(i32.remU(range.begin, inner));
+        if (foldRows !== undefined)
+          f.if(i32.and(sideBySide, i32.ne(fastFrom, never)), () => {
+            takePlace(foldRows);
+            f.set(start, i32.and(inner, -rowUnit));
+            f.set(remaining, i32.and(inner, rowUnit - 1));
+          });
         const run = f.local("i32");
         const at = f.local("i32");
         f.loop((again) => {
@@ -141,6 +169,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
           },
         );
         kept.next();
+        f.add(done, 1);
       });
     },
   });
@@ -193,8 +222,6 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
       const fastFrom = f.local("i32");
       const doubts = f.local("i32");
 
-      const load = (at: Arg<"i32">): Vector[] =>
-        Array.from({ length: width }, (_, i) => f.let(v128.load(at, 16 * i)));
       const foldRows = (count: number): void => {
         const rows = Array.from({ length: count }, () => {
           const offset = i32.add(kept.offsets[0]!, reduced.offsets[0]!);
@@ -207,12 +234,12 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
           accumulatorsEnd,
           (at) => {
             const xs = rows.map((row) => f.let(elements.load(row)));
-            const accumulator = load(at);
+            const accumulator = loadAccumulator(f, at, width);
             const folded =
               count === 1
                 ? accumulation.foldExactly(accumulator, xs[0]!)
                 : accumulation.fold(accumulator, xs);
-            for (const [i, part] of folded.entries()) f.store(at, part, 16 * i);
+            storeAccumulator(f, at, folded);
             for (const row of rows) f.add(row, 4 * elements.bytes);
           },
           { step: accumulatorBytes },
@@ -223,7 +250,7 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
           scratch,
           accumulatorsEnd,
           (at) => {
-            for (const [i, vector] of empty.entries()) f.store(at, vector, 16 * i);
+            storeAccumulator(f, at, empty);
           },
           { step: accumulatorBytes },
         );
@@ -243,7 +270,7 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
           scratch,
           accumulatorsEnd,
           (at) => {
-            const accumulator = load(at);
+            const accumulator = loadAccumulator(f, at, width);
             if (accumulation.isDoubtful)
               f.set(doubts, i32.or(doubts, accumulation.isDoubtful(f, accumulator)));
             body(...accumulation.toDouble(f, accumulator));

@@ -4,10 +4,12 @@ import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
 import type { Program } from "../../program.js";
 import { attentionProgram } from "./attention.wgsl.js";
+import { decodeProgram } from "./decode.wgsl.js";
+import { THIN_ROWS, thinColumns } from "./few-rows.wgsl.js";
 import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
-import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
+import { type MergeForm, mergeGroups, mergeProgram, mergeShares } from "./merge.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
-import { THIN_ROWS, thinColumns, thinProgram } from "./thin.wgsl.js";
+import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
@@ -88,12 +90,12 @@ function enqueue(
     scale: problem.scale * Math.LOG2E,
     visible: problem.visible,
   };
-  const isSplit = choice.kind === "thin" || parts > 1;
+  const hasFewRows = choice.kind === "thin" || choice.kind === "decode";
+  const isSplit = hasFewRows || parts > 1;
   const program = programFor(problem, choice, vector, isSplit);
-  const groups: Workgroups =
-    choice.kind === "thin"
-      ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
-      : parts * choice.groups;
+  const groups: Workgroups = hasFewRows
+    ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
+    : parts * choice.groups;
   if (!isSplit) {
     context.dispatch(program, { q, k, v, results }, parameters, groups);
     return;
@@ -101,7 +103,8 @@ function enqueue(
   const sums = context.scratch(4 * parts * rows * headSize);
   const statistics = context.scratch(8 * parts * rows);
   context.dispatch(program, { q, k, v, results: sums, statistics }, parameters, groups);
-  const form: MergeForm = { vector, halves: vector && dtype === "f16", few: parts <= FEW_PARTS };
+  const { groups: sharers, reads } = mergeShares(parts);
+  const form: MergeForm = { vector, halves: vector && dtype === "f16", groups: sharers, reads };
   context.dispatch(
     mergeProgram(form),
     { sums, statistics, results },
@@ -116,11 +119,12 @@ function programFor(
   vector: boolean,
   isSplit: boolean,
 ): Program {
-  if (choice.kind === "thin")
-    return thinProgram(choice.variant.tile, {
-      dtype,
-      columns: thinColumns.find((columns) => columns >= headSize)!,
-    });
+  if (choice.kind === "thin" || choice.kind === "decode") {
+    const form = { dtype, columns: thinColumns.find((columns) => columns >= headSize)! };
+    return choice.kind === "thin"
+      ? thinProgram(choice.variant.tile, form)
+      : decodeProgram(choice.variant.tile, form);
+  }
   if (choice.kind === "tiled")
     return attentionProgram(choice.variant.tile, {
       dtype,

@@ -1,10 +1,12 @@
 import type { DeviceFeatures } from "../../context.js";
 import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
 import { selectVariant } from "../variant.js";
-import { THIN_ROWS } from "./thin.wgsl.js";
+import { decodeStep } from "./decode.wgsl.js";
+import { THIN_ROWS, thinColumns } from "./few-rows.wgsl.js";
 import {
   type AttentionShape,
   attentionVariants,
+  type DecodeVariant,
   type MatrixVariant,
   outputColumns,
   type ThinVariant,
@@ -30,6 +32,11 @@ interface ThinChoice extends Parts {
   readonly variant: ThinVariant;
 }
 
+interface DecodeChoice extends Parts {
+  readonly kind: "decode";
+  readonly variant: DecodeVariant;
+}
+
 interface MatrixChoice extends Parts {
   readonly kind: "matrices";
   readonly variant: MatrixVariant;
@@ -38,7 +45,7 @@ interface MatrixChoice extends Parts {
 }
 
 /** What was chosen for one shape. */
-export type AttentionChoice = MatrixChoice | TiledChoice | ThinChoice;
+export type AttentionChoice = MatrixChoice | TiledChoice | ThinChoice | DecodeChoice;
 
 /** Splitting the keys is not worth it for parts shorter than this. */
 const SHORTEST_PART = 256;
@@ -54,6 +61,13 @@ export function selectAttention(
     const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
     return { kind: "thin", variant, groups, partKeys: variant.tile.keys };
   }
+  if (variant.kind === "decode") {
+    const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
+    const columns = thinColumns.find((count) => count >= shape.headSize)!;
+    const step = decodeStep(variant.tile, { dtype: shape.dtype, columns });
+    const steps = Math.ceil(shape.keyLength / decodeParts(groups, variant.tile.busy) / step);
+    return { kind: "decode", variant, groups, partKeys: steps * step };
+  }
   const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;
   if (variant.kind === "matrices") {
     const columns = variant.columns.find((count) => count >= shape.headSize)!;
@@ -65,6 +79,13 @@ export function selectAttention(
   const groups =
     Math.ceil(shape.rows / variant.tile.queries) * Math.ceil(shape.headSize / columns) * shape.matrices;
   return { kind: "tiled", variant, columns, groups, partKeys: partKeys(shape, busy, groups) };
+}
+
+/** As many parts as run at a time, so that all end together; or four times that, where these would leave room. */
+function decodeParts(groups: number, busy: number): number {
+  const parts = Math.floor(busy / groups);
+  if (parts * groups >= (15 / 16) * busy) return parts;
+  return Math.max(1, Math.floor((4 * busy) / groups));
 }
 
 /** A few queries over many keys, as in decoding, would leave most of a GPU idle. */

@@ -1,7 +1,17 @@
 import type { DType } from "@backplane/core";
-import { input, memoized, output, type Program, program } from "../../program.js";
+import { memoized, output, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
+import {
+  component,
+  elementsOf,
+  four,
+  rows,
+  THIN_ROWS,
+  type ThinForm,
+  thinColumns,
+  times,
+  unitOf,
+} from "./few-rows.wgsl.js";
 import { seenFunction } from "./rows.wgsl.js";
 
 /**
@@ -15,32 +25,14 @@ export interface ThinTile {
   readonly keys: number;
   /** Neighbouring invocations that share a key, at most: each has every so many 16 bytes of it. */
   readonly lanes: number;
-  /** They sum up by shuffles, 4 * n sums among 4 * n lanes at a time. Without: in workgroup memory. */
-  readonly shuffles: boolean;
   /** Runs of 16 bytes that an invocation reads before it uses the first. */
   readonly ahead: number;
 }
 
-/** What the kernel for few rows is generated for, besides its tile. */
-export interface ThinForm {
-  readonly dtype: DType;
-  /** Head elements, at least headSize: one of `thinColumns`. */
-  readonly columns: number;
-}
-
-/** Rows that a workgroup handles, as vec4f. */
-export const THIN_ROWS = 4;
-
-/** Few numbers, because each makes another program to compile. */
-export const thinColumns: readonly number[] = [32, 64, 128, 256];
-
-const ROWS = [0, 1, 2, 3] as const;
-const component = (i: number) => "xyzw"[i & 3]!;
-
 /** Numbers that follow from tile and form. */
 function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
   /** Elements of 16 bytes. */
-  const unit = dtype === "f16" ? 8 : 4;
+  const unit = unitOf(dtype).elements;
   const units = columns / unit;
   const lanes = Math.min(tile.lanes, units);
   const perKey = units / lanes;
@@ -54,8 +46,8 @@ function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
     keyGroups: tile.threads / lanes,
     valueGroups: tile.threads / units,
     /** Of `small`, where q is: a quad of rows for each element, padded. */
-    quads: tile.shuffles ? 0 : units * (unit + 1),
-    shared: Math.max(tile.keys, parts, tile.shuffles ? 0 : lanes * pitch),
+    quads: units * (unit + 1),
+    shared: Math.max(tile.keys, parts, lanes * pitch),
   };
 }
 
@@ -65,8 +57,7 @@ export function thinBytes(tile: ThinTile): number {
     Math.max(
       ...thinColumns.map((columns) => {
         const { shared, quads, valueGroups } = layout(tile, { dtype, columns });
-        const scores = tile.shuffles ? tile.keys : 0;
-        return 16 * (shared + Math.max(quads, tile.keys) + scores + Math.max(MAXIMA, valueGroups));
+        return 16 * (shared + Math.max(quads, tile.keys) + Math.max(MAXIMA, valueGroups));
       }),
     );
   return Math.max(bytes("f32"), bytes("f16"));
@@ -74,32 +65,6 @@ export function thinBytes(tile: ThinTile): number {
 
 /** Parts in which the maximum of all keys is found. */
 const MAXIMA = 16;
-
-/** The elements of 16 bytes in a variable: expressions, and the statements that they rely on. */
-function elementsOf(name: string, dtype: DType): { unpack: string; elements: readonly string[] } {
-  if (dtype === "f32") return { unpack: "", elements: ROWS.map((i) => `${name}.${component(i)}`) };
-  return {
-    unpack: ROWS.map((i) => `let ${name}_${i} = unpack2x16float(${name}.${component(i)});`).join(" "),
-    elements: ROWS.flatMap((i) => [`${name}_${i}.x`, `${name}_${i}.y`]),
-  };
-}
-
-/** Nothing says that the neighbours of an invocation in its subgroup are those in the workgroup. */
-const subgroupBuiltins = wgsl`
-  @builtin(subgroup_id) subgroup: u32,
-  @builtin(subgroup_size) subgroupSize: u32,
-  @builtin(subgroup_invocation_id) invocation: u32,`;
-
-/** What the invocation whose place differs by `mask` has. */
-const exchangeFunctions = wgsl`
-fn exchanged_4(value: vec4f, mask: u32) -> vec4f { return subgroupShuffleXor(value, mask); }
-fn exchanged_2(value: vec2f, mask: u32) -> vec2f { return subgroupShuffleXor(value, mask); }
-fn exchanged_1(value: f32, mask: u32) -> f32 { return subgroupShuffleXor(value, mask); }
-`;
-
-const times = (count: number, line: (i: number) => string) => lines(count, line);
-const rows = (line: (r: number) => string) => lines(THIN_ROWS, line);
-const four = (line: (r: number) => string) => ROWS.map(line).join(", ");
 
 /**
  * For few queries, as in decoding, where time goes into reading keys and values once. Neighbouring
@@ -109,10 +74,10 @@ const four = (line: (r: number) => string) => ROWS.map(line).join(", ");
 export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized(
   (tile: ThinTile, form: ThinForm): Program => {
     const { dtype, columns } = form;
-    const { threads, keys, shuffles } = tile;
+    const { threads, keys } = tile;
     const at = layout(tile, form);
     const { unit, units, lanes, perKey, keyGroups, valueGroups } = at;
-    const [storage, type] = dtype === "f16" ? [input("half8"), "vec4u"] : [input("vec4f"), "vec4f"];
+    const { storage, type } = unitOf(dtype);
     const rounds = keys / keyGroups;
     const slots = Math.min(rounds, Math.max(1, tile.ahead / perKey));
     const key = (slot: number, i: number) => `key_${slot % slots}_${i}`;
@@ -138,7 +103,7 @@ ${times(unit, (e) => `      ${sum} += ${elements[e]} * ${q(i, e)};`)}
     const scaledQuery = (e: number, place: string) =>
       `select(0.0, parameters.scale, ${place} < units) * vec4f(${four((r) => elementsOf(`q_${r}`, dtype).elements[e]!)})`;
 
-    const scoresInMemory = wgsl`
+    const scores = wgsl`
   if (lane < ${units}u) {
     let existing = min(lane, units - 1u);
 ${loadQuery("existing")}
@@ -154,48 +119,7 @@ ${addProducts(round, "sum", (i, e) => `small[(keyLane + ${i * lanes}u) * ${unit 
   }
 ${refillKey(round)}`,
 )}`;
-    const scoreInMemory = `vec4f() ${Array.from({ length: lanes }, (_, l) => `+ shared_quads[${l * at.pitch}u + lane]`).join(" ")}`;
-
-    // Of 4 * n lanes each ends with one row of one of n keys.
-    const together = Math.max(1, lanes / 4);
-    const exchange = (first: number) => {
-      let names = Array.from({ length: together }, (_, i) => `sum_${first + i}`);
-      const text: string[] = [];
-      for (let mask = lanes / 2; mask >= 4; mask >>= 1) {
-        const half = names.length / 2;
-        names = names.slice(0, half).map((low, i) => {
-          const high = names[half + i]!;
-          const name = `${low}_${mask}`;
-          text.push(
-            `  let ${name} = select(${low}, ${high}, upper_${mask}) + exchanged_4(select(${high}, ${low}, upper_${mask}), ${mask}u);`,
-          );
-          return name;
-        });
-      }
-      const [last] = names;
-      return `${text.join("\n")}
-  let pair_${first} = select(${last}.xy, ${last}.zw, upper_2) + exchanged_2(select(${last}.zw, ${last}.xy, upper_2), 2u);
-  let one_${first} = select(pair_${first}.x, pair_${first}.y, upper_1) + exchanged_1(select(pair_${first}.y, pair_${first}.x, upper_1), 1u);
-  scores[keyLane % 4u * KEYS + place + (${first}u + keyLane / 4u) * ${keyGroups}u] = one_${first};`;
-    };
-    const masks = [16, 8, 4, 2, 1].filter((mask) => mask < lanes);
-    const queries = wgsl`
-${times(
-  perKey,
-  (i) => `${times(unit, (e) => `  var query_${i}_${e} = vec4f();`)}
-  {
-${loadQuery(`unit_${i}`)}
-${times(unit, (e) => `    query_${i}_${e} = ${scaledQuery(e, `(keyLane + ${i * lanes}u)`)};`)}
-  }`,
-)}
-${masks.map((mask) => `  let upper_${mask} = (keyLane & ${mask}u) != 0u;`).join("\n")}
-${times(
-  rounds,
-  (round) => `  var sum_${round} = vec4f();
-${addProducts(round, `sum_${round}`, (i, e) => `query_${i}_${e}`)}
-${refillKey(round)}
-${round % together === together - 1 ? exchange(round + 1 - together) : ""}`,
-)}`;
+    const score = `vec4f() ${Array.from({ length: lanes }, (_, l) => `+ shared_quads[${l * at.pitch}u + lane]`).join(" ")}`;
 
     const loads = keys / valueGroups;
     const valueSlots = Math.min(loads, tile.ahead);
@@ -229,8 +153,7 @@ ${times(valueGroups - 1, (g) => `    sum += shared_quads[start + ${(g + 1) * qua
   }`;
 
     return program<string, string>({
-      name: `attention_thin_${shuffles ? "shuffles_" : ""}${columns}_${dtype}`,
-      enable: shuffles ? ["subgroups"] : [],
+      name: `attention_thin_${columns}_${dtype}`,
       bindings: {
         q: storage, // matrices x rows x head_size
         k: storage, // matrices x key_length x head_size
@@ -251,9 +174,7 @@ const KEYS = ${keys}u; // of one workgroup
 var<workgroup> shared_quads: array<vec4f, ${at.shared}>; // parts of scores, later of results
 var<workgroup> small: array<vec4f, ${Math.max(at.quads, keys)}>; // q, later weights, of four rows
 var<workgroup> exchange: array<vec4f, ${Math.max(MAXIMA, valueGroups)}>;
-${shuffles ? "var<workgroup> scores: array<f32, 4u * KEYS>; // row by row" : ""}
 
-${shuffles ? exchangeFunctions : ""}
 fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
 ${seenFunction}
 
@@ -262,7 +183,6 @@ fn main(
   @builtin(workgroup_id) workgroup: vec3u, // rows / ${THIN_ROWS}, matrices, parts
   @builtin(num_workgroups) workgroups: vec3u,
   @builtin(local_invocation_index) lane: u32,
-${shuffles ? subgroupBuiltins : ""}
 ) {
   let rowBase = workgroup.x * ${THIN_ROWS}u;
   let matrix = workgroup.y;
@@ -270,9 +190,8 @@ ${shuffles ? subgroupBuiltins : ""}
   let result = workgroup.z * workgroups.y + matrix;
   let firstKey = matrix * parameters.key_length;
   let units = parameters.head_size / ${unit}u;
-  let turn = ${shuffles ? "subgroup * subgroupSize + invocation" : "lane"};
-  let keyLane = turn % ${lanes}u;
-  let place = turn / ${lanes}u;
+  let keyLane = lane % ${lanes}u;
+  let place = lane / ${lanes}u;
 ${times(perKey, (i) => `  let unit_${i} = min(keyLane + ${i * lanes}u, units - 1u);`)}
 ${times(slots * perKey, (i) => `  var key_${Math.floor(i / perKey)}_${i % perKey} = ${type}();`)}
 ${times(slots, (round) => loadKey(round, "parameters.key_length - 1u"))}
@@ -281,7 +200,7 @@ ${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
   let seen = vec4u(${four((r) => `seen_until(row_${r} % parameters.query_length, partEnd)`)});
   let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));
   let keyLast = max(keyEnd, 1u) - 1u;
-${shuffles ? queries : scoresInMemory}
+${scores}
   let valueUnit = min(lane % ${units}u, units - 1u);
   let valuePlace = lane / ${units}u;
 ${times(valueSlots, (i) => `  var value_${i} = ${type}();`)}
@@ -289,7 +208,7 @@ ${times(valueSlots, loadValue)}
   workgroupBarrier(); // scores are complete
   var score = vec4f(UNSEEN);
   if (lane < KEYS) {
-    let sum = ${shuffles ? `vec4f(${four((r) => `scores[${r}u * KEYS + lane]`)})` : scoreInMemory};
+    let sum = ${score};
     score = select(vec4f(UNSEEN), sum, vec4u(keyStart + lane) < seen);
     small[lane] = score;
   }

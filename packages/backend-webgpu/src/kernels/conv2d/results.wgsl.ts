@@ -51,7 +51,7 @@ fn output_place(pixel: u32) -> u32 {
 fn bias_of(channel: u32) -> f32 {
   ${biasText(form)}
 }
-${activationText(form.activation)}${form.vectorOutput ? vectorStore(halves, form.activation) : singleStores(form.activation)}`,
+${activationText(form.activation, form.dtype)}${form.vectorOutput ? vectorStore(halves, form.activation) : singleStores(form.activation)}`,
   };
 }
 

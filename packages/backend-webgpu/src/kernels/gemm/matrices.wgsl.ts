@@ -60,14 +60,19 @@ function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm):
       const at = j === 0 ? "area" : `area + ${(j * SIDE) / 4}u`;
       return `  subgroupMatrixStore<row_major>(&${panel}, ${at}, sum_${i}_${strip * wide + j}, ${pitch}u);`;
     });
+  // An invocation has the same quad of columns in each strip, so that its bias is read once.
+  const quads = columns / 4;
+  const isBiased = form.bias === true && form.vectorC === true;
+  const bias = (strip: number) =>
+    `  let bias_${strip} = bias_quad(min(firstColumn + ${strip * columns}u + column, parameters.n - 4u), 3u);`;
+  const biasOf = (strip: number): string =>
+    strip === 0 ? "bias_0" : `select(${biasOf(strip - 1)}, bias_${strip}, strip % ${strips}u == ${strip}u)`;
   const store = (
     row: string,
-    column: string,
-  ) => `  for (var quad = place; quad < ${(SIDE * columns) / 4}u; quad += ${SUBGROUP}u) {
-    let row = quad / ${columns / 4}u;
-    let column = quad % ${columns / 4}u;
-    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + column]);
-    store_quad(result, firstRow + ${row} + row, firstColumn + ${column} + column * 4u, values);
+    strip: string,
+  ) => `  for (var row = place / ${quads}u; row < ${SIDE}u; row += ${SUBGROUP / quads}u) {
+    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + place % ${quads}u]);
+    ${isBiased ? "store_biased" : "store_quad"}(result, firstRow + ${row} + row, firstColumn + ${strip} + column, values${isBiased ? ", added" : ""});
   }`;
   const written = (i: number, strip: number) => `  workgroupBarrier();
 ${stage(i, strip)}
@@ -82,7 +87,7 @@ ${lines(down, (i) => lines(strips, (strip) => `    case ${i * strips + strip}u: 
     default: {}
   }
   workgroupBarrier();
-${store(`strip / ${strips}u * ${SIDE}u`, `strip % ${strips}u * ${columns}u`)}
+${isBiased ? `  let added = ${biasOf(strips - 1)};\n` : ""}${store(`strip / ${strips}u * ${SIDE}u`, `strip % ${strips}u * ${columns}u`)}
   }`;
   const isShort =
     wide === 1 && form.vectorC && form.overwritesC && !form.bias && form.activation === undefined;
@@ -90,6 +95,8 @@ ${store(`strip / ${strips}u * ${SIDE}u`, `strip % ${strips}u * ${columns}u`)}
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
   let area = ${place} % ${sharing}u * ${SIDE * pitch}u;
+  let column = place % ${quads}u * 4u;
+${isBiased ? lines(strips, bias) : ""}
 ${isShort ? lines(down, (i) => lines(strips, (strip) => written(i, strip))) : looped}`;
 }
 
