@@ -203,7 +203,7 @@ function withHandlesOf(
   for (const name of operationNames) {
     const { operands } = operations[name] as { readonly operands: readonly string[] };
     members.set(name, (args: Record<string, Operand>) => {
-      const given = operands.filter((argument) => args[argument] !== undefined);
+      const given = operands.filter((argument) => args?.[argument] !== undefined);
       const own = Object.fromEntries(given.map((argument) => [argument, translated(args[argument])]));
       (rehearsal[name] as (args: unknown) => void)({ ...args, ...own });
     });

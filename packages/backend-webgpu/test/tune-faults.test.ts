@@ -30,7 +30,7 @@ describe("webgpu tune, where something goes wrong", () => {
     const refused = await backend.tune(sum);
     assert.lengthOf(refused.entries, 0);
     assert.equal(refused.dropped[0]!.variant, "subgroups");
-    assert.match(refused.dropped[0]!.reason, /^fails: the device refuses the program reduce/);
+    assert.match(refused.dropped[0]!.reason, /^fails: .*the device refuses the program reduce/);
     faulty((code) => code.replaceAll("subgroupAdd(share", "2.0 * subgroupAdd(share"));
     const wrong = await backend.tune(sum);
     assert.lengthOf(wrong.entries, 0);

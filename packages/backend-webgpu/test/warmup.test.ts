@@ -177,6 +177,8 @@ describe("webgpu warmup", () => {
     );
     assert.equal(bad.code, "INVALID_ARGUMENT");
     assert.match(bad.message, /^gemm: m is -1/);
+    const empty = await rejection(backend.warmup((plan) => plan.gemm(undefined as never)));
+    assert.equal(empty.code, "INVALID_ARGUMENT");
     let kept: ComputeBackend | undefined;
     await backend.warmup((plan) => {
       kept = plan;

@@ -180,10 +180,9 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   supports(name: OperationName, dtype: DType, kind?: string): boolean {
-    // Whatever else the object of the kernels may inherit is none of them.
-    if (!operationNames.includes(name)) return false;
-    const kernel = this.#driver.kernels[name] as Kernel<never> | undefined;
-    if (kernel === undefined || !kernel.dtypes.includes(dtype)) return false;
+    if (!operationNames.includes(name)) return false; // what the object of the kernels inherits is none
+    const kernel: Kernel<never> | undefined = this.#driver.kernels[name];
+    if (!kernel?.dtypes.includes(dtype)) return false;
     if (kind === undefined) return true;
     if (kind === "epilogue") return kernel.epilogue ?? false;
     return (kernel.kinds ?? operations[name].kinds)?.includes(kind) ?? false;
@@ -263,7 +262,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     if (bytes.byteLength !== byteLength)
       new Checks("copyDtoH").fail(
         "destination",
-        "was detached or made shorter before the read was done; allowed: live buffers",
+        "was detached or shortened meanwhile; allowed: live buffers",
       );
   }
 

@@ -9,7 +9,8 @@ import type { Region } from "./region.js";
  * are called in order, between a successful `open` and `close`, and only with arguments that have
  * been checked: sizes are safe integers, regions lie inside live allocations, outputs do not
  * overlap inputs, and at least one byte or output element is to be produced. Whatever happens in
- * one call is visible to all later ones.
+ * one call is visible to all later ones. What a method throws reaches the caller as a `BackendError` that
+ * names the caller's operation, with `DEVICE_ERROR` unless it has a code of its own.
  *
  * `Memory` is whatever the driver keeps for one allocation.
  */

@@ -52,9 +52,14 @@ function isBackendError(error: unknown): error is BackendError {
   return error instanceof Error && error.name === "BackendError" && "code" in error;
 }
 
-/** The error itself where it already is a `BackendError`, else one with `code` that has it as cause. */
+/**
+ * The error itself where it is a `BackendError` that names its operation; else one that names this one, with the
+ * error as cause, and `code` unless that has one.
+ */
 export function toBackendError(error: unknown, code: ErrorCode, operation: string): BackendError {
-  if (isBackendError(error)) return error;
+  const isOurs = isBackendError(error);
+  if (isOurs && error.operation !== undefined) return error;
   const reason = error instanceof Error ? error.message : String(error);
-  return new BackendError(code, `${operation}: ${reason}`, { operation, cause: error });
+  const message = isOurs && reason.startsWith(`${operation}: `) ? reason : `${operation}: ${reason}`;
+  return new BackendError(isOurs ? error.code : code, message, { operation, cause: error });
 }

@@ -69,7 +69,12 @@ describe("faults of a driver", () => {
     driver.allocating = () => {
       throw new BackendError("OUT_OF_MEMORY", "full");
     };
-    throws("OUT_OF_MEMORY", () => backend.alloc(16));
+    const full = throws("OUT_OF_MEMORY", () => backend.alloc(16));
+    assert.deepEqual([full.operation, full.message], ["alloc", "alloc: full"]);
+    driver.allocating = () => {
+      throw new BackendError("OUT_OF_MEMORY", "alloc: full again");
+    };
+    assert.equal(throws("OUT_OF_MEMORY", () => backend.alloc(16)).message, "alloc: full again");
     driver.allocating = () => {};
     const memory = backend.alloc(16);
 

@@ -169,7 +169,7 @@ describe("memory of createBackend", () => {
       target.resize(length);
       reading.open();
       if (code === undefined) await read;
-      else assert.match((await rejects(code, read, "destination")).message, /shorter/);
+      else assert.match((await rejects(code, read, "destination")).message, /shortened/);
     }
     await backend.dispose();
   });
