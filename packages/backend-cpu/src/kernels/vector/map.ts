@@ -7,13 +7,16 @@ export interface Stream {
   readonly elements: Elements;
 }
 
+/** Elements that are worth being divided into parts. */
+const worthParts = 1024;
+
 export interface VectorMap {
   /** Elements, at least 1. */
   readonly count: Value<"i32">;
   /** Streams, or a vector for each that stays the same. */
   readonly inputs: readonly (Stream | Value<"v128">)[];
   readonly output: Stream;
-  /** Emits the computation of one vector from one of each input. Called once or twice. */
+  /** Emits the computation of one vector from one of each input. Called for each vector of the loops. */
   readonly compute: (...inputs: readonly Value<"v128">[]) => Value<"v128">;
   /**
    * Vectors per round of the main loop; more than 1 for computations of a few instructions. With f16,
@@ -21,8 +24,9 @@ export interface VectorMap {
    */
   readonly unroll: number;
   /**
-   * Parts that rounds of the main loop go along side by side, each for `unroll` vectors. Default 1. From memory
-   * two are 8% faster with one input and 3% with two, as long as each takes whole lines of the cache.
+   * Parts of many elements that a loop before the main one goes along side by side, `unroll` vectors of each.
+   * Default 1. From memory two are 7% faster with one input and 3% with two, as long as each round takes whole
+   * lines of the cache; four are not faster than two.
    */
   readonly parts?: number;
 }
@@ -50,7 +54,7 @@ export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
     for (const [{ elements }, at] of places) f.add(at, 4 * vectors * elements.bytes);
   };
 
-  if (unroll > 1) {
+  const emitRounds = (parts: number): void => {
     const rounds = f.let(i32.divU(remaining, 4 * unroll * parts));
     const all = [first];
     while (all.length < parts) {
@@ -71,6 +75,10 @@ export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
     });
     f.set(remaining, i32.sub(remaining, i32.mul(rounds, 4 * unroll * parts)));
     if (parts > 1) for (const [stream, at] of all.at(-1)!) f.set(stream.at, at);
+  };
+  if (unroll > 1) {
+    if (parts > 1) f.if(i32.geU(remaining, worthParts), () => emitRounds(parts));
+    emitRounds(1);
   }
   // One loop for whole vectors and for the last part of one keeps large computations from being
   // emitted twice; its branch is predicted well.
