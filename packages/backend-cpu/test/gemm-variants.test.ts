@@ -34,15 +34,16 @@ describe("gemm variants", () => {
 
   it("waits for the first variant where another is ahead: its code may be late", async () => {
     const [first, second] = gemmVariants as [GemmVariant, GemmVariant];
-    const start = performance.now();
-    const taking = (milliseconds: () => number) => () => {
-      const end = performance.now() + milliseconds();
+    const spend = (milliseconds: number) => {
+      const end = performance.now() + milliseconds;
       while (performance.now() < end);
     };
+    let calls = 0;
     const timed = await timeGemmVariants([
-      { variant: first, run: taking(() => (performance.now() < start + 45 ? 0.05 : 0.01)) },
-      // Twice as many columns.
-      { variant: second, run: taking(() => 0.06) },
+      // For 20 rounds slow, which are more than there are where the first is ahead.
+      { variant: first, run: () => spend(calls++ < 20 * 16 ? 0.05 : 0.01) },
+      // Of twice as many columns.
+      { variant: second, run: () => spend(0.045) },
     ]);
     expect(timed.map(({ variant }) => variant)).to.deep.equal([first, second]);
     expect(fastest(timed)).to.equal(first);

@@ -96,6 +96,7 @@ export function binaryKernel(kind: BinaryKind, dtype: DType): Kernel<BinaryTypes
           output: { at: output, elements },
           compute: (x, y) => compute(x!, y!),
           unroll: dtype === "f16" ? 1 : unroll,
+          parts: 2,
         });
         // mapVectors moves on by whole vectors.
         const overshoot = i32.and(i32.sub(0, count), 3);

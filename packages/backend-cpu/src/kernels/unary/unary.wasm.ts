@@ -33,6 +33,7 @@ export function unaryKernel(kind: UnaryKind, dtype: DType): Kernel<UnaryTypes> {
         output: { at: f.let(i32.add(output, bytes)), elements },
         compute: (x) => compute(x!),
         unroll: dtype === "f16" ? 1 : unroll,
+        parts: 2,
       });
     },
   });
