@@ -35,7 +35,7 @@ export type Kernels = {
 export function kernelsWith(forced: ForcedVariants): Kernels {
   const gemmAsItFits = gemmKernel(forced.gemm);
   const convAsItFits = convKernel(forced.conv2d);
-  const gemm = segmented(gemmAsItFits, gemmSegments(gemmAsItFits));
+  const gemm = segmented(gemmAsItFits, gemmSegments(gemmAsItFits, forced.gemm !== undefined));
   const anyBinary = segmented(binary, binarySegments);
   const anyUnary = segmented(unary, unarySegments);
   return {

@@ -7,7 +7,7 @@ import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { THIN_ROWS, thinColumns } from "./few-rows.wgsl.js";
 import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
-import { type MergeForm, mergeGroups, mergeProgram, mergeShares } from "./merge.wgsl.js";
+import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
 import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
@@ -103,8 +103,7 @@ function enqueue(
   const sums = context.scratch(4 * parts * rows * headSize);
   const statistics = context.scratch(8 * parts * rows);
   context.dispatch(program, { q, k, v, results: sums, statistics }, parameters, groups);
-  const { groups: sharers, reads } = mergeShares(parts);
-  const form: MergeForm = { vector, halves: vector && dtype === "f16", groups: sharers, reads };
+  const form: MergeForm = { vector, halves: vector && dtype === "f16", few: parts <= FEW_PARTS };
   context.dispatch(
     mergeProgram(form),
     { sums, statistics, results },

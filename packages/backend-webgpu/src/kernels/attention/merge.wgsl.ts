@@ -8,39 +8,33 @@ export interface MergeForm {
   readonly vector: boolean;
   /** Results are f16; only with `vector`. */
   readonly halves: boolean;
-  /** Invocations that share the parts of a place. */
-  readonly groups: number;
-  /** Parts that each reads before it adds the first of them. */
-  readonly reads: number;
+  /** One invocation joins all parts of a place: for at most `FEW_PARTS`. */
+  readonly few: boolean;
 }
 
-type Shares = Pick<MergeForm, "groups" | "reads">;
-
-const few: Shares = { groups: 1, reads: 4 };
-const some: Shares = { groups: 16, reads: 4 };
-const many: Shares = { groups: 16, reads: 8 };
-
-/** How so many parts of a place are shared: all are read at a time, up to 128 of them. */
-export function mergeShares(parts: number): Shares {
-  if (parts <= few.groups * few.reads) return few;
-  return parts <= some.groups * some.reads ? some : many;
-}
+export const FEW_PARTS = 4;
 
 const INVOCATIONS = 256;
 
+/** How invocations share the parts of a place, and how many each reads before it adds the first of them. */
+function shares({ few }: MergeForm): { readonly groups: number; readonly reads: number } {
+  return few ? { groups: 1, reads: FEW_PARTS } : { groups: 16, reads: 8 };
+}
+
 /** Workgroups for so many results. */
 export function mergeGroups(results: number, form: MergeForm): number {
-  return Math.ceil(results / (form.vector ? 4 : 1) / (INVOCATIONS / form.groups));
+  return Math.ceil(results / (form.vector ? 4 : 1) / (INVOCATIONS / shares(form).groups));
 }
 
 /** Joins the parts that an attention was split into along the keys; each is scaled to the common maximum. */
 export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeForm): Program => {
-  const { vector, halves, groups, reads } = form;
+  const { vector, halves, few } = form;
+  const { groups, reads } = shares(form);
   const places = INVOCATIONS / groups;
   const value = vector ? "vec4f" : "f32";
   const packed = "vec2u(pack_halves(result.x, result.y), pack_halves(result.z, result.w))";
   return program<string, string>({
-    name: `attention_merge${vector ? "_4" : ""}${halves ? "_f16" : ""}_${groups}x${reads}`,
+    name: `attention_merge${vector ? "_4" : ""}${halves ? "_f16" : ""}${few ? "_few" : ""}`,
     bindings: {
       sums: input(value), // parts x rows x head_size, not normalised
       statistics: input("vec2f"), // parts x rows: maximum score times log2(e), sum of weights
@@ -93,12 +87,14 @@ ${lines(reads, (i) => `    sum += factor_${i} * sum_${i};\n    total += factor_$
   part_sums[lane] = sum;
   workgroupBarrier();
   if (lane >= ${places}u || index >= count) { return; }
-${lines(groups, (i) => `  let high_${i} = highs[lane + ${i * places}u];`)}
-${lines(groups, (i) => `  high = max(high, high_${i});`)}
+  for (var i = 1u; i < ${groups}u; i++) { high = max(high, highs[lane + i * ${places}u]); }
   sum = ${value}();
   total = 0.0;
-${lines(groups, (i) => `  let share_${i} = scaled(high_${i}, high);`)}
-${lines(groups, (i) => `  sum += share_${i} * part_sums[lane + ${i * places}u];\n  total += share_${i} * totals[lane + ${i * places}u];`)}
+  for (var i = 0u; i < ${groups}u; i++) {
+    let factor = scaled(highs[lane + i * ${places}u], high);
+    sum += factor * part_sums[lane + i * ${places}u];
+    total += factor * totals[lane + i * ${places}u];
+  }
   var result = ${value}(); // for a row that sees no key
   if (total > 0.0) { result = sum / total; }
   results[parameters.results_offset + index] = ${halves ? packed : "result"};

@@ -5,7 +5,7 @@ import { WORKGROUP_SIZE } from "../../wgsl.js";
 import { runMixed } from "./gemm.js";
 import { storeFarHalves } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
-import type { Run, Segmentation } from "./segmented.js";
+import { PARTIAL_SUM_BYTES, type Run, type Segmentation } from "./segmented.js";
 import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
@@ -24,8 +24,8 @@ interface Tools {
 export function attentionSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ q, k, v, out }) => Math.max(windowOf(q), windowOf(k), windowOf(v), windowOf(out)),
-    // f32 results of a few hundred parts of the keys.
-    scratchBound: (_problem, longest) => 256 * longest,
+    // Results in f32, and those of parts: of few rows, they take no more than the keys.
+    scratchBound: (_problem, longest) => Math.max(2 * longest, PARTIAL_SUM_BYTES),
 
     divide(context, problem, run) {
       const { batch, heads, kvHeads, queryLength, keyLength, visible, k, v } = problem;

@@ -12,7 +12,7 @@ import { type StoredOperand, storedOperand } from "../gemm/stored.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
-import { indivisible, type Run, type Segmentation } from "./segmented.js";
+import { indivisible, PARTIAL_SUM_BYTES, type Run, type Segmentation } from "./segmented.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 type Kernel = KernelDefinition<Problem>;
@@ -31,14 +31,14 @@ type Name = (typeof operands)[number];
 
 /**
  * Cuts batch, m and n into problems of their own, and k into parts that are added up in f32: in C
- * itself, or in scratch where C is f16.
+ * itself, or in scratch where C is f16. `isForced`: `kernel` is one that shapes may not suit.
  */
-export function gemmSegments(kernel: Kernel): Segmentation<Problem> {
+export function gemmSegments(kernel: Kernel, isForced: boolean): Segmentation<Problem> {
   return {
     longestWindow: ({ a, b, c, bias }) =>
       Math.max(windowOf(a), windowOf(b), windowOf(c), bias === undefined ? 0 : windowOf(bias)),
-    // f32 copies of everything, and sums of a few hundred parts of k.
-    scratchBound: (_problem, longest) => 256 * longest,
+    // Copies, padded: single columns become eight, and single rows a tile, but only where that kernel is asked for.
+    scratchBound: (_problem, longest) => Math.max((isForced ? 256 : 8) * longest, PARTIAL_SUM_BYTES),
 
     divide(context, problem, run) {
       const { dtype } = problem;

@@ -32,8 +32,8 @@ export function reduceSegments(kernel: Kernel, binary: RunBinary): Segmentation<
   const tools = { kernel, binary };
   return {
     longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
-    // f32 results and partial results.
-    scratchBound: (_problem, longest) => 64 * longest,
+    // f32 results and partial results: no more numbers than there were.
+    scratchBound: (_problem, longest) => 2 * longest,
 
     divide(context, problem, run) {
       if (outermost(problem, context) === "kept")

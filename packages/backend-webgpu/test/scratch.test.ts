@@ -1,0 +1,159 @@
+import type { AttentionProblem, DType, GemmProblem, ReduceProblem } from "@backplane/core";
+import { dtypeBytes, dtypes } from "@backplane/core";
+import { assert } from "chai";
+import type { BufferRegion, DeviceFeatures, KernelContext, KernelDefinition } from "#src/context.js";
+import { attentionKernel, attentionVariants } from "#src/kernels/attention/index.js";
+import { gemmKernel, gemmVariants } from "#src/kernels/gemm/index.js";
+import { reduce } from "#src/kernels/reduce/reduce.js";
+import { placeholder } from "#src/kernels/segments/fit.js";
+import { attentionSegments, gemmSegments, reduceSegments } from "#src/kernels/segments/index.js";
+import type { Segmentation } from "#src/kernels/segments/segmented.js";
+import type { DeviceMemory } from "#src/memory.js";
+import { portable } from "./support.js";
+
+const roomy: DeviceFeatures = {
+  ...portable,
+  ...{ shaderF16: true, subgroups: true, subgroupIds: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
+  limits: {
+    ...portable.limits,
+    maxComputeWorkgroupStorageSize: 49152,
+    maxComputeInvocationsPerWorkgroup: 1024,
+  },
+};
+const withMatrices: DeviceFeatures = { ...roomy, subgroupMatrices: ["16x16x16"] };
+const devices: readonly DeviceFeatures[] = [
+  portable,
+  roomy,
+  withMatrices,
+  { ...withMatrices, splitsProducts: true },
+];
+
+/** Nothing is enqueued: only what scratch is asked for counts. */
+function mostScratch<Problem>(
+  { run }: KernelDefinition<Problem>,
+  features: DeviceFeatures,
+  problem: Problem,
+): number {
+  let most = 0;
+  const context: KernelContext = {
+    features,
+    dispatch() {},
+    scratch(bytes) {
+      most = Math.max(most, bytes);
+      return placeholder(bytes);
+    },
+    copy() {},
+    fill() {},
+  };
+  run(context, problem);
+  return most;
+}
+
+const elements = (dtype: DType, count: number): BufferRegion => placeholder(dtypeBytes[dtype] * count);
+
+const products: readonly GemmProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
+  (
+    [
+      [1, 1, 100_000, 1],
+      [1, 4096, 4096, 1],
+      [4096, 3, 4096, 1],
+      [31, 1000, 5000, 1],
+      [32, 16384, 16384, 1],
+      [128, 128, 65536, 1],
+      [64, 64, 64, 1024],
+      [300, 500, 900, 7],
+      [512, 520, 4096, 1],
+      [4095, 4097, 4093, 1],
+    ] as const
+  ).flatMap(([m, n, k, batch]) =>
+    [false, true].map((transB) => ({
+      ...{ dtype, m, n, k, batch, transA: transB && m > 1, transB, alpha: 1, beta: 0 },
+      ...{ lda: transB && m > 1 ? m : k, ldb: transB ? k : n, ldc: n },
+      ...{ strideA: m * k, strideB: k * n, strideC: m * n, bias: undefined, activation: undefined },
+      ...{ a: elements(dtype, batch * m * k), b: elements(dtype, batch * k * n) },
+      c: elements(dtype, batch * m * n),
+    })),
+  ),
+);
+
+const attentions: readonly AttentionProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
+  (
+    [
+      [1, 32, 8, 1, 16384, 128],
+      [1, 64, 1, 1, 129, 256],
+      [1, 1, 1, 64, 65, 8],
+      [600, 4, 1, 1, 700, 64],
+      [1, 5, 5, 3, 70_000, 30],
+      [4, 16, 16, 2048, 2048, 64],
+      [1, 1, 1, 40, 9000, 300],
+      [8, 32, 32, 2048, 16, 66],
+    ] as const
+  ).map(([batch, heads, kvHeads, queryLength, keyLength, headSize]) => {
+    const queries = elements(dtype, batch * heads * queryLength * headSize);
+    const keys = elements(dtype, batch * kvHeads * keyLength * headSize);
+    return {
+      ...{ dtype, batch, heads, kvHeads, queryLength, keyLength, headSize, scale: 1, visible: keyLength },
+      ...{ q: queries, k: keys, v: keys, out: queries },
+    };
+  }),
+);
+
+const reductions: readonly ReduceProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
+  (
+    [
+      [1, 1 << 26],
+      [3, 5_000_000],
+      [1 << 20, 2],
+      [5000, 129],
+    ] as const
+  ).flatMap(([outputCount, reducedCount]) =>
+    [true, false].map((inner) => ({
+      ...{ kind: "sum" as const, dtype, outputCount, reducedCount },
+      kept: [{ extent: outputCount, stride: inner ? reducedCount : 1 }],
+      reduced: [{ extent: reducedCount, stride: inner ? 1 : outputCount }],
+      ...{ input: elements(dtype, outputCount * reducedCount), output: elements(dtype, outputCount) },
+    })),
+  ),
+);
+
+describe("webgpu scratch", () => {
+  function check<Problem>(
+    name: string,
+    kernel: KernelDefinition<Problem>,
+    segments: Segmentation<Problem>,
+    problems: readonly Problem[],
+  ): void {
+    let most = 0;
+    for (const features of devices)
+      for (const problem of problems) {
+        const bytes = mostScratch(kernel, features, problem);
+        const bound = segments.scratchBound(problem, segments.longestWindow(problem));
+        assert.isAtMost(bytes, bound, `${name}: ${JSON.stringify(problem)}`);
+        most = Math.max(most, bytes);
+      }
+    // Or nothing would have been seen of kernels that need some.
+    if (!name.includes("_")) assert.isAbove(most, 0, name);
+  }
+  const tools = {} as Parameters<typeof attentionSegments>[0];
+
+  it("of products is within what is looked for before they are enqueued, whatever the kernel", () => {
+    for (const forced of [undefined, ...gemmVariants.map(({ name }) => name)]) {
+      const kernel = gemmKernel(forced);
+      check(forced ?? "gemm", kernel, gemmSegments(kernel, forced !== undefined), products);
+    }
+  });
+
+  it("of attention is, too", () => {
+    for (const forced of [undefined, ...attentionVariants.map(({ name }) => name)])
+      check(forced ?? "attention", attentionKernel(forced), attentionSegments(tools), attentions);
+  });
+
+  it("of reductions is, too", () => {
+    check(
+      "reduce",
+      reduce,
+      reduceSegments(reduce, () => {}),
+      reductions,
+    );
+  });
+});
