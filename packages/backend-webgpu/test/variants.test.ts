@@ -120,7 +120,11 @@ describe("webgpu variants", () => {
       [64, 65, 64, 792, "tiled_64x64x16_8x8"],
       [64, 64, 129, 792, "tiled_64x64x16_8x8"],
       [32, 64, 64, 792, "tiled_64x64x16_8x8"],
-      [32, 32, 32, 4096, "tiled_32x32x32_4x4"],
+      [32, 32, 32, 791, "tiled_32x32x32_4x4"],
+      [32, 32, 32, 792, "tiled_32x32x16_4x4"],
+      [9, 16, 40, 792, "tiled_32x32x16_4x4"],
+      [8, 16, 40, 792, "thin_b_places_32x4"],
+      [16, 33, 40, 792, "thin_b_places_32x4"],
       [32, 127, 32, 4096, "tiled_64x64x16_8x8"],
       [32, 128, 32, 4096, "streamed_32x512x32_16x8"],
     ] as const)
@@ -289,21 +293,23 @@ describe("webgpu variants", () => {
     assert.equal(name(decoding, portable), "thin_4");
     assert.equal(choose(decoding, portable).partKeys, 128);
     for (const [subgroupMinSize, subgroupIds, expected] of [
-      [16, true, "decode_4"],
-      [8, true, "thin_4"],
-      [16, false, "thin_4"],
+      [32, true, "decode_4"],
+      [16, true, "thin_4"],
+      [32, false, "thin_4"],
     ] as const) {
       const features = { ...portable, subgroups: true, subgroupIds, subgroupMinSize };
       assert.equal(name(decoding, features), expected);
-      assert.equal(name({ ...decoding, dtype: "f32" }, features), "thin_4");
+      assert.equal(name({ ...decoding, dtype: "f32", headSize: 128 }, features), expected);
+      assert.equal(name({ ...decoding, dtype: "f32", headSize: 136 }, features), "thin_4");
     }
-    // 528 workgroups at a time, in steps of 64 keys; or some 2,100, where these would leave more than a sixteenth.
+    // 528 workgroups at a time, in steps of 64 keys; or some 2,100, where these would leave more than a quarter.
     for (const [matrices, partKeys] of [
       [1, 64],
       [8, 256],
       [33, 1024],
       [100, 3328],
-      [110, 896],
+      [110, 4096],
+      [190, 1536],
       [528, 16384],
       [529, 5504],
       [5000, 16384],

@@ -19,9 +19,9 @@ import { seenFunction } from "./rows.wgsl.js";
  */
 export interface DecodeTile {
   readonly threads: number;
-  /** Neighbours that share a key, at most: each has every so many 16 bytes of it. */
+  /** Neighbours that share a key of f16, at most, each with every so many 16 bytes of it; in f32 twice as many do. */
   readonly lanes: number;
-  /** Keys of each group that are on their way at a time, and as many values: a multiple of `lanes` / 4. */
+  /** Keys of each group that are on their way at a time, and as many values: `lanes` / 4 at least, and a multiple. */
   readonly ahead: number;
   /** Rows that are joined at a time, in workgroup memory; half as many of heads of more than 128 elements. */
   readonly joined: 1 | 2 | 4;
@@ -33,11 +33,12 @@ export interface DecodeTile {
 function layout(tile: DecodeTile, { dtype, columns }: ThinForm) {
   const unit = unitOf(dtype).elements;
   const units = columns / unit;
-  const lanes = Math.min(tile.lanes, units);
+  const lanes = Math.min(dtype === "f16" ? tile.lanes : 2 * tile.lanes, units);
   const groups = tile.threads / lanes;
+  const ahead = Math.max(tile.ahead, lanes / 4);
   /** Of twice as long rows, half as many fit. */
   const joined = columns > 128 ? Math.ceil(tile.joined / 2) : tile.joined;
-  return { unit, units, lanes, perKey: units / lanes, groups, joined, step: groups * tile.ahead };
+  return { unit, units, lanes, perKey: units / lanes, groups, ahead, joined, step: groups * ahead };
 }
 
 /** Keys that a workgroup handles before it comes back to the first of its loads: parts are multiples of it. */
@@ -86,8 +87,8 @@ function exchanged(index: number, together: number, lanes: number): string {
 export const decodeProgram: (tile: DecodeTile, form: ThinForm) => Program = memoized(
   (tile: DecodeTile, form: ThinForm): Program => {
     const { dtype, columns } = form;
-    const { threads, ahead } = tile;
-    const { unit, lanes, perKey, groups, joined, step } = layout(tile, form);
+    const { threads } = tile;
+    const { unit, lanes, perKey, groups, ahead, joined, step } = layout(tile, form);
     const { storage, type } = unitOf(dtype);
     const quads = unit / 4;
     const together = Math.max(1, lanes / 4);

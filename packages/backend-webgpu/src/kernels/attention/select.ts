@@ -81,10 +81,13 @@ export function selectAttention(
   return { kind: "tiled", variant, columns, groups, partKeys: partKeys(shape, busy, groups) };
 }
 
-/** As many parts as run at a time, so that all end together; or four times that, where these would leave room. */
+/**
+ * As many parts as run at a time, so that all end together; or four times that, where these would leave much room.
+ * 160 key heads of 2,048 keys take 56 us on an NVIDIA H200 in 480 workgroups of possible 528, and 66 in 2,080.
+ */
 function decodeParts(groups: number, busy: number): number {
   const parts = Math.floor(busy / groups);
-  if (parts * groups >= (15 / 16) * busy) return parts;
+  if (parts * groups >= 0.75 * busy) return parts;
   return Math.max(1, Math.floor((4 * busy) / groups));
 }
 

@@ -124,7 +124,7 @@ function tiled(
  * For rows that one tile holds, with B in whole quads along its rows. `busy` is what runs at a time on an
  * H200, since a few workgroups more would take as long again: 16 x 16384 x 16384 took 395 us in 512 of them,
  * and 634 in 576. Preferred for sums of at least `depth` in all, over all tiles of columns, unless most of each tile
- * is beyond them: 4,096 products of 32^3 took 157 us by 512 columns, and 25 by 32.
+ * is beyond them: 4,096 products of 32^3 took 157 us by 512 columns, and 24 by 32.
  */
 function streamed(tile: StreamedTile, busy: number, depth: number): StreamedVariant {
   return {
@@ -149,6 +149,11 @@ export function hasThinVector(shape: GemmShape, wide: "a" | "b"): boolean {
   return wide === "b" ? !shape.transA && shape.vectorA : shape.transB && shape.vectorB;
 }
 
+/** Whether a tile for each matrix keeps a large GPU busy: 8,192 products of 16^3 take 20 us so, and 136 by `thin`. */
+function isManySmall({ m, n, batch }: GemmShape): boolean {
+  return batch >= 6 * MULTIPROCESSORS && Math.min(m, n) > 8 && Math.max(m, n) <= small.rows;
+}
+
 /** For at most `most` vectors. */
 function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile: ThinTile): ThinVariant {
   const invocations = tile.span * tile.lanes;
@@ -168,7 +173,7 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
         (wide === "b" ? shape.transB : !shape.transA) === contiguousDepth
       );
     },
-    prefers: (shape) => (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n),
+    prefers: (shape) => (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n) && !isManySmall(shape),
   };
 }
 
@@ -346,7 +351,7 @@ export const gemmVariants: readonly GemmVariant[] = [
       Math.max(shape.m, shape.n) > small.rows &&
       splitCount(shape, medium, SHORTEST_PART) >= BUSY_WORKGROUPS / 2,
   ),
-  tiled(deep, ({ k }) => k > small.depth),
+  tiled(deep, (shape) => shape.k > small.depth && !isManySmall(shape)),
   tiled(small, () => true),
 ];
 
