@@ -35,69 +35,61 @@ export function matrixBytes(tile: MatrixTile): number {
   return 2 * UNIT * (units(true) + units(false));
 }
 
+/** Matrices of results side by side that a subgroup stores at a time. */
+const STRIP = 2;
+
 /**
- * Stores the results, strip by strip of matrices side by side: each subgroup through an area of its own in its
- * panel of A, or of B where the panels of A are too small for all subgroups that share them.
+ * Stores the results, strip by strip: each subgroup through an area of its own in its panel of A, or of B where
+ * the panels of A are too small for all subgroups that share them.
  *
- * A workgroup runs this code once, so that its length costs more than what it does. Strips of one matrix are
- * written out where little is done to a quad; else there is a loop, of which only the choice of the strip is
- * written out. (Written out with a bias: 191 in place of 281 TFLOP/s on an NVIDIA H200, with gelu 156.)
+ * A workgroup runs this code once, so that its length costs more than what it does: there is a loop, of which only
+ * the choice of the strip is written out. (All written out with a bias: 191 in place of 281 TFLOP/s on an NVIDIA
+ * H200, with gelu 156.)
  */
 function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm): string {
-  const [down, across] = [tile.subgroupRows / SIDE, tile.subgroupColumns / SIDE];
-  const { strip: wide = 1 } = tile;
-  const pitch = (wide * SIDE) / 4 + 1; // units from one row of a strip to the next, with padding
+  const [down, across] = [tile.subgroupRows / SIDE, tile.subgroupColumns / SIDE / STRIP];
+  const columns = STRIP * SIDE;
+  const quads = columns / 4;
+  const pitch = quads + 1; // units from one row of a strip to the next, with padding
   const areas = ({ layout }: Panels) => Math.floor(layout.units / (SIDE * pitch));
   const inA = areas(a) >= b.layout.panels;
-  if (across % wide !== 0 || (!inA && areas(b) < a.layout.panels))
+  if (!Number.isInteger(across) || (!inA && areas(b) < a.layout.panels))
     throw new RangeError(`${matrixTileName(tile)} leaves no room for results`);
   const [panel, place, sharing] = inA
     ? ["a_panels[panelRow]", "panelColumn", b.layout.panels]
     : ["b_panels[panelColumn]", "panelRow", a.layout.panels];
-  const [strips, columns] = [across / wide, SIDE * wide];
   const stage = (i: number, strip: number) =>
-    lines(wide, (j) => {
+    lines(STRIP, (j) => {
       const at = j === 0 ? "area" : `area + ${(j * SIDE) / 4}u`;
-      return `  subgroupMatrixStore<row_major>(&${panel}, ${at}, sum_${i}_${strip * wide + j}, ${pitch}u);`;
+      return `  subgroupMatrixStore<row_major>(&${panel}, ${at}, sum_${i}_${strip * STRIP + j}, ${pitch}u);`;
     });
   // An invocation has the same quad of columns in each strip, so that its bias is read once.
-  const quads = columns / 4;
   const isBiased = form.bias === true && form.vectorC === true;
   const bias = (strip: number) =>
     `  let bias_${strip} = bias_quad(min(firstColumn + ${strip * columns}u + column, parameters.n - 4u), 3u);`;
   const biasOf = (strip: number): string =>
-    strip === 0 ? "bias_0" : `select(${biasOf(strip - 1)}, bias_${strip}, strip % ${strips}u == ${strip}u)`;
-  const store = (
-    row: string,
-    strip: string,
-  ) => `  for (var row = place / ${quads}u; row < ${SIDE}u; row += ${SUBGROUP / quads}u) {
-    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + place % ${quads}u]);
-    ${isBiased ? "store_biased" : "store_quad"}(result, firstRow + ${row} + row, firstColumn + ${strip} + column, values${isBiased ? ", added" : ""});
-  }`;
-  const written = (i: number, strip: number) => `  workgroupBarrier();
-${stage(i, strip)}
-  workgroupBarrier();
-${store(`${SIDE * i}u`, `${strip * columns}u`)}`;
-  const looped = `  // Always ${down * strips}, but not for the compiler, which might write out the loop.
-  let strips = select(${down * strips}u, 0u, parameters.k == 0u);
-  for (var strip = 0u; strip < strips; strip++) {
-  workgroupBarrier();
-  switch (strip) {
-${lines(down, (i) => lines(strips, (strip) => `    case ${i * strips + strip}u: {\n${stage(i, strip)}\n    }`))}
-    default: {}
-  }
-  workgroupBarrier();
-${isBiased ? `  let added = ${biasOf(strips - 1)};\n` : ""}${store(`strip / ${strips}u * ${SIDE}u`, `strip % ${strips}u * ${columns}u`)}
-  }`;
-  const isShort =
-    wide === 1 && form.vectorC && form.overwritesC && !form.bias && form.activation === undefined;
+    strip === 0 ? "bias_0" : `select(${biasOf(strip - 1)}, bias_${strip}, strip % ${across}u == ${strip}u)`;
   // The remainder changes nothing, but bounds the place.
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
   let area = ${place} % ${sharing}u * ${SIDE * pitch}u;
   let column = place % ${quads}u * 4u;
-${isBiased ? lines(strips, bias) : ""}
-${isShort ? lines(down, (i) => lines(strips, (strip) => written(i, strip))) : looped}`;
+${isBiased ? lines(across, bias) : ""}
+  // Always ${down * across}, but not for the compiler, which might write out the loop.
+  let strips = select(${down * across}u, 0u, parameters.k == 0u);
+  for (var strip = 0u; strip < strips; strip++) {
+  workgroupBarrier();
+  switch (strip) {
+${lines(down, (i) => lines(across, (strip) => `    case ${i * across + strip}u: {\n${stage(i, strip)}\n    }`))}
+    default: {}
+  }
+  workgroupBarrier();
+${isBiased ? `  let added = ${biasOf(across - 1)};` : ""}
+  for (var row = place / ${quads}u; row < ${SIDE}u; row += ${SUBGROUP / quads}u) {
+    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + place % ${quads}u]);
+    ${isBiased ? "store_biased" : "store_quad"}(result, firstRow + strip / ${across}u * ${SIDE}u + row, firstColumn + strip % ${across}u * ${columns}u + column, values${isBiased ? ", added" : ""});
+  }
+  }`;
 }
 
 /** Steps of k within which workgroups begin at different places, and how many places there are. */

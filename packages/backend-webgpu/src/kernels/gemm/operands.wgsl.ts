@@ -138,7 +138,7 @@ fn pack_quad(values: vec4f) -> vec2u {
 
 /**
  * How quads of results become halves. An activation with a tail leaves subnormal numbers here and there, and all
- * neighbours wait for them: 4096^3 with gelu had 303 TFLOP/s by pack_quad, and 323 without its choice (NVIDIA H200).
+ * neighbours wait for them: 4096^3 with gelu had 303 TFLOP/s by pack_quad, and 305 to 324 without its choice (NVIDIA H200).
  */
 function packing({ activation }: ResultForm): { functions: string; name: string } {
   return activation !== undefined && hasTail(activation)

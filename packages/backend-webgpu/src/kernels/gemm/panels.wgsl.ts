@@ -12,8 +12,6 @@ export interface MatrixTile {
   readonly depth: number;
   readonly subgroupRows: number;
   readonly subgroupColumns: number;
-  /** Matrices of results side by side that a subgroup stores at a time. Default: one. */
-  readonly strip?: number;
 }
 
 export const SUBGROUP = 32;
