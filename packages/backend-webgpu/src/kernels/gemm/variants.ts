@@ -2,6 +2,7 @@ import type { DeviceFeatures } from "../../context.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
+import { isKMajor, packedBytes, packedPitch } from "./packed.js";
 import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
@@ -34,6 +35,12 @@ interface PartialVariant extends Variant<GemmShape> {
 
 export interface TiledVariant extends PartialVariant {
   readonly kind: "tiled";
+  readonly tile: ProductTile;
+}
+
+/** After its operands were brought into one layout and type in scratch; see `inKMajor`. */
+export interface PackedVariant extends Variant<GemmShape> {
+  readonly kind: "packed";
   readonly tile: ProductTile;
 }
 
@@ -71,6 +78,7 @@ export type GemmVariant =
   | SplitVariant
   | MatrixVariant
   | TiledVariant
+  | PackedVariant
   | StreamedVariant
   | ThinVariant
   | DirectVariant;
@@ -117,6 +125,58 @@ function tiled(
       limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
     fits: () => true,
     prefers,
+  };
+}
+
+/** Scratch of a product with packed operands, in bytes: as much as is kept for the next call by default. */
+const MOST_PACKED = 2 ** 29;
+
+/**
+ * What copies of the operands take, in proportion to the product: each number of A is used n times, and copying
+ * it takes an NVIDIA H200 as long as 46 multiplications.
+ */
+function packingShare(shape: GemmShape): number {
+  return (isKMajor(shape, "a") ? 0 : 46 / shape.n) + (isKMajor(shape, "b") ? 0 : 46 / shape.m);
+}
+
+/** Whether there is room for copies, and for the sums where they have to be rounded to f16. */
+function hasRoomForCopies(shape: GemmShape, { limits }: DeviceFeatures): boolean {
+  const [a, b] = [packedBytes(shape, "a"), packedBytes(shape, "b")];
+  const sums = 4 * shape.batch * shape.m * packedPitch(shape.n);
+  return (
+    a + b + (shape.dtype === "f16" ? sums : 0) <= MOST_PACKED &&
+    Math.max(a, b, sums) <= limits.maxStorageBufferBindingSize
+  );
+}
+
+/** Multiplications from which copies are worth the wait for further dispatches: 1024 x 4096 x 1024 was too little. */
+const LARGE_PRODUCT = 5e9;
+
+/**
+ * For large products. By others, those on an NVIDIA H200 took 4% longer where A and B lay as others like them best, and
+ * 7 to 20% where they had to be turned, unpacked or were not aligned: with both copied 16 matrices of 1024^3 are the
+ * smallest that gained (NT, 775 us of 824), 64 of 512^3 lost (440 of 424).
+ */
+function packed(tile: ProductTile): PackedVariant {
+  const { requires, fits } = tiled(tile, () => false);
+  return {
+    kind: "packed",
+    name: `packed_${tileName(tile)}`,
+    ...{ tile, requires, fits },
+    prefers: (shape, features) => {
+      const { dtype, m, n, k, batch, transA, transB, vectorA, vectorB } = shape;
+      const isAwkward = dtype === "f16" || transB || !vectorA || !vectorB;
+      // The other kernels like A best transposed.
+      const most = isAwkward ? 0.09 : transA ? 0 : 0.05;
+      return (
+        !isNarrow(features) &&
+        k >= 256 &&
+        batch * m * n * k >= LARGE_PRODUCT &&
+        tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 8 &&
+        packingShare(shape) <= most &&
+        hasRoomForCopies(shape, features)
+      );
+    },
   };
 }
 
@@ -306,6 +366,7 @@ export const gemmVariants: readonly GemmVariant[] = [
   ),
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
   tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
+  packed({ ...huge, depth: 8, buffers: 2 }),
   // No tile of which half would lie outside of the result. Where quads are unpacked or turned on their way
   // to workgroup memory, the next smaller tile is quicker: NT 42 in place of 38 TFLOP/s, TT 47 of 40, f16 44 of 37.
   // So it is where there are few tiles: 2048^3 in 393 us in place of 418, 4096 x 1024 x 1024 in 212 of 244.
