@@ -54,6 +54,7 @@ describe("webgpu gemm with packed operands", function () {
     assert.deepEqual(await packs({ transA: true, k: 24 }), [pack, pack, product]);
     assert.deepEqual(await packs({ transA: true }, "f16"), [pack, pack, product, "store_halves"]);
     assert.deepEqual(await packs({ transA: true, beta: 2 }), [product, combine]);
+    assert.deepEqual(await packs({ transA: true, alpha: 2 }), [product, combine]);
     assert.deepEqual(await packs({ transA: true, padC: 1 }), [product]);
     assert.deepEqual(await packs({ transA: true, activation: "relu" }, "f16"), [
       pack,

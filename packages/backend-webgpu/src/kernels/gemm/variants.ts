@@ -149,15 +149,21 @@ function hasRoomForCopies(shape: GemmShape, { limits }: DeviceFeatures): boolean
   );
 }
 
-/** Multiplications from which copies are worth the wait for further dispatches: 1024 x 4096 x 1024 was too little. */
-const LARGE_PRODUCT = 5e9;
+/** Multiplications from which copies are worth the wait for further dispatches. */
+const LARGE_PRODUCT = 3.5e9;
+
+/** The share of a large GPU that tiles keep busy which fill a multiprocessor each, in all rounds of them. */
+function roundsFilled(shape: GemmShape, tile: ProductTile): number {
+  const rounds = Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS);
+  return (shape.batch * shape.m * shape.n) / (rounds * MULTIPROCESSORS * tile.rows * tile.columns);
+}
 
 /**
  * For large products. By others, those on an NVIDIA H200 took 4% longer where A and B lay as others like them best, and
  * 7 to 20% where they had to be turned, unpacked or were not aligned: with both copied 16 matrices of 1024^3 are the
  * smallest that gained (NT, 775 us of 824), 64 of 512^3 lost (440 of 424).
  */
-function packed(tile: ProductTile): PackedVariant {
+function packed(tile: ProductTile, suits: (shape: GemmShape) => boolean): PackedVariant {
   const { requires, fits } = tiled(tile, () => false);
   return {
     kind: "packed",
@@ -172,7 +178,7 @@ function packed(tile: ProductTile): PackedVariant {
         !isNarrow(features) &&
         k >= 256 &&
         batch * m * n * k >= LARGE_PRODUCT &&
-        tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 8 &&
+        suits(shape) &&
         packingShare(shape) <= most &&
         hasRoomForCopies(shape, features)
       );
@@ -330,6 +336,10 @@ const thirtyTwoRows: StreamedTile = {
   window: 8,
 };
 
+/** For packed operands; the second has several workgroups on a multiprocessor. */
+const widest: ProductTile = { ...huge, depth: 8, buffers: 2 };
+const upper: ProductTile = { ...widest, rows: 128, columns: 64, threadRows: 8 };
+
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
   direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
@@ -366,7 +376,10 @@ export const gemmVariants: readonly GemmVariant[] = [
   ),
   tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
   tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
-  packed({ ...huge, depth: 8, buffers: 2 }),
+  // A last round that few tiles are left for takes as long as a full one: 2304^3 takes 799 us by the
+  // first and 565 by the second, 3072^3 1,562 and 1,303, 2560^3 (0.76 full) 882 and 870, 1920^3 (0.85) 342 and 394.
+  packed(widest, (shape) => roundsFilled(shape, widest) >= 0.78),
+  packed(upper, (shape) => tileCount(shape, upper) >= BUSY_WORKGROUPS),
   // No tile of which half would lie outside of the result. Where quads are unpacked or turned on their way
   // to workgroup memory, the next smaller tile is quicker: NT 42 in place of 38 TFLOP/s, TT 47 of 40, f16 44 of 37.
   // So it is where there are few tiles: 2048^3 in 393 us in place of 418, 4096 x 1024 x 1024 in 212 of 244.
