@@ -35,10 +35,11 @@ const shapes: readonly (readonly [m: number, n: number, k: number])[] = [
  * devices. In f16, whose loads and stores alone are others, the smallest stands for those of middling size too.
  */
 const isLarge = (variant: GemmVariant, dtype: DType): boolean =>
-  variant.kind === "tiled" &&
-  (dtype === "f32"
-    ? Math.max(variant.tile.rows, variant.tile.columns) > 64 || variant.tile.threadRows > 8
-    : variant.name !== "tiled_32x32x16_4x4");
+  variant.kind === "packed" ||
+  (variant.kind === "tiled" &&
+    (dtype === "f32"
+      ? Math.max(variant.tile.rows, variant.tile.columns) > 64 || variant.tile.threadRows > 8
+      : variant.name !== "tiled_32x32x16_4x4"));
 
 const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
 

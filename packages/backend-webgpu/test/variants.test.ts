@@ -38,6 +38,7 @@ const slowlyCompiled: DeviceFeatures = {
 const withSplitting: DeviceFeatures = { ...withMatrices, splitsProducts: true };
 const needMore = [
   "split_128x128x64_64x32",
+  "packed_256x128x2x8_16x8",
   "tiled_256x128x16_16x8",
   "tiled_128x128x16_16x8",
   "matrices_128x256x32_64x64",
@@ -84,10 +85,10 @@ describe("webgpu variants", () => {
   });
 
   it("of gemm are chosen by shape and device", () => {
-    assert.equal(gemmName(product(4096, 4096, 4096)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(4096, 4096, 4096), large), "tiled_256x128x16_16x8");
-    assert.equal(gemmName(product(4096, 4096, 4096, { transB: true }), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(4096, 4096, 4096, { dtype: "f16" }), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(4096, 4096, 255)), "tiled_64x64x16_8x8");
+    assert.equal(gemmName(product(4096, 4096, 64), large), "tiled_256x128x16_16x8");
+    assert.equal(gemmName(product(4096, 4096, 64, { transB: true }), large), "tiled_128x128x16_16x8");
+    assert.equal(gemmName(product(4096, 4096, 64, { dtype: "f16" }), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(4096, 2048, 64), large), "tiled_256x128x16_16x8");
     assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(1024, 2048, 64), large), "tiled_128x128x16_16x8");
@@ -151,6 +152,50 @@ describe("webgpu variants", () => {
     assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
   });
 
+  it("of gemm are packed where that is a small part of the work, and there is room for copies", () => {
+    const isPacked = (m: number, n: number, k: number, more: Partial<GemmShape> = {}, features = large) =>
+      gemmName(product(m, n, k, { vectorA: true, vectorB: true, ...more }), features).startsWith("packed_");
+    const packedBy = (m: number, n: number, features = large) => gemmName(product(m, n, 4096), features);
+    assert.equal(packedBy(4096, 4096), "packed_256x128x2x8_16x8");
+    assert.equal(packedBy(1920, 1920), "packed_256x128x2x8_16x8");
+    assert.equal(packedBy(1792, 1792), "packed_128x64x2x8_8x8", "three quarters of one round");
+    assert.equal(packedBy(2304, 2304), "packed_128x64x2x8_8x8", "a round and a quarter");
+    assert.equal(packedBy(2305, 2689), "packed_128x64x2x8_8x8", "full rounds of tiles that are not full");
+    assert.equal(packedBy(4096, 4096, portable), "packed_128x64x2x8_8x8", "too little memory");
+    for (const dtype of ["f32", "f16"] as const)
+      for (const transA of [false, true])
+        for (const transB of [false, true])
+          assert.isTrue(
+            isPacked(4096, 4096, 4096, { dtype, transA, transB }),
+            `${dtype} ${transA} ${transB}`,
+          );
+    assert.isTrue(isPacked(1536, 1536, 1536));
+    assert.isFalse(isPacked(1536, 1536, 1440), "little to compute");
+    assert.isFalse(isPacked(1408, 1408, 2048), "few tiles");
+    assert.isTrue(isPacked(8192, 4096, 256));
+    assert.isFalse(isPacked(8192, 4096, 255), "short sums");
+    // A is copied where B can be used as it is, and the other way round.
+    assert.isTrue(isPacked(512, 16384, 4096));
+    assert.isFalse(isPacked(16384, 512, 4096));
+    assert.isTrue(isPacked(16384, 512, 4096, { transA: true }));
+    assert.isFalse(isPacked(16384, 512, 4104, { transA: true }), "k is not whole");
+    assert.isFalse(isPacked(4096, 4096, 4104, { transA: true }), "nothing to gain");
+    assert.isTrue(isPacked(4096, 4096, 4104));
+    assert.isTrue(isPacked(1024, 1024, 1024, { batch: 16 }));
+    assert.isFalse(isPacked(1024, 896, 1024, { batch: 16 }));
+    // More is gained where the other kernels are slow.
+    assert.isTrue(isPacked(1024, 1024, 1024, { batch: 16, transB: true }));
+    assert.isFalse(isPacked(768, 768, 1024, { batch: 16, transB: true }));
+    const wide = { ...large, limits: { ...large.limits, maxStorageBufferBindingSize: 2 ** 31 - 4 } };
+    assert.isFalse(isPacked(8192, 8192, 8192), "a copy would not fit a binding");
+    assert.isTrue(isPacked(8192, 8192, 8192, { transB: true }, wide));
+    assert.isFalse(isPacked(8193, 8192, 8192, { transB: true }, wide), "more than is kept for the next call");
+    assert.isTrue(isPacked(8193, 8192, 8192, {}, wide));
+    assert.isFalse(isPacked(8192, 8192, 8192, { dtype: "f16" }, wide), "the sums, too");
+    assert.isTrue(isPacked(8192, 8192, 2048, { dtype: "f16" }, wide));
+    assert.isFalse(isPacked(4096, 4096, 4096, {}, roomyEmulated));
+  });
+
   it("of gemm take matrix units for f16 where they are, subgroups have one size, and all is aligned or copies pay", () => {
     const halves = (m: number, more: Partial<GemmShape> = {}) =>
       product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
@@ -180,8 +225,9 @@ describe("webgpu variants", () => {
       gemmName(product(m, n, k), features);
     assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
     assert.equal(name(4095, 4097, 4093), "split_128x128x64_64x32");
-    assert.equal(name(4096, 4096, 4096, withMatrices), "tiled_256x128x16_16x8");
-    assert.equal(name(4096, 4096, 511), "tiled_256x128x16_16x8");
+    assert.equal(name(4096, 4096, 4096, withMatrices), "packed_256x128x2x8_16x8");
+    assert.equal(name(4096, 4096, 255), "tiled_256x128x16_16x8");
+    assert.equal(name(4096, 4096, 511), "packed_256x128x2x8_16x8");
     assert.equal(name(511, 16384, 4096), "tiled_256x128x16_16x8");
     assert.equal(name(1024, 1024, 4096), "tiled_128x128x16_16x8", "too few tiles");
     assert.equal(gemmName(product(1024, 1024, 1024, { batch: 2 }), withSplitting), "split_128x128x64_64x32");

@@ -1,7 +1,7 @@
 import type { DType } from "@backplane/core";
 import { wgsl } from "../../wgsl.js";
 import { lines } from "../gemm/lines.js";
-import type { Stage } from "../gemm/product.wgsl.js";
+import { rightTile, type Stage } from "../gemm/product.wgsl.js";
 import { type ProductTile, tileThreads } from "../gemm/tile.js";
 
 /** Parameters that say how output pixels and filter taps map to input pixels. */
@@ -130,7 +130,8 @@ ${each((r) => `${access.prepareRound(r, depth(r))}\n  var patch_${r} = vec4f();`
 ${access.step(r)}`,
     ),
     loadWhole: each((r) => `  patch_${r} = ${access.value(r)};\n${access.step(r)}`),
-    store: each((r) => `    rightTile[${depth(r)} * RIGHT_PITCH + patch_quad] = patch_${r};`),
+    store: (to) =>
+      each((r) => `    ${rightTile(to)(`${depth(r)} * RIGHT_PITCH + patch_quad`)} = patch_${r};`),
   };
 }
 

@@ -14,16 +14,17 @@ export function combineLanes(parts: number): 1 | 4 | 16 {
 }
 
 /**
- * Sums of parts, and all there is to do where k is 0: C[i] = alpha * (sum of parts) + beta * C[i], with
- * the epilogue of the whole. A workgroup does `WORKGROUP_SIZE / lanes` neighbouring elements of a C.
+ * Sums of parts, what is left to do with sums that are whole, and all there is to do where k is 0: C[i] = alpha *
+ * (sum of parts) + beta * C[i], with the epilogue of the whole. A workgroup does `WORKGROUP_SIZE / lanes` neighbouring elements of a C.
  */
 export const combineProgram: (form: ResultForm, lanes: 1 | 4 | 16) => Program = memoized(
   (form: ResultForm, lanes: 1 | 4 | 16): Program => {
     const result = resultText(form);
     return program({
       name: `gemm_combine_${lanes}_${form.dtype}_${form.target}${form.readsC ? "_c" : ""}${epilogueName(form)}`,
-      bindings: { sums: input("f32"), ...result.bindings }, // sums: parts x batch x m x n
-      parameters: { ...resultParameters, parts: "u32", batch: "u32" },
+      bindings: { sums: input("f32"), ...result.bindings }, // sums: parts x batch x m x sums_pitch
+      parameters: { ...resultParameters, sums_pitch: "u32", parts: "u32", batch: "u32" },
+      light: true,
       body: wgsl`
 ${workgroupIndex}
 ${form.dtype === "f16" ? halfFunctions : ""}
@@ -37,11 +38,14 @@ ${lanes > 1 ? `var<workgroup> totals: array<f32, ${WORKGROUP_SIZE}>;` : ""}
 fn main(${linearBuiltins}) {
   let slice = lane / ELEMENTS;
   let index = workgroup_index(workgroup, workgroups) * ELEMENTS + lane % ELEMENTS;
-  let count = parameters.batch * parameters.m * parameters.n;
-  let exists = index < count;
+  let rows = parameters.batch * parameters.m;
+  let row = index / parameters.n;
+  let column = index % parameters.n;
+  let count = rows * parameters.sums_pitch;
+  let exists = row < rows;
   var sum = 0.0;
   if (exists) {
-    let first = parameters.sums_offset + index;
+    let first = parameters.sums_offset + row * parameters.sums_pitch + column;
     var part = slice;
     for (; part + ${UNROLL - 1}u * LANES < parameters.parts; part += ${UNROLL}u * LANES) {
 ${lines(UNROLL, (i) => `      let value_${i} = sums[first + (part + ${i}u * LANES) * count];`)}
@@ -61,8 +65,7 @@ ${
     : ""
 }
   if (!exists || slice > 0u) { return; }
-  let row = index / parameters.n;
-  store(row / parameters.m, row % parameters.m, index % parameters.n, sum);
+  store(row / parameters.m, row % parameters.m, column, sum);
 }
 `,
     });

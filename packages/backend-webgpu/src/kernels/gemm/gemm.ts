@@ -9,6 +9,7 @@ import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
+import { enqueuePacked, packedPitch } from "./packed.js";
 import { type GemmChoice, selectGemm } from "./select.js";
 import { enqueueSplit } from "./split/split.js";
 import { inUnits, isVector } from "./stored.js";
@@ -19,6 +20,7 @@ import {
   type GemmVariant,
   hasThinVector,
   type MatrixVariant,
+  type PackedVariant,
   type StreamedVariant,
   type TiledVariant,
 } from "./variants.js";
@@ -72,10 +74,14 @@ function enqueue(
 ): void {
   const { m, n, k, batch } = problem;
   if (choice === undefined) {
-    combine(context, problem, results, form, context.scratch(16), 0);
+    combine(context, problem, results, form, context.scratch(16), n, 0);
     return;
   }
   const { variant, partDepth } = choice;
+  if (variant.kind === "packed") {
+    packed(context, problem, shape, variant, results, form);
+    return;
+  }
   const parts = Math.ceil(k / partDepth);
   if (parts === 1) {
     product(context, problem, shape, variant, partDepth, results, form);
@@ -84,7 +90,30 @@ function enqueue(
   const sums = context.scratch(4 * parts * batch * m * n);
   const partForm: ResultForm = { dtype: problem.dtype, target: "scratch", readsC: false };
   product(context, problem, shape, variant, partDepth, sums, partForm);
-  combine(context, problem, results, form, sums, parts);
+  combine(context, problem, results, form, sums, n, parts);
+}
+
+/** Sums straight to where results belong, if they are nothing else and in whole quads; else there by way of scratch. */
+function packed(
+  context: KernelContext,
+  problem: Problem,
+  shape: GemmShape,
+  variant: PackedVariant,
+  results: BufferRegion,
+  form: ResultForm,
+): void {
+  const { m, n, batch, alpha, beta, bias, activation } = problem;
+  const isSum = alpha === 1 && beta === 0 && bias === undefined && activation === undefined;
+  const isMatrix = form.target === "matrix";
+  if (isSum && (isMatrix ? hasVectorC(problem) : n % 4 === 0)) {
+    const [pitch, step] = isMatrix ? [problem.ldc, problem.strideC] : [n, m * n];
+    enqueuePacked(context, problem, shape, variant, results, pitch, step);
+    return;
+  }
+  const pitch = packedPitch(n);
+  const sums = context.scratch(4 * batch * m * pitch);
+  enqueuePacked(context, problem, shape, variant, sums, pitch, m * pitch);
+  combine(context, problem, results, form, sums, pitch, 1);
 }
 
 /** How to compute a problem; nothing is chosen where there is nothing to multiply. */
@@ -141,6 +170,7 @@ function combine(
   results: BufferRegion,
   form: ResultForm,
   sums: BufferRegion,
+  sumsPitch: number,
   parts: number,
 ): void {
   const { m, n, batch, alpha, beta, ldc, strideC } = problem;
@@ -148,7 +178,7 @@ function combine(
   context.dispatch(
     combineProgram(form, lanes),
     withResults({ sums }, problem, results, form),
-    { m, n, alpha, beta, c_pitch: ldc, c_step: strideC, parts, batch },
+    { m, n, alpha, beta, c_pitch: ldc, c_step: strideC, sums_pitch: sumsPitch, parts, batch },
     Math.ceil((batch * m * n) / (WORKGROUP_SIZE / lanes)),
   );
 }
@@ -158,7 +188,7 @@ function product(
   context: KernelContext,
   problem: Problem,
   shape: GemmShape,
-  variant: GemmVariant,
+  variant: Exclude<GemmVariant, PackedVariant>,
   partDepth: number,
   results: BufferRegion,
   form: ResultForm,

@@ -56,6 +56,7 @@ export function formName(form: GemmForm): string {
     operand("a", form.transA, form.vectorA) + operand("b", form.transB, form.vectorB),
     ...(form.target === "scratch" ? [form.readsC ? "scratch_c" : "scratch"] : []),
     ...(form.vectorC ? ["c4"] : []),
+    ...(form.sumsOnly ? ["sums"] : []),
     ...(form.onlyWide ? ["wide"] : []),
   ]
     .join("_")

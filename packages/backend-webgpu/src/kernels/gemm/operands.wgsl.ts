@@ -22,6 +22,11 @@ export interface ResultForm extends Epilogue {
   readonly vectorC?: boolean;
   /** With `vectorC`: beta is 0, and the text does not mention C. Default: that is found out when it runs. */
   readonly overwritesC?: boolean;
+  /**
+   * With `vectorC`, for f32: results are the sums as they are, without alpha, C or an epilogue. Compilers for GPUs
+   * then keep sums in the registers that they are stored from; see docs/decisions/0014-packed-operands-on-the-gpu.md.
+   */
+  readonly sumsOnly?: boolean;
 }
 
 /**
@@ -163,6 +168,9 @@ function vectorResultText(form: ResultForm): ReturnType<typeof resultText> {
   if (parameters.beta != 0.0) { value += parameters.beta * ${read}; }`;
   const finished = activated(form.activation, "value", true);
   const pack = packing(form);
+  const result = wgsl`
+  var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}${form.bias ? "\n  value += added;" : ""}
+  ${written}[at] = ${quad === "f32" ? finished : `${pack.name}(${finished})`};`;
   return {
     bindings: { [written]: output(quad === "f32" ? "vec4f" : "half4"), ...biasBinding(form) },
     functions: wgsl`${activationText(form.activation, dtype)}${biasText(form)}${quad === "f32" ? "" : pack.functions}${
@@ -178,9 +186,7 @@ fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
     }
 fn ${form.bias ? "store_biased" : "store_quad"}(matrix: u32, row: u32, column: u32, sums: vec4f${form.bias ? ", added: vec4f" : ""}) {
   if (row >= parameters.m || column >= parameters.n) { return; }
-  let at = (parameters.${place} + column) / 4u;
-  var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}${form.bias ? "\n  value += added;" : ""}
-  ${written}[at] = ${quad === "f32" ? finished : `${pack.name}(${finished})`};
+  let at = (parameters.${place} + column) / 4u;${form.sumsOnly ? `\n  ${written}[at] = sums;` : result}
 }
 `,
   };

@@ -10,8 +10,8 @@ export interface Stage {
   readonly load: string;
   /** The same where `k` is not reached: without checks, which would hold up the loads. */
   readonly loadWhole: string;
-  /** Writes the registers to workgroup memory. */
-  readonly store: string;
+  /** Writes the registers to workgroup memory, to one of its staged tiles. */
+  readonly store: (tile: number) => string;
 }
 
 /** What makes a kernel of the tiled product. */
@@ -34,11 +34,16 @@ export interface ProductParts {
 /** Rows of tiles that are worked off together. */
 const BAND = 8;
 
-/** An element of one of the staged tiles, as a WGSL expression. */
+/** An element of what is staged, as a WGSL expression. */
 export type Staged = (index: string) => string;
 
-export const leftTile: Staged = (index) => `leftTile[${index}]`;
-export const rightTile: Staged = (index) => `rightTile[${index}]`;
+/** That of one of the staged tiles, which are variables of their own so that compilers tell them apart. */
+export const leftTile = (tile: number): Staged => staged("leftTile", tile);
+export const rightTile = (tile: number): Staged => staged("rightTile", tile);
+
+function staged(name: string, tile: number): Staged {
+  return (index) => `${name}${tile === 0 ? "" : tile}[${index}]`;
+}
 
 /** One step of k, written out: adds left column times right row to the accumulators of one invocation. */
 export interface OuterProduct {
@@ -90,6 +95,27 @@ export const tileInBands: string = wgsl`  let in_matrix = group % tiles;
   let rowBase = (band * ${BAND}u + in_band % band_rows) * ROWS;
   let columnBase = in_band / band_rows * COLUMNS;`;
 
+/** Each step in the two staged tiles by turns. */
+function stagedPairs(left: Stage, right: Stage, steps: (tile: number) => string): string {
+  const load = `${left.loadWhole}\n${right.loadWhole}`;
+  const store = (tile: number) => `${left.store(tile)}\n${right.store(tile)}\n    workgroupBarrier();`;
+  // Without the condition, which always holds but at the end, drivers move the loads to where they are waited for.
+  const step = (tile: number) => `    depthBase += DEPTH;
+    if (depthBase < k) {
+${load}
+    }
+${steps(tile)}
+${store(1 - tile)}`;
+  return `  var depthBase = depthStart;
+${load}
+${store(0)}
+  loop {
+${step(0)}
+${step(1)}
+    if (depthBase >= k) { break; }
+  }`;
+}
+
 /**
  * Stages two operands step by step, from `depthStart` to `k`, and does `steps` with what is staged. The
  * next step is read into registers meanwhile. Workgroup memory is still being read at the end.
@@ -105,8 +131,8 @@ ${right.load}
   return `  var depthBase = depthStart;
 ${loads}
   loop {
-${left.store}
-${right.store}
+${left.store(0)}
+${right.store(0)}
     workgroupBarrier();
     depthBase += DEPTH;
     if (depthBase < k) {
@@ -128,16 +154,22 @@ ${steps}
  * than the invocation's own: Tint proves it inside the array and adds no bounds check.
  */
 function productLoop(tile: ProductTile, left: Stage, right: Stage): string {
-  const steps = lines(tile.depth, (index) =>
-    outerProduct({
-      ...{ tile, sum: "sum", step: `${index}u` },
-      ...{ left: leftTile, leftPitch: "LEFT_PITCH", right: rightTile, rightPitch: "RIGHT_PITCH" },
-    }),
-  );
+  const steps = (from: number) =>
+    lines(tile.depth, (index) =>
+      outerProduct({
+        ...{ tile, sum: "sum", step: `${index}u` },
+        ...{
+          left: leftTile(from),
+          leftPitch: "LEFT_PITCH",
+          right: rightTile(from),
+          rightPitch: "RIGHT_PITCH",
+        },
+      }),
+    );
   return `${accumulators(tile, "sum")}
 ${left.prepare}
 ${right.prepare}
-${stagedLoop(left, right, steps)}`;
+${tile.buffers === 2 ? stagedPairs(left, right, steps) : stagedLoop(left, right, steps(0))}`;
 }
 
 /** Constants that the texts of this file use. */
@@ -192,6 +224,12 @@ ${storeRow((quad) => `sums[i * ${quads}u + ${quad}u]`)}
   }`;
 }
 
+function stagedTiles(tile: number): string {
+  const name = tile === 0 ? "" : tile;
+  return `var<workgroup> leftTile${name}: array<vec4f, DEPTH * LEFT_PITCH>; // DEPTH rows of ROWS values, padded
+var<workgroup> rightTile${name}: array<vec4f, DEPTH * RIGHT_PITCH>; // DEPTH rows of COLUMNS values, padded`;
+}
+
 /** The text of a kernel that computes one tile of a product and stores it. */
 export function productSource(parts: ProductParts): string {
   const { tile } = parts;
@@ -203,8 +241,7 @@ export function productSource(parts: ProductParts): string {
 // One workgroup computes ROWS x COLUMNS results, one invocation ${tile.threadRows} x ${tile.threadColumns} of them.
 ${tileConstants(tile)}
 
-var<workgroup> leftTile: array<vec4f, DEPTH * LEFT_PITCH>; // DEPTH rows of ROWS values, padded
-var<workgroup> rightTile: array<vec4f, DEPTH * RIGHT_PITCH>; // DEPTH rows of COLUMNS values, padded
+${lines(tile.buffers ?? 1, stagedTiles)}
 
 @compute @workgroup_size(THREADS)
 fn main(${linearBuiltins}) {

@@ -7,13 +7,14 @@ import {
   type GemmVariant,
   gemmVariants,
   isNarrow,
+  type PackedVariant,
   SHORTEST_PART,
   SHORTEST_SUM,
   type SplitVariant,
   tileCount,
 } from "./variants.js";
 
-type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant>;
+type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant | PackedVariant>;
 
 /** What was chosen for one shape. */
 export interface GemmChoice {
@@ -25,8 +26,9 @@ export interface GemmChoice {
 /** Chooses a kernel; `forced` names a variant that is taken wherever it fits. */
 export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: string): GemmChoice {
   const variant = selectVariant("gemm", gemmVariants, shape, features, forced);
-  // The direct kernels are for devices with few cores, and those that split operands for many results.
-  if (variant.kind === "direct" || variant.kind === "split") return { variant, partDepth: shape.k };
+  // The direct kernels are for devices with few cores, those that split or pack operands for many results.
+  if (variant.kind === "direct" || variant.kind === "split" || variant.kind === "packed")
+    return { variant, partDepth: shape.k };
   return { variant, partDepth: partDepth(shape, features, variant) };
 }
 

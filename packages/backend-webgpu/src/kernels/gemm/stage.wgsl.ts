@@ -43,7 +43,7 @@ export function matrixStage(tile: ProductTile, matrix: MatrixStage): Stage {
   const prepare: string[] = [];
   const load: string[] = [];
   const loadWhole: string[] = [];
-  const store: string[] = [];
+  const stores: ((tile: number) => string[])[] = [];
   for (let first = 0, round = 0; first < units; first += total, round++) {
     const unit = `${matrix.side}_unit_${round}`;
     const quad = `${matrix.side}_quad_${round}`;
@@ -75,16 +75,21 @@ export function matrixStage(tile: ProductTile, matrix: MatrixStage): Stage {
     loadWhole.push(...(inTile === undefined ? access.load : [`  if (${inTile}) {`, ...access.load, "  }"]));
     // Unpacked here and not when they are loaded, which would wait for the memory.
     const ready = access.values.map((value) => (isPacked ? `${value}_unpacked` : value));
-    const stores = [
+    const storeRound = (tile: number) => [
       ...(isPacked ? access.values.map((value, i) => `    let ${ready[i]} = ${unpacked(value)};`) : []),
       ...stagedValues(ready).map(
-        (value, i) => `    ${staged(`(${depth} + ${i}u) * ${pitch} + ${quad}`)} = ${value};`,
+        (value, i) => `    ${staged(tile)(`(${depth} + ${i}u) * ${pitch} + ${quad}`)} = ${value};`,
       ),
     ];
-    store.push(...(inTile === undefined ? stores : [`    if (${inTile}) {`, ...stores, "    }"]));
+    stores.push((tile) =>
+      inTile === undefined ? storeRound(tile) : [`    if (${inTile}) {`, ...storeRound(tile), "    }"],
+    );
   }
   const text = (statements: readonly string[]) => statements.join("\n");
-  return { prepare: text(prepare), load: text(load), loadWhole: text(loadWhole), store: text(store) };
+  return {
+    ...{ prepare: text(prepare), load: text(load), loadWhole: text(loadWhole) },
+    store: (tile) => text(stores.flatMap((round) => round(tile))),
+  };
 }
 
 /** Consecutive k are neighbours: four loads from four rows, of one k or of a run of four. */
@@ -110,7 +115,8 @@ function alongExtent(matrix: MatrixStage, round: number, origin: string, depth: 
   const name = `${matrix.side}_at_${round}`;
   if (matrix.vector)
     return {
-      prepare: [`  let ${name} = ${matrix.base} + min(${origin}, ${matrix.extent} - 4u);`],
+      // Packed operands go on to the end of the last quad.
+      prepare: [`  let ${name} = ${matrix.base} + min(${origin}, (${matrix.extent} - 1u) & ~3u);`],
       load: [`    ${value} = ${matrix.quad.load}(${name} + (${depth}) * ${matrix.pitch});`],
       values: [value],
     };

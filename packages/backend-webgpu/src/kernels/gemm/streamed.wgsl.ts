@@ -52,7 +52,7 @@ export const streamedProgram: (tile: StreamedTile, form: GemmForm) => Program = 
       );
     const product = (at: string, right: (quad: number) => string) =>
       outerProduct({
-        ...{ tile, sum: "sum", step: at, left: leftTile, leftPitch: "LEFT_PITCH" },
+        ...{ tile, sum: "sum", step: at, left: leftTile(0), leftPitch: "LEFT_PITCH" },
         ...{ right: (_, quad) => unpacked(right(quad)), rightPitch: "0u" },
       });
     return program({
@@ -87,7 +87,7 @@ ${each((step) => perQuad((quad) => `  var ${register(step, quad)} = ${type}();`)
 ${each(fill)}
 ${left.load}
   loop {
-${left.store}
+${left.store(0)}
     workgroupBarrier();
     depthBase += DEPTH;
     if (depthBase + DEPTH <= k) {

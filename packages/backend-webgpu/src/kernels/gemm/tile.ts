@@ -9,6 +9,11 @@ export interface ProductTile {
   readonly depth: number;
   readonly threadRows: number;
   readonly threadColumns: number;
+  /**
+   * Tiles that are staged by turns. Two of them take half as many barriers, as one is written while the other may
+   * still be read; then the sum over k has to be one of whole pairs of steps. Default: 1.
+   */
+  readonly buffers?: 1 | 2;
 }
 
 /** The tiles that products of matrices and convolutions are made of. */
@@ -41,11 +46,11 @@ export function stagedBytes({ depth }: ProductTile, extent: number): number {
 
 /** The same of both. */
 export function tileBytes(tile: ProductTile): number {
-  return stagedBytes(tile, tile.rows) + stagedBytes(tile, tile.columns);
+  return (tile.buffers ?? 1) * (stagedBytes(tile, tile.rows) + stagedBytes(tile, tile.columns));
 }
 
-/** Such as `64x64x16_8x8`. */
+/** Such as `64x64x16_8x8`, and `256x128x2x8_16x8` with two staged tiles. */
 export function tileName(tile: ProductTile): string {
-  const { rows, columns, depth, threadRows, threadColumns } = tile;
-  return `${rows}x${columns}x${depth}_${threadRows}x${threadColumns}`;
+  const { rows, columns, depth, threadRows, threadColumns, buffers } = tile;
+  return `${rows}x${columns}x${buffers === undefined ? "" : `${buffers}x`}${depth}_${threadRows}x${threadColumns}`;
 }

@@ -1,0 +1,97 @@
+import type { GemmProblem } from "@backplane/core";
+import type { BufferRegion, KernelContext } from "../../context.js";
+import type { DeviceMemory } from "../../memory.js";
+import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
+import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
+import { isVector, type StoredOperand, storedOperand } from "./stored.js";
+import type { GemmShape, PackedVariant } from "./variants.js";
+
+type Problem = GemmProblem<DeviceMemory>;
+
+/** The products of packed operands take k in multiples of this: two steps of their tiles. */
+const WHOLE_DEPTH = 16;
+
+/** `k` with the zeros after it. */
+function packedDepth(k: number): number {
+  return Math.ceil(k / WHOLE_DEPTH) * WHOLE_DEPTH;
+}
+
+/** Whether an operand can be taken as it is: f32, one stored row for each k, in whole, aligned runs of four. */
+export function isKMajor(shape: GemmShape, name: "a" | "b"): boolean {
+  const { dtype, k, transA, transB, vectorA, vectorB } = shape;
+  return dtype === "f32" && k % WHOLE_DEPTH === 0 && (name === "a" ? transA && vectorA : !transB && vectorB);
+}
+
+/** Scratch for a copy of an operand in all matrices of a batch, in bytes; 0 where none is made. */
+export function packedBytes(shape: GemmShape, name: "a" | "b"): number {
+  const lines = name === "a" ? shape.m : shape.n;
+  return isKMajor(shape, name) ? 0 : 4 * shape.batch * packedDepth(shape.k) * packedPitch(lines);
+}
+
+/** An operand as `isKMajor` has it, k padded with zeros: itself or a copy in scratch. */
+function inKMajor(
+  context: KernelContext,
+  problem: Problem,
+  name: "a" | "b",
+  shape: GemmShape,
+): StoredOperand {
+  const stored = storedOperand(problem, name);
+  if (isKMajor(shape, name)) return stored;
+  const { dtype, m, n, k, transA, transB } = problem;
+  const { region, ld, step } = stored;
+  const lines = name === "a" ? m : n;
+  const matrices = step === 0 ? 1 : problem.batch;
+  const [rows, pitch] = [packedDepth(k), packedPitch(lines)];
+  const form = {
+    dtype,
+    contiguousDepth: name === "a" ? !transA : transB,
+    vector: isVector(problem, name, 4),
+  };
+  const packed = context.scratch(4 * matrices * rows * pitch);
+  context.dispatch(
+    kMajorProgram(form),
+    { source: region, packed },
+    { lines, k, packed_k: rows, pitch: ld, step, matrices },
+    packGroups(form, lines, rows, matrices),
+  );
+  return { region: packed, rows, columns: pitch, ld: pitch, step: step === 0 ? 0 : rows * pitch };
+}
+
+/** Elements from one k to the next in a packed operand of so many lines; whole quads. */
+export function packedPitch(lines: number): number {
+  return 4 * Math.ceil(lines / 4);
+}
+
+/** One text for all: whatever is done to a sum after it is done by another program. */
+const form: GemmForm = {
+  ...{ dtype: "f32", target: "matrix", readsC: false, vectorC: true, sumsOnly: true },
+  ...{ transA: true, transB: false, vectorA: true, vectorB: true },
+};
+
+/**
+ * sums[i] = op(A[i]) * op(B[i]) in f32, rows `pitch` and matrices `step` elements apart, both multiples of four;
+ * rows are written to the end of their last quad.
+ */
+export function enqueuePacked(
+  context: KernelContext,
+  problem: Problem,
+  shape: GemmShape,
+  { tile }: PackedVariant,
+  sums: BufferRegion,
+  pitch: number,
+  step: number,
+): void {
+  const { m, n, batch } = problem;
+  const k = packedDepth(problem.k);
+  const a = inKMajor(context, problem, "a", shape);
+  const b = inKMajor(context, problem, "b", shape);
+  context.dispatch(
+    tiledProgram(tile, form),
+    { a: a.region, b: b.region, c: sums },
+    {
+      ...{ m, n, k, batch, part_depth: k, alpha: 1, beta: 0, c_pitch: pitch, c_step: step },
+      ...{ a_pitch: a.ld, a_step: a.step, b_pitch: b.ld, b_step: b.step },
+    },
+    batch * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
+  );
+}
