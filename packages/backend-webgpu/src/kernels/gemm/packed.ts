@@ -1,5 +1,5 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../context.js";
+import type { BufferRegion, DeviceFeatures, KernelContext } from "../../context.js";
 import type { DeviceMemory } from "../../memory.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
@@ -17,15 +17,57 @@ function packedDepth(k: number): number {
 }
 
 /** Whether an operand can be taken as it is: f32, one stored row for each k, in whole, aligned runs of four. */
-export function isKMajor(shape: GemmShape, name: "a" | "b"): boolean {
+function isKMajor(shape: GemmShape, name: "a" | "b"): boolean {
   const { dtype, k, transA, transB, vectorA, vectorB } = shape;
   return dtype === "f32" && k % WHOLE_DEPTH === 0 && (name === "a" ? transA && vectorA : !transB && vectorB);
 }
 
 /** Scratch for a copy of an operand in all matrices of a batch, in bytes; 0 where none is made. */
-export function packedBytes(shape: GemmShape, name: "a" | "b"): number {
+function packedBytes(shape: GemmShape, name: "a" | "b"): number {
   const lines = name === "a" ? shape.m : shape.n;
   return isKMajor(shape, name) ? 0 : 4 * shape.batch * packedDepth(shape.k) * packedPitch(lines);
+}
+
+/** Scratch of a product with packed operands, in bytes: as much as is kept for the next call by default. */
+const MOST_PACKED = 2 ** 29;
+
+/**
+ * What copies of the operands take, in proportion to the product: each number of A is used n times, and copying
+ * it takes an NVIDIA H200 as long as 46 multiplications.
+ */
+function packingShare(shape: GemmShape): number {
+  return (isKMajor(shape, "a") ? 0 : 46 / shape.n) + (isKMajor(shape, "b") ? 0 : 46 / shape.m);
+}
+
+/** Whether there is room for copies, and for the sums where they have to be rounded to f16. */
+function hasRoomForCopies(shape: GemmShape, { limits }: DeviceFeatures): boolean {
+  const [a, b] = [packedBytes(shape, "a"), packedBytes(shape, "b")];
+  const sums = 4 * shape.batch * shape.m * packedPitch(shape.n);
+  return (
+    a + b + (shape.dtype === "f16" ? sums : 0) <= MOST_PACKED &&
+    Math.max(a, b, sums) <= limits.maxStorageBufferBindingSize
+  );
+}
+
+/** Multiplications from which copies are worth the wait for further dispatches. */
+const LARGE_PRODUCT = 3.5e9;
+
+/**
+ * Whether a product is large enough for copies of its operands. By other kernels, those on an NVIDIA H200 took 4% longer
+ * where A and B lay as others like them best, and 7 to 20% where they had to be turned, unpacked or were not aligned:
+ * with both copied 16 matrices of 1024^3 are the smallest that gained (NT, 775 us of 824), 64 of 512^3 lost (440 of 424).
+ */
+export function paysCopies(shape: GemmShape, features: DeviceFeatures): boolean {
+  const { dtype, m, n, k, batch, transA, transB, vectorA, vectorB } = shape;
+  const isAwkward = dtype === "f16" || transB || !vectorA || !vectorB;
+  // The other kernels like A best transposed.
+  const most = isAwkward ? 0.09 : transA ? 0 : 0.05;
+  return (
+    k >= 256 &&
+    batch * m * n * k >= LARGE_PRODUCT &&
+    packingShare(shape) <= most &&
+    hasRoomForCopies(shape, features)
+  );
 }
 
 /** An operand as `isKMajor` has it, k padded with zeros: itself or a copy in scratch. */

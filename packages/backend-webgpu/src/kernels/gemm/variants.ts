@@ -2,7 +2,7 @@ import type { DeviceFeatures } from "../../context.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
-import { isKMajor, packedBytes, packedPitch } from "./packed.js";
+import { paysCopies } from "./packed.js";
 import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
@@ -128,61 +128,19 @@ function tiled(
   };
 }
 
-/** Scratch of a product with packed operands, in bytes: as much as is kept for the next call by default. */
-const MOST_PACKED = 2 ** 29;
-
-/**
- * What copies of the operands take, in proportion to the product: each number of A is used n times, and copying
- * it takes an NVIDIA H200 as long as 46 multiplications.
- */
-function packingShare(shape: GemmShape): number {
-  return (isKMajor(shape, "a") ? 0 : 46 / shape.n) + (isKMajor(shape, "b") ? 0 : 46 / shape.m);
-}
-
-/** Whether there is room for copies, and for the sums where they have to be rounded to f16. */
-function hasRoomForCopies(shape: GemmShape, { limits }: DeviceFeatures): boolean {
-  const [a, b] = [packedBytes(shape, "a"), packedBytes(shape, "b")];
-  const sums = 4 * shape.batch * shape.m * packedPitch(shape.n);
-  return (
-    a + b + (shape.dtype === "f16" ? sums : 0) <= MOST_PACKED &&
-    Math.max(a, b, sums) <= limits.maxStorageBufferBindingSize
-  );
-}
-
-/** Multiplications from which copies are worth the wait for further dispatches. */
-const LARGE_PRODUCT = 3.5e9;
-
 /** The share of a large GPU that tiles keep busy which fill a multiprocessor each, in all rounds of them. */
 function roundsFilled(shape: GemmShape, tile: ProductTile): number {
   const rounds = Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS);
   return (shape.batch * shape.m * shape.n) / (rounds * MULTIPROCESSORS * tile.rows * tile.columns);
 }
 
-/**
- * For large products. By others, those on an NVIDIA H200 took 4% longer where A and B lay as others like them best, and
- * 7 to 20% where they had to be turned, unpacked or were not aligned: with both copied 16 matrices of 1024^3 are the
- * smallest that gained (NT, 775 us of 824), 64 of 512^3 lost (440 of 424).
- */
 function packed(tile: ProductTile, suits: (shape: GemmShape) => boolean): PackedVariant {
   const { requires, fits } = tiled(tile, () => false);
   return {
     kind: "packed",
     name: `packed_${tileName(tile)}`,
     ...{ tile, requires, fits },
-    prefers: (shape, features) => {
-      const { dtype, m, n, k, batch, transA, transB, vectorA, vectorB } = shape;
-      const isAwkward = dtype === "f16" || transB || !vectorA || !vectorB;
-      // The other kernels like A best transposed.
-      const most = isAwkward ? 0.09 : transA ? 0 : 0.05;
-      return (
-        !isNarrow(features) &&
-        k >= 256 &&
-        batch * m * n * k >= LARGE_PRODUCT &&
-        suits(shape) &&
-        packingShare(shape) <= most &&
-        hasRoomForCopies(shape, features)
-      );
-    },
+    prefers: (shape, features) => !isNarrow(features) && suits(shape) && paysCopies(shape, features),
   };
 }
 
