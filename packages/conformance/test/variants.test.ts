@@ -35,7 +35,7 @@ function fewLawsOn(operations: readonly string[]): readonly Law[] {
 
 /** Kernels that keep a tile in registers are long, and so is compiling them; others can try more. */
 function runsOn(variant: string): number {
-  return /^(tiled|implicit)_/.test(variant) ? 1 : 10;
+  return /^(tiled|packed|implicit)_/.test(variant) ? 1 : 10;
 }
 
 function describeVariant(
@@ -77,7 +77,7 @@ describe("Variants of kernels", () => {
 
   // Passed over are those that need more than emulated devices have, and nearly always those for a few rows, for
   // filters of one size and of one tap. The package's own tests have cases for these; bench/dist/adapter is for GPUs.
-  const special = /^(matrices|split|thin|strip)_|^gemm$|^tiled_128x128$/;
+  const special = /^(matrices|split|thin|decode|strip)_|^gemm$|^tiled_128x128$/;
   for (const [operation, names] of Object.entries(webgpu.variantNames))
     for (const variant of names.filter((name) => !special.test(name)))
       describe(`WebGPU with ${operation} as ${variant}`, () => {
