@@ -48,6 +48,18 @@ describe("the program that puts an adapter before the laws", () => {
     expect(options).to.include({ tier: "subgroup-matrices", f32Products: "split-f16" });
   });
 
+  it("lists the parts of several names", async () => {
+    const { code, stdout } = await program([
+      "--list",
+      "--only",
+      "tier base",
+      "--only",
+      "gemm as direct_8x64",
+    ]);
+    expect(code).to.equal(0);
+    expect(stdout.trim().split("\n")).to.deep.equal(["tier baseline", "gemm as direct_8x64"]);
+  });
+
   it("reports the laws that a forced kernel keeps, and what the adapter cannot do", async () => {
     const json = join(folder, "report.json");
     const only = ["--only", "gemm as direct_8x16"];

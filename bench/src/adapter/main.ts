@@ -7,7 +7,7 @@ import { type PartReport, type PartSettings, parts, runPart } from "./parts.js";
 const help = `Puts the WebGPU adapter at hand before the laws of the conformance suite in every tier that it can do, with
 parameters in immediates and in buffers, with operands in segments, and with each kernel forced by name.
 
-  --only TEXT   only parts whose name contains TEXT
+  --only TEXT   only parts whose name contains TEXT; may be repeated
   --jobs N      parts that run at a time, each in a process of its own (default 1)
   --mode MODE   quick or default (default): how many cases of each law
   --seed N      start of the random search (default 1)
@@ -36,7 +36,9 @@ async function main(): Promise<number> {
     console.error(`${options}\n\n${help}`);
     return 2;
   }
-  const chosen = parts.filter(({ name }) => name.includes(options.only));
+  const { only } = options;
+  const chosen =
+    only.length === 0 ? parts : parts.filter(({ name }) => only.some((text) => name.includes(text)));
   if (options.help || options.list) {
     console.log(options.help ? help : chosen.map(({ name }) => name).join("\n"));
     return 0;
@@ -108,7 +110,7 @@ function document(
 }
 
 interface Options extends PartSettings {
-  readonly only: string;
+  readonly only: readonly string[];
   readonly jobs: number;
   readonly json: string | undefined;
   readonly list: boolean;
@@ -120,7 +122,7 @@ function parse(): Options | string {
   try {
     const { values } = parseArgs({
       options: {
-        only: { type: "string", default: "" },
+        only: { type: "string", multiple: true, default: [] },
         jobs: { type: "string", default: "1" },
         mode: { type: "string", default: "default" },
         seed: { type: "string", default: "1" },
@@ -135,8 +137,9 @@ function parse(): Options | string {
       return `--jobs is ${values.jobs}; allowed: 1 to 64`;
     if (!Number.isSafeInteger(seed)) return `--seed is ${values.seed}; allowed: whole numbers`;
     if (mode !== "quick" && mode !== "default") return `--mode is ${mode}; allowed: quick, default`;
-    if (!parts.some(({ name }) => name.includes(only)))
-      return `--only ${only} is in no name; allowed: ${parts.map(({ name }) => name).join(", ")}`;
+    const unknown = only.find((text) => !parts.some(({ name }) => name.includes(text)));
+    if (unknown !== undefined)
+      return `--only ${unknown} is in no name; allowed: ${parts.map(({ name }) => name).join(", ")}`;
     return { only, jobs, mode, seed, json, list, help: wantsHelp };
   } catch (error) {
     return (error as Error).message;
