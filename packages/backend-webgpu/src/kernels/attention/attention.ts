@@ -5,7 +5,7 @@ import type { DeviceMemory } from "../../memory.js";
 import type { Program } from "../../program.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
-import { THIN_ROWS, thinColumns } from "./few-rows.wgsl.js";
+import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
 import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
@@ -119,7 +119,7 @@ function programFor(
   isSplit: boolean,
 ): Program {
   if (choice.kind === "thin" || choice.kind === "decode") {
-    const form = { dtype, columns: thinColumns.find((columns) => columns >= headSize)! };
+    const form = { dtype, columns: columnsFor(headSize) };
     return choice.kind === "thin"
       ? thinProgram(choice.variant.tile, form)
       : decodeProgram(choice.variant.tile, form);

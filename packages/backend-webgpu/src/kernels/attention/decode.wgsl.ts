@@ -1,15 +1,20 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program } from "../../program.js";
+import { memoized, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
 import {
+  addProducts,
   elementsOf,
+  fewRowsBindings,
   four,
+  quadOf,
   rows,
+  seenRows,
   THIN_ROWS,
   type ThinForm,
   thinColumns,
   times,
   unitOf,
+  unseenConstants,
 } from "./few-rows.wgsl.js";
 import { seenFunction } from "./rows.wgsl.js";
 
@@ -89,7 +94,7 @@ export const decodeProgram: (tile: DecodeTile, form: ThinForm) => Program = memo
     const { dtype, columns } = form;
     const { threads } = tile;
     const { unit, lanes, perKey, groups, ahead, joined, step } = layout(tile, form);
-    const { storage, type } = unitOf(dtype);
+    const { type } = unitOf(dtype);
     const quads = unit / 4;
     const together = Math.max(1, lanes / 4);
     const scores = ahead / together;
@@ -115,12 +120,7 @@ ${times(unit, (e) => `    query_${i}_${e} = scale * vec4f(${four((r) => q(r).ele
   }`;
     };
     const scoreKey = (slot: number) => `    var sum_${slot} = vec4f();
-${each((i) => {
-  const { unpack, elements } = elementsOf(`k_${slot}_${i}`, dtype);
-  return `    { ${unpack}
-${times(unit, (e) => `      sum_${slot} += ${elements[e]} * query_${i}_${e};`)}
-    }`;
-})}
+${each((i) => addProducts(`k_${slot}_${i}`, dtype, `sum_${slot}`, (e) => `query_${i}_${e}`))}
 ${load("k", slot, "next", "keyLast")}`;
     const scoreOf = (index: number) => `${exchanged(index, together, lanes)}
     let seen_${index} = base + (${index * together}u + keyLane / 4u) * ${groups}u < limit;
@@ -129,9 +129,8 @@ ${load("k", slot, "next", "keyLast")}`;
 ${rows((r) => `      let w_${r} = of_lane(weight_${Math.floor(slot / together)}, origin + ${(slot % together) * 4 + r}u);`)}
 ${each((i) => {
   const { unpack, elements } = elementsOf(`v_${slot}_${i}`, dtype);
-  const quad = (h: number) => `vec4f(${elements.slice(4 * h, 4 * h + 4).join(", ")})`;
   return `      { ${unpack}
-${rows((r) => times(quads, (h) => `        out_${r}_${i}_${h} += w_${r} * ${quad(h)};`))}
+${rows((r) => times(quads, (h) => `        out_${r}_${i}_${h} += w_${r} * ${quadOf(elements, h)};`))}
       }`;
 })}
     }
@@ -171,21 +170,14 @@ ${times(groups - 1, (g) => `      sum += shared_quads[index + ${(g + 1) * joined
     return program<string, string>({
       name: `attention_decode_${columns}_${dtype}`,
       enable: ["subgroups"],
-      bindings: {
-        q: storage, // matrices x rows x head_size
-        k: storage, // matrices x key_length x head_size
-        v: storage, // matrices x key_length x head_size
-        results: output("vec4f"), // parts x matrices x rows x head_size
-        statistics: output("vec2f"), // parts x matrices x rows
-      },
+      bindings: fewRowsBindings(dtype),
       uniform: true,
       parameters: {
         ...{ rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
         ...{ part_keys: "u32", scale: "f32", visible: "i32" },
       },
       body: wgsl`
-const LOWEST = -1.0e38;
-const UNSEEN = -2.0e38;
+${unseenConstants}
 const GROUPS = ${groups}u; // of lanes; neighbouring groups have neighbouring keys
 
 var<workgroup> shared_quads: array<vec4f, GROUPS * ${joined * rowQuads}u>; // rows of all groups
@@ -226,10 +218,7 @@ ${times(ahead, (slot) => each((i) => `  var k_${slot}_${i} = ${type}(); var v_${
 ${firstLoads("k")}
 ${firstLoads("v")}
   let partEnd = min(parameters.key_length, keyStart + parameters.part_keys);
-${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
-  let seen = vec4u(${four((r) => `seen_until(row_${r} % parameters.query_length, partEnd)`)});
-  let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));
-  let keyLast = max(keyEnd, 1u) - 1u;
+${seenRows}
   let limit = seen[keyLane % 4u]; // of the row whose scores this lane has
 ${each(query)}
 ${masks.map((mask) => `  let upper_${mask} = (keyLane & ${mask}u) != 0u;`).join("\n")}

@@ -1,5 +1,5 @@
 import type { DType } from "@backplane/core";
-import { input, type Storage } from "../../program.js";
+import { input, output, type Storage } from "../../program.js";
 import { lines } from "../gemm/lines.js";
 
 /** Rows that a workgroup of the kernels for few rows handles, as vec4f. */
@@ -7,6 +7,11 @@ export const THIN_ROWS = 4;
 
 /** Few numbers, because each makes another program to compile. */
 export const thinColumns: readonly number[] = [32, 64, 128, 256];
+
+/** Of `thinColumns`, what a kernel for rows of `headSize` elements is generated for. */
+export function columnsFor(headSize: number): number {
+  return thinColumns.find((columns) => columns >= headSize)!;
+}
 
 /** What a kernel for few rows is generated for, besides its tile. */
 export interface ThinForm {
@@ -41,3 +46,37 @@ export function elementsOf(name: string, dtype: DType): { unpack: string; elemen
     elements: ROWS.flatMap((i) => [`${name}_${i}.x`, `${name}_${i}.y`]),
   };
 }
+
+/** A quad of the elements of 16 bytes. */
+export function quadOf(elements: readonly string[], quad: number): string {
+  return `vec4f(${elements.slice(4 * quad, 4 * quad + 4).join(", ")})`;
+}
+
+/** Adds the products of the elements of 16 bytes with those of q, each of four rows, to `sum`. */
+export function addProducts(name: string, dtype: DType, sum: string, q: (element: number) => string): string {
+  const { unpack, elements } = elementsOf(name, dtype);
+  return `    { ${unpack}
+${times(elements.length, (e) => `      ${sum} += ${elements[e]} * ${q(e)};`)}
+    }`;
+}
+
+export function fewRowsBindings(dtype: DType): Readonly<Record<string, Storage>> {
+  const { storage } = unitOf(dtype);
+  return {
+    q: storage, // matrices x rows x head_size
+    k: storage, // matrices x key_length x head_size
+    v: storage, // matrices x key_length x head_size
+    results: output("vec4f"), // parts x matrices x rows x head_size
+    statistics: output("vec2f"), // parts x matrices x rows
+  };
+}
+
+/** Less than any score, the first as a maximum and the other as a score. */
+export const unseenConstants = `const LOWEST = -1.0e38;
+const UNSEEN = -2.0e38;`;
+
+/** Which rows a workgroup has, and up to where they and it see keys. */
+export const seenRows: string = `${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
+  let seen = vec4u(${four((r) => `seen_until(row_${r} % parameters.query_length, partEnd)`)});
+  let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));
+  let keyLast = max(keyEnd, 1u) - 1u;`;

@@ -2,7 +2,7 @@ import type { DeviceFeatures } from "../../context.js";
 import { BUSY_WORKGROUPS, isNarrow } from "../gemm/variants.js";
 import { selectVariant } from "../variant.js";
 import { decodeStep } from "./decode.wgsl.js";
-import { THIN_ROWS, thinColumns } from "./few-rows.wgsl.js";
+import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
 import {
   type AttentionShape,
   attentionVariants,
@@ -57,14 +57,10 @@ export function selectAttention(
   forced?: string,
 ): AttentionChoice {
   const variant = selectVariant("attention", attentionVariants, shape, features, forced);
-  if (variant.kind === "thin") {
+  if (variant.kind === "thin" || variant.kind === "decode") {
     const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
-    return { kind: "thin", variant, groups, partKeys: variant.tile.keys };
-  }
-  if (variant.kind === "decode") {
-    const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
-    const columns = thinColumns.find((count) => count >= shape.headSize)!;
-    const step = decodeStep(variant.tile, { dtype: shape.dtype, columns });
+    if (variant.kind === "thin") return { kind: "thin", variant, groups, partKeys: variant.tile.keys };
+    const step = decodeStep(variant.tile, { dtype: shape.dtype, columns: columnsFor(shape.headSize) });
     const steps = Math.ceil(shape.keyLength / decodeParts(groups, variant.tile.busy) / step);
     return { kind: "decode", variant, groups, partKeys: steps * step };
   }

@@ -1,16 +1,21 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program } from "../../program.js";
+import { memoized, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
 import {
+  addProducts,
   component,
   elementsOf,
+  fewRowsBindings,
   four,
+  quadOf,
   rows,
+  seenRows,
   THIN_ROWS,
   type ThinForm,
   thinColumns,
   times,
   unitOf,
+  unseenConstants,
 } from "./few-rows.wgsl.js";
 import { seenFunction } from "./rows.wgsl.js";
 
@@ -77,7 +82,7 @@ export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized
     const { threads, keys } = tile;
     const at = layout(tile, form);
     const { unit, units, lanes, perKey, keyGroups, valueGroups } = at;
-    const { storage, type } = unitOf(dtype);
+    const { type } = unitOf(dtype);
     const rounds = keys / keyGroups;
     const slots = Math.min(rounds, Math.max(1, tile.ahead / perKey));
     const key = (slot: number, i: number) => `key_${slot % slots}_${i}`;
@@ -87,14 +92,6 @@ export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized
 ${times(perKey, (i) => `    ${key(round, i)} = k[parameters.k_offset + first + unit_${i}];`)}
   }`;
     const refillKey = (round: number) => (round + slots < rounds ? loadKey(round + slots, "keyLast") : "");
-    /** Adds the products of one key's elements with those of q to `sum`. */
-    const addProducts = (round: number, sum: string, q: (i: number, e: number) => string) =>
-      times(perKey, (i) => {
-        const { unpack, elements } = elementsOf(key(round, i), dtype);
-        return `    { ${unpack}
-${times(unit, (e) => `      ${sum} += ${elements[e]} * ${q(i, e)};`)}
-    }`;
-      });
     const loadQuery = (place: string) =>
       rows(
         (r) =>
@@ -114,7 +111,9 @@ ${times(
   rounds,
   (round) => `  {
     var sum = vec4f();
-${addProducts(round, "sum", (i, e) => `small[(keyLane + ${i * lanes}u) * ${unit + 1}u + ${e}u]`)}
+${times(perKey, (i) =>
+  addProducts(key(round, i), dtype, "sum", (e) => `small[(keyLane + ${i * lanes}u) * ${unit + 1}u + ${e}u]`),
+)}
     shared_quads[keyLane * ${at.pitch}u + place + ${round * keyGroups}u] = sum;
   }
 ${refillKey(round)}`,
@@ -128,12 +127,11 @@ ${refillKey(round)}`,
     const quads = unit / 4;
     const addValue = (i: number) => {
       const { unpack, elements } = elementsOf(`value_${i % valueSlots}`, dtype);
-      const quad = (h: number) => `vec4f(${elements.slice(4 * h, 4 * h + 4).join(", ")})`;
       return `  {
     let w = small[valuePlace + ${i * valueGroups}u];
     total += w;
     ${unpack}
-${rows((r) => times(quads, (h) => `    out_${r}_${h} += w.${component(r)} * ${quad(h)};`))}
+${rows((r) => times(quads, (h) => `    out_${r}_${h} += w.${component(r)} * ${quadOf(elements, h)};`))}
   }
 ${i + valueSlots < loads ? loadValue(i + valueSlots) : ""}`;
     };
@@ -154,21 +152,14 @@ ${times(valueGroups - 1, (g) => `    sum += shared_quads[start + ${(g + 1) * qua
 
     return program<string, string>({
       name: `attention_thin_${columns}_${dtype}`,
-      bindings: {
-        q: storage, // matrices x rows x head_size
-        k: storage, // matrices x key_length x head_size
-        v: storage, // matrices x key_length x head_size
-        results: output("vec4f"), // parts x matrices x rows x head_size
-        statistics: output("vec2f"), // parts x matrices x rows
-      },
+      bindings: fewRowsBindings(dtype),
       uniform: true,
       parameters: {
         ...{ rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
         ...{ scale: "f32", visible: "i32" },
       },
       body: wgsl`
-const LOWEST = -1.0e38;
-const UNSEEN = -2.0e38;
+${unseenConstants}
 const KEYS = ${keys}u; // of one workgroup
 
 var<workgroup> shared_quads: array<vec4f, ${at.shared}>; // parts of scores, later of results
@@ -196,10 +187,7 @@ ${times(perKey, (i) => `  let unit_${i} = min(keyLane + ${i * lanes}u, units - 1
 ${times(slots * perKey, (i) => `  var key_${Math.floor(i / perKey)}_${i % perKey} = ${type}();`)}
 ${times(slots, (round) => loadKey(round, "parameters.key_length - 1u"))}
   let partEnd = min(parameters.key_length, keyStart + KEYS);
-${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
-  let seen = vec4u(${four((r) => `seen_until(row_${r} % parameters.query_length, partEnd)`)});
-  let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));
-  let keyLast = max(keyEnd, 1u) - 1u;
+${seenRows}
 ${scores}
   let valueUnit = min(lane % ${units}u, units - 1u);
   let valuePlace = lane / ${units}u;
