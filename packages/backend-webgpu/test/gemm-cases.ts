@@ -127,3 +127,28 @@ export const transposes: readonly { readonly transA: boolean; readonly transB: b
   false,
   true,
 ].flatMap((transA) => [false, true].map((transB) => ({ transA, transB })));
+
+/** The different numbers that the product of two tight matrices of f32 has. */
+export async function distinctResults(
+  device: ProductDevice,
+  [m, n, k]: readonly [m: number, n: number, k: number],
+  a: (row: number, depth: number) => number,
+  b: (depth: number, column: number) => number,
+  forced: string,
+): Promise<readonly number[]> {
+  const place = (rows: number, columns: number, value: (row: number, column: number) => number) =>
+    device.place(
+      Float32Array.from({ length: rows * columns }, (_, i) => value(Math.floor(i / columns), i % columns)),
+      "f32",
+    );
+  const regions = { a: place(m, k, a), b: place(k, n, b), c: place(m, n, () => 0) };
+  const problem: GemmProblem<DeviceMemory> = {
+    ...{ dtype: "f32", m, n, k, alpha: 1, beta: 0, transA: false, transB: false, lda: k, ldb: n, ldc: n },
+    ...{ batch: 1, strideA: m * k, strideB: k * n, strideC: m * n },
+    ...{ ...regions, bias: undefined, activation: undefined },
+  };
+  device.run((context) => runGemm(context, problem, forced));
+  const results = new Float32Array((await device.bytes(regions.c)).buffer, 0, m * n);
+  device.free(regions.a, regions.b, regions.c);
+  return [...new Set(results)];
+}

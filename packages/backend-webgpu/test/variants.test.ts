@@ -5,37 +5,21 @@ import type { DeviceFeatures } from "#src/context.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
-import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
+import { gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { selectVariant, type Variant } from "#src/kernels/variant.js";
 import { portable } from "./support.js";
+import {
+  emulated,
+  large,
+  product,
+  roomy,
+  roomyEmulated,
+  slowlyCompiled,
+  tiny,
+  withMatrices,
+  withSplitting,
+} from "./variant-cases.js";
 
-const emulated: DeviceFeatures = { ...portable, family: { name: "some software", isEmulated: true } };
-const tiny: DeviceFeatures = {
-  ...portable,
-  limits: { ...portable.limits, maxComputeInvocationsPerWorkgroup: 64, maxComputeWorkgroupStorageSize: 5000 },
-};
-
-/** More workgroup memory than WebGPU guarantees. */
-const large: DeviceFeatures = {
-  ...portable,
-  limits: { ...portable.limits, maxComputeWorkgroupStorageSize: 32768 },
-};
-const roomy: DeviceFeatures = {
-  ...portable,
-  limits: { ...portable.limits, maxComputeWorkgroupStorageSize: 49152 },
-};
-const withMatrices: DeviceFeatures = {
-  ...roomy,
-  ...{ shaderF16: true, subgroups: true, subgroupIds: true, subgroupMinSize: 32, subgroupMaxSize: 32 },
-  subgroupMatrices: ["16x16x16", "16x8x16"],
-};
-/** As SwiftShader and lavapipe have it. */
-const roomyEmulated: DeviceFeatures = { ...emulated, limits: large.limits };
-const slowlyCompiled: DeviceFeatures = {
-  ...roomyEmulated,
-  family: { name: "slow software", isEmulated: true, compilesSlowly: true },
-};
-const withSplitting: DeviceFeatures = { ...withMatrices, splitsProducts: true };
 const needMore = [
   "split_128x128x64_64x32",
   "packed_256x128x2x8_16x8",
@@ -56,13 +40,6 @@ const needMore = [
   "implicit_128x128x16_16x8",
 ];
 
-const product = (m: number, n: number, k: number, more: Partial<GemmShape> = {}): GemmShape => ({
-  ...{ dtype: "f32", m, n, k, batch: 1, transA: false, transB: false },
-  ...{ vectorA: false, vectorB: false, wholeEights: false },
-  ...more,
-});
-const gemmName = (shape: GemmShape, features = portable) => selectGemm(shape, features).variant.name;
-
 const convolution = (groupOutputs: number, pixels: number, more: Partial<ConvShape> = {}): ConvShape => ({
   ...{ dtype: "f32", batch: 1, groups: 1, groupOutputs, taps: 27, pixels, pointwise: false },
   window: undefined,
@@ -82,176 +59,6 @@ describe("webgpu variants", () => {
       for (const variant of table)
         assert.equal(variant.requires(portable), !needMore.includes(variant.name), variant.name);
     }
-  });
-
-  it("of gemm are chosen by shape and device", () => {
-    assert.equal(gemmName(product(4096, 4096, 255)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(4096, 4096, 64), large), "tiled_256x128x16_16x8");
-    assert.equal(gemmName(product(4096, 4096, 64, { transB: true }), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(4096, 4096, 64, { dtype: "f16" }), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(4096, 2048, 64), large), "tiled_256x128x16_16x8");
-    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(1024, 2048, 64), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(1024, 1024, 64), large), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(704, 768, 8)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(704, 704, 8)), "tiled_32x32x16_4x4");
-    assert.equal(gemmName(product(704, 704, 17)), "tiled_32x32x32_4x4");
-    assert.equal(gemmName(product(512, 512, 767)), "tiled_32x32x32_4x4");
-    assert.equal(gemmName(product(512, 512, 768)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(128, 128, 65536), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(128, 128, 32768), large), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(64, 16384, 16384), large), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(128, 16384, 16384), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(32, 16384, 64)), "tiled_32x128x16_8x8");
-    assert.equal(gemmName(product(16384, 32, 64)), "tiled_128x32x16_8x8");
-    assert.equal(gemmName(product(33, 127, 64)), "tiled_32x32x32_4x4");
-    assert.equal(gemmName(product(5, 5, 5, { transB: true })), "tiled_32x32x16_4x4");
-    assert.equal(gemmName(product(4, 4096, 64)), "thin_b_places_16x16");
-    assert.equal(gemmName(product(16, 4096, 64)), "thin_b_places_32x4");
-    assert.equal(gemmName(product(8, 4096, 4096, { vectorB: true })), "streamed_8x256x32_8x4");
-    assert.equal(gemmName(product(16, 4096, 4096, { vectorB: true })), "streamed_16x256x32_16x4");
-    assert.equal(gemmName(product(32, 4096, 1024, { vectorB: true })), "tiled_32x128x16_8x8");
-    assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
-    assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
-    assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
-    for (const [m, n, k, batch, expected] of [
-      [64, 64, 64, 792, "tiled_64x64x8_16x8"],
-      [33, 64, 128, 792, "tiled_64x64x8_16x8"],
-      [64, 64, 64, 791, "tiled_64x64x16_8x8"],
-      [64, 65, 64, 792, "tiled_64x64x16_8x8"],
-      [64, 64, 129, 792, "tiled_64x64x16_8x8"],
-      [32, 64, 64, 792, "tiled_64x64x16_8x8"],
-      [32, 32, 32, 791, "tiled_32x32x32_4x4"],
-      [32, 32, 32, 792, "tiled_32x32x16_4x4"],
-      [9, 16, 40, 792, "tiled_32x32x16_4x4"],
-      [8, 16, 40, 792, "thin_b_places_32x4"],
-      [16, 33, 40, 792, "thin_b_places_32x4"],
-      [32, 127, 32, 4096, "tiled_64x64x16_8x8"],
-      [32, 128, 32, 4096, "streamed_32x512x32_16x8"],
-    ] as const)
-      assert.equal(gemmName(product(m, n, k, { batch, vectorB: true })), expected);
-    const many = product(64, 64, 64, { batch: 1024 });
-    assert.equal(gemmName(many, { ...portable, subgroupMinSize: 64 }), "tiled_64x64x16_8x8");
-    const rowsOfB = { transB: true, vectorA: true, vectorB: true };
-    assert.equal(gemmName(product(16, 4096, 4096, rowsOfB)), "thin_b_k_8x16");
-    assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
-    assert.equal(gemmName(product(17, 4096, 64)), "tiled_32x128x16_8x8");
-    assert.equal(gemmName(product(1, 4096, 64, { transB: true })), "thin_b_k_4x32");
-    assert.equal(gemmName(product(8, 4096, 64, { transB: true, vectorA: true })), "thin_b_k_4x32");
-    assert.equal(gemmName(product(8, 4096, 64, { transB: true })), "tiled_32x128x16_8x8");
-    assert.equal(gemmName(product(4096, 1, 64)), "thin_a_k_4x32");
-    assert.equal(gemmName(product(4096, 4, 64, { transA: true })), "thin_a_places_16x16");
-    assert.equal(gemmName(product(64, 32, 64), emulated), "direct_8x16");
-    assert.equal(gemmName(product(64, 33, 64), emulated), "direct_8x64");
-    assert.equal(gemmName(product(2, 33, 64), emulated), "direct_8x64");
-    assert.equal(gemmName(product(1, 33, 64), emulated), "direct_1x64");
-    assert.equal(gemmName(product(1, 2, 4096, { transB: true }), emulated), "direct_1x64");
-    assert.equal(gemmName(product(64, 1, 1023), emulated), "direct_8x16");
-    assert.equal(gemmName(product(64, 1, 1024), emulated), "thin_a_k_4x32");
-    assert.equal(gemmName(product(64, 1, 1024, { transA: true }), emulated), "thin_a_places_16x16");
-    assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
-  });
-
-  it("of gemm are packed where that is a small part of the work, and there is room for copies", () => {
-    const isPacked = (m: number, n: number, k: number, more: Partial<GemmShape> = {}, features = large) =>
-      gemmName(product(m, n, k, { vectorA: true, vectorB: true, ...more }), features).startsWith("packed_");
-    const packedBy = (m: number, n: number, features = large) => gemmName(product(m, n, 4096), features);
-    assert.equal(packedBy(4096, 4096), "packed_256x128x2x8_16x8");
-    assert.equal(packedBy(1920, 1920), "packed_256x128x2x8_16x8");
-    assert.equal(packedBy(1792, 1792), "packed_128x64x2x8_8x8", "three quarters of one round");
-    assert.equal(packedBy(2304, 2304), "packed_128x64x2x8_8x8", "a round and a quarter");
-    assert.equal(packedBy(2305, 2689), "packed_128x64x2x8_8x8", "full rounds of tiles that are not full");
-    assert.equal(packedBy(4096, 4096, portable), "packed_128x64x2x8_8x8", "too little memory");
-    for (const dtype of ["f32", "f16"] as const)
-      for (const transA of [false, true])
-        for (const transB of [false, true])
-          assert.isTrue(
-            isPacked(4096, 4096, 4096, { dtype, transA, transB }),
-            `${dtype} ${transA} ${transB}`,
-          );
-    assert.isTrue(isPacked(1536, 1536, 1536));
-    assert.isFalse(isPacked(1536, 1536, 1440), "little to compute");
-    assert.isFalse(isPacked(1408, 1408, 2048), "few tiles");
-    assert.isTrue(isPacked(8192, 4096, 256));
-    assert.isFalse(isPacked(8192, 4096, 255), "short sums");
-    // A is copied where B can be used as it is, and the other way round.
-    assert.isTrue(isPacked(512, 16384, 4096));
-    assert.isFalse(isPacked(16384, 512, 4096));
-    assert.isTrue(isPacked(16384, 512, 4096, { transA: true }));
-    assert.isFalse(isPacked(16384, 512, 4104, { transA: true }), "k is not whole");
-    assert.isFalse(isPacked(4096, 4096, 4104, { transA: true }), "nothing to gain");
-    assert.isTrue(isPacked(4096, 4096, 4104));
-    assert.isTrue(isPacked(1024, 1024, 1024, { batch: 16 }));
-    assert.isFalse(isPacked(1024, 896, 1024, { batch: 16 }));
-    // More is gained where the other kernels are slow.
-    assert.isTrue(isPacked(1024, 1024, 1024, { batch: 16, transB: true }));
-    assert.isFalse(isPacked(768, 768, 1024, { batch: 16, transB: true }));
-    const wide = { ...large, limits: { ...large.limits, maxStorageBufferBindingSize: 2 ** 31 - 4 } };
-    assert.isFalse(isPacked(8192, 8192, 8192), "a copy would not fit a binding");
-    assert.isTrue(isPacked(8192, 8192, 8192, { transB: true }, wide));
-    assert.isFalse(isPacked(8193, 8192, 8192, { transB: true }, wide), "more than is kept for the next call");
-    assert.isTrue(isPacked(8193, 8192, 8192, {}, wide));
-    assert.isFalse(isPacked(8192, 8192, 8192, { dtype: "f16" }, wide), "the sums, too");
-    assert.isTrue(isPacked(8192, 8192, 2048, { dtype: "f16" }, wide));
-    assert.isFalse(isPacked(4096, 4096, 4096, {}, roomyEmulated));
-  });
-
-  it("of gemm take matrix units for f16 where they are, subgroups have one size, and all is aligned or copies pay", () => {
-    const halves = (m: number, more: Partial<GemmShape> = {}) =>
-      product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
-    assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x256x32_64x64");
-    assert.equal(gemmName({ ...halves(2048), n: 4224 }, withMatrices), "matrices_128x256x32_64x64");
-    for (const transposed of [{ transA: true }, { transB: true }])
-      assert.equal(gemmName(halves(4096, transposed), withMatrices), "matrices_256x128x32_64x64");
-    assert.equal(gemmName(halves(2048), withMatrices), "matrices_128x128x32_64x64");
-    assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x32_32x64");
-    assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x32_4x4");
-    assert.equal(gemmName(halves(4096, { wholeEights: false }), withMatrices), "tiled_128x128x16_16x8");
-    const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
-    assert.equal(gemmName(halves(2047, { ...unaligned, k: 256 }), withMatrices), "matrices_128x128x32_64x64");
-    assert.equal(gemmName(halves(2047, { ...unaligned, k: 255 }), withMatrices), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(halves(4096, { dtype: "f32" }), withMatrices), "tiled_256x128x16_16x8");
-    for (const lacking of [
-      { subgroupMatrices: ["8x8x8"] },
-      { subgroupMinSize: 16 },
-      { subgroupMaxSize: 64 },
-    ] as const)
-      assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_128x128x16_16x8");
-  });
-
-  it("of gemm split large products of f32 into f16 where that is asked for", () => {
-    const rowOf = "split_128x128x64_64x32";
-    const name = (m: number, n: number, k: number, features = withSplitting) =>
-      gemmName(product(m, n, k), features);
-    assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
-    assert.equal(name(4095, 4097, 4093), "split_128x128x64_64x32");
-    assert.equal(name(4096, 4096, 4096, withMatrices), "packed_256x128x2x8_16x8");
-    assert.equal(name(4096, 4096, 255), "tiled_256x128x16_16x8");
-    assert.equal(name(4096, 4096, 511), "packed_256x128x2x8_16x8");
-    assert.equal(name(511, 16384, 4096), "tiled_256x128x16_16x8");
-    assert.equal(name(1024, 1024, 4096), "tiled_128x128x16_16x8", "too few tiles");
-    assert.equal(gemmName(product(1024, 1024, 1024, { batch: 2 }), withSplitting), "split_128x128x64_64x32");
-    for (const lacking of [
-      { subgroupMatrices: ["8x8x8"] },
-      { subgroupMaxSize: 64 },
-      { limits: large.limits },
-    ])
-      assert.notInclude(name(4096, 4096, 4096, { ...withSplitting, ...lacking }), "split");
-    assert.equal(selectGemm(product(1024, 1024, 65536, { batch: 2 }), withSplitting).partDepth, 65536);
-    const forced = (k: number) => selectGemm(product(64, 64, k), withSplitting, rowOf).variant.name === rowOf;
-    assert.deepEqual([15, 16].map(forced), [false, true]);
-  });
-
-  it("of gemm split long sums only where there are few results", () => {
-    const parts = (shape: GemmShape, features = portable) =>
-      Math.ceil(shape.k / selectGemm(shape, features).partDepth);
-    assert.equal(parts(product(4096, 4096, 65536)), 1);
-    assert.equal(parts(product(128, 128, 767)), 1);
-    assert.equal(parts(product(128, 128, 768)), 6);
-    assert.equal(parts(product(1, 128, 767)), 1);
-    assert.isAbove(parts(product(128, 128, 65536)), 8);
-    assert.equal(parts(product(128, 128, 65536), emulated), 1);
-    assert.equal(selectGemm(product(128, 128, 65536), portable).partDepth % 32, 0);
   });
 
   it("of conv2d are chosen by shape and device", () => {
