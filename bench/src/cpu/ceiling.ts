@@ -80,14 +80,29 @@ export function bestInstruction(): Instruction {
   return WebAssembly.validate(ceilingModule("relaxed_madd")) ? "relaxed_madd" : "mul, add";
 }
 
-/** Multiplies and adds on several threads at once, each of which does `passes` on request. */
+/** A function that does so many passes, and answers how many seconds they took. */
+export function ceilingRun(module: Uint8Array<ArrayBuffer>): (passes: number) => number {
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module));
+  const run = exports.run as (passes: number) => number;
+  return (passes) => {
+    const start = performance.now();
+    if (!Number.isFinite(run(passes))) throw new Error("ceiling: the sums have overflowed");
+    return (performance.now() - start) / 1000;
+  };
+}
+
+/** Multiplies and adds on several threads at once, each of which does `passes` on request; one is the caller's. */
 export class Ceiling {
+  readonly #threads: number;
   readonly #workers: readonly Worker[];
+  readonly #here: (passes: number) => number;
 
   constructor(threads: number, instruction: Instruction) {
     const workerData = ceilingModule(instruction);
+    this.#threads = threads;
+    this.#here = ceilingRun(workerData);
     this.#workers = Array.from(
-      { length: threads },
+      { length: threads > 1 ? threads : 0 },
       () => new Worker(new URL("./ceiling-worker.js", import.meta.url), { workerData }),
     );
   }
@@ -104,7 +119,7 @@ export class Ceiling {
           passes = Math.min(Math.ceil((passes * sample) / seconds), 2 ** 31 - 1);
           seconds = await this.#run(passes);
         }
-        return (flops * seconds) / (passes * flopsPerPass * this.#workers.length);
+        return (flops * seconds) / (passes * flopsPerPass * this.#threads);
       },
       close() {},
     };
@@ -116,6 +131,7 @@ export class Ceiling {
 
   /** Seconds of the slowest, from its own clock: starting them takes a while. */
   async #run(passes: number): Promise<number> {
+    if (this.#workers.length === 0) return this.#here(passes);
     const seconds = await Promise.all(
       this.#workers.map(
         (worker) =>
