@@ -3,6 +3,7 @@ import type { Limits } from "./capabilities.js";
 import { type DType, dtypeBytes, dtypes, float16ToBits, float32ToBits } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
+import { checkNames } from "./names.js";
 import type { OperationArguments, OperationName } from "./ops/index.js";
 import { Checks, type Operation } from "./ops/operation.js";
 
@@ -84,7 +85,7 @@ export function hostBytes(
 export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits, live: string): boolean {
   const checks = new Checks("alloc");
   const count = checks.count("bytes", bytes);
-  checks.object("options", options);
+  checkNames("alloc", options, ["zero"]);
   const zero = checks.flag("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(

@@ -52,6 +52,7 @@ describe("memory of createBackend", () => {
       throws("INVALID_ARGUMENT", () => backend.alloc(bytes as number), "bytes");
     throws("INVALID_ARGUMENT", () => backend.alloc(4, { zero: 0 as unknown as boolean }), "zero");
     throws("INVALID_ARGUMENT", () => backend.alloc(4, null as unknown as AllocOptions), "options");
+    throws("INVALID_ARGUMENT", () => backend.alloc(4, { zeros: false } as AllocOptions), "zeros");
     assert.match(throws("OUT_OF_MEMORY", () => backend.alloc(1001)).message, /1001 .* 1000 /);
     backend.alloc(1000);
     await backend.dispose();
