@@ -41,6 +41,17 @@ describe("operations of createBackend", () => {
     await backend.dispose();
   });
 
+  it("come with listeners that are functions", async () => {
+    const { backend } = await openFake();
+    for (const name of ["onLost", "onError"] as const)
+      for (const listener of [undefined, null, "log", {}])
+        assert.match(
+          throws("INVALID_ARGUMENT", () => backend[name](listener as never), "listener").message,
+          new RegExp(`^${name}: listener is .*; allowed: a function`),
+        );
+    await backend.dispose();
+  });
+
   it("have names and operands that agree with the table", () => {
     for (const name of operationNames) assert.equal(operations[name].name, name);
     assert.deepEqual([...operationNames].sort(), Object.keys(operations).sort());
