@@ -53,6 +53,13 @@ export class Call {
     return rounded;
   }
 
+  names(argument: string, value: object, known: readonly string[]): void {
+    if (typeof value !== "object" || value === null) this.refuse(argument, value, "an object");
+    const unknown = Object.keys(value).find((name) => !known.includes(name));
+    if (unknown !== undefined)
+      throw this.error("INVALID_ARGUMENT", unknown, `is unknown; allowed: ${known.join(", ")}`);
+  }
+
   flag(argument: string, value: unknown): boolean {
     if (value !== true && value !== false) this.refuse(argument, value, "true or false");
     return value;

@@ -28,6 +28,7 @@ import {
 } from "@backplane/core";
 import { type Allocation, Call, elementBytes } from "./checks.js";
 import { type Bytes, Graph, type Version } from "./graph.js";
+import { argumentNames } from "./names.js";
 import { planAttention } from "./operations/attention.js";
 import { planConv2d } from "./operations/conv2d.js";
 import { binaryFunctions, planBinary, planUnary, unaryFunctions } from "./operations/elementwise.js";
@@ -174,6 +175,7 @@ export class LazyBackend implements ComputeBackend {
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     const call = this.#begin("alloc");
     call.whole("bytes", bytes);
+    call.names("options", options, ["zero"]);
     call.flag("zero", options.zero ?? true);
     if (bytes > maxAllocationBytes)
       throw call.error("OUT_OF_MEMORY", "bytes", `is ${bytes}; allowed: at most ${maxAllocationBytes}`);
@@ -278,7 +280,7 @@ export class LazyBackend implements ComputeBackend {
 
   #operate<Arguments extends Wishes>(name: OperationName, args: Arguments, plan: Planner<Arguments>): void {
     const call = this.#begin(name);
-    if (typeof args !== "object" || args === null) call.refuse("arguments", args, "an object");
+    call.names("arguments", args, argumentNames(name));
     const dtype = call.choice("dtype", args.dtype ?? "f32", dtypes);
     const kind = wantedKind(call, name, args);
     if (!this.supports(name, dtype, kind))

@@ -8,7 +8,10 @@ export type { CpuMemory } from "./kernels/kernel.js";
 export type { BlasOption } from "./native/find-blas.js";
 export { type CpuOptions, type ForcedVariants, variantNames } from "./options.js";
 
-/** Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be. */
+/**
+ * Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be, and for names of none: a
+ * program that has one object for several packages passes on what is meant for this one.
+ */
 export function cpu(options: CpuOptions = {}): BackendProvider {
   const resolved = resolveOptions(options);
   return {
@@ -24,7 +27,7 @@ export function cpu(options: CpuOptions = {}): BackendProvider {
   };
 }
 
-/** A backend on the CPU, to be initialised with `init()`. */
+/** A backend on the CPU, to be initialised with `init()`. Throws like `cpu`. */
 export function createCpuBackend(options: CpuOptions = {}): ComputeBackend {
   return cpu(options).create();
 }

@@ -1,4 +1,4 @@
-import { BackendError } from "@backplane/core";
+import { BackendError, checkNames } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
 import { blasName, gemmVariants } from "./kernels/gemm/variants.js";
@@ -60,8 +60,9 @@ export const leastBytes: number = 4 << 20;
 const mostThreads = 64;
 const defaultThreads = 8;
 
-/** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be. */
+/** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be, and for names of no option. */
 export function resolveOptions(options: CpuOptions): ResolvedOptions {
+  checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants"]);
   const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
   if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)

@@ -264,6 +264,8 @@ describe("cpu backend", () => {
 
   it("refuses options that cannot be", () => {
     for (const [options, argument] of [
+      [{ thread: 2 } as object, "thread"],
+      [null as unknown as object, "options"],
       [{ threads: -1 }, "threads"],
       [{ threads: 1.5 }, "threads"],
       [{ maxBytes: 10 }, "maxBytes"],

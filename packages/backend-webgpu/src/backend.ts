@@ -2,6 +2,7 @@ import {
   type Availability,
   BackendError,
   type ComputeBackend,
+  checkNames,
   createBackend,
   toBackendError,
 } from "@backplane/core";
@@ -71,6 +72,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
   const own: Omit<WebGpuBackend, keyof ComputeBackend> = {
     importBuffer(buffer, importOptions = {}) {
       backend.assertOpen("importBuffer");
+      checkNames("importBuffer", importOptions, ["bytes"]);
       const memory = driver.importBuffer(buffer, importOptions);
       return backend.adopt(memory, memory.bytes);
     },
@@ -88,6 +90,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       const operation = "profile";
       backend.assertOpen(operation);
       checkFunction(operation, "work", work);
+      checkNames(operation, profileOptions, ["maxTraceEvents"]);
       const { profiling } = driver;
       const profiler = profiling.start(profileOptions);
       try {
@@ -108,6 +111,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       const operation = "warmup";
       backend.assertOpen(operation);
       checkFunction(operation, "plan", plan);
+      checkNames(operation, warmupOptions, ["onProgress"]);
       const { onProgress } = warmupOptions;
       if (onProgress !== undefined) checkFunction(operation, "onProgress", onProgress);
       const planned = driver.plan(backend.capabilities);
@@ -148,7 +152,9 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
     typeof own;
 }
 
-function checkTuneOptions({ onProgress, budgetMilliseconds, maxBytes, margin, signal }: TuneOptions): void {
+function checkTuneOptions(options: TuneOptions): void {
+  checkNames("tune", options, ["onProgress", "signal", "budgetMilliseconds", "maxBytes", "margin"]);
+  const { onProgress, budgetMilliseconds, maxBytes, margin, signal } = options;
   if (onProgress !== undefined) checkFunction("tune", "onProgress", onProgress);
   for (const [argument, value, allowed, holds] of [
     ["budgetMilliseconds", budgetMilliseconds, "a number from 0", Number(budgetMilliseconds) >= 0],

@@ -9,12 +9,18 @@ export * from "./index.js";
 /** Present in windows and in workers, where the browser has WebGPU and the page is a secure context. */
 const findGpu: FindGpu = async () => (globalThis.navigator as Navigator | undefined)?.gpu;
 
-/** Offers WebGPU to a registry. */
+/**
+ * Offers WebGPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be, and for names of none: a
+ * program that has one object for several packages passes on what is meant for this one.
+ */
 export function webgpu(options: WebGpuOptions = {}): WebGpuProvider {
   return makeProvider(findGpu, options);
 }
 
-/** A backend on WebGPU, not yet initialised. `init` throws `UNSUPPORTED` where there is no device. */
+/**
+ * A backend on WebGPU, not yet initialised. Throws like `webgpu`; `init` throws `UNSUPPORTED` where there is no
+ * device.
+ */
 export function createWebGpuBackend(options: WebGpuOptions = {}): WebGpuBackend {
   return webgpu(options).create();
 }

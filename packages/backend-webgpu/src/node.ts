@@ -2,7 +2,7 @@ import { type AdapterListing, listAdaptersOf } from "./adapters.js";
 import { makeProvider } from "./backend.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import type { WebGpuOptions } from "./options.js";
+import { checkOptions, type WebGpuOptions } from "./options.js";
 
 export type { DawnOptions } from "./dawn.js";
 export * from "./index.js";
@@ -10,16 +10,22 @@ export { loadTuning, saveTuning } from "./tuning/files.js";
 
 /** In Node.js, WebGPU is Dawn, from the npm package `webgpu`. */
 export interface NodeWebGpuOptions extends WebGpuOptions {
-  /** How Dawn is started. Default: as in browsers. */
+  /** How Dawn is started. Default: as in browsers, which take this option and have no use for it. */
   readonly dawn?: DawnOptions;
 }
 
-/** Offers WebGPU to a registry. */
+/**
+ * Offers WebGPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be, and for names of none: a
+ * program that has one object for several packages passes on what is meant for this one.
+ */
 export function webgpu(options: NodeWebGpuOptions = {}): WebGpuProvider {
   return makeProvider(() => findDawn(options.dawn, options.tier), options);
 }
 
-/** A backend on WebGPU, not yet initialised. `init` throws `UNSUPPORTED` where there is no device. */
+/**
+ * A backend on WebGPU, not yet initialised. Throws like `webgpu`; `init` throws `UNSUPPORTED` where there is no
+ * device.
+ */
 export function createWebGpuBackend(options: NodeWebGpuOptions = {}): WebGpuBackend {
   return webgpu(options).create();
 }
@@ -31,5 +37,6 @@ export function createWebGpuBackend(options: NodeWebGpuOptions = {}): WebGpuBack
 export async function listAdapters(
   options: Pick<NodeWebGpuOptions, "dawn"> = {},
 ): Promise<readonly AdapterListing[]> {
+  checkOptions(options);
   return listAdaptersOf(await findEveryDawn(options.dawn));
 }

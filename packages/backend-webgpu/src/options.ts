@@ -1,4 +1,5 @@
-import { BackendError } from "@backplane/core";
+import { BackendError, checkNames } from "@backplane/core";
+import type { DawnOptions } from "./dawn.js";
 import type { DeviceLimits } from "./features.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
 import type { NativeAdapter, NativeDevice } from "./native.js";
@@ -76,8 +77,19 @@ export interface WebGpuOptions {
   readonly log?: (line: string) => void;
 }
 
-/** Throws `INVALID_ARGUMENT`, with what is allowed, for values that no device could make sense of. */
-export function checkOptions(options: WebGpuOptions): void {
+const optionNames: readonly (keyof WebGpuOptions)[] = [
+  ...(["powerPreference", "poolBytes", "adapter", "device", "label", "tier", "limits"] as const),
+  ...(["disableFeatures", "variants", "f32Products", "tuning", "log"] as const),
+];
+
+/**
+ * Throws `INVALID_ARGUMENT`, with what is allowed, for names of no option, and for values that no device could
+ * make sense of. What only Node.js has is known everywhere, so that a program has one set of options.
+ */
+export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOptions }): void {
+  checkNames("webgpu", options, [...optionNames, "dawn"]);
+  if (options.dawn !== undefined)
+    checkNames("webgpu", options.dawn, ["enable", "disable", "adapter"], "dawn");
   checkForced(options.variants ?? {});
   const { tier, limits = {}, poolBytes, log, tuning, f32Products } = options;
   if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning");

@@ -79,6 +79,9 @@ describe("webgpu interop", () => {
   it("counts the buffer while its handle lives, and neither destroys nor lends it", async () => {
     const theirs = buffer(4096);
     const before = backend.memory();
+    refused("INVALID_ARGUMENT", /byteLength is unknown/, () =>
+      backend.importBuffer(theirs, { byteLength: 4090 } as object),
+    );
     const handle = backend.importBuffer(theirs, { bytes: 4090 });
     assert.equal(backend.memory().liveBytes, before.liveBytes + 4090);
     assert.equal(backend.memory().reservedBytes, before.reservedBytes + 4096);

@@ -241,6 +241,8 @@ describe("webgpu profiles", () => {
       await blind.dispose();
     }
     given.destroy();
+    const unknown = await rejection(backend.profile(() => {}, { maxEvents: 9 } as object));
+    assert.match(unknown.message, /^profile: maxEvents is unknown; allowed: maxTraceEvents/);
     for (const maxTraceEvents of [-1, 0.5, Number.NaN, "9" as unknown as number]) {
       const error = await rejection(backend.profile(() => {}, { maxTraceEvents }));
       assert.equal(error.code, "INVALID_ARGUMENT");

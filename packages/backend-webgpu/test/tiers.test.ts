@@ -96,6 +96,17 @@ describe("webgpu tiers", () => {
 
   it("are options, and what makes no sense is refused with what is allowed", () => {
     for (const [options, argument, allowed] of [
+      [
+        { powerPreferance: "low-power" },
+        "powerPreferance",
+        /is unknown \(is powerPreference meant\?\); allowed/,
+      ],
+      [
+        { dawn: { enabel: [] } },
+        "dawn.enabel",
+        /dawn.enabel is unknown \(is enable meant\?\); allowed: enable/,
+      ],
+      [null, "options", /options is null; allowed: an object/],
       [{ tier: "fastest" }, "tier", /fastest.*baseline, subgroups, shader-f16, subgroup-matrices/],
       [{ limits: { maxBananas: 1 } }, "limits", /maxBananas.*maxComputeInvocationsPerWorkgroup/],
       [{ limits: { maxComputeWorkgroupSizeX: 0 } }, "limits.maxComputeWorkgroupSizeX", /is 0; .*whole/],

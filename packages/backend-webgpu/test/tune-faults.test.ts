@@ -133,6 +133,7 @@ describe("webgpu tune, where something goes wrong", () => {
       [{ onProgress: 3 }, /^tune: onProgress is 3; allowed: a function/],
       [{ budgetMilliseconds: -1 }, /^tune: budgetMilliseconds is -1; allowed: a number from 0/],
       [{ maxBytes: Number.NaN }, /^tune: maxBytes is NaN; allowed: a number from 0/],
+      [{ margins: 0.1 }, /^tune: margins is unknown \(is margin meant\?\); allowed: onProgress, signal/],
       [{ margin: 2 }, /^tune: margin is 2; allowed: a number from 0 to 1/],
       [{ signal: "now" }, /^tune: signal is now; allowed: an AbortSignal/],
     ] as [object, RegExp][])

@@ -186,6 +186,8 @@ describe("webgpu warmup", () => {
     assert.throws(() => kept!.alloc(4), /disposed/);
     const nothing = await rejection(backend.warmup({} as () => void));
     assert.match(nothing.message, /^warmup: plan is .*; allowed: a function/);
+    const misspelt = await rejection(backend.warmup(() => {}, { onprogress: () => {} } as object));
+    assert.match(misspelt.message, /^warmup: onprogress is unknown \(is onProgress meant\?\)/);
     const silent = await rejection(backend.warmup(() => {}, { onProgress: 3 as unknown as () => void }));
     assert.match(silent.message, /^warmup: onProgress is 3; allowed: a function/);
     const device = backend.native() as GPUDevice;

@@ -1,4 +1,11 @@
-import { BackendError, type DType, dtypes, type OperationName, operationNames } from "@backplane/core";
+import {
+  BackendError,
+  checkNames,
+  type DType,
+  dtypes,
+  type OperationName,
+  operationNames,
+} from "@backplane/core";
 import { type Grade, type Law, lawId, type Replay } from "./law.js";
 import { laws as allLaws } from "./laws/index.js";
 import { literal } from "./literal.js";
@@ -62,8 +69,14 @@ export interface Plan {
   readonly laws: readonly Law[];
 }
 
-/** Throws `INVALID_ARGUMENT`, with what is allowed, where an option is not. */
+const optionNames: readonly (keyof SuiteOptions)[] = [
+  ...(["mode", "seed", "runs", "shrink", "replay", "laws", "operations", "dtypes"] as const),
+  ...(["law", "grade", "timeBudget", "signal", "timeout"] as const),
+];
+
+/** Throws `INVALID_ARGUMENT`, with what is allowed, where an option is not, or its name is of none. */
 export function planOf(options: SuiteOptions): Plan {
+  checkNames("conformance", options, optionNames);
   const { replay, shrink = true, signal, law } = options;
   const mode = oneOf("mode", options.mode ?? "default", modes);
   const wholeNumber = (name: string, value: number, least: number) => {
@@ -123,6 +136,7 @@ function checkReplay(replay: Replay): void {
   const isText = (value: unknown) => value === undefined || typeof value === "string";
   if (typeof law !== "string" || !Number.isSafeInteger(seed) || !isText(path) || !isText(replayPath))
     refuse("replay", replay, 'objects such as {"law":"gemm f32: ...","seed":1,"path":"3:0:1"}');
+  checkNames("conformance", replay, ["law", "seed", "path", "replayPath"], "replay");
 }
 
 /** Brings laws on one topic together, and leaves the order alone otherwise. */

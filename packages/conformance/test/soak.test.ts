@@ -153,6 +153,16 @@ describe("The soak", () => {
     }
   });
 
+  it("refuses names of no option", async () => {
+    for (const [options, argument] of [
+      [{ minute: 1 }, "minute"],
+      [{ limits: { allocation: 1 } }, "limits.allocation"],
+    ] as const) {
+      const error = await soaked(createReferenceBackend(), options as object).catch((reason) => reason);
+      expect(error).to.include({ code: "INVALID_ARGUMENT", argument });
+    }
+  });
+
   it("calls memory flat that scatters, and not what rises slowly", () => {
     const MiB = 2 ** 20;
     const scatter = (i: number) => ((i * 7919) % 64) * MiB;

@@ -32,6 +32,8 @@ describe("The options of the suite", () => {
       [{ mode: "fast" }, "mode", /options\.mode is "fast"; allowed: quick, default, soak/],
       [{ grade: "loose" }, "grade", /must, tight/],
       [{ seed: 1.5 }, "seed", /whole numbers/],
+      [{ run: 5 }, "run", /run is unknown \(is runs meant\?\); allowed: mode, seed/],
+      [{ replay: { law: lawId(laws[0]!), seed: 1, paths: "0" } }, "replay.paths", /is path meant/],
       [{ runs: 0 }, "runs", /whole numbers from 1/],
       [{ runs: Number.NaN }, "runs", /options\.runs is NaN/],
       [{ operations: ["gem"] }, "operations", /gemm, batchedGemm/],

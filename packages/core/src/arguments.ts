@@ -3,6 +3,7 @@ import type { Limits } from "./capabilities.js";
 import { type DType, dtypeBytes, dtypes, float16ToBits, float32ToBits } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
+import { checkNames } from "./names.js";
 import type { OperationArguments, OperationName } from "./ops/index.js";
 import { Checks, type Operation } from "./ops/operation.js";
 
@@ -51,40 +52,36 @@ export function withHandle(operand: Operand, translate: (handle: DeviceHandle) =
     : translate(operand);
 }
 
-/** The bytes that a host array shows. */
+/** The bytes that a host array shows; of this length for good, also where its buffer can grow. */
 export function hostBytes(
   operation: string,
   argument: string,
   value: HostBytes,
 ): Uint8Array<ArrayBufferLike> {
-  const isShared = typeof SharedArrayBuffer !== "undefined" && value instanceof SharedArrayBuffer;
   try {
-    if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-    // Of this length for good, also where the buffer can grow.
-    if (isShared || value instanceof ArrayBuffer) return new Uint8Array(value, 0, value.byteLength);
+    if (!ArrayBuffer.isView(value)) {
+      // Takes buffers of other realms too, and nothing else.
+      const { buffer, byteLength } = new DataView(value as ArrayBuffer);
+      return new Uint8Array(buffer, 0, byteLength);
+    }
+    const { buffer, byteOffset, byteLength } = value;
+    // An array of which nothing is left looks empty, but its methods throw.
+    if (byteLength === 0) (value as Partial<Uint8Array>).at?.(0);
+    return new Uint8Array(buffer, byteOffset, byteLength);
   } catch {
-    // Only a detached buffer cannot be viewed.
-    throw new BackendError(
-      "INVALID_ARGUMENT",
-      `${operation}: ${argument} is detached; allowed: live buffers`,
-      {
-        operation,
-        argument,
-      },
-    );
+    const isBuffer = ArrayBuffer.isView(value) || /Buffer\]$/.test(Object.prototype.toString.call(value));
+    const problem = isBuffer
+      ? "is detached, or was shortened; allowed: live buffers"
+      : `is ${describe(value)}; allowed: typed arrays, DataView, ArrayBuffer, SharedArrayBuffer`;
+    return new Checks(operation).fail(argument, problem);
   }
-  throw new BackendError(
-    "INVALID_ARGUMENT",
-    `${operation}: ${argument} is ${describe(value)}; allowed: typed arrays, DataView, ArrayBuffer, SharedArrayBuffer`,
-    { operation, argument },
-  );
 }
 
 /** Checks the arguments of `alloc`; answers whether it is to give zeros. */
 export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits, live: string): boolean {
   const checks = new Checks("alloc");
   const count = checks.count("bytes", bytes);
-  checks.object("options", options);
+  checkNames("alloc", options, ["zero"]);
   const zero = checks.flag("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(

@@ -27,11 +27,13 @@ import type { UnaryArguments } from "./ops/unary.js";
  * ended it all. Handles from before are `INVALID_HANDLE` on the fresh device (a `SwitchableBackend`
  * keeps them, without their contents).
  *
- * Arguments. Flags are booleans. Factors are rounded to f32 and must be finite there. An offset that
+ * Arguments. A name that a call does not know is `INVALID_ARGUMENT`, whatever stands there; this goes for
+ * the own properties of its object of arguments or options. Slices and scalars may have properties of their
+ * owner beside those that are used here. Flags are booleans. Factors are rounded to f32 and must be finite there. An offset that
  * is no whole number below 2^53 or no multiple of the element size is `INVALID_ARGUMENT`, one that
  * leads past the end `OUT_OF_BOUNDS`. A kind or element type that no backend has is
- * `INVALID_ARGUMENT`; `UNSUPPORTED` is for those that exist. A host array that is detached, also
- * while a read into it is pending, is `INVALID_ARGUMENT`.
+ * `INVALID_ARGUMENT`; `UNSUPPORTED` is for those that exist. A host array that is detached, or reaches
+ * past a buffer that was shortened, also while a read into it is pending, is `INVALID_ARGUMENT`.
  *
  * Data. Row-major. Sizes, strides and leading dimensions count elements; offsets into allocations
  * count bytes and are multiples of the element size. An operation writes exactly its output

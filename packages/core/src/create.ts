@@ -51,8 +51,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #table = new HandleTable<Allocation<Memory>>();
-  readonly #lostListeners = new Listeners<BackendError>();
-  readonly #errorListeners = new Listeners<BackendError>();
+  readonly #lostListeners = new Listeners<BackendError>("onLost");
+  readonly #errorListeners = new Listeners<BackendError>("onError");
   /** How to end the wait of each promise that waits for the device. */
   readonly #waiting = new Set<(error: BackendError) => void>();
   #state: State = "new";

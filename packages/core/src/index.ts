@@ -11,6 +11,7 @@ export type {
 export * from "./dtype.js";
 export * from "./errors.js";
 export { type DeviceHandle, type DeviceSlice, newHandle, type Operand } from "./handles.js";
+export { checkNames } from "./names.js";
 export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention.js";
 export {
   type BinaryArguments,

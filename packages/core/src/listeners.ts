@@ -1,9 +1,20 @@
+import { describe } from "./handles.js";
+import { Checks } from "./ops/operation.js";
+
 /** Functions to call at an event. One that throws keeps neither the others nor our caller from going on. */
 export class Listeners<Event> {
   readonly #listeners = new Set<(event: Event) => void>();
+  readonly #checks: Checks;
+
+  /** `operation`: the method that adds listeners. */
+  constructor(operation: string) {
+    this.#checks = new Checks(operation);
+  }
 
   /** Adds a listener and returns what removes it again; it hears at once of an event that still holds. */
   add(listener: (event: Event) => void, present?: Event): () => void {
+    if (typeof listener !== "function")
+      this.#checks.fail("listener", `is ${describe(listener)}; allowed: a function`);
     // A wrapper of its own, so that adding one function twice gives two independent subscriptions.
     const entry = (event: Event): void => {
       try {

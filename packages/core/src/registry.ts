@@ -61,7 +61,10 @@ export class BackendRegistry {
   create(name: string): ComputeBackend {
     const provider = this.#provider(name);
     try {
-      return provider.create();
+      const backend: Partial<ComputeBackend> | undefined = provider.create();
+      if (typeof backend?.init !== "function" || typeof backend.dispose !== "function")
+        throw new Error(`${name} made ${describe(backend)} in place of a backend`);
+      return backend as ComputeBackend;
     } catch (error) {
       throw toBackendError(error, "UNSUPPORTED", "create");
     }

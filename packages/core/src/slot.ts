@@ -15,8 +15,8 @@ export class BackendSlot {
   readonly #registry: BackendRegistry;
   readonly #chain: string | readonly string[];
   readonly #table: HandleTable<Entry>;
-  readonly #lostListeners = new Listeners<BackendError>();
-  readonly #errorListeners = new Listeners<BackendError>();
+  readonly #lostListeners = new Listeners<BackendError>("onLost");
+  readonly #errorListeners = new Listeners<BackendError>("onError");
   #inner: ComputeBackend | undefined;
   #current = "";
   #stopForwarding: () => void = () => {};

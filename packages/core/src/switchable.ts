@@ -175,9 +175,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
     this.#slot.assertOpen("copyDtoH");
-    const { byteLength } = hostBytes("copyDtoH", "destination", destination);
-    const operand = this.#bind("copyDtoH", "source", source, byteLength, 1);
-    await this.#slot.ask("copyDtoH", (inner) => inner.copyDtoH(destination, operand()));
+    // As it is now: it may be shortened, or grow, before a deferred call is carried out.
+    const bytes = hostBytes("copyDtoH", "destination", destination);
+    const operand = this.#bind("copyDtoH", "source", source, bytes.byteLength, 1);
+    await this.#slot.ask("copyDtoH", (inner) => inner.copyDtoH(bytes, operand()));
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {

@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import type { AllocOptions, ComputeBackend, DeviceHandle, HostBytes, Operand } from "@backplane/core";
 import { assert } from "chai";
 import { gate, openFake, rejects, throws } from "./support/fake-driver.js";
@@ -52,6 +53,7 @@ describe("memory of createBackend", () => {
       throws("INVALID_ARGUMENT", () => backend.alloc(bytes as number), "bytes");
     throws("INVALID_ARGUMENT", () => backend.alloc(4, { zero: 0 as unknown as boolean }), "zero");
     throws("INVALID_ARGUMENT", () => backend.alloc(4, null as unknown as AllocOptions), "options");
+    throws("INVALID_ARGUMENT", () => backend.alloc(4, { zeros: false } as AllocOptions), "zeros");
     assert.match(throws("OUT_OF_MEMORY", () => backend.alloc(1001)).message, /1001 .* 1000 /);
     backend.alloc(1000);
     await backend.dispose();
@@ -171,6 +173,37 @@ describe("memory of createBackend", () => {
       if (code === undefined) await read;
       else assert.match((await rejects(code, read, "destination")).message, /shortened/);
     }
+    await backend.dispose();
+  });
+
+  it("refuses views that reach past a buffer which was shortened", async () => {
+    const { backend } = await openFake();
+    const memory = backend.alloc(16);
+    const buffer = new (ArrayBuffer as unknown as ResizableConstructor)(16, { maxByteLength: 16 });
+    const views = [new Uint8Array(buffer, 0, 16), new Float32Array(buffer, 8), new DataView(buffer, 8, 8)];
+    const empty = new Uint8Array(buffer, 0, 0);
+    buffer.resize(4);
+    for (const view of views) {
+      throws("INVALID_ARGUMENT", () => backend.copyHtoD(memory, view), "source");
+      await rejects("INVALID_ARGUMENT", backend.copyDtoH(view, memory), "destination");
+    }
+    backend.copyHtoD(memory, empty);
+    await backend.copyDtoH(empty, memory);
+    await backend.dispose();
+  });
+
+  it("takes arrays and buffers of another realm, as frames and test runners have them", async () => {
+    const { backend } = await openFake();
+    const memory = backend.alloc(4);
+    const foreign = (text: string) => runInNewContext(text) as ArrayBuffer;
+    for (const text of ["Uint8Array.of(1, 2, 3, 4)", "Uint8Array.of(1, 2, 3, 4).buffer"]) {
+      backend.fill(memory, 0, 4, "u8");
+      backend.copyHtoD(memory, foreign(text));
+      const target = foreign("new ArrayBuffer(4)");
+      await backend.copyDtoH(target, memory);
+      assert.deepEqual([...new Uint8Array(target)], [1, 2, 3, 4], text);
+    }
+    backend.copyHtoD(memory, foreign("new SharedArrayBuffer(4)"));
     await backend.dispose();
   });
 

@@ -41,9 +41,81 @@ describe("operations of createBackend", () => {
     await backend.dispose();
   });
 
+  it("come with listeners that are functions", async () => {
+    const { backend } = await openFake();
+    for (const name of ["onLost", "onError"] as const)
+      for (const listener of [undefined, null, "log", {}])
+        assert.match(
+          throws("INVALID_ARGUMENT", () => backend[name](listener as never), "listener").message,
+          new RegExp(`^${name}: listener is .*; allowed: a function`),
+        );
+    await backend.dispose();
+  });
+
   it("have names and operands that agree with the table", () => {
     for (const name of operationNames) assert.equal(operations[name].name, name);
     assert.deepEqual([...operationNames].sort(), Object.keys(operations).sort());
+  });
+
+  it("refuse names that they do not know, whatever stands there", async () => {
+    const { driver, backend } = await openFake();
+    for (const name of operationNames)
+      for (const value of [true, undefined]) {
+        const error = throws(
+          "INVALID_ARGUMENT",
+          () => call(backend, name, { strayName: value }),
+          "strayName",
+        );
+        assert.equal(error.operation, name);
+        assert.match(error.message, new RegExp(`^${name}: strayName is unknown; allowed: .*, dtype`));
+      }
+    const hint = throws("INVALID_ARGUMENT", () => call(backend, "gemm", { transposeB: true }), "transposeB");
+    assert.include(
+      hint.message,
+      "transposeB is unknown (is transB meant?); allowed: m, n, k, a, b, c, alpha",
+    );
+    // A product that takes the arguments of many would compute the first one alone.
+    throws("INVALID_ARGUMENT", () => call(backend, "gemm", { batch: 2 }), "batch");
+    assert.throws(() => costOf("unary", { n: 4, kind: "neg", m: 1 } as never), /unary: m is unknown/);
+    assert.isEmpty(driver.runs);
+    await backend.dispose();
+  });
+
+  it("know all their names, also without a value, and mind no others than own enumerable ones", async () => {
+    const { driver, backend } = await openFake();
+    const all: Record<OperationName, string> = {
+      ...{ gemm: "alpha beta transA transB lda ldb ldc bias activation dtype" },
+      ...{
+        batchedGemm: "alpha beta transA transB lda ldb ldc bias activation dtype strideA strideB strideC",
+      },
+      ...{ conv2d: "outputShape bias activation stride padding dilation groups dtype" },
+      ...{ attention: "kvHeads scale causal dtype", reduce: "axes dtype", unary: "dtype" },
+      ...{ binary: "shapeA shapeB outputShape dtype" },
+    };
+    const hidden = { [Symbol("note")]: 1 };
+    Object.defineProperty(hidden, "note", { value: 1, enumerable: false });
+    for (const name of operationNames) {
+      const optional = all[name].split(" ");
+      call(backend, name, Object.fromEntries(optional.map((option) => [option, undefined])));
+      for (const option of optional) call(backend, name, { [option]: undefined });
+      const [a, b] = [backend.alloc(64), backend.alloc(64)];
+      if (name !== "unary") continue;
+      const inherited = Object.create({ note: 1, n: 4 }) as object;
+      backend.unary(Object.assign(inherited, hidden, { kind: "neg", input: a, output: b } as never));
+      backend.unary(
+        new (class {
+          readonly kind = "neg";
+          readonly input = a;
+          readonly output = b;
+          get n() {
+            return 4;
+          }
+        })(),
+      );
+    }
+    const calls = Object.values(all).reduce((sum, names) => sum + names.split(" ").length + 1, 0);
+    assert.lengthOf(driver.runs, calls + 2);
+    await backend.dispose();
   });
 
   it("throw UNSUPPORTED exactly where supports() is false", async () => {

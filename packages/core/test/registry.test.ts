@@ -19,6 +19,18 @@ describe("BackendRegistry", () => {
     throws("INVALID_ARGUMENT", () => new BackendRegistry([fakeProvider("x"), fakeProvider("x")]));
   });
 
+  it("passes over providers that create no backend", async () => {
+    const broken = (create: () => unknown): FakeProvider =>
+      ({ ...fakeProvider("broken"), create }) as FakeProvider;
+    for (const create of [async () => createBackend(new FakeDriver()), () => undefined, () => ({})]) {
+      const registry = new BackendRegistry([broken(create), fakeProvider("a")]);
+      const { name, backend, rejected } = await registry.open();
+      assert.equal(name, "a");
+      assert.equal(rejected[0]!.reason.code, "UNSUPPORTED");
+      await backend.dispose();
+    }
+  });
+
   it("takes nothing else for a provider, or for a chain of names", async () => {
     const registry = new BackendRegistry([fakeProvider("a")]);
     const { probe, create } = fakeProvider("b");

@@ -184,6 +184,27 @@ for (const at of ["old", "new"] as const)
         }
       });
 
+      it("refuse to fill an array that was shortened before their turn", async () => {
+        let live!: DeviceHandle;
+        const window = await start(({ backend }) => {
+          live = backend.alloc(16);
+        });
+        const resizable = { maxByteLength: 16 };
+        const buffer = new (
+          ArrayBuffer as unknown as new (
+            length: number,
+            options: object,
+          ) => ArrayBuffer & { resize(length: number): void }
+        )(16, resizable);
+        const views = [buffer, new Uint8Array(buffer), new Uint8Array(buffer, 0, 16)];
+        const reads = views.map((view) => window.backend.copyDtoH(view, live));
+        const expected = reads.map((read) => rejects("INVALID_ARGUMENT", read, "destination"));
+        buffer.resize(8);
+        await window.end();
+        await Promise.all(expected);
+        await window.backend.dispose();
+      });
+
       it("are checked at once", async () => {
         let live!: DeviceHandle;
         let stale!: DeviceHandle;

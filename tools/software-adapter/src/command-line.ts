@@ -20,6 +20,7 @@ export function parseCommandLine(words: readonly string[]): CommandLine {
     rest.splice(0, 2);
   }
   if (rest[0] === "--") rest.shift();
+  else if (rest[0]?.startsWith("-")) throw new Error(`${rest[0]} is no option\n${USAGE}`);
   const [command, ...args] = rest;
   if (command === undefined) throw new Error(USAGE);
   return { adapter, command, args };

@@ -22,5 +22,9 @@ describe("command line of the software adapter", () => {
     assert.throws(() => parseCommandLine(["--adapter"]), "--adapter is swiftshader or lavapipe");
     assert.throws(() => parseCommandLine(["--adapter", "lavapipe", "--"]), /^usage:/);
     assert.throws(() => parseCommandLine([]), /^usage:/);
+    assert.throws(
+      () => parseCommandLine(["--adaptor", "lavapipe", "--", "node"]),
+      /^--adaptor is no option\nusage:/,
+    );
   });
 });

@@ -21,7 +21,7 @@ export interface SmallCall {
   readonly rest: Readonly<Record<string, unknown>>;
   /** Inputs over which the output may be written exactly. */
   readonly inPlace: readonly string[];
-  /** Changes to the arguments that must be refused as `INVALID_ARGUMENT`. */
+  /** Changes to the arguments that must be refused as `INVALID_ARGUMENT`; names of none among them. */
   readonly malformed: readonly Readonly<Record<string, unknown>>[];
   /** Changes after which there is nothing to compute, and nothing may be written. */
   readonly nothing: readonly Readonly<Record<string, unknown>>[];
@@ -36,7 +36,7 @@ const badGemm = [
   ...[{ lda: 4 }, { ldb: 3 }, { ldc: 3 }, { lda: 2, transA: true }, { ldb: 4, transB: true }],
   ...[{ lda: -5 }, { ldb: 4.5 }, { ldc: Number.NaN }],
   ...[{ alpha: Number.NaN }, { beta: Number.POSITIVE_INFINITY }, { alpha: "1" }],
-  ...[{ transA: 1 }, { transB: "no" }],
+  ...[{ transA: 1 }, { transB: "no" }, { transposeB: true }],
 ];
 
 export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
@@ -46,7 +46,7 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
     output: "c",
     rest: { m: 3, n: 4, k: 5 },
     inPlace: [],
-    malformed: badGemm,
+    malformed: [...badGemm, { batch: 2 }],
     nothing: [{ m: 0 }, { n: 0 }],
     tooLarge: [
       ["a", { lda: 1000 }],
@@ -83,6 +83,7 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
       ...[{ filterShape: [3, 1, 2, 2] }, { filterShape: [3, 2, 0, 2] }, { filterShape: [3, 2, 5, 2] }],
       ...[{ outputShape: [1, 3, 3, 2] }, { stride: [0, 1] }, { stride: [1] }, { padding: [0, 0, 0, -1] }],
       ...[{ dilation: [1, 0] }, { dilation: [4, 1] }, { groups: 2 }, { groups: 0 }, { groups: 1.5 }],
+      { strides: [1, 1] },
       // Coordinates that kernels could not add in 32 bits, and that are not exact as numbers.
       ...[{ padding: [2 ** 30, 0, 0, 0] }, { padding: [0, 2 ** 53 - 1, 0, 2 ** 53 - 1] }],
     ],
@@ -101,7 +102,14 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
     inPlace: [],
     malformed: [
       ...["batch", "heads", "kvHeads", "queryLength", "keyLength", "headSize"].flatMap(badSizes),
-      ...[{ kvHeads: 3 }, { kvHeads: 0 }, { scale: Number.NaN }, { causal: "diagonal" }, { causal: 1 }],
+      ...[
+        { kvHeads: 3 },
+        { kvHeads: 0 },
+        { scale: Number.NaN },
+        { causal: "diagonal" },
+        { causal: 1 },
+        { mask: 0 },
+      ],
     ],
     nothing: [{ batch: 0 }, { heads: 0 }, { queryLength: 0 }, { headSize: 0 }],
     tooLarge: [
@@ -118,7 +126,7 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
     malformed: [
       ...[{ kind: "median" }, { kind: undefined }, { shape: [3, -4] }, { shape: [3, 4.5] }, { shape: 12 }],
       ...[{ axes: [2] }, { axes: [-3] }, { axes: [1, 1] }, { axes: [1, -1] }, { axes: [0.5] }, { axes: 1 }],
-      ...[{ axes: [-1n] }, { axes: [null] }],
+      ...[{ axes: [-1n] }, { axes: [null] }, { axis: 1 }],
     ],
     nothing: [{ shape: [0, 4] }, { shape: [0, 0], axes: [1] }],
     tooLarge: [
@@ -132,7 +140,7 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
     output: "output",
     rest: { kind: "neg", n: 7 },
     inPlace: ["input"],
-    malformed: [...badSizes("n"), { kind: "twice" }, { kind: undefined }],
+    malformed: [...badSizes("n"), { kind: "twice" }, { kind: undefined }, { alpha: 2 }],
     nothing: [{ n: 0 }],
     tooLarge: [["input", { n: 1000 }]],
   },
@@ -149,7 +157,7 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
         { n: undefined, shapeA: [7], shapeB: [2] },
         { n: undefined, shapeA: [7], shapeB: [-7] },
       ],
-      ...[{ a: { scalar: 1 }, b: { scalar: 2 } }, { b: { scalar: Number.NaN } }],
+      ...[{ a: { scalar: 1 }, b: { scalar: 2 } }, { b: { scalar: Number.NaN } }, { shape: [7] }],
     ],
     nothing: [{ n: 0 }, { n: undefined, shapeA: [0, 7], shapeB: [7] }],
     tooLarge: [["output", { n: undefined, shapeA: [7, 1], shapeB: [7] }]],

@@ -1,4 +1,5 @@
 import {
+  type AllocOptions,
   type BackendError,
   type ComputeBackend,
   type DeviceHandle,
@@ -202,6 +203,9 @@ const memoryErrors: readonly Law[] = [
       refusesCall("INVALID_ARGUMENT", `alloc(${String(bytes)})`, () => backend.alloc(bytes as number));
     refusesCall("INVALID_ARGUMENT", "alloc with zero: 1", () =>
       backend.alloc(4, { zero: 1 as unknown as boolean }),
+    );
+    refusesCall("INVALID_ARGUMENT", "alloc with zeros: false", () =>
+      backend.alloc(4, { zeros: false } as AllocOptions),
     );
 
     for (const [byteOffset, code] of [

@@ -4,6 +4,7 @@ import {
   alwaysSomething,
   boastful,
   boundless,
+  carefree,
   doubleFree,
   forgetfulPeak,
   hangingReads,
@@ -278,6 +279,13 @@ const wrappers: readonly [
       ...operationNames.map((name) => `errors: ${name}: freed, foreign and forged handles are refused`),
     ],
     lateChecks,
+  ],
+  [
+    "ignores unknown names",
+    "errors",
+    "a misspelt argument or option counts as none",
+    [memoryArguments, ...operationNames.map((name) => `errors: ${name}: malformed arguments are refused`)],
+    carefree,
   ],
   [
     "something for nothing",

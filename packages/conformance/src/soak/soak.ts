@@ -1,4 +1,4 @@
-import { BackendError, type ComputeBackend, type MemoryStatistics } from "@backplane/core";
+import { BackendError, type ComputeBackend, checkNames, type MemoryStatistics } from "@backplane/core";
 import { breathe } from "../breath.js";
 import { type MemorySample, memoryGauges, type Trend, trendOf } from "./flatness.js";
 import type { Tally } from "./tally.js";
@@ -44,6 +44,11 @@ const defaultLimits: WalkLimits = {
   multiplications: 2 ** 19,
 };
 
+const limitNames = Object.keys(defaultLimits) as (keyof WalkLimits)[];
+const optionNames: readonly (keyof SoakOptions)[] = [
+  ...(["minutes", "seed", "signal", "onSample", "processMemory", "keptBytes", "limits"] as const),
+];
+
 const stepsPerRound = 40;
 /** Often enough for short soaks to have a trend. */
 const sampleSeconds = 2;
@@ -53,10 +58,12 @@ const samplesAtLeast = 32;
  * Works an initialised backend with random calls for a while: every operation and element type that it
  * has, allocations of random sizes, frees right behind the last use, transfers at any byte, reads that
  * overlap the calls after them. Each result is compared with the reference, on the bytes that its inputs
- * really had, and memory is watched; see `trendOf` for what counts as flat. Throws nothing: a call that
- * fails is a reason in the report.
+ * really had, and memory is watched; see `trendOf` for what counts as flat. Rejects with `INVALID_ARGUMENT`
+ * where an option is bad; a call that fails is a reason in the report.
  */
 export async function soak(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
+  checkNames("soak", options, optionNames);
+  if (options.limits !== undefined) checkNames("soak", options.limits, limitNames, "limits");
   const { minutes = 10, seed = 1, signal, onSample = () => {}, processMemory = () => ({}) } = options;
   const { keptBytes = 0 } = options;
   if (!(minutes > 0))

@@ -1,5 +1,6 @@
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { Checks, type Operation } from "./operation.js";
 
@@ -63,11 +64,24 @@ export interface AttentionProblem<Memory> {
   readonly out: Region<Memory>;
 }
 
+const attentionNames: readonly (keyof AttentionArguments)[] = [
+  ...(["batch", "heads", "kvHeads", "queryLength", "keyLength", "headSize"] as const),
+  ...(["q", "k", "v", "out", "scale", "causal", "dtype"] as const),
+];
+
 export const attention: Operation<"attention"> = {
   name: "attention",
   operands: ["q", "k", "v", "out"],
 
   resolve(args, binder) {
+    // Counted first, which costs next to nothing: see checkNames.
+    let names = 9;
+    if (args.kvHeads !== undefined) names++;
+    if (args.scale !== undefined) names++;
+    if (args.causal !== undefined) names++;
+    if (args.dtype !== undefined) names++;
+    for (const _ in args) names--;
+    if (names !== 0) checkNames("attention", args, attentionNames);
     const checks = new Checks("attention");
     const dtype = checks.dtype(args.dtype);
     const batch = checks.count("batch", args.batch);

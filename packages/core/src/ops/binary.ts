@@ -1,5 +1,6 @@
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { type Binder, Checks, type Operation } from "./operation.js";
 
@@ -69,12 +70,25 @@ export interface BinaryProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
+const binaryNames: readonly (keyof BinaryArguments)[] = [
+  ...(["kind", "a", "b", "output", "n", "shapeA", "shapeB", "outputShape", "dtype"] as const),
+];
+
 export const binary: Operation<"binary"> = {
   name: "binary",
   operands: ["a", "b", "output"],
   kinds: binaryKinds,
 
   resolve<Memory>(args: BinaryArguments, binder: Binder<Memory>) {
+    // Counted first, which costs next to nothing: see checkNames.
+    let names = 4;
+    if (args.n !== undefined) names++;
+    if (args.shapeA !== undefined) names++;
+    if (args.shapeB !== undefined) names++;
+    if (args.outputShape !== undefined) names++;
+    if (args.dtype !== undefined) names++;
+    for (const _ in args) names--;
+    if (names !== 0) checkNames("binary", args, binaryNames);
     const checks = new Checks("binary");
     const dtype = checks.dtype(args.dtype);
     const kind = checks.oneOf("kind", args.kind, binaryKinds);

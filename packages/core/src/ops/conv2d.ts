@@ -1,5 +1,6 @@
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { type Activation, activations, isActivation } from "./epilogue.js";
 import { Checks, elements, type Operation } from "./operation.js";
@@ -87,12 +88,38 @@ export interface Conv2dProblem<Memory> {
 
 const PADDED_EXTENTS = 2 ** 30;
 
+const conv2dNames: readonly (keyof Conv2dArguments)[] = [
+  ...([
+    "inputShape",
+    "filterShape",
+    "outputShape",
+    "input",
+    "filter",
+    "bias",
+    "activation",
+    "output",
+  ] as const),
+  ...(["stride", "padding", "dilation", "groups", "dtype"] as const),
+];
+
 export const conv2d: Operation<"conv2d"> = {
   name: "conv2d",
   operands: ["input", "filter", "bias", "output"],
   asksForEpilogue: ({ activation }) => isActivation(activation),
 
   resolve(args, binder) {
+    // Counted first, which costs next to nothing: see checkNames.
+    let names = 5;
+    if (args.outputShape !== undefined) names++;
+    if (args.bias !== undefined) names++;
+    if (args.activation !== undefined) names++;
+    if (args.stride !== undefined) names++;
+    if (args.padding !== undefined) names++;
+    if (args.dilation !== undefined) names++;
+    if (args.groups !== undefined) names++;
+    if (args.dtype !== undefined) names++;
+    for (const _ in args) names--;
+    if (names !== 0) checkNames("conv2d", args, conv2dNames);
     const checks = new Checks("conv2d");
     const dtype = checks.dtype(args.dtype);
     const inputShape = checks.counts("inputShape", args.inputShape, 4);

@@ -1,5 +1,6 @@
 import { type DType, dtypeBytes } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { type Activation, activations, isActivation } from "./epilogue.js";
 import { type Binder, Checks, type Operation } from "./operation.js";
@@ -100,12 +101,43 @@ const single = { batch: 1 };
 /** What leads to a second row or matrix is cut off here where there is none, so that kernels can hold it. */
 const NOWHERE = 2 ** 30;
 
+const gemmNames: readonly (keyof GemmArguments)[] = [
+  ...(["m", "n", "k", "a", "b", "c", "alpha", "beta"] as const),
+  ...(["transA", "transB", "lda", "ldb", "ldc", "bias", "activation", "dtype"] as const),
+];
+const batchedNames: readonly (keyof BatchedGemmArguments)[] = [
+  ...gemmNames,
+  ...(["batch", "strideA", "strideB", "strideC"] as const),
+];
+
 function resolveGemm<Memory>(
   operation: "gemm" | "batchedGemm",
   args: GemmArguments,
   batched: Pick<BatchedGemmArguments, "batch" | "strideA" | "strideB" | "strideC">,
   binder: Binder<Memory>,
 ): GemmProblem<Memory> | undefined {
+  // Counted first, which costs next to nothing: see checkNames.
+  let names = batched === single ? 6 : 7;
+  if (args.alpha !== undefined) names++;
+  if (args.beta !== undefined) names++;
+  if (args.transA !== undefined) names++;
+  if (args.transB !== undefined) names++;
+  if (args.lda !== undefined) names++;
+  if (args.ldb !== undefined) names++;
+  if (args.ldc !== undefined) names++;
+  if (batched.strideA !== undefined) names++;
+  if (batched.strideB !== undefined) names++;
+  if (batched.strideC !== undefined) names++;
+  if (args.bias !== undefined) names++;
+  if (args.activation !== undefined) names++;
+  if (args.dtype !== undefined) names++;
+  for (const _ in args) names--;
+  if (names !== 0)
+    checkNames<BatchedGemmArguments>(
+      operation,
+      args as BatchedGemmArguments,
+      batched === single ? gemmNames : batchedNames,
+    );
   const checks = new Checks(operation);
   const dtype = checks.dtype(args.dtype);
   const m = checks.count("m", args.m);

@@ -1,5 +1,6 @@
 import type { DType } from "../dtype.js";
 import { describe, type Operand } from "../handles.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { Checks, elements, type Operation } from "./operation.js";
 
@@ -56,12 +57,20 @@ export interface ReduceProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
+const reduceNames: readonly (keyof ReduceArguments)[] = ["kind", "shape", "axes", "input", "output", "dtype"];
+
 export const reduce: Operation<"reduce"> = {
   name: "reduce",
   operands: ["input", "output"],
   kinds: reduceKinds,
 
   resolve(args, binder) {
+    // Counted first, which costs next to nothing: see checkNames.
+    let names = 4;
+    if (args.axes !== undefined) names++;
+    if (args.dtype !== undefined) names++;
+    for (const _ in args) names--;
+    if (names !== 0) checkNames("reduce", args, reduceNames);
     const checks = new Checks("reduce");
     const dtype = checks.dtype(args.dtype);
     const kind = checks.oneOf("kind", args.kind, reduceKinds);

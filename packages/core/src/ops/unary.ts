@@ -1,5 +1,6 @@
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { Checks, type Operation } from "./operation.js";
 
@@ -61,12 +62,19 @@ export interface UnaryProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
+const unaryNames: readonly (keyof UnaryArguments)[] = ["kind", "n", "input", "output", "dtype"];
+
 export const unary: Operation<"unary"> = {
   name: "unary",
   operands: ["input", "output"],
   kinds: unaryKinds,
 
   resolve(args, binder) {
+    // Counted first, which costs next to nothing: see checkNames.
+    let names = 4;
+    if (args.dtype !== undefined) names++;
+    for (const _ in args) names--;
+    if (names !== 0) checkNames("unary", args, unaryNames);
     const checks = new Checks("unary");
     const dtype = checks.dtype(args.dtype);
     const kind = checks.oneOf("kind", args.kind, unaryKinds);
