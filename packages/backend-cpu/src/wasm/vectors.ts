@@ -89,11 +89,14 @@ export const i8x16: {
   /** Lane i of the result is byte `lanes[i]` of the 32 bytes of `a` and then `b`. */
   readonly shuffle: (lanes: readonly number[], a: V128, b: V128) => V128;
   readonly swizzle: Binary<"v128">;
+  /** The same where no number of a byte is from 16 to 127. Needs `features.relaxedSimd`. */
+  readonly relaxedSwizzle: Binary<"v128">;
 } = {
   const: (value) => constant(littleEndian("i8", value).repeat(16)),
   splat: unary("i32", "v128")(simd(0x0f)),
   shuffle: (lanes, a, b) => ({ type: "v128", code: a.code + b.code + simd(0x0d) + raw(...lanes) }),
   swizzle: binary("v128", "v128")(simd(0x0e)),
+  relaxedSwizzle: binary("v128", "v128")(simd(0x100)),
 };
 
 /** By the lanes' numbers in base 8: kernels use a few again and again. */

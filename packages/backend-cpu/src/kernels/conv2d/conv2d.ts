@@ -10,6 +10,8 @@ import {
   type PlanContext,
 } from "../kernel.js";
 import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
+import { planDepthwise } from "./depthwise.js";
+import { depthwiseKernelF32 } from "./depthwise.wasm.js";
 import { planesKernels, planPlanes } from "./planes.js";
 import { productNanoseconds } from "./tile.js";
 
@@ -40,9 +42,10 @@ export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
 export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   dtypes,
   epilogue: true,
-  kernels: [...Object.values(kernels), ...planesKernels, widen],
+  kernels: [...Object.values(kernels), ...planesKernels, depthwiseKernelF32, widen],
 
-  plan: (problem, context) => planPlanes(problem, context) ?? planPatches(problem, context),
+  plan: (problem, context) =>
+    planDepthwise(problem, context) ?? planPlanes(problem, context) ?? planPatches(problem, context),
 };
 
 /** By patches: for any shape. */

@@ -68,7 +68,8 @@ export function gelu(f: FunctionBuilder): VectorFunction {
     // Whatever does not need the mantissa, which takes longest, is multiplied first; scales are exact.
     const lessTail = (start: Vector, t: VectorLocal, { mantissa, scale }: ScaledExponential): Vector =>
       f.multiplySubtract(mantissa, f32x4.mul(f32x4.mul(t, tail(t)), scale), start);
-    const withoutTails = (): Vector => lessTail(positivePart, magnitude, normal(...square(x)));
+    // The square of the magnitude, which the tail needs as well, is computed once.
+    const withoutTails = (): Vector => lessTail(positivePart, magnitude, normal(...square(magnitude)));
     const withTails = (): Vector => {
       const t = f.let(f32x4.pmin(magnitude, limit));
       // -Infinity times a zero is NaN; for other numbers this adds a zero of the same sign.
