@@ -270,6 +270,8 @@ const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
  * H200 and 26 by `medium`, of which there are six; 600 take 18 and 15, and sides of 96 are no quicker either.
  */
 const lone: ProductTile = { ...medium, depth: 8, threadRows: 16 };
+/** The same for products that are no larger than its tile, where `small` would take two subgroups. */
+const lonelySmall: ProductTile = { ...small, threadRows: 8 };
 /**
  * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
  * k = 16384 on an H200: 8 rows 283 us, 16 rows 311, 32 rows 469 (the thin kernels 360 and 430, `flat` 619). 32 rows
@@ -345,6 +347,7 @@ export const gemmVariants: readonly GemmVariant[] = [
       k <= 2 * lone.rows &&
       batch >= 6 * MULTIPROCESSORS,
   ),
+  tiled(lonelySmall, (shape, { subgroupMinSize }) => subgroupMinSize <= SUBGROUP && isManySmall(shape)),
   packed(widest),
   quickest(huge),
   quickest(large),
