@@ -48,9 +48,9 @@ function packingShare(shape: GemmShape): number {
 /** Microseconds that copies of the operands take there, and rounding the sums where they are of halves. */
 export function copyTime(shape: GemmShape): number {
   const { dtype, m, n, k, batch } = shape;
-  const copied = ["a", "b"].filter((name) => !isKMajor(shape, name as "a" | "b")).length;
+  const copies = (isKMajor(shape, "a") ? 0 : COPYING) + (isKMajor(shape, "b") ? 0 : COPYING);
   const share = packingShare(shape) + (dtype === "f16" ? 46 / k : 0);
-  return COPYING * copied + (share * batch * m * n * k) / MULTIPLICATIONS;
+  return copies + (share * batch * m * n * k) / MULTIPLICATIONS;
 }
 
 /** Whether there is room for copies, and for the sums where they have to be rounded to f16. */

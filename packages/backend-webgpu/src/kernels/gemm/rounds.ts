@@ -79,7 +79,7 @@ export function isQuickest(
   const time = expectedTime(shape, pace);
   for (let i = paces.indexOf(pace) + 1; i < paces.length; i++) {
     const other = paces[i]!;
-    if (expectedTime(shape, other) < time && (!other.packs || allowsCopies(shape, features))) return false;
+    if ((!other.packs || allowsCopies(shape, features)) && expectedTime(shape, other) < time) return false;
   }
   return true;
 }
