@@ -16,22 +16,10 @@ const gemmName = (shape: GemmShape, features = portable) => selectGemm(shape, fe
 describe("webgpu variants of gemm", () => {
   it("are chosen by shape and device", () => {
     assert.equal(gemmName(product(4096, 4096, 255)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(4096, 4096, 64), large), "tiled_256x128x16_16x8");
-    assert.equal(gemmName(product(4096, 4096, 64, { transB: true }), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(4096, 4096, 64, { dtype: "f16" }), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(4096, 2048, 64), large), "tiled_256x128x16_16x8");
-    assert.equal(gemmName(product(2048, 2048, 64), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(1024, 2048, 64), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(1024, 1024, 64), large), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(704, 768, 8)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(704, 704, 8)), "tiled_32x32x16_4x4");
+    assert.equal(gemmName(product(704, 704, 16)), "tiled_32x32x16_4x4");
     assert.equal(gemmName(product(704, 704, 17)), "tiled_32x32x32_4x4");
     assert.equal(gemmName(product(512, 512, 767)), "tiled_32x32x32_4x4");
     assert.equal(gemmName(product(512, 512, 768)), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(128, 128, 65536), large), "tiled_128x128x16_16x8");
-    assert.equal(gemmName(product(128, 128, 32768), large), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(64, 16384, 16384), large), "tiled_64x64x16_8x8");
-    assert.equal(gemmName(product(128, 16384, 16384), large), "tiled_128x128x16_16x8");
     assert.equal(gemmName(product(32, 16384, 64)), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(16384, 32, 64)), "tiled_128x32x16_8x8");
     assert.equal(gemmName(product(33, 127, 64)), "tiled_32x32x32_4x4");
@@ -50,18 +38,20 @@ describe("webgpu variants of gemm", () => {
       [64, 64, 64, 791, "tiled_64x64x16_8x8"],
       [64, 65, 64, 792, "tiled_64x64x16_8x8"],
       [64, 64, 129, 792, "tiled_64x64x16_8x8"],
-      [32, 64, 64, 792, "tiled_64x64x16_8x8"],
+      [32, 64, 64, 792, "tiled_32x32x32_4x4"],
       [32, 32, 32, 791, "tiled_32x32x32_4x4"],
-      [32, 32, 32, 792, "tiled_32x32x16_4x4"],
-      [9, 16, 40, 792, "tiled_32x32x16_4x4"],
+      [32, 32, 32, 792, "tiled_32x32x16_8x4"],
+      [9, 16, 40, 792, "tiled_32x32x16_8x4"],
       [8, 16, 40, 792, "thin_b_places_32x4"],
       [16, 33, 40, 792, "thin_b_places_32x4"],
-      [32, 127, 32, 4096, "tiled_64x64x16_8x8"],
+      [32, 127, 32, 4096, "tiled_32x32x32_4x4"],
       [32, 128, 32, 4096, "streamed_32x512x32_16x8"],
     ] as const)
       assert.equal(gemmName(product(m, n, k, { batch, vectorB: true })), expected);
     const many = product(64, 64, 64, { batch: 1024 });
-    assert.equal(gemmName(many, { ...portable, subgroupMinSize: 64 }), "tiled_64x64x16_8x8");
+    const wideSubgroups = { ...portable, subgroupMinSize: 64 };
+    assert.equal(gemmName(many, wideSubgroups), "tiled_64x64x16_8x8");
+    assert.equal(gemmName({ ...many, m: 32, n: 32 }, wideSubgroups), "tiled_32x32x16_4x4");
     const rowsOfB = { transB: true, vectorA: true, vectorB: true };
     assert.equal(gemmName(product(16, 4096, 4096, rowsOfB)), "thin_b_k_8x16");
     assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
@@ -82,6 +72,34 @@ describe("webgpu variants of gemm", () => {
     assert.equal(gemmName(product(4096, 4096, 4096), tiny), "tiled_32x32x16_4x4");
   });
 
+  it("are the tiles whose rounds of workgroups are expected to take least", () => {
+    const name = (m: number, n: number, k: number, more: Partial<GemmShape> = {}, features = large) =>
+      gemmName(product(m, n, k, { vectorA: true, vectorB: true, ...more }), features);
+    for (const [m, n, expected] of [
+      // One round of 132, which is also one of 264 of half the size; a workgroup more; two rounds.
+      [256 * 66, 256, "tiled_256x128x16_16x8"],
+      [256 * 66 + 1, 256, "tiled_64x64x16_8x8"],
+      [256 * 66, 512, "tiled_256x128x16_16x8"],
+      // One of 264, where tiles of twice the size make 136; a workgroup more.
+      [128 * 33, 1024, "tiled_128x128x16_16x8"],
+      [128 * 33 + 1, 1024, "tiled_64x64x16_8x8"],
+      // One of 264, while all larger tiles leave most of theirs empty.
+      [1024, 1024, "tiled_64x64x16_8x8"],
+      [704, 704, "tiled_32x32x32_4x4"],
+    ] as const)
+      assert.equal(name(m, n, 255), expected, `${m} x ${n}`);
+    for (const awkward of [
+      { transB: true },
+      { dtype: "f16" },
+      { vectorA: false },
+      { vectorB: false },
+    ] as const)
+      assert.equal(name(256 * 66, 256, 255, awkward), "tiled_128x128x16_16x8");
+    assert.equal(name(256 * 66, 256, 255, {}, portable), "tiled_64x64x16_8x8", "too little memory");
+    // Parts of long sums make rounds, too: four of 64 tiles.
+    assert.equal(name(1024, 1024, 1024), "tiled_128x128x16_16x8");
+  });
+
   it("are packed where that is a small part of the work, and there is room for copies", () => {
     const isPacked = (m: number, n: number, k: number, more: Partial<GemmShape> = {}, features = large) =>
       gemmName(product(m, n, k, { vectorA: true, vectorB: true, ...more }), features).startsWith("packed_");
@@ -99,9 +117,10 @@ describe("webgpu variants of gemm", () => {
             isPacked(4096, 4096, 4096, { dtype, transA, transB }),
             `${dtype} ${transA} ${transB}`,
           );
-    assert.isTrue(isPacked(1536, 1536, 1536));
-    assert.isFalse(isPacked(1536, 1536, 1440), "little to compute");
-    assert.isFalse(isPacked(1408, 1408, 2048), "few tiles");
+    assert.isTrue(isPacked(2304, 2304, 283));
+    assert.isFalse(isPacked(2304, 2304, 282), "little to compute");
+    assert.isTrue(isPacked(6000, 1000, 1000));
+    assert.isFalse(isPacked(1536, 1536, 1536), "parts of sums fill rounds as well");
     assert.isTrue(isPacked(8192, 4096, 256));
     assert.isFalse(isPacked(8192, 4096, 255), "short sums");
     // A is copied where B can be used as it is, and the other way round.
@@ -112,10 +131,9 @@ describe("webgpu variants of gemm", () => {
     assert.isFalse(isPacked(4096, 4096, 4104, { transA: true }), "nothing to gain");
     assert.isTrue(isPacked(4096, 4096, 4104));
     assert.isTrue(isPacked(1024, 1024, 1024, { batch: 16 }));
-    assert.isFalse(isPacked(1024, 896, 1024, { batch: 16 }));
-    // More is gained where the other kernels are slow.
+    assert.isFalse(isPacked(512, 512, 512, { batch: 64 }), "copies would be a large part");
     assert.isTrue(isPacked(1024, 1024, 1024, { batch: 16, transB: true }));
-    assert.isFalse(isPacked(768, 768, 1024, { batch: 16, transB: true }));
+    assert.isFalse(isPacked(768, 768, 1024, { batch: 16, transB: true }), "two of them would");
     const wide = { ...large, limits: { ...large.limits, maxStorageBufferBindingSize: 2 ** 31 - 4 } };
     assert.isFalse(isPacked(8192, 8192, 8192), "a copy would not fit a binding");
     assert.isTrue(isPacked(8192, 8192, 8192, { transB: true }, wide));
@@ -156,9 +174,9 @@ describe("webgpu variants of gemm", () => {
     assert.equal(name(4096, 4096, 4096), "split_128x128x64_64x32");
     assert.equal(name(4095, 4097, 4093), "split_128x128x64_64x32");
     assert.equal(name(4096, 4096, 4096, withMatrices), "packed_256x128x2x8_16x8");
-    assert.equal(name(4096, 4096, 255), "tiled_256x128x16_16x8");
+    assert.equal(name(4096, 4096, 255), "tiled_128x128x16_16x8");
     assert.equal(name(4096, 4096, 511), "packed_256x128x2x8_16x8");
-    assert.equal(name(511, 16384, 4096), "tiled_256x128x16_16x8");
+    assert.equal(name(511, 16384, 4096), "tiled_128x128x16_16x8");
     assert.equal(name(1024, 1024, 4096), "tiled_128x128x16_16x8", "too few tiles");
     assert.equal(gemmName(product(1024, 1024, 1024, { batch: 2 }), withSplitting), "split_128x128x64_64x32");
     for (const lacking of [

@@ -31,12 +31,26 @@ function packedBytes(shape: GemmShape, name: "a" | "b"): number {
 /** Scratch of a product with packed operands, in bytes: as much as is kept for the next call by default. */
 const MOST_PACKED = 2 ** 29;
 
+/** Those of a large product in a microsecond, on an NVIDIA H200. */
+const MULTIPLICATIONS = 24.5e6;
+
+/** Microseconds that a copy takes however small it is. */
+const COPYING = 3;
+
 /**
  * What copies of the operands take, in proportion to the product: each number of A is used n times, and copying
  * it takes an NVIDIA H200 as long as 46 multiplications.
  */
 function packingShare(shape: GemmShape): number {
   return (isKMajor(shape, "a") ? 0 : 46 / shape.n) + (isKMajor(shape, "b") ? 0 : 46 / shape.m);
+}
+
+/** Microseconds that copies of the operands take there, and rounding the sums where they are of halves. */
+export function copyTime(shape: GemmShape): number {
+  const { dtype, m, n, k, batch } = shape;
+  const copies = (isKMajor(shape, "a") ? 0 : COPYING) + (isKMajor(shape, "b") ? 0 : COPYING);
+  const share = packingShare(shape) + (dtype === "f16" ? 46 / k : 0);
+  return copies + (share * batch * m * n * k) / MULTIPLICATIONS;
 }
 
 /** Whether there is room for copies, and for the sums where they have to be rounded to f16. */
@@ -50,23 +64,25 @@ function hasRoomForCopies(shape: GemmShape, { limits }: DeviceFeatures): boolean
 }
 
 /** Multiplications from which copies are worth the wait for further dispatches. */
-const LARGE_PRODUCT = 3.5e9;
+const LARGE_PRODUCT = 1.5e9;
+
+/** Whether quads are unpacked, turned or gathered on their way to workgroup memory, unless they are copied before. */
+export function isAwkward({ dtype, transB, vectorA, vectorB }: GemmShape): boolean {
+  return dtype === "f16" || transB || !vectorA || !vectorB;
+}
 
 /**
- * Whether a product is large enough for copies of its operands. By other kernels, those on an NVIDIA H200 took 4% longer
- * where A and B lay as others like them best, and 7 to 20% where they had to be turned, unpacked or were not aligned:
- * with both copied 16 matrices of 1024^3 are the smallest that gained (NT, 775 us of 824), 64 of 512^3 lost (440 of 424).
+ * Whether a product is large enough for copies of its operands to be thought of, and there is room for them. Whether they
+ * pay is seen by comparing with other tiles (`expectedTime`). Those like A best transposed, which that does not know.
  */
-export function paysCopies(shape: GemmShape, features: DeviceFeatures): boolean {
-  const { dtype, m, n, k, batch, transA, transB, vectorA, vectorB } = shape;
-  const isAwkward = dtype === "f16" || transB || !vectorA || !vectorB;
-  // The other kernels like A best transposed.
-  const most = isAwkward ? 0.09 : transA ? 0 : 0.05;
+export function allowsCopies(shape: GemmShape, features: DeviceFeatures): boolean {
+  const { m, n, k, batch, transA } = shape;
   return (
     k >= 256 &&
     batch * m * n * k >= LARGE_PRODUCT &&
-    packingShare(shape) <= most &&
-    hasRoomForCopies(shape, features)
+    packingShare(shape) <= (transA && !isAwkward(shape) ? 0 : 0.09) &&
+    hasRoomForCopies(shape, features) &&
+    !features.family?.isEmulated
   );
 }
 

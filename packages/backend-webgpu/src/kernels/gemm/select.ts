@@ -1,5 +1,6 @@
 import type { DeviceFeatures } from "../../context.js";
 import { selectVariant } from "../variant.js";
+import { partDepth, tileCount } from "./rounds.js";
 import { thinSpan } from "./thin.wgsl.js";
 import {
   type DirectVariant,
@@ -8,10 +9,7 @@ import {
   gemmVariants,
   isNarrow,
   type PackedVariant,
-  SHORTEST_PART,
-  SHORTEST_SUM,
   type SplitVariant,
-  tileCount,
 } from "./variants.js";
 
 type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant | PackedVariant>;
@@ -29,7 +27,8 @@ export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: 
   // The direct kernels are for devices with few cores, those that split or pack operands for many results.
   if (variant.kind === "direct" || variant.kind === "split" || variant.kind === "packed")
     return { variant, partDepth: shape.k };
-  return { variant, partDepth: partDepth(shape, features, variant) };
+  if (isNarrow(features)) return { variant, partDepth: shape.k };
+  return { variant, partDepth: partDepth(shape.k, groupCount(shape, variant), variant.busy) };
 }
 
 /** Workgroups of a variant where k is not split. */
@@ -38,13 +37,4 @@ function groupCount(shape: GemmShape, variant: Splittable): number {
   const { wide, contiguousDepth, tile } = variant;
   const [places, vector] = wide === "b" ? [shape.n, shape.vectorB] : [shape.m, shape.vectorA];
   return Math.ceil(places / thinSpan(tile, { contiguousDepth, vector })) * shape.batch;
-}
-
-/** Long sums with few results would leave most of a GPU idle: several workgroups share each. */
-function partDepth(shape: GemmShape, features: DeviceFeatures, variant: Splittable): number {
-  const wanted = isNarrow(features) ? 1 : Math.floor(variant.busy / groupCount(shape, variant));
-  const parts = Math.min(wanted, Math.floor(shape.k / SHORTEST_PART));
-  if (parts < 2 || shape.k < SHORTEST_SUM) return shape.k;
-  // Whole steps of every tile, and whole runs of four.
-  return Math.ceil(shape.k / parts / 32) * 32;
 }

@@ -2,8 +2,15 @@ import type { DeviceFeatures } from "../../context.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
-import { paysCopies } from "./packed.js";
 import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
+import {
+  BUSY_WORKGROUPS,
+  isQuickest,
+  MULTIPROCESSORS,
+  SHORTEST_PART,
+  type TilePace,
+  tileCount,
+} from "./rounds.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
@@ -83,12 +90,6 @@ export type GemmVariant =
   | ThinVariant
   | DirectVariant;
 
-/** Those of a large GPU. */
-const MULTIPROCESSORS = 132;
-
-/** Workgroups that keep a large GPU busy (two for each multiprocessor). */
-export const BUSY_WORKGROUPS: number = 2 * MULTIPROCESSORS;
-
 /** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
 export function isNarrow(features: DeviceFeatures): boolean {
   return features.family?.isEmulated ?? false;
@@ -101,13 +102,6 @@ export function takesLargeTexts(features: DeviceFeatures): boolean {
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
 const BUSY_INVOCATIONS = 270_336;
-
-/**
- * Splitting k is not worth it for shorter sums, because it takes another dispatch, nor for shorter parts:
- * 256^3 on an H200 takes 15.2 us in two parts and 8.0 in one, 256 x 256 x 1024 17.5 in four and 23.2 in one.
- */
-export const SHORTEST_SUM = 768;
-export const SHORTEST_PART = 128;
 
 function tiled(
   tile: ProductTile,
@@ -128,20 +122,15 @@ function tiled(
   };
 }
 
-/** The share of a large GPU that tiles keep busy which fill a multiprocessor each, in all rounds of them. */
-function roundsFilled(shape: GemmShape, tile: ProductTile): number {
-  const rounds = Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS);
-  return (shape.batch * shape.m * shape.n) / (rounds * MULTIPROCESSORS * tile.rows * tile.columns);
+/** One of `paces`, preferred where it is the quickest. */
+function quickest(tile: ProductTile): TiledVariant {
+  const pace = paces.find((one) => one.tile === tile)!;
+  return tiled(tile, (shape, features) => isQuickest(paces, pace, shape, features));
 }
 
-function packed(tile: ProductTile, suits: (shape: GemmShape) => boolean): PackedVariant {
-  const { requires, fits } = tiled(tile, () => false);
-  return {
-    kind: "packed",
-    name: `packed_${tileName(tile)}`,
-    ...{ tile, requires, fits },
-    prefers: (shape, features) => !isNarrow(features) && suits(shape) && paysCopies(shape, features),
-  };
+function packed(tile: ProductTile): PackedVariant {
+  const { requires, fits, prefers } = quickest(tile);
+  return { kind: "packed", name: `packed_${tileName(tile)}`, ...{ tile, requires, fits, prefers } };
 }
 
 /**
@@ -272,16 +261,6 @@ function direct(tile: DirectTile, prefers: (shape: GemmShape) => boolean): Direc
   };
 }
 
-/** Workgroups that a tile makes of a shape. */
-export function tileCount(shape: GemmShape, tile: Pick<ProductTile, "rows" | "columns">): number {
-  return Math.ceil(shape.m / tile.rows) * Math.ceil(shape.n / tile.columns) * shape.batch;
-}
-
-/** The same with sums over k split into parts of at least `shortest`, where they are long enough to be split. */
-function splitCount(shape: GemmShape, tile: ProductTile, shortest: number): number {
-  return tileCount(shape, tile) * (shape.k < SHORTEST_SUM ? 1 : Math.floor(shape.k / shortest));
-}
-
 const { huge, large, medium, small, deep } = productTiles;
 /** Where there are few rows, or few columns: both operands then come from far away about as fast as is computed. */
 const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
@@ -291,6 +270,8 @@ const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
  * H200 and 26 by `medium`, of which there are six; 600 take 18 and 15, and sides of 96 are no quicker either.
  */
 const lone: ProductTile = { ...medium, depth: 8, threadRows: 16 };
+/** The same for products that are no larger than its tile, where `small` would take two subgroups. */
+const lonelySmall: ProductTile = { ...small, threadRows: 8 };
 /**
  * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
  * k = 16384 on an H200: 8 rows 283 us, 16 rows 311, 32 rows 469 (the thin kernels 360 and 430, `flat` 619). 32 rows
@@ -309,6 +290,19 @@ const thirtyTwoRows: StreamedTile = {
 /** For packed operands; the second has several workgroups on a multiprocessor. */
 const widest: ProductTile = { ...huge, depth: 8, buffers: 2 };
 const upper: ProductTile = { ...widest, rows: 128, columns: 64, threadRows: 8 };
+
+/**
+ * In an order of workgroup memory, see `isQuickest`; the last stands for `small`, too. Of 168 shapes with m and n from 48
+ * to 8192 and k from 48 to 65,536, 159 get a tile within 5% of the best.
+ */
+const paces: readonly TilePace[] = [
+  { tile: widest, together: 1, round: 178, packs: true },
+  { tile: huge, together: 1, round: 187, awkwardRound: 220, packs: false },
+  { tile: large, together: 2, round: 190, awkwardRound: 200, packs: false },
+  { tile: upper, together: 1, round: 50, packs: true },
+  { tile: medium, together: 2, round: 61, awkwardRound: 64, packs: false },
+  { tile: deep, together: 2, round: 28, packs: false },
+];
 
 /** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
@@ -353,34 +347,12 @@ export const gemmVariants: readonly GemmVariant[] = [
       k <= 2 * lone.rows &&
       batch >= 6 * MULTIPROCESSORS,
   ),
-  // A last round that few tiles are left for takes as long as a full one: 2304^3 takes 799 us by the
-  // first and 565 by the second, 3072^3 1,562 and 1,303, 2560^3 (0.76 full) 882 and 870, 1920^3 (0.85) 342 and 394.
-  packed(widest, (shape) => roundsFilled(shape, widest) >= 0.78),
-  packed(upper, (shape) => tileCount(shape, upper) >= BUSY_WORKGROUPS),
-  // No tile of which half would lie outside of the result. Where quads are unpacked or turned on their way
-  // to workgroup memory, the next smaller tile is quicker: NT 42 in place of 38 TFLOP/s, TT 47 of 40, f16 44 of 37.
-  // So it is where there are few tiles: 2048^3 in 393 us in place of 418, 4096 x 1024 x 1024 in 212 of 244.
-  tiled(
-    huge,
-    (shape) =>
-      shape.dtype === "f32" &&
-      !shape.transB &&
-      shape.m > large.rows &&
-      tileCount(shape, huge) >= BUSY_WORKGROUPS - 8,
-  ),
-  tiled(
-    large,
-    (shape) =>
-      Math.min(shape.m, shape.n) > medium.rows &&
-      (tileCount(shape, large) >= BUSY_WORKGROUPS / 2 - 4 ||
-        splitCount(shape, large, 2 * SHORTEST_PART) >= BUSY_WORKGROUPS - 8),
-  ),
-  tiled(
-    medium,
-    (shape) =>
-      Math.max(shape.m, shape.n) > small.rows &&
-      splitCount(shape, medium, SHORTEST_PART) >= BUSY_WORKGROUPS / 2,
-  ),
+  tiled(lonelySmall, (shape, { subgroupMinSize }) => subgroupMinSize <= SUBGROUP && isManySmall(shape)),
+  packed(widest),
+  quickest(huge),
+  quickest(large),
+  packed(upper),
+  quickest(medium),
   tiled(deep, (shape) => shape.k > small.depth && !isManySmall(shape)),
   tiled(small, () => true),
 ];
