@@ -20,6 +20,8 @@ const columnStreams = 4;
 const roundVectors = 2;
 /** Rows of each part that are combined before they are folded, where the kind allows that. */
 const combinedRows = 3;
+/** From so many rows to a part on it costs nothing to have one less. */
+const leastUneven = 16;
 /** Rows that are read and combined at once. */
 export const columnRound: number = columnStreams * combinedRows;
 
@@ -64,6 +66,8 @@ export function foldColumnsFunction(
         const elements = elementsOf(f, dtype);
         const vectorBytes = 4 * elements.bytes;
         const each = f.let(i32.divU(rows, columnStreams));
+        // An odd number: streams that are a power of two apart get into each other's way.
+        f.if(i32.geU(each, leastUneven), () => f.set(each, i32.or(i32.sub(each, 1), 1)));
         const streams = farStreams(f, at, i32.mul(each, rowBytes), columnStreams);
         const vectors = i32.divU(i32.sub(end, accumulators), accumulatorBytes);
         const rest = f.let(i32.sub(rowBytes, i32.mul(vectors, vectorBytes)));
@@ -107,7 +111,7 @@ export function foldColumnsFunction(
             f.set(each, i32.sub(each, combinedRows));
           });
         f.forRange(0, each, () => alongRows(streams, foldInto));
-        // What four do not divide is after the last part.
+        // What is left is after the last part.
         f.forRange(0, rows, () => alongRows(streams.slice(-1), foldInto));
       },
     ),
