@@ -41,15 +41,15 @@ const promote = (x: Vector): readonly [Vector, Vector] => [
   f64x2.promoteLowF32x4(highHalf(x)),
 ];
 
-function tree(values: readonly Vector[], operation: Pairwise): Vector {
+export function tree(values: readonly Vector[], operation: Pairwise): Vector {
   if (values.length === 1) return values[0]!;
   const middle = values.length >> 1;
   return operation(tree(values.slice(0, middle), operation), tree(values.slice(middle), operation));
 }
 
 /**
- * What is folded at once is added up in f32, eight vectors in pairs, or the pairs of four rounds one after
- * the other, and the sums of that in f64: three or four roundings, and one at the end, for any length that
+ * What is folded at once is added up in f32, eight vectors in pairs, or of columns three times four in pairs,
+ * and the sums of that in f64: three or four roundings, and one at the end, for any length that
  * fits the memory. Widening every element would take longer than reading it. A sum in f32 may overflow where
  * the whole does not: infinities are doubtful.
  * The sum of negative zeros is -0, so that is what a sum starts from.

@@ -21,10 +21,11 @@ const scalarNames = [
   /** Places along the outer kept axes, and how many of them one chunk does. */
   "places",
   "placesPerChunk",
-  /** 1: the rows of some places are folded side by side, with their accumulators in the scratch. */
-  "sideBySide",
-  /** Panels of columns, where the innermost axis is kept. */
+  /** 1: the rows lie one after the other, or equally far apart: parts of them are read side by side. */
+  "streamed",
+  /** Panels of columns, where the innermost axis is kept, and how many columns one has. */
   "panels",
+  "panelWidth",
   /** Elements (columns: rows) to be reduced, the pieces that they are split into, and their size. */
   "reduced",
   "pieces",
@@ -38,6 +39,9 @@ const scalarNames = [
 export const reduceTypes: ReduceTypes = Object.fromEntries(
   [...scalarNames, ...axisNames("kept"), ...axisNames("reduced")].map((name) => [name, "i32"]),
 ) as ReduceTypes;
+
+/** Bytes from row to row, where one reduced axis is walked along. */
+export const lastReducedStep: AxisKeys = `reducedStep${walkedAxes - 1}`;
 
 function axisNames(axes: "kept" | "reduced"): string[] {
   return Array.from({ length: walkedAxes }, (_, i) => [`${axes}Extent${i}`, `${axes}Step${i}`]).flat();
@@ -71,10 +75,11 @@ export function chunkRange(
   chunk: Local<"i32">,
 ): ChunkRange {
   const { pieces, panels, placesPerChunk, places, pieceSize, reduced } = parameters;
-  const piece = f.let(i32.remU(chunk, pieces));
-  const rest = f.let(i32.divU(chunk, pieces));
-  const panel = f.let(i32.remU(rest, panels));
-  const place = f.let(i32.mul(i32.divU(rest, panels), placesPerChunk));
+  // Panels of the same rows follow one another: they share pages of memory.
+  const panel = f.let(i32.remU(chunk, panels));
+  const rest = f.let(i32.divU(chunk, panels));
+  const piece = f.let(i32.remU(rest, pieces));
+  const place = f.let(i32.mul(i32.divU(rest, pieces), placesPerChunk));
   const begin = f.let(i32.mul(piece, pieceSize));
   return {
     place,

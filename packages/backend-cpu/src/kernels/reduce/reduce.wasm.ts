@@ -1,7 +1,6 @@
 import type { DType, ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
-  type FunctionReference,
   f32x4,
   f64x2,
   i32,
@@ -14,8 +13,17 @@ import {
 import { type Elements, elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { type Accumulation, accumulations, assign } from "./accumulate.js";
-import { axisOdometer, chunkRange, type ReduceTypes, reduceTypes } from "./parameters.js";
-import { foldRowsFunction, loadAccumulator, rowsAtOnce, rowUnit, storeAccumulator } from "./rows.wasm.js";
+import { columnScratchBytes, foldColumnsFunction } from "./columns.wasm.js";
+import { axisOdometer, chunkRange, lastReducedStep, type ReduceTypes, reduceTypes } from "./parameters.js";
+import {
+  farStreams,
+  foldRowsFunction,
+  loadAccumulator,
+  mostStreamedRows,
+  rowStreams,
+  rowUnit,
+  storeAccumulator,
+} from "./rows.wasm.js";
 
 type Vector = Value<"v128">;
 
@@ -31,12 +39,17 @@ function finisher(f: FunctionBuilder, kind: ReduceKind, divisor: Local<"i32">): 
 }
 
 /**
- * A run of a row is read as so many streams side by side, which processors fetch ahead better than one:
- * from memory 18 to 24 GB/s. A round folds some vectors of each at once.
+ * A long run of a row is read as so many streams side by side, which processors fetch ahead better than one:
+ * on a Xeon from memory 18 to 24 GB/s. A round folds some vectors of each at once.
  */
-const rowStreams = 4;
+const runStreams = 4;
 const streamVectors = 2;
-const rowVectors = rowStreams * streamVectors;
+const runVectors = runStreams * streamVectors;
+/**
+ * Bytes of a long run. Parts of less than a page of memory are slower than one stream: on Zen 4, rows of 512
+ * floats that are far apart 6.7 GB/s in place of 12.6, rows of 1024 f16 4.2 in place of 7.6.
+ */
+const leastLongRun = 4 * 4096;
 
 /** More elements than there are: no run of them is folded in haste. */
 const never = -1;
@@ -48,14 +61,13 @@ const never = -1;
 export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceTypes> {
   const accumulation = accumulations[kind];
   const width = accumulation.empty.length;
-  const atOnce = rowsAtOnce(kind);
+  const unit = rowUnit(kind);
   return defineKernel<ReduceTypes>({
     name: `reduce_rows_${kind}_${dtype}`,
     parameters: reduceTypes,
-    scratchBytes: dtype === "f32" ? atOnce * 16 * width : 0,
+    scratchBytes: dtype === "f32" ? mostStreamedRows * 16 * width : 0,
     emit(f, { parameters, chunk, scratch, module }) {
-      const { input, output, inner, partial, partials, outputs, sideBySide } = parameters;
-      const foldRows = dtype === "f32" ? foldRowsFunction(module, kind) : undefined;
+      const { input, output, inner, partial, partials, outputs, streamed } = parameters;
       const elements = elementsOf(f, dtype);
       const finish = finisher(f, kind, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
@@ -71,25 +83,32 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
       /** Runs from this length on are folded fast. */
       const fastFrom = f.local("i32");
 
+      const foldVectors = (streams: readonly Local<"i32">[], count: number): void => {
+        const xs = streams.flatMap((stream) =>
+          Array.from({ length: count }, (_, i) => f.let(elements.load(stream, 4 * i * elements.bytes))),
+        );
+        assign(f, accumulator, accumulation.fold(accumulator, xs));
+      };
       const foldRun = (at: Local<"i32">, count: Local<"i32">): void => {
         f.if(i32.geU(count, fastFrom), () => {
-          const rounds = f.let(i32.divU(count, 4 * rowVectors));
-          const bytes = f.let(i32.mul(rounds, 4 * streamVectors * elements.bytes));
-          const streams = [at];
-          while (streams.length < rowStreams) streams.push(f.let(i32.add(streams.at(-1)!, bytes)));
-          const end = f.let(i32.add(at, bytes));
-          f.set(count, i32.sub(count, i32.mul(rounds, 4 * rowVectors)));
-          f.loop((again) => {
-            const xs = streams.flatMap((stream) =>
-              Array.from({ length: streamVectors }, (_, i) =>
-                f.let(elements.load(stream, 4 * i * elements.bytes)),
-              ),
-            );
-            assign(f, accumulator, accumulation.fold(accumulator, xs));
-            for (const stream of streams) f.add(stream, 4 * streamVectors * elements.bytes);
-            f.brIf(again, i32.ne(at, end));
+          f.if(i32.geU(count, leastLongRun / elements.bytes), () => {
+            const rounds = f.let(i32.divU(count, 4 * runVectors));
+            const partBytes = f.let(i32.mul(rounds, 4 * streamVectors * elements.bytes));
+            const streams = farStreams(f, at, partBytes, runStreams);
+            const second = f.let(streams[1]!);
+            f.set(count, i32.sub(count, i32.mul(rounds, 4 * runVectors)));
+            f.loop((again) => {
+              foldVectors(streams, streamVectors);
+              for (const stream of streams) f.add(stream, 4 * streamVectors * elements.bytes);
+              f.brIf(again, i32.ne(streams[0]!, second));
+            });
+            f.set(at, streams.at(-1)!);
           });
-          f.set(at, streams.at(-1)!);
+          f.while(i32.geU(count, 4 * runVectors), () => {
+            foldVectors([at], runVectors);
+            f.add(at, 4 * runVectors * elements.bytes);
+            f.set(count, i32.sub(count, 4 * runVectors));
+          });
         });
         f.while(i32.gtS(count, 0), () => {
           const present = i32x4.gtS(i32x4.splat(count), laneNumbers);
@@ -100,32 +119,28 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
         });
       };
 
-      /** How many places of the chunk are done. */
-      const done = f.local("i32");
-      /** The accumulator of a place from those of some places at once; all whole units are done. */
-      const takePlace = (foldRows: FunctionReference): void => {
-        const number = f.let(i32.and(done, atOnce - 1));
-        f.if(i32.eqz(number), () => {
+      /** Where the accumulators of places are whose whole units have been folded: of the next one, and their end. */
+      const foldedAt = f.let(scratch);
+      const foldedEnd = f.local("i32");
+      const wholeElements = f.let(i32.and(inner, -unit));
+      if (dtype === "f32")
+        f.if(streamed, () => {
+          const each = f.let(i32.divU(i32.sub(range.placeEnd, range.place), rowStreams));
           const row = i32.add(input, kept.offsets[0]!);
-          const others = i32.sub(i32.sub(range.placeEnd, range.place), 1);
-          const [rowBytes, wholeBytes] = [inner, i32.and(inner, -rowUnit)].map((n) =>
-            i32.shl(n, elements.shift),
-          );
-          f.call(foldRows, row, rowBytes!, others, wholeBytes!, scratch);
+          const [rowBytes, wholeBytes] = [inner, wholeElements].map((n) => i32.shl(n, elements.shift));
+          f.call(foldRowsFunction(module, kind), row, rowBytes!, wholeBytes!, each, scratch);
+          f.set(foldedEnd, i32.add(scratch, i32.mul(each, rowStreams * 16 * width)));
         });
-        const from = f.let(i32.add(scratch, i32.mul(number, 16 * width)));
-        assign(f, accumulator, loadAccumulator(f, from, width));
-      };
 
       const foldPlace = (): void => {
         assign(f, accumulator, empty);
         const remaining = f.let(i32.sub(range.end, range.begin));
         const start = f.let(i32.remU(range.begin, inner));
-        if (foldRows !== undefined)
-          f.if(i32.and(sideBySide, i32.ne(fastFrom, never)), () => {
-            takePlace(foldRows);
-            f.set(start, i32.and(inner, -rowUnit));
-            f.set(remaining, i32.and(inner, rowUnit - 1));
+        if (dtype === "f32")
+          f.if(i32.and(i32.ltU(foldedAt, foldedEnd), i32.ne(fastFrom, never)), () => {
+            assign(f, accumulator, loadAccumulator(f, foldedAt, width));
+            f.set(start, wholeElements);
+            f.set(remaining, i32.sub(inner, wholeElements));
           });
         const run = f.local("i32");
         const at = f.local("i32");
@@ -143,7 +158,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
       };
 
       f.forLocal(range.place, range.placeEnd, () => {
-        f.set(fastFrom, 4 * rowVectors);
+        f.set(fastFrom, 4 * runVectors);
         f.loop((again) => {
           foldPlace();
           const { isDoubtful } = accumulation;
@@ -169,7 +184,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
           },
         );
         kept.next();
-        f.add(done, 1);
+        f.add(foldedAt, 16 * width);
       });
     },
   });
@@ -181,9 +196,6 @@ function foldLanes(f: FunctionBuilder, accumulation: Accumulation, accumulator: 
   const pair = f.let(accumulation.mergeDouble(low, high));
   return accumulation.mergeDouble(pair, shuffle32([2, 3, 0, 1], pair, pair));
 }
-
-/** Columns whose accumulators a chunk keeps in scratch. */
-export const panelColumns: number = 1024;
 
 /** Rows that a round of the column loop folds into each accumulator at once. */
 const columnRows = 8;
@@ -200,19 +212,20 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
   return defineKernel<ReduceTypes>({
     name: `reduce_columns_${kind}_${dtype}`,
     parameters: reduceTypes,
-    scratchBytes: (panelColumns / 4) * accumulatorBytes,
-    emit(f, { parameters, chunk, scratch }) {
-      const { input, output, inner, partial, partials, outputs } = parameters;
+    scratchBytes: columnScratchBytes(kind),
+    emit(f, { parameters, chunk, scratch, module }) {
+      const { input, output, inner, partial, partials, outputs, streamed, panelWidth } = parameters;
       const elements = elementsOf(f, dtype);
       const finish = finisher(f, kind, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
       const range = chunkRange(f, parameters, chunk);
-      const column = f.let(i32.mul(range.panel, panelColumns));
-      const columns = f.let(i32.minU(i32.sub(inner, column), panelColumns));
+      const column = f.let(i32.mul(range.panel, panelWidth));
+      const columns = f.let(i32.minU(i32.sub(inner, column), panelWidth));
       const columnBytes = f.let(i32.shl(column, elements.shift));
-      const accumulatorsEnd = f.let(
-        i32.add(scratch, i32.mul(i32.shrU(i32.add(columns, 3), 2), accumulatorBytes)),
-      );
+      const vectors = f.let(i32.shrU(i32.add(columns, 3), 2));
+      const accumulatorsEnd = f.let(i32.add(scratch, i32.mul(vectors, accumulatorBytes)));
+      /** With one more where there is an odd number of them. */
+      const evenEnd = f.let(i32.add(accumulatorsEnd, i32.mul(i32.and(vectors, 1), accumulatorBytes)));
       const kept = axisOdometer(f, parameters, "kept");
       const reduced = axisOdometer(f, parameters, "reduced");
       const seekReduced = (): void => reduced.seek(f.let(range.begin));
@@ -248,13 +261,20 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
       const foldPanel = (): void => {
         f.forRange(
           scratch,
-          accumulatorsEnd,
+          evenEnd,
           (at) => {
             storeAccumulator(f, at, empty);
           },
           { step: accumulatorBytes },
         );
         const rows = f.let(i32.sub(range.end, range.begin));
+        f.if(i32.and(streamed, i32.ne(fastFrom, never)), () => {
+          const rowBytes = parameters[lastReducedStep]!;
+          const offset = i32.add(kept.offsets[0]!, i32.mul(range.begin, rowBytes));
+          const first = i32.add(input, offset);
+          f.call(foldColumnsFunction(module, kind, dtype), first, rowBytes, rows, scratch, evenEnd);
+          f.set(rows, 0);
+        });
         f.while(i32.geU(rows, fastFrom), () => {
           foldRows(columnRows);
           f.set(rows, i32.sub(rows, columnRows));

@@ -9,84 +9,107 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { accumulations, assign } from "./accumulate.js";
+import { accumulations, assign, tree } from "./accumulate.js";
 
-/** Vectors of a row that a round takes. */
-const roundVectors = 2;
+/** Parts of a chunk's rows that are read side by side. */
+export const rowStreams = 4;
+/** The most rows of a chunk that are read so, and the least elements of a row from which on that is faster. */
+export const mostStreamedRows = 256;
+export const leastStreamedRow = 512;
+
 /** Rounds whose vectors are combined before they are folded, where a kind allows that. */
 const combinedRounds = 4;
-/** A row is folded in parts of so many elements. */
-export const rowUnit: number = 4 * roundVectors;
 
-/** Rows that are folded side by side: as many as have their accumulators, or what is combined, in registers. */
-export function rowsAtOnce(kind: ReduceKind): number {
-  return accumulations[kind].combine === undefined ? 4 : 8;
+/** Vectors of a row that a round takes: as many as have room in registers beside the accumulators. */
+function roundVectors(kind: ReduceKind): number {
+  return kind === "prod" ? 4 : 2;
+}
+
+/** A row is folded in parts of so many elements. */
+export function rowUnit(kind: ReduceKind): number {
+  return 4 * roundVectors(kind);
 }
 
 /**
- * Folds some rows of f32 that follow one another side by side, each into an accumulator of its own:
+ * Folds rows of f32 that follow one another, each into an accumulator of its own:
  *
- *   at             the first row; from number `last` on it is that one
+ *   at             the first row
  *   rowBytes       from row to row
- *   bytes          of a row that are folded, in whole units
- *   accumulators   where they go, one after the other
+ *   bytes          of a row that are folded, in whole units and at least one
+ *   rows           of each of `rowStreams` parts, which follow one another too
+ *   accumulators   where they go, in the order of the rows
  *
- * Streams that are a row apart come faster from memory than parts of one row do: on a Xeon, GB/s, rows of 512
- * floats 9.7 in place of 8.5, 1024: 11.8 in place of 8.7, 4096: 12.5 in place of 12.1. From the third-level
- * cache there is no difference. Shorter rows are faster one by one: most of the time goes to their ends. With f16 widening
- * takes longer than reading.
+ * The parts are far apart, and each is read straight on from row to row: wherever a stream ends and another
+ * starts, the processor has to begin anew to fetch ahead. GB/s, sums of rows of 512, 1024 and 4096 floats from
+ * memory, on Zen 4 27, 28 and 30 in place of 12, 20 and 23 by eight neighbouring rows at a time. Shorter rows
+ * come as fast one by one. With f16 widening takes longer than reading.
  */
 export function foldRowsFunction(module: ModuleBuilder, kind: ReduceKind): FunctionReference {
-  const accumulation = accumulations[kind];
-  const { combine, empty, fold } = accumulation;
+  const { combine, empty, fold } = accumulations[kind];
   const width = empty.length;
+  const vectors = roundVectors(kind);
   return module.shared(`reduce_fold_rows_${kind}`, (label) =>
     module.function(
       label,
-      { at: "i32", rowBytes: "i32", last: "i32", bytes: "i32", accumulators: "i32" },
-      (f, { at, rowBytes, last, bytes, accumulators }) => {
-        const numbers = Array.from({ length: rowsAtOnce(kind) }, (_, row) => row);
-        const end = f.let(i32.add(at, bytes));
-        const rows = numbers.map((row) => f.let(i32.add(at, i32.mul(rowBytes, i32.minU(last, row)))));
-        const first = rows[0]!;
-        const roundBytes = 4 * rowUnit;
-        const vectorsOf = (row: Local<"i32">): Local<"v128">[] =>
-          Array.from({ length: roundVectors }, (_, i) => f.let(v128.load(row, 16 * i)));
+      { at: "i32", rowBytes: "i32", bytes: "i32", rows: "i32", accumulators: "i32" },
+      (f, { at, rowBytes, bytes, rows, accumulators }) => {
+        const streams = farStreams(f, at, i32.mul(rows, rowBytes), rowStreams);
+        const results = farStreams(f, accumulators, i32.mul(rows, 16 * width), rowStreams);
+        const first = streams[0]!;
+        const end = f.local("i32");
+        const vectorsOf = (stream: Local<"i32">): Local<"v128">[] =>
+          Array.from({ length: vectors }, (_, i) => f.let(v128.load(stream, 16 * i)));
         const advance = (): void => {
-          for (const row of rows) f.add(row, roundBytes);
+          for (const stream of streams) f.add(stream, 16 * vectors);
         };
-        const nothing = empty.map((vector) => f.let(vector));
-        const place = (row: number): number => 16 * width * row;
-        for (const row of numbers) storeAccumulator(f, accumulators, nothing, place(row));
-        if (combine === undefined) {
-          const sums = numbers.map((row) => loadAccumulator(f, accumulators, width, place(row)));
-          f.while(i32.ltU(first, end), () => {
-            for (const [r, row] of rows.entries()) assign(f, sums[r]!, fold(sums[r]!, vectorsOf(row)));
-            advance();
-          });
-          for (const [r, sum] of sums.entries()) storeAccumulator(f, accumulators, sum, place(r));
-          return;
-        }
-        const roundOf = (row: Local<"i32">): Value<"v128"> => {
-          const [x, ...others] = vectorsOf(row);
-          return others.reduce<Value<"v128">>((sum, y) => combine(sum, y), x!);
-        };
-        const identity = f.let(f32x4.const(accumulation.identity));
-        f.while(i32.ltU(first, end), () => {
-          const combined = rows.map(() => f.let(identity));
-          const stop = f.let(i32.minU(i32.add(first, roundBytes * combinedRounds), end));
-          f.while(i32.ltU(first, stop), () => {
-            for (const [r, row] of rows.entries()) f.set(combined[r]!, combine(combined[r]!, roundOf(row)));
-            advance();
-          });
-          for (const [r, vector] of combined.entries()) {
-            const before = loadAccumulator(f, accumulators, width, place(r));
-            storeAccumulator(f, accumulators, fold(before, [vector]), place(r));
+        const identity = f.let(f32x4.const(accumulations[kind].identity));
+        const stop = f.local("i32");
+        f.forRange(0, rows, () => {
+          f.set(end, i32.add(first, bytes));
+          const sums = streams.map(() => empty.map((vector) => f.let(vector)));
+          if (combine === undefined)
+            f.while(i32.ltU(first, end), () => {
+              for (const [s, stream] of streams.entries())
+                assign(f, sums[s]!, fold(sums[s]!, vectorsOf(stream)));
+              advance();
+            });
+          else {
+            // The accumulators stay in memory: Node.js 20 and 22 read a third slower with them in registers.
+            for (const [s, result] of results.entries()) storeAccumulator(f, result, sums[s]!);
+            f.while(i32.ltU(first, end), () => {
+              const combined = streams.map(() => f.let(identity));
+              f.set(stop, i32.minU(i32.add(first, 16 * vectors * combinedRounds), end));
+              f.while(i32.ltU(first, stop), () => {
+                for (const [s, stream] of streams.entries())
+                  f.set(combined[s]!, combine(combined[s]!, tree(vectorsOf(stream), combine)));
+                advance();
+              });
+              for (const [s, result] of results.entries())
+                storeAccumulator(f, result, fold(loadAccumulator(f, result, width), [combined[s]!]));
+            });
+          }
+          for (const [s, stream] of streams.entries()) {
+            if (combine === undefined) storeAccumulator(f, results[s]!, sums[s]!);
+            f.add(results[s]!, 16 * width);
+            f.add(stream, i32.sub(rowBytes, bytes));
           }
         });
       },
     ),
   );
+}
+
+/** `count` addresses, the first at `at`, each `bytes` after the one before. */
+export function farStreams(
+  f: FunctionBuilder,
+  at: Local<"i32">,
+  bytes: Value<"i32">,
+  count: number,
+): Local<"i32">[] {
+  const distance = f.let(bytes);
+  const streams = [f.let(at)];
+  while (streams.length < count) streams.push(f.let(i32.add(streams.at(-1)!, distance)));
+  return streams;
 }
 
 /** An accumulator of `width` vectors, which lie one after the other. */
