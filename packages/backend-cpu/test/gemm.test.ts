@@ -1,6 +1,7 @@
 import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
+import { worthCalling } from "#src/kernels/gemm/calls.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import { partsOf } from "#src/kernels/gemm/parts.js";
 import { fittingGemmVariants, gemmVariants } from "#src/kernels/gemm/variants.js";
@@ -102,6 +103,24 @@ describe("gemm", () => {
       for (const result of results.slice(1)) expect(result).to.deep.equal(results[0]);
       expect(partsOf(given.shape), label(shape)).to.equal(parts);
     }
+  }).timeout(60000);
+
+  it("is within the bound where a few rows call B from memory in advance", async () => {
+    const shapes: readonly Shape[] = [
+      // With a last stretch of k that is shorter than those that are called; chunks of columns, then parts of k.
+      { m: 9, n: 4100, k: 1035, pad: 1, beta: 0.5 },
+      { m: 8, n: 1000, k: 4205 },
+    ];
+    for (const shape of shapes) {
+      const given = makeCase(shape);
+      expect(worthCalling(given.shape), label(shape)).to.equal(true);
+      const bench = await Workbench.create(gemmOperation().kernels, { pages: 400 });
+      check(given, compute(bench, undefined, given));
+    }
+    const large = { dtype: "f32", m: 8, n: 2048, k: 2048, batch: 1, transB: false } as const;
+    expect(worthCalling(large)).to.equal(true);
+    for (const other of [{ m: 7 }, { k: 2047 }, { transB: true }, { dtype: "f16" }] as const)
+      expect(worthCalling({ ...large, ...other }), JSON.stringify(other)).to.equal(false);
   }).timeout(60000);
 
   it("makes parts longer where there would be many", () => {

@@ -38,6 +38,7 @@ export function packFilterKernel(dtype: DType): Kernel<PackFilterTypes> {
         depth,
         i32.add(i32.add(parameters.packed, i32.mul(group, parameters.groupFilterBytes)), panelStart),
         1,
+        0,
       );
     },
   });

@@ -98,6 +98,8 @@ export class BlockPlanner {
       aAlongK: a.alongK,
       aLines: rows,
       aPanels: room.aPanels,
+      // Chunks of rows end elsewhere than those that pack.
+      aEven: 0,
       b: b.address + firstMatrix * b.batch + column * b.lineStep + p * b.kStep,
       bStride: b.stride,
       bBatch: b.batch,

@@ -25,6 +25,8 @@ const packTypes = {
   aAlongK: "i32",
   aLines: "i32",
   aPanels: "i32",
+  /** 1 where its last two panels are alike high: see `panelHeight`. */
+  aEven: "i32",
   b: "i32",
   bStride: "i32",
   bBatch: "i32",
@@ -128,6 +130,7 @@ function packKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel
         number: Local<"i32">,
         chunks: Local<"i32">,
         width: number,
+        even: Local<"i32">,
         names: Readonly<
           Record<"source" | "stride" | "batch" | "alongK" | "lines" | "panels" | "panelsBatch", Local<"i32">>
         >,
@@ -146,6 +149,7 @@ function packKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel
           k,
           i32.add(panels, i32.add(i32.mul(matrix, panelsBatch), i32.mul(i32.mul(first, k), 4))),
           alongK,
+          even,
         );
       };
       const aTotal = f.let(i32.mul(aChunks, aCopies));
@@ -154,12 +158,12 @@ function packKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel
       f.if(
         i32.ltU(chunk, aTotal),
         () =>
-          side(chunk, aChunks, tile.rows, {
+          side(chunk, aChunks, tile.rows, parameters.aEven, {
             ...{ source: a, stride: aStride, batch: aBatch, alongK: aAlongK },
             ...{ lines: aLines, panels: aPanels, panelsBatch: aPanelsBatch },
           }),
         () =>
-          side(f.let(i32.sub(chunk, aTotal)), bChunks, tile.columns, {
+          side(f.let(i32.sub(chunk, aTotal)), bChunks, tile.columns, f.let(i32.const(0)), {
             ...{ source: b, stride: bStride, batch: bBatch, alongK: bAlongK },
             ...{ lines: bLines, panels: bPanels, panelsBatch: bPanelsBatch },
           }),
@@ -200,6 +204,7 @@ function multiplyKernel(label: string, tile: Tile, when: When): Kernel<typeof mu
         alpha,
         beta,
         scratch,
+        0,
       );
       const { bias, biasStep, activation } = parameters;
       f.if(bias, () => f.add(bias, i32.mul(column, biasStep)));
@@ -229,19 +234,19 @@ function smallKernel(label: string, tile: Tile, dtype: DType, when: When): Kerne
       const aPanelBytes = f.let(i32.mul(k, 4 * tile.rows));
       f.forLocal(first, end, () => {
         const aMatrix = i32.add(a, i32.mul(first, aBatch));
-        f.call(packFunction(module, dtype, tile.rows), aMatrix, aStride, m, k, aPanels, aAlongK);
+        f.call(packFunction(module, dtype, tile.rows), aMatrix, aStride, m, k, aPanels, aAlongK, 1);
         const bMatrix = i32.add(b, i32.mul(first, bBatch));
-        f.call(packFunction(module, dtype, tile.columns), bMatrix, bStride, n, k, bPanels, bAlongK);
+        f.call(packFunction(module, dtype, tile.columns), bMatrix, bStride, n, k, bPanels, bAlongK, 0);
         const cMatrix = f.let(i32.add(c, i32.mul(first, cBatch)));
         if (dtype === "f32") {
-          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch);
+          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch, 1);
           const { bias, biasStep, activation } = parameters;
           f.if(hasEpilogue(parameters), () =>
             f.call(epilogueFunction(module), cMatrix, stride, m, n, bias, biasStep, activation),
           );
         } else {
           const { sumsStride } = parameters;
-          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, sums, sumsStride, one, 0, scratch);
+          f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, sums, sumsStride, one, 0, scratch, 1);
           const alphaFloat = f.let(f32.reinterpretI32(alpha));
           const betaFloat = f.let(f32.reinterpretI32(beta));
           finishRows(f, module, elements, {

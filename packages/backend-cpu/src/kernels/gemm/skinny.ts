@@ -21,6 +21,7 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
+import { callRows, rowsCalled, worthCalling } from "./calls.js";
 import { finishRows } from "./finish.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import { partsOf, planCombine } from "./parts.js";
@@ -64,6 +65,8 @@ const skinnyTypes = {
   beta: "f32",
   chunkColumns: "i32",
   columnChunks: "i32",
+  /** 1 where B comes from memory and is called in advance: see `callRows`. */
+  calls: "i32",
   /** Parts of k, their size, and where their sums go; not 0 only if B is stored k x n. */
   parts: "i32",
   partDepth: "i32",
@@ -87,7 +90,21 @@ type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Valu
 
 interface Sums
   extends Readonly<
-    Record<"m" | "k" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums" | "sumsStride", I32>
+    Record<
+      | "m"
+      | "k"
+      | "columns"
+      | "a"
+      | "aRow"
+      | "aK"
+      | "b"
+      | "bStride"
+      | "sums"
+      | "sumsStride"
+      | "calls"
+      | "spare",
+      I32
+    >
   > {
   readonly module: ModuleBuilder;
   readonly dtype: DType;
@@ -100,7 +117,7 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
   return defineKernel({
     name: `gemm_skinny_${dtype}_${b}`,
     parameters: skinnyTypes,
-    scratchBytes: 4 * blocking.skinnySums,
+    scratchBytes: 4 * blocking.skinnySums + 4,
     emit(f, { parameters, chunk, scratch, features, module }) {
       const elements = elementsOf(f, dtype);
       const { m, n, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
@@ -133,6 +150,8 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
         bStride,
         sums: target,
         sumsStride,
+        calls: parameters.calls,
+        spare: f.let(i32.add(scratch, 4 * blocking.skinnySums)),
         elements,
         module,
         dtype,
@@ -188,7 +207,16 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
   // Widening f16 takes the registers of four factors.
   if (operands.dtype === "f32")
     f.if(i32.eq(m, 1), () => f.forLocal(p, i32.and(k, -8), () => addSome(1, 8), { step: 8 }));
-  f.forLocal(p, i32.and(k, -4), () => addSome(2, 4), { step: 4 });
+  const lastCall = f.let(i32.const(-1));
+  f.if(operands.calls, () => f.set(lastCall, i32.sub(k, rowsCalled)));
+  const addFour = (): void => {
+    if (operands.dtype === "f32")
+      f.if(i32.and(i32.eqz(i32.remU(p, rowsCalled)), i32.leS(p, lastCall)), () =>
+        f.call(callRows(operands.module), b, bStride, columns, operands.spare),
+      );
+    addSome(2, 4);
+  };
+  f.forLocal(p, i32.and(k, -4), addFour, { step: 4 });
   f.forLocal(p, k, () => addSome(2, 1));
 }
 
@@ -376,6 +404,7 @@ export function planSkinny(
     beta: problem.beta,
     chunkColumns,
     columnChunks,
+    calls: worthCalling(problem) ? 1 : 0,
     parts: Math.ceil(k / partDepth),
     partDepth,
     partials,

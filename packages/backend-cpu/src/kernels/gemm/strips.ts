@@ -50,6 +50,8 @@ const stripTypes = {
   /** Room of worker 0, for panels of B and then, for f16, sums; bytes from worker to worker. */
   rooms: "i32",
   roomBytes: "i32",
+  /** As the panels of A were packed. */
+  even: "i32",
   sums: "i32",
   bias: "i32",
   biasStep: "i32",
@@ -96,11 +98,12 @@ export function stripKernel(tile: Tile, dtype: DType, requires: "relaxedSimd" | 
             depth,
             panels,
             bAlongK,
+            0,
           );
           f.call(
             blockFunction(module, tile),
             ...[aStretch, aPanelBytes, panels, depth, m, columns],
-            ...[sums, sumsStride, direct ? alpha : one, oldFactor, scratch],
+            ...[sums, sumsStride, direct ? alpha : one, oldFactor, scratch, parameters.even],
           );
           f.add(aStretch, 4 * tile.rows * blocking.k);
           f.add(bStretch, i32.mul(bKStep, blocking.k));
@@ -156,6 +159,8 @@ export function planStrips(
   const roomBytes = sums + (dtype === "f16" ? 4 * m * chunkColumns : 0);
   const rooms = context.workspace(roomBytes * workers);
   const aChunks = Math.ceil(m / (blocking.packPanels * tile.rows));
+  // Where one chunk packs all of A.
+  const even = aChunks === 1 ? 1 : 0;
   const launches: Launch[] = [];
   for (let first = 0; first < batch; first += group) {
     const matrices = Math.min(group, batch - first);
@@ -171,6 +176,7 @@ export function planStrips(
       aLines: m,
       aPanels,
       aPanelsBatch,
+      aEven: even,
       // None of B.
       bChunks: 0,
       b: 0,
@@ -202,6 +208,7 @@ export function planStrips(
       columnChunks,
       rooms,
       roomBytes,
+      even,
       sums,
       bias: epilogue.bias,
       biasStep: epilogue.biasStep,

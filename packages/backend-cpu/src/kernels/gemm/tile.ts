@@ -9,6 +9,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
+import { panelHeight } from "./pack.js";
 
 /** How much of C the innermost loop keeps in registers, and how it multiplies. */
 export interface Tile {
@@ -120,8 +121,8 @@ export function tileFunction(
 
 /**
  * The same for a whole block of C: `m` x `n` elements from packed panels, tile by tile. From panel to
- * panel of A it is `aPanelBytes`. The last tiles of columns are only as high as there are rows; tiles
- * that reach past the last column are computed in `spare` (rows x columns floats) and copied in part.
+ * panel of A it is `aPanelBytes`, and `even` is what they were packed with. Tiles are only as high as
+ * there are rows in their panel; those that reach past the last column are computed in `spare` (rows x columns floats) and copied in part.
  *
  * A panel of B stays in the first-level cache while the panels of A, in the second level, pass by.
  */
@@ -135,9 +136,9 @@ export function blockFunction(module: ModuleBuilder, tile: Tile): FunctionRefere
       label,
       {
         ...({ a: "i32", aPanelBytes: "i32", b: "i32", k: "i32", m: "i32", n: "i32" } as const),
-        ...({ c: "i32", stride: "i32", alpha: "i32", beta: "i32", spare: "i32" } as const),
+        ...({ c: "i32", stride: "i32", alpha: "i32", beta: "i32", spare: "i32", even: "i32" } as const),
       },
-      (f, { a, aPanelBytes, b, k, m, n, c, stride, alpha, beta, spare }) => {
+      (f, { a, aPanelBytes, b, k, m, n, c, stride, alpha, beta, spare, even }) => {
         const bPanelBytes = f.let(i32.mul(k, 4 * columns));
         f.forRange(
           0,
@@ -146,40 +147,37 @@ export function blockFunction(module: ModuleBuilder, tile: Tile): FunctionRefere
             const aPanel = f.let(a);
             const corner = f.let(i32.add(c, i32.shl(j, 2)));
             const width = f.let(i32.minU(i32.sub(n, j), columns));
-            f.forRange(
-              0,
-              m,
-              (i) => {
-                const height = f.let(i32.minU(i32.sub(m, i), rows));
-                f.if(
-                  i32.eq(width, columns),
-                  () =>
-                    f.block((done) => {
-                      for (const [index, tileOfHeight] of compute.entries()) {
-                        f.if(i32.eq(height, index + 1), () => {
-                          f.call(tileOfHeight, aPanel, b, k, corner, stride, alpha, beta);
-                          f.br(done);
-                        });
-                      }
-                    }),
-                  () => {
-                    f.call(whole, aPanel, b, k, spare, 4 * columns, one, 0);
-                    const from = f.let(spare);
-                    const to = f.let(corner);
-                    f.forRange(0, height, () => {
-                      f.forRange(0, i32.shl(width, 2), (at) => mergeElement(f, to, from, at, alpha, beta), {
-                        step: 4,
+            const left = f.let(m);
+            f.while(left, () => {
+              const height = panelHeight(f, left, rows, even);
+              f.if(
+                i32.eq(width, columns),
+                () =>
+                  f.block((done) => {
+                    for (const [index, tileOfHeight] of [...compute.entries()].reverse()) {
+                      f.if(i32.eq(height, index + 1), () => {
+                        f.call(tileOfHeight, aPanel, b, k, corner, stride, alpha, beta);
+                        f.br(done);
                       });
-                      f.add(from, 4 * columns);
-                      f.add(to, stride);
+                    }
+                  }),
+                () => {
+                  f.call(whole, aPanel, b, k, spare, 4 * columns, one, 0);
+                  const from = f.let(spare);
+                  const to = f.let(corner);
+                  f.forRange(0, height, () => {
+                    f.forRange(0, i32.shl(width, 2), (at) => mergeElement(f, to, from, at, alpha, beta), {
+                      step: 4,
                     });
-                  },
-                );
-                f.add(aPanel, aPanelBytes);
-                f.add(corner, i32.mul(stride, rows));
-              },
-              { step: rows },
-            );
+                    f.add(from, 4 * columns);
+                    f.add(to, stride);
+                  });
+                },
+              );
+              f.add(aPanel, aPanelBytes);
+              f.add(corner, i32.mul(stride, height));
+              f.set(left, i32.sub(left, height));
+            });
             f.add(b, bPanelBytes);
           },
           { step: columns },

@@ -61,7 +61,7 @@ export const blocking = {
   leastColumns: 64,
   /** Most rows of C that are done in strips, and most columns of a strip. */
   stripRows: 256,
-  stripColumns: 128,
+  stripColumns: 256,
   /** Bytes of packed A for matrices of a batch whose strips are computed together. */
   stripBatchBytes: 1048576,
   /** Lines that one chunk packs, in panels. */
