@@ -173,9 +173,9 @@ interface Stretch {
  * sums[i] = sum over p of a[i, p] * (row p of B), several rows of A and of B at a time.
  *
  * Rows of B that are added together are of equal shares of k, each of which is read from its first row to its
- * last; or they are neighbours. A vector times a 4096 x 4096 matrix from memory (AMD Zen 4): six or four
- * shares come at 0.97 of the rate of one stream straight ahead, eight at 0.85, eight neighbours at 0.77. An
- * Intel Xeon, where memory is slower, delivers six shares like eight neighbours, and four 2 to 5% slower.
+ * last; or they are neighbours. The loop alone, over a 4096 x 4096 matrix from memory (AMD Zen 4): six or four
+ * shares come at 0.95 or more of the rate of one stream straight ahead, eight at 0.85, eight neighbours at 0.77.
+ * An Intel Xeon, where memory is slower, delivers six shares 1 to 3% slower than eight neighbours, four 4 to 6%.
  * Neighbours are for many rows and a B that may be in a cache.
  */
 function addRows(f: FunctionBuilder, operands: Sums): void {
