@@ -4,36 +4,43 @@ import { elementsOf } from "../convert/elements.js";
 import type { EpilogueParameters } from "../epilogue.js";
 import { type CpuMemory, defineKernel, type Kernel, type Launch } from "../kernel.js";
 import { finishRows } from "./finish.js";
-import { blocking, elementBytes } from "./variants.js";
+import { blocking, fewRows } from "./variants.js";
 
 /**
- * A few rows times a large matrix that is stored k x n: chunks take parts of k, so that each reads whole
- * rows, one after the other, from memory. Columns of those rows, as chunks of columns would read them
- * with two workers, come 5% slower where there are 4096 columns and 18% where there are 512. The sums of the parts are added in the order of k, and how
- * many parts there are follows from the shape alone.
+ * A few rows times a matrix that is stored k x n: chunks take parts of k, so that each reads whole rows,
+ * one after the other. With two workers that takes half to two thirds of the time in which chunks of columns
+ * read them from memory, and nine tenths where they are in a cache. The sums of the parts are added in the order of
+ * k, and how many parts there are follows from the shape alone.
  */
 
 /**
- * Bytes of B that a part reads at the least, and how many parts there are at the most. From some number of them on
- * parts are twice as long: fewer sums to be added, 1 to 2% of a vector times a 4096 x 4096 matrix with two workers.
+ * Elements of B and rows of it (for each row of A, too) for a part, at the least, and how many parts there are at the most. From some
+ * number of them on parts are longer: fewer sums to be added, of which twice as many take 2 to 3% of the time.
  */
-const partBytes = 1 << 21;
-const manyParts = 16;
+const partElements = 1 << 17;
+const partRows = 128;
+const partRowsForRow = 32;
+const manyParts = 8;
+const longer = 8;
 const mostParts = 64;
+/** Elements of B from which on it is taken to come from memory for more than a few rows, too: no second-level cache holds it. */
+export const largeElements: number = 1 << 21;
 
 /** Into how many parts k is divided. */
 export function partsOf({
-  dtype,
   m,
   n,
   k,
   batch,
   transB,
-}: Pick<GemmProblem<CpuMemory>, "dtype" | "m" | "n" | "k" | "batch" | "transB">): number {
+}: Pick<GemmProblem<CpuMemory>, "m" | "n" | "k" | "batch" | "transB">): number {
   const sums = m * Math.ceil(n / 16) * 16;
-  if (transB || batch > 1 || n > blocking.skinnyColumns || sums > blocking.skinnySums) return 1;
-  const parts = (k * n * elementBytes[dtype]) / partBytes;
-  return Math.max(1, Math.min(mostParts, Math.floor(Math.max(Math.min(parts, manyParts), parts / 2))));
+  const elements = k * n;
+  if (transB || batch > 1 || sums > blocking.skinnySums) return 1;
+  if (m * elements <= blocking.smallProducts || (m > fewRows && elements < largeElements)) return 1;
+  const parts = elements / partElements;
+  const most = Math.min(mostParts, k / Math.max(partRows, partRowsForRow * m));
+  return Math.max(1, Math.floor(Math.min(most, Math.max(Math.min(parts, manyParts), parts / longer))));
 }
 
 const combineTypes = {

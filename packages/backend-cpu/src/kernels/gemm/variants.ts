@@ -68,10 +68,11 @@ export const blocking = {
   packPanels: 16,
   /** Bytes of packed panels for matrices of a batch that are handled together. */
   batchBytes: 8388608,
-  /** Sums of a chunk of a few rows: they stay in the first-level cache while B passes by. */
-  skinnySums: 8192,
-  /** Columns of such a chunk. The longer the pieces of rows are that are read, the better memory delivers them. */
-  skinnyColumns: 4096,
+  /**
+   * Sums of a chunk of a few rows: they stay in the second-level cache while B passes by. The longer the
+   * pieces of rows are that are read, the better memory delivers them.
+   */
+  skinnySums: 131072,
   /** Bytes of scratch for matrices that one chunk both packs and multiplies. */
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */
@@ -79,6 +80,9 @@ export const blocking = {
   /** Multiply-adds that are not worth being divided among workers (96^3). */
   smallProducts: 884736,
 } as const;
+
+/** Rows up to which a product waits for B, and not for the multiply-adds. */
+export const fewRows = 8;
 
 /** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
 export function evenParts(extent: number, most: number, unit: number): number {
