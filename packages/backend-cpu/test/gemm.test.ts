@@ -91,10 +91,13 @@ describe("gemm", () => {
       [8, { m: 1, n: 300, k: 8203, dtype: "f16" }],
       [2, { m: 4, n: 517, k: 519 }],
       // Of many rows there are parts only if B is large, and fewer.
-      [5, { m: 12, n: 1100, k: 2001 }],
+      [5, { m: 24, n: 1100, k: 2001 }],
       [1, { m: 12, n: 1100, k: 1001 }],
+      [2, { m: 32, n: 2100, k: 1030 }],
+      // Too few rows of B to be divided: in shares of k all the same.
+      [1, { m: 31, n: 4100, k: 600 }],
       // More sums than one chunk has.
-      [1, { m: 2, n: 40_000, k: 30 }],
+      [1, { m: 2, n: 70_000, k: 30 }],
       [1, { m: 1, n: 300, k: 4100, transB: true }],
     ];
     for (const [parts, shape] of cases) {
@@ -180,7 +183,7 @@ describe("gemm", () => {
   });
 
   it("works with a bounded workspace", async () => {
-    const bench = await Workbench.create(gemmOperation().kernels, { pages: 8 });
+    const bench = await Workbench.create(gemmOperation().kernels, { pages: 16 });
     let bytes = 0;
     const context = {
       ...bench.context,

@@ -19,7 +19,7 @@ import { blocking, fewRows } from "./variants.js";
  */
 const partElements = 1 << 17;
 const partRows = 128;
-const partRowsForRow = 32;
+const partRowsForRow = 16;
 const manyParts = 8;
 const longer = 8;
 const mostParts = 64;
