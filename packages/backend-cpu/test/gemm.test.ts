@@ -183,7 +183,7 @@ describe("gemm", () => {
   });
 
   it("works with a bounded workspace", async () => {
-    const bench = await Workbench.create(gemmOperation().kernels, { pages: 16 });
+    const bench = await Workbench.create(gemmOperation().kernels, { pages: 8 });
     let bytes = 0;
     const context = {
       ...bench.context,

@@ -11,7 +11,8 @@ import { finishHalves } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { combineKernels } from "./parts.js";
 import { planScale, scaleKernels } from "./scale.js";
-import { planSkinny, skinnyKernels } from "./skinny.js";
+import { planSkinny } from "./skinny.js";
+import { skinnyKernels } from "./skinny.wasm.js";
 import { planSmall } from "./small.js";
 import { planStrips } from "./strips.js";
 import {

@@ -36,7 +36,7 @@ export function partsOf({
 }: Pick<GemmProblem<CpuMemory>, "m" | "n" | "k" | "batch" | "transB">): number {
   const sums = m * Math.ceil(n / 16) * 16;
   const elements = k * n;
-  if (transB || batch > 1 || sums > blocking.skinnySums) return 1;
+  if (transB || batch > 1 || sums > blocking.partSums) return 1;
   if (m * elements <= blocking.smallProducts || (m > fewRows && elements < largeElements)) return 1;
   const parts = elements / partElements;
   const most = Math.min(mostParts, k / Math.max(partRows, partRowsForRow * m));

@@ -69,10 +69,11 @@ export const blocking = {
   /** Bytes of packed panels for matrices of a batch that are handled together. */
   batchBytes: 8388608,
   /**
-   * Sums of a chunk of a few rows: they stay in the second-level cache while B passes by. The longer the
-   * pieces of rows are that are read, the better memory delivers them.
+   * Sums of a chunk of a few rows, and of one that has a part of k: they stay in the second-level cache while B
+   * passes by. The longer the pieces of rows are that are read, the better memory delivers them.
    */
-  skinnySums: 131072,
+  skinnySums: 65536,
+  partSums: 131072,
   /** Bytes of scratch for matrices that one chunk both packs and multiplies. */
   smallBytes: 131072,
   /** Multiply-adds that make a chunk of a batch worth its while. */

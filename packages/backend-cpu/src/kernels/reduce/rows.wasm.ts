@@ -41,7 +41,7 @@ export function rowUnit(kind: ReduceKind): number {
  *
  * The parts are far apart, and each is read straight on from row to row: wherever a stream ends and another
  * starts, the processor has to begin anew to fetch ahead. GB/s, sums of rows of 512, 1024 and 4096 floats from
- * memory, on Zen 4 27, 28 and 30 in place of 12, 20 and 23 by eight neighbouring rows at a time. Shorter rows
+ * memory, on Zen 4 25, 26 and 29 in place of 12, 20 and 23 by eight neighbouring rows at a time. Shorter rows
  * come as fast one by one. With f16 widening takes longer than reading.
  */
 export function foldRowsFunction(module: ModuleBuilder, kind: ReduceKind): FunctionReference {

@@ -1,0 +1,348 @@
+import type { DType } from "@backplane/core";
+import {
+  type FunctionBuilder,
+  type FunctionReference,
+  f32x4,
+  i32,
+  i32x4,
+  type Local,
+  type ModuleBuilder,
+  shuffle32,
+  type Value,
+  v128,
+} from "../../wasm/index.js";
+import { type Elements, elementsOf } from "../convert/elements.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { finishRows } from "./finish.js";
+import { blocking } from "./variants.js";
+
+const skinnyTypes = {
+  m: "i32",
+  n: "i32",
+  k: "i32",
+  /** Bytes from row to row, along k, and from matrix to matrix. */
+  a: "i32",
+  aRow: "i32",
+  aK: "i32",
+  aBatch: "i32",
+  /** Bytes from one stored row to the next. */
+  b: "i32",
+  bStride: "i32",
+  bBatch: "i32",
+  c: "i32",
+  stride: "i32",
+  cBatch: "i32",
+  alpha: "f32",
+  beta: "f32",
+  chunkColumns: "i32",
+  columnChunks: "i32",
+  /** Parts of k, their size, and where their sums go; not 0 only if B is stored k x n. */
+  parts: "i32",
+  partDepth: "i32",
+  partials: "i32",
+  /** Not 0: rows of B that are added together are apart (addRows). */
+  apart: "i32",
+  bias: "i32",
+  biasStep: "i32",
+  activation: "i32",
+} as const;
+
+type SkinnyKernel = Kernel<typeof skinnyTypes>;
+
+/** By element type, and by whether B is stored transposed (n x k) or not (k x n). */
+export const skinnyKernels: Readonly<Record<DType, Readonly<Record<"stored" | "transposed", SkinnyKernel>>>> =
+  {
+    f32: { stored: skinnyKernel("f32", "stored"), transposed: skinnyKernel("f32", "transposed") },
+    f16: { stored: skinnyKernel("f16", "stored"), transposed: skinnyKernel("f16", "transposed") },
+  };
+
+type I32 = Local<"i32">;
+type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Value<"v128">;
+
+interface Sums
+  extends Readonly<
+    Record<
+      "m" | "k" | "apart" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums" | "sumsStride",
+      I32
+    >
+  > {
+  readonly module: ModuleBuilder;
+  readonly dtype: DType;
+  readonly elements: Elements;
+  readonly fused: boolean;
+  readonly multiplyAdd: Multiply;
+}
+
+function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
+  return defineKernel({
+    name: `gemm_skinny_${dtype}_${b}`,
+    parameters: skinnyTypes,
+    scratchBytes: 4 * blocking.skinnySums,
+    emit(f, { parameters, chunk, scratch, features, module }) {
+      const elements = elementsOf(f, dtype);
+      const { m, n, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
+      const { parts, partDepth, partials } = parameters;
+      const part = f.let(i32.remU(chunk, parts));
+      const block = f.let(i32.divU(chunk, parts));
+      const p = f.let(i32.mul(part, partDepth));
+      const matrix = f.let(i32.divU(block, columnChunks));
+      const first = f.let(i32.mul(i32.remU(block, columnChunks), chunkColumns));
+      const columns = f.let(i32.minU(i32.sub(n, first), chunkColumns));
+      const [columnStep, kStep] =
+        b === "stored" ? [i32.const(elements.bytes), bStride] : [bStride, i32.const(elements.bytes)];
+      const at = (base: I32, batch: I32, offset: Value<"i32">): I32 =>
+        f.let(i32.add(base, i32.add(i32.mul(matrix, batch), offset)));
+      const sumsStride = f.let(i32.shl(chunkColumns, 2));
+      const target = f.let(scratch);
+      f.if(partials, () => f.set(target, i32.add(partials, i32.mul(part, i32.mul(m, sumsStride)))));
+      const sums: Sums = {
+        a: at(parameters.a, parameters.aBatch, i32.mul(p, aK)),
+        b: at(parameters.b, parameters.bBatch, i32.add(i32.mul(first, columnStep), i32.mul(p, kStep))),
+        k: f.let(i32.minU(i32.sub(parameters.k, p), partDepth)),
+        fused: features.relaxedSimd,
+        multiplyAdd: features.relaxedSimd
+          ? f32x4.relaxedMadd
+          : (x, y, sum) => f32x4.add(sum, f32x4.mul(x, y)),
+        apart: parameters.apart,
+        m,
+        columns,
+        aRow,
+        aK,
+        bStride,
+        sums: target,
+        sumsStride,
+        elements,
+        module,
+        dtype,
+      };
+      if (b === "stored") addRows(f, sums);
+      else multiplyColumns(f, sums);
+      f.if(partials, () => f.return());
+      const { bias, biasStep, activation } = parameters;
+      f.if(bias, () => f.add(bias, i32.mul(first, biasStep)));
+      finishRows(f, module, elements, {
+        epilogue: { bias, biasStep, activation },
+        sums: scratch,
+        sumsStride,
+        m,
+        n: columns,
+        c: at(parameters.c, parameters.cBatch, i32.shl(first, elements.shift)),
+        stride: parameters.stride,
+        alpha,
+        beta,
+      });
+    },
+  });
+}
+
+/** Rows of A and rows of B whose products are added to sums in one go. */
+interface Stretch {
+  readonly rows: number;
+  readonly depth: number;
+}
+
+/**
+ * sums[i] = sum over p of a[i, p] * (row p of B), several rows of A and of B at a time.
+ *
+ * Rows of B that are added together are of equal shares of k, each of which is read from its first row to its
+ * last; or they are neighbours. The loop alone, over a 4096 x 4096 matrix from memory (AMD Zen 4): six or four
+ * shares come at 0.95 or more of the rate of one stream straight ahead, eight at 0.85, eight neighbours at 0.77.
+ * An Intel Xeon, where memory is slower, delivers six shares 1 to 3% slower than eight neighbours, four 4 to 6%.
+ * Neighbours are for many rows and a B that may be in a cache.
+ */
+function addRows(f: FunctionBuilder, operands: Sums): void {
+  const { m, k, columns, apart, aRow, aK, bStride, sums, sumsStride } = operands;
+  f.memoryFill(sums, 0, i32.mul(m, sumsStride));
+  const a = f.let(operands.a);
+  const b = f.let(operands.b);
+  const aStep = f.let(aK);
+  const bStep = f.let(bStride);
+  const addSome = (depth: number): void => {
+    const row = f.let(sums);
+    const factors = f.let(a);
+    const i = f.let(i32.const(0));
+    const add = (rows: number): void => {
+      const callee = addFunction(operands, { rows, depth });
+      f.call(callee, factors, aRow, aStep, b, bStep, row, sumsStride, columns);
+      f.add(row, i32.mul(sumsStride, rows));
+      f.add(factors, i32.mul(aRow, rows));
+    };
+    if (depth !== 6) f.forLocal(i, i32.and(m, -2), () => add(2), { step: 2 });
+    f.forLocal(i, m, () => add(1));
+  };
+  const p = f.let(i32.const(0));
+  const addStretches = (depth: number): void => {
+    const stretches = f.let(i32.divU(k, depth));
+    const onward = f.let(i32.const(depth));
+    f.if(apart, () => {
+      f.set(aStep, i32.mul(aK, stretches));
+      f.set(bStep, i32.mul(bStride, stretches));
+      f.set(onward, i32.const(1));
+    });
+    f.forRange(0, stretches, () => {
+      addSome(depth);
+      f.add(a, i32.mul(aK, onward));
+      f.add(b, i32.mul(bStride, onward));
+    });
+    f.set(p, i32.mul(stretches, depth));
+  };
+  // Widening f16 takes the registers of two factors.
+  if (operands.dtype === "f16") addStretches(4);
+  else
+    f.if(
+      i32.eq(m, 1),
+      () => addStretches(6),
+      () => addStretches(4),
+    );
+  f.set(a, i32.add(operands.a, i32.mul(aK, p)));
+  f.set(b, i32.add(operands.b, i32.mul(bStride, p)));
+  f.forLocal(p, k, () => {
+    addSome(1);
+    f.add(a, aK);
+    f.add(b, bStride);
+  });
+}
+
+/**
+ * sums[i] += sum over p of a[i, p] * (row p of B) for a stretch. The factors wait in registers, and
+ * sums are loaded and stored once for all of `depth`. A function of its own, so that nothing but this
+ * loop competes for registers.
+ */
+function addFunction(
+  { module, dtype, fused, multiplyAdd }: Sums,
+  { rows, depth }: Stretch,
+): FunctionReference {
+  return module.shared(`gemm_skinny_add_${dtype}_${rows}x${depth}`, (label) =>
+    module.function(
+      label,
+      {
+        ...({ a: "i32", aRow: "i32", aK: "i32", b: "i32", bStride: "i32" } as const),
+        ...({ sums: "i32", sumsStride: "i32", columns: "i32" } as const),
+      },
+      (f, { a, aRow, aK, b, bStride, sums, sumsStride, columns }) => {
+        const elements = elementsOf(f, dtype);
+        const factors = range(rows).map((i) => {
+          const at = f.let(i32.add(a, i32.mul(aRow, i)));
+          return range(depth).map(() => {
+            const factor = f.let(elements.loadSplat(at));
+            f.add(at, aK);
+            return factor;
+          });
+        });
+        const sources = range(depth).map((p) => f.let(i32.add(b, i32.mul(bStride, p))));
+        const targets = range(rows).map((i) => f.let(i32.add(sums, i32.mul(sumsStride, i))));
+        const addVectors = (count: number, groups: number): void => {
+          for (let group = 0; group < groups; group++) {
+            const vectors = range(count).map((v) => group * count + v);
+            const sum = targets.map((target) => vectors.map((v) => f.let(v128.load(target, 16 * v))));
+            for (const [p, source] of sources.entries()) {
+              const row = vectors.map((v) => f.let(elements.load(source, 4 * elements.bytes * v)));
+              for (const [i, rowSums] of sum.entries()) {
+                for (const [v, value] of rowSums.entries())
+                  f.set(value, multiplyAdd(factors[i]![p]!, row[v]!, value));
+              }
+            }
+            for (const [i, target] of targets.entries())
+              for (const [v, value] of sum[i]!.entries()) f.store(target, value, 16 * vectors[v]!);
+          }
+          for (const source of sources) f.add(source, 4 * elements.bytes * count * groups);
+          for (const target of targets) f.add(target, 16 * count * groups);
+        };
+        // Two vectors side by side are for engines that fuse them. The V8 of Node 20, which has no fused
+        // multiply-add, spills then. Two such pairs a round are 1 to 2% faster (Node 22: 11%), but not for one row.
+        const rest = f.let(columns);
+        if (fused && dtype === "f32") {
+          const groups = rows === 1 ? 1 : 2;
+          f.forRange(0, i32.divU(columns, 8 * groups), () => addVectors(2, groups));
+          f.set(rest, i32.remU(columns, 8 * groups));
+        }
+        f.forRange(0, rest, () => addVectors(1, 1), { step: 4 });
+      },
+    ),
+  );
+}
+
+function range(length: number): readonly number[] {
+  return Array.from({ length }, (_, index) => index);
+}
+
+/** sums[i, j] = (row i of A) . (column j of B), where both lie along k. */
+function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
+  const { m, k, columns, aRow, bStride, sumsStride } = operands;
+  const b = f.let(operands.b);
+  const sums = f.let(operands.sums);
+  const j = f.let(i32.const(0));
+  const dotSome = (mostRows: number, width: number): void => {
+    const last = f.let(i32.sub(i32.sub(columns, j), 1));
+    const a = f.let(operands.a);
+    const target = f.let(sums);
+    const i = f.let(i32.const(0));
+    const dot = (rows: number): void => {
+      f.call(dotFunction(operands, rows, width), a, aRow, b, bStride, last, k, target, sumsStride);
+      f.add(a, i32.mul(aRow, rows));
+      f.add(target, i32.mul(sumsStride, rows));
+    };
+    if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
+    f.forLocal(i, m, () => dot(1));
+    f.add(b, i32.mul(bStride, width));
+    f.add(sums, 4 * width);
+  };
+  f.if(
+    i32.eq(m, 1),
+    () => f.forLocal(j, columns, () => dotSome(1, 8), { step: 8 }),
+    () => f.forLocal(j, columns, () => dotSome(2, 4), { step: 4 }),
+  );
+}
+
+/**
+ * sums[i, j] = (row i of A) . (column j of B) for a few rows and `width` columns: eight products that
+ * do not wait for each other. Columns after number `last` repeat it.
+ */
+function dotFunction({ module, dtype, multiplyAdd }: Sums, rows: number, width: number): FunctionReference {
+  return module.shared(`gemm_skinny_dot_${dtype}_${rows}x${width}`, (label) =>
+    module.function(
+      label,
+      {
+        ...({ a: "i32", aRow: "i32", b: "i32", bStride: "i32", last: "i32", k: "i32" } as const),
+        ...({ sums: "i32", sumsStride: "i32" } as const),
+      },
+      (f, { a, aRow, b, bStride, last, k, sums, sumsStride }) => {
+        const elements = elementsOf(f, dtype);
+        const rowAddresses = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
+        const columnAddresses = range(width).map((j) =>
+          f.let(i32.add(b, i32.mul(bStride, i32.minU(last, j)))),
+        );
+        const dots = rowAddresses.map(() => columnAddresses.map(() => f.let(f32x4.const(0))));
+        const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
+        const step = (take: (address: I32) => Value<"v128">, bytes: number): void => {
+          const factors = rowAddresses.map((row) => f.let(take(row)));
+          for (const [j, column] of columnAddresses.entries()) {
+            const vector = f.let(take(column));
+            for (const [i, factor] of factors.entries())
+              f.set(dots[i]![j]!, multiplyAdd(factor, vector, dots[i]![j]!));
+            f.add(column, bytes);
+          }
+          for (const row of rowAddresses) f.add(row, bytes);
+        };
+        const p = f.let(i32.const(0));
+        f.forLocal(p, i32.and(k, -4), () => step((at) => elements.load(at), 4 * elements.bytes), { step: 4 });
+        // One by one, in the first lane; the others add 0 * 0.
+        f.forLocal(p, k, () => step((at) => v128.and(elements.loadSplat(at), firstLane), elements.bytes));
+        for (const row of dots) {
+          for (let j = 0; j < width; j += 4) f.store(sums, sumOfLanes(f, row.slice(j, j + 4)), 4 * j);
+          f.add(sums, sumsStride);
+        }
+      },
+    ),
+  );
+}
+
+/** Lane i of the result is the sum of the lanes of vector i. */
+function sumOfLanes(f: FunctionBuilder, vectors: readonly Local<"v128">[]): Value<"v128"> {
+  const [v0, v1, v2, v3] = vectors as readonly [Local<"v128">, Local<"v128">, Local<"v128">, Local<"v128">];
+  const halves = (x: Local<"v128">, y: Local<"v128">): Local<"v128"> =>
+    f.let(f32x4.add(shuffle32([0, 4, 1, 5], x, y), shuffle32([2, 6, 3, 7], x, y)));
+  const low = halves(v0, v1);
+  const high = halves(v2, v3);
+  return f32x4.add(shuffle32([0, 1, 4, 5], low, high), shuffle32([2, 3, 6, 7], low, high));
+}

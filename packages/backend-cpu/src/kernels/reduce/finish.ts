@@ -1,0 +1,52 @@
+import type { ReduceKind } from "@backplane/core";
+import {
+  type FunctionBuilder,
+  f32x4,
+  f64x2,
+  i32,
+  i32x4,
+  type Local,
+  shuffle32,
+  type Value,
+} from "../../wasm/index.js";
+import type { Elements } from "../convert/elements.js";
+
+type Vector = Value<"v128">;
+
+/** Turns folded values, two vectors of f64, into results. */
+type Finish = (low: Vector, high: Vector) => Vector;
+
+export function finisher(f: FunctionBuilder, kind: ReduceKind, divisor: Local<"i32">): Finish {
+  const demote: Finish = (low, high) =>
+    shuffle32([0, 1, 4, 5], f32x4.demoteF64x2Zero(low), f32x4.demoteF64x2Zero(high));
+  if (kind !== "mean") return demote;
+  const count = f.let(f64x2.convertLowI32x4U(i32x4.splat(divisor)));
+  return (low, high) => demote(f64x2.div(low, count), f64x2.div(high, count));
+}
+
+export function storeVector(
+  f: FunctionBuilder,
+  elements: Elements,
+  to: Local<"i32">,
+  values: Vector,
+  remaining: Value<"i32">,
+): void {
+  const results = f.let(values);
+  f.if(
+    i32.geS(remaining, 4),
+    () => elements.store(to, results),
+    () => elements.storeFirst(to, results, remaining),
+  );
+}
+
+/** Stores the first `remaining` of four f64. */
+export function storeDoubles(
+  f: FunctionBuilder,
+  to: Local<"i32">,
+  [low, high]: readonly [Vector, Vector],
+  remaining: Value<"i32">,
+): void {
+  const halves = [f.let(low), f.let(high)];
+  for (let lane = 0; lane < 4; lane++)
+    f.if(i32.gtS(remaining, lane), () => f.storeLane(64, lane & 1, to, halves[lane >> 1]!, 8 * lane));
+}
