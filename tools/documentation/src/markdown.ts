@@ -47,7 +47,7 @@ export function fileLinks(markdown: string): FileLink[] {
 /** What links may name after a "#", as GitHub makes it of headings; those that are alike are told apart by numbers. */
 export function anchors(markdown: string): Set<string> {
   const found = new Set<string>();
-  const text = markdown.replaceAll(/^```[^]*?^```/gm, "");
+  const text = markdown.replaceAll(/^```[\s\S]*?^```/gm, "");
   for (const [, heading] of text.matchAll(/^#+ (.*)$/gm)) {
     const words = heading!.toLowerCase().replaceAll(/[^\p{L}\p{N}_ -]/gu, "");
     const name = words.replaceAll(" ", "-");
