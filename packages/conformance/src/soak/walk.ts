@@ -66,12 +66,7 @@ export class Walk {
   }
 
   /** `backend` must be initialised; `tally` is counted on. */
-  static async start(
-    backend: ComputeBackend,
-    seed: number,
-    limits: WalkLimits,
-    tally: Tally,
-  ): Promise<Walk> {
+  static async start(backend: ComputeBackend, seed: number, limits: WalkLimits, tally: Tally): Promise<Walk> {
     const walk = new Walk(backend, seed, limits, tally);
     await walk.#twin.init();
     return walk;

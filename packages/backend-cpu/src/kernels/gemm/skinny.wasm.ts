@@ -64,7 +64,18 @@ type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Valu
 interface Sums
   extends Readonly<
     Record<
-      "m" | "k" | "apart" | "depth" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums" | "sumsStride",
+      | "m"
+      | "k"
+      | "apart"
+      | "depth"
+      | "columns"
+      | "a"
+      | "aRow"
+      | "aK"
+      | "b"
+      | "bStride"
+      | "sums"
+      | "sumsStride",
       I32
     >
   > {
