@@ -51,7 +51,7 @@ describe("Waking workers", () => {
     const byName = kernel.launch({ c: -1, b: 1.5, a: 7 }, 4, 1e5);
     expect(byName).to.deep.equal({
       kernel: "kernel",
-      words: [7, 0x3fc00000, 0xffffffff],
+      words: [7, 0x3fc00000, -1],
       chunks: 4,
       helpers: 4,
     });
