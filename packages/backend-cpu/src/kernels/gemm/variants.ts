@@ -59,9 +59,10 @@ export const blocking = {
   chunkColumns: 256,
   /** Fewest columns of a chunk when work is divided among workers. */
   leastColumns: 64,
-  /** Most rows of C that are done in strips, and most columns of a strip. */
+  /** Most rows of C that are done in strips, and most and fewest columns of a strip. */
   stripRows: 256,
   stripColumns: 256,
+  leastStripColumns: 32,
   /** Bytes of packed A for matrices of a batch whose strips are computed together. */
   stripBatchBytes: 1048576,
   /** Lines that one chunk packs, in panels. */
