@@ -243,12 +243,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
     const inner = this.#slot.assertOpen(name);
     const operation: Operation<Name> = operations[name];
-    const call = (backend: ComputeBackend, translated: OperationArguments[Name]): void => {
-      (backend[name] as (args: OperationArguments[Name]) => void)(translated);
-    };
     if (!this.#slot.isDeferring) {
-      call(
+      callOperation(
         inner,
+        name,
         mapOperands(operation, args, (argument, operand) => this.#translate(name, argument, operand)),
       );
       return;
@@ -264,7 +262,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     });
     this.#slot.tell((current) => {
       for (const { argument, operand } of bound) later[argument] = operand();
-      call(current, later as unknown as OperationArguments[Name]);
+      callOperation(current, name, later as unknown as OperationArguments[Name]);
     });
   }
 
@@ -297,4 +295,12 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const bound = (): Operand => ({ handle: innerHandle(entry, operation, argument), byteOffset });
     return Object.assign(bound, { region: { memory: entry, byteOffset, byteLength } });
   }
+}
+
+function callOperation<Name extends OperationName>(
+  backend: ComputeBackend,
+  name: Name,
+  args: OperationArguments[Name],
+): void {
+  (backend[name] as (args: OperationArguments[Name]) => void)(args);
 }

@@ -47,6 +47,8 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * Made with `features`, it brings only the kernels among which there is something to choose.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
+  /** The variant of a context, which is the same from call to call. */
+  let chosen: { readonly context: PlanContext; readonly variant: GemmVariant } | undefined;
   const kernels: KernelGroup[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   kernels.push(...Object.values(combineKernels));
@@ -59,13 +61,18 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     epilogue: true,
     kernels,
     plan(problem, context) {
-      const name = forced === undefined || forced === blasName ? context.variants?.gemm : forced;
-      const [variant] = fittingGemmVariants(context.features, name);
-      if (variant === undefined)
-        throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
-      return planGemm(problem, context, variant, blasUse(context.features, forced));
+      if (chosen?.context !== context) chosen = { context, variant: variantOf(context, forced) };
+      return planGemm(problem, context, chosen.variant, blasUse(context.features, forced));
     },
   };
+}
+
+function variantOf({ features, variants }: PlanContext, forced: string | undefined): GemmVariant {
+  const name = forced === undefined || forced === blasName ? variants?.gemm : forced;
+  const [variant] = fittingGemmVariants(features, name);
+  if (variant === undefined)
+    throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
+  return variant;
 }
 
 /** The kernels of a variant. */
