@@ -74,9 +74,9 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
   if (blas !== false && (typeof blas !== "string" || blas === ""))
     fail("blas", blas === "" ? '""' : blas, '"auto", the path of a library, or false');
+  checkNames("cpu", variants, ["gemm"], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const names: Readonly<Record<string, readonly string[]>> = variantNames;
-    if (!Object.hasOwn(names, operation)) fail("variants", operation, Object.keys(names).join(", "));
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));

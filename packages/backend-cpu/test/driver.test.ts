@@ -271,7 +271,8 @@ describe("cpu backend", () => {
       [{ maxBytes: 10 }, "maxBytes"],
       [{ maxBytes: 2 ** 33 }, "maxBytes"],
       [{ variants: { gemm: "9x9" } }, "variants.gemm"],
-      [{ variants: { conv2d: "4x8" } as object }, "variants"],
+      [{ variants: { conv2d: "4x8" } as object }, "variants.conv2d"],
+      [{ variants: null as unknown as object }, "variants"],
       [{ relaxedSimd: "yes" as unknown as boolean }, "relaxedSimd"],
     ] as const)
       expect(() => cpu(options))

@@ -38,6 +38,14 @@ export class CallBench {
     invoke(this.#backend, this.call, this.dtype, this.places, change);
   }
 
+  /** The call with another name for one of its arguments. */
+  rename(name: string, other: string): void {
+    const args: Readonly<Record<string, unknown>> = { ...this.call.rest, ...this.places };
+    const { [name]: value, ...others } = args;
+    const method = this.#backend[this.call.operation].bind(this.#backend) as (args: unknown) => void;
+    method({ dtype: this.dtype, ...others, [other]: value });
+  }
+
   /** Checks that every operand still has the bytes with which it began. */
   async checkUntouched(after: string): Promise<void> {
     for (const [name, handle] of Object.entries(this.places)) {

@@ -13,6 +13,8 @@ import type { OperationArguments, OperationName, OperationProblems } from "./ind
  */
 export interface Operation<Name extends OperationName> {
   readonly name: Name;
+  /** All arguments. */
+  readonly names: readonly (keyof OperationArguments[Name] & string)[];
   /**
    * The arguments that may hold operands, for code that translates handles without more knowledge. The
    * last one is what is written.
