@@ -141,6 +141,8 @@ const operationErrors: readonly Law[] = [
     for (const dtype of ["f64", "F32", "", 4]) refusesNamed("INVALID_ARGUMENT", bench, { dtype });
   }),
 
+  ...forEveryOperation("arguments and operands may have getters of a class", (bench) => bench.checkGetters()),
+
   ...forEveryOperation("an argument by a wrong name is refused by that name", async (bench) => {
     const { operation, rest, operands } = bench.call;
     for (const name of [...Object.keys(rest), ...Object.keys(operands)]) {

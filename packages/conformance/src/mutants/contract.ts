@@ -12,7 +12,6 @@ import {
   lateChecks,
   leakyStatistics,
   madeUpReads,
-  missesFirst,
   oneEmpty,
   promiscuous,
   reopening,
@@ -287,13 +286,6 @@ const wrappers: readonly [
     "a misspelt argument or option counts as none",
     [memoryArguments, ...operationNames.map((name) => `errors: ${name}: malformed arguments are refused`)],
     carefree,
-  ],
-  [
-    "misses an argument before it sees a wrong name",
-    "errors",
-    "says that c is missing where C was given",
-    operationNames.map((name) => `errors: ${name}: an argument by a wrong name is refused by that name`),
-    missesFirst,
   ],
   [
     "something for nothing",

@@ -246,6 +246,16 @@ export function missesFirst(): ComputeBackend {
   });
 }
 
+/** Passes on copies of arguments, of what they have themselves. */
+export function spreading(): ComputeBackend {
+  return altered((right) => {
+    const operation = (name: OperationName) => (args: object) => {
+      (right[name] as (args: unknown) => void)({ ...args });
+    };
+    return Object.fromEntries(operationNames.map((name) => [name, operation(name)]));
+  });
+}
+
 /** Launches one workgroup where there should be none. */
 export function alwaysSomething(): ComputeBackend {
   return altered((right) => {
