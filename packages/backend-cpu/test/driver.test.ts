@@ -278,6 +278,7 @@ describe("cpu backend", () => {
       expect(() => cpu(options))
         .to.throw(BackendError)
         .that.includes({ code: "INVALID_ARGUMENT", argument });
+    expect(() => cpu({ threads: "2" as unknown as number })).to.throw(/threads is "2"; allowed: a whole/);
     expect(resolveOptions({}).threads).to.be.within(1, 8);
   });
 

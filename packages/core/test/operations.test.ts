@@ -224,7 +224,7 @@ describe("operations of createBackend", () => {
     const { backend } = await openFake({ kernels: {} });
     for (const name of operationNames) {
       const method = backend[name].bind(backend) as (args: unknown) => void;
-      for (const args of [undefined, null, 4, "gemm"])
+      for (const args of [undefined, null, 4, "gemm", [], [1]])
         throws("INVALID_ARGUMENT", () => method(args), "arguments");
       throws("INVALID_ARGUMENT", () => call(backend, name, { dtype: "f64" }), "dtype");
       throws("UNSUPPORTED", () => call(backend, name));

@@ -74,7 +74,7 @@ export class Checks {
   }
 
   object(argument: string, value: unknown): void {
-    if (typeof value !== "object" || value === null)
+    if (typeof value !== "object" || value === null || Array.isArray(value))
       this.fail(argument, `is ${describe(value)}; allowed: an object`);
   }
 
