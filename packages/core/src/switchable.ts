@@ -255,7 +255,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     // the others before the call is carried out.
     assertSupported(inner, operation, args);
     operation.resolve(args, this.#checkingBinder(name));
-    const later = copyOf(args);
+    const later = copyOf(operation, args);
     const bound = operation.operands.flatMap((argument) => {
       const operand = later[argument];
       return isOperand(operand) ? [{ argument, operand: this.#bind(name, argument, operand, 0, 1) }] : [];
