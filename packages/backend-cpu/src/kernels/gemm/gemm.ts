@@ -47,8 +47,10 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * Made with `features`, it brings only the kernels among which there is something to choose.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
-  /** The variant of a context, which is the same from call to call. */
-  let chosen: { readonly context: PlanContext; readonly variant: GemmVariant } | undefined;
+  /** The variant of the last context. Not the context itself: it holds the memory of its device. */
+  let chosen:
+    | { readonly features: Features; readonly name: string | undefined; readonly variant: GemmVariant }
+    | undefined;
   const kernels: KernelGroup[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   kernels.push(...Object.values(combineKernels));
@@ -61,14 +63,16 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     epilogue: true,
     kernels,
     plan(problem, context) {
-      if (chosen?.context !== context) chosen = { context, variant: variantOf(context, forced) };
-      return planGemm(problem, context, chosen.variant, blasUse(context.features, forced));
+      const { features } = context;
+      const name = forced === undefined || forced === blasName ? context.variants?.gemm : forced;
+      if (chosen?.features !== features || chosen.name !== name)
+        chosen = { features, name, variant: variantOf(features, name) };
+      return planGemm(problem, context, chosen.variant, blasUse(features, forced));
     },
   };
 }
 
-function variantOf({ features, variants }: PlanContext, forced: string | undefined): GemmVariant {
-  const name = forced === undefined || forced === blasName ? variants?.gemm : forced;
+function variantOf(features: Features, name: string | undefined): GemmVariant {
   const [variant] = fittingGemmVariants(features, name);
   if (variant === undefined)
     throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
