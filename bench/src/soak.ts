@@ -9,7 +9,8 @@ import type { ComputeBackend } from "@backplane/core";
 
 const help = `Works a backend with random calls for a while: all operations and element types, random
 sizes, frees, transfers and reads that overlap the work. Every result is compared with the
-reference, and memory is watched: over the second half of the run it may not rise.
+reference, and memory is watched: over the second half of the run, which repeats the calls
+of the first, it may not rise.
 
   --backend NAME   cpu or webgpu (default: webgpu)
   --minutes N      how long (default: 10); may be a fraction

@@ -2,7 +2,7 @@ import { percent, rate, timeText, twoDigits } from "../lines.js";
 import { quantile, stableSpread } from "../statistics.js";
 import { peerKinds, peerNames } from "./peer.js";
 import type { CpuReport, CpuRow, PeerTimes, Ratio } from "./results.js";
-import { ceilingGoal, firstGoal, initGoal, scalingGoal } from "./rows.js";
+import { blasGoal, ceilingGoal, firstGoal, initGoal, scalingGoal } from "./rows.js";
 
 /** What stands before and after all this in a document. */
 export const cpuStart = "<!-- results next to other libraries -->";
@@ -21,7 +21,8 @@ export function cpuDocument(report: CpuReport): string {
   return parts.filter((part) => part !== "").join("\n\n");
 }
 
-function about({ date, node, machine, rounds, sampleMilliseconds, instruction, peers }: CpuReport): string {
+function about(report: CpuReport): string {
+  const { date, node, machine, rounds, sampleMilliseconds, instruction, blas, peers } = report;
   const libraries = peerNames.flatMap((name) => {
     const own = peers.filter((peer) => peer.name === name);
     const [last] = own.slice(-1);
@@ -31,7 +32,8 @@ function about({ date, node, machine, rounds, sampleMilliseconds, instruction, p
   });
   return [
     `${date.slice(0, 10)}, Node.js ${node.slice(1)}, ${machine}; medians of ${rounds} rounds of samples of ` +
-      `${sampleMilliseconds} ms in turns; ours with ${instruction}.`,
+      `${sampleMilliseconds} ms in turns; ours with ${instruction}` +
+      `${blas === undefined ? "" : `, and large products by ${blas}`}.`,
     ...(libraries.length === 0 ? [] : ["", ...libraries]),
   ].join("\n");
 }
@@ -53,7 +55,14 @@ function peersTable(report: CpuReport): string {
       const peer = row.peers.find((one) => one.name === name);
       return peer === undefined ? absence(report, row, name) : ratioText(peer);
     });
-    return [row.case, threads, timeText(ours.median), rate({ ...row, ...ours }), ...cells, goalText(row)];
+    return [
+      row.case,
+      threads,
+      timeText(ours.median),
+      rate({ ...row, ...ours }),
+      ...cells,
+      goalText(row, report),
+    ];
   });
   return table(["case", "threads", "us", "rate", ...peerNames, "goal"], lines);
 }
@@ -71,10 +80,12 @@ function absence({ missing }: CpuReport, row: CpuRow, name: string): string {
 }
 
 /** With the peer that decides, and best against best beside it: that survives a busy machine. */
-function goalText(row: CpuRow): string {
-  const best = bestPeer(row);
-  if (best === undefined) return `${row.goal}`;
-  return `${reached(row.goal, best.ratio >= row.goal)} (${best.name}, best ${twoDigits(best.bestRatio)})`;
+function goalText(row: CpuRow, { blas }: CpuReport): string {
+  const native = row.peers.find(({ name }) => peerKinds[name] === "native");
+  const isNative = blas !== undefined && row.ceiling !== undefined && native !== undefined;
+  const [goal, rival] = isNative ? [blasGoal, native] : [row.goal, bestPeer(row)];
+  if (rival === undefined) return `${goal}`;
+  return `${reached(goal, rival.ratio >= goal)} (${rival.name}, best ${twoDigits(rival.bestRatio)})`;
 }
 
 function reached(goal: number, is: boolean): string {

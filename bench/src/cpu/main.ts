@@ -55,6 +55,7 @@ async function measure(options: CpuOptions): Promise<CpuReport> {
   const rows: CpuRow[] = [];
   const missing: CpuMissing[] = [];
   const startup: Startup[] = [];
+  let blas: string | undefined;
   for (const count of threads) {
     startup.push(measureStartup(count));
     await measureThreads({ ...options, threads: count }, (message) => {
@@ -62,6 +63,10 @@ async function measure(options: CpuOptions): Promise<CpuReport> {
         const { name, version, threads: had, asked, note } = message.about;
         console.log(`${name} ${version}, ${had} of ${asked} threads: ${note}`);
         peers.push(message.about);
+        return;
+      }
+      if ("blas" in message) {
+        blas = message.blas;
         return;
       }
       const result = "missing" in message ? { missing: [message.missing] } : message.result;
@@ -82,6 +87,7 @@ async function measure(options: CpuOptions): Promise<CpuReport> {
     rounds,
     sampleMilliseconds: milliseconds,
     instruction: bestInstruction(),
+    ...(blas === undefined ? {} : { blas }),
     peers,
     rows: inOrder,
     startup,
@@ -104,8 +110,8 @@ function measureThreads(request: ThreadsRequest, tell: (message: ThreadsMessage)
         tell({ missing: { case: name, threads: request.threads, name: "backplane", reason } });
       resolve();
     });
-    const { threads, rows, peers, rounds, milliseconds } = request;
-    child.send({ threads, rows, peers, rounds, milliseconds } satisfies ThreadsRequest);
+    const { threads, rows, peers, blas, rounds, milliseconds } = request;
+    child.send({ threads, rows, peers, blas, rounds, milliseconds } satisfies ThreadsRequest);
   });
 }
 

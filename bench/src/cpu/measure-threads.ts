@@ -11,6 +11,7 @@ export interface ThreadsRequest {
   readonly threads: number;
   readonly rows: readonly string[];
   readonly peers: readonly PeerName[];
+  readonly blas: string | undefined;
   readonly rounds: number;
   readonly milliseconds: number;
 }
@@ -19,6 +20,7 @@ export interface ThreadsRequest {
 export type ThreadsMessage =
   | { readonly about: PeerAbout }
   | { readonly missing: CpuMissing }
+  | { readonly blas: string }
   | { readonly result: RowResult };
 
 process.once("message", (request: ThreadsRequest) => {
@@ -31,7 +33,8 @@ process.once("message", (request: ThreadsRequest) => {
   );
 });
 
-async function measure({ threads, rows, peers, rounds, milliseconds }: ThreadsRequest): Promise<void> {
+async function measure(request: ThreadsRequest): Promise<void> {
+  const { threads, rows, peers, blas = false, rounds, milliseconds } = request;
   const opened: Peer[] = [];
   for (const name of peers)
     try {
@@ -45,14 +48,20 @@ async function measure({ threads, rows, peers, rounds, milliseconds }: ThreadsRe
       await tell({ missing: { case: "all", threads, name, reason } });
     }
   const contenders: Contenders = {
-    backend: createCpuBackend({ threads: workersOf(threads) }),
+    backend: createCpuBackend({ threads: workersOf(threads), blas }),
     threads,
     peers: opened,
     ceiling: new Ceiling(threads, bestInstruction()),
-    ...(threads > 1 ? { single: createCpuBackend({ threads: workersOf(1) }) } : {}),
+    ...(threads > 1 ? { single: createCpuBackend({ threads: workersOf(1), blas }) } : {}),
   };
   await contenders.backend.init();
   await contenders.single?.init();
+  if (blas !== false) {
+    const { details } = contenders.backend.capabilities.device;
+    if (details.blas === undefined) throw new Error(details.blasUnavailable);
+    // Its name; what follows is a path of this machine.
+    await tell({ blas: details.blas.split(", ")[0]! });
+  }
   const pace = { sample: milliseconds / 1000, warmUp: milliseconds / 4000 };
   for (const row of peerRows)
     if (rows.includes(row.test.name))

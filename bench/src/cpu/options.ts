@@ -11,6 +11,7 @@ compared with float64 before it is timed. Installs the libraries into bench/peer
   --only TEXT        only rows whose name contains TEXT; may be repeated
   --peer NAME        only this library; may be repeated; default all of
 ${peerLines}
+  --blas PATH        large products of ours by this native library; auto: OpenBLAS, MKL or Accelerate
   --rounds N         how often everybody is timed; default 7
   --milliseconds N   how long one sample lasts at least; default 150
   --json FILE        where everything that was measured goes; default report/cpu.json
@@ -28,6 +29,8 @@ export interface CpuOptions {
   /** Names of rows. */
   readonly rows: readonly string[];
   readonly peers: readonly PeerName[];
+  /** A path or "auto"; undefined: WebAssembly only. */
+  readonly blas: string | undefined;
   readonly rounds: number;
   readonly milliseconds: number;
   readonly json: string;
@@ -46,6 +49,7 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
       threads: { type: "string", multiple: true, default: ["1", "2"] },
       only: { type: "string", multiple: true, default: [] },
       peer: { type: "string", multiple: true, default: [] },
+      blas: { type: "string" },
       rounds: { type: "string", default: "7" },
       milliseconds: { type: "string", default: "150" },
       json: { type: "string", default: "report/cpu.json" },
@@ -68,6 +72,7 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
     threads: values.threads.map((text) => wholeNumber("threads", text)),
     rows,
     peers: peer.length === 0 ? peerNames : peerNames.filter((name) => peer.includes(name)),
+    blas: values.blas,
     rounds: wholeNumber("rounds", values.rounds),
     milliseconds: wholeNumber("milliseconds", values.milliseconds),
     json: values.json,

@@ -77,6 +77,8 @@ export interface CpuReport {
   readonly rounds: number;
   readonly sampleMilliseconds: number;
   readonly instruction: string;
+  /** What computed large products of ours in place of WebAssembly, where that was asked for. */
+  readonly blas?: string;
   readonly peers: readonly PeerAbout[];
   readonly rows: readonly CpuRow[];
   readonly startup: readonly Startup[];

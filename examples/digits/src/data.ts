@@ -82,10 +82,10 @@ export class Batcher {
     const { images, labels } = this.#digits;
     const oneHot = this.#oneHot.subarray(0, numbers.length * classes).fill(0);
     const gathered = this.#images.subarray(0, numbers.length * pixels);
-    for (const [row, number] of numbers.entries()) {
+    numbers.forEach((number, row) => {
       gathered.set(images.subarray(number * pixels, (number + 1) * pixels), row * pixels);
       oneHot[row * classes + labels[number]!] = 1;
-    }
+    });
     return { count: numbers.length, images: gathered, scale: 1 / 255, oneHot };
   }
 }

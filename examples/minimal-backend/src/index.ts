@@ -4,6 +4,7 @@ import {
   type BinaryInput,
   createBackend,
   type DriverDescription,
+  type DriverEvents,
   type DriverKernels,
   type GemmProblem,
   type Region,
@@ -26,17 +27,23 @@ const description: DriverDescription = {
   },
 };
 
-class MinimalDriver implements BackendDriver<Memory> {
+export class MinimalDriver implements BackendDriver<Memory> {
   readonly name = "minimal";
   readonly kernels: DriverKernels<Memory> = kernels;
   #reserved = 0;
 
-  /** Find the device and say what it is. Throw `UNSUPPORTED` with the reason where there is none. */
-  async open(): Promise<DriverDescription> {
+  /**
+   * Find the device and say what it is. Throw `UNSUPPORTED` with the reason where there is none. Should
+   * it be gone later, tell `events.lost`: this memory never is.
+   */
+  async open(_events: DriverEvents): Promise<DriverDescription> {
     return description;
   }
 
-  async close(): Promise<void> {}
+  /** What is allocated goes with the device: nobody frees it first. `open` may follow, after a loss. */
+  async close(): Promise<void> {
+    this.#reserved = 0;
+  }
 
   /** Everything here is done when it is asked for; a device with a queue waits for it. */
   async synchronize(): Promise<void> {}

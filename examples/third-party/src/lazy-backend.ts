@@ -251,11 +251,11 @@ export class LazyBackend implements ComputeBackend {
   }
 
   gemm(args: GemmArguments): void {
-    this.#operate("gemm", args, (call) => planGemm(call, { ...args, batch: 1 }));
+    this.#operate("gemm", args, (call) => planGemm(call, args, { batch: 1 }));
   }
 
   batchedGemm(args: BatchedGemmArguments): void {
-    this.#operate("batchedGemm", args, planGemm);
+    this.#operate("batchedGemm", args, (call) => planGemm(call, args, args));
   }
 
   conv2d(args: Conv2dArguments): void {

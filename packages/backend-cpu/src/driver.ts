@@ -22,7 +22,14 @@ import {
 import { blasName, blasUse, fittingGemmVariants, type GemmVariant } from "./kernels/gemm/variants.js";
 import { type CpuOperations, cpuOperations } from "./kernels/index.js";
 import { type KernelFunction, KernelInstances } from "./kernels/instance.js";
-import { address, type CpuMemory, type CpuOperation, type Features, type Launch } from "./kernels/kernel.js";
+import {
+  address,
+  type CpuMemory,
+  type CpuOperation,
+  type Features,
+  type Launch,
+  type PlanContext,
+} from "./kernels/kernel.js";
 import { KernelLibrary } from "./kernels/library.js";
 import type { BlasLibrary } from "./native/blas.js";
 import { findBlas } from "./native/find-blas.js";
@@ -65,8 +72,9 @@ interface Device {
   readonly memory: WebAssembly.Memory;
   readonly heap: Heap;
   readonly queue: Queue;
-  readonly features: Features;
-  readonly variants: Readonly<Record<string, string>>;
+  readonly context: PlanContext;
+  /** Workspaces of the plan being made. */
+  readonly workspaces: Allocation[];
 }
 
 /** How the device is going to be set up, as far as it is known without opening it. */
@@ -170,7 +178,15 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       : new InlineQueue(library, memory, heap, scratch[0]!, events);
     const speeds = await timed();
     const gemm = fastest(speeds).name;
-    this.#device = { memory, heap, queue, features, variants: { gemm } };
+    const workspaces: Allocation[] = [];
+    const workspace = (bytes: number): number => {
+      const place = heap.allocate(bytes);
+      workspaces.push(place);
+      return place.address;
+    };
+    // One for all plans: it is asked for with every call.
+    const context = { features, variants: { gemm }, workers: queue.workers, workspace };
+    this.#device = { memory, heap, queue, context, workspaces };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
     const limits = { maxAllocationBytes: heap.largestAllocation };
     return { device: { ...device, details }, limits, numerics };
@@ -277,21 +293,15 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   #run(plan: CpuOperation<unknown>["plan"], problem: unknown): void {
-    const { heap, queue, features, variants } = this.#open();
-    const workspaces: Allocation[] = [];
-    const workspace = (bytes: number): number => {
-      const place = heap.allocate(bytes);
-      workspaces.push(place);
-      return place.address;
-    };
+    const { heap, queue, context, workspaces } = this.#open();
     try {
-      const context = { features, variants, workers: queue.workers, workspace };
       const launches: readonly Launch[] = plan(problem, context);
       for (const launch of launches) queue.enqueue(launch);
     } finally {
       // Whoever gets this memory next uses it by way of the queue, and so after these commands; and
       // nobody has read from it.
       for (const place of workspaces) heap.release(place);
+      workspaces.length = 0;
     }
   }
 

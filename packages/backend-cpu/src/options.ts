@@ -73,10 +73,10 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
   if (relaxedSimd !== "auto" && typeof relaxedSimd !== "boolean")
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
   if (blas !== false && (typeof blas !== "string" || blas === ""))
-    fail("blas", blas === "" ? '""' : blas, '"auto", the path of a library, or false');
+    fail("blas", blas, '"auto", the path of a library, or false');
+  checkNames("cpu", variants, ["gemm"], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const names: Readonly<Record<string, readonly string[]>> = variantNames;
-    if (!Object.hasOwn(names, operation)) fail("variants", operation, Object.keys(names).join(", "));
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
@@ -85,7 +85,8 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {
-  throw new BackendError("INVALID_ARGUMENT", `cpu: ${argument} is ${String(value)}; allowed: ${allowed}`, {
+  const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
+  throw new BackendError("INVALID_ARGUMENT", `cpu: ${argument} is ${shown}; allowed: ${allowed}`, {
     operation: "cpu",
     argument,
   });

@@ -271,12 +271,14 @@ describe("cpu backend", () => {
       [{ maxBytes: 10 }, "maxBytes"],
       [{ maxBytes: 2 ** 33 }, "maxBytes"],
       [{ variants: { gemm: "9x9" } }, "variants.gemm"],
-      [{ variants: { conv2d: "4x8" } as object }, "variants"],
+      [{ variants: { conv2d: "4x8" } as object }, "variants.conv2d"],
+      [{ variants: null as unknown as object }, "variants"],
       [{ relaxedSimd: "yes" as unknown as boolean }, "relaxedSimd"],
     ] as const)
       expect(() => cpu(options))
         .to.throw(BackendError)
         .that.includes({ code: "INVALID_ARGUMENT", argument });
+    expect(() => cpu({ threads: "2" as unknown as number })).to.throw(/threads is "2"; allowed: a whole/);
     expect(resolveOptions({}).threads).to.be.within(1, 8);
   });
 

@@ -83,6 +83,35 @@ describe("a program that uses the backend", () => {
       expect(grown).to.be.below(24);
     }).timeout(40000);
 
+  for (const threads of [0, 2])
+    it(`keeps no memory of a backend that is disposed of but not forgotten, with ${threads} threads`, async () => {
+      const { code, output } = await runProgram(`
+        const memories = [];
+        WebAssembly.Memory = new Proxy(WebAssembly.Memory, {
+          construct(target, parameters) {
+            const memory = new target(...parameters);
+            memories.push(new WeakRef(memory));
+            return memory;
+          },
+        });
+        const backend = createCpuBackend({ threads: ${threads} });
+        await backend.init();
+        const n = 1000;
+        const a = backend.alloc(4 * n * n), c = backend.alloc(4 * n * n);
+        backend.gemm({ m: n, n, k: n, a, b: a, c });
+        await backend.synchronize();
+        const kept = () => memories.filter((memory) => memory.deref()?.buffer.byteLength > 2 ** 22).length;
+        const before = kept();
+        await backend.dispose();
+        // Whoever looks at a WeakRef keeps what it refers to until the next turn of the event loop.
+        for (let i = 0; i < 5; i++) {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          gc();
+        }
+        console.log(backend.name, before, kept());`);
+      expect({ code, output }).to.deep.equal({ code: 0, output: "cpu 1 0\n" });
+    }).timeout(10000);
+
   it("ends by itself when the device was lost while it waited for a result", async () => {
     const { code, output } = await runProgram(`
       const module = process.getBuiltinModule("node:worker_threads");

@@ -15,7 +15,7 @@ describe("gemm variants", () => {
     const names = (relaxedSimd: boolean, forced?: string) =>
       fittingGemmVariants({ relaxedSimd }, forced).map(({ name }) => name);
     expect(names(true)).to.deep.equal(["6x8_fma", "6x16_fma"]);
-    expect(names(false)).to.deep.equal(["5x8"]);
+    expect(names(false)).to.deep.equal(["4x8"]);
     expect(names(true, "4x8")).to.deep.equal(["4x8"]);
     expect(names(false, "6x8_fma")).to.deep.equal([]);
   });

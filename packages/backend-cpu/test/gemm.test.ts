@@ -89,6 +89,9 @@ describe("gemm", () => {
       [8, { m: 1, n: 300, k: 4100, alpha: 0.5, beta: 2, pad: 3 }],
       [8, { m: 3, n: 519, k: 3101, transA: true }],
       [8, { m: 1, n: 300, k: 8203, dtype: "f16" }],
+      // Four rows of B at a time in place of six from 2^23 elements on.
+      [8, { m: 1, n: 2047, k: 4097 }],
+      [8, { m: 1, n: 2047, k: 4101 }],
       [2, { m: 4, n: 517, k: 519 }],
       // Of many rows there are parts only if B is large, and fewer.
       [5, { m: 24, n: 1100, k: 2001 }],
@@ -104,7 +107,7 @@ describe("gemm", () => {
       const given = makeCase(shape);
       const results: Float32Array[] = [];
       for (const workers of [1, 2, 7]) {
-        const bench = await Workbench.create(gemmOperation().kernels, { pages: 400, workers });
+        const bench = await Workbench.create(gemmOperation().kernels, { pages: 600, workers });
         results.push(compute(bench, undefined, given));
       }
       check(given, results[0]!);

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { defineKernel, helpersFor } from "#src/kernels/kernel.js";
-import { controlBytes, initialise, publish, words } from "#src/queue/protocol.js";
+import { controlBytes, initialise, publish, sharedWorkIsAhead, words } from "#src/queue/protocol.js";
 
 /** A queue whose workers are numbers in its memory: some sleep, some are awake and free. */
 function controlWith(sleepers: number, free: number): Int32Array {
@@ -27,6 +27,25 @@ describe("Waking workers", () => {
     expect(wakes(0, 0, 2)).to.equal(false);
   });
 
+  it("sees commands that are worth several workers after the current one, not too far ahead", () => {
+    const control = controlWith(0, 0);
+    const add = (helpers: number, count = 1): void => {
+      for (let i = 0; i < count; i++) publish(control, { kernel: 0, chunks: 2, helpers, block: [] });
+    };
+    expect(sharedWorkIsAhead(control)).to.equal(false);
+    add(2);
+    // The current one is to be found in other words.
+    expect(sharedWorkIsAhead(control)).to.equal(false);
+    add(1, 15);
+    expect(sharedWorkIsAhead(control)).to.equal(false);
+    add(2);
+    expect(sharedWorkIsAhead(control)).to.equal(false);
+    control[words.completed]!++;
+    expect(sharedWorkIsAhead(control)).to.equal(true);
+    control[words.completed]! += 15;
+    expect(sharedWorkIsAhead(control)).to.equal(false);
+  });
+
   it("leaves a processor to the caller, and one worker at the least", () => {
     const most = (processors: number): number => {
       const control = new Int32Array(new SharedArrayBuffer(controlBytes));
@@ -51,7 +70,7 @@ describe("Waking workers", () => {
     const byName = kernel.launch({ c: -1, b: 1.5, a: 7 }, 4, 1e5);
     expect(byName).to.deep.equal({
       kernel: "kernel",
-      words: [7, 0x3fc00000, 0xffffffff],
+      words: [7, 0x3fc00000, -1],
       chunks: 4,
       helpers: 4,
     });

@@ -3,7 +3,9 @@ import type { DawnOptions } from "./dawn.js";
 import type { DeviceLimits } from "./features.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
 import type { NativeAdapter, NativeDevice } from "./native.js";
-import { limitNames, tierNames, type WebGpuTier } from "./tiers.js";
+import { TIMESTAMP_FEATURE } from "./profiler.js";
+import { IMMEDIATE_FEATURE } from "./program.js";
+import { limitNames, tierFeatures, tierNames, type WebGpuTier } from "./tiers.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
 
 /**
@@ -77,6 +79,9 @@ export interface WebGpuOptions {
   readonly log?: (line: string) => void;
 }
 
+/** Those that the backend has a use for. */
+const featureNames: readonly string[] = [...tierFeatures, TIMESTAMP_FEATURE, IMMEDIATE_FEATURE];
+
 const optionNames: readonly (keyof WebGpuOptions)[] = [
   ...(["powerPreference", "poolBytes", "adapter", "device", "label", "tier", "limits"] as const),
   ...(["disableFeatures", "variants", "f32Products", "tuning", "log"] as const),
@@ -90,8 +95,9 @@ export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOpti
   checkNames("webgpu", options, [...optionNames, "dawn"]);
   if (options.dawn !== undefined)
     checkNames("webgpu", options.dawn, ["enable", "disable", "adapter"], "dawn");
-  checkForced(options.variants ?? {});
-  const { tier, limits = {}, poolBytes, log, tuning, f32Products } = options;
+  const { tier, limits = {}, disableFeatures = [], variants = {} } = options;
+  const { poolBytes, log, tuning, f32Products } = options;
+  checkForced(variants);
   if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning");
   if (tier !== undefined && !tierNames.includes(tier))
     throw refusal("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
@@ -99,12 +105,17 @@ export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOpti
     throw refusal("f32Products", `is ${String(f32Products)}; allowed: ${f32ProductNames.join(", ")}`);
   if (f32Products === "split-f16" && tier !== "subgroup-matrices")
     throw refusal("f32Products", 'is split-f16; allowed: with tier "subgroup-matrices"');
+  checkNames("webgpu", limits, limitNames, "limits");
   for (const [name, value] of Object.entries(limits as Readonly<Record<string, unknown>>)) {
-    if (!(limitNames as readonly string[]).includes(name))
-      throw refusal("limits", `has ${name}; allowed: ${limitNames.join(", ")}`);
     if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) > 0))
       throw refusal(`limits.${name}`, `is ${String(value)}; allowed: whole numbers above 0`);
   }
+  if (!Array.isArray(disableFeatures))
+    throw refusal("disableFeatures", `is ${String(disableFeatures)}; allowed: a list of names`);
+  const disabled: Readonly<Record<string, boolean>> = Object.fromEntries(
+    disableFeatures.map((name) => [name, true]),
+  );
+  checkNames("webgpu", disabled, featureNames, "disableFeatures");
   if (poolBytes !== undefined && !(poolBytes >= 0))
     throw refusal("poolBytes", `is ${String(poolBytes)}; allowed: numbers from 0`);
   if (options.adapter !== undefined && options.device !== undefined)

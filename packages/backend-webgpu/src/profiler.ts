@@ -5,7 +5,7 @@ import type { Program } from "./program.js";
 import type { CommandQueue, DispatchObserver } from "./queue.js";
 
 /** The feature of WebGPU without which nothing can be measured. */
-const TIMESTAMP_FEATURE = "timestamp-query";
+export const TIMESTAMP_FEATURE = "timestamp-query";
 
 /** The features to ask an adapter for, besides those of its tier. Kernels know nothing of them. */
 export function measuringFeatures(

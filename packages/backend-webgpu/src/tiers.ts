@@ -73,6 +73,7 @@ const ladder: readonly { readonly tier: WebGpuTier; readonly feature?: string }[
 ];
 
 export const tierNames: readonly WebGpuTier[] = ladder.map(({ tier }) => tier);
+export const tierFeatures: readonly string[] = ladder.flatMap(({ feature }) => feature ?? []);
 
 const DEFAULT_TIER: WebGpuTier = "shader-f16";
 

@@ -260,7 +260,8 @@ describe("webgpu variants", () => {
     for (const [variants, argument, allowed] of [
       [{ gemm: "fastest" }, "variants.gemm", /fastest.*direct_8x16/],
       [{ conv2d: "" }, "variants.conv2d", /implicit_32x32x16_4x4/],
-      [{ unary: "direct_8x16" } as object, "variants", /unary.*gemm, conv2d, attention/],
+      [{ unary: "direct_8x16" } as object, "variants.unary", /unary.*gemm, conv2d, attention/],
+      [null as unknown as object, "variants", /variants is null; allowed: an object/],
     ] as const)
       for (const make of [
         () => webgpu({ variants }),

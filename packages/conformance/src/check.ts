@@ -1,3 +1,4 @@
+import { checkNames } from "@backplane/core";
 import { type Arbitrary, asyncProperty, check, stringify } from "fast-check";
 import { breathe } from "./breath.js";
 import { type ForAllOptions, type ForEachOptions, type Law, LawFailure, lawId, type Replay } from "./law.js";
@@ -46,6 +47,7 @@ export async function forAll<Case>(
   property: (value: Case) => Promise<void>,
   options: ForAllOptions<Case> = {},
 ): Promise<void> {
+  checkNames("forAll", options, ["examples", "runs", "show"]);
   const { replay, recorder, only } = search;
   if (only !== undefined) {
     await forEach(law, search, [], property);
@@ -109,6 +111,7 @@ export async function forEach<Case>(
   property: (value: Case) => Promise<void>,
   options: ForEachOptions = {},
 ): Promise<void> {
+  checkNames("forEach", options, ["quick"]);
   const { recorder, only } = search;
   const path = only === undefined ? search.replay?.path : undefined;
   const few = search.isQuick && path === undefined ? cases.slice(0, options.quick ?? cases.length) : cases;

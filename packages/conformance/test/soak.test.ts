@@ -100,6 +100,27 @@ describe("The soak", () => {
     expect(generous.trends[0]).to.include({ rise: 0, flat: true });
   });
 
+  it("does not take for lost what a backend keeps once for each sort of call", async () => {
+    const keeping = async (sort: (kind: string, n: number) => string) => {
+      const kept = new Set<string>();
+      const backend = createReferenceBackend();
+      const unary = backend.unary.bind(backend);
+      backend.unary = (args) => {
+        kept.add(sort(args.kind, args.n));
+        unary(args);
+      };
+      const processMemory = () => ({ residentBytes: kept.size * 2 ** 25 });
+      const report = await soaked(backend, { minutes: 0.05, processMemory });
+      return { kept: kept.size, reasons: report.reasons };
+    };
+    const kernels = await keeping((kind, n) => `${kind} ${n}`);
+    expect(kernels.kept).to.be.above(100);
+    expect(kernels.reasons).to.deep.equal([]);
+    let calls = 0;
+    const leak = await keeping(() => `${calls++}`);
+    expect(leak.reasons.join()).to.match(/residentBytes rose by/);
+  });
+
   it("reports a call that fails, and a backend that has nothing to check", async () => {
     class Failing extends ReferenceDriver {
       override fill(): void {

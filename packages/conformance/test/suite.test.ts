@@ -1,10 +1,12 @@
 import { BackendError, type ComputeBackend } from "@backplane/core";
 import { assert } from "chai";
+import { integer } from "fast-check";
 import {
   buildReport,
   checkCase,
   createReferenceBackend,
   describeBackend,
+  type Law,
   type LawFailure,
   lawId,
   laws,
@@ -74,6 +76,28 @@ describe("The options of the suite", () => {
     }
     const total = ({ totals }: ReturnType<typeof buildReport>) => totals.cases;
     assert.isBelow(total(buildReport(quick)), total(buildReport(whole)) / 3);
+  });
+});
+
+describe("A law", () => {
+  it("is broken where it asks for cases by options that there are not", async () => {
+    const law = (name: string, run: Law["run"]): Law => ({ topic: "unary", name, run });
+    const found = await runLaws({
+      name: "reference",
+      create: createReferenceBackend,
+      options: {
+        laws: [
+          law("random", ({ forAll }) => forAll(integer(), async () => {}, { run: 2 } as object)),
+          law("fixed", ({ forEach }) => forEach([1], async () => {}, { qick: 1 } as object)),
+        ],
+      },
+    });
+    assert.deepEqual(
+      found.map(({ status }) => status),
+      ["broken", "broken"],
+    );
+    assert.match(String(found[0]!.error), /forAll: run is unknown \(is runs meant\?\)/);
+    assert.match(String(found[1]!.error), /forEach: qick is unknown \(is quick meant\?\)/);
   });
 });
 

@@ -27,8 +27,9 @@ import type { UnaryArguments } from "./ops/unary.js";
  * ended it all. Handles from before are `INVALID_HANDLE` on the fresh device (a `SwitchableBackend`
  * keeps them, without their contents).
  *
- * Arguments. A name that a call does not know is `INVALID_ARGUMENT`, whatever stands there; this goes for
- * the own properties of its object of arguments or options. Slices and scalars may have properties of their
+ * Arguments. A name that a call does not know is `INVALID_ARGUMENT`, whatever stands there and whatever is
+ * missing; this goes for the own properties of its object of arguments or options. What is known may be
+ * inherited, too, or be a getter of a class. Slices and scalars may have properties of their
  * owner beside those that are used here. Flags are booleans. Factors are rounded to f32 and must be finite there. An offset that
  * is no whole number below 2^53 or no multiple of the element size is `INVALID_ARGUMENT`, one that
  * leads past the end `OUT_OF_BOUNDS`. A kind or element type that no backend has is

@@ -51,6 +51,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #table = new HandleTable<Allocation<Memory>>();
+  readonly #binders = new Map(operationNames.map((name) => [name, this.#binder(name)] as const));
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #errorListeners = new Listeners<BackendError>("onError");
   /** How to end the wait of each promise that waits for the device. */
@@ -290,10 +291,9 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     this.assertOpen(name);
     const operation: Operation<Name> = operations[name];
     assertSupported(this, operation, args);
-    const problem = operation.resolve(args, this.#binder(name));
-    if (problem === undefined) return;
+    const problem = operation.resolve(args, this.#binders.get(name)!);
     const kernel = this.#driver.kernels[name] as Kernel<OperationProblems<Memory>[Name]>;
-    this.#call(name, () => kernel.run(problem));
+    if (problem !== undefined) this.#call(name, () => kernel.run(problem));
   }
 
   #binder(operation: string): Binder<Memory> {

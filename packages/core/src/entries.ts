@@ -1,7 +1,7 @@
 import { BackendError } from "./errors.js";
 import type { DeviceHandle, Operand } from "./handles.js";
 import type { OperationArguments, OperationName } from "./ops/index.js";
-import type { Operation } from "./ops/operation.js";
+import { Checks, type Operation } from "./ops/operation.js";
 
 /** What stands behind a handle of a switchable backend. */
 export interface Entry {
@@ -45,13 +45,31 @@ export function isOperand(value: unknown): value is Operand {
   return typeof value === "number" || (typeof value === "object" && value !== null && "handle" in value);
 }
 
-/** The arguments with lists and slices of their own, which the caller cannot change. */
-export function copyOf(args: object): Record<string, unknown> {
-  const copy = (value: unknown): unknown => {
-    if (Array.isArray(value)) return [...value];
-    return typeof value === "object" && value !== null ? { ...value } : value;
-  };
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, copy(value)]));
+/** The arguments as an object of our own, with those that theirs inherits, from a class with getters for one. */
+function shallowCopyOf<Name extends OperationName>(
+  { name, names }: Operation<Name>,
+  args: OperationArguments[Name],
+): Record<string, unknown> {
+  new Checks(name).object("arguments", args);
+  const copy = { ...args } as Record<string, unknown>;
+  if (Object.getPrototypeOf(args) !== Object.prototype)
+    for (const argument of names)
+      if (!Object.hasOwn(copy, argument) && args[argument] !== undefined) copy[argument] = args[argument];
+  return copy;
+}
+
+/** The arguments, which were checked, with lists and scalars of their own, which the caller cannot change. */
+export function copyOf<Name extends OperationName>(
+  operation: Operation<Name>,
+  args: OperationArguments[Name],
+): Record<string, unknown> {
+  const copy = shallowCopyOf(operation, args);
+  for (const [name, value] of Object.entries(copy)) {
+    if (Array.isArray(value)) copy[name] = [...value];
+    else if (typeof value === "object" && value !== null && "scalar" in value)
+      copy[name] = { scalar: value.scalar };
+  }
+  return copy;
 }
 
 /** The same arguments with every operand replaced; other values (scalars, absent ones) are kept. */
@@ -60,7 +78,7 @@ export function mapOperands<Name extends OperationName>(
   args: OperationArguments[Name],
   map: (argument: string, operand: Operand) => Operand,
 ): OperationArguments[Name] {
-  const mapped = { ...args } as Record<string, unknown>;
+  const mapped = shallowCopyOf(operation, args);
   for (const argument of operation.operands) {
     const operand = mapped[argument];
     if (isOperand(operand)) mapped[argument] = map(argument, operand);

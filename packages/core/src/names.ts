@@ -8,8 +8,7 @@ import { describe } from "./handles.js";
  *
  * It costs a tenth of a small call. Operations therefore count, each in a loop of its own, which engines make
  * fast for the few forms that its arguments have: where an object has as many names as there are arguments
- * that must be there and others that have a value, either all are known, or one that must be there is
- * missing, and that is refused anyway. Otherwise a name is unknown or has no value, and is looked for here.
+ * with a value, all are known. Otherwise a name is unknown or has no value, and is looked for here.
  */
 export function checkNames<Given extends object>(
   operation: string,

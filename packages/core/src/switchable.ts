@@ -243,12 +243,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
     const inner = this.#slot.assertOpen(name);
     const operation: Operation<Name> = operations[name];
-    const call = (backend: ComputeBackend, translated: OperationArguments[Name]): void => {
-      (backend[name] as (args: OperationArguments[Name]) => void)(translated);
-    };
     if (!this.#slot.isDeferring) {
-      call(
+      callOperation(
         inner,
+        name,
         mapOperands(operation, args, (argument, operand) => this.#translate(name, argument, operand)),
       );
       return;
@@ -257,14 +255,14 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     // the others before the call is carried out.
     assertSupported(inner, operation, args);
     operation.resolve(args, this.#checkingBinder(name));
-    const later = copyOf(args);
+    const later = copyOf(operation, args);
     const bound = operation.operands.flatMap((argument) => {
       const operand = later[argument];
       return isOperand(operand) ? [{ argument, operand: this.#bind(name, argument, operand, 0, 1) }] : [];
     });
     this.#slot.tell((current) => {
       for (const { argument, operand } of bound) later[argument] = operand();
-      call(current, later as unknown as OperationArguments[Name]);
+      callOperation(current, name, later as unknown as OperationArguments[Name]);
     });
   }
 
@@ -297,4 +295,12 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const bound = (): Operand => ({ handle: innerHandle(entry, operation, argument), byteOffset });
     return Object.assign(bound, { region: { memory: entry, byteOffset, byteLength } });
   }
+}
+
+function callOperation<Name extends OperationName>(
+  backend: ComputeBackend,
+  name: Name,
+  args: OperationArguments[Name],
+): void {
+  (backend[name] as (args: OperationArguments[Name]) => void)(args);
 }

@@ -11,10 +11,10 @@ import {
 import { assert } from "chai";
 import { type FakeMemory, openFake, throws } from "./support/fake-driver.js";
 
-/** One small call of each operation on tight operands of 64 bytes each. */
-function call(backend: ComputeBackend, name: OperationName, change: object = {}): void {
+/** The arguments of one small call of an operation, on tight operands of 64 bytes each. */
+function argumentsOf(backend: ComputeBackend, name: OperationName): Readonly<Record<string, unknown>> {
   const [a, b, c, d] = [backend.alloc(64), backend.alloc(64), backend.alloc(64), backend.alloc(64)];
-  const args = {
+  return {
     gemm: { m: 2, n: 2, k: 2, a, b, c },
     batchedGemm: { batch: 2, m: 2, n: 2, k: 2, a, b, c },
     conv2d: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1], input: a, filter: b, output: c },
@@ -23,8 +23,14 @@ function call(backend: ComputeBackend, name: OperationName, change: object = {})
     unary: { kind: "neg", n: 4, input: a, output: b },
     binary: { kind: "add", n: 4, a, b, output: c },
   }[name];
-  const method = backend[name].bind(backend) as (args: unknown) => void;
-  method({ ...args, ...change });
+}
+
+function invoke(backend: ComputeBackend, name: OperationName, args: object): void {
+  (backend[name].bind(backend) as (args: unknown) => void)(args);
+}
+
+function call(backend: ComputeBackend, name: OperationName, change: object = {}): void {
+  invoke(backend, name, { ...argumentsOf(backend, name), ...change });
 }
 
 describe("operations of createBackend", () => {
@@ -77,6 +83,25 @@ describe("operations of createBackend", () => {
     // A product that takes the arguments of many would compute the first one alone.
     throws("INVALID_ARGUMENT", () => call(backend, "gemm", { batch: 2 }), "batch");
     assert.throws(() => costOf("unary", { n: 4, kind: "neg", m: 1 } as never), /unary: m is unknown/);
+    assert.isEmpty(driver.runs);
+    await backend.dispose();
+  });
+
+  it("name what is misspelt, and not the argument that is missing for it", async () => {
+    const { driver, backend } = await openFake();
+    for (const name of operationNames) {
+      const args = argumentsOf(backend, name);
+      for (const [argument, value] of Object.entries(args)) {
+        const stray = `${argument.toUpperCase()}s`;
+        const { [argument]: _, ...others } = args;
+        const error = throws(
+          "INVALID_ARGUMENT",
+          () => invoke(backend, name, { ...others, [stray]: value }),
+          stray,
+        );
+        assert.match(error.message, new RegExp(`^${name}: ${stray} is unknown`));
+      }
+    }
     assert.isEmpty(driver.runs);
     await backend.dispose();
   });
@@ -199,7 +224,7 @@ describe("operations of createBackend", () => {
     const { backend } = await openFake({ kernels: {} });
     for (const name of operationNames) {
       const method = backend[name].bind(backend) as (args: unknown) => void;
-      for (const args of [undefined, null, 4, "gemm"])
+      for (const args of [undefined, null, 4, "gemm", [], [1]])
         throws("INVALID_ARGUMENT", () => method(args), "arguments");
       throws("INVALID_ARGUMENT", () => call(backend, name, { dtype: "f64" }), "dtype");
       throws("UNSUPPORTED", () => call(backend, name));

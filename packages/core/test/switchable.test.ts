@@ -1,4 +1,4 @@
-import { BackendError, BackendRegistry, SwitchableBackend } from "@backplane/core";
+import { BackendError, BackendRegistry, type BinaryProblem, SwitchableBackend } from "@backplane/core";
 import { assert } from "chai";
 import { fakeProvider, gate, rejects, settle, throws } from "./support/fake-driver.js";
 import { openBench, pattern } from "./support/swapping.js";
@@ -253,6 +253,60 @@ describe("SwitchableBackend", () => {
     backend.onError((error) => heard.push(error.message));
     assert.equal((await backend.use("b")).to, "b");
     assert.deepEqual(heard, ["dispose: stuck"]);
+    await backend.dispose();
+  });
+
+  it("takes arguments, operands and scalars that have getters of their classes", async () => {
+    const { backend, driver } = await openBench();
+    const [a, b] = [backend.alloc(16), backend.alloc(16)];
+    const tensor = new (class {
+      get handle() {
+        return a;
+      }
+      get byteOffset() {
+        return 4;
+      }
+    })();
+    class Call {
+      readonly kind = "mul";
+      readonly a = tensor;
+      readonly output = b;
+      get n() {
+        return 3;
+      }
+      get b() {
+        return new (class {
+          get scalar() {
+            return 2;
+          }
+        })();
+      }
+    }
+    const refusesMore = () =>
+      throws(
+        "INVALID_ARGUMENT",
+        () => backend.binary(Object.assign(new Call(), { strayName: 1 })),
+        "strayName",
+      );
+    const barrier = gate();
+    backend.binary(new Call());
+    refusesMore();
+    driver("a").synchronizing = () => barrier.promise;
+    const swapped = backend.use("b");
+    await settle();
+    backend.binary(new Call());
+    refusesMore();
+    const old = driver("a");
+    barrier.open();
+    await swapped;
+    await backend.synchronize();
+    for (const { runs } of [old, driver("b")]) {
+      const problem = runs[0]!.problem as BinaryProblem<unknown>;
+      assert.deepInclude(problem, { kind: "mul", shape: [3], b: { scalar: 2 } });
+      assert.deepInclude(problem.a, { strides: [1] });
+    }
+    for (const args of [undefined, null, "gemm"] as never[])
+      throws("INVALID_ARGUMENT", () => backend.gemm(args), "arguments");
     await backend.dispose();
   });
 

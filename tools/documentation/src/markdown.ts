@@ -25,9 +25,35 @@ export function expectedOutput(code: string): string[] {
   return [...code.matchAll(/\/\/ prints: (.*)$/gm)].map((match) => match[1]!);
 }
 
-/** Targets of links to files, without their anchors; addresses on the web are left out. */
-export function fileLinks(markdown: string): string[] {
+/** A link to a file of the repository, or to a part of one. */
+export interface FileLink {
+  /** Relative to the file that it is in; empty: that file itself. */
+  readonly path: string;
+  /** Of the heading; undefined where the whole file is meant. */
+  readonly anchor: string | undefined;
+}
+
+/** Links to files; addresses on the web are left out. */
+export function fileLinks(markdown: string): FileLink[] {
   return [...markdown.matchAll(/\]\(([^)\s]+)\)/g)]
-    .map((match) => match[1]!.split("#")[0]!)
-    .filter((target) => target !== "" && !/^[a-z]+:/.test(target));
+    .map((match) => match[1]!)
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .map((target) => {
+      const [path, anchor] = target.split("#");
+      return { path: path!, anchor };
+    });
+}
+
+/** What links may name after a "#", as GitHub makes it of headings; those that are alike are told apart by numbers. */
+export function anchors(markdown: string): Set<string> {
+  const found = new Set<string>();
+  const text = markdown.replaceAll(/^```[\s\S]*?^```/gm, "");
+  for (const [, heading] of text.matchAll(/^#+ (.*)$/gm)) {
+    const words = heading!.toLowerCase().replaceAll(/[^\p{L}\p{N}_ -]/gu, "");
+    const name = words.replaceAll(" ", "-");
+    let anchor = name;
+    for (let i = 1; found.has(anchor); i++) anchor = `${name}-${i}`;
+    found.add(anchor);
+  }
+  return found;
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { expect } from "chai";
-import { codeBlocks, expectedOutput, fileLinks } from "#src/markdown.js";
+import { anchors, codeBlocks, expectedOutput, fileLinks } from "#src/markdown.js";
 import { operationsTable } from "#src/operations-table.js";
 import { documents, read, root } from "./files.js";
 
@@ -73,9 +73,12 @@ describe("examples of the documentation", function () {
 
 describe("links of the documentation", () => {
   for (const document of documents())
-    it(`${document} links to files that exist`, () => {
-      for (const target of fileLinks(read(document)))
-        expect(existsSync(join(root, dirname(document), target)), target).to.equal(true);
+    it(`${document} links to files and headings that exist`, () => {
+      for (const { path, anchor } of fileLinks(read(document))) {
+        const target = path === "" ? document : join(dirname(document), path);
+        expect(existsSync(join(root, target)), target).to.equal(true);
+        if (anchor !== undefined) expect([...anchors(read(target))], target).to.include(anchor);
+      }
     });
 });
 

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { codeBlocks, expectedOutput, fileLinks } from "#src/markdown.js";
+import { anchors, codeBlocks, expectedOutput, fileLinks } from "#src/markdown.js";
 
 const markdown = `# Title
 \`\`\`ts
@@ -27,6 +27,14 @@ describe("markdown", () => {
   });
 
   it("links to files", () => {
-    expect(fileLinks(markdown)).to.deep.equal(["docs/a.md"]);
+    expect(fileLinks(markdown)).to.deep.equal([
+      { path: "docs/a.md", anchor: "part" },
+      { path: "", anchor: "part" },
+    ]);
+  });
+
+  it("has anchors of headings", () => {
+    const headings = "# `f()`, and why\n## On the GPU\n```sh\n# a comment\n```\n## On the GPU\n";
+    expect([...anchors(headings)]).to.deep.equal(["f-and-why", "on-the-gpu", "on-the-gpu-1"]);
   });
 });

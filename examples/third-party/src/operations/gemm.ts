@@ -1,4 +1,4 @@
-import type { BatchedGemmArguments } from "@backplane/core";
+import type { BatchedGemmArguments, GemmArguments } from "@backplane/core";
 import type { Call } from "../checks.js";
 import { numbers, type Plan } from "../plan.js";
 
@@ -12,10 +12,12 @@ interface Matrix {
   readonly total: number;
 }
 
+type Batched = Pick<BatchedGemmArguments, "batch" | "strideA" | "strideB" | "strideC">;
+
 /** gemm is a batch of one. */
-export function planGemm(call: Call, args: BatchedGemmArguments): Plan | undefined {
+export function planGemm(call: Call, args: GemmArguments, batched: Batched): Plan | undefined {
   const [m, n, k] = [call.whole("m", args.m), call.whole("n", args.n), call.whole("k", args.k)];
-  const batch = call.whole("batch", args.batch);
+  const batch = call.whole("batch", batched.batch);
   const alpha = call.factor("alpha", args.alpha ?? 1);
   const beta = call.factor("beta", args.beta ?? 0);
   const transA = call.flag("transA", args.transA ?? false);
@@ -30,10 +32,10 @@ export function planGemm(call: Call, args: BatchedGemmArguments): Plan | undefin
     return { row, step, extent, total };
   };
   const [a, b] = [
-    matrix("a", transA ? k : m, transA ? m : k, args.lda, args.strideA),
-    matrix("b", transB ? n : k, transB ? k : n, args.ldb, args.strideB),
+    matrix("a", transA ? k : m, transA ? m : k, args.lda, batched.strideA),
+    matrix("b", transB ? n : k, transB ? k : n, args.ldb, batched.strideB),
   ];
-  const c = matrix("c", m, n, args.ldc, args.strideC);
+  const c = matrix("c", m, n, args.ldc, batched.strideC);
   const sideBySide = c.step >= n && (batch - 1) * c.step + n <= c.row;
   if (batch > 1 && c.total > 0 && c.step < c.extent && !sideBySide)
     call.refuse("strideC", c.step, `at least ${c.extent}, or side by side within rows of ${c.row}`);

@@ -1,4 +1,4 @@
-import { BackendError } from "@backplane/core";
+import { BackendError, checkNames } from "@backplane/core";
 import { attentionVariants } from "./attention/index.js";
 import { convVariants } from "./conv2d/index.js";
 import { gemmVariants } from "./gemm/index.js";
@@ -23,9 +23,8 @@ export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string
 /** Throws `INVALID_ARGUMENT`, with what is allowed, for operations without variants and unknown names. */
 export function checkForced(variants: ForcedVariants): void {
   const names: Readonly<Record<string, readonly string[]>> = variantNames;
+  checkNames("webgpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
-    if (!Object.hasOwn(names, operation))
-      throw refusal("variants", `has ${operation}; allowed: ${Object.keys(names).join(", ")}`);
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       throw refusal(`variants.${operation}`, `is ${String(name)}; allowed: ${allowed.join(", ")}`);

@@ -38,6 +38,35 @@ export class CallBench {
     invoke(this.#backend, this.call, this.dtype, this.places, change);
   }
 
+  /** The call with another name for one of its arguments. */
+  rename(name: string, other: string): void {
+    const { [name]: value, ...others } = this.#arguments;
+    this.#call({ ...others, [other]: value });
+  }
+
+  /**
+   * Checks that the call gives the right result where objects have what they have from classes, by getters;
+   * the output is as before after that.
+   */
+  async checkGetters(): Promise<void> {
+    const operands = Object.entries(this.places).map(([name, handle]) => [
+      name,
+      withGetters({ handle, byteOffset: 0 }),
+    ]);
+    this.#call(withGetters({ ...this.#arguments, ...Object.fromEntries(operands) }));
+    await this.#checkResult("the result of arguments with getters");
+    const { output } = this.call;
+    this.#backend.copyHtoD(this.places[output]!, this.content(output));
+  }
+
+  get #arguments(): Readonly<Record<string, unknown>> {
+    return { dtype: this.dtype, ...this.call.rest, ...this.places };
+  }
+
+  #call(args: object): void {
+    (this.#backend[this.call.operation].bind(this.#backend) as (args: unknown) => void)(args);
+  }
+
   /** Checks that every operand still has the bytes with which it began. */
   async checkUntouched(after: string): Promise<void> {
     for (const [name, handle] of Object.entries(this.places)) {
@@ -49,23 +78,27 @@ export class CallBench {
   /** Checks that the call as it should be gives the right result. */
   async checkWorks(after: string): Promise<void> {
     this.invoke();
+    await this.#checkResult(`the result after ${after}`);
+  }
+
+  async #checkResult(what: string): Promise<void> {
     const got = await bytesOf(
       this.#backend,
       this.places[this.call.output]!,
       this.content(this.call.output).length,
     );
-    checkResult(
-      this.call,
-      this.dtype,
-      got,
-      await expectedResult(this.call, this.dtype),
-      `the result after ${after}`,
-    );
+    checkResult(this.call, this.dtype, got, await expectedResult(this.call, this.dtype), what);
   }
 
   free(): void {
     for (const handle of Object.values(this.places)) this.#backend.free(handle);
   }
+}
+
+/** An object with nothing of its own: its class has a getter for each property. */
+function withGetters(properties: object): object {
+  const getters = Object.entries(properties).map(([name, value]) => [name, { get: () => value }] as const);
+  return Object.create(Object.defineProperties({}, Object.fromEntries(getters))) as object;
 }
 
 /** The output bytes of a small call, from the reference; `change` may move operands onto each other. */

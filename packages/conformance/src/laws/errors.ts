@@ -140,6 +140,18 @@ const operationErrors: readonly Law[] = [
     for (const change of bench.call.malformed) refusesNamed("INVALID_ARGUMENT", bench, change);
     for (const dtype of ["f64", "F32", "", 4]) refusesNamed("INVALID_ARGUMENT", bench, { dtype });
   }),
+
+  ...forEveryOperation("arguments and operands may have getters of a class", (bench) => bench.checkGetters()),
+
+  ...forEveryOperation("an argument by a wrong name is refused by that name", async (bench) => {
+    const { operation, rest, operands } = bench.call;
+    for (const name of [...Object.keys(rest), ...Object.keys(operands)]) {
+      const wrong = `${name}Misspelt`;
+      const what = `${operation} ${bench.dtype} with ${wrong} for ${name}`;
+      const { message } = refuses("INVALID_ARGUMENT", what, () => bench.rename(name, wrong));
+      check(message.includes(wrong), `${what}: the message does not name it: ${message}`);
+    }
+  }),
 ];
 
 /** `refuses`, where the error has to name the method, with which `what` begins. */

@@ -1,6 +1,7 @@
 import {
   BackendError,
   type ComputeBackend,
+  costOf,
   type DeviceHandle,
   type HostBytes,
   type MemoryStatistics,
@@ -222,6 +223,36 @@ export function carefree(): ComputeBackend {
         right.alloc(bytes, options?.zero === undefined ? {} : { zero: options.zero }),
       ...(Object.fromEntries(operationNames.map((name) => [name, operation(name)])) as object),
     };
+  });
+}
+
+/** Looks for the arguments that must be there, and only then for names that it does not know. */
+export function missesFirst(): ComputeBackend {
+  return altered((right) => {
+    const operation = (name: OperationName) => (args: Readonly<Record<string, unknown>>) => {
+      const { names, operands } = operations[name] as {
+        names: readonly string[];
+        operands: readonly string[];
+      };
+      const missing = operands.find((argument) => argument !== "bias" && args[argument] === undefined);
+      if (missing !== undefined) throw new BackendError("INVALID_HANDLE", `${name}: ${missing} is missing`);
+      costOf(
+        name,
+        Object.fromEntries(Object.entries(args).filter(([given]) => names.includes(given))) as never,
+      );
+      (right[name] as (args: unknown) => void)(args);
+    };
+    return Object.fromEntries(operationNames.map((name) => [name, operation(name)]));
+  });
+}
+
+/** Passes on copies of arguments, of what they have themselves. */
+export function spreading(): ComputeBackend {
+  return altered((right) => {
+    const operation = (name: OperationName) => (args: object) => {
+      (right[name] as (args: unknown) => void)({ ...args });
+    };
+    return Object.fromEntries(operationNames.map((name) => [name, operation(name)]));
   });
 }
 

@@ -65,6 +65,20 @@ export class SurvivingPoolDriver extends ReferenceDriver {
   }
 }
 
+/** Goes on counting what was allocated on the device that it closes. */
+export class ReservingDriver extends ReferenceDriver {
+  #before = 0;
+
+  override async close(): Promise<void> {
+    this.#before = this.reservedBytes();
+    await super.close();
+  }
+
+  override reservedBytes(): number {
+    return this.#before + super.reservedBytes();
+  }
+}
+
 /** One device for all backends that are open. */
 export class CommonDeviceDriver extends ReferenceDriver {
   static readonly #users = new Set<DriverEvents>();

@@ -12,6 +12,7 @@ import {
   listensForEver,
   lostForEver,
   madeUpAtLoss,
+  ReservingDriver,
   resentful,
   StuckDriver,
   SurvivingPoolDriver,
@@ -116,6 +117,13 @@ const all: readonly [
     "statistics keep what went with the device",
     [refused, reopened],
     countsLostMemory,
+  ],
+  [
+    "lost memory stays reserved",
+    "lifecycle",
+    "reservedBytes goes on counting what was allocated on the lost device",
+    [reopened],
+    () => createBackend(new ReservingDriver()),
   ],
   [
     "memory survives a loss",

@@ -1,5 +1,5 @@
-import { BackendError, type ComputeBackend } from "@backplane/core";
-import { altered } from "./faulty-backends.js";
+import { BackendError, type ComputeBackend, operationNames } from "@backplane/core";
+import { altered, missesFirst, spreading } from "./faulty-backends.js";
 import type { Mutant } from "./mutant.js";
 
 const afterDispose = "lifecycle: after dispose every call is refused as DISPOSED";
@@ -46,6 +46,24 @@ export const smallPrintMutants: readonly Mutant[] = [
           if (count !== 0) right.fill(destination, value, count, dtype);
         },
       })),
+  },
+  {
+    name: "misses an argument before it sees a wrong name",
+    defect: "errors",
+    description: "Says that c is missing where C was given.",
+    killedBy: operationNames.map(
+      (name) => `errors: ${name}: an argument by a wrong name is refused by that name`,
+    ),
+    create: missesFirst,
+  },
+  {
+    name: "spreads arguments",
+    defect: "errors",
+    description: "Makes copies of arguments, in which what their objects inherit is lost.",
+    killedBy: operationNames.map(
+      (name) => `errors: ${name}: arguments and operands may have getters of a class`,
+    ),
+    create: spreading,
   },
   {
     name: "fills with zeros for NaN",

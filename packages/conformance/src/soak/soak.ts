@@ -1,7 +1,7 @@
 import { BackendError, type ComputeBackend, checkNames, type MemoryStatistics } from "@backplane/core";
 import { breathe } from "../breath.js";
 import { type MemorySample, memoryGauges, type Trend, trendOf } from "./flatness.js";
-import type { Tally } from "./tally.js";
+import { emptyTally, type Tally } from "./tally.js";
 import { type Round, Walk, type WalkLimits } from "./walk.js";
 
 export interface SoakOptions {
@@ -58,7 +58,9 @@ const samplesAtLeast = 32;
  * Works an initialised backend with random calls for a while: every operation and element type that it
  * has, allocations of random sizes, frees right behind the last use, transfers at any byte, reads that
  * overlap the calls after them. Each result is compared with the reference, on the bytes that its inputs
- * really had, and memory is watched; see `trendOf` for what counts as flat. Rejects with `INVALID_ARGUMENT`
+ * really had, and memory is watched; see `trendOf` for what counts as flat. At half time all is freed, and the
+ * same calls are made again, as often as there is time: by then whatever a backend makes once for each sort of
+ * call, like compiled kernels, has been made, and memory that rises is lost. Rejects with `INVALID_ARGUMENT`
  * where an option is bad; a call that fails is a reason in the report.
  */
 export async function soak(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
@@ -71,8 +73,8 @@ export async function soak(backend: ComputeBackend, options: SoakOptions = {}): 
       operation: "soak",
       argument: "minutes",
     });
-  const walk = await Walk.start(backend, seed, { ...defaultLimits, ...options.limits });
-  const { tally } = walk;
+  const tally = emptyTally();
+  const start = () => Walk.start(backend, seed, { ...defaultLimits, ...options.limits }, tally);
   const samples: MemorySample[] = [];
   const reasons: string[] = [];
   const faults: string[] = [];
@@ -92,8 +94,21 @@ export async function soak(backend: ComputeBackend, options: SoakOptions = {}): 
   const interval = Math.min(sampleSeconds, (minutes * 60) / samplesAtLeast);
   let nextSample = interval / 2;
   let previous: Round | undefined;
+  let rounds = 0;
+  /** Rounds of the first half, from when on they are repeated. */
+  let roundsToRepeat: number | undefined;
   try {
+    let walk = await start();
     while (elapsed() < minutes * 60 && !signal?.aborted) {
+      if (roundsToRepeat === undefined && rounds > 0 && elapsed() >= minutes * 30) roundsToRepeat = rounds;
+      if (rounds === roundsToRepeat) {
+        await previous?.verify();
+        previous = undefined;
+        await walk.end().verify();
+        walk = await start();
+        rounds = 0;
+      }
+      rounds++;
       const round = walk.round(stepsPerRound);
       // The device works on this round while the last one is verified.
       await previous?.verify();

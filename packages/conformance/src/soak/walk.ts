@@ -16,7 +16,7 @@ import { type Dice, type DraftLimits, drafts, makeDice } from "./draft.js";
 import { Oracle } from "./oracle.js";
 import { isUsable, magnitude, type Range, within } from "./range.js";
 import { type Location, moved, type Slot, touches } from "./slots.js";
-import { complaintsKept, emptyTally, type Tally } from "./tally.js";
+import { complaintsKept, type Tally } from "./tally.js";
 
 /** Sizes of what a walk does. */
 export interface WalkLimits extends DraftLimits {
@@ -38,7 +38,7 @@ export interface Round {
  * waits for. A round enqueues its steps; an oracle repeats them when the reads have come in.
  */
 export class Walk {
-  readonly tally: Tally = emptyTally();
+  readonly tally: Tally;
   readonly #backend: ComputeBackend;
   readonly #oracle: Oracle;
   readonly #twin: ComputeBackend;
@@ -52,7 +52,8 @@ export class Walk {
   #reads: Promise<void>[] = [];
   #replay: (() => void | Promise<void>)[] = [];
 
-  private constructor(backend: ComputeBackend, seed: number, limits: WalkLimits) {
+  private constructor(backend: ComputeBackend, seed: number, limits: WalkLimits, tally: Tally) {
+    this.tally = tally;
     this.#backend = backend;
     this.#oracle = new Oracle(backend.capabilities.numerics);
     this.#twin = createBackend(this.#oracle);
@@ -64,9 +65,9 @@ export class Walk {
     );
   }
 
-  /** `backend` must be initialised. */
-  static async start(backend: ComputeBackend, seed: number, limits: WalkLimits): Promise<Walk> {
-    const walk = new Walk(backend, seed, limits);
+  /** `backend` must be initialised; `tally` is counted on. */
+  static async start(backend: ComputeBackend, seed: number, limits: WalkLimits, tally: Tally): Promise<Walk> {
+    const walk = new Walk(backend, seed, limits, tally);
     await walk.#twin.init();
     return walk;
   }

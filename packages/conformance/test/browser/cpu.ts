@@ -21,3 +21,39 @@ for (const [threads, seed] of [
     },
     globalThis,
   );
+
+describe("Threads of a backend in a page", () => {
+  const { Worker } = globalThis;
+  let [started, ended] = [0, 0];
+  before(() => {
+    globalThis.Worker = class extends Worker {
+      constructor(...parameters: ConstructorParameters<typeof Worker>) {
+        super(...parameters);
+        started++;
+      }
+
+      override terminate(): void {
+        super.terminate();
+        ended++;
+      }
+    };
+  });
+  after(() => {
+    globalThis.Worker = Worker;
+  });
+
+  it("start when they are needed, and end with it", async () => {
+    const backend = createCpuBackend({ threads: 2 });
+    assert.equal(started, 0);
+    await backend.init();
+    assert.equal(started, 1);
+    const n = 700;
+    const [a, c] = [backend.alloc(4 * n * n), backend.alloc(4 * n * n)];
+    for (let i = 0; i < 3; i++) backend.gemm({ m: n, n, k: n, a, b: a, c });
+    await backend.synchronize();
+    assert.equal(started, 2);
+    assert.equal(ended, 0);
+    await backend.dispose();
+    assert.equal(ended, 2);
+  });
+});

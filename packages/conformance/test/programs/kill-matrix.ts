@@ -1,9 +1,10 @@
 // Runs every law against every defective backend and shows which reject which:
-//   node kill-matrix.js [--runs <cases per law>] [--only <part of a name>,...] [--write]
-// Without --runs as in the default mode, which takes about a quarter of an hour; --write renews the matrix in
+//   node kill-matrix.js [--runs <cases per law>] [--only <part of a name>,...] [--jobs <threads>] [--write]
+// Without --runs as in the default mode, which takes about half an hour on one core; --write renews the matrix in
 // docs/kill-matrix.md, or with --only the rows of those backends. Exits with 1 where a backend survives.
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { lawId, loseReferenceDevice, type Mutant, mutants, runLaws } from "#src/index.js";
 import {
   columnOf,
@@ -15,13 +16,10 @@ import {
   withRows,
 } from "../support/kill-matrix.js";
 
-const { values } = parseArgs({
-  options: { runs: { type: "string", default: "20" }, only: { type: "string" }, write: { type: "boolean" } },
-});
-const runs = Number(values.runs);
+/** What becomes of a defective backend, in the form in which threads tell it. */
+type Told = Omit<Death, "mutant">;
 
-async function kill(mutant: Mutant): Promise<Death> {
-  const { name, create } = mutant;
+async function kill({ name, create }: Mutant, runs: number): Promise<Told> {
   const broken = new Map<string, number>();
   const started = performance.now();
   let first: string | undefined;
@@ -34,26 +32,65 @@ async function kill(mutant: Mutant): Promise<Death> {
     first = lawId(law);
     seconds = (performance.now() - started) / 1000;
   });
-  return { mutant, broken, first, seconds };
+  return { broken, first, seconds };
 }
 
-const wanted = values.only?.split(",");
-const deaths: Death[] = [];
-for (const mutant of mutants) {
-  if (wanted !== undefined && !wanted.some((text) => mutant.name.includes(text))) continue;
-  const death = await kill(mutant);
-  deaths.push(death);
+function show({ mutant, broken, first, seconds }: Death): void {
   const by = topics.flatMap((topic) => {
-    const count = death.broken.get(topic);
+    const count = broken.get(topic);
     return count === undefined ? [] : [`${columnOf(topic)} ${count}`];
   });
-  const verdict = death.first === undefined ? "SURVIVES" : `${death.seconds.toFixed(1)} s`;
-  console.log(`${verdict.padStart(8)}  ${mutant.name}: ${by.join(", ")}; first: ${death.first}`);
+  const verdict = first === undefined ? "SURVIVES" : `${seconds.toFixed(1)} s`;
+  console.log(`${verdict.padStart(8)}  ${mutant.name}: ${by.join(", ")}; first: ${first}`);
 }
-if (values.write === true) {
-  const text = readFileSync(matrixFile, "utf8");
-  const renewed =
-    wanted === undefined ? withMatrix(text, matrixText(deaths, runs)) : withRows(text, deaths, mutants);
-  writeFileSync(matrixFile, renewed);
+
+/** Each thread takes one backend after the other. */
+async function killAll(all: readonly Mutant[], runs: number, jobs: number): Promise<readonly Death[]> {
+  const deaths: Death[] = [];
+  let next = 0;
+  const work = async (): Promise<void> => {
+    const worker = new Worker(new URL(import.meta.url), { workerData: { runs } });
+    for (let index = next++; index < all.length; index = next++) {
+      const mutant = all[index]!;
+      const told = new Promise<Told>((resolve, reject) => {
+        worker.once("message", resolve).once("error", reject);
+      });
+      worker.postMessage(mutant.name);
+      deaths[index] = { mutant, ...(await told) };
+      show(deaths[index]!);
+    }
+    await worker.terminate();
+  };
+  await Promise.all(Array.from({ length: Math.min(jobs, all.length) }, work));
+  return deaths;
 }
-process.exit(deaths.every(({ first }) => first !== undefined) ? 0 : 1);
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      runs: { type: "string", default: "20" },
+      only: { type: "string" },
+      jobs: { type: "string", default: "1" },
+      write: { type: "boolean" },
+    },
+  });
+  const [runs, jobs] = [Number(values.runs), Number(values.jobs)];
+  if (!(runs >= 1) || !(jobs >= 1)) throw new Error("--runs and --jobs are whole numbers from 1");
+  const wanted = values.only?.split(",");
+  const some = mutants.filter(({ name }) => wanted?.some((text) => name.includes(text)) ?? true);
+  const deaths = await killAll(some, runs, jobs);
+  if (values.write === true) {
+    const text = readFileSync(matrixFile, "utf8");
+    const renewed =
+      wanted === undefined ? withMatrix(text, matrixText(deaths, runs)) : withRows(text, deaths, mutants);
+    writeFileSync(matrixFile, renewed);
+  }
+  process.exit(deaths.every(({ first }) => first !== undefined) ? 0 : 1);
+}
+
+if (isMainThread) await main();
+else
+  parentPort!.on("message", async (name: string) => {
+    const mutant = mutants.find((candidate) => candidate.name === name)!;
+    parentPort!.postMessage(await kill(mutant, (workerData as { runs: number }).runs));
+  });

@@ -71,11 +71,21 @@ const attentionNames: readonly (keyof AttentionArguments)[] = [
 
 export const attention: Operation<"attention"> = {
   name: "attention",
+  names: attentionNames,
   operands: ["q", "k", "v", "out"],
 
   resolve(args, binder) {
     // Counted first, which costs next to nothing: see checkNames.
-    let names = 9;
+    let names = 0;
+    if (args.batch !== undefined) names++;
+    if (args.heads !== undefined) names++;
+    if (args.queryLength !== undefined) names++;
+    if (args.keyLength !== undefined) names++;
+    if (args.headSize !== undefined) names++;
+    if (args.q !== undefined) names++;
+    if (args.k !== undefined) names++;
+    if (args.v !== undefined) names++;
+    if (args.out !== undefined) names++;
     if (args.kvHeads !== undefined) names++;
     if (args.scale !== undefined) names++;
     if (args.causal !== undefined) names++;

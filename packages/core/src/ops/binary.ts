@@ -76,12 +76,17 @@ const binaryNames: readonly (keyof BinaryArguments)[] = [
 
 export const binary: Operation<"binary"> = {
   name: "binary",
+  names: binaryNames,
   operands: ["a", "b", "output"],
   kinds: binaryKinds,
 
   resolve<Memory>(args: BinaryArguments, binder: Binder<Memory>) {
     // Counted first, which costs next to nothing: see checkNames.
-    let names = 4;
+    let names = 0;
+    if (args.kind !== undefined) names++;
+    if (args.a !== undefined) names++;
+    if (args.b !== undefined) names++;
+    if (args.output !== undefined) names++;
     if (args.n !== undefined) names++;
     if (args.shapeA !== undefined) names++;
     if (args.shapeB !== undefined) names++;

@@ -104,12 +104,18 @@ const conv2dNames: readonly (keyof Conv2dArguments)[] = [
 
 export const conv2d: Operation<"conv2d"> = {
   name: "conv2d",
+  names: conv2dNames,
   operands: ["input", "filter", "bias", "output"],
   asksForEpilogue: ({ activation }) => isActivation(activation),
 
   resolve(args, binder) {
     // Counted first, which costs next to nothing: see checkNames.
-    let names = 5;
+    let names = 0;
+    if (args.inputShape !== undefined) names++;
+    if (args.filterShape !== undefined) names++;
+    if (args.input !== undefined) names++;
+    if (args.filter !== undefined) names++;
+    if (args.output !== undefined) names++;
     if (args.outputShape !== undefined) names++;
     if (args.bias !== undefined) names++;
     if (args.activation !== undefined) names++;

@@ -117,7 +117,14 @@ function resolveGemm<Memory>(
   binder: Binder<Memory>,
 ): GemmProblem<Memory> | undefined {
   // Counted first, which costs next to nothing: see checkNames.
-  let names = batched === single ? 6 : 7;
+  let names = 0;
+  if (batched !== single && batched.batch !== undefined) names++;
+  if (args.m !== undefined) names++;
+  if (args.n !== undefined) names++;
+  if (args.k !== undefined) names++;
+  if (args.a !== undefined) names++;
+  if (args.b !== undefined) names++;
+  if (args.c !== undefined) names++;
   if (args.alpha !== undefined) names++;
   if (args.beta !== undefined) names++;
   if (args.transA !== undefined) names++;
@@ -230,6 +237,7 @@ function bytes(problem: GemmProblem<unknown>): number {
 
 export const gemm: Operation<"gemm"> = {
   name: "gemm",
+  names: gemmNames,
   operands: ["a", "b", "bias", "c"],
   asksForEpilogue,
   resolve: (args, binder) => resolveGemm("gemm", args, single, binder),
@@ -239,6 +247,7 @@ export const gemm: Operation<"gemm"> = {
 
 export const batchedGemm: Operation<"batchedGemm"> = {
   name: "batchedGemm",
+  names: batchedNames,
   operands: ["a", "b", "bias", "c"],
   asksForEpilogue,
   resolve: (args, binder) => resolveGemm("batchedGemm", args, args, binder),

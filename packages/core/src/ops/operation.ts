@@ -13,6 +13,8 @@ import type { OperationArguments, OperationName, OperationProblems } from "./ind
  */
 export interface Operation<Name extends OperationName> {
   readonly name: Name;
+  /** All arguments. */
+  readonly names: readonly (keyof OperationArguments[Name] & string)[];
   /**
    * The arguments that may hold operands, for code that translates handles without more knowledge. The
    * last one is what is written.
@@ -72,7 +74,7 @@ export class Checks {
   }
 
   object(argument: string, value: unknown): void {
-    if (typeof value !== "object" || value === null)
+    if (typeof value !== "object" || value === null || Array.isArray(value))
       this.fail(argument, `is ${describe(value)}; allowed: an object`);
   }
 

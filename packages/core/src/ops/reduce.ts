@@ -61,12 +61,17 @@ const reduceNames: readonly (keyof ReduceArguments)[] = ["kind", "shape", "axes"
 
 export const reduce: Operation<"reduce"> = {
   name: "reduce",
+  names: reduceNames,
   operands: ["input", "output"],
   kinds: reduceKinds,
 
   resolve(args, binder) {
     // Counted first, which costs next to nothing: see checkNames.
-    let names = 4;
+    let names = 0;
+    if (args.kind !== undefined) names++;
+    if (args.shape !== undefined) names++;
+    if (args.input !== undefined) names++;
+    if (args.output !== undefined) names++;
     if (args.axes !== undefined) names++;
     if (args.dtype !== undefined) names++;
     for (const _ in args) names--;

@@ -66,12 +66,17 @@ const unaryNames: readonly (keyof UnaryArguments)[] = ["kind", "n", "input", "ou
 
 export const unary: Operation<"unary"> = {
   name: "unary",
+  names: unaryNames,
   operands: ["input", "output"],
   kinds: unaryKinds,
 
   resolve(args, binder) {
     // Counted first, which costs next to nothing: see checkNames.
-    let names = 4;
+    let names = 0;
+    if (args.kind !== undefined) names++;
+    if (args.n !== undefined) names++;
+    if (args.input !== undefined) names++;
+    if (args.output !== undefined) names++;
     if (args.dtype !== undefined) names++;
     for (const _ in args) names--;
     if (names !== 0) checkNames("unary", args, unaryNames);

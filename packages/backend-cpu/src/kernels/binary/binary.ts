@@ -91,7 +91,13 @@ function launch(
     "region" in a ? address(a.region) + place.a : 0,
     "region" in b ? address(b.region) + place.b : 0,
     address(problem.output) + place.output,
-    ...[inner, rows, rowsPerChunk, chunkElements, chunksPerRow, form, scalar],
+    inner,
+    rows,
+    rowsPerChunk,
+    chunkElements,
+    chunksPerRow,
+    form,
+    scalar,
   ];
   for (let axis = axes.length; axis < outerAxes; axis++) parameters.push(1, 0, 0);
   for (const { extent, stepA, stepB } of axes) parameters.push(extent, stepA, stepB);

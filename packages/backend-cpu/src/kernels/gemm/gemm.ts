@@ -47,6 +47,10 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
  * Made with `features`, it brings only the kernels among which there is something to choose.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
+  /** The variant of the last context. Not the context itself: it holds the memory of its device. */
+  let chosen:
+    | { readonly features: Features; readonly name: string | undefined; readonly variant: GemmVariant }
+    | undefined;
   const kernels: KernelGroup[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   kernels.push(...Object.values(combineKernels));
@@ -59,13 +63,20 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     epilogue: true,
     kernels,
     plan(problem, context) {
+      const { features } = context;
       const name = forced === undefined || forced === blasName ? context.variants?.gemm : forced;
-      const [variant] = fittingGemmVariants(context.features, name);
-      if (variant === undefined)
-        throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
-      return planGemm(problem, context, variant, blasUse(context.features, forced));
+      if (chosen?.features !== features || chosen.name !== name)
+        chosen = { features, name, variant: variantOf(features, name) };
+      return planGemm(problem, context, chosen.variant, blasUse(features, forced));
     },
   };
+}
+
+function variantOf(features: Features, name: string | undefined): GemmVariant {
+  const [variant] = fittingGemmVariants(features, name);
+  if (variant === undefined)
+    throw new BackendError("UNSUPPORTED", `gemm: variant ${name} does not run on this engine`);
+  return variant;
 }
 
 /** The kernels of a variant. */

@@ -20,6 +20,8 @@ const mostRows: Readonly<Record<DType, number>> = { f32: 32, f16: 2 };
 const fewestColumns = 16;
 /** The same for more than a few rows, for which packing takes a smaller share. */
 const manyColumns = 96;
+/** Elements of B from which on it comes from memory: 32 MiB, which few caches hold. */
+const memoryElements = 1 << 23;
 /** Fewest columns of a chunk; and most for many rows, if there are several workers, which then finish together. */
 const leastColumns = 64;
 const manyRowsColumns = 256;
@@ -72,6 +74,7 @@ export function planSkinny(
     partDepth,
     partials,
     apart: apart ? 1 : 0,
+    depth: m === 1 && dtype === "f32" && k * n < memoryElements ? 6 : 4,
     // One plain literal: for small calls an object spread would show.
     bias: epilogue.bias,
     biasStep: epilogue.biasStep,

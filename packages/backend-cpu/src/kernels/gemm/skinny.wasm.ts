@@ -42,6 +42,8 @@ const skinnyTypes = {
   partials: "i32",
   /** Not 0: rows of B that are added together are apart (addRows). */
   apart: "i32",
+  /** How many of them: 6, for one row of A in f32 alone, or 4. */
+  depth: "i32",
   bias: "i32",
   biasStep: "i32",
   activation: "i32",
@@ -62,7 +64,18 @@ type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Valu
 interface Sums
   extends Readonly<
     Record<
-      "m" | "k" | "apart" | "columns" | "a" | "aRow" | "aK" | "b" | "bStride" | "sums" | "sumsStride",
+      | "m"
+      | "k"
+      | "apart"
+      | "depth"
+      | "columns"
+      | "a"
+      | "aRow"
+      | "aK"
+      | "b"
+      | "bStride"
+      | "sums"
+      | "sumsStride",
       I32
     >
   > {
@@ -104,6 +117,7 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
           ? f32x4.relaxedMadd
           : (x, y, sum) => f32x4.add(sum, f32x4.mul(x, y)),
         apart: parameters.apart,
+        depth: parameters.depth,
         m,
         columns,
         aRow,
@@ -145,9 +159,9 @@ interface Stretch {
  * sums[i] = sum over p of a[i, p] * (row p of B), several rows of A and of B at a time.
  *
  * Rows of B that are added together are of equal shares of k, each of which is read from its first row to its
- * last; or they are neighbours. The loop alone, over a 4096 x 4096 matrix from memory (AMD Zen 4): six or four
- * shares come at 0.95 or more of the rate of one stream straight ahead, eight at 0.85, eight neighbours at 0.77.
- * An Intel Xeon, where memory is slower, delivers six shares 1 to 3% slower than eight neighbours, four 4 to 6%.
+ * last; or they are neighbours. From memory a 4096 x 4096 matrix comes 14% faster in four shares than in six on an
+ * AMD Zen 4 (7% with two threads; one share 35% slower than six, two 21%, three 4% faster), and 2 to 4% slower on an
+ * Intel Xeon. Out of a cache six have fewer sums to load and store: 2048 x 2048 is 10% faster with them.
  * Neighbours are for many rows and a B that may be in a cache.
  */
 function addRows(f: FunctionBuilder, operands: Sums): void {
@@ -190,7 +204,7 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
   if (operands.dtype === "f16") addStretches(4);
   else
     f.if(
-      i32.eq(m, 1),
+      i32.eq(operands.depth, 6),
       () => addStretches(6),
       () => addStretches(4),
     );

@@ -141,9 +141,9 @@ export function planStrips(
   const { workers } = context;
   const aPanelsBatch = 4 * Math.ceil(m / tile.rows) * tile.rows * k;
   if (m > blocking.stripRows || aPanelsBatch > blocking.batchBytes) return undefined;
+  if (workers > 1 && Math.ceil(n / blocking.leastColumns) * batch < 2 * workers) return undefined;
   const chunkColumns = columnsOfStrip(n, batch, workers, tile);
   const columnChunks = Math.ceil(n / chunkColumns);
-  if (workers > 1 && columnChunks * batch < 2 * workers) return undefined;
   // Matrices of a batch that are packed together: as many as stay in the cache, and enough for all workers.
   const sharesA = strideA === 0;
   const cached = Math.floor(blocking.stripBatchBytes / aPanelsBatch);
@@ -215,6 +215,6 @@ export function planStrips(
 /** Some strips for each worker, so that they finish together, but not too narrow ones. */
 function columnsOfStrip(n: number, batch: number, workers: number, { columns }: Tile): number {
   const wanted = workers === 1 ? 1 : Math.ceil((4 * workers) / batch);
-  const width = Math.min(blocking.stripColumns, Math.max(blocking.leastColumns, Math.ceil(n / wanted)));
+  const width = Math.min(blocking.stripColumns, Math.max(blocking.leastStripColumns, Math.ceil(n / wanted)));
   return Math.ceil(width / columns) * columns;
 }

@@ -103,7 +103,7 @@ export function planReduce({
   const pieces = isLong && wanted > 1 ? Math.ceil(reducedSize / pieceSize) : 1;
   // Long streams are read faster than many short ones.
   const total = places * panels * reducedSize * panelWidth;
-  const elements = Math.min(Math.max(chunkElements, Math.floor(total / enoughChunks)), 8 * chunkElements);
+  const elements = Math.min(Math.max(chunkElements, Math.floor(total / enoughChunks)), 32 * chunkElements);
   const placesPerChunk = pieces > 1 ? 1 : Math.max(1, Math.floor(elements / (reducedSize * panelWidth)));
   const isMatrix = dtype === "f32" && rows && kept.length === 1 && reduced.length === 1;
   const streamedRows =

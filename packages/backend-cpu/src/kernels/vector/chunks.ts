@@ -1,6 +1,8 @@
 /** Fewest and most elements that a chunk of an elementwise operation computes; multiples of 4. */
 const fewest = 1 << 13;
 const most = 1 << 17;
+/** The most for a worker that is alone: 16M elements take 2 to 6% less time (AMD Zen 4). */
+const mostAlone = 1 << 20;
 
 /**
  * Elements for one chunk of `n`: long streams are read faster than many short ones, but all workers
@@ -8,5 +10,5 @@ const most = 1 << 17;
  */
 export function elementsPerChunk(n: number, workers: number): number {
   const wanted = Math.ceil(n / (8 * workers) / fewest) * fewest;
-  return Math.min(Math.max(wanted, fewest), most);
+  return Math.min(Math.max(wanted, fewest), workers === 1 ? mostAlone : most);
 }
