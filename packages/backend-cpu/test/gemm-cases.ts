@@ -51,6 +51,9 @@ export const hostile: readonly Shape[] = [
   { m: 37, n: 139, k: 270, batch: 3, pad: 5, alpha: 0.5 },
   { m: 121, n: 129, k: 130, pad: 7, alpha: 1.25, beta: 0.75 },
   { m: 250, n: 70, k: 300, transB: true },
+  // Three stretches of k.
+  { m: 130, n: 70, k: 1030, transB: true, pad: 1, alpha: 0.5, beta: -1 },
+  { m: 270, n: 41, k: 1029, transA: true, pad: 3, beta: 0.5 },
   { m: 2100, n: 20, k: 9, pad: 1 },
   { m: 20, n: 2100, k: 9, transA: true, beta: 1 },
   { m: 33, n: 2, k: 0, beta: 0.5, pad: 1 },

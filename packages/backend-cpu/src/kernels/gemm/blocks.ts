@@ -17,22 +17,33 @@ interface Block {
   readonly columns: number;
 }
 
-/** The workspace of a plan: room for panels and, for f16, sums of one block. */
+/** The workspace of a plan: panels of B, room for panels of A and, for f16, sums of one block. */
 interface Room {
   readonly blockRows: number;
   readonly blockColumns: number;
   /** Matrices of a batch that are handled together. */
   readonly group: number;
-  readonly aPanels: number;
   readonly bPanels: number;
   /** Bytes from matrix to matrix. */
-  readonly aPanelsBatch: number;
   readonly bPanelsBatch: number;
   readonly sums: number;
   readonly sumsBatch: number;
+  /** For panels of A, of worker 0; bytes from worker to worker. */
+  readonly rooms: number;
+  readonly roomBytes: number;
 }
 
-/** Plans the blocks of C one after the other, each in stretches of k: pack, multiply, pack, ... */
+/** How a block of C is divided into chunks, see `multiplyTypes`. */
+interface Division {
+  readonly chunkRows: number;
+  readonly chunkColumns: number;
+  readonly rowChunks: number;
+  readonly columnChunks: number;
+  readonly earlyChunks: number;
+  readonly lateRows: number;
+}
+
+/** Plans the blocks of C one after the other, each in stretches of k: pack B, multiply, pack B, ... */
 export class BlockPlanner {
   readonly #problem: GemmProblem<CpuMemory>;
   readonly #kernels: GemmKernels;
@@ -73,63 +84,44 @@ export class BlockPlanner {
     return launches;
   }
 
-  /** How many of the matrices of a block need panels of their own. */
-  #copies(stride: number, block: Block): number {
-    return stride === 0 ? 1 : block.matrices;
-  }
-
-  #pack(block: Block, p: number, depth: number): Launch {
-    const { firstMatrix, row, rows, column, columns } = block;
-    const { strideA, strideB } = this.#problem;
-    const a = this.#a;
+  #pack({ firstMatrix, matrices, column, columns }: Block, p: number, depth: number): Launch {
     const b = this.#b;
-    const room = this.#room;
-    const aChunks = Math.ceil(rows / (blocking.packPanels * this.#tile.rows));
-    const bChunks = Math.ceil(columns / (blocking.packPanels * this.#tile.columns));
-    const aCopies = this.#copies(strideA, block);
+    const { bPanels, bPanelsBatch } = this.#room;
+    const matrixChunks = Math.ceil(columns / (blocking.packPanels * this.#tile.columns));
+    const copies = this.#problem.strideB === 0 ? 1 : matrices;
     const parameters = {
       k: depth,
-      aChunks,
-      bChunks,
-      aCopies,
+      matrixChunks,
+      source: b.address + firstMatrix * b.batch + column * b.lineStep + p * b.kStep,
+      stride: b.stride,
+      batch: b.batch,
+      alongK: b.alongK,
+      lines: columns,
+      panels: bPanels,
+      panelsBatch: bPanelsBatch,
+      even: 0,
+    };
+    const elements = columns * copies * depth;
+    return this.#kernels.packB.launch(parameters, matrixChunks * copies, elements * packNanoseconds);
+  }
+
+  #multiply(block: Block, p: number, depth: number): Launch {
+    const { firstMatrix, matrices, row, rows, columns } = block;
+    const { dtype, k, strideB, strideC, ldc, alpha, beta } = this.#problem;
+    const room = this.#room;
+    const a = this.#a;
+    // f32 is added to C right away; f16 first to sums in f32, which are rounded at the end.
+    const direct = dtype === "f32";
+    const firstBeta = direct ? beta : 0;
+    const division = divide(block, this.#workers, this.#tile);
+    const parameters = {
       a: a.address + firstMatrix * a.batch + row * a.lineStep + p * a.kStep,
       aStride: a.stride,
       aBatch: a.batch,
       aAlongK: a.alongK,
-      aLines: rows,
-      aPanels: room.aPanels,
-      // Chunks of rows end elsewhere than those that pack.
-      aEven: 0,
-      b: b.address + firstMatrix * b.batch + column * b.lineStep + p * b.kStep,
-      bStride: b.stride,
-      bBatch: b.batch,
-      bAlongK: b.alongK,
-      bLines: columns,
-      bPanels: room.bPanels,
-      aPanelsBatch: room.aPanelsBatch,
-      bPanelsBatch: room.bPanelsBatch,
-    };
-    const bCopies = this.#copies(strideB, block);
-    const elements = (rows * aCopies + columns * bCopies) * depth;
-    const chunks = aChunks * aCopies + bChunks * bCopies;
-    return this.#kernels.pack.launch(parameters, chunks, elements * packNanoseconds);
-  }
-
-  #multiply(block: Block, p: number, depth: number): Launch {
-    const { matrices, rows, columns } = block;
-    const { dtype, k, strideA, strideB, strideC, ldc, alpha, beta } = this.#problem;
-    const room = this.#room;
-    // f32 is added to C right away; f16 first to sums in f32, which are rounded at the end.
-    const direct = dtype === "f32";
-    const firstBeta = direct ? beta : 0;
-    const { chunkRows, chunkColumns } = this.#divide(block);
-    const rowChunks = Math.ceil(rows / chunkRows);
-    const columnChunks = Math.ceil(columns / chunkColumns);
-    const parameters = {
-      a: room.aPanels,
+      aLineStep: a.lineStep,
       b: room.bPanels,
-      aBatch: this.#copies(strideA, block) === 1 ? 0 : room.aPanelsBatch,
-      bBatch: this.#copies(strideB, block) === 1 ? 0 : room.bPanelsBatch,
+      bBatch: strideB === 0 ? 0 : room.bPanelsBatch,
       m: rows,
       n: columns,
       k: depth,
@@ -138,16 +130,15 @@ export class BlockPlanner {
       stride: direct ? ldc * elementBytes.f32 : 4 * room.blockColumns,
       alpha: float32ToBits(direct ? alpha : 1),
       beta: float32ToBits(p === 0 ? firstBeta : 1),
-      chunkRows,
-      chunkColumns,
-      rowChunks,
-      columnChunks,
+      ...division,
+      rooms: room.rooms,
+      roomBytes: room.roomBytes,
       // C is finished, and still in the cache, after the last stretch of k.
       ...(direct && p + depth === k ? this.#epilogueOf(block) : noEpilogue),
     };
     return this.#kernels.multiply.launch(
       parameters,
-      rowChunks * columnChunks * matrices,
+      division.rowChunks * division.columnChunks * matrices,
       matrices * rows * columns * depth * productNanoseconds,
     );
   }
@@ -185,43 +176,60 @@ export class BlockPlanner {
     const { c, dtype, strideC, ldc } = this.#problem;
     return address(c) + (firstMatrix * strideC + row * ldc + column) * elementBytes[dtype];
   }
+}
 
-  /**
-   * Divides a block of C into chunks: small ones, so that workers finish together also where one of them
-   * has been kept from working, and at least four for each.
-   */
-  #divide({ rows, columns, matrices }: Block): { chunkRows: number; chunkColumns: number } {
-    const chunkRows = evenParts(rows, blocking.chunkRows, this.#tile.rows);
-    const others = Math.ceil(rows / chunkRows) * matrices;
-    const wanted = this.#workers === 1 ? 1 : 4 * this.#workers;
-    let parts = Math.max(Math.ceil(wanted / others), Math.ceil(columns / blocking.chunkColumns));
-    // As many for each: of nine chunks, two workers would do five and four.
-    while ((others * parts) % this.#workers !== 0) parts++;
-    const most = Math.max(blocking.leastColumns, Math.ceil(columns / parts));
-    return { chunkRows, chunkColumns: evenParts(columns, most, this.#tile.columns) };
+/**
+ * Divides a block of C into chunks of some rows and all columns, or a part of the columns where rows are too few
+ * to give each worker four chunks: then rows of A are packed once for each part. The last chunks are small, so
+ * that workers finish together; in a batch only those that are left over in each matrix.
+ */
+function divide({ rows, columns, matrices }: Block, workers: number, tile: Tile): Division {
+  if (workers === 1) {
+    const chunkRows = evenParts(rows, blocking.chunkTiles * tile.rows, tile.rows);
+    const rowChunks = Math.ceil(rows / chunkRows);
+    return {
+      chunkRows,
+      chunkColumns: columns,
+      rowChunks,
+      columnChunks: 1,
+      earlyChunks: rowChunks,
+      lateRows: 0,
+    };
   }
+  const lateRows = blocking.lateTiles * tile.rows;
+  const share = Math.floor((rows * matrices) / (4 * workers * tile.rows)) * tile.rows;
+  const chunkRows = Math.max(lateRows, Math.min(blocking.chunkTiles * tile.rows, share));
+  const rounds = Math.max(0, Math.floor(rows / (chunkRows * workers)) - 1);
+  const earlyChunks = matrices > 1 ? Math.floor(rows / chunkRows) : rounds * workers;
+  const rowChunks = earlyChunks + Math.ceil((rows - earlyChunks * chunkRows) / lateRows);
+  const parts = Math.ceil((4 * workers) / (rowChunks * matrices));
+  const most = Math.max(blocking.leastColumns, Math.ceil(columns / parts));
+  const chunkColumns = evenParts(columns, most, tile.columns);
+  const columnChunks = Math.ceil(columns / chunkColumns);
+  return { chunkRows, chunkColumns, rowChunks, columnChunks, earlyChunks, lateRows };
 }
 
 function takeRoom(problem: GemmProblem<CpuMemory>, tile: Tile, context: PlanContext): Room {
-  const { dtype, m, n, k, batch, strideA, strideB } = problem;
-  const blockRows = evenParts(m, blocking.m, tile.rows);
+  const { dtype, m, n, k, batch, strideB } = problem;
+  // Only the sums of f16 take room for every row.
+  const blockRows = dtype === "f16" ? evenParts(m, blocking.m, tile.rows) : m;
   const blockColumns = evenParts(n, blocking.n, tile.columns);
   const depth = Math.min(k, blocking.k);
-  const aPanelsBatch = 4 * blockRows * depth;
   const bPanelsBatch = 4 * blockColumns * depth;
   const sumsBatch = dtype === "f16" ? 4 * blockRows * blockColumns : 0;
-  const together = Math.floor(blocking.batchBytes / (aPanelsBatch + bPanelsBatch + sumsBatch));
+  const together = Math.floor(blocking.batchBytes / (bPanelsBatch + sumsBatch));
   const group = Math.min(batch, Math.max(1, together));
+  const roomBytes = 4 * blocking.chunkTiles * tile.rows * depth;
   return {
     blockRows,
     blockColumns,
     group,
-    aPanels: context.workspace(aPanelsBatch * (strideA === 0 ? 1 : group)),
     bPanels: context.workspace(bPanelsBatch * (strideB === 0 ? 1 : group)),
-    aPanelsBatch,
     bPanelsBatch,
     sums: sumsBatch === 0 ? 0 : context.workspace(sumsBatch * group),
     sumsBatch,
+    rooms: context.workspace(roomBytes * context.workers),
+    roomBytes,
   };
 }
 

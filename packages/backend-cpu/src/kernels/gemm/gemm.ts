@@ -36,8 +36,8 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
 /**
  * gemm and batchedGemm. Blocked and packed as in Goto and van de Geijn, "Anatomy of high-performance
  * matrix multiplication" (ACM TOMS 34, 2008): C is taken in blocks; for each, and for each stretch
- * of 256 of k, the block of op(A) and the block of op(B) are packed into panels by one command and
- * multiplied by the next. Transposition, leading dimensions and f16 end with packing.
+ * of 512 of k, the block of op(B) is packed into panels by one command and multiplied by the next, whose
+ * chunks pack their rows of op(A) themselves. Transposition, leading dimensions and f16 end with packing.
  *
  * Up to 32 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
  * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which

@@ -1,5 +1,5 @@
 import type { DType } from "@backplane/core";
-import { f32, i32, type Local } from "../../wasm/index.js";
+import { f32, i32 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
@@ -9,40 +9,32 @@ import { type StripKernel, stripKernel } from "./strips.js";
 import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
 import { blocking, elementBytes } from "./variants.js";
 
-/**
- * Packs a block of op(A) and a block of op(B) into panels, for each matrix of a batch. The first
- * chunks are for A: `aChunks` for each of `aCopies` matrices; the others for B.
- */
+/** Packs lines of op(A) or of op(B) into panels, for each matrix of a batch: `matrixChunks` for each. */
 const packTypes = {
   k: "i32",
-  aChunks: "i32",
-  bChunks: "i32",
-  aCopies: "i32",
+  matrixChunks: "i32",
   /** Address, bytes from line to line (or across k), bytes from matrix to matrix. */
+  source: "i32",
+  stride: "i32",
+  batch: "i32",
+  alongK: "i32",
+  lines: "i32",
+  panels: "i32",
+  /** Bytes of panels from matrix to matrix. */
+  panelsBatch: "i32",
+  /** 1 where the last two panels are alike high: see `panelHeight`. */
+  even: "i32",
+} as const;
+
+const multiplyTypes = {
+  /** op(A) as it lies, see `Lines`. */
   a: "i32",
   aStride: "i32",
   aBatch: "i32",
   aAlongK: "i32",
-  aLines: "i32",
-  aPanels: "i32",
-  /** 1 where its last two panels are alike high: see `panelHeight`. */
-  aEven: "i32",
+  aLineStep: "i32",
+  /** Packed panels of op(B), and bytes from matrix to matrix (0: one for all). */
   b: "i32",
-  bStride: "i32",
-  bBatch: "i32",
-  bAlongK: "i32",
-  bLines: "i32",
-  bPanels: "i32",
-  /** Bytes of panels from matrix to matrix. */
-  aPanelsBatch: "i32",
-  bPanelsBatch: "i32",
-} as const;
-
-const multiplyTypes = {
-  /** Packed panels, and bytes from matrix to matrix (0: one for all). */
-  a: "i32",
-  b: "i32",
-  aBatch: "i32",
   bBatch: "i32",
   m: "i32",
   n: "i32",
@@ -57,6 +49,12 @@ const multiplyTypes = {
   chunkColumns: "i32",
   rowChunks: "i32",
   columnChunks: "i32",
+  /** Parts of so many rows, of those above, have `lateRows` in place of `chunkRows`: all but the first `earlyChunks`. */
+  earlyChunks: "i32",
+  lateRows: "i32",
+  /** Room of worker 0 for the panels of A of a chunk; bytes from worker to worker. */
+  rooms: "i32",
+  roomBytes: "i32",
   /** See `EpilogueParameters`. */
   bias: "i32",
   biasStep: "i32",
@@ -93,7 +91,9 @@ const smallTypes = {
 
 /** The kernels of one variant for one element type. */
 export interface GemmKernels {
-  readonly pack: Kernel<typeof packTypes>;
+  readonly packA: Kernel<typeof packTypes>;
+  readonly packB: Kernel<typeof packTypes>;
+  /** Multiplies rows of A that it packs itself by packed B. */
   readonly multiply: Kernel<typeof multiplyTypes>;
   /** Packs and multiplies whole small matrices. */
   readonly small: Kernel<typeof smallTypes>;
@@ -107,8 +107,9 @@ export function gemmKernels(tile: Tile, dtype: DType, requires: "relaxedSimd" | 
   const label = `${dtype}_${tileName(tile)}`;
   const when = requires === undefined ? {} : { requires };
   return {
-    pack: packKernel(label, tile, dtype, when),
-    multiply: multiplyKernel(label, tile, when),
+    packA: packKernel(`a_${label}`, tile.rows, dtype, when),
+    packB: packKernel(`b_${label}`, tile.columns, dtype, when),
+    multiply: multiplyKernel(label, tile, dtype, when),
     small: smallKernel(label, tile, dtype, when),
     strip: stripKernel(tile, dtype, requires),
   };
@@ -118,82 +119,68 @@ interface When {
   readonly requires?: "relaxedSimd";
 }
 
-function packKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel<typeof packTypes> {
-  const bytes = elementBytes[dtype];
+function packKernel(label: string, width: number, dtype: DType, when: When): Kernel<typeof packTypes> {
   return defineKernel({
     ...when,
     name: `gemm_pack_${label}`,
     parameters: packTypes,
     emit(f, { parameters, chunk, module }) {
-      const { k, aChunks, bChunks, aCopies } = parameters;
-      const side = (
-        number: Local<"i32">,
-        chunks: Local<"i32">,
-        width: number,
-        even: Local<"i32">,
-        names: Readonly<
-          Record<"source" | "stride" | "batch" | "alongK" | "lines" | "panels" | "panelsBatch", Local<"i32">>
-        >,
-      ): void => {
-        const { source, stride, batch, alongK, lines, panels, panelsBatch } = names;
-        const chunkLines = blocking.packPanels * width;
-        const matrix = f.let(i32.divU(number, chunks));
-        const first = f.let(i32.mul(i32.remU(number, chunks), chunkLines));
-        const step = f.let(i32.const(bytes));
-        f.if(alongK, () => f.set(step, stride));
-        f.call(
-          packFunction(module, dtype, width),
-          i32.add(source, i32.add(i32.mul(matrix, batch), i32.mul(first, step))),
-          stride,
-          i32.minU(i32.sub(lines, first), chunkLines),
-          k,
-          i32.add(panels, i32.add(i32.mul(matrix, panelsBatch), i32.mul(i32.mul(first, k), 4))),
-          alongK,
-          even,
-        );
-      };
-      const aTotal = f.let(i32.mul(aChunks, aCopies));
-      const { a, aStride, aBatch, aAlongK, aLines, aPanels, aPanelsBatch } = parameters;
-      const { b, bStride, bBatch, bAlongK, bLines, bPanels, bPanelsBatch } = parameters;
-      f.if(
-        i32.ltU(chunk, aTotal),
-        () =>
-          side(chunk, aChunks, tile.rows, parameters.aEven, {
-            ...{ source: a, stride: aStride, batch: aBatch, alongK: aAlongK },
-            ...{ lines: aLines, panels: aPanels, panelsBatch: aPanelsBatch },
-          }),
-        () =>
-          side(f.let(i32.sub(chunk, aTotal)), bChunks, tile.columns, f.let(i32.const(0)), {
-            ...{ source: b, stride: bStride, batch: bBatch, alongK: bAlongK },
-            ...{ lines: bLines, panels: bPanels, panelsBatch: bPanelsBatch },
-          }),
+      const { k, matrixChunks, source, stride, batch, alongK, lines, panels, panelsBatch, even } = parameters;
+      const chunkLines = blocking.packPanels * width;
+      const matrix = f.let(i32.divU(chunk, matrixChunks));
+      const first = f.let(i32.mul(i32.remU(chunk, matrixChunks), chunkLines));
+      const step = f.let(i32.const(elementBytes[dtype]));
+      f.if(alongK, () => f.set(step, stride));
+      f.call(
+        packFunction(module, dtype, width),
+        i32.add(source, i32.add(i32.mul(matrix, batch), i32.mul(first, step))),
+        stride,
+        i32.minU(i32.sub(lines, first), chunkLines),
+        k,
+        i32.add(panels, i32.add(i32.mul(matrix, panelsBatch), i32.mul(i32.mul(first, k), 4))),
+        alongK,
+        even,
       );
     },
   });
 }
 
-/** C = alpha * (packed A) * (packed B) + beta * C in f32, and its epilogue, for a part of one matrix of the batch. */
-function multiplyKernel(label: string, tile: Tile, when: When): Kernel<typeof multiplyTypes> {
+/**
+ * C = alpha * op(A) * (packed B) + beta * C in f32, and its epilogue, for a part of one matrix of the batch. A
+ * chunk packs its rows of op(A) itself, into a room of its worker's that stays in the second-level cache.
+ */
+function multiplyKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel<typeof multiplyTypes> {
   return defineKernel({
     ...when,
     name: `gemm_multiply_${label}`,
     parameters: multiplyTypes,
     scratchBytes: spareBytes(tile),
-    emit(f, { parameters, chunk, scratch, module }) {
-      const { a, b, aBatch, bBatch, m, n, k, c, cBatch, stride, alpha, beta } = parameters;
-      const { chunkRows, chunkColumns, rowChunks, columnChunks } = parameters;
+    emit(f, { parameters, chunk, scratch, worker, module }) {
+      const { a, aStride, aBatch, aAlongK, aLineStep, b, bBatch, m, n, k } = parameters;
+      const { c, cBatch, stride, alpha, beta } = parameters;
+      const { chunkRows, chunkColumns, rowChunks, columnChunks, earlyChunks, lateRows } = parameters;
       const rest = f.let(i32.divU(chunk, rowChunks));
-      const row = f.let(i32.mul(i32.remU(chunk, rowChunks), chunkRows));
+      const rowChunk = f.let(i32.remU(chunk, rowChunks));
+      const row = f.let(i32.mul(rowChunk, chunkRows));
+      const mostRows = f.let(chunkRows);
+      f.if(i32.geU(rowChunk, earlyChunks), () => {
+        const late = i32.mul(i32.sub(rowChunk, earlyChunks), lateRows);
+        f.set(row, i32.add(i32.mul(earlyChunks, chunkRows), late));
+        f.set(mostRows, lateRows);
+      });
       const column = f.let(i32.mul(i32.remU(rest, columnChunks), chunkColumns));
       const matrix = f.let(i32.divU(rest, columnChunks));
       const lineBytes = f.let(i32.shl(k, 2));
       const corner = i32.add(i32.mul(row, stride), i32.shl(column, 2));
-      const rows = f.let(i32.minU(i32.sub(m, row), chunkRows));
+      const rows = f.let(i32.minU(i32.sub(m, row), mostRows));
       const columns = f.let(i32.minU(i32.sub(n, column), chunkColumns));
       const target = f.let(i32.add(c, i32.add(i32.mul(matrix, cBatch), corner)));
+      const panels = f.let(i32.add(parameters.rooms, i32.mul(worker, parameters.roomBytes)));
+      const source = i32.add(a, i32.add(i32.mul(matrix, aBatch), i32.mul(row, aLineStep)));
+      f.call(packFunction(module, dtype, tile.rows), source, aStride, rows, k, panels, aAlongK, 1);
       f.call(
         blockFunction(module, tile),
-        i32.add(a, i32.add(i32.mul(matrix, aBatch), i32.mul(row, lineBytes))),
+        panels,
         i32.mul(lineBytes, tile.rows),
         i32.add(b, i32.add(i32.mul(matrix, bBatch), i32.mul(column, lineBytes))),
         k,
@@ -204,7 +191,7 @@ function multiplyKernel(label: string, tile: Tile, when: When): Kernel<typeof mu
         alpha,
         beta,
         scratch,
-        0,
+        1,
       );
       const { bias, biasStep, activation } = parameters;
       f.if(bias, () => f.add(bias, i32.mul(column, biasStep)));

@@ -167,25 +167,15 @@ export function planStrips(
     const aCopies = sharesA ? 1 : matrices;
     const pack = {
       k,
-      aChunks,
-      aCopies,
-      a: a.address + first * a.batch,
-      aStride: a.stride,
-      aBatch: a.batch,
-      aAlongK: a.alongK,
-      aLines: m,
-      aPanels,
-      aPanelsBatch,
-      aEven: even,
-      // None of B.
-      bChunks: 0,
-      b: 0,
-      bStride: 0,
-      bBatch: 0,
-      bAlongK: 0,
-      bLines: 0,
-      bPanels: 0,
-      bPanelsBatch: 0,
+      matrixChunks: aChunks,
+      source: a.address + first * a.batch,
+      stride: a.stride,
+      batch: a.batch,
+      alongK: a.alongK,
+      lines: m,
+      panels: aPanels,
+      panelsBatch: aPanelsBatch,
+      even,
     };
     const multiply = {
       m,
@@ -215,7 +205,7 @@ export function planStrips(
       activation: epilogue.activation,
     };
     launches.push(
-      kernels.pack.launch(pack, aChunks * aCopies, m * k * aCopies * packNanoseconds),
+      kernels.packA.launch(pack, aChunks * aCopies, m * k * aCopies * packNanoseconds),
       kernels.strip.launch(multiply, columnChunks * matrices, m * n * k * matrices * productNanoseconds),
     );
   }
