@@ -86,7 +86,9 @@ export interface DevicePlan {
 }
 
 function featuresInUse({ relaxedSimd }: ResolvedOptions): Features {
-  return { relaxedSimd: detectFeatures().relaxedSimd && relaxedSimd !== false };
+  const engine = detectFeatures();
+  const { fewRegisters = false } = engine;
+  return { relaxedSimd: engine.relaxedSimd && relaxedSimd !== false, fewRegisters };
 }
 
 /** Decides on features and threads; throws `UNSUPPORTED` where there is no device. */

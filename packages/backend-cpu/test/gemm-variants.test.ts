@@ -16,6 +16,12 @@ describe("gemm variants", () => {
       fittingGemmVariants({ relaxedSimd }, forced).map(({ name }) => name);
     expect(names(true)).to.deep.equal(["6x8_fma", "6x16_fma"]);
     expect(names(false)).to.deep.equal(["4x8"]);
+    const features = { relaxedSimd: true, fewRegisters: true };
+    expect(fittingGemmVariants(features, undefined).map(({ name }) => name)).to.deep.equal([
+      "4x8_fma",
+      "6x16_fma",
+    ]);
+    expect(fittingGemmVariants(features, "6x8_fma")).to.have.length(1);
     expect(names(true, "4x8")).to.deep.equal(["4x8"]);
     expect(names(false, "6x8_fma")).to.deep.equal([]);
   });

@@ -44,13 +44,15 @@ export class Workbench {
     kernels: Iterable<KernelGroup>,
     options: {
       readonly relaxedSimd?: boolean;
+      readonly fewRegisters?: boolean;
       readonly pages?: number;
       readonly workers?: number;
       readonly blas?: BlasLibrary;
     } = {},
   ): Promise<Workbench> {
     const pages = options.pages ?? 256;
-    const features = { relaxedSimd: options.relaxedSimd ?? false, blas: options.blas !== undefined };
+    const { relaxedSimd = false, fewRegisters = false, blas } = options;
+    const features = { relaxedSimd, fewRegisters, blas: blas !== undefined };
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const limits = { initialPages: pages, maximumPages: pages, shared: false };
     const library = new KernelLibrary(kernels, limits, features, options.blas);
@@ -106,9 +108,23 @@ export class Workbench {
   }
 }
 
+export interface EngineOptions {
+  readonly relaxedSimd: boolean;
+  readonly fewRegisters?: boolean;
+}
+
 /** Declares the same tests without relaxed SIMD and, where the engine has it, with it. */
-export function describeEitherWay(title: string, body: (options: { relaxedSimd: boolean }) => void): void {
+export function describeEitherWay(title: string, body: (options: EngineOptions) => void): void {
   describe(`${title} without relaxed SIMD`, () => body({ relaxedSimd: false }));
   const declare = detectFeatures().relaxedSimd ? describe : describe.skip;
   declare(`${title} with relaxed SIMD`, () => body({ relaxedSimd: true }));
+}
+
+/** The same, and with the tiles for few registers, too. */
+export function describeEachTile(title: string, body: (options: EngineOptions) => void): void {
+  describeEitherWay(title, body);
+  const declare = detectFeatures().relaxedSimd ? describe : describe.skip;
+  declare(`${title} with relaxed SIMD and few registers`, () =>
+    body({ relaxedSimd: true, fewRegisters: true }),
+  );
 }

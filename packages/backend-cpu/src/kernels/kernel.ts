@@ -85,6 +85,8 @@ export const readSlackBytes = 64;
 export interface Features {
   /** Fused multiply-add instructions, `f32x4.relaxedMadd`. */
   readonly relaxedSimd: boolean;
+  /** The engine keeps fewer vectors in registers than there are: tiles of sums have four rows in place of six. Default false. */
+  readonly fewRegisters?: boolean;
   /** A native library with BLAS has been found. Default false. */
   readonly blas?: boolean;
 }

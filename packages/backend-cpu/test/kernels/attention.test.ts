@@ -1,7 +1,7 @@
 import type { AttentionArguments, DeviceHandle, DType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";
-import { describeEitherWay, Workbench } from "../workbench.js";
+import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
@@ -19,7 +19,7 @@ interface Inputs {
   readonly v: Float32Array;
 }
 
-describeEitherWay("attention kernels", (options) => {
+describeEachTile("attention kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
     bench = await Workbench.create(attention.kernels, { ...options, workers: 3 });

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { planDepthwise, suitsDepthwise } from "#src/kernels/conv2d/depthwise.js";
 import { depthwiseKernelF32 } from "#src/kernels/conv2d/depthwise.wasm.js";
 import { planesKernels, planPlanes } from "#src/kernels/conv2d/planes.js";
-import { describeEitherWay, Workbench } from "../workbench.js";
+import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { guardedOutput, uploadElements } from "./problems.js";
 
@@ -22,7 +22,7 @@ function imageWith(changes: Partial<Image>): Image {
   };
 }
 
-describeEitherWay("conv2d plane by plane", (options) => {
+describeEachTile("conv2d plane by plane", (options) => {
   const planesOf: Readonly<Record<string, Partial<Image>>> = {
     "the smallest": { height: 4, width: 4 },
     "no padding": { top: 0, left: 0, bottom: 0, right: 0 },

@@ -16,6 +16,7 @@ describe("conv2d by planes", () => {
     expect(convolutionForm(4)).to.equal("tall");
     expect(convolutionTile("tall", plain).channels).to.equal(4);
     expect(convolutionTile("tall", { relaxedSimd: true }).channels).to.equal(6);
+    expect(convolutionTile("tall", { relaxedSimd: true, fewRegisters: true }).channels).to.equal(4);
   });
 
   it("covers the output with chunks", () => {

@@ -2,7 +2,7 @@ import { activations, type Conv2dArguments, type DeviceHandle, type DType } from
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
 import { unary } from "#src/kernels/unary/unary.js";
-import { describeEitherWay, Workbench } from "../workbench.js";
+import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
@@ -62,7 +62,7 @@ function reference(shape: Shape, { input, filter, bias }: Inputs): Reference {
   return { values, magnitudes };
 }
 
-describeEitherWay("conv2d kernels", (options) => {
+describeEachTile("conv2d kernels", (options) => {
   let bench: Workbench;
   beforeEach(async () => {
     bench = await Workbench.create([...conv2d.kernels, ...unary.kernels], { ...options, pages: 512 });

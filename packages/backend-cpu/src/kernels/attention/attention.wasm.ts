@@ -4,7 +4,7 @@ import { type Elements, elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { exponential } from "../unary/math/exponential.js";
 import { mapVectors } from "../vector/map.js";
-import { emitTile, tileColumns } from "../vector/tile.js";
+import { emitTile, tileColumns, tileRows } from "../vector/tile.js";
 import { blockQueries, keyTile, queryTile, rowBytes, scoreRows } from "./layout.js";
 import { emitMask, emitSoftmax } from "./softmax.wasm.js";
 
@@ -58,7 +58,7 @@ export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
   return defineKernel({
     name: `attention_${dtype}`,
     parameters: parameterTypes,
-    emit(f, { parameters, chunk, worker }) {
+    emit(f, { parameters, chunk, worker, features }) {
       const { headSize, queryLength, keyLength, visible, tiles, paddedSize } = parameters;
       const elements = elementsOf(f, dtype);
       const exp = exponential(f);
@@ -67,7 +67,7 @@ export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
       const zero = f.let(f32x4.const(0));
       const one = f.let(f32x4.const(1));
       // Queries whose sums are computed together: both divide the query tile.
-      const sumRows = f.relaxedSimd ? 6 : 4;
+      const sumRows = tileRows(features);
 
       const queries = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
       const sums = f.let(i32.add(queries, parameters.sums));
@@ -146,7 +146,7 @@ export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
               () => {
                 const blockScores = f.let(i32.add(scores, i32.mul(block, scoreBytes)));
                 emitScores(f, {
-                  ...{ keys, scores: blockScores, seen, headSize, scale },
+                  ...{ keys, scores: blockScores, seen, headSize, scale, keyRows: tileRows(features) },
                   queries: f.let(i32.add(queries, i32.mul(block, blockBytes))),
                 });
                 emitMask(f, { scores: blockScores, seen, seenFirst });
@@ -234,11 +234,10 @@ function emitScores(
     readonly seen: Local<"i32">;
     readonly headSize: Local<"i32">;
     readonly scale: Local<"v128">;
+    readonly keyRows: number;
   },
 ): void {
-  const { keys, scores, seen, headSize, scale } = block;
-  // With a fused multiply-add 6 x 8 sums fit the registers.
-  const keyRows = f.relaxedSimd ? 6 : 4;
+  const { keys, scores, seen, headSize, scale, keyRows } = block;
   const to = f.let(scores);
   f.forRange(
     0,

@@ -1,4 +1,5 @@
 import type { Features } from "../kernel.js";
+import { tileRows } from "../vector/tile.js";
 
 /** Many output channels per group, which are computed several at a time, or few, such as in depthwise. */
 export type ConvolutionForm = "tall" | "wide";
@@ -9,12 +10,8 @@ export interface ConvolutionTile {
   readonly vectors: number;
 }
 
-/**
- * As for gemm, 12 sums, 2 vectors and 1 factor are all registers; without a fused multiply-add products
- * need one, and Node 20 loads ahead of what it uses.
- */
-export function convolutionTile(form: ConvolutionForm, { relaxedSimd }: Features): ConvolutionTile {
-  return form === "wide" ? { channels: 1, vectors: 8 } : { channels: relaxedSimd ? 6 : 4, vectors: 2 };
+export function convolutionTile(form: ConvolutionForm, features: Features): ConvolutionTile {
+  return form === "wide" ? { channels: 1, vectors: 8 } : { channels: tileRows(features), vectors: 2 };
 }
 
 /** With fewer channels in a group it is faster to compute one at a time, in longer rows. */

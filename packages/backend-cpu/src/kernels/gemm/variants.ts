@@ -7,12 +7,21 @@ export interface GemmVariant {
   readonly name: string;
   readonly tile: Tile;
   readonly requires?: "relaxedSimd";
+  /** Not chosen where `Features.fewRegisters` is something else. */
+  readonly fewRegisters?: boolean;
 }
 
 /** The first one that the engine can run is chosen, or a later one that `init` finds to be faster. */
 export const gemmVariants: readonly GemmVariant[] = [
   // 12 sums + 2 of b + 1 of a: all 15 vector registers that V8 gives away on x64.
-  { name: "6x8_fma", tile: { rows: 6, columns: 8, fused: true }, requires: "relaxedSimd" },
+  {
+    ...{ name: "6x8_fma", tile: { rows: 6, columns: 8, fused: true }, requires: "relaxedSimd" },
+    fewRegisters: false,
+  },
+  {
+    ...{ name: "4x8_fma", tile: { rows: 4, columns: 8, fused: true }, requires: "relaxedSimd" },
+    fewRegisters: true,
+  },
   // For engines that fuse two vectors to one of 256 bits, or have more registers; else half as fast.
   { name: "6x16_fma", tile: { rows: 6, columns: 16, fused: true }, requires: "relaxedSimd" },
   // One register goes to the product. With the V8 of Node 20 on Zen 4 45 GFLOP/s; five rows reach 37, as some
@@ -31,7 +40,10 @@ export function fittingGemmVariants(features: Features, forced: string | undefin
   if (forced !== undefined && forced !== blasName)
     return gemmVariants.filter((variant) => variant.name === forced && runsHere(variant));
   const everywhere = gemmVariants.findIndex(({ requires }) => requires === undefined);
-  const possible = gemmVariants.slice(0, everywhere + 1).filter(runsHere);
+  const possible = gemmVariants
+    .slice(0, everywhere + 1)
+    .filter(runsHere)
+    .filter(({ fewRegisters }) => [undefined, features.fewRegisters ?? false].includes(fewRegisters));
   return possible.filter(({ tile }) => tile.fused === possible[0]!.tile.fused);
 }
 

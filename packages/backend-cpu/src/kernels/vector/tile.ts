@@ -7,10 +7,11 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
+import type { Features } from "../kernel.js";
 
 /** A register tile: `rows.length` x 8 sums of products. */
 export interface RegisterTile {
-  /** Address of each row's first factor; moved on by the loop. At most 4 rows fit the registers, or 6 with a fused multiply-add. */
+  /** Address of each row's first factor; moved on by the loop. At most `tileRows`. */
   readonly rows: readonly Local<"i32">[];
   /** Bytes from one factor of a row to the next. */
   readonly rowStep: number;
@@ -20,6 +21,11 @@ export interface RegisterTile {
   readonly columnStep: Arg<"i32">;
   /** Products in each sum; may be 0. */
   readonly depth: Value<"i32">;
+}
+
+/** Rows of a register tile: 12 sums, 2 vectors and a factor are all registers; products without fused multiply-add need one. */
+export function tileRows({ relaxedSimd, fewRegisters = false }: Features): 4 | 6 {
+  return relaxedSimd && !fewRegisters ? 6 : 4;
 }
 
 /** Columns of a register tile: two vectors. */
