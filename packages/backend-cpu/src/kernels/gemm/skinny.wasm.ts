@@ -160,8 +160,8 @@ interface Stretch {
  *
  * Rows of B that are added together are of equal shares of k, each of which is read from its first row to its
  * last; or they are neighbours. From memory a 4096 x 4096 matrix comes 14% faster in four shares than in six on an
- * AMD Zen 4 (7% with two threads; one share 35% slower than six, two 21%, three 4% faster), and 2 to 4% slower on an
- * Intel Xeon. Out of a cache six have fewer sums to load and store: 2048 x 2048 is 10% faster with them.
+ * AMD Zen 4 (7% with two threads; one share 35% slower than six, two 21%, three 4% faster), and on an Intel Xeon at
+ * 0.91 to 1.01 of the rate of six. Out of a cache six have fewer sums to load and store: 2048 x 2048 is 10% faster with them.
  * Neighbours are for many rows and a B that may be in a cache.
  */
 function addRows(f: FunctionBuilder, operands: Sums): void {
