@@ -59,7 +59,6 @@ export const skinnyKernels: Readonly<Record<DType, Readonly<Record<"stored" | "t
   };
 
 type I32 = Local<"i32">;
-type Multiply = (a: Value<"v128">, b: Value<"v128">, sum: Value<"v128">) => Value<"v128">;
 
 interface Sums
   extends Readonly<
@@ -82,8 +81,6 @@ interface Sums
   readonly module: ModuleBuilder;
   readonly dtype: DType;
   readonly elements: Elements;
-  readonly fused: boolean;
-  readonly multiplyAdd: Multiply;
 }
 
 function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
@@ -91,7 +88,7 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
     name: `gemm_skinny_${dtype}_${b}`,
     parameters: skinnyTypes,
     scratchBytes: 4 * blocking.skinnySums,
-    emit(f, { parameters, chunk, scratch, features, module }) {
+    emit(f, { parameters, chunk, scratch, module }) {
       const elements = elementsOf(f, dtype);
       const { m, n, aRow, aK, bStride, alpha, beta, chunkColumns, columnChunks } = parameters;
       const { parts, partDepth, partials } = parameters;
@@ -112,10 +109,6 @@ function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
         a: at(parameters.a, parameters.aBatch, i32.mul(p, aK)),
         b: at(parameters.b, parameters.bBatch, i32.add(i32.mul(first, columnStep), i32.mul(p, kStep))),
         k: f.let(i32.minU(i32.sub(parameters.k, p), partDepth)),
-        fused: features.relaxedSimd,
-        multiplyAdd: features.relaxedSimd
-          ? f32x4.relaxedMadd
-          : (x, y, sum) => f32x4.add(sum, f32x4.mul(x, y)),
         apart: parameters.apart,
         depth: parameters.depth,
         m,
@@ -222,10 +215,7 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
  * sums are loaded and stored once for all of `depth`. A function of its own, so that nothing but this
  * loop competes for registers.
  */
-function addFunction(
-  { module, dtype, fused, multiplyAdd }: Sums,
-  { rows, depth }: Stretch,
-): FunctionReference {
+function addFunction({ module, dtype }: Sums, { rows, depth }: Stretch): FunctionReference {
   return module.shared(`gemm_skinny_add_${dtype}_${rows}x${depth}`, (label) =>
     module.function(
       label,
@@ -253,7 +243,7 @@ function addFunction(
               const row = vectors.map((v) => f.let(elements.load(source, 4 * elements.bytes * v)));
               for (const [i, rowSums] of sum.entries()) {
                 for (const [v, value] of rowSums.entries())
-                  f.set(value, multiplyAdd(factors[i]![p]!, row[v]!, value));
+                  f.set(value, f.multiplyAdd(factors[i]![p]!, row[v]!, value));
               }
             }
             for (const [i, target] of targets.entries())
@@ -265,7 +255,7 @@ function addFunction(
         // Two vectors side by side are for engines that fuse them. The V8 of Node 20, which has no fused
         // multiply-add, spills then. Two such pairs a round are 1 to 2% faster (Node 22: 11%), but not for one row.
         const rest = f.let(columns);
-        if (fused && dtype === "f32") {
+        if (f.relaxedSimd && dtype === "f32") {
           const groups = rows === 1 ? 1 : 2;
           f.forRange(0, i32.divU(columns, 8 * groups), () => addVectors(2, groups));
           f.set(rest, i32.remU(columns, 8 * groups));
@@ -312,7 +302,7 @@ function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
  * sums[i, j] = (row i of A) . (column j of B) for a few rows and `width` columns: eight products that
  * do not wait for each other. Columns after number `last` repeat it.
  */
-function dotFunction({ module, dtype, multiplyAdd }: Sums, rows: number, width: number): FunctionReference {
+function dotFunction({ module, dtype }: Sums, rows: number, width: number): FunctionReference {
   return module.shared(`gemm_skinny_dot_${dtype}_${rows}x${width}`, (label) =>
     module.function(
       label,
@@ -333,7 +323,7 @@ function dotFunction({ module, dtype, multiplyAdd }: Sums, rows: number, width: 
           for (const [j, column] of columnAddresses.entries()) {
             const vector = f.let(take(column));
             for (const [i, factor] of factors.entries())
-              f.set(dots[i]![j]!, multiplyAdd(factor, vector, dots[i]![j]!));
+              f.set(dots[i]![j]!, f.multiplyAdd(factor, vector, dots[i]![j]!));
             f.add(column, bytes);
           }
           for (const row of rowAddresses) f.add(row, bytes);
