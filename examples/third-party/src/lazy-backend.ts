@@ -1,29 +1,25 @@
 import {
   type Activation,
   type AllocOptions,
-  type AttentionArguments,
   activations,
   BackendError,
-  type BatchedGemmArguments,
-  type BinaryArguments,
   binaryKinds,
   type Capabilities,
   type ComputeBackend,
-  type Conv2dArguments,
   type DeviceHandle,
   type DType,
   dtypes,
   float16ToBits,
   float32ToBits,
-  type GemmArguments,
   type HostBytes,
   type MemoryStatistics,
   newHandle,
   type Operand,
+  type Operation,
+  type OperationArguments,
+  OperationMethods,
   type OperationName,
-  type ReduceArguments,
   reduceKinds,
-  type UnaryArguments,
   unaryKinds,
 } from "@backplane/core";
 import { type Allocation, Call, elementBytes } from "./checks.js";
@@ -60,6 +56,16 @@ interface Wishes {
 /** All kinds that there are. */
 const kinds: readonly string[] = [...reduceKinds, ...unaryKinds, ...binaryKinds];
 
+const planners: { readonly [Name in OperationName]: Planner<OperationArguments[Name]> } = {
+  gemm: (call, args) => planGemm(call, args, { batch: 1 }),
+  batchedGemm: (call, args) => planGemm(call, args, args),
+  conv2d: planConv2d,
+  attention: planAttention,
+  reduce: planReduce,
+  unary: planUnary,
+  binary: planBinary,
+};
+
 const maxAllocationBytes = 2 ** 30;
 
 /** Known without opening anything. */
@@ -83,7 +89,7 @@ const mostPendingSteps = 1000;
 const mostKeptBytes = 2 ** 26;
 
 /** A backend written from the text of the contract alone. See graph.ts for how it works. */
-export class LazyBackend implements ComputeBackend {
+export class LazyBackend extends OperationMethods implements ComputeBackend {
   readonly name: string = "lazy";
   readonly #graph = new Graph();
   readonly #live = new Map<unknown, Allocation>();
@@ -250,32 +256,12 @@ export class LazyBackend implements ComputeBackend {
     this.#record({ output, inputs: [], compute: fills[dtype] });
   }
 
-  gemm(args: GemmArguments): void {
-    this.#operate("gemm", args, (call) => planGemm(call, args, { batch: 1 }));
-  }
-
-  batchedGemm(args: BatchedGemmArguments): void {
-    this.#operate("batchedGemm", args, (call) => planGemm(call, args, args));
-  }
-
-  conv2d(args: Conv2dArguments): void {
-    this.#operate("conv2d", args, planConv2d);
-  }
-
-  attention(args: AttentionArguments): void {
-    this.#operate("attention", args, planAttention);
-  }
-
-  reduce(args: ReduceArguments): void {
-    this.#operate("reduce", args, planReduce);
-  }
-
-  unary(args: UnaryArguments): void {
-    this.#operate("unary", args, planUnary);
-  }
-
-  binary(args: BinaryArguments): void {
-    this.#operate("binary", args, planBinary);
+  override run(given: OperationName | Operation, args: object): void {
+    const name = typeof given === "string" ? given : given.name;
+    const plan = Object.hasOwn(planners, name) ? planners[name as OperationName] : undefined;
+    if (plan === undefined)
+      throw this.#begin(name).error("UNSUPPORTED", "operation", `is ${name}, which this backend lacks`);
+    this.#operate(name as OperationName, args, plan as Planner<object>);
   }
 
   #operate<Arguments extends Wishes>(name: OperationName, args: Arguments, plan: Planner<Arguments>): void {

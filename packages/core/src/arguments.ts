@@ -4,8 +4,8 @@ import { type DType, dtypeBytes, dtypes, float16ToBits, float32ToBits } from "./
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
 import { checkNames } from "./names.js";
-import type { OperationArguments, OperationName } from "./ops/index.js";
-import { Checks, type Operation } from "./ops/operation.js";
+import { Checks } from "./ops/checks.js";
+import type { Operation } from "./ops/operation.js";
 
 /** What stands behind a handle, as far as argument checks need to know. */
 export interface Sized {
@@ -82,7 +82,7 @@ export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits
   const checks = new Checks("alloc");
   const count = checks.count("bytes", bytes);
   checkNames("alloc", options, ["zero"]);
-  const zero = checks.flag("zero", options.zero ?? true);
+  const zero = checks.boolean("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(
       "OUT_OF_MEMORY",
@@ -120,11 +120,9 @@ export function checkFill(value: unknown, count: unknown, dtype: unknown): void 
  * The `kind` with which `supports` tells whether a backend has a call; undefined where the element type
  * alone does, and where the argument is one that no backend has.
  */
-export function requestedKind<Name extends OperationName>(
-  operation: Operation<Name>,
-  args: OperationArguments[Name],
-): string | undefined {
-  if (operation.asksForEpilogue?.(args)) return "epilogue";
+export function requestedKind(operation: Operation, args: object): string | undefined {
+  const option = operation.optionOf(args);
+  if (option !== undefined) return option;
   const { kind } = args as { readonly kind?: string };
   return kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
 }
@@ -133,19 +131,20 @@ export function requestedKind<Name extends OperationName>(
  * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
  * that no backend has are left to the argument checks, which know what is allowed.
  */
-export function assertSupported<Name extends OperationName>(
-  backend: ComputeBackend,
-  operation: Operation<Name>,
-  args: OperationArguments[Name],
-): void {
+export function assertSupported(backend: ComputeBackend, operation: Operation, args: object): void {
   const { name } = operation;
   new Checks(name).object("arguments", args);
   const { dtype: given } = args as { readonly dtype?: DType };
   const dtype = given ?? "f32";
   if (!dtypes.includes(dtype)) return;
   const kind = requestedKind(operation, args);
-  if (backend.supports(name, dtype, kind)) return;
-  const wanted = kind === "epilogue" ? "with an epilogue " : kind === undefined ? "" : `of kind ${kind} `;
+  if (backend.supports(operation, dtype, kind)) return;
+  const wanted =
+    kind === undefined
+      ? ""
+      : operation.options.includes(kind)
+        ? `with the option ${kind} `
+        : `of kind ${kind} `;
   throw new BackendError(
     "UNSUPPORTED",
     `${name}: ${wanted}in ${dtype} is not available on ${backend.name}; see supports()`,

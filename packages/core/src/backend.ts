@@ -2,13 +2,9 @@ import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import type { DType } from "./dtype.js";
 import type { BackendError } from "./errors.js";
 import type { DeviceHandle, Operand } from "./handles.js";
-import type { AttentionArguments } from "./ops/attention.js";
-import type { BinaryArguments } from "./ops/binary.js";
-import type { Conv2dArguments } from "./ops/conv2d.js";
-import type { BatchedGemmArguments, GemmArguments } from "./ops/gemm.js";
 import type { OperationName } from "./ops/index.js";
-import type { ReduceArguments } from "./ops/reduce.js";
-import type { UnaryArguments } from "./ops/unary.js";
+import type { OperationMethods } from "./ops/methods.js";
+import type { Operation } from "./ops/operation.js";
 
 /**
  * What every backend promises. A framework written against this interface runs on all of them.
@@ -43,7 +39,7 @@ import type { UnaryArguments } from "./ops/unary.js";
  * shape. Nothing to compute (a zero size) is legal and does nothing. Data of type f16 is widened to
  * f32, computed in f32 and rounded once.
  */
-export interface ComputeBackend extends AsyncDisposable {
+export interface ComputeBackend extends OperationMethods, AsyncDisposable {
   /** Short and stable, such as `cpu` or `webgpu`. */
   readonly name: string;
   /**
@@ -72,7 +68,7 @@ export interface ComputeBackend extends AsyncDisposable {
    * one `kind`; for gemm, batchedGemm and conv2d, with the kind "epilogue", whether it takes an
    * `activation` (and gemm a `bias`). Where the answer is false the call throws `UNSUPPORTED`.
    */
-  supports(operation: OperationName, dtype: DType, kind?: string): boolean;
+  supports(operation: OperationName | Operation, dtype: DType, kind?: string): boolean;
   /** After a loss or `dispose` nothing is live and nothing reserved; the peak stays. */
   memory(): MemoryStatistics;
   /** The objects underneath, for interoperation: the whole device, or what stands behind a handle. */
@@ -93,22 +89,8 @@ export interface ComputeBackend extends AsyncDisposable {
   /** Writes `value` `count` times, as elements of type `dtype` (default f32; u8 takes whole numbers to 255). */
   fill(destination: Operand, value: number, count: number, dtype?: DType | "u8"): void;
 
-  // Operations
-
-  /** C = activation(alpha op(A) op(B) + beta C + bias), the activation and the bias being optional */
-  gemm(args: GemmArguments): void;
-  /** C[i] = activation(alpha op(A[i]) op(B[i]) + beta C[i] + bias) for each i of a batch */
-  batchedGemm(args: BatchedGemmArguments): void;
-  /** output = activation(input (cross-correlated with) filter + bias), NCHW */
-  conv2d(args: Conv2dArguments): void;
-  /** out = softmax(scale q k^T, causally masked if asked for) v */
-  attention(args: AttentionArguments): void;
-  /** Sum, mean, max, min or product over some axes */
-  reduce(args: ReduceArguments): void;
-  /** output[i] = f(input[i]) */
-  unary(args: UnaryArguments): void;
-  /** output[i] = f(a[i], b[i]), with broadcasting */
-  binary(args: BinaryArguments): void;
+  // Operations: a method for each of core, such as `gemm(args)`, and `run(operation, args)` for all and for those
+  // that others define; see `OperationMethods`. A class that implements this interface has the methods from there.
 }
 
 /** Bytes of the host: any typed array, DataView or buffer, shared or not. A subarray is a range. */

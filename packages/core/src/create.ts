@@ -6,15 +6,11 @@ import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
-import {
-  type OperationArguments,
-  type OperationName,
-  type OperationProblems,
-  operationNames,
-  operations,
-} from "./ops/index.js";
+import { Checks } from "./ops/checks.js";
+import { type OperationName, operationNames, operationOf, operations } from "./ops/index.js";
 import { OperationMethods } from "./ops/methods.js";
-import { type Binder, Checks, type Operation } from "./ops/operation.js";
+import { Fill, type Operation } from "./ops/operation.js";
+import type { Binder } from "./ops/reader.js";
 import type { Region } from "./region.js";
 
 /** A backend made by `createBackend`, for the package that wrote the driver. */
@@ -45,13 +41,19 @@ interface Allocation<Memory> {
   readonly memory: Memory | undefined;
 }
 
+/** A kernel that the driver has, and what turns the operands of its calls into regions. */
+interface Known<Memory> {
+  readonly kernel: Kernel<never>;
+  readonly binder: Binder<Memory>;
+}
+
 type State = "new" | "open" | "lost" | "disposed";
 
 class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<Memory> {
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #table = new HandleTable<Allocation<Memory>>();
-  readonly #binders = new Map(operationNames.map((name) => [name, this.#binder(name)] as const));
+  readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #errorListeners = new Listeners<BackendError>("onError");
   /** How to end the wait of each promise that waits for the device. */
@@ -74,6 +76,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     super();
     this.name = driver.name;
     this.#driver = driver;
+    checkOwnKernels(driver);
+    this.#learnKernels();
   }
 
   // Lifecycle
@@ -114,6 +118,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     this.#isDriverOpen = true;
     this.#assertNotDisposed("init");
     this.#session = session;
+    this.#learnKernels();
     this.#capabilities = this.#describe(description);
     this.#loss = undefined;
     this.#state = "open";
@@ -180,13 +185,14 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     return this.#errorListeners.add(listener);
   }
 
-  supports(name: OperationName, dtype: DType, kind?: string): boolean {
-    if (!operationNames.includes(name)) return false; // what the object of the kernels inherits is none
-    const kernel: Kernel<never> | undefined = this.#driver.kernels[name];
+  supports(given: OperationName | Operation, dtype: DType, kind?: string): boolean {
+    if (typeof given === "string" && !Object.hasOwn(operations, given)) return false;
+    const operation = operationOf("supports", given);
+    const kernel = this.#known.get(operation)?.kernel;
     if (!kernel?.dtypes.includes(dtype)) return false;
     if (kind === undefined) return true;
     if (kind === "epilogue") return kernel.epilogue ?? false;
-    return (kernel.kinds ?? operations[name].kinds)?.includes(kind) ?? false;
+    return (kernel.kinds ?? operation.kinds)?.includes(kind) ?? false;
   }
 
   memory(): MemoryStatistics {
@@ -287,21 +293,37 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
 
   // Operations
 
-  protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
+  override run(given: OperationName | Operation, args: object): void {
+    const operation = operationOf("run", given);
+    const { name } = operation;
     this.assertOpen(name);
-    const operation: Operation<Name> = operations[name];
     assertSupported(this, operation, args);
-    const problem = operation.resolve(args, this.#binders.get(name)!);
-    const kernel = this.#driver.kernels[name] as Kernel<OperationProblems<Memory>[Name]>;
-    if (problem !== undefined) this.#call(name, () => kernel.run(problem));
+    // Without a kernel the element type is one that no backend has, which the argument checks refuse.
+    const { kernel, binder } = this.#known.get(operation) ?? { binder: this.#binder(name) };
+    const problem = operation.resolve(args, binder);
+    if (problem === undefined) return;
+    if (problem instanceof Fill) {
+      const { region, value, dtype } = problem as { region: Region<Memory>; value: number; dtype: DType };
+      this.#call(name, () => this.#driver.fill(region, fillPattern(value, dtype).pattern));
+    } else this.#call(name, () => kernel!.run(problem as never));
+  }
+
+  /** The kernels that the driver has now: some learn only from their device which. */
+  #learnKernels(): void {
+    this.#known.clear();
+    const learn = (operation: Operation, kernel: Kernel<never>) =>
+      this.#known.set(operation, { kernel, binder: this.#binder(operation.name) });
+    for (const name of operationNames) {
+      const kernel = this.#driver.kernels[name];
+      if (kernel !== undefined) learn(operations[name], kernel);
+    }
+    for (const kernel of this.#driver.ownKernels ?? []) learn(kernel.operation, kernel);
   }
 
   #binder(operation: string): Binder<Memory> {
     return {
       region: (argument, operand, elements, dtype) =>
         this.#region(operation, argument, operand, elements * dtypeBytes[dtype], dtypeBytes[dtype]),
-      fill: (destination, value, dtype) =>
-        this.#call(operation, () => this.#driver.fill(destination, fillPattern(value, dtype).pattern)),
     };
   }
 
@@ -396,5 +418,16 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
 
   #error(code: ErrorCode, operation: string, message: string): BackendError {
     return new BackendError(code, `${operation}: ${message}`, { operation });
+  }
+}
+
+function checkOwnKernels<Memory>({ ownKernels = [] }: BackendDriver<Memory>): void {
+  const checks = new Checks("createBackend");
+  const defined = new Set<Operation>();
+  for (const { operation } of ownKernels) {
+    if (Object.values<Operation>(operations).includes(operation))
+      checks.fail("ownKernels", `has ${operation.name}, which belongs in kernels`);
+    if (defined.has(operation)) checks.fail("ownKernels", `has ${operation.name} twice; allowed: once`);
+    defined.add(operation);
   }
 }

@@ -2,6 +2,7 @@ import type { DeviceDescription, Limits, Numerics } from "./capabilities.js";
 import type { DType } from "./dtype.js";
 import type { BackendError } from "./errors.js";
 import type { OperationName, OperationProblems } from "./ops/index.js";
+import type { Operation } from "./ops/operation.js";
 import type { Region } from "./region.js";
 
 /**
@@ -55,6 +56,13 @@ export interface BackendDriver<Memory = unknown> {
 
   /** One entry per operation the driver has. Absent: `supports()` is false, calls throw. */
   readonly kernels: DriverKernels<Memory>;
+  /** Kernels for operations that are not core's, each operation once. Default: none. */
+  readonly ownKernels?: readonly OwnKernel[];
+}
+
+/** A kernel for an operation that somebody else than core has defined. */
+export interface OwnKernel<Problem extends object = never> extends Kernel<Problem> {
+  readonly operation: Operation<object, Problem>;
 }
 
 export type DriverKernels<Memory> = {

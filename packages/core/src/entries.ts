@@ -1,7 +1,7 @@
 import { BackendError } from "./errors.js";
 import type { DeviceHandle, Operand } from "./handles.js";
-import type { OperationArguments, OperationName } from "./ops/index.js";
-import { Checks, type Operation } from "./ops/operation.js";
+import { Checks } from "./ops/checks.js";
+import type { Operation } from "./ops/operation.js";
 
 /** What stands behind a handle of a switchable backend. */
 export interface Entry {
@@ -46,23 +46,18 @@ export function isOperand(value: unknown): value is Operand {
 }
 
 /** The arguments as an object of our own, with those that theirs inherits, from a class with getters for one. */
-function shallowCopyOf<Name extends OperationName>(
-  { name, names }: Operation<Name>,
-  args: OperationArguments[Name],
-): Record<string, unknown> {
+function shallowCopyOf({ name, names }: Operation, args: object): Record<string, unknown> {
   new Checks(name).object("arguments", args);
-  const copy = { ...args } as Record<string, unknown>;
+  const given = args as Readonly<Record<string, unknown>>;
+  const copy = { ...given };
   if (Object.getPrototypeOf(args) !== Object.prototype)
     for (const argument of names)
-      if (!Object.hasOwn(copy, argument) && args[argument] !== undefined) copy[argument] = args[argument];
+      if (!Object.hasOwn(copy, argument) && given[argument] !== undefined) copy[argument] = given[argument];
   return copy;
 }
 
 /** The arguments, which were checked, with lists and scalars of their own, which the caller cannot change. */
-export function copyOf<Name extends OperationName>(
-  operation: Operation<Name>,
-  args: OperationArguments[Name],
-): Record<string, unknown> {
+export function copyOf(operation: Operation, args: object): Record<string, unknown> {
   const copy = shallowCopyOf(operation, args);
   for (const [name, value] of Object.entries(copy)) {
     if (Array.isArray(value)) copy[name] = [...value];
@@ -73,15 +68,17 @@ export function copyOf<Name extends OperationName>(
 }
 
 /** The same arguments with every operand replaced; other values (scalars, absent ones) are kept. */
-export function mapOperands<Name extends OperationName>(
-  operation: Operation<Name>,
-  args: OperationArguments[Name],
+export function mapOperands<Arguments extends object>(
+  operation: Operation,
+  args: Arguments,
   map: (argument: string, operand: Operand) => Operand,
-): OperationArguments[Name] {
+): Arguments {
   const mapped = shallowCopyOf(operation, args);
   for (const argument of operation.operands) {
-    const operand = mapped[argument];
-    if (isOperand(operand)) mapped[argument] = map(argument, operand);
+    const held = mapped[argument];
+    if (isOperand(held)) mapped[argument] = map(argument, held);
+    else if (Array.isArray(held))
+      mapped[argument] = held.map((one, i) => (isOperand(one) ? map(`${argument}[${i}]`, one) : one));
   }
-  return mapped as unknown as OperationArguments[Name];
+  return mapped as Arguments;
 }

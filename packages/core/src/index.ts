@@ -7,33 +7,41 @@ export type {
   DriverEvents,
   DriverKernels,
   Kernel,
+  OwnKernel,
 } from "./driver.js";
 export * from "./dtype.js";
 export * from "./errors.js";
 export { type DeviceHandle, type DeviceSlice, newHandle, type Operand } from "./handles.js";
 export { checkNames } from "./names.js";
-export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention.js";
+export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention/index.js";
 export {
   type BinaryArguments,
   type BinaryInput,
   type BinaryKind,
   type BinaryProblem,
   binaryKinds,
-  type Scalar,
-} from "./ops/binary.js";
-export type { Conv2dArguments, Conv2dProblem } from "./ops/conv2d.js";
-export { type Activation, activations } from "./ops/epilogue.js";
-export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./ops/gemm.js";
+} from "./ops/binary/index.js";
+export { Checks, type NamedRegion } from "./ops/checks.js";
+export type { Conv2dArguments, Conv2dProblem } from "./ops/conv2d/index.js";
+export { type Cost, costOf } from "./ops/cost.js";
+export { type Activation, activations, type EpilogueArguments } from "./ops/epilogue.js";
+export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./ops/gemm/index.js";
 export {
-  type Cost,
-  costOf,
   type OperationArguments,
   type OperationName,
   type OperationProblems,
   operationNames,
   operations,
+  resolveOperation,
 } from "./ops/index.js";
-export type { Operation } from "./ops/operation.js";
+export { OperationMethods } from "./ops/methods.js";
+export {
+  defineOperation,
+  Fill,
+  type Operation,
+  type OperationDefinition,
+} from "./ops/operation.js";
+export { type Binder, Reader } from "./ops/reader.js";
 export {
   type Axis,
   type ReduceArguments,
@@ -41,8 +49,9 @@ export {
   type ReduceProblem,
   reduceIdentity,
   reduceKinds,
-} from "./ops/reduce.js";
-export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./ops/unary.js";
+} from "./ops/reduce/index.js";
+export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
+export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./ops/unary/index.js";
 export type { Region } from "./region.js";
 export {
   type Availability,

@@ -1,5 +1,5 @@
 import { describe } from "./handles.js";
-import { Checks } from "./ops/operation.js";
+import { Checks } from "./ops/checks.js";
 
 /** Functions to call at an event. One that throws keeps neither the others nor our caller from going on. */
 export class Listeners<Event> {

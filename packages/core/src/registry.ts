@@ -2,7 +2,7 @@ import type { ComputeBackend } from "./backend.js";
 import type { DeviceDescription } from "./capabilities.js";
 import { BackendError, toBackendError } from "./errors.js";
 import { describe } from "./handles.js";
-import { Checks } from "./ops/operation.js";
+import { Checks } from "./ops/checks.js";
 
 /** Whether a backend can be opened here, and on what or why not. */
 export type Availability =

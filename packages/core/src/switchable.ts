@@ -10,20 +10,14 @@ import {
 import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import { type DType, dtypeBytes } from "./dtype.js";
-import {
-  assertHeld,
-  type BoundOperand,
-  copyOf,
-  type Entry,
-  innerHandle,
-  isOperand,
-  mapOperands,
-} from "./entries.js";
+import { assertHeld, type BoundOperand, copyOf, type Entry, innerHandle, mapOperands } from "./entries.js";
 import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
-import { type OperationArguments, type OperationName, operations } from "./ops/index.js";
+import { Checks } from "./ops/checks.js";
+import { type OperationName, operationOf, operations } from "./ops/index.js";
 import { OperationMethods } from "./ops/methods.js";
-import { type Binder, Checks, type Operation } from "./ops/operation.js";
+import type { Operation } from "./ops/operation.js";
+import type { Binder } from "./ops/reader.js";
 import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
 import type { LostAllocation, SwapReport } from "./swap.js";
@@ -118,7 +112,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     return this.#slot.onError(listener);
   }
 
-  supports(operation: OperationName, dtype: DType, kind?: string): boolean {
+  supports(operation: OperationName | Operation, dtype: DType, kind?: string): boolean {
     return this.#slot.inner?.supports(operation, dtype, kind) ?? false;
   }
 
@@ -240,15 +234,15 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   // Operations
 
-  protected override run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void {
+  override run(given: OperationName | Operation, args: object): void {
+    const operation = operationOf("run", given);
+    const { name } = operation;
     const inner = this.#slot.assertOpen(name);
-    const operation: Operation<Name> = operations[name];
     if (!this.#slot.isDeferring) {
-      callOperation(
-        inner,
-        name,
-        mapOperands(operation, args, (argument, operand) => this.#translate(name, argument, operand)),
+      const translated = mapOperands(operation, args, (argument, operand) =>
+        this.#translate(name, argument, operand),
       );
+      callOperation(inner, operation, translated);
       return;
     }
     // The operands are looked up and lists copied now, since the caller may free the ones and change
@@ -256,13 +250,18 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     assertSupported(inner, operation, args);
     operation.resolve(args, this.#checkingBinder(name));
     const later = copyOf(operation, args);
-    const bound = operation.operands.flatMap((argument) => {
-      const operand = later[argument];
-      return isOperand(operand) ? [{ argument, operand: this.#bind(name, argument, operand, 0, 1) }] : [];
+    const bound: BoundOperand[] = [];
+    mapOperands(operation, later, (argument, operand) => {
+      bound.push(this.#bind(name, argument, operand, 0, 1));
+      return operand;
     });
     this.#slot.tell((current) => {
-      for (const { argument, operand } of bound) later[argument] = operand();
-      callOperation(current, name, later as unknown as OperationArguments[Name]);
+      let next = 0;
+      callOperation(
+        current,
+        operation,
+        mapOperands(operation, later, () => bound[next++]!()),
+      );
     });
   }
 
@@ -270,7 +269,6 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     return {
       region: (argument, operand, elements, dtype) =>
         this.#bind(operation, argument, operand, elements * dtypeBytes[dtype], dtypeBytes[dtype]).region,
-      fill: () => {},
     };
   }
 
@@ -297,10 +295,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   }
 }
 
-function callOperation<Name extends OperationName>(
-  backend: ComputeBackend,
-  name: Name,
-  args: OperationArguments[Name],
-): void {
-  (backend[name] as (args: OperationArguments[Name]) => void)(args);
+/** By its method, if it is an operation of core: a backend may have been written before there was `run`. */
+function callOperation(backend: ComputeBackend, operation: Operation, args: object): void {
+  const name = operation.name as OperationName;
+  const method = (operations[name] as Operation) === operation ? backend[name] : undefined;
+  if (method === undefined) backend.run(operation, args);
+  else method.call(backend, args as never);
 }

@@ -205,7 +205,7 @@ describe("operations of createBackend", () => {
     assert.isFalse(backend.supports("conv2d", "f32", "epilogue"));
     const none = { dtype: "f32", bias: undefined, activation: undefined };
     const error = throws("UNSUPPORTED", () => call(backend, "gemm", { ...none, activation: "silu" }));
-    assert.include(error.message, "gemm: with an epilogue in f32");
+    assert.include(error.message, "gemm: with the option epilogue in f32");
     throws("UNSUPPORTED", () => call(backend, "gemm", { ...none, bias }));
     throws("UNSUPPORTED", () => call(backend, "conv2d", { ...none, activation: "relu" }));
     // What no backend has is an error of the caller, here too.
@@ -235,7 +235,7 @@ describe("operations of createBackend", () => {
 
   it("cost nothing that can be told where there is no such operation, or no arguments", () => {
     for (const name of ["softmax", "toString", 1, undefined] as unknown as "gemm"[])
-      throws("INVALID_ARGUMENT", () => costOf(name, { m: 1 } as OperationArguments["gemm"]), "name");
+      throws("INVALID_ARGUMENT", () => costOf(name, { m: 1 } as OperationArguments["gemm"]), "operation");
     for (const name of operationNames)
       throws("INVALID_ARGUMENT", () => costOf(name, undefined as never), "arguments");
   });

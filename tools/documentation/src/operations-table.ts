@@ -19,6 +19,6 @@ function kinds(backends: readonly ComputeBackend[], name: (typeof operationNames
     backends.every((backend) =>
       dtypes.every((dtype) => !backend.supports(name, dtype) || backend.supports(name, dtype, kind)),
     );
-  const { kinds: own = [], asksForEpilogue } = operations[name];
-  return [...own, ...(asksForEpilogue === undefined ? [] : ["epilogue"])].filter(everywhere).join(", ");
+  const { kinds: own = [], options } = operations[name];
+  return [...own, ...options].filter(everywhere).join(", ");
 }

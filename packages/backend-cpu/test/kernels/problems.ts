@@ -3,11 +3,12 @@ import {
   decodeFloat16,
   dtypeBytes,
   encodeFloat16,
+  Fill,
   type OperationArguments,
   type OperationName,
   type OperationProblems,
-  operations,
   type Region,
+  resolveOperation,
 } from "@backplane/core";
 import type { CpuMemory, CpuOperation } from "#src/kernels/kernel.js";
 import type { Workbench } from "../workbench.js";
@@ -24,7 +25,7 @@ export function resolveProblem<Name extends OperationName>(
   args: OperationArguments[Name],
   regions: Names,
 ): OperationProblems<CpuMemory>[Name] | undefined {
-  return operations[name].resolve<CpuMemory>(args, {
+  const resolved = resolveOperation<Name, CpuMemory>(name, args, {
     region(argument, _operand, elements, dtype) {
       const region = regions[argument];
       if (region === undefined) throw new TypeError(`no region for ${argument}`);
@@ -32,8 +33,8 @@ export function resolveProblem<Name extends OperationName>(
       if (byteLength > region.byteLength) throw new RangeError(`${argument} is too small`);
       return { ...region, byteLength };
     },
-    fill: () => {},
   });
+  return resolved instanceof Fill ? undefined : resolved;
 }
 
 /** Guard bytes on both sides of every output. */

@@ -1,12 +1,19 @@
-/**
- * What gemm, batchedGemm and conv2d may apply to each finished sum, in f32 and before it is rounded to
- * the element type; the formulas are those of `UnaryKind`.
- */
-export type Activation = "relu" | "gelu" | "geluTanh" | "silu";
+import type { ArgumentsOf } from "./table.js";
 
-export const activations: readonly Activation[] = ["relu", "gelu", "geluTanh", "silu"];
+/** Beside the arguments of gemm, batchedGemm and conv2d. The formulas are those of `UnaryKind`. */
+export const epilogueTable = {
+  /** Applied to each finished sum, in f32 and before it is rounded to the element type. */
+  activation: {
+    role: "choice",
+    values: ["relu", "gelu", "geluTanh", "silu"],
+    otherwise: "none",
+    option: "epilogue",
+  },
+} as const;
 
-/** Whether an argument names an activation that there is; others are left to the argument checks. */
-export function isActivation(value: unknown): value is Activation {
-  return value !== undefined && (activations as readonly unknown[]).includes(value);
-}
+/** A call with `activation`, or gemm with `bias`, is `UNSUPPORTED` unless the backend supports the "epilogue". */
+export interface EpilogueArguments extends ArgumentsOf<typeof epilogueTable> {}
+
+export type Activation = NonNullable<EpilogueArguments["activation"]>;
+
+export const activations: readonly Activation[] = epilogueTable.activation.values;

@@ -1,27 +1,35 @@
-import { type DType, dtypeBytes } from "../dtype.js";
-import type { Region } from "../region.js";
-import { type AttentionArguments, type AttentionProblem, attention } from "./attention.js";
-import { type BinaryArguments, type BinaryProblem, binary } from "./binary.js";
-import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d.js";
+import { describe } from "../handles.js";
+import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
+import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
+import { Checks } from "./checks.js";
+import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
 import {
   type BatchedGemmArguments,
   batchedGemm,
   type GemmArguments,
   type GemmProblem,
   gemm,
-} from "./gemm.js";
-import { type Binder, Checks, type Operation } from "./operation.js";
-import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce.js";
-import { type UnaryArguments, type UnaryProblem, unary } from "./unary.js";
+} from "./gemm/index.js";
+import type { Fill, Operation } from "./operation.js";
+import type { Binder } from "./reader.js";
+import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
+import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
 /** What callers pass to each operation. */
 export interface OperationArguments {
+  /** C = activation(alpha op(A) op(B) + beta C + bias), the activation and the bias being optional */
   readonly gemm: GemmArguments;
+  /** C[i] = activation(alpha op(A[i]) op(B[i]) + beta C[i] + bias) for each i of a batch */
   readonly batchedGemm: BatchedGemmArguments;
+  /** output = activation(input (cross-correlated with) filter + bias), NCHW */
   readonly conv2d: Conv2dArguments;
+  /** out = softmax(scale q k^T, causally masked if asked for) v */
   readonly attention: AttentionArguments;
+  /** Sum, mean, max, min or product over some axes */
   readonly reduce: ReduceArguments;
+  /** output[i] = f(input[i]) */
   readonly unary: UnaryArguments;
+  /** output[i] = f(a[i], b[i]), with broadcasting */
   readonly binary: BinaryArguments;
 }
 
@@ -38,44 +46,27 @@ export interface OperationProblems<Memory> {
 
 export type OperationName = keyof OperationArguments;
 
-/** All operations by name. */
-export const operations: { readonly [Name in OperationName]: Operation<Name> } = {
-  gemm,
-  batchedGemm,
-  conv2d,
-  attention,
-  reduce,
-  unary,
-  binary,
-};
+/** The operations that every backend is asked about, by name. Anybody may define more: `defineOperation`. */
+export const operations: {
+  readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
+} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
-/** What a call costs at least. */
-export interface Cost {
-  /** Floating-point operations: a multiply-add counts 2, any other function of one element 1. */
-  readonly flops: number;
-  /** Each input element read once, each output element written once. */
-  readonly bytes: number;
+/** The operation that a caller names, or brings along. */
+export function operationOf(caller: string, given: OperationName | Operation): Operation {
+  if (typeof given === "string" && Object.hasOwn(operations, given)) return operations[given];
+  if (typeof (given as Operation | undefined)?.resolve === "function") return given as Operation;
+  const allowed = `${operationNames.join(", ")}, or what defineOperation returned`;
+  return new Checks(caller).fail("operation", `is ${describe(given)}; allowed: ${allowed}`);
 }
 
-/** The cost of a call with these arguments, which are checked; handles are not looked up. */
-export function costOf<Name extends OperationName>(name: Name, args: OperationArguments[Name]): Cost {
-  new Checks("costOf").oneOf("name", name, operationNames);
-  new Checks(name).object("arguments", args);
-  const operation: Operation<Name> = operations[name];
-  const problem = operation.resolve(args, unboundRegions);
-  return problem === undefined
-    ? { flops: 0, bytes: 0 }
-    : { flops: operation.flops(problem), bytes: operation.bytes(problem) };
+/** The problem of a call, with regions in the memory of the binder; see `Operation.resolve`. */
+export function resolveOperation<Name extends OperationName, Memory>(
+  name: Name,
+  args: OperationArguments[Name],
+  binder: Binder<Memory>,
+): OperationProblems<Memory>[Name] | Fill | undefined {
+  const operation: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]> = operations[name];
+  return operation.resolve(args, binder) as OperationProblems<Memory>[Name] | Fill | undefined;
 }
-
-const unboundRegions: Binder<unknown> = {
-  // A memory of its own for each operand, so that no two of them overlap.
-  region: (_argument, _operand, elements, dtype: DType): Region<unknown> => ({
-    memory: Symbol("unbound"),
-    byteOffset: 0,
-    byteLength: elements * dtypeBytes[dtype],
-  }),
-  fill: () => {},
-};

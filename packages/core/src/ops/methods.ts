@@ -1,40 +1,30 @@
-import type { AttentionArguments } from "./attention.js";
-import type { BinaryArguments } from "./binary.js";
-import type { Conv2dArguments } from "./conv2d.js";
-import type { BatchedGemmArguments, GemmArguments } from "./gemm.js";
-import type { OperationArguments, OperationName } from "./index.js";
-import type { ReduceArguments } from "./reduce.js";
-import type { UnaryArguments } from "./unary.js";
+import { type OperationArguments, type OperationName, operationNames, operations } from "./index.js";
+import type { Operation } from "./operation.js";
 
-/** The operations of `ComputeBackend` as methods that all lead to one place. */
-export abstract class OperationMethods {
-  protected abstract run<Name extends OperationName>(name: Name, args: OperationArguments[Name]): void;
+/** A method for each operation of core. */
+export type MethodsOfOperations = {
+  -readonly [Name in OperationName]: (args: OperationArguments[Name]) => void;
+};
 
-  gemm(args: GemmArguments): void {
-    this.run("gemm", args);
-  }
-
-  batchedGemm(args: BatchedGemmArguments): void {
-    this.run("batchedGemm", args);
-  }
-
-  conv2d(args: Conv2dArguments): void {
-    this.run("conv2d", args);
-  }
-
-  attention(args: AttentionArguments): void {
-    this.run("attention", args);
-  }
-
-  reduce(args: ReduceArguments): void {
-    this.run("reduce", args);
-  }
-
-  unary(args: UnaryArguments): void {
-    this.run("unary", args);
-  }
-
-  binary(args: BinaryArguments): void {
-    this.run("binary", args);
-  }
+/** One call for all operations, those of core by name or as they are, and those that others define. */
+export interface RunsOperations {
+  run<Name extends OperationName>(operation: Name, args: OperationArguments[Name]): void;
+  run<Arguments extends object>(operation: Operation<Arguments>, args: Arguments): void;
 }
+
+/** The operations of core as methods that all lead to `run`: for classes that implement `ComputeBackend`. */
+export interface OperationMethods extends MethodsOfOperations, RunsOperations {}
+
+abstract class Methods {
+  abstract run(operation: Operation, args: object): void;
+}
+for (const name of operationNames) {
+  const operation = operations[name];
+  const value = function (this: Methods, args: object): void {
+    this.run(operation, args);
+  };
+  Object.defineProperty(Methods.prototype, name, { value, writable: true, configurable: true });
+}
+
+export const OperationMethods: abstract new () => OperationMethods =
+  Methods as unknown as abstract new () => OperationMethods;

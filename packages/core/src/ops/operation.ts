@@ -1,156 +1,154 @@
-import { type DType, dtypeBytes } from "../dtype.js";
-import { BackendError } from "../errors.js";
-import { describe, type Operand } from "../handles.js";
+import type { DType } from "../dtype.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
-import type { OperationArguments, OperationName, OperationProblems } from "./index.js";
+import { argumentsRead, type Binder, Reader, startCount } from "./reader.js";
+import type { ArgumentsOf, ArgumentTable } from "./table.js";
 
 /**
- * Everything core knows of one operation. A new operation is one file with one of these, a line in
- * `ops/index.ts`, and a method in `backend.ts`.
+ * Everything core knows of one operation; made by `defineOperation`.
  *
- * Arguments are what callers pass. A problem is what kernels get: every default filled in, every
- * operand a region, special cases reduced to one form.
+ * Arguments are what callers pass. A problem is what kernels get: every default filled in, every operand a
+ * region, special cases reduced to one form. The memory of its regions is what the binder gave.
  */
-export interface Operation<Name extends OperationName> {
-  readonly name: Name;
+export interface Operation<Arguments extends object = object, Problem extends object = object> {
+  readonly name: string;
+  readonly arguments: ArgumentTable;
   /** All arguments. */
-  readonly names: readonly (keyof OperationArguments[Name] & string)[];
+  readonly names: readonly string[];
+  /** The arguments that may hold operands, those that are only read first. */
+  readonly operands: readonly string[];
+  /** The values that the argument `kind` may have, where the operation has one. */
+  readonly kinds: readonly string[] | undefined;
+  /** What calls may ask for that not every backend has. */
+  readonly options: readonly string[];
+  /** The option that a call asks for, if it asks for one that not every backend has. */
+  optionOf(args: Arguments): string | undefined;
   /**
-   * The arguments that may hold operands, for code that translates handles without more knowledge. The
-   * last one is what is written.
+   * Checks the arguments. Returns undefined if nothing is left to do, and a `Fill` if all that is left is to
+   * fill the output.
    */
-  readonly operands: readonly (keyof OperationArguments[Name] & string)[];
-  /** The values that the `kind` argument may have, where the operation has one. */
-  readonly kinds?: readonly string[];
-  /** Whether a call asks for the epilogue, where the operation has one: drivers may lack it. */
-  asksForEpilogue?(args: OperationArguments[Name]): boolean;
-  /** Checks the arguments; answers undefined where nothing is left for a kernel to do. */
-  resolve<Memory>(
-    args: OperationArguments[Name],
-    binder: Binder<Memory>,
-  ): OperationProblems<Memory>[Name] | undefined;
+  resolve(args: Arguments, binder: Binder<unknown>): Problem | Fill | undefined;
   /** Floating-point operations: a multiply-add counts 2, any other function of one element 1. */
-  flops(problem: OperationProblems<unknown>[Name]): number;
+  flops(problem: Problem): number;
   /** Bytes that must cross memory at least once: each input element read, each output written. */
-  bytes(problem: OperationProblems<unknown>[Name]): number;
+  bytes(problem: Problem): number;
 }
 
-/** How `resolve` functions turn operands into regions; made by `createBackend` for each call. */
-export interface Binder<Memory> {
-  /** Looks up the operand; checks offset, alignment to the element size, and bounds. */
-  region(argument: string, operand: Operand, elements: number, dtype: DType): Region<Memory>;
-  /** Enqueues a fill, for outputs that hold one known value. */
-  fill(destination: Region<Memory>, value: number, dtype: DType): void;
-}
+/** An output that holds one known value. */
+export class Fill {
+  readonly region: Region<unknown>;
+  readonly value: number;
+  readonly dtype: DType;
 
-/** Argument checks that name the operation. All throw `INVALID_ARGUMENT`. */
-export class Checks {
-  readonly operation: string;
-
-  constructor(operation: string) {
-    this.operation = operation;
-  }
-
-  fail(argument: string, message: string): never {
-    throw new BackendError("INVALID_ARGUMENT", `${this.operation}: ${argument} ${message}`, {
-      operation: this.operation,
-      argument,
-    });
-  }
-
-  /** A whole number of at least `least` that is exact as a number. */
-  count(argument: string, value: unknown, least = 0): number {
-    if (!Number.isSafeInteger(value) || (value as number) < least)
-      this.fail(argument, `is ${describe(value)}; allowed: a whole number of at least ${least}`);
-    return value as number;
-  }
-
-  /** A factor, rounded to f32 so that it is the same on every backend. */
-  float32(argument: string, value: unknown): number {
-    const rounded = typeof value === "number" ? Math.fround(value) : Number.NaN;
-    if (!Number.isFinite(rounded))
-      this.fail(argument, `is ${describe(value)}; allowed: a number that is finite in f32`);
-    return rounded;
-  }
-
-  object(argument: string, value: unknown): void {
-    if (typeof value !== "object" || value === null || Array.isArray(value))
-      this.fail(argument, `is ${describe(value)}; allowed: an object`);
-  }
-
-  flag(argument: string, value: unknown): boolean {
-    if (typeof value !== "boolean") this.fail(argument, `is ${describe(value)}; allowed: true, false`);
-    return value;
-  }
-
-  oneOf<Value extends string>(argument: string, value: unknown, allowed: readonly Value[]): Value {
-    if (!allowed.includes(value as Value))
-      this.fail(argument, `is ${describe(value)}; allowed: ${allowed.join(", ")}`);
-    return value as Value;
-  }
-
-  dtype(value: unknown): DType {
-    return this.oneOf("dtype", value ?? "f32", ["f32", "f16"]);
-  }
-
-  /** A list of whole numbers, of exactly `length` where given. */
-  counts(argument: string, value: unknown, length?: number, least = 0): readonly number[] {
-    if (!Array.isArray(value) || (length !== undefined && value.length !== length))
-      this.fail(
-        argument,
-        `is ${describe(value)}; allowed: a list of ${length ?? "any number of"} whole numbers`,
-      );
-    // Not value.map, which would pass over holes.
-    return Array.from(value, (entry, i) => this.count(`${argument}[${i}]`, entry, least));
-  }
-
-  /** The product of extents; fails where it is not exact. */
-  product(argument: string, extents: readonly number[]): number {
-    // A zero anywhere makes the product zero even if the other extents would overflow.
-    const total = extents.includes(0) ? 0 : extents.reduce((a, b) => a * b, 1);
-    if (!Number.isSafeInteger(total)) this.fail(argument, `${describe(extents)} has more than 2^53 elements`);
-    return total;
-  }
-
-  /** Refuses an output that shares bytes with an input. */
-  disjoint<Memory>(output: NamedRegion<Memory>, input: NamedRegion<Memory>): void {
-    if (overlaps(output.region, input.region))
-      this.fail(
-        output.argument,
-        `(bytes ${extent(output.region)}) overlaps ${input.argument} (bytes ${extent(input.region)}) ` +
-          "of the same allocation; allowed: disjoint regions",
-      );
-  }
-
-  /** Refuses an output that shares bytes with an input, unless the two are exactly the same region. */
-  disjointOrSame<Memory>(output: NamedRegion<Memory>, input: NamedRegion<Memory>): void {
-    const same =
-      output.region.byteOffset === input.region.byteOffset &&
-      output.region.byteLength === input.region.byteLength;
-    if (!same) this.disjoint(output, input);
+  constructor(region: Region<unknown>, value: number, dtype: DType) {
+    this.region = region;
+    this.value = value;
+    this.dtype = dtype;
   }
 }
 
-export interface NamedRegion<Memory> {
+export interface OperationDefinition<Table extends ArgumentTable, Problem extends object> {
+  readonly name: string;
+  /** In the order of the documents. */
+  readonly arguments: Table;
+  /**
+   * Reads every argument once with `read`, checks how they go together, and returns the problem. Outputs may not
+   * overlap inputs (`read.disjoint`).
+   */
+  resolve(args: ArgumentsOf<Table>, binder: Binder<unknown>, read: Reader<Table>): Problem | Fill | undefined;
+  flops(problem: Problem): number;
+  /**
+   * How many names the arguments have, by a `for ... in` of their own: engines make that loop fast for the few
+   * forms that the arguments of one operation have, which is worth a tenth of a small call. Default: a loop that
+   * all operations share.
+   */
+  countNames?(args: ArgumentsOf<Table>): number;
+  /** Default: the sizes of the problem's regions, those that are read and written twice. */
+  bytes?(problem: Problem): number;
+}
+
+/** An operation, from the table of its arguments and what its calls come to. */
+export function defineOperation<const Table extends ArgumentTable, Problem extends object>(
+  definition: OperationDefinition<Table, Problem>,
+): Operation<ArgumentsOf<Table>, Problem> {
+  const { name, arguments: table, countNames = countOfNames } = definition;
+  const names = Object.keys(table);
+  const withRoles = (...roles: readonly string[]) =>
+    names.filter((argument) => roles.includes(table[argument]!.role));
+  const operands = [...withRoles("reads"), ...withRoles("updates", "writes")];
+  const read = new Reader<Table>(name);
+  const parts = optionsIn(table);
+  const kind = Object.values(table).find((argument) => argument.role === "kind");
+  return {
+    name,
+    arguments: table,
+    names,
+    operands,
+    kinds: kind && Object.keys(kind.kinds),
+    options: [...new Set(parts.map(({ option }) => option))],
+    optionOf: (args) => optionAsked(parts, args),
+    resolve(args, binder) {
+      startCount();
+      let problem: Problem | Fill | undefined;
+      try {
+        problem = definition.resolve(args, binder, read);
+      } catch (error) {
+        // A name that nobody knows may well be why another one is missing.
+        checkNames<object>(name, args, names as never[]);
+        throw error;
+      }
+      if (countNames(args) !== argumentsRead()) checkNames<object>(name, args, names as never[]);
+      return problem;
+    },
+    flops: definition.flops,
+    bytes: definition.bytes ?? ((problem) => bytesOf(table, operands, problem)),
+  };
+}
+
+function countOfNames(args: object): number {
+  let names = 0;
+  for (const _ in args) names++;
+  return names;
+}
+
+/** An argument that asks for an option, if it has one of `values`. */
+interface OptionalPart {
   readonly argument: string;
-  readonly region: Region<Memory>;
+  readonly option: string;
+  /** Values that no backend has are left to the argument checks. Undefined: any. */
+  readonly values: readonly unknown[] | undefined;
 }
 
-/** Number of elements in a region. */
-export function elements(region: Region<unknown>, dtype: DType): number {
-  return region.byteLength / dtypeBytes[dtype];
+function optionsIn(table: ArgumentTable): readonly OptionalPart[] {
+  return Object.entries(table).flatMap(([argument, specification]) => {
+    const option = "option" in specification ? specification.option : undefined;
+    const values = specification.role === "choice" ? specification.values : undefined;
+    return option === undefined ? [] : [{ argument, option, values }];
+  });
 }
 
-function overlaps<Memory>(a: Region<Memory>, b: Region<Memory>): boolean {
-  return (
-    a.memory === b.memory &&
-    a.byteLength > 0 &&
-    b.byteLength > 0 &&
-    a.byteOffset < b.byteOffset + b.byteLength &&
-    b.byteOffset < a.byteOffset + a.byteLength
-  );
+function optionAsked(parts: readonly OptionalPart[], args: object): string | undefined {
+  for (const { argument, option, values } of parts) {
+    const value = (args as Readonly<Record<string, unknown>>)[argument];
+    if (value !== undefined && (values === undefined || values.includes(value))) return option;
+  }
+  return undefined;
 }
 
-function extent(region: Region<unknown>): string {
-  return `${region.byteOffset}..${region.byteOffset + region.byteLength}`;
+function bytesOf(table: ArgumentTable, operands: readonly string[], problem: object): number {
+  let bytes = 0;
+  for (const name of operands) {
+    const held = (problem as Readonly<Record<string, unknown>>)[name];
+    const times = table[name]!.role === "updates" ? 2 : 1;
+    for (const one of Array.isArray(held) ? held : [held]) bytes += times * regionBytes(one);
+  }
+  return bytes;
+}
+
+/** Of a region, of a scalar or one beside the strides of an input, or of nothing. */
+function regionBytes(held: unknown): number {
+  const { byteLength, region } = (held ?? {}) as Partial<Region<unknown>> & {
+    readonly region?: Region<unknown>;
+  };
+  return byteLength ?? region?.byteLength ?? 0;
 }

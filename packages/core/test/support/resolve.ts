@@ -1,15 +1,15 @@
 import {
+  type Binder,
   type DeviceHandle,
   type DType,
   dtypeBytes,
-  type Operation,
+  Fill,
   type OperationArguments,
   type OperationName,
   type OperationProblems,
-  operations,
   type Region,
+  resolveOperation,
 } from "@backplane/core";
-import type { Binder } from "#src/ops/operation.js";
 
 /** Stands for an allocation in tests of descriptors; regions of one number share one memory. */
 export type Place = number;
@@ -25,17 +25,17 @@ export function resolve<Name extends OperationName>(
   name: Name,
   args: OperationArguments[Name],
 ): { problem: OperationProblems<Place>[Name] | undefined; fills: Filled[] } {
-  const fills: Filled[] = [];
   const binder: Binder<Place> = {
     region: (_argument, operand, elements, dtype) => ({
       memory: typeof operand === "object" ? operand.handle : operand,
       byteOffset: typeof operand === "object" ? operand.byteOffset : 0,
       byteLength: elements * dtypeBytes[dtype],
     }),
-    fill: (region, value, dtype) => fills.push({ region, value, dtype }),
   };
-  const operation: Operation<Name> = operations[name];
-  return { problem: operation.resolve(args, binder), fills };
+  const resolved = resolveOperation(name, args, binder);
+  return resolved instanceof Fill
+    ? { problem: undefined, fills: [{ ...resolved } as Filled] }
+    : { problem: resolved, fills: [] };
 }
 
 /** The problem, which must not be empty. */

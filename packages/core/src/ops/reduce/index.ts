@@ -1,12 +1,41 @@
-import type { DType } from "../dtype.js";
-import { describe, type Operand } from "../handles.js";
-import { checkNames } from "../names.js";
-import type { Region } from "../region.js";
-import { Checks, elements, type Operation } from "./operation.js";
+import type { DType } from "../../dtype.js";
+import { describe } from "../../handles.js";
+import type { Region } from "../../region.js";
+import { type Checks, elements } from "../checks.js";
+import { defineOperation, Fill, type Operation } from "../operation.js";
+import type { ArgumentsOf } from "../table.js";
 
-export type ReduceKind = "sum" | "mean" | "max" | "min" | "prod";
+const table = {
+  kind: {
+    role: "kind",
+    kinds: {
+      sum: "sum of x",
+      mean: "sum of x / count",
+      max: "the largest x",
+      min: "the smallest x",
+      prod: "product of x",
+    },
+  },
+  /** Of the contiguous input, any rank; [] is one element. */
+  shape: { role: "extents" },
+  /** Axes to reduce over, each once; negative ones count from the last. [] copies. */
+  axes: { role: "axes", otherwise: "all" },
+  input: { role: "reads", shape: "shape" },
+  /** The kept axes in their order, contiguous. */
+  output: { role: "writes", shape: "the kept axes of shape" },
+  dtype: { role: "elementType", default: "f32" },
+} as const;
 
-export const reduceKinds: readonly ReduceKind[] = ["sum", "mean", "max", "min", "prod"];
+/**
+ * output[kept indices] = kind over the reduced indices of input[all indices].
+ *
+ * Over an empty axis: sum 0, prod 1, mean NaN, max -Infinity, min +Infinity.
+ */
+export interface ReduceArguments extends ArgumentsOf<typeof table> {}
+
+export type ReduceKind = ReduceArguments["kind"];
+
+export const reduceKinds: readonly ReduceKind[] = Object.keys(table.kind.kinds) as ReduceKind[];
 
 /** What a reduction over no elements gives. */
 export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
@@ -16,23 +45,6 @@ export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   min: Number.POSITIVE_INFINITY,
   prod: 1,
 };
-
-/**
- * output[kept indices] = kind over the reduced indices of input[all indices].
- *
- * Over an empty axis: sum 0, prod 1, mean NaN, max -Infinity, min +Infinity.
- */
-export interface ReduceArguments {
-  readonly kind: ReduceKind;
-  /** Of the contiguous input, any rank; [] is one element. */
-  readonly shape: readonly number[];
-  /** Axes to reduce over, each once; negative ones count from the last. Default: all. [] copies. */
-  readonly axes?: readonly number[];
-  readonly input: Operand;
-  /** The kept axes in their order, contiguous. */
-  readonly output: Operand;
-  readonly dtype?: DType;
-}
 
 /** One or more neighbouring axes seen as one: `extent` steps of `stride` input elements. */
 export interface Axis {
@@ -57,60 +69,41 @@ export interface ReduceProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
-const reduceNames: readonly (keyof ReduceArguments)[] = ["kind", "shape", "axes", "input", "output", "dtype"];
-
-export const reduce: Operation<"reduce"> = {
+export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = defineOperation({
   name: "reduce",
-  names: reduceNames,
-  operands: ["input", "output"],
-  kinds: reduceKinds,
+  arguments: table,
 
-  resolve(args, binder) {
-    // Counted first, which costs next to nothing: see checkNames.
+  countNames(args) {
     let names = 0;
-    if (args.kind !== undefined) names++;
-    if (args.shape !== undefined) names++;
-    if (args.input !== undefined) names++;
-    if (args.output !== undefined) names++;
-    if (args.axes !== undefined) names++;
-    if (args.dtype !== undefined) names++;
-    for (const _ in args) names--;
-    if (names !== 0) checkNames("reduce", args, reduceNames);
-    const checks = new Checks("reduce");
-    const dtype = checks.dtype(args.dtype);
-    const kind = checks.oneOf("kind", args.kind, reduceKinds);
-    const shape = checks.counts("shape", args.shape);
-    const isReduced = reducedAxes(checks, shape.length, args.axes);
+    for (const _ in args) names++;
+    return names;
+  },
+
+  resolve(args, binder, read) {
+    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const kind = read.kind("kind", args.kind, reduceKinds);
+    const shape = read.extents("shape", args.shape);
+    const isReduced = reducedAxes(read, shape.length, read.axes("axes", args.axes));
     const keptExtents = shape.filter((_, axis) => !isReduced[axis]);
     const reducedExtents = shape.filter((_, axis) => isReduced[axis]);
-    const outputCount = checks.product("shape", keptExtents);
-    const reducedCount = checks.product("shape", reducedExtents);
+    const outputCount = read.product("shape", keptExtents);
+    const reducedCount = read.product("shape", reducedExtents);
 
-    const input = binder.region("input", args.input, checks.product("shape", shape), dtype);
-    const output = binder.region("output", args.output, outputCount, dtype);
-    checks.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
+    const input = read.region(binder, "input", args.input, read.product("shape", shape), dtype);
+    const output = read.region(binder, "output", args.output, outputCount, dtype);
+    read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
     if (outputCount === 0) return undefined;
-    if (reducedCount === 0) {
-      binder.fill(output, reduceIdentity[kind], dtype);
-      return undefined;
-    }
+    if (reducedCount === 0) return new Fill(output, reduceIdentity[kind], dtype);
     const { kept, reduced } = mergeAxes(shape, isReduced);
     return { dtype, kind, kept, reduced, outputCount, reducedCount, input, output };
   },
 
-  flops(problem) {
-    return elements(problem.input, problem.dtype);
-  },
-
-  bytes(problem) {
-    return problem.input.byteLength + problem.output.byteLength;
-  },
-};
+  flops: (problem) => elements(problem.input, problem.dtype),
+});
 
 function reducedAxes(checks: Checks, rank: number, axes: readonly number[] | undefined): boolean[] {
   const isReduced = new Array<boolean>(rank).fill(axes === undefined);
   if (axes === undefined) return isReduced;
-  if (!Array.isArray(axes)) checks.fail("axes", `is ${describe(axes)}; allowed: a list of axes`);
   for (const [i, given] of axes.entries()) {
     const axis = Number.isSafeInteger(given) && given < 0 ? given + rank : given;
     if (!Number.isSafeInteger(axis) || axis < 0 || axis >= rank)

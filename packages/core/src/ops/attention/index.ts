@@ -1,0 +1,126 @@
+import type { DType } from "../../dtype.js";
+import type { Region } from "../../region.js";
+import { defineOperation, Fill, type Operation } from "../operation.js";
+import type { ArgumentsOf } from "../table.js";
+
+/** Which keys j a query i may see. */
+export type CausalMode =
+  /** j <= i: the first query sees the first key. */
+  | "upper-left"
+  /** j <= i + (keyLength - queryLength): the last query sees the last key, as with a KV cache. */
+  | "lower-right";
+
+const table = {
+  batch: { role: "extent" },
+  /** Query heads; a multiple of kvHeads. */
+  heads: { role: "extent" },
+  kvHeads: { role: "extent", otherwise: "heads" },
+  queryLength: { role: "extent" },
+  keyLength: { role: "extent" },
+  /** Elements per head of q, k, v and out. */
+  headSize: { role: "extent" },
+  q: { role: "reads", shape: "[batch, heads, queryLength, headSize]" },
+  k: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize]" },
+  v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize]" },
+  out: { role: "writes", shape: "[batch, heads, queryLength, headSize]" },
+  /** Rounded to f32. */
+  scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
+  /** False: every query sees every key. True means "upper-left", as in ONNX and PyTorch. */
+  causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
+  dtype: { role: "elementType", default: "f32" },
+} as const;
+
+/**
+ * out[b, h, i] = sum over j of P[i, j] * v[b, g, j], P = softmax over j of scale * q[b, h, i] . k[b, g, j]
+ *
+ * over the keys that `causal` lets i see, with g = floor(h / (heads / kvHeads)): grouped-query
+ * attention where kvHeads < heads. A query that sees no key gives zeros. Extra memory is O(length),
+ * never O(length^2). All operands are contiguous.
+ */
+export interface AttentionArguments extends ArgumentsOf<typeof table> {}
+
+/** Every extent is at least 1. */
+export interface AttentionProblem<Memory> {
+  readonly dtype: DType;
+  readonly batch: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly queryLength: number;
+  readonly keyLength: number;
+  readonly headSize: number;
+  readonly scale: number;
+  /**
+   * Query i sees the keys j <= i + visible. `keyLength` (every key) without a mask, 0 for
+   * upper-left, keyLength - queryLength (possibly negative) for lower-right.
+   */
+  readonly visible: number;
+  readonly q: Region<Memory>;
+  readonly k: Region<Memory>;
+  readonly v: Region<Memory>;
+  readonly out: Region<Memory>;
+}
+
+export const attention: Operation<AttentionArguments, AttentionProblem<unknown>> = defineOperation({
+  name: "attention",
+  arguments: table,
+
+  countNames(args) {
+    let names = 0;
+    for (const _ in args) names++;
+    return names;
+  },
+
+  resolve(args, binder, read) {
+    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const batch = read.extent("batch", args.batch);
+    const heads = read.extent("heads", args.heads);
+    const kvHeads = read.extent("kvHeads", args.kvHeads, heads);
+    if (kvHeads === 0 ? heads !== 0 : heads % kvHeads !== 0)
+      read.fail("kvHeads", `is ${kvHeads}; allowed: a divisor of the ${heads} heads`);
+    const queryLength = read.extent("queryLength", args.queryLength);
+    const keyLength = read.extent("keyLength", args.keyLength);
+    const headSize = read.extent("headSize", args.headSize);
+    const scale = read.factor("scale", args.scale, headSize === 0 ? 1 : 1 / Math.sqrt(headSize));
+    const causal = read.choice("causal", args.causal, table.causal.values);
+    let visible = keyLength;
+    if (causal === true || causal === "upper-left") visible = 0;
+    else if (causal === "lower-right") visible = keyLength - queryLength;
+
+    const queries = read.product("q", [batch, heads, queryLength, headSize]);
+    const keys = read.product("k", [batch, kvHeads, keyLength, headSize]);
+    const q = read.region(binder, "q", args.q, queries, dtype);
+    const k = read.region(binder, "k", args.k, keys, dtype);
+    const v = read.region(binder, "v", args.v, keys, dtype);
+    const out = read.region(binder, "out", args.out, queries, dtype);
+    for (const [argument, region] of Object.entries({ q, k, v }))
+      read.disjoint({ argument: "out", region: out }, { argument, region });
+    if (queries === 0) return undefined;
+    if (keyLength === 0) return new Fill(out, 0, dtype);
+    return {
+      dtype,
+      batch,
+      heads,
+      kvHeads,
+      queryLength,
+      keyLength,
+      headSize,
+      scale,
+      visible,
+      q,
+      k,
+      v,
+      out,
+    };
+  },
+
+  flops(problem) {
+    const { queryLength, keyLength, visible } = problem;
+    // Pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form.
+    const first = Math.min(Math.max(-visible, 0), queryLength);
+    const full = Math.min(Math.max(keyLength - 1 - visible, first), queryLength);
+    const ramp = ((full - first) * (first + visible + 1 + full + visible)) / 2;
+    const pairs = ramp + (queryLength - full) * keyLength;
+    // Two multiply-adds per element of the head, and the exponential.
+    return problem.batch * problem.heads * pairs * (4 * problem.headSize + 1);
+  },
+});

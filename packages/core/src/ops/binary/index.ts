@@ -1,0 +1,192 @@
+import type { DType } from "../../dtype.js";
+import type { Operand } from "../../handles.js";
+import type { Region } from "../../region.js";
+import type { Checks } from "../checks.js";
+import { defineOperation, type Operation } from "../operation.js";
+import { isScalar } from "../reader.js";
+import type { ArgumentsOf, Scalar } from "../table.js";
+
+const table = {
+  kind: {
+    role: "kind",
+    kinds: {
+      add: "a + b",
+      sub: "a - b",
+      mul: "a b",
+      div: "a / b",
+      max: "the larger one",
+      min: "the smaller one",
+      pow: "a^b; a negative a is allowed if b is a whole number; 0^0 is 1",
+    },
+  },
+  a: { role: "reads", shape: "shapeA, or n", scalar: true },
+  b: { role: "reads", shape: "shapeB, or n", scalar: true },
+  /** May be exactly a or b if that has as many elements. */
+  output: { role: "writes", shape: "outputShape, or n" },
+  /** Elements of output and of each operand that is not a scalar; instead of shapes. */
+  n: { role: "extent", otherwise: "by shapeA and shapeB" },
+  /** Of a, contiguous; instead of n. Not for a scalar. */
+  shapeA: { role: "extents", otherwise: "[n]" },
+  shapeB: { role: "extents", otherwise: "[n]" },
+  /** Checked if given. */
+  outputShape: { role: "extents", otherwise: "shapeA and shapeB, broadcast" },
+  dtype: { role: "elementType", default: "f32" },
+} as const;
+
+/**
+ * output[i] = kind(a[i], b[i]).
+ *
+ * Either `n` elements each, or shapes that broadcast as NumPy does: aligned at the last axis, an
+ * extent of 1 (or an absent axis) repeats. At most one of a and b may be a scalar.
+ */
+export interface BinaryArguments extends ArgumentsOf<typeof table> {}
+
+export type BinaryKind = BinaryArguments["kind"];
+
+export const binaryKinds: readonly BinaryKind[] = Object.keys(table.kind.kinds) as BinaryKind[];
+
+export type BinaryInput<Memory> =
+  | {
+      readonly region: Region<Memory>;
+      /** Elements per step along each axis of the problem's shape; 0 where it repeats. */
+      readonly strides: readonly number[];
+    }
+  | {
+      /** Already rounded to f32. */
+      readonly scalar: number;
+    };
+
+/**
+ * Axes of extent 1 are dropped and neighbours merged wherever both inputs allow it; a problem
+ * without broadcasting has one axis. The shape may be empty: one element.
+ */
+export interface BinaryProblem<Memory> {
+  readonly dtype: DType;
+  readonly kind: BinaryKind;
+  readonly shape: readonly number[];
+  /** Product of the shape, at least 1. */
+  readonly n: number;
+  readonly a: BinaryInput<Memory>;
+  readonly b: BinaryInput<Memory>;
+  /** Contiguous. Disjoint from each input's region, or the same. */
+  readonly output: Region<Memory>;
+}
+
+export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = defineOperation({
+  name: "binary",
+  arguments: table,
+
+  countNames(args) {
+    let names = 0;
+    for (const _ in args) names++;
+    return names;
+  },
+
+  resolve(args, binder, read) {
+    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const kind = read.kind("kind", args.kind, binaryKinds);
+    if (isScalar(args.a) && isScalar(args.b))
+      read.fail("b", "is a scalar and so is a; allowed: at most one scalar (use fill() for a constant)");
+    const shapes = operandShapes(read, args, {
+      n: read.optionalExtent("n", args.n),
+      shapeA: read.optionalExtents("shapeA", args.shapeA, undefined),
+      shapeB: read.optionalExtents("shapeB", args.shapeB, undefined),
+    });
+    const broadcasted = broadcast(read, shapes.a, shapes.b);
+    const given = read.optionalExtents("outputShape", args.outputShape, undefined);
+    if (given !== undefined) {
+      if (given.length !== broadcasted.length || given.some((extent, i) => extent !== broadcasted[i]))
+        read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${broadcasted.join(", ")}]`);
+    }
+    const n = read.product("outputShape", broadcasted);
+
+    const output = read.region(binder, "output", args.output, n, dtype);
+    const axes = mergeAxes(broadcasted, shapes.a, shapes.b);
+    const input = (argument: "a" | "b", strides: readonly number[]): BinaryInput<unknown> => {
+      const count = read.product(`shape${argument.toUpperCase()}`, shapes[argument]);
+      const held = read.regionOrScalar(binder, argument, args[argument], count, dtype);
+      if ("scalar" in held) return held;
+      read.disjointOrSame({ argument: "output", region: output }, { argument, region: held });
+      return { region: held, strides };
+    };
+    const a = input(
+      "a",
+      axes.map((axis) => axis.strideA),
+    );
+    const b = input(
+      "b",
+      axes.map((axis) => axis.strideB),
+    );
+    if (n === 0) return undefined;
+    return { dtype, kind, shape: axes.map((axis) => axis.extent), n, a, b, output };
+  },
+
+  flops: (problem) => problem.n,
+});
+
+function operandShapes(
+  checks: Checks,
+  { a, b }: BinaryArguments,
+  given: { readonly [Name in "n" | "shapeA" | "shapeB"]: BinaryArguments[Name] | undefined },
+): { readonly a: readonly number[]; readonly b: readonly number[] } {
+  const { n, shapeA, shapeB } = given;
+  if (n !== undefined) {
+    if (shapeA !== undefined || shapeB !== undefined)
+      checks.fail("n", "is given together with shapes; allowed: either n, or shapeA and shapeB");
+    return { a: isScalar(a) ? [] : [n], b: isScalar(b) ? [] : [n] };
+  }
+  const shapeOf = (argument: string, operand: Operand | Scalar, shape: readonly number[] | undefined) => {
+    if (!isScalar(operand)) return shape ?? checks.counts(argument, shape);
+    if (shape !== undefined) checks.fail(argument, "is given for a scalar; allowed: none");
+    return [];
+  };
+  return { a: shapeOf("shapeA", a, shapeA), b: shapeOf("shapeB", b, shapeB) };
+}
+
+/** The extent along an axis that counts from the last; 1 where there is none. */
+function extentFromLast(shape: readonly number[], fromLast: number): number {
+  return shape[shape.length - 1 - fromLast] ?? 1;
+}
+
+function broadcast(checks: Checks, a: readonly number[], b: readonly number[]): number[] {
+  const shape: number[] = [];
+  for (let i = Math.max(a.length, b.length) - 1; i >= 0; i--) {
+    const x = extentFromLast(a, i);
+    const y = extentFromLast(b, i);
+    if (x !== y && x !== 1 && y !== 1)
+      checks.fail("shapeB", `[${b.join(", ")}] does not broadcast with shapeA [${a.join(", ")}]`);
+    shape.push(x === 1 ? y : x);
+  }
+  return shape;
+}
+
+interface BroadcastAxis {
+  readonly extent: number;
+  readonly strideA: number;
+  readonly strideB: number;
+}
+
+function mergeAxes(shape: readonly number[], a: readonly number[], b: readonly number[]): BroadcastAxis[] {
+  const axes: BroadcastAxis[] = [];
+  let stepA = 1;
+  let stepB = 1;
+  for (let i = 0; i < shape.length; i++) {
+    const extent = extentFromLast(shape, i);
+    const inA = extentFromLast(a, i);
+    const inB = extentFromLast(b, i);
+    if (extent !== 1) {
+      const axis = { extent, strideA: inA === 1 ? 0 : stepA, strideB: inB === 1 ? 0 : stepB };
+      const inner = axes[0];
+      // Two neighbours are one axis where, for both inputs, the outer one goes on where the inner ends.
+      const merges =
+        inner !== undefined &&
+        axis.strideA === inner.strideA * inner.extent &&
+        axis.strideB === inner.strideB * inner.extent;
+      if (merges) axes[0] = { ...inner, extent: inner.extent * extent };
+      else axes.unshift(axis);
+    }
+    stepA *= inA;
+    stepB *= inB;
+  }
+  return axes;
+}

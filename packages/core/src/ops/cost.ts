@@ -1,0 +1,36 @@
+import { type DType, dtypeBytes } from "../dtype.js";
+import type { Operand } from "../handles.js";
+import type { Region } from "../region.js";
+import { Checks } from "./checks.js";
+import { type OperationArguments, type OperationName, operationOf } from "./index.js";
+import { Fill, type Operation } from "./operation.js";
+import type { Binder } from "./reader.js";
+
+/** What a call costs at least. */
+export interface Cost {
+  /** Floating-point operations: a multiply-add counts 2, any other function of one element 1. */
+  readonly flops: number;
+  /** Each input element read once, each output element written once. */
+  readonly bytes: number;
+}
+
+/** The cost of a call with these arguments, which are checked; handles are not looked up. */
+export function costOf<Name extends OperationName>(name: Name, args: OperationArguments[Name]): Cost;
+export function costOf<Arguments extends object>(operation: Operation<Arguments>, args: Arguments): Cost;
+export function costOf(given: OperationName | Operation, args: object): Cost {
+  const operation: Operation = operationOf("costOf", given);
+  new Checks(operation.name).object("arguments", args);
+  const problem = operation.resolve(args, unboundRegions);
+  return problem === undefined || problem instanceof Fill
+    ? { flops: 0, bytes: 0 }
+    : { flops: operation.flops(problem), bytes: operation.bytes(problem) };
+}
+
+const unboundRegions: Binder<unknown> = {
+  // A memory of its own for each operand, so that no two of them overlap.
+  region: (_argument: string, _operand: Operand, elements: number, dtype: DType): Region<unknown> => ({
+    memory: Symbol("unbound"),
+    byteOffset: 0,
+    byteLength: elements * dtypeBytes[dtype],
+  }),
+};
