@@ -62,7 +62,7 @@ export interface BackendDriver<Memory = unknown> {
 
 /** A kernel for an operation that somebody else than core has defined. */
 export interface OwnKernel<Problem extends object = never> extends Kernel<Problem> {
-  readonly operation: Operation<object, Problem>;
+  readonly operation: Operation;
 }
 
 export type DriverKernels<Memory> = {

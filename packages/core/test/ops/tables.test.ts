@@ -1,0 +1,97 @@
+import { type Argument, type OperationName, operationNames, operations } from "@backplane/core";
+import { assert } from "chai";
+import { place, resolve } from "../support/resolve.js";
+
+/** A call of each operation with no argument that may be left out; operands are numbered memories. */
+const smallest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> = {
+  gemm: { m: 2, n: 3, k: 4, a: place(1), b: place(2), c: place(3) },
+  batchedGemm: { batch: 2, m: 2, n: 3, k: 4, a: place(1), b: place(2), c: place(3) },
+  conv2d: {
+    ...{ inputShape: [1, 2, 5, 5], filterShape: [2, 2, 3, 3] },
+    ...{ input: place(1), filter: place(2), output: place(3) },
+  },
+  attention: {
+    ...{ batch: 1, heads: 2, queryLength: 2, keyLength: 3, headSize: 4 },
+    ...{ q: place(1), k: place(2), v: place(3), out: place(4) },
+  },
+  reduce: { kind: "sum", shape: [2, 3], input: place(1), output: place(2) },
+  unary: { kind: "exp", n: 4, input: place(1), output: place(2) },
+  binary: { kind: "add", n: 4, a: place(1), b: place(2), output: place(3) },
+};
+
+/** What no argument of the role may be. */
+function wrongValues(argument: Argument): readonly unknown[] {
+  const notCounts = [-1, 0.5, Number.NaN, 2 ** 53, "2", null, true];
+  switch (argument.role) {
+    case "extent":
+    case "stride":
+      return argument.least === 1 ? [...notCounts, 0] : notCounts;
+    case "extents": {
+      const lists = notCounts.map((wrong) => Array.from({ length: argument.length ?? 1 }, () => wrong));
+      const short = argument.length === undefined ? [] : [[1]];
+      return [1, "1", null, {}, ...lists, ...short];
+    }
+    case "axes":
+      return [0, "0", null, {}];
+    case "factor":
+      return [Number.NaN, Number.POSITIVE_INFINITY, 1e39, "1", null, true];
+    case "flag":
+      return [0, 1, "true", null];
+    case "kind":
+    case "choice":
+      return ["none", "toString", 1, null, {}];
+    case "elementType":
+      return ["f64", "toString", 4, null];
+    default:
+      return [];
+  }
+}
+
+function fails(name: OperationName, change: Readonly<Record<string, unknown>>): { argument?: string } {
+  try {
+    resolve(name, { ...smallest[name], ...change } as never);
+  } catch (error) {
+    assert.propertyVal(error, "code", "INVALID_ARGUMENT");
+    return error as { argument?: string };
+  }
+  throw new Error(`${name} takes ${JSON.stringify(change)}`);
+}
+
+describe("the tables of arguments", () => {
+  for (const name of operationNames) {
+    const { arguments: table, names, operands, kinds } = operations[name];
+
+    it(`are kept by ${name}: each argument has the role, and refuses what the role does`, () => {
+      for (const [argument, specification] of Object.entries(table))
+        for (const wrong of wrongValues(specification))
+          assert.equal(fails(name, { [argument]: wrong }).argument?.split("[")[0], argument);
+    });
+
+    it(`are kept by ${name}: a default is what a call means that leaves the argument out`, () => {
+      const plain = resolve(name, smallest[name] as never);
+      for (const [argument, specification] of Object.entries(table))
+        if ("default" in specification)
+          assert.deepEqual(
+            resolve(name, { ...smallest[name], [argument]: specification.default } as never),
+            plain,
+          );
+    });
+
+    it(`are kept by ${name}: what neither has a default nor says what holds otherwise is required`, () => {
+      for (const [argument, specification] of Object.entries(table)) {
+        const isOptional = "default" in specification || "otherwise" in specification;
+        assert.equal(Object.hasOwn(smallest[name], argument), !isOptional || argument === "n", argument);
+        if (isOptional || operands.includes(argument)) continue;
+        assert.equal(fails(name, { [argument]: undefined }).argument, argument);
+      }
+    });
+
+    it(`tell the names, operands and kinds of ${name}`, () => {
+      assert.sameMembers([...names], Object.keys(table));
+      const roles = operands.map((operand) => table[operand]!.role);
+      assert.isTrue(roles.includes("writes") || roles.includes("updates"));
+      assert.isBelow(roles.lastIndexOf("reads"), roles.length - 1);
+      for (const kind of kinds ?? []) resolve(name, { ...smallest[name], kind } as never);
+    });
+  }
+});
