@@ -33,7 +33,7 @@ const even: readonly UnaryKind[] = ["cos"];
 export async function facts(
   backend: ComputeBackend,
   dtype: DType,
-  windows: number,
+  runs: number,
   report: (fact: Fact) => void,
 ): Promise<void> {
   for (const kind of new Set([...rising, ...odd, ...even])) {
@@ -42,7 +42,7 @@ export async function facts(
     if (rising.includes(kind)) watches.push(new Rise(kind, dtype));
     if (odd.includes(kind) || even.includes(kind))
       watches.push(new Symmetry(kind, dtype, even.includes(kind)));
-    for (const positive of sortedPieces(dtype, windows)) {
+    for (const positive of sortedPieces(dtype, runs)) {
       const negative = positive.map((x) => -x);
       const results = await runUnary(backend, dtype, kind, positive);
       const mirrored = await runUnary(backend, dtype, kind, negative);
@@ -153,23 +153,24 @@ export class Symmetry implements Watch {
 const pieceLength = 2 ** 20;
 
 /**
- * Positive numbers in rising order, in pieces: all of f16; of f32 zero and, from each exponent, `windows` runs of
+ * Positive numbers in rising order, in pieces: all of f16; of f32 zero and, from each exponent, `runs` runs of
  * 4096 neighbours, one of them at its start (from 2048 on: all numbers).
  */
-function* sortedPieces(dtype: DType, windows: number): Generator<Float32Array> {
+function* sortedPieces(dtype: DType, runs: number): Generator<Float32Array> {
   if (dtype === "f16") {
     yield decodeFloat16(Array.from({ length: 0x7c00 }, (_, i) => i));
     return;
   }
-  const run = 4096;
+  const length = 4096;
   const starts: number[] = [];
   for (let exponent = 0; exponent < 255; exponent++)
-    for (let i = 0; i < windows; i++)
-      starts.push(exponent * 2 ** 23 + Math.floor(((i / windows) * 2 ** 23) / run) * run);
-  for (let first = 0; first < starts.length; first += pieceLength / run) {
-    const part = starts.slice(first, first + pieceLength / run);
-    const bits = new Uint32Array(part.length * run);
-    for (const [k, start] of part.entries()) for (let i = 0; i < run; i++) bits[k * run + i] = start + i;
+    for (let i = 0; i < runs; i++)
+      starts.push(exponent * 2 ** 23 + Math.floor(((i / runs) * 2 ** 23) / length) * length);
+  for (let first = 0; first < starts.length; first += pieceLength / length) {
+    const part = starts.slice(first, first + pieceLength / length);
+    const bits = new Uint32Array(part.length * length);
+    for (const [k, start] of part.entries())
+      for (let i = 0; i < length; i++) bits[k * length + i] = start + i;
     yield new Float32Array(bits.buffer);
   }
 }
