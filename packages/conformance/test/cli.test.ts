@@ -6,8 +6,7 @@ import { checkCase, createReferenceBackend, type LawFailure, parseReport } from 
 import { mutant } from "./support/backends.js";
 import { backendModule, command } from "./support/command.js";
 
-describe("The command line program", function () {
-  this.timeout(60_000);
+describe("The command line program", () => {
   let folder = "";
   const inFolder = (name: string) => join(folder, name);
   const text = (name: string) => readFile(inFolder(name), "utf8");

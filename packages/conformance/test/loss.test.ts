@@ -55,7 +55,7 @@ describe("The laws on losing a device", () => {
     const loseDevice = () => Promise.reject(new Error("no such switch"));
     const [failing] = await runLaws({ ...reference, loseDevice, options });
     assert.match(String(failing!.error), /no such switch/);
-  }).timeout(20_000);
+  });
 
   it("are tests of a test runner, too", async () => {
     const tests = new Map<string, () => Promise<void>>();
@@ -101,5 +101,5 @@ describe("The laws on losing a device", () => {
     const { code, output, errors } = await command(args);
     assert.equal(code, 0, errors);
     assert.match(output, new RegExp(`^${lossLaws.length} kept; `, "m"));
-  }).timeout(60_000);
+  });
 });
