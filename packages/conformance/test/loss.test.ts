@@ -50,7 +50,8 @@ describe("The laws on losing a device", () => {
 
   it("are broken by a hook that does nothing, or fails", async () => {
     const options = { ...quick, law: "listeners hear" };
-    const [idle] = await runLaws({ ...reference, loseDevice: () => {}, options });
+    const impatient = { ...options, patience: 1000 };
+    const [idle] = await runLaws({ ...reference, loseDevice: () => {}, options: impatient });
     assert.match(String(idle!.error), /onLost, after the device was lost: its promise is still open/);
     const loseDevice = () => Promise.reject(new Error("no such switch"));
     const [failing] = await runLaws({ ...reference, loseDevice, options });

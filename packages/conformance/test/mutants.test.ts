@@ -2,7 +2,7 @@ import { expect } from "chai";
 import { lawId, laws, loseReferenceDevice, mutants, runLaws } from "#src/index.js";
 
 describe("Broken backends", () => {
-  for (const { name, create, killedBy } of mutants)
+  for (const { name, create, killedBy, hangs = false } of mutants)
     it(`"${name}" is rejected by ${killedBy.join("; by ")}`, async () => {
       const chosen = laws.filter((law) => killedBy.includes(lawId(law)));
       expect(chosen.map(lawId), "laws that there are").to.have.members([...killedBy]);
@@ -10,9 +10,12 @@ describe("Broken backends", () => {
         name,
         create,
         loseDevice: loseReferenceDevice,
-        options: { laws: chosen, shrink: false },
+        options: { laws: chosen, shrink: false, ...(hangs ? { patience: 1000 } : {}) },
       });
-      for (const { law, status } of results) expect(status, lawId(law)).to.equal("broken");
+      for (const { law, status, error } of results) {
+        expect(status, lawId(law)).to.equal("broken");
+        expect(String(error).includes("promise is still open"), String(error)).to.equal(hangs);
+      }
     });
 
   it("are all named, once", () => {
