@@ -245,7 +245,7 @@ describe("A run of the suite", () => {
     assert.equal(again!.status, "broken");
   });
 
-  it("goes on in soak mode until its time budget is used up, and tries random laws only", async () => {
+  it("goes on in soak mode until its time budget is used up", async () => {
     let time = performance.now();
     const create = () => {
       const backend = createReferenceBackend();
