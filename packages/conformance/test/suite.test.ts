@@ -17,6 +17,7 @@ import {
 } from "#src/index.js";
 import { literal } from "#src/literal.js";
 import { planOf } from "#src/options.js";
+import { settled, withPatience } from "#src/patience.js";
 import { mutant, noPromises, withPromises } from "./support/backends.js";
 
 const reference = (options: SuiteOptions) => ({ name: "reference", create: createReferenceBackend, options });
@@ -54,6 +55,7 @@ describe("The options of the suite", () => {
       [{ dtypes: ["f64"] }, "dtypes", /f32, f16/],
       [{ law: "no such law" }, "laws", /at least one law/],
       [{ timeBudget: -1 }, "timeBudget", /above 0/],
+      [{ patience: 0 }, "patience", /whole numbers from 1/],
       [{ timeBudget: Number.NaN }, "timeBudget", /above 0/],
       [{ shrink: "yes" }, "shrink", /true and false/],
       [{ replay: { law: "nonsense", seed: 1 } }, "replay", /laws on gemm f32/],
@@ -109,6 +111,62 @@ describe("A law", () => {
     );
     assert.match(String(found[0]!.error), /forAll: run is unknown \(is runs meant\?\)/);
     assert.match(String(found[1]!.error), /forEach: qick is unknown \(is quick meant\?\)/);
+  });
+});
+
+describe("What hangs", () => {
+  const never = () => new Promise<void>(() => {});
+  const run = (law: Law["run"]) =>
+    runLaws(reference({ laws: [{ topic: "unary", name: "hangs", run: law }], patience: 50 }));
+
+  it("is a broken law, in a case and outside of one, and is not made smaller", async () => {
+    let calls = 0;
+    const hang = () => {
+      calls++;
+      return never();
+    };
+    const laws: readonly (readonly [Law["run"], RegExp])[] = [
+      [hang, /unary: hangs: its promise is still open after 200 ms/],
+      [({ forEach }) => forEach([1, 2], hang), /the case: its promise is still open/],
+      [({ forAll }) => forAll(integer(), hang), /the case: its promise is still open/],
+    ];
+    for (const [law, message] of laws) {
+      calls = 0;
+      const [result] = await run(law);
+      assert.equal(result!.status, "broken");
+      assert.match(String(result!.error), message);
+      assert.equal(calls, 1);
+    }
+  });
+
+  it("is no law that goes on to one case after the other", async () => {
+    const { setTimeout, clearTimeout } = globalThis;
+    const timers: (() => void)[] = [];
+    globalThis.setTimeout = ((callback: () => void) => timers.push(callback)) as never;
+    globalThis.clearTimeout = () => {};
+    try {
+      // In each case, all time is over that there was when it began: that of the law, and of what has ended before.
+      const expire = async () => {
+        for (const callback of timers.splice(0)) callback();
+      };
+      const [result] = await run(({ forEach }) => forEach([1, 2, 3, 4, 5], expire));
+      assert.equal(result!.status, "kept", String(result!.error));
+    } finally {
+      Object.assign(globalThis, { setTimeout, clearTimeout });
+    }
+  });
+
+  it("is waited for as long as the most patient asks for of those who run at the same time", async () => {
+    const later = () => new Promise<void>((resolve) => setTimeout(resolve, 20));
+    const wait = () => settled(later(), "it");
+    const patient = <Result>(body: () => Promise<Result>) => withPatience(3_600_000, body);
+    const impatient = <Result>(body: () => Promise<Result>) => withPatience(1, body);
+    await patient(() => impatient(wait));
+    await impatient(() => patient(wait));
+    assert.match(
+      String(await rejection(impatient(wait))),
+      /^Hung: it: its promise is still open after 1 ms$/,
+    );
   });
 });
 
