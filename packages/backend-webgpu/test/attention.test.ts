@@ -192,8 +192,7 @@ const emulated: DeviceFeatures = {
 
 const decoding = `decode_${THIN_ROWS}`;
 
-describe("webgpu attention", function () {
-  this.timeout(120_000);
+describe("webgpu attention", () => {
   const device = withProducts();
   // Where the features say otherwise, subgroups of the software adapters are too narrow all the same.
   beforeEach(() => {

@@ -178,8 +178,7 @@ function depthwise(side: number, stride: number): readonly Case[] {
 
 const isLarge = (variant: ConvVariant): boolean => variant.kind === "implicit" && variant.tile.rows > 32;
 
-describe("webgpu conv2d", function () {
-  this.timeout(120_000);
+describe("webgpu conv2d", () => {
   const device = withProducts();
 
   for (const dtype of dtypes) {

@@ -46,8 +46,7 @@ const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
 /** All that emulated devices can run, and that unaligned operands fit. */
 const portableVariants = gemmVariants.filter(({ kind }) => !["matrices", "split", "streamed"].includes(kind));
 
-describe("webgpu gemm", function () {
-  this.timeout(120_000);
+describe("webgpu gemm", () => {
   const device = withProducts();
 
   for (const dtype of dtypes) {
