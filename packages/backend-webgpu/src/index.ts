@@ -1,6 +1,6 @@
 /** What both entry points export alike. None of it needs WebGPU's types: see `native.ts`. */
 export type { AdapterListing } from "./adapters.js";
-export type { DeviceLimits } from "./features.js";
+export type { DeviceLimits, TunableOperation } from "./features.js";
 export {
   type ExportedBuffer,
   type ImportOptions,
@@ -17,7 +17,6 @@ export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profil
 export type { WebGpuTier } from "./tiers.js";
 export type { ChromeTrace, ChromeTraceEvent } from "./trace.js";
 export type {
-  TunableOperation,
   TunedShape,
   TuningAdapter,
   TuningData,

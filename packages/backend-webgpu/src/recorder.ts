@@ -10,7 +10,7 @@ import type { PipelineCache } from "./pipelines.js";
 import { estimatedMilliseconds } from "./policy.js";
 import type { Program } from "./program.js";
 import type { CommandQueue } from "./queue.js";
-import { copyRegion, fillRegion } from "./transfers.js";
+import { copyRegion, fillRegion, type Mover } from "./transfers.js";
 
 /** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
 export const WINDOW_ALIGNMENT = 256;
@@ -34,7 +34,7 @@ export function windowBytes({ limits }: DeviceFeatures): number {
  * Turns what kernels ask for into commands. A dispatch that the caches know makes no garbage here: with
  * small operations, what JavaScript does costs more than what the device does.
  */
-export class Recorder implements OperationContext {
+export class Recorder implements OperationContext, Mover {
   readonly features: DeviceFeatures;
   readonly #queue: RecordingMeans["queue"];
   readonly #pool: RecordingMeans["pool"];

@@ -1,4 +1,5 @@
 import { BackendError } from "@backplane/core";
+import type { TunableOperation } from "../features.js";
 import type { WebGpuTier } from "../tiers.js";
 import { packageVersion } from "../version.js";
 import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
@@ -27,9 +28,6 @@ export interface TuningAdapter {
   readonly device: string;
   readonly description: string;
 }
-
-/** The operations that have variants. The table of gemm serves batchedGemm and 1 x 1 convolutions, too. */
-export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
 
 /** What was found for one shape. */
 export interface TuningEntry {

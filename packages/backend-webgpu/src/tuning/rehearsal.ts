@@ -1,10 +1,9 @@
 import type { OperationName, OperationProblems } from "@backplane/core";
-import type { DeviceFeatures } from "../features.js";
+import type { DeviceFeatures, TunableOperation } from "../features.js";
 import { observeChoices } from "../kernels/variant.js";
 import type { DeviceMemory } from "../memory.js";
 import type { Program } from "../program.js";
 import type { PlanDriver } from "../warmup.js";
-import type { TunableOperation } from "./data.js";
 import { shapeKey } from "./shapes.js";
 
 /** What a kernel gets, whichever. */

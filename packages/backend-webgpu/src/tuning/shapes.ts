@@ -1,8 +1,8 @@
+import type { TunableOperation } from "../features.js";
 import { type AttentionShape, attentionVariants } from "../kernels/attention/index.js";
 import { type ConvShape, convVariants } from "../kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants } from "../kernels/gemm/index.js";
 import { type ReduceLoads, reduceVariants } from "../kernels/reduce/index.js";
-import type { TunableOperation } from "./data.js";
 
 /** What the choice of a variant looks at; gemm stands for batchedGemm too. */
 interface TunableShapes {

@@ -1,7 +1,7 @@
 import { lines } from "../gemm/lines.js";
 import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
-import type { AttentionMatrixForm } from "./matrices.wgsl.js";
 import {
+  type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
   attentionMatrixName,

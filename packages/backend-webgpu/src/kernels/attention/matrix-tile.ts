@@ -15,6 +15,21 @@ export interface AttentionMatrixTile {
   readonly separate: boolean;
 }
 
+/** What a kernel is generated for, besides its tile; sizes reach it as parameters. */
+export interface AttentionMatrixForm {
+  /** Head elements, a multiple of 16; there are zeros behind those of the problem. */
+  readonly columns: number;
+  /** headSize is `columns`. */
+  readonly whole: boolean;
+  /**
+   * Weights are f16 numbers, `rough`, or sums of two, `fine`. `mixed`: fine in workgroups with a row that
+   * sees less than `ROUGH_KEYS` keys.
+   */
+  readonly weights: "rough" | "fine" | "mixed";
+  /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
+  readonly results: "halves" | "parts";
+}
+
 /** Elements of a vec4<u32>, as which halves are read and staged. */
 export const UNIT = 8;
 

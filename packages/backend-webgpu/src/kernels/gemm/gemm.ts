@@ -11,12 +11,12 @@ import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./operands.wgsl.js";
 import { enqueuePacked, packedPitch } from "./packed.js";
 import { type GemmChoice, selectGemm } from "./select.js";
+import type { GemmShape } from "./shape.js";
 import { enqueueSplit } from "./split/split.js";
 import { inUnits, isVector } from "./stored.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import {
-  type GemmShape,
   type GemmVariant,
   hasThinVector,
   type MatrixVariant,
@@ -98,7 +98,7 @@ function packed(
   context: KernelContext,
   problem: Problem,
   shape: GemmShape,
-  variant: PackedVariant,
+  { tile }: PackedVariant,
   results: BufferRegion,
   form: ResultForm,
 ): void {
@@ -107,12 +107,12 @@ function packed(
   const isMatrix = form.target === "matrix";
   if (isSum && (isMatrix ? hasVectorC(problem) : n % 4 === 0)) {
     const [pitch, step] = isMatrix ? [problem.ldc, problem.strideC] : [n, m * n];
-    enqueuePacked(context, problem, shape, variant, results, pitch, step);
+    enqueuePacked(context, problem, shape, tile, results, pitch, step);
     return;
   }
   const pitch = packedPitch(n);
   const sums = context.scratch(4 * batch * m * pitch);
-  enqueuePacked(context, problem, shape, variant, sums, pitch, m * pitch);
+  enqueuePacked(context, problem, shape, tile, sums, pitch, m * pitch);
   combine(context, problem, results, form, sums, pitch, 1);
 }
 

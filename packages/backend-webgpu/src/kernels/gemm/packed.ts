@@ -3,8 +3,9 @@ import type { BufferRegion, DeviceFeatures, KernelContext } from "../../context.
 import type { DeviceMemory } from "../../memory.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
+import type { GemmShape } from "./shape.js";
 import { isVector, type StoredOperand, storedOperand } from "./stored.js";
-import type { GemmShape, PackedVariant } from "./variants.js";
+import type { ProductTile } from "./tile.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -134,7 +135,7 @@ export function enqueuePacked(
   context: KernelContext,
   problem: Problem,
   shape: GemmShape,
-  { tile }: PackedVariant,
+  tile: ProductTile,
   sums: BufferRegion,
   pitch: number,
   step: number,

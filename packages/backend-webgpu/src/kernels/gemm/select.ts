@@ -1,10 +1,10 @@
 import type { DeviceFeatures } from "../../context.js";
 import { selectVariant } from "../variant.js";
 import { partDepth, tileCount } from "./rounds.js";
+import type { GemmShape } from "./shape.js";
 import { thinSpan } from "./thin.wgsl.js";
 import {
   type DirectVariant,
-  type GemmShape,
   type GemmVariant,
   gemmVariants,
   isNarrow,
