@@ -6,7 +6,7 @@ import { type GemmShape, gemmVariants, runGemm } from "#src/kernels/gemm/index.j
 import { RUN, WIDE } from "#src/kernels/gemm/split/pass.wgsl.js";
 import { splitProgram } from "#src/kernels/gemm/split/product.wgsl.js";
 import { enqueueSplit, octavesFor } from "#src/kernels/gemm/split/split.js";
-import { productTiles } from "#src/kernels/gemm/tile.js";
+import { productTiles } from "#src/kernels/tiles/tile.js";
 import type { DeviceMemory } from "#src/memory.js";
 import { withoutMatrixUnits } from "./emulated-matrices.js";
 import { type Expected, epsilon, finishedSum, gamma, type ProductDevice, withProducts } from "./products.js";

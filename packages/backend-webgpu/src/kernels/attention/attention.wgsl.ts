@@ -2,7 +2,7 @@ import type { DType } from "@backplane/core";
 import { memoized, output, type Program, program, type Storage } from "../../program.js";
 import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
 import { lines } from "../gemm/lines.js";
-import { operandText } from "../gemm/operands.wgsl.js";
+import { operandText } from "../gemm/results.wgsl.js";
 import {
   accumulators,
   columnAt,
@@ -11,8 +11,8 @@ import {
   rowAt,
   tileConstants,
   tilePlace,
-} from "../gemm/product.wgsl.js";
-import { stagedPitch } from "../gemm/tile.js";
+} from "../tiles/product.wgsl.js";
+import { stagedPitch } from "../tiles/tile.js";
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {

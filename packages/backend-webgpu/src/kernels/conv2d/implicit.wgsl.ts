@@ -1,10 +1,10 @@
 import { memoized, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess } from "../gemm/operands.wgsl.js";
-import { productSource, tileInBands } from "../gemm/product.wgsl.js";
-import { matrixStage } from "../gemm/stage.wgsl.js";
-import { type ProductTile, tileName } from "../gemm/tile.js";
+import { operandText, quadAccess } from "../gemm/results.wgsl.js";
+import { productSource, tileInBands } from "../tiles/product.wgsl.js";
+import { matrixStage } from "../tiles/stage.wgsl.js";
+import { type ProductTile, tileName } from "../tiles/tile.js";
 import { type Patches, patchParameters, patchStage, pixelFunctions, tapFunctions } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 

@@ -1,8 +1,8 @@
 import type { DType } from "@backplane/core";
 import { wgsl } from "../../wgsl.js";
 import { lines } from "../gemm/lines.js";
-import { rightTile, type Stage } from "../gemm/product.wgsl.js";
-import { type ProductTile, tileThreads } from "../gemm/tile.js";
+import { rightTile, type Stage } from "../tiles/product.wgsl.js";
+import { type ProductTile, tileThreads } from "../tiles/tile.js";
 
 /** Parameters that say how output pixels and filter taps map to input pixels. */
 export const patchParameters = {

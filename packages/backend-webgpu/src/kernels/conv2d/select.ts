@@ -1,5 +1,5 @@
 import type { DeviceFeatures } from "../../context.js";
-import { tileThreads } from "../gemm/tile.js";
+import { tileThreads } from "../tiles/tile.js";
 import { isNarrow } from "../gemm/variants.js";
 import { selectVariant } from "../variant.js";
 import { type ConvShape, type ConvVariant, convTileCount, convVariants } from "./variants.js";

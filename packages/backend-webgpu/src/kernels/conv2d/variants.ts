@@ -1,5 +1,5 @@
 import { BUSY_WORKGROUPS } from "../gemm/rounds.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../gemm/tile.js";
+import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/tile.js";
 import { isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";

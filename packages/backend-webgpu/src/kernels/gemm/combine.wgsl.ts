@@ -2,7 +2,7 @@ import { input, memoized, type Program, program } from "../../program.js";
 import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName } from "../epilogue.wgsl.js";
 import { lines } from "./lines.js";
-import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /** Parts that one invocation loads before it adds the first of them. */
 const UNROLL = 4;

@@ -8,7 +8,7 @@ import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
-import type { ResultForm } from "./operands.wgsl.js";
+import type { ResultForm } from "./results.wgsl.js";
 import { enqueuePacked, packedPitch } from "./packed.js";
 import { type GemmChoice, selectGemm } from "./select.js";
 import type { GemmShape } from "./shape.js";

@@ -3,7 +3,7 @@ import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName } from "../epilogue.wgsl.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { lines } from "./lines.js";
-import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 import { UNIT } from "./pack.wgsl.js";
 import {
   type MatrixTile,

@@ -5,7 +5,7 @@ import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
 import type { GemmShape } from "./shape.js";
 import { isVector, type StoredOperand, storedOperand } from "./stored.js";
-import type { ProductTile } from "./tile.js";
+import type { ProductTile } from "../tiles/tile.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 

@@ -1,7 +1,7 @@
 import type { DeviceFeatures } from "../../context.js";
 import { allowsCopies, copyTime, isAwkward } from "./packed.js";
 import type { GemmShape } from "./shape.js";
-import type { ProductTile } from "./tile.js";
+import type { ProductTile } from "../tiles/tile.js";
 
 /** Those of a large GPU. WebGPU does not tell how many a device has: all are taken for one, unless they are emulated. */
 export const MULTIPROCESSORS = 132;

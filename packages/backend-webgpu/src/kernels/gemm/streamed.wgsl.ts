@@ -3,7 +3,7 @@ import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.
 import { storesInLoops } from "../epilogue.wgsl.js";
 import { formName, type GemmForm, operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { lines } from "./lines.js";
-import { operandText, quadAccess, resultParameters, resultText } from "./operands.wgsl.js";
+import { operandText, quadAccess, resultParameters, resultText } from "./results.wgsl.js";
 import {
   accumulators,
   leftTile,
@@ -11,9 +11,9 @@ import {
   storedResults,
   tileConstants,
   tilePlace,
-} from "./product.wgsl.js";
-import { matrixStage } from "./stage.wgsl.js";
-import { type ProductTile, tileName, tileThreads } from "./tile.js";
+} from "../tiles/product.wgsl.js";
+import { matrixStage } from "../tiles/stage.wgsl.js";
+import { type ProductTile, tileName, tileThreads } from "../tiles/tile.js";
 
 /** A tile whose right operand is not staged; `depth` is that of the left one. */
 export interface StreamedTile extends ProductTile {

@@ -16,7 +16,7 @@ import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
-import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "./tile.js";
+import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "../tiles/tile.js";
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
 interface PartialVariant extends Variant<GemmShape> {

@@ -4,7 +4,7 @@ import { epilogueName } from "../../epilogue.wgsl.js";
 import { operandParameters, tilePrologue } from "../gemm.wgsl.js";
 import { lines } from "../lines.js";
 import { matrixTileName } from "../matrices.wgsl.js";
-import { type ResultForm, resultParameters, resultText } from "../operands.wgsl.js";
+import { type ResultForm, resultParameters, resultText } from "../results.wgsl.js";
 import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "../panels.wgsl.js";
 import { LOW_SHIFT } from "./pass.wgsl.js";
 import { wideBinding, wideParameters, wideText } from "./wide.wgsl.js";

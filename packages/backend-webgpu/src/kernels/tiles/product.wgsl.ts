@@ -1,5 +1,5 @@
 import { linearBuiltins, wgsl } from "../../wgsl.js";
-import { lines } from "./lines.js";
+import { lines } from "../gemm/lines.js";
 import { type ProductTile, stagedPitch, tileThreads } from "./tile.js";
 
 /** How one operand gets from its buffer to workgroup memory. */
