@@ -1,8 +1,7 @@
 import type { DType } from "@backplane/core";
 import { memoized, output, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { operandText } from "../gemm/results.wgsl.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
+import { operandText } from "../tiles/operands.wgsl.js";
 import {
   accumulators,
   columnAt,

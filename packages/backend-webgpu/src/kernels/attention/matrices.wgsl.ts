@@ -1,7 +1,6 @@
 import { input, memoized, output, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
 import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
 import {
   type AttentionMatrixForm,
@@ -10,7 +9,6 @@ import {
   attentionMatrixName,
   attentionMatrixThreads,
   ROW_SHARE,
-  UNIT,
 } from "./matrix-tile.js";
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
 

@@ -1,12 +1,11 @@
-import { lines } from "../gemm/lines.js";
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
+import { lines } from "../../wgsl.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
 import {
   type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
   attentionMatrixName,
   attentionMatrixThreads,
-  UNIT,
 } from "./matrix-tile.js";
 
 /** The type of an f16 operand. */

@@ -1,4 +1,4 @@
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
 
 /**
  * A workgroup handles `queries` rows of one key head, `keys` keys at a time, with `subgroups` of 32. Each
@@ -29,9 +29,6 @@ export interface AttentionMatrixForm {
   /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
   readonly results: "halves" | "parts";
 }
-
-/** Elements of a vec4<u32>, as which halves are read and staged. */
-export const UNIT = 8;
 
 /** Invocations that share a row of scores: 32 take 16 rows. */
 export const ROW_SHARE = 2;

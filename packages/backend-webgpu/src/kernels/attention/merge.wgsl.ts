@@ -1,6 +1,5 @@
 import { input, memoized, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
 
 /** How results are written: as `AttentionForm` has it. */
 export interface MergeForm {

@@ -1,7 +1,6 @@
 import { memoized, type Program, program } from "../../program.js";
-import { linearBuiltins, wgsl } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { operandText } from "../gemm/results.wgsl.js";
+import { linearBuiltins, lines, wgsl } from "../../wgsl.js";
+import { operandText } from "../tiles/operands.wgsl.js";
 import { patchParameters, pixelFunctions, tapFunctions } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 

@@ -1,7 +1,7 @@
 import { memoized, type Program, program } from "../../program.js";
 import { wgsl } from "../../wgsl.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess } from "../gemm/results.wgsl.js";
+import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
 import { productSource, tileInBands } from "../tiles/product.wgsl.js";
 import { matrixStage } from "../tiles/stage.wgsl.js";
 import { type ProductTile, tileName } from "../tiles/tile.js";

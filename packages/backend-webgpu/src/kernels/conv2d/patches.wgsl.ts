@@ -1,6 +1,5 @@
 import type { DType } from "@backplane/core";
-import { wgsl } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
+import { lines, wgsl } from "../../wgsl.js";
 import { rightTile, type Stage } from "../tiles/product.wgsl.js";
 import { type ProductTile, tileThreads } from "../tiles/tile.js";
 

@@ -1,6 +1,5 @@
-import { BUSY_WORKGROUPS } from "../gemm/rounds.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/tile.js";
-import { isNarrow, takesLargeTexts } from "../gemm/variants.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";

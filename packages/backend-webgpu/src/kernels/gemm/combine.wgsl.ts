@@ -1,7 +1,6 @@
 import { input, memoized, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { halfFunctions, linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName } from "../epilogue.wgsl.js";
-import { lines } from "./lines.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /** Parts that one invocation loads before it adds the first of them. */

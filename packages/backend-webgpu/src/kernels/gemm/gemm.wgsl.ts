@@ -1,11 +1,12 @@
 import { memoized, type Program, program } from "../../program.js";
 import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess, type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
+import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
 import { productSource, tileInBands } from "../tiles/product.wgsl.js";
-import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
 import { matrixStage } from "../tiles/stage.wgsl.js";
 import { type ProductTile, tileName } from "../tiles/tile.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
+import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
 
 /** What a tiled kernel is generated for, besides its tile; sizes reach it as parameters. */
 export interface GemmForm extends ResultForm {

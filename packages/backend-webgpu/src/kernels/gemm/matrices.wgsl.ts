@@ -1,19 +1,10 @@
 import { input, memoized, type Program, program } from "../../program.js";
-import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { halfFunctions, lines, wgsl, workgroupIndex } from "../../wgsl.js";
 import { epilogueName } from "../epilogue.wgsl.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
-import { lines } from "./lines.js";
+import { type MatrixTile, matrixThreads, type Panels, panelLayout, panelsOf } from "./panels.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
-import { UNIT } from "./pack.wgsl.js";
-import {
-  type MatrixTile,
-  matrixThreads,
-  type Panels,
-  panelLayout,
-  panelsOf,
-  SIDE,
-  SUBGROUP,
-} from "./panels.wgsl.js";
 
 /** Quads only, with `target` "matrix". */
 export interface MatrixForm extends ResultForm {

@@ -1,11 +1,11 @@
 import type { GemmProblem } from "@backplane/core";
 import type { BufferRegion, DeviceFeatures, KernelContext } from "../../context.js";
 import type { DeviceMemory } from "../../memory.js";
+import type { ProductTile } from "../tiles/tile.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
 import type { GemmShape } from "./shape.js";
 import { isVector, type StoredOperand, storedOperand } from "./stored.js";
-import type { ProductTile } from "../tiles/tile.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 

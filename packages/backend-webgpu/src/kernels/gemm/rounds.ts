@@ -1,13 +1,8 @@
 import type { DeviceFeatures } from "../../context.js";
+import { BUSY_WORKGROUPS, MULTIPROCESSORS } from "../machine.js";
+import type { ProductTile } from "../tiles/tile.js";
 import { allowsCopies, copyTime, isAwkward } from "./packed.js";
 import type { GemmShape } from "./shape.js";
-import type { ProductTile } from "../tiles/tile.js";
-
-/** Those of a large GPU. WebGPU does not tell how many a device has: all are taken for one, unless they are emulated. */
-export const MULTIPROCESSORS = 132;
-
-/** Workgroups that keep a large GPU busy (two for each multiprocessor). */
-export const BUSY_WORKGROUPS: number = 2 * MULTIPROCESSORS;
 
 /**
  * Splitting k is not worth it for shorter sums, because it takes another dispatch, nor for shorter parts:

@@ -1,4 +1,5 @@
 import type { DeviceFeatures } from "../../context.js";
+import { isNarrow } from "../machine.js";
 import { selectVariant } from "../variant.js";
 import { partDepth, tileCount } from "./rounds.js";
 import type { GemmShape } from "./shape.js";
@@ -7,7 +8,6 @@ import {
   type DirectVariant,
   type GemmVariant,
   gemmVariants,
-  isNarrow,
   type PackedVariant,
   type SplitVariant,
 } from "./variants.js";

@@ -2,7 +2,8 @@ import { dtypeBytes, type GemmProblem } from "@backplane/core";
 import type { BufferRegion, KernelContext } from "../../context.js";
 import type { DeviceMemory } from "../../memory.js";
 import { WORKGROUP_SIZE } from "../../wgsl.js";
-import { packProgram, UNIT } from "./pack.wgsl.js";
+import { UNIT } from "../tiles/matrix-units.js";
+import { packProgram } from "./pack.wgsl.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 

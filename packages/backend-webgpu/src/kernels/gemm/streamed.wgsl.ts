@@ -1,9 +1,7 @@
 import { memoized, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { formName, type GemmForm, operandParameters, tilePrologue } from "./gemm.wgsl.js";
-import { lines } from "./lines.js";
-import { operandText, quadAccess, resultParameters, resultText } from "./results.wgsl.js";
+import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
 import {
   accumulators,
   leftTile,
@@ -14,6 +12,8 @@ import {
 } from "../tiles/product.wgsl.js";
 import { matrixStage } from "../tiles/stage.wgsl.js";
 import { type ProductTile, tileName, tileThreads } from "../tiles/tile.js";
+import { formName, type GemmForm, operandParameters, tilePrologue } from "./gemm.wgsl.js";
+import { resultParameters, resultText } from "./results.wgsl.js";
 
 /** A tile whose right operand is not staged; `depth` is that of the left one. */
 export interface StreamedTile extends ProductTile {

@@ -1,22 +1,24 @@
 import type { DeviceFeatures } from "../../context.js";
+import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
+import { SIDE, SUBGROUP } from "../tiles/matrix-units.js";
+import {
+  type ProductTile,
+  productTiles,
+  stagedBytes,
+  tileBytes,
+  tileName,
+  tileThreads,
+} from "../tiles/tile.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
-import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
-import {
-  BUSY_WORKGROUPS,
-  isQuickest,
-  MULTIPROCESSORS,
-  SHORTEST_PART,
-  type TilePace,
-  tileCount,
-} from "./rounds.js";
+import { type MatrixTile, matrixThreads } from "./panels.wgsl.js";
+import { isQuickest, SHORTEST_PART, type TilePace, tileCount } from "./rounds.js";
 import type { GemmShape } from "./shape.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
-import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "../tiles/tile.js";
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
 interface PartialVariant extends Variant<GemmShape> {
@@ -73,16 +75,6 @@ export type GemmVariant =
   | StreamedVariant
   | ThinVariant
   | DirectVariant;
-
-/** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
-export function isNarrow(features: DeviceFeatures): boolean {
-  return features.family?.isEmulated ?? false;
-}
-
-/** True where a GPU is emulated, and kernels with much text compile soon enough. */
-export function takesLargeTexts(features: DeviceFeatures): boolean {
-  return isNarrow(features) && !features.family?.compilesSlowly;
-}
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
 const BUSY_INVOCATIONS = 270_336;

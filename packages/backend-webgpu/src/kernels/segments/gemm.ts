@@ -8,7 +8,7 @@ import type {
 } from "../../context.js";
 import { storeHalves } from "../../halves.js";
 import type { DeviceMemory } from "../../memory.js";
-import { type StoredOperand, storedOperand } from "../gemm/stored.js";
+import { type StoredOperand, storedOperand } from "../gemm/index.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

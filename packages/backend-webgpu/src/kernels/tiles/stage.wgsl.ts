@@ -1,4 +1,4 @@
-import type { QuadAccess } from "../gemm/results.wgsl.js";
+import type { QuadAccess } from "./operands.wgsl.js";
 import { leftTile, rightTile, type Stage } from "./product.wgsl.js";
 import { type ProductTile, tileThreads } from "./tile.js";
 

@@ -1,6 +1,5 @@
 import { input, memoized, output, type Program, program } from "../../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../../wgsl.js";
-import { lines } from "../lines.js";
+import { halfFunctions, linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../../wgsl.js";
 import { packQuad } from "../results.wgsl.js";
 
 /*
