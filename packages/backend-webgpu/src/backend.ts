@@ -6,16 +6,16 @@ import {
   createBackend,
   toBackendError,
 } from "@backplane/core";
-import { adoptDevice, inspectAdapter, requestAdapter } from "./device.js";
+import { adoptDevice, inspectAdapter, requestAdapter } from "./device/device.js";
+import type { FindGpu, NativeBuffer } from "./device/native.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import type { FindGpu, NativeBuffer } from "./native.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
 import { TaskCollector } from "./tuning/rehearsal.js";
 import type { TuneOptions } from "./tuning/report.js";
 import { assertNoProfile } from "./tuning/time.js";
 import { Abortion, type Findings, Tuner, type TuningMeans } from "./tuning/tune.js";
-import { rehearse } from "./warmup.js";
+import { rehearse } from "./warmup/warmup.js";
 
 /**
  * The parts of the public interface that differ between platforms only by how they find WebGPU.

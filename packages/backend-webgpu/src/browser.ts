@@ -1,7 +1,7 @@
-import { type AdapterListing, listAdaptersOf } from "./adapters.js";
 import { makeProvider } from "./backend.js";
+import { type AdapterListing, listAdaptersOf } from "./device/adapters.js";
+import type { FindGpu } from "./device/native.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import type { FindGpu } from "./native.js";
 import type { WebGpuOptions } from "./options.js";
 
 export * from "./index.js";

@@ -7,26 +7,26 @@ import {
   type Numerics,
   type Region,
 } from "@backplane/core";
-import type { DeviceFeatures, KernelContext, OperationContext } from "./context.js";
-import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device.js";
-import { immediateBytes } from "./immediates.js";
+import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device/device.js";
+import type { FindGpu, NativeBuffer } from "./device/native.js";
 import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
 import { forcedDetails } from "./kernels/forced.js";
 import { splittingDetails } from "./kernels/gemm/index.js";
 import { boundKernels } from "./kernels/index.js";
 import { choiceLog, observeChoices } from "./kernels/variant.js";
-import type { DeviceMemory } from "./memory.js";
-import type { FindGpu, NativeBuffer } from "./native.js";
 import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
-import type { Profiling } from "./profiler.js";
-import type { Program } from "./program.js";
+import type { Profiling } from "./profile/profiler.js";
+import type { Program } from "./program/program.js";
+import type { DeviceFeatures, KernelContext, OperationContext } from "./runtime/context.js";
+import { immediateBytes } from "./runtime/immediates.js";
+import type { DeviceMemory } from "./runtime/memory.js";
+import { writeEdges } from "./runtime/transfers.js";
 import { closeSession, largestAllocation, openSession, type Session, useTuning } from "./session.js";
-import { writeEdges } from "./transfers.js";
 import { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./tuning/data.js";
 import { openTuningDevice, type TuningDevice } from "./tuning/device.js";
 import { tableOf } from "./tuning/table.js";
 import { packageVersion } from "./version.js";
-import { PlanDriver, type ProblemListener, prepareAll } from "./warmup.js";
+import { PlanDriver, type ProblemListener, prepareAll } from "./warmup/warmup.js";
 
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */
 const numerics: Numerics = {

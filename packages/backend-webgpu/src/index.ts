@@ -1,6 +1,8 @@
 /** What both entry points export alike. None of it needs WebGPU's types: see `native.ts`. */
-export type { AdapterListing } from "./adapters.js";
-export type { DeviceLimits, TunableOperation } from "./features.js";
+export type { AdapterListing } from "./device/adapters.js";
+export type { DeviceLimits, TunableOperation } from "./device/features.js";
+export type { NativeAdapter, NativeBuffer, NativeDevice } from "./device/native.js";
+export type { WebGpuTier } from "./device/tiers.js";
 export {
   type ExportedBuffer,
   type ImportOptions,
@@ -11,11 +13,9 @@ export {
   type WebGpuProvider,
 } from "./interop.js";
 export { type ForcedVariants, variantNames } from "./kernels/forced.js";
-export type { NativeAdapter, NativeBuffer, NativeDevice } from "./native.js";
 export type { F32Products, WebGpuOptions } from "./options.js";
-export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile.js";
-export type { WebGpuTier } from "./tiers.js";
-export type { ChromeTrace, ChromeTraceEvent } from "./trace.js";
+export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile/profile.js";
+export type { ChromeTrace, ChromeTraceEvent } from "./profile/trace.js";
 export type {
   TunedShape,
   TuningAdapter,

@@ -1,6 +1,6 @@
 import type { BackendProvider, ComputeBackend, DeviceHandle } from "@backplane/core";
-import type { NativeBuffer } from "./native.js";
-import type { Profile, ProfileOptions } from "./profile.js";
+import type { NativeBuffer } from "./device/native.js";
+import type { Profile, ProfileOptions } from "./profile/profile.js";
 import type { TuningData } from "./tuning/data.js";
 import type { TuneOptions, TuneReport } from "./tuning/report.js";
 

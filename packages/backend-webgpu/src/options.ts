@@ -1,11 +1,11 @@
 import { BackendError, checkNames } from "@backplane/core";
 import type { DawnOptions } from "./dawn.js";
-import type { DeviceLimits } from "./features.js";
+import type { DeviceLimits } from "./device/features.js";
+import type { NativeAdapter, NativeDevice } from "./device/native.js";
+import { limitNames, tierFeatures, tierNames, type WebGpuTier } from "./device/tiers.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
-import type { NativeAdapter, NativeDevice } from "./native.js";
-import { TIMESTAMP_FEATURE } from "./profiler.js";
-import { IMMEDIATE_FEATURE } from "./program.js";
-import { limitNames, tierFeatures, tierNames, type WebGpuTier } from "./tiers.js";
+import { TIMESTAMP_FEATURE } from "./profile/profiler.js";
+import { IMMEDIATE_FEATURE } from "./program/program.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
 
 /**

@@ -1,18 +1,18 @@
 import { BackendError, type DriverEvents } from "@backplane/core";
-import type { OpenDevice } from "./device.js";
-import type { TunedVariants } from "./features.js";
-import { ForeignBuffers } from "./foreign.js";
-import { faultOf, Guard } from "./guard.js";
-import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
+import type { OpenDevice } from "./device/device.js";
+import type { TunedVariants } from "./device/features.js";
 import type { WebGpuOptions } from "./options.js";
-import { PipelineCache } from "./pipelines.js";
-import { Profiling } from "./profiler.js";
-import { CommandQueue } from "./queue.js";
-import { Readback } from "./readback.js";
-import { Recorder, windowBytes } from "./recorder.js";
+import { Profiling } from "./profile/profiler.js";
+import { ForeignBuffers } from "./runtime/foreign.js";
+import { faultOf, Guard } from "./runtime/guard.js";
+import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./runtime/memory.js";
+import { PipelineCache } from "./runtime/pipelines.js";
+import { CommandQueue } from "./runtime/queue.js";
+import { Readback } from "./runtime/readback.js";
+import { Recorder, windowBytes } from "./runtime/recorder.js";
+import { Uploads } from "./runtime/uploads.js";
 import type { TuningSession } from "./tuning/device.js";
 import type { TunedTable } from "./tuning/table.js";
-import { Uploads } from "./uploads.js";
 
 const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
 

@@ -1,5 +1,5 @@
 import type { Activation, DType } from "@backplane/core";
-import { wgsl } from "../wgsl.js";
+import { wgsl } from "../program/wgsl.js";
 import { unaryFunction } from "./unary/functions.wgsl.js";
 
 /** What becomes of a finished sum before it is rounded and stored; see `Activation` in core. */

@@ -5,8 +5,8 @@ import {
   type OperationProblems,
   operations,
 } from "@backplane/core";
-import type { KernelDefinition, OperationContext } from "../context.js";
-import type { DeviceMemory } from "../memory.js";
+import type { KernelDefinition, OperationContext } from "../runtime/context.js";
+import type { DeviceMemory } from "../runtime/memory.js";
 import { attentionKernel } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { convKernel } from "./conv2d/index.js";

@@ -1,6 +1,6 @@
 import { BackendError } from "@backplane/core";
-import { general } from "../families.js";
-import type { DeviceFeatures, TunableOperation } from "../features.js";
+import { general } from "../device/families.js";
+import type { DeviceFeatures, TunableOperation } from "../device/features.js";
 
 /** One row of a table of variants: a way to compute an operation. */
 export interface Variant<Shape> {

@@ -1,6 +1,6 @@
 import { BackendError } from "@backplane/core";
-import type { TunableOperation } from "../features.js";
-import type { WebGpuTier } from "../tiers.js";
+import type { TunableOperation } from "../device/features.js";
+import type { WebGpuTier } from "../device/tiers.js";
 import { packageVersion } from "../version.js";
 import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
 

@@ -1,9 +1,9 @@
 import type { OperationName, OperationProblems } from "@backplane/core";
-import type { DeviceFeatures, TunableOperation } from "../features.js";
+import type { DeviceFeatures, TunableOperation } from "../device/features.js";
 import { observeChoices } from "../kernels/variant.js";
-import type { DeviceMemory } from "../memory.js";
-import type { Program } from "../program.js";
-import type { PlanDriver } from "../warmup.js";
+import type { Program } from "../program/program.js";
+import type { DeviceMemory } from "../runtime/memory.js";
+import type { PlanDriver } from "../warmup/warmup.js";
 import { shapeKey } from "./shapes.js";
 
 /** What a kernel gets, whichever. */

@@ -1,4 +1,4 @@
-import type { TunableOperation } from "../features.js";
+import type { TunableOperation } from "../device/features.js";
 import { type AttentionShape, attentionVariants } from "../kernels/attention/index.js";
 import { type ConvShape, convVariants } from "../kernels/conv2d/index.js";
 import { type GemmShape, gemmVariants } from "../kernels/gemm/index.js";

@@ -1,4 +1,4 @@
-import type { TunableOperation, TunedVariants } from "../features.js";
+import type { TunableOperation, TunedVariants } from "../device/features.js";
 import { obstacleTo, type TuningData, type TuningEntry, type TuningPlace } from "./data.js";
 import { shapeKey, shapeText } from "./shapes.js";
 

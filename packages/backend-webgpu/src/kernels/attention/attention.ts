@@ -1,8 +1,8 @@
 import { type AttentionProblem, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition, Workgroups } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import type { Program } from "../../program.js";
+import type { Program } from "../../program/program.js";
+import type { BufferRegion, KernelContext, KernelDefinition, Workgroups } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
+import { storeHalves } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";

@@ -1,6 +1,6 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
+import { memoized, output, type Program, program, type Storage } from "../../program/program.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
 import { operandText } from "../tiles/operands.wgsl.js";
 import {
   accumulators,

@@ -1,6 +1,6 @@
 import type { DType } from "@backplane/core";
-import { memoized, type Program, program } from "../../program.js";
-import { wgsl } from "../../wgsl.js";
+import { memoized, type Program, program } from "../../program/program.js";
+import { wgsl } from "../../program/wgsl.js";
 import {
   addProducts,
   elementsOf,

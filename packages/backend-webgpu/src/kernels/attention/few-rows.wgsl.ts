@@ -1,6 +1,6 @@
 import type { DType } from "@backplane/core";
-import { input, output, type Storage } from "../../program.js";
-import { lines } from "../../wgsl.js";
+import { input, output, type Storage } from "../../program/program.js";
+import { lines } from "../../program/wgsl.js";
 
 /** Rows that a workgroup of the kernels for few rows handles, as vec4f. */
 export const THIN_ROWS = 4;

@@ -1,5 +1,5 @@
-import { input, memoized, output, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
+import { input, memoized, output, type Program, program, type Storage } from "../../program/program.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
 import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
 import {

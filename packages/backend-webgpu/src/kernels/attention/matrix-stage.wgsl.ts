@@ -1,4 +1,4 @@
-import { lines } from "../../wgsl.js";
+import { lines } from "../../program/wgsl.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
 import {
   type AttentionMatrixForm,

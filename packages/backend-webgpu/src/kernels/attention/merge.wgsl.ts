@@ -1,5 +1,5 @@
-import { input, memoized, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
+import { input, memoized, output, type Program, program } from "../../program/program.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
 
 /** How results are written: as `AttentionForm` has it. */
 export interface MergeForm {

@@ -1,4 +1,4 @@
-import { lines } from "../../wgsl.js";
+import { lines } from "../../program/wgsl.js";
 import { stagedPitch } from "../tiles/tile.js";
 import { type AttentionTile, attentionThreads, SHARE } from "./tile.js";
 

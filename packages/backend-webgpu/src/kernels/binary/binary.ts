@@ -1,7 +1,7 @@
 import type { BinaryKind, BinaryProblem, DType } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { memoized, type Program } from "../../program.js";
+import { memoized, type Program } from "../../program/program.js";
+import type { BufferRegion, KernelContext, KernelDefinition } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
 import { workgroupsFor } from "../elementwise/select.js";
 import { binaryFunction } from "./functions.wgsl.js";

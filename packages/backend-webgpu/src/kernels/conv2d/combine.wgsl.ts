@@ -1,5 +1,5 @@
-import { input, memoized, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl } from "../../wgsl.js";
+import { input, memoized, type Program, program } from "../../program/program.js";
+import { linearBuiltins, WORKGROUP_SIZE, wgsl } from "../../program/wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 
 /**

@@ -1,5 +1,5 @@
-import { memoized, type Program, program } from "../../program.js";
-import { wgsl } from "../../wgsl.js";
+import { memoized, type Program, program } from "../../program/program.js";
+import { wgsl } from "../../program/wgsl.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
 import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
 import { productSource, tileInBands } from "../tiles/product.wgsl.js";

@@ -1,5 +1,5 @@
 import type { DType } from "@backplane/core";
-import { lines, wgsl } from "../../wgsl.js";
+import { lines, wgsl } from "../../program/wgsl.js";
 import { rightTile, type Stage } from "../tiles/product.wgsl.js";
 import { type ProductTile, tileThreads } from "../tiles/tile.js";
 

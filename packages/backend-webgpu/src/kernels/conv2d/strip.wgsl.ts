@@ -1,5 +1,5 @@
-import { memoized, type Program, program } from "../../program.js";
-import { linearBuiltins, lines, wgsl } from "../../wgsl.js";
+import { memoized, type Program, program } from "../../program/program.js";
+import { linearBuiltins, lines, wgsl } from "../../program/wgsl.js";
 import { operandText } from "../tiles/operands.wgsl.js";
 import { patchParameters } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";

@@ -1,6 +1,13 @@
 import type { DType } from "@backplane/core";
-import { input, output, type ParameterType, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  input,
+  output,
+  type ParameterType,
+  type Program,
+  program,
+  type Storage,
+} from "../../program/program.js";
+import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/wgsl.js";
 
 /**
  * Where the values of one input come from:

@@ -1,9 +1,9 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import type { Program } from "../../program.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import type { Program } from "../../program/program.js";
+import { WORKGROUP_SIZE } from "../../program/wgsl.js";
+import type { BufferRegion, KernelContext, KernelDefinition } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
+import { storeHalves } from "../halves.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";

@@ -1,5 +1,5 @@
-import { memoized, type Program, program } from "../../program.js";
-import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { memoized, type Program, program } from "../../program/program.js";
+import { halfFunctions, wgsl, workgroupIndex } from "../../program/wgsl.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
 import { productSource, tileInBands } from "../tiles/product.wgsl.js";

@@ -1,6 +1,13 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { memoized, output, type Program, program } from "../../program/program.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/wgsl.js";
 import { operandText } from "../tiles/operands.wgsl.js";
 
 /** How an operand lies before it is packed. Its lines are the rows of op(A), or the columns of op(B). */

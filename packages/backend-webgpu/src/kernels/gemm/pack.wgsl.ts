@@ -1,5 +1,5 @@
-import { input, output, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { input, output, type Program, program } from "../../program/program.js";
+import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/wgsl.js";
 import { UNIT } from "../tiles/matrix-units.js";
 
 /**

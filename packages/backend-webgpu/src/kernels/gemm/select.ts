@@ -1,4 +1,4 @@
-import type { DeviceFeatures } from "../../context.js";
+import type { DeviceFeatures } from "../../runtime/context.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant } from "../variant.js";
 import { partDepth, tileCount } from "./rounds.js";

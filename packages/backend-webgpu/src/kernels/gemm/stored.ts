@@ -1,7 +1,7 @@
 import { dtypeBytes, type GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { WORKGROUP_SIZE } from "../../program/wgsl.js";
+import type { BufferRegion, KernelContext } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { UNIT } from "../tiles/matrix-units.js";
 import { packProgram } from "./pack.wgsl.js";
 

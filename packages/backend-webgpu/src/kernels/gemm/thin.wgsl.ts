@@ -1,5 +1,5 @@
-import { memoized, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../wgsl.js";
+import { memoized, type Program, program } from "../../program/program.js";
+import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import { operandText } from "../tiles/operands.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";

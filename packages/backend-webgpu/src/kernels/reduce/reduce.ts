@@ -1,9 +1,9 @@
 import { type ReduceProblem, reduceIdentity } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import { memoized } from "../../program.js";
+import { memoized } from "../../program/program.js";
+import type { BufferRegion, KernelContext, KernelDefinition } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { axisTable } from "../elementwise/select.js";
+import { storeHalves } from "../halves.js";
 import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
 

@@ -1,6 +1,6 @@
 import type { DType, ReduceKind } from "@backplane/core";
-import { type ElementType, input, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import { type ElementType, input, output, type Program, program } from "../../program/program.js";
+import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../program/wgsl.js";
 
 /** Invocations of a workgroup. */
 export const REDUCE_WORKGROUP: 256 = 256;

@@ -1,7 +1,7 @@
 import { type AttentionProblem, type BinaryProblem, dtypeBytes, type GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelDefinition, OperationContext } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { WORKGROUP_SIZE } from "../../program/wgsl.js";
+import type { BufferRegion, KernelDefinition, OperationContext } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { runMixed } from "./gemm.js";
 import { storeFarHalves } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

@@ -1,12 +1,12 @@
+import type { Program } from "../../program/program.js";
 import type {
   BufferRegion,
   DeviceFeatures,
   KernelContext,
   KernelDefinition,
   ParameterValues,
-} from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import type { Program } from "../../program.js";
+} from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { windowBytes, windowOf } from "./regions.js";
 
 /** Runs a kernel for nothing but the sizes of what it binds. Kernels decide by shapes and features alone. */

@@ -5,10 +5,10 @@ import type {
   KernelContext,
   KernelDefinition,
   OperationContext,
-} from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
+} from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { type StoredOperand, storedOperand } from "../gemm/index.js";
+import { storeHalves } from "../halves.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

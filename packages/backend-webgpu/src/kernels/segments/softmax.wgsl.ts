@@ -1,5 +1,5 @@
-import { output, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import { output, type Program, program } from "../../program/program.js";
+import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/wgsl.js";
 
 /** What one row has seen so far: the highest score and the sum of the weights. */
 const statistics = output("vec2f");

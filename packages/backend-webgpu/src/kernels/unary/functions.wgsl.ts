@@ -1,5 +1,5 @@
 import type { UnaryKind } from "@backplane/core";
-import { wgsl } from "../../wgsl.js";
+import { wgsl } from "../../program/wgsl.js";
 import { mathFunctions } from "../elementwise/math.wgsl.js";
 import type { MathFunctionName } from "../elementwise/math-function.js";
 

@@ -1,7 +1,7 @@
 import type { DType, UnaryKind, UnaryProblem } from "@backplane/core";
-import type { KernelContext, KernelDefinition } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { memoized, type Program } from "../../program.js";
+import { memoized, type Program } from "../../program/program.js";
+import type { KernelContext, KernelDefinition } from "../../runtime/context.js";
+import type { DeviceMemory } from "../../runtime/memory.js";
 import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
 import { allAligned, workgroupsFor } from "../elementwise/select.js";
 import { isSameRegion } from "../same-region.js";

@@ -1,5 +1,12 @@
-import { input, memoized, output, type Program, program } from "../../../program.js";
-import { halfFunctions, linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../../wgsl.js";
+import { input, memoized, output, type Program, program } from "../../../program/program.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../../program/wgsl.js";
 import { packQuad } from "../results.wgsl.js";
 
 /*

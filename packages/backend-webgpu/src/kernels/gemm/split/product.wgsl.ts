@@ -1,5 +1,5 @@
-import { input, memoized, type Program, program } from "../../../program.js";
-import { lines, wgsl, workgroupIndex } from "../../../wgsl.js";
+import { input, memoized, type Program, program } from "../../../program/program.js";
+import { lines, wgsl, workgroupIndex } from "../../../program/wgsl.js";
 import { epilogueName } from "../../epilogue.wgsl.js";
 import { SIDE, SUBGROUP } from "../../tiles/matrix-units.js";
 import { operandParameters, tilePrologue } from "../gemm.wgsl.js";

@@ -1,6 +1,6 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../../context.js";
-import type { DeviceMemory } from "../../../memory.js";
+import type { BufferRegion, KernelContext } from "../../../runtime/context.js";
+import type { DeviceMemory } from "../../../runtime/memory.js";
 import { tiledProgram } from "../gemm.wgsl.js";
 import type { ResultForm } from "../results.wgsl.js";
 import type { GemmShape } from "../shape.js";

@@ -1,6 +1,6 @@
-import type { BufferRegion, KernelContext } from "./context.js";
-import { input, output, type Program, program } from "./program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";
+import { input, output, type Program, program } from "../program/program.js";
+import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../program/wgsl.js";
+import type { BufferRegion, KernelContext } from "../runtime/context.js";
 
 /** `batch` matrices of `rows` x `columns` elements. */
 export interface MatrixLayout {

@@ -1,8 +1,8 @@
 import { BackendError } from "@backplane/core";
-import { batchLimits } from "./policy.js";
+import type { Program } from "../program/program.js";
+import { batchLimits } from "../runtime/policy.js";
+import type { CommandQueue, DispatchObserver } from "../runtime/queue.js";
 import { Measurements, type Profile, type ProfileOptions } from "./profile.js";
-import type { Program } from "./program.js";
-import type { CommandQueue, DispatchObserver } from "./queue.js";
 
 /** The feature of WebGPU without which nothing can be measured. */
 export const TIMESTAMP_FEATURE = "timestamp-query";

@@ -14,16 +14,16 @@ import {
   operations,
   type Region,
 } from "@backplane/core";
-import type { DeviceFeatures } from "./context.js";
-import type { WarmupOptions, WarmupReport } from "./interop.js";
-import type { ForcedVariants } from "./kernels/forced.js";
-import { boundKernels } from "./kernels/index.js";
-import { DeviceMemory, roundedCapacity } from "./memory.js";
-import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
-import type { PipelineCache } from "./pipelines.js";
-import type { Program } from "./program.js";
-import { Recorder, type RecordingMeans } from "./recorder.js";
-import { writeEdges } from "./transfers.js";
+import type { WarmupOptions, WarmupReport } from "../interop.js";
+import type { ForcedVariants } from "../kernels/forced.js";
+import { boundKernels } from "../kernels/index.js";
+import type { Program } from "../program/program.js";
+import type { DeviceFeatures } from "../runtime/context.js";
+import { DeviceMemory, roundedCapacity } from "../runtime/memory.js";
+import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "../runtime/parameters.js";
+import type { PipelineCache } from "../runtime/pipelines.js";
+import { Recorder, type RecordingMeans } from "../runtime/recorder.js";
+import { writeEdges } from "../runtime/transfers.js";
 
 export type ProblemListener = (
   operation: OperationName,

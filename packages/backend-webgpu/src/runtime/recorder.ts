@@ -1,3 +1,4 @@
+import type { Program } from "../program/program.js";
 import type {
   BufferRegion,
   DeviceFeatures,
@@ -8,7 +9,6 @@ import type {
 import type { DeviceMemory, MemoryPool } from "./memory.js";
 import type { PipelineCache } from "./pipelines.js";
 import { estimatedMilliseconds } from "./policy.js";
-import type { Program } from "./program.js";
 import type { CommandQueue } from "./queue.js";
 import { copyRegion, fillRegion, type Mover } from "./transfers.js";
 

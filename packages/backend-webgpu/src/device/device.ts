@@ -1,10 +1,10 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
+import type { WebGpuOptions } from "../options.js";
+import { measuringFeatures } from "../profile/profiler.js";
+import type { TuningPlace } from "../tuning/data.js";
 import { familyOf, general, softwareFamily } from "./families.js";
 import type { DeviceFeatures } from "./features.js";
-import type { WebGpuOptions } from "./options.js";
-import { measuringFeatures } from "./profiler.js";
 import { chooseTier, type TierChoice, type TierOffer } from "./tiers.js";
-import type { TuningPlace } from "./tuning/data.js";
 
 /** An open device with what kernels and callers want to know of it. */
 export interface OpenDevice {

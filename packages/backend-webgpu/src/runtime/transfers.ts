@@ -1,6 +1,6 @@
+import { input, output, program } from "../program/program.js";
+import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../program/wgsl.js";
 import type { BufferRegion, KernelContext } from "./context.js";
-import { input, output, program } from "./program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";
 
 /**
  * Moves of arbitrary bytes. WebGPU's own commands move whole words only, end the open compute pass, and

@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
+import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "../program/program.js";
 import type { BoundBuffers, DeviceMemory } from "./memory.js";
 import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
-import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "./program.js";
 
 const COMPUTE_STAGE = 0x4;
 

@@ -1,9 +1,9 @@
 import type { DType, Region } from "@backplane/core";
-import type { DeviceFeatures } from "./features.js";
+import type { DeviceFeatures } from "../device/features.js";
+import type { Program } from "../program/program.js";
 import type { DeviceMemory } from "./memory.js";
-import type { Program } from "./program.js";
 
-export type { DeviceFeatures, DeviceLimits } from "./features.js";
+export type { DeviceFeatures, DeviceLimits } from "../device/features.js";
 
 /** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */
 export type BufferRegion = Region<DeviceMemory>;
