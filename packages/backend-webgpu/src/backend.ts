@@ -6,11 +6,11 @@ import {
   createBackend,
   toBackendError,
 } from "@backplane/core";
-import { adoptDevice, inspectAdapter, requestAdapter } from "./device/device.js";
 import type { FindGpu, NativeBuffer } from "./device/native.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
+import { adoptDevice, inspectAdapter, requestAdapter } from "./runtime/device.js";
 import { TaskCollector } from "./tuning/rehearsal.js";
 import type { TuneOptions } from "./tuning/report.js";
 import { assertNoProfile } from "./tuning/time.js";

@@ -1,8 +1,8 @@
 import { makeProvider } from "./backend.js";
-import { type AdapterListing, listAdaptersOf } from "./device/adapters.js";
 import type { FindGpu } from "./device/native.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { WebGpuOptions } from "./options.js";
+import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
 export * from "./index.js";
 

@@ -7,9 +7,8 @@ import {
   type Numerics,
   type Region,
 } from "@backplane/core";
-import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device/device.js";
+import type { DeviceFeatures } from "./device/features.js";
 import type { FindGpu, NativeBuffer } from "./device/native.js";
-import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
 import { forcedDetails } from "./kernels/forced.js";
 import { splittingDetails } from "./kernels/gemm/index.js";
 import { boundKernels } from "./kernels/index.js";
@@ -17,15 +16,18 @@ import { choiceLog, observeChoices } from "./kernels/variant.js";
 import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
 import type { Profiling } from "./profile/profiler.js";
 import type { Program } from "./program/program.js";
-import type { DeviceFeatures, KernelContext, OperationContext } from "./runtime/context.js";
+import type { KernelContext, OperationContext } from "./runtime/context.js";
+import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./runtime/device.js";
 import { immediateBytes } from "./runtime/immediates.js";
 import type { DeviceMemory } from "./runtime/memory.js";
+import type { ImportOptions } from "./runtime/sharing.js";
 import { writeEdges } from "./runtime/transfers.js";
 import { closeSession, largestAllocation, openSession, type Session, useTuning } from "./session.js";
 import { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./tuning/data.js";
 import { openTuningDevice, type TuningDevice } from "./tuning/device.js";
 import { tableOf } from "./tuning/table.js";
 import { packageVersion } from "./version.js";
+import type { WarmupOptions, WarmupReport } from "./warmup/report.js";
 import { PlanDriver, type ProblemListener, prepareAll } from "./warmup/warmup.js";
 
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */

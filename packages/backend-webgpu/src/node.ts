@@ -1,8 +1,8 @@
 import { makeProvider } from "./backend.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
-import { type AdapterListing, listAdaptersOf } from "./device/adapters.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
+import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
 export type { DawnOptions } from "./dawn.js";
 export * from "./index.js";

@@ -1,16 +1,17 @@
 import { BackendError, type DriverEvents } from "@backplane/core";
-import type { OpenDevice } from "./device/device.js";
 import type { TunedVariants } from "./device/features.js";
 import type { WebGpuOptions } from "./options.js";
 import { Profiling } from "./profile/profiler.js";
+import type { OpenDevice } from "./runtime/device.js";
 import { ForeignBuffers } from "./runtime/foreign.js";
 import { faultOf, Guard } from "./runtime/guard.js";
 import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./runtime/memory.js";
 import { PipelineCache } from "./runtime/pipelines.js";
 import { CommandQueue } from "./runtime/queue.js";
 import { Readback } from "./runtime/readback.js";
-import { Recorder, windowBytes } from "./runtime/recorder.js";
+import { Recorder } from "./runtime/recorder.js";
 import { Uploads } from "./runtime/uploads.js";
+import { windowBytes } from "./runtime/windows.js";
 import type { TuningSession } from "./tuning/device.js";
 import type { TunedTable } from "./tuning/table.js";
 

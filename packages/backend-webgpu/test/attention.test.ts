@@ -1,6 +1,7 @@
 import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
 import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
 import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
@@ -11,7 +12,7 @@ import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/atte
 import { thinProgram } from "#src/kernels/attention/thin.wgsl.js";
 import { matrixVariants } from "#src/kernels/attention/variants.js";
 import type { Program } from "#src/program/program.js";
-import type { DeviceFeatures, KernelContext } from "#src/runtime/context.js";
+import type { KernelContext } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { withoutMatrixUnits } from "./emulated-matrices.js";
 import { withoutShuffles } from "./emulated-subgroups.js";

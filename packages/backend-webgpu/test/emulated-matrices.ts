@@ -1,6 +1,6 @@
 import { general } from "#src/device/families.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import type { Program } from "#src/program/program.js";
-import type { DeviceFeatures } from "#src/runtime/context.js";
 
 /** What decisions are based on where a device has the matrix units that `withoutMatrixUnits` stands in for. */
 export function withMatrixUnits(features: DeviceFeatures): DeviceFeatures {

@@ -2,9 +2,10 @@ import { type Activation, type BackendError, type DType, dtypeBytes } from "@bac
 import { assert } from "chai";
 import { create } from "webgpu";
 import { general } from "#src/device/families.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import type { Program } from "#src/program/program.js";
-import type { DeviceFeatures, KernelContext } from "#src/runtime/context.js";
+import type { KernelContext } from "#src/runtime/context.js";
 import { erf } from "./special-functions.js";
 import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 

@@ -7,7 +7,8 @@ import { MemoryPool } from "#src/runtime/memory.js";
 import { PipelineCache } from "#src/runtime/pipelines.js";
 import type { BatchLimits } from "#src/runtime/policy.js";
 import { CommandQueue, type DispatchObserver } from "#src/runtime/queue.js";
-import { Recorder, windowBytes } from "#src/runtime/recorder.js";
+import { Recorder } from "#src/runtime/recorder.js";
+import { windowBytes } from "#src/runtime/windows.js";
 import { FakeDevice, fakeMemory } from "./fake-device.js";
 
 const features = {

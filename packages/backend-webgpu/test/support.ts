@@ -15,8 +15,8 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { findDawn as findOwnDawn } from "#src/dawn.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
-import type { DeviceFeatures } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 
 /** As the backend finds it. */

@@ -1,7 +1,7 @@
 // Devices and shapes that choices between variants are asked for.
 
+import type { DeviceFeatures } from "#src/device/features.js";
 import type { GemmShape } from "#src/kernels/gemm/index.js";
-import type { DeviceFeatures } from "#src/runtime/context.js";
 import { portable } from "./support.js";
 
 export const emulated: DeviceFeatures = { ...portable, family: { name: "some software", isEmulated: true } };

@@ -1,12 +1,12 @@
 import { variantNames, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { selectVariant, type Variant } from "#src/kernels/variant.js";
-import type { DeviceFeatures } from "#src/runtime/context.js";
 import { portable } from "./support.js";
 import {
   emulated,

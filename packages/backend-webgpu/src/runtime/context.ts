@@ -3,8 +3,6 @@ import type { DeviceFeatures } from "../device/features.js";
 import type { Program } from "../program/program.js";
 import type { DeviceMemory } from "./memory.js";
 
-export type { DeviceFeatures, DeviceLimits } from "../device/features.js";
-
 /** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */
 export type BufferRegion = Region<DeviceMemory>;
 

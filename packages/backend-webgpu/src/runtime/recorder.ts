@@ -1,19 +1,12 @@
+import type { DeviceFeatures } from "../device/features.js";
 import type { Program } from "../program/program.js";
-import type {
-  BufferRegion,
-  DeviceFeatures,
-  OperationContext,
-  ParameterValues,
-  Workgroups,
-} from "./context.js";
+import type { BufferRegion, OperationContext, ParameterValues, Workgroups } from "./context.js";
 import type { DeviceMemory, MemoryPool } from "./memory.js";
 import type { PipelineCache } from "./pipelines.js";
 import { estimatedMilliseconds } from "./policy.js";
 import type { CommandQueue } from "./queue.js";
 import { copyRegion, fillRegion, type Mover } from "./transfers.js";
-
-/** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
-export const WINDOW_ALIGNMENT = 256;
+import { WINDOW_ALIGNMENT, windowBytes } from "./windows.js";
 
 type Regions = Readonly<Record<string, BufferRegion>>;
 
@@ -22,12 +15,6 @@ export interface RecordingMeans {
   readonly queue: Pick<CommandQueue, "batch" | "parameters" | "reserve" | "dispatch">;
   readonly pool: Pick<MemoryPool, "acquire" | "release">;
   readonly pipelines: Pick<PipelineCache, "get" | "bindGroup">;
-}
-
-/** The most that one binding shows of a buffer; larger buffers are seen through windows of this length. */
-export function windowBytes({ limits }: DeviceFeatures): number {
-  const { maxStorageBufferBindingSize } = limits;
-  return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % WINDOW_ALIGNMENT);
 }
 
 /**

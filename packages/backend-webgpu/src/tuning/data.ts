@@ -1,5 +1,6 @@
 import { BackendError } from "@backplane/core";
 import type { TunableOperation } from "../device/features.js";
+import type { TuningAdapter, TuningPlace } from "../device/place.js";
 import type { WebGpuTier } from "../device/tiers.js";
 import { packageVersion } from "../version.js";
 import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
@@ -19,14 +20,6 @@ export interface TuningData {
   readonly adapter: TuningAdapter;
   readonly tier: WebGpuTier;
   readonly entries: readonly TuningEntry[];
-}
-
-/** What WebGPU tells of an adapter; empty where it tells nothing. In Node.js, `description` is the driver. */
-export interface TuningAdapter {
-  readonly vendor: string;
-  readonly architecture: string;
-  readonly device: string;
-  readonly description: string;
 }
 
 /** What was found for one shape. */
@@ -49,9 +42,6 @@ export interface WindowShape {
   readonly side: number;
   readonly stride: number;
 }
-
-/** What data have to match to be of use. */
-export type TuningPlace = Pick<TuningData, "adapter" | "tier">;
 
 const adapterFields = ["vendor", "architecture", "device", "description"] as const;
 

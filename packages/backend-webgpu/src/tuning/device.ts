@@ -1,9 +1,10 @@
 import { BackendError } from "@backplane/core";
+import type { DeviceFeatures } from "../device/features.js";
 import type { ForcedVariants } from "../kernels/forced.js";
 import { boundKernels } from "../kernels/index.js";
 import type { Profiling } from "../profile/profiler.js";
 import type { Program } from "../program/program.js";
-import type { BufferRegion, DeviceFeatures, OperationContext } from "../runtime/context.js";
+import type { BufferRegion, OperationContext } from "../runtime/context.js";
 import type { Guard } from "../runtime/guard.js";
 import type { DeviceMemory, MemoryPool } from "../runtime/memory.js";
 import type { CommandQueue } from "../runtime/queue.js";

@@ -1,5 +1,6 @@
 import type { TunableOperation, TunedVariants } from "../device/features.js";
-import { obstacleTo, type TuningData, type TuningEntry, type TuningPlace } from "./data.js";
+import type { TuningPlace } from "../device/place.js";
+import { obstacleTo, type TuningData, type TuningEntry } from "./data.js";
 import { shapeKey, shapeText } from "./shapes.js";
 
 interface Choice {

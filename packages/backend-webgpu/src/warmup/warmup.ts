@@ -14,16 +14,16 @@ import {
   operations,
   type Region,
 } from "@backplane/core";
-import type { WarmupOptions, WarmupReport } from "../interop.js";
+import type { DeviceFeatures } from "../device/features.js";
 import type { ForcedVariants } from "../kernels/forced.js";
 import { boundKernels } from "../kernels/index.js";
 import type { Program } from "../program/program.js";
-import type { DeviceFeatures } from "../runtime/context.js";
 import { DeviceMemory, roundedCapacity } from "../runtime/memory.js";
 import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "../runtime/parameters.js";
 import type { PipelineCache } from "../runtime/pipelines.js";
 import { Recorder, type RecordingMeans } from "../runtime/recorder.js";
 import { writeEdges } from "../runtime/transfers.js";
+import type { WarmupOptions, WarmupReport } from "./report.js";
 
 export type ProblemListener = (
   operation: OperationName,

@@ -1,5 +1,5 @@
+import type { DeviceFeatures } from "../../device/features.js";
 import { defaultLimits } from "../../device/tiers.js";
-import type { DeviceFeatures } from "../../runtime/context.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { SIDE, SUBGROUP } from "../tiles/matrix-units.js";
 import type { Variant } from "../variant.js";

@@ -1,4 +1,4 @@
-import type { DeviceFeatures } from "../../runtime/context.js";
+import type { DeviceFeatures } from "../../device/features.js";
 import { isNarrow } from "../machine.js";
 import { tileThreads } from "../tiles/tile.js";
 import { selectVariant } from "../variant.js";

@@ -1,5 +1,6 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, DeviceFeatures, KernelContext } from "../../runtime/context.js";
+import type { DeviceFeatures } from "../../device/features.js";
+import type { BufferRegion, KernelContext } from "../../runtime/context.js";
 import type { DeviceMemory } from "../../runtime/memory.js";
 import type { ProductTile } from "../tiles/tile.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";

@@ -1,4 +1,4 @@
-import type { DeviceFeatures } from "../../runtime/context.js";
+import type { DeviceFeatures } from "../../device/features.js";
 import { BUSY_WORKGROUPS, MULTIPROCESSORS } from "../machine.js";
 import type { ProductTile } from "../tiles/tile.js";
 import { allowsCopies, copyTime, isAwkward } from "./packed.js";

@@ -1,4 +1,4 @@
-import type { DeviceFeatures } from "../../runtime/context.js";
+import type { DeviceFeatures } from "../../device/features.js";
 import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
 import { SIDE, SUBGROUP } from "../tiles/matrix-units.js";
 import {

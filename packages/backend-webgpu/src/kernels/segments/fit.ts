@@ -1,7 +1,7 @@
+import type { DeviceFeatures } from "../../device/features.js";
 import type { Program } from "../../program/program.js";
 import type {
   BufferRegion,
-  DeviceFeatures,
   KernelContext,
   KernelDefinition,
   ParameterValues,

@@ -1,7 +1,7 @@
 import type { DType, GemmProblem } from "@backplane/core";
+import type { DeviceFeatures } from "../../device/features.js";
 import type {
   BufferRegion,
-  DeviceFeatures,
   KernelContext,
   KernelDefinition,
   OperationContext,

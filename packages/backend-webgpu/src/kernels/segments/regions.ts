@@ -1,6 +1,7 @@
 import { type DType, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, DeviceFeatures } from "../../runtime/context.js";
-import { windowBytes as bindableBytes, WINDOW_ALIGNMENT } from "../../runtime/recorder.js";
+import type { DeviceFeatures } from "../../device/features.js";
+import type { BufferRegion } from "../../runtime/context.js";
+import { windowBytes as bindableBytes, WINDOW_ALIGNMENT } from "../../runtime/windows.js";
 
 /** Shaders count some elements in i32; no window may hold more than that reaches. */
 const LARGEST_WINDOW = 2 ** 31;
