@@ -1,5 +1,5 @@
 import { makeProvider } from "./backend.js";
-import type { FindGpu } from "./device/native.js";
+import type { FindGpu } from "./device/index.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { WebGpuOptions } from "./options.js";
 import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";

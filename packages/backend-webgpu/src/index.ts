@@ -1,10 +1,18 @@
-/** What both entry points export alike. None of it needs WebGPU's types: see `native.ts`. */
+/**
+ * What both entry points export alike. None of it needs types of WebGPU (see `native.ts`): so types are taken
+ * from their files here and not from the doors of the rooms, which show such types, too.
+ */
 
-export type { DeviceLimits, TunableOperation } from "./device/features.js";
-export type { NativeAdapter, NativeBuffer, NativeDevice } from "./device/native.js";
-export type { F32Products } from "./device/options.js";
-export type { TuningAdapter } from "./device/place.js";
-export type { WebGpuTier } from "./device/tiers.js";
+export type {
+  DeviceLimits,
+  F32Products,
+  NativeAdapter,
+  NativeBuffer,
+  NativeDevice,
+  TunableOperation,
+  TuningAdapter,
+  WebGpuTier,
+} from "./device/index.js";
 export { isWebGpuBackend, type WebGpuBackend, type WebGpuProvider } from "./interop.js";
 export { type ForcedVariants, variantNames } from "./kernels/forced.js";
 export type { WebGpuOptions } from "./options.js";

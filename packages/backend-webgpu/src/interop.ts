@@ -1,5 +1,5 @@
 import type { BackendProvider, ComputeBackend, DeviceHandle } from "@backplane/core";
-import type { NativeBuffer } from "./device/native.js";
+import type { NativeBuffer } from "./device/index.js";
 import type { Profile, ProfileOptions } from "./profile/profile.js";
 import type { ExportedBuffer, ImportOptions } from "./runtime/sharing.js";
 import type { TuningData } from "./tuning/data.js";

@@ -1,7 +1,6 @@
 import { BackendError, checkNames } from "@backplane/core";
 import type { DawnOptions } from "./dawn.js";
-import { type DeviceOptions, f32ProductNames } from "./device/options.js";
-import { limitNames, tierFeatures, tierNames } from "./device/tiers.js";
+import { type DeviceOptions, f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
 import { IMMEDIATE_FEATURE } from "./program/program.js";
 import { TIMESTAMP_FEATURE } from "./runtime/measuring.js";

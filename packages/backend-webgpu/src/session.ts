@@ -1,19 +1,23 @@
 import { BackendError, type DriverEvents } from "@backplane/core";
-import type { TunedVariants } from "./device/features.js";
+import type { TunedVariants } from "./device/index.js";
 import type { WebGpuOptions } from "./options.js";
-import { Profiling } from "./profile/profiler.js";
-import type { OpenDevice } from "./runtime/device.js";
-import { ForeignBuffers } from "./runtime/foreign.js";
-import { faultOf, Guard } from "./runtime/guard.js";
-import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./runtime/memory.js";
-import { PipelineCache } from "./runtime/pipelines.js";
-import { CommandQueue } from "./runtime/queue.js";
-import { Readback } from "./runtime/readback.js";
-import { Recorder } from "./runtime/recorder.js";
-import { Uploads } from "./runtime/uploads.js";
-import { windowBytes } from "./runtime/windows.js";
-import type { TuningSession } from "./tuning/device.js";
-import type { TunedTable } from "./tuning/table.js";
+import { Profiling } from "./profile/index.js";
+import type { OpenDevice } from "./runtime/index.js";
+import {
+  BUFFER_GRANULARITY,
+  CommandQueue,
+  type DeviceMemory,
+  ForeignBuffers,
+  faultOf,
+  Guard,
+  MemoryPool,
+  PipelineCache,
+  Readback,
+  Recorder,
+  Uploads,
+  windowBytes,
+} from "./runtime/index.js";
+import type { TunedTable, TuningSession } from "./tuning/index.js";
 
 const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
 

@@ -1,5 +1,5 @@
 /** What tables of variants take a device for, where WebGPU does not tell. */
-import type { DeviceFeatures } from "../device/features.js";
+import type { DeviceFeatures } from "../device/index.js";
 
 /** Multiprocessors of a large GPU. WebGPU does not tell how many a device has: all are taken for one, unless they are emulated. */
 export const MULTIPROCESSORS = 132;

@@ -1,6 +1,6 @@
 import { BackendError } from "@backplane/core";
-import { general } from "../device/families.js";
-import type { DeviceFeatures, TunableOperation } from "../device/features.js";
+import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import { general } from "../device/index.js";
 
 /** One row of a table of variants: a way to compute an operation. */
 export interface Variant<Shape> {

@@ -1,7 +1,5 @@
 import type { DeviceDescription } from "@backplane/core";
-import type { DeviceLimits } from "../device/features.js";
-import type { NativeGpu } from "../device/native.js";
-import type { WebGpuTier } from "../device/tiers.js";
+import type { DeviceLimits, NativeGpu, WebGpuTier } from "../device/index.js";
 import { inspectAdapter } from "./device.js";
 
 /** An adapter that could be opened. */

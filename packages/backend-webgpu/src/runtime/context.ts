@@ -1,6 +1,6 @@
 import type { DType, Region } from "@backplane/core";
-import type { DeviceFeatures } from "../device/features.js";
-import type { Program } from "../program/program.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { Program } from "../program/index.js";
 import type { DeviceMemory } from "./memory.js";
 
 /** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */

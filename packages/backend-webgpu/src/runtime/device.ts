@@ -1,9 +1,13 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
-import { familyOf, general, softwareFamily } from "../device/families.js";
-import type { DeviceFeatures } from "../device/features.js";
-import type { DeviceOptions } from "../device/options.js";
-import type { TuningPlace } from "../device/place.js";
-import { chooseTier, type TierChoice, type TierOffer } from "../device/tiers.js";
+import type { DeviceFeatures, DeviceOptions, TuningPlace } from "../device/index.js";
+import {
+  chooseTier,
+  familyOf,
+  general,
+  softwareFamily,
+  type TierChoice,
+  type TierOffer,
+} from "../device/index.js";
 import { measuringFeatures } from "./measuring.js";
 
 /** An open device with what kernels and callers want to know of it. */

@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { NativeBuffer } from "../device/native.js";
+import type { NativeBuffer } from "../device/index.js";
 import { BUFFER_GRANULARITY, DeviceMemory } from "./memory.js";
 import type { ImportOptions } from "./sharing.js";
 

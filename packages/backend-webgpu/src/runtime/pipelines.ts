@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "../program/program.js";
+import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "../program/index.js";
 import type { BoundBuffers, DeviceMemory } from "./memory.js";
 import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
 

@@ -1,4 +1,4 @@
-import type { Program } from "../program/program.js";
+import type { Program } from "../program/index.js";
 import { MAX_IMMEDIATE_BYTES } from "./immediates.js";
 import { PARAMETER_BLOCK_BYTES, ParameterBlock, ParameterRing } from "./parameters.js";
 import type { Pipeline } from "./pipelines.js";

@@ -1,5 +1,5 @@
-import type { DeviceFeatures } from "../device/features.js";
-import type { Program } from "../program/program.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { Program } from "../program/index.js";
 import type { BufferRegion, OperationContext, ParameterValues, Workgroups } from "./context.js";
 import type { DeviceMemory, MemoryPool } from "./memory.js";
 import type { PipelineCache } from "./pipelines.js";

@@ -1,4 +1,4 @@
-import type { NativeBuffer } from "../device/native.js";
+import type { NativeBuffer } from "../device/index.js";
 
 export interface ImportOptions {
   /** The size of the allocation; whole bytes from 1 to the size of the buffer, which is the default. */

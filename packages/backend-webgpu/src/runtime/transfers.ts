@@ -1,5 +1,12 @@
-import { input, output, program } from "../program/program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../program/wgsl.js";
+import {
+  input,
+  linearBuiltins,
+  output,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../program/index.js";
 import type { BufferRegion, KernelContext } from "./context.js";
 
 /**

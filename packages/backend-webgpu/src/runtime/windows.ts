@@ -1,4 +1,4 @@
-import type { DeviceFeatures } from "../device/features.js";
+import type { DeviceFeatures } from "../device/index.js";
 
 /** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
 export const WINDOW_ALIGNMENT = 256;

@@ -1,7 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { TunableOperation } from "../device/features.js";
-import type { TuningAdapter, TuningPlace } from "../device/place.js";
-import type { WebGpuTier } from "../device/tiers.js";
+import type { TunableOperation, TuningAdapter, TuningPlace, WebGpuTier } from "../device/index.js";
 import { packageVersion } from "../version.js";
 import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
 

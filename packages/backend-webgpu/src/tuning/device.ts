@@ -1,16 +1,20 @@
 import { BackendError } from "@backplane/core";
-import type { DeviceFeatures } from "../device/features.js";
-import type { ForcedVariants } from "../kernels/forced.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { ForcedVariants } from "../kernels/index.js";
 import { boundKernels } from "../kernels/index.js";
-import type { Profiling } from "../profile/profiler.js";
-import type { Program } from "../program/program.js";
-import type { BufferRegion, OperationContext } from "../runtime/context.js";
-import type { Guard } from "../runtime/guard.js";
-import type { DeviceMemory, MemoryPool } from "../runtime/memory.js";
-import type { CommandQueue } from "../runtime/queue.js";
-import type { Readback } from "../runtime/readback.js";
-import type { Recorder } from "../runtime/recorder.js";
-import type { PlanDriver } from "../warmup/warmup.js";
+import type { Profiling } from "../profile/index.js";
+import type { Program } from "../program/index.js";
+import type {
+  BufferRegion,
+  CommandQueue,
+  DeviceMemory,
+  Guard,
+  MemoryPool,
+  OperationContext,
+  Readback,
+  Recorder,
+} from "../runtime/index.js";
+import type { PlanDriver } from "../warmup/index.js";
 import type { TuningEntry } from "./data.js";
 import type { TuningTask } from "./rehearsal.js";
 import { timeByTimestamps, timeByWaiting } from "./time.js";

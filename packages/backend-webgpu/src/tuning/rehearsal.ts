@@ -1,9 +1,9 @@
 import type { OperationName, OperationProblems } from "@backplane/core";
-import type { DeviceFeatures, TunableOperation } from "../device/features.js";
-import { observeChoices } from "../kernels/variant.js";
-import type { Program } from "../program/program.js";
-import type { DeviceMemory } from "../runtime/memory.js";
-import type { PlanDriver } from "../warmup/warmup.js";
+import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import { observeChoices } from "../kernels/index.js";
+import type { Program } from "../program/index.js";
+import type { DeviceMemory } from "../runtime/index.js";
+import type { PlanDriver } from "../warmup/index.js";
 import { shapeKey } from "./shapes.js";
 
 /** What a kernel gets, whichever. */

@@ -1,4 +1,4 @@
-import type { TunableOperation } from "../device/features.js";
+import type { TunableOperation } from "../device/index.js";
 import type { TunedShape, TuningData, TuningEntry } from "./data.js";
 
 export interface TuneOptions {

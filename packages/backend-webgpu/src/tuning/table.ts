@@ -1,5 +1,4 @@
-import type { TunableOperation, TunedVariants } from "../device/features.js";
-import type { TuningPlace } from "../device/place.js";
+import type { TunableOperation, TunedVariants, TuningPlace } from "../device/index.js";
 import { obstacleTo, type TuningData, type TuningEntry } from "./data.js";
 import { shapeKey, shapeText } from "./shapes.js";
 

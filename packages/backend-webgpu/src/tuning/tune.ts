@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { DeviceFeatures, TunableOperation } from "../device/features.js";
+import type { DeviceFeatures, TunableOperation } from "../device/index.js";
 import type { TunedShape, TuningEntry } from "./data.js";
 import type { TuningDevice } from "./device.js";
 import { difference, Operands, operandBytes } from "./operands.js";

@@ -14,15 +14,20 @@ import {
   operations,
   type Region,
 } from "@backplane/core";
-import type { DeviceFeatures } from "../device/features.js";
-import type { ForcedVariants } from "../kernels/forced.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { ForcedVariants } from "../kernels/index.js";
 import { boundKernels } from "../kernels/index.js";
-import type { Program } from "../program/program.js";
-import { DeviceMemory, roundedCapacity } from "../runtime/memory.js";
-import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "../runtime/parameters.js";
-import type { PipelineCache } from "../runtime/pipelines.js";
-import { Recorder, type RecordingMeans } from "../runtime/recorder.js";
-import { writeEdges } from "../runtime/transfers.js";
+import type { Program } from "../program/index.js";
+import type { PipelineCache } from "../runtime/index.js";
+import {
+  DeviceMemory,
+  PARAMETER_BLOCK_BYTES,
+  ParameterBlock,
+  Recorder,
+  type RecordingMeans,
+  roundedCapacity,
+  writeEdges,
+} from "../runtime/index.js";
 import type { WarmupOptions, WarmupReport } from "./report.js";
 
 export type ProblemListener = (

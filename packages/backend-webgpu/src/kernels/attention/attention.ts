@@ -1,7 +1,12 @@
 import { type AttentionProblem, dtypeBytes } from "@backplane/core";
-import type { Program } from "../../program/program.js";
-import type { BufferRegion, KernelContext, KernelDefinition, Workgroups } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+import type { Program } from "../../program/index.js";
+import type {
+  BufferRegion,
+  DeviceMemory,
+  KernelContext,
+  KernelDefinition,
+  Workgroups,
+} from "../../runtime/index.js";
 import { storeHalves } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";

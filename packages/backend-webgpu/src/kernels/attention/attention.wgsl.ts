@@ -1,17 +1,27 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program, type Storage } from "../../program/program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
-import { operandText } from "../tiles/operands.wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  type Storage,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import {
   accumulators,
   columnAt,
   type OuterProduct,
+  operandText,
   outerProduct,
   rowAt,
+  stagedPitch,
   tileConstants,
   tilePlace,
-} from "../tiles/product.wgsl.js";
-import { stagedPitch } from "../tiles/tile.js";
+} from "../tiles/index.js";
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {

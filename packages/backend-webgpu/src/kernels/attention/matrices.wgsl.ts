@@ -1,6 +1,17 @@
-import { input, memoized, output, type Program, program, type Storage } from "../../program/program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
-import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  type Storage,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
 import {
   type AttentionMatrixForm,

@@ -1,5 +1,5 @@
-import { lines } from "../../program/wgsl.js";
-import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
+import { lines } from "../../program/index.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import {
   type AttentionMatrixForm,
   type AttentionMatrixTile,

@@ -1,4 +1,4 @@
-import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 
 /**
  * A workgroup handles `queries` rows of one key head, `keys` keys at a time, with `subgroups` of 32. Each

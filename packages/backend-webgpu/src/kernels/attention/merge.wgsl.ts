@@ -1,5 +1,15 @@
-import { input, memoized, output, type Program, program } from "../../program/program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 
 /** How results are written: as `AttentionForm` has it. */
 export interface MergeForm {

@@ -1,7 +1,6 @@
 import type { Conv2dProblem } from "@backplane/core";
-import { WORKGROUP_SIZE } from "../../program/wgsl.js";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeHalves } from "../halves.js";
 import { combineProgram } from "./combine.wgsl.js";

@@ -1,10 +1,14 @@
-import { memoized, type Program, program } from "../../program/program.js";
-import { wgsl } from "../../program/wgsl.js";
+import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
-import { productSource, tileInBands } from "../tiles/product.wgsl.js";
-import { matrixStage } from "../tiles/stage.wgsl.js";
-import { type ProductTile, tileName } from "../tiles/tile.js";
+import {
+  matrixStage,
+  operandText,
+  type ProductTile,
+  productSource,
+  quadAccess,
+  tileInBands,
+  tileName,
+} from "../tiles/index.js";
 import { type Patches, patchParameters, patchStage, pixelFunctions, tapFunctions } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 

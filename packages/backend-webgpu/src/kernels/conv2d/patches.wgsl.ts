@@ -1,7 +1,6 @@
 import type { DType } from "@backplane/core";
-import { lines, wgsl } from "../../program/wgsl.js";
-import { rightTile, type Stage } from "../tiles/product.wgsl.js";
-import { type ProductTile, tileThreads } from "../tiles/tile.js";
+import { lines, wgsl } from "../../program/index.js";
+import { type ProductTile, rightTile, type Stage, tileThreads } from "../tiles/index.js";
 
 /** Parameters that say how output pixels and filter taps map to input pixels. */
 export const patchParameters = {

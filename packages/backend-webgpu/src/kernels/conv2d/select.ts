@@ -1,6 +1,6 @@
-import type { DeviceFeatures } from "../../device/features.js";
+import type { DeviceFeatures } from "../../device/index.js";
 import { isNarrow } from "../machine.js";
-import { tileThreads } from "../tiles/tile.js";
+import { tileThreads } from "../tiles/index.js";
 import { selectVariant } from "../variant.js";
 import { type ConvShape, type ConvVariant, convTileCount, convVariants } from "./variants.js";
 

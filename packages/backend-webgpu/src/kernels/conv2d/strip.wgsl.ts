@@ -1,6 +1,5 @@
-import { memoized, type Program, program } from "../../program/program.js";
-import { linearBuiltins, lines, wgsl } from "../../program/wgsl.js";
-import { operandText } from "../tiles/operands.wgsl.js";
+import { linearBuiltins, lines, memoized, type Program, program, wgsl } from "../../program/index.js";
+import { operandText } from "../tiles/index.js";
 import { patchParameters } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 

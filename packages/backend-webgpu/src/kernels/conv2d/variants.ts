@@ -1,5 +1,5 @@
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/tile.js";
+import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";

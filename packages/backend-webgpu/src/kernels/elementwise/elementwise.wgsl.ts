@@ -1,13 +1,17 @@
 import type { DType } from "@backplane/core";
 import {
+  halfFunctions,
   input,
+  linearBuiltins,
   output,
   type ParameterType,
   type Program,
   program,
   type Storage,
-} from "../../program/program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/wgsl.js";
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 
 /**
  * Where the values of one input come from:

@@ -1,4 +1,4 @@
-import { wgsl } from "../../program/wgsl.js";
+import { wgsl } from "../../program/index.js";
 import type { MathFunction, MathFunctionName } from "./math-function.js";
 import { powerFunctions } from "./power.wgsl.js";
 import { turnFunctions } from "./turns.wgsl.js";

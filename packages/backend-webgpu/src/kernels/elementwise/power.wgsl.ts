@@ -1,4 +1,4 @@
-import { wgsl } from "../../program/wgsl.js";
+import { wgsl } from "../../program/index.js";
 import type { MathFunction } from "./math-function.js";
 
 /** The power of two numbers; a part of `math.wgsl.ts`. */

@@ -1,4 +1,4 @@
-import { wgsl } from "../../program/wgsl.js";
+import { wgsl } from "../../program/index.js";
 import type { MathFunction } from "./math-function.js";
 
 /** From an angle to the quarter turns in it and the rest, and to its sine; a part of `math.wgsl.ts`. */

@@ -1,12 +1,15 @@
-import { input, memoized, type Program, program } from "../../program/program.js";
 import {
   halfFunctions,
+  input,
   linearBuiltins,
   lines,
+  memoized,
+  type Program,
+  program,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
-} from "../../program/wgsl.js";
+} from "../../program/index.js";
 import { epilogueName } from "../epilogue.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 

@@ -1,8 +1,7 @@
 import type { GemmProblem } from "@backplane/core";
-import type { Program } from "../../program/program.js";
-import { WORKGROUP_SIZE } from "../../program/wgsl.js";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+import type { Program } from "../../program/index.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { storeHalves } from "../halves.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";

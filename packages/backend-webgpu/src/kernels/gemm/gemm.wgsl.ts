@@ -1,10 +1,14 @@
-import { memoized, type Program, program } from "../../program/program.js";
-import { halfFunctions, wgsl, workgroupIndex } from "../../program/wgsl.js";
+import { halfFunctions, memoized, type Program, program, wgsl, workgroupIndex } from "../../program/index.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
-import { productSource, tileInBands } from "../tiles/product.wgsl.js";
-import { matrixStage } from "../tiles/stage.wgsl.js";
-import { type ProductTile, tileName } from "../tiles/tile.js";
+import {
+  matrixStage,
+  operandText,
+  type ProductTile,
+  productSource,
+  quadAccess,
+  tileInBands,
+  tileName,
+} from "../tiles/index.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
 

@@ -1,14 +1,17 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program } from "../../program/program.js";
 import {
   halfFunctions,
   linearBuiltins,
   lines,
+  memoized,
+  output,
+  type Program,
+  program,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
-} from "../../program/wgsl.js";
-import { operandText } from "../tiles/operands.wgsl.js";
+} from "../../program/index.js";
+import { operandText } from "../tiles/index.js";
 
 /** How an operand lies before it is packed. Its lines are the rows of op(A), or the columns of op(B). */
 export interface UnpackedForm {

@@ -1,7 +1,15 @@
-import { input, memoized, type Program, program } from "../../program/program.js";
-import { halfFunctions, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
+import {
+  halfFunctions,
+  input,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import { epilogueName } from "../epilogue.wgsl.js";
-import { SIDE, SUBGROUP, UNIT } from "../tiles/matrix-units.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { type MatrixTile, matrixThreads, type Panels, panelLayout, panelsOf } from "./panels.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";

@@ -1,6 +1,14 @@
-import { input, output, type Program, program } from "../../program/program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/wgsl.js";
-import { UNIT } from "../tiles/matrix-units.js";
+import {
+  input,
+  linearBuiltins,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import { UNIT } from "../tiles/index.js";
 
 /**
  * Copies the rows of f16 matrices, which may lie anyhow, one after the other, each as whole units with

@@ -1,8 +1,7 @@
 import type { GemmProblem } from "@backplane/core";
-import type { DeviceFeatures } from "../../device/features.js";
-import type { BufferRegion, KernelContext } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
-import type { ProductTile } from "../tiles/tile.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import type { ProductTile } from "../tiles/index.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
 import type { GemmShape } from "./shape.js";

@@ -1,6 +1,5 @@
 import type { DType } from "@backplane/core";
-import { input, output, type Storage } from "../../program/program.js";
-import { wgsl } from "../../program/wgsl.js";
+import { input, output, type Storage, wgsl } from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
 /** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */

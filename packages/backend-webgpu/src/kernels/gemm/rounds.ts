@@ -1,6 +1,6 @@
-import type { DeviceFeatures } from "../../device/features.js";
+import type { DeviceFeatures } from "../../device/index.js";
 import { BUSY_WORKGROUPS, MULTIPROCESSORS } from "../machine.js";
-import type { ProductTile } from "../tiles/tile.js";
+import type { ProductTile } from "../tiles/index.js";
 import { allowsCopies, copyTime, isAwkward } from "./packed.js";
 import type { GemmShape } from "./shape.js";
 

@@ -1,4 +1,4 @@
-import type { DeviceFeatures } from "../../device/features.js";
+import type { DeviceFeatures } from "../../device/index.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant } from "../variant.js";
 import { partDepth, tileCount } from "./rounds.js";

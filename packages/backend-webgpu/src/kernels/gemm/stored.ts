@@ -1,8 +1,7 @@
 import { dtypeBytes, type GemmProblem } from "@backplane/core";
-import { WORKGROUP_SIZE } from "../../program/wgsl.js";
-import type { BufferRegion, KernelContext } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
-import { UNIT } from "../tiles/matrix-units.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import { UNIT } from "../tiles/index.js";
 import { packProgram } from "./pack.wgsl.js";
 
 type Problem = GemmProblem<DeviceMemory>;

@@ -1,17 +1,28 @@
-import { memoized, type Program, program } from "../../program/program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess } from "../tiles/operands.wgsl.js";
 import {
   accumulators,
   leftTile,
+  matrixStage,
+  operandText,
   outerProduct,
+  type ProductTile,
+  quadAccess,
   storedResults,
   tileConstants,
+  tileName,
   tilePlace,
-} from "../tiles/product.wgsl.js";
-import { matrixStage } from "../tiles/stage.wgsl.js";
-import { type ProductTile, tileName, tileThreads } from "../tiles/tile.js";
+  tileThreads,
+} from "../tiles/index.js";
 import { formName, type GemmForm, operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { resultParameters, resultText } from "./results.wgsl.js";
 

@@ -1,7 +1,15 @@
-import { memoized, type Program, program } from "../../program/program.js";
-import { halfFunctions, linearBuiltins, lines, wgsl, workgroupIndex } from "../../program/wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
-import { operandText } from "../tiles/operands.wgsl.js";
+import { operandText } from "../tiles/index.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /**

@@ -1,14 +1,15 @@
-import type { DeviceFeatures } from "../../device/features.js";
+import type { DeviceFeatures } from "../../device/index.js";
 import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
-import { SIDE, SUBGROUP } from "../tiles/matrix-units.js";
 import {
   type ProductTile,
   productTiles,
+  SIDE,
+  SUBGROUP,
   stagedBytes,
   tileBytes,
   tileName,
   tileThreads,
-} from "../tiles/tile.js";
+} from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";

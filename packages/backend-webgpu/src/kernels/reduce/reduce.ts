@@ -1,8 +1,7 @@
 import { type ReduceProblem, reduceIdentity } from "@backplane/core";
-import { memoized } from "../../program/program.js";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
-import { axisTable } from "../elementwise/select.js";
+import { memoized } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import { axisTable } from "../elementwise/index.js";
 import { storeHalves } from "../halves.js";
 import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";

@@ -1,5 +1,5 @@
 import { type Axis, type DType, dtypeBytes } from "@backplane/core";
-import type { DeviceFeatures } from "../../device/features.js";
+import type { DeviceFeatures } from "../../device/index.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
 import {

@@ -1,11 +1,11 @@
 import { type BinaryProblem, type Conv2dProblem, dtypeBytes, type UnaryProblem } from "@backplane/core";
 import type {
   BufferRegion,
+  DeviceMemory,
   KernelContext,
   KernelDefinition,
   OperationContext,
-} from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+} from "../../runtime/index.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move, storeFarHalves } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

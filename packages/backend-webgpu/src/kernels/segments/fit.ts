@@ -1,12 +1,12 @@
-import type { DeviceFeatures } from "../../device/features.js";
-import type { Program } from "../../program/program.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import type { Program } from "../../program/index.js";
 import type {
   BufferRegion,
+  DeviceMemory,
   KernelContext,
   KernelDefinition,
   ParameterValues,
-} from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+} from "../../runtime/index.js";
 import { windowBytes, windowOf } from "./regions.js";
 
 /** Runs a kernel for nothing but the sizes of what it binds. Kernels decide by shapes and features alone. */

@@ -1,12 +1,12 @@
 import type { DType, GemmProblem } from "@backplane/core";
-import type { DeviceFeatures } from "../../device/features.js";
+import type { DeviceFeatures } from "../../device/index.js";
 import type {
   BufferRegion,
+  DeviceMemory,
   KernelContext,
   KernelDefinition,
   OperationContext,
-} from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+} from "../../runtime/index.js";
 import { type StoredOperand, storedOperand } from "../gemm/index.js";
 import { storeHalves } from "../halves.js";
 import { kernelFits, placeholder } from "./fit.js";

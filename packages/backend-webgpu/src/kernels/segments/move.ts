@@ -1,7 +1,17 @@
 import { type DType, dtypeBytes } from "@backplane/core";
-import { input, memoized, output, type Program, program } from "../../program/program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/wgsl.js";
-import type { BufferRegion, KernelContext } from "../../runtime/context.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  memoized,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import type { BufferRegion, KernelContext } from "../../runtime/index.js";
 import { type MatrixLayout, storeHalves } from "../halves.js";
 import { middleOf, sliceOf, windowBytes, windowOf } from "./regions.js";
 

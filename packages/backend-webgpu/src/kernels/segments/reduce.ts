@@ -1,11 +1,11 @@
 import type { Axis, BinaryKind, BinaryProblem, ReduceKind, ReduceProblem } from "@backplane/core";
 import type {
   BufferRegion,
+  DeviceMemory,
   KernelContext,
   KernelDefinition,
   OperationContext,
-} from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
+} from "../../runtime/index.js";
 import { storeHalves } from "../halves.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";

@@ -1,6 +1,5 @@
 import type { DType } from "@backplane/core";
-import { input, type Storage } from "../../program/program.js";
-import { wgsl } from "../../program/wgsl.js";
+import { input, type Storage, wgsl } from "../../program/index.js";
 
 /** How four neighbouring elements get from memory to registers, and from there into a product. */
 export interface QuadAccess {

@@ -1,4 +1,4 @@
-import { linearBuiltins, lines, wgsl } from "../../program/wgsl.js";
+import { linearBuiltins, lines, wgsl } from "../../program/index.js";
 import { type ProductTile, stagedPitch, tileThreads } from "./tile.js";
 
 /** How one operand gets from its buffer to workgroup memory. */

@@ -1,7 +1,7 @@
 import type { UnaryKind } from "@backplane/core";
-import { wgsl } from "../../program/wgsl.js";
-import { mathFunctions } from "../elementwise/math.wgsl.js";
-import type { MathFunctionName } from "../elementwise/math-function.js";
+import { wgsl } from "../../program/index.js";
+import type { MathFunctionName } from "../elementwise/index.js";
+import { mathFunctions } from "../elementwise/index.js";
 
 /** An expression in `x`, and the functions that it uses. */
 interface UnaryFunction {

@@ -1,9 +1,7 @@
 import type { DType, UnaryKind, UnaryProblem } from "@backplane/core";
-import { memoized, type Program } from "../../program/program.js";
-import type { KernelContext, KernelDefinition } from "../../runtime/context.js";
-import type { DeviceMemory } from "../../runtime/memory.js";
-import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
-import { allAligned, workgroupsFor } from "../elementwise/select.js";
+import { memoized, type Program } from "../../program/index.js";
+import type { DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import { allAligned, elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 import { unaryFunction } from "./functions.wgsl.js";
 

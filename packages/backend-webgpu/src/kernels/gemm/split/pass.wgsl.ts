@@ -1,12 +1,16 @@
-import { input, memoized, output, type Program, program } from "../../../program/program.js";
 import {
   halfFunctions,
+  input,
   linearBuiltins,
   lines,
+  memoized,
+  output,
+  type Program,
+  program,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
-} from "../../../program/wgsl.js";
+} from "../../../program/index.js";
 import { packQuad } from "../results.wgsl.js";
 
 /*

@@ -1,7 +1,14 @@
-import { input, memoized, type Program, program } from "../../../program/program.js";
-import { lines, wgsl, workgroupIndex } from "../../../program/wgsl.js";
+import {
+  input,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../../program/index.js";
 import { epilogueName } from "../../epilogue.wgsl.js";
-import { SIDE, SUBGROUP } from "../../tiles/matrix-units.js";
+import { SIDE, SUBGROUP } from "../../tiles/index.js";
 import { operandParameters, tilePrologue } from "../gemm.wgsl.js";
 import { matrixTileName } from "../matrices.wgsl.js";
 import { type MatrixTile, matrixThreads } from "../panels.wgsl.js";

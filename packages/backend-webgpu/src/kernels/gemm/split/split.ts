@@ -1,6 +1,5 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../../runtime/context.js";
-import type { DeviceMemory } from "../../../runtime/memory.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../../runtime/index.js";
 import { tiledProgram } from "../gemm.wgsl.js";
 import type { ResultForm } from "../results.wgsl.js";
 import type { GemmShape } from "../shape.js";
