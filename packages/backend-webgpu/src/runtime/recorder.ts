@@ -10,7 +10,7 @@ import { WINDOW_ALIGNMENT, windowBytes } from "./windows.js";
 
 type Regions = Readonly<Record<string, BufferRegion>>;
 
-/** What a recorder records with. A stand-in for it takes note of programs: see `warmup.ts`. */
+/** What a recorder records with. A stand-in for it takes note of programs: see `warmup/`. */
 export interface RecordingMeans {
   readonly queue: Pick<CommandQueue, "batch" | "parameters" | "reserve" | "dispatch">;
   readonly pool: Pick<MemoryPool, "acquire" | "release">;
