@@ -5,7 +5,7 @@ import type { ProductTile } from "../tiles/index.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
 import type { GemmShape } from "./shape.js";
-import { isVector, type StoredOperand, storedOperand } from "./stored.js";
+import { type StoredOperand, storedOperand } from "./stored.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -104,7 +104,7 @@ function inKMajor(
   const form = {
     dtype,
     contiguousDepth: name === "a" ? !transA : transB,
-    vector: isVector(problem, name, 4),
+    vector: name === "a" ? shape.vectorA : shape.vectorB,
   };
   const packed = context.scratch(4 * matrices * rows * pitch);
   context.dispatch(
