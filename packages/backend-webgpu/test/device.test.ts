@@ -5,8 +5,8 @@ import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import { WebGpuDriver } from "#src/driver.js";
-import { input, output, program } from "#src/program.js";
-import { foldedGrid } from "#src/recorder.js";
+import { input, output, program } from "#src/program/program.js";
+import { foldedGrid } from "#src/runtime/recorder.js";
 import {
   type BufferRegion,
   foreignDevice,

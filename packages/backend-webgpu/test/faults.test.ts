@@ -3,8 +3,8 @@ import { promisify } from "node:util";
 import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert } from "chai";
-import { Guard } from "#src/guard.js";
-import { type DeviceMemory, MemoryPool } from "#src/memory.js";
+import { Guard } from "#src/runtime/guard.js";
+import { type DeviceMemory, MemoryPool } from "#src/runtime/memory.js";
 import {
   foreignDevice,
   hangMilliseconds,

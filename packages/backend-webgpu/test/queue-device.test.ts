@@ -1,6 +1,6 @@
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { assert } from "chai";
-import { IMMEDIATE_FEATURE, output, program } from "#src/program.js";
+import { IMMEDIATE_FEATURE, output, program } from "#src/program/program.js";
 import { TestDevice, withDevice, withoutTime } from "./support.js";
 
 describe("webgpu command stream on a device", () => {

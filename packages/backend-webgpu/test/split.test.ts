@@ -1,13 +1,14 @@
 import { decodeFloat16, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
-import type { BufferRegion, DeviceFeatures, KernelContext } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { type GemmShape, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
 import { RUN, WIDE } from "#src/kernels/gemm/split/pass.wgsl.js";
 import { splitProgram } from "#src/kernels/gemm/split/product.wgsl.js";
 import { enqueueSplit, octavesFor } from "#src/kernels/gemm/split/split.js";
-import { productTiles } from "#src/kernels/gemm/tile.js";
-import type { DeviceMemory } from "#src/memory.js";
+import { productTiles } from "#src/kernels/tiles/tile.js";
+import type { BufferRegion, KernelContext } from "#src/runtime/context.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { withoutMatrixUnits } from "./emulated-matrices.js";
 import { type Expected, epsilon, finishedSum, gamma, type ProductDevice, withProducts } from "./products.js";
 import { random } from "./support.js";

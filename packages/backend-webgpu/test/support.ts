@@ -14,10 +14,10 @@ import {
   type Region,
 } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
 import { findDawn as findOwnDawn } from "#src/dawn.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 
 /** As the backend finds it. */
 export const findDawn = (): Promise<GPU> => findOwnDawn();

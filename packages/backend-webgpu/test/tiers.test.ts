@@ -3,11 +3,11 @@ import { promisify } from "node:util";
 import { createWebGpuBackend, type WebGpuOptions, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
-import type { KernelContext } from "#src/context.js";
 import { dawnFlags } from "#src/dawn.js";
+import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/device/tiers.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { choiceLog, selectVariant, type Variant } from "#src/kernels/variant.js";
-import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/tiers.js";
+import type { KernelContext } from "#src/runtime/context.js";
 import { findDawn, hangMilliseconds, TestDevice, withoutLimits } from "./support.js";
 
 const MATRIX = "chromium-experimental-subgroup-matrix";

@@ -1,6 +1,6 @@
 import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { TestDevice, withDevice, withoutTime } from "./support.js";
 
 const MiB = 2 ** 20;

@@ -1,5 +1,4 @@
-import { linearBuiltins, wgsl } from "../../wgsl.js";
-import { lines } from "./lines.js";
+import { linearBuiltins, lines, wgsl } from "../../program/index.js";
 import { type ProductTile, stagedPitch, tileThreads } from "./tile.js";
 
 /** How one operand gets from its buffer to workgroup memory. */

@@ -1,5 +1,3 @@
-import type { BoundBuffers } from "./pipelines.js";
-
 /** Storage and both ends of copies: every buffer that tensors or scratch live in. */
 const BUFFER_USAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST
 
@@ -10,6 +8,16 @@ export const BUFFER_GRANULARITY = 16;
 export interface PendingRead {
   /** Takes them now, to where nobody else writes, and lets go of the buffer. */
   detach(): void;
+}
+
+/** A cached bind group, and what it binds: memory i from byte `starts[i]` on. */
+export interface BoundBuffers {
+  readonly key: number;
+  /** The layout that the group was made for; told from others by identity. */
+  readonly layout: object;
+  readonly memories: readonly DeviceMemory[];
+  readonly starts: readonly number[];
+  readonly group: GPUBindGroup;
 }
 
 /** One GPU buffer, lent out by `MemoryPool`. */

@@ -1,13 +1,25 @@
-import type { BufferRegion } from "./context.js";
-import { input, output, program } from "./program.js";
-import type { Recorder } from "./recorder.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";
+import {
+  input,
+  linearBuiltins,
+  output,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../program/index.js";
+import type { BufferRegion, KernelContext } from "./context.js";
 
 /**
  * Moves of arbitrary bytes. WebGPU's own commands move whole words only, end the open compute pass, and
  * are slower than kernels (copyBufferToBuffer reaches a fifth of the bandwidth on an H200). In all of
  * these, one invocation writes a word, and every other byte keeps its bits.
  */
+
+/** What moves are recorded with. */
+export interface Mover extends Pick<KernelContext, "features" | "dispatch"> {
+  /** A copy of a region in scratch, at the same place modulo 16 bytes. */
+  detached(region: BufferRegion): BufferRegion;
+}
 
 /** Bits of word `word` whose bytes lie in [start, end), all counted from the start of a region. */
 const byteMask = wgsl`
@@ -137,24 +149,24 @@ fn main(${linearBuiltins}) {
 });
 
 /** Any bytes; the regions do not overlap. */
-export function copyRegion(recorder: Recorder, destination: BufferRegion, source: BufferRegion): void {
-  for (const { start, end } of pieces(recorder, destination.byteLength))
-    copyPiece(recorder, part(destination, start, end), part(source, start, end));
+export function copyRegion(mover: Mover, destination: BufferRegion, source: BufferRegion): void {
+  for (const { start, end } of pieces(mover, destination.byteLength))
+    copyPiece(mover, part(destination, start, end), part(source, start, end));
 }
 
-function copyPiece(recorder: Recorder, destination: BufferRegion, source: BufferRegion): void {
+function copyPiece(mover: Mover, destination: BufferRegion, source: BufferRegion): void {
   const { memory, byteOffset, byteLength } = destination;
   const words = byteLength / 4;
   const isWhole = Number.isInteger(words);
   const sameBuffer = memory === source.memory;
   if (!sameBuffer && isWhole && byteOffset % 16 === 0 && source.byteOffset % 16 === 0) {
-    recorder.dispatch(copyBlocks, { source, blocks: destination }, { words }, groups(words / 4));
+    mover.dispatch(copyBlocks, { source, blocks: destination }, { words }, groups(words / 4));
     return;
   }
   const first = Math.min(byteOffset, source.byteOffset);
   const span = Math.max(byteOffset, source.byteOffset) + byteLength - first;
-  if (sameBuffer && isWhole && first % 4 === 0 && span % 4 === 0 && span <= pieceBytes(recorder)) {
-    recorder.dispatch(
+  if (sameBuffer && isWhole && first % 4 === 0 && span % 4 === 0 && span <= pieceBytes(mover)) {
+    mover.dispatch(
       copyWithin,
       { words: { memory, byteOffset: first, byteLength: span } },
       { count: words, from_word: (source.byteOffset - first) / 4, to_word: (byteOffset - first) / 4 },
@@ -163,9 +175,9 @@ function copyPiece(recorder: Recorder, destination: BufferRegion, source: Buffer
     return;
   }
   // A word at an edge may belong to both regions, so the source must not be read while it is written.
-  const from = widened(sameBuffer ? recorder.detached(source) : source, 4);
+  const from = widened(sameBuffer ? mover.detached(source) : source, 4);
   const to = widened(destination, 4);
-  recorder.dispatch(
+  mover.dispatch(
     copyBytes,
     { source: from.region, bytes: to.region },
     { start: to.start, end: to.start + byteLength, source_start: from.start },
@@ -174,11 +186,11 @@ function copyPiece(recorder: Recorder, destination: BufferRegion, source: Buffer
 }
 
 /** Writes a pattern that is aligned to the buffer, not to the region. */
-export function fillRegion(recorder: Recorder, destination: BufferRegion, pattern: number): void {
-  for (const piece of pieces(recorder, destination.byteLength)) {
+export function fillRegion(mover: Mover, destination: BufferRegion, pattern: number): void {
+  for (const piece of pieces(mover, destination.byteLength)) {
     const { region, start } = widened(part(destination, piece.start, piece.end), 16);
     const end = start + piece.end - piece.start;
-    recorder.dispatch(fillBytes, { blocks: region }, { start, end, pattern }, groups(region.byteLength / 16));
+    mover.dispatch(fillBytes, { blocks: region }, { start, end, pattern }, groups(region.byteLength / 16));
   }
 }
 
@@ -187,7 +199,7 @@ export function fillRegion(recorder: Recorder, destination: BufferRegion, patter
  * part in between, which consists of whole words, as places within `source`.
  */
 export function writeEdges(
-  recorder: Recorder,
+  mover: Mover,
   destination: BufferRegion,
   source: Uint8Array<ArrayBufferLike>,
 ): { readonly start: number; readonly end: number } {
@@ -207,20 +219,20 @@ export function writeEdges(
       value |= source[place - first]! << (8 * i);
     }
     const words = { memory: destination.memory, byteOffset, byteLength: 4 };
-    recorder.dispatch(mergeWord, { words }, { mask, value }, 1);
+    mover.dispatch(mergeWord, { words }, { mask, value }, 1);
   }
   return { start: inner.start - first, end: Math.max(inner.start, inner.end) - first };
 }
 
 /** As much as a binding surely shows, wherever it starts. Multiples of it keep every alignment. */
-function pieceBytes({ features }: Recorder): number {
+function pieceBytes({ features }: Mover): number {
   const { maxStorageBufferBindingSize } = features.limits;
   return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % 256) - 512;
 }
 
 /** [0, length) in ranges that can be bound. */
-function* pieces(recorder: Recorder, length: number): Iterable<{ start: number; end: number }> {
-  const step = pieceBytes(recorder);
+function* pieces(mover: Mover, length: number): Iterable<{ start: number; end: number }> {
+  const step = pieceBytes(mover);
   for (let start = 0; start < length; start += step) yield { start, end: Math.min(start + step, length) };
 }
 

@@ -1,5 +1,4 @@
 import type { AdapterFamily } from "./families.js";
-import type { TunableOperation } from "./tuning/data.js";
 
 /** What `select.ts` functions may base a choice on: plain data, so that they are tested without a device. */
 export interface DeviceFeatures {
@@ -28,6 +27,9 @@ export interface DeviceFeatures {
   /** What was found to be fastest on this device; undefined where nothing was tried. */
   readonly tuned?: TunedVariants | undefined;
 }
+
+/** The operations that have variants. The table of gemm serves batchedGemm and 1 x 1 convolutions, too. */
+export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
 
 /** Choices by measurement; see `tuning/`. A pure function of what it is asked. */
 export interface TunedVariants {

@@ -1,40 +1,27 @@
-import type {
-  BufferRegion,
-  DeviceFeatures,
-  OperationContext,
-  ParameterValues,
-  Workgroups,
-} from "./context.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { Program } from "../program/index.js";
+import type { BufferRegion, OperationContext, ParameterValues, Workgroups } from "./context.js";
 import type { DeviceMemory, MemoryPool } from "./memory.js";
 import type { PipelineCache } from "./pipelines.js";
 import { estimatedMilliseconds } from "./policy.js";
-import type { Program } from "./program.js";
 import type { CommandQueue } from "./queue.js";
-import { copyRegion, fillRegion } from "./transfers.js";
-
-/** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
-export const WINDOW_ALIGNMENT = 256;
+import { copyRegion, fillRegion, type Mover } from "./transfers.js";
+import { WINDOW_ALIGNMENT, windowBytes } from "./windows.js";
 
 type Regions = Readonly<Record<string, BufferRegion>>;
 
-/** What a recorder records with. A stand-in for it takes note of programs: see `warmup.ts`. */
+/** What a recorder records with. A stand-in for it takes note of programs: see `warmup/`. */
 export interface RecordingMeans {
   readonly queue: Pick<CommandQueue, "batch" | "parameters" | "reserve" | "dispatch">;
   readonly pool: Pick<MemoryPool, "acquire" | "release">;
   readonly pipelines: Pick<PipelineCache, "get" | "bindGroup">;
 }
 
-/** The most that one binding shows of a buffer; larger buffers are seen through windows of this length. */
-export function windowBytes({ limits }: DeviceFeatures): number {
-  const { maxStorageBufferBindingSize } = limits;
-  return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % WINDOW_ALIGNMENT);
-}
-
 /**
  * Turns what kernels ask for into commands. A dispatch that the caches know makes no garbage here: with
  * small operations, what JavaScript does costs more than what the device does.
  */
-export class Recorder implements OperationContext {
+export class Recorder implements OperationContext, Mover {
   readonly features: DeviceFeatures;
   readonly #queue: RecordingMeans["queue"];
   readonly #pool: RecordingMeans["pool"];

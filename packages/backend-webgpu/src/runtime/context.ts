@@ -1,9 +1,7 @@
 import type { DType, Region } from "@backplane/core";
-import type { DeviceFeatures } from "./features.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { Program } from "../program/index.js";
 import type { DeviceMemory } from "./memory.js";
-import type { Program } from "./program.js";
-
-export type { DeviceFeatures, DeviceLimits } from "./features.js";
 
 /** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */
 export type BufferRegion = Region<DeviceMemory>;

@@ -1,19 +1,8 @@
 import { BackendError } from "@backplane/core";
-import { batchLimits } from "./policy.js";
+import type { Program } from "../program/index.js";
+import type { CommandQueue, DispatchObserver } from "../runtime/index.js";
+import { batchLimits, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
 import { Measurements, type Profile, type ProfileOptions } from "./profile.js";
-import type { Program } from "./program.js";
-import type { CommandQueue, DispatchObserver } from "./queue.js";
-
-/** The feature of WebGPU without which nothing can be measured. */
-export const TIMESTAMP_FEATURE = "timestamp-query";
-
-/** The features to ask an adapter for, besides those of its tier. Kernels know nothing of them. */
-export function measuringFeatures(
-  { features }: Pick<GPUAdapter, "features">,
-  disabled: readonly string[] = [],
-): GPUFeatureName[] {
-  return features.has(TIMESTAMP_FEATURE) && !disabled.includes(TIMESTAMP_FEATURE) ? [TIMESTAMP_FEATURE] : [];
-}
 
 const RESOLVE_USAGE = 0x200 | 0x04; // QUERY_RESOLVE | COPY_SRC
 const STAGING_USAGE = 0x01 | 0x08; // MAP_READ | COPY_DST

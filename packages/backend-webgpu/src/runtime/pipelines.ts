@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
-import type { DeviceMemory } from "./memory.js";
+import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "../program/index.js";
+import type { BoundBuffers, DeviceMemory } from "./memory.js";
 import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
-import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "./program.js";
 
 const COMPUTE_STAGE = 0x4;
 
@@ -20,15 +20,6 @@ export interface Pipeline {
   readonly space: ParameterSpace;
   /** Words of the parameter block. */
   readonly parameterWords: number;
-}
-
-/** A cached bind group, and what it binds: memory i from byte `starts[i]` on. */
-export interface BoundBuffers {
-  readonly key: number;
-  readonly layout: Layout;
-  readonly memories: readonly DeviceMemory[];
-  readonly starts: readonly number[];
-  readonly group: GPUBindGroup;
 }
 
 export interface PipelineOptions {

@@ -1,8 +1,8 @@
+import type { Program } from "../program/index.js";
 import { MAX_IMMEDIATE_BYTES } from "./immediates.js";
 import { PARAMETER_BLOCK_BYTES, ParameterBlock, ParameterRing } from "./parameters.js";
 import type { Pipeline } from "./pipelines.js";
 import { type BatchLimits, BatchPolicy, batchLimits } from "./policy.js";
-import type { Program } from "./program.js";
 
 /**
  * Sees every dispatch in a compute pass of its own: what a profiler needs, since timestamps are those

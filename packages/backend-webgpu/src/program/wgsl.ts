@@ -74,3 +74,8 @@ fn with_half(word: u32, index: u32, value: f32) -> u32 {
   return (word & ~(0xffffu << shift)) | (half_bits(value) << shift);
 }
 `;
+
+/** `count` lines of generated text, numbered from 0. */
+export function lines(count: number, line: (i: number) => string): string {
+  return Array.from({ length: count }, (_, i) => line(i)).join("\n");
+}

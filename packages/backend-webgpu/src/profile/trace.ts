@@ -1,4 +1,19 @@
-import type { CallEvent, DispatchEvent } from "./profile.js";
+/** What a dispatch takes on the time line of the device, in microseconds from the first one. */
+export interface DispatchEvent {
+  readonly operation: string;
+  readonly kernel: string;
+  readonly begin: number;
+  readonly duration: number;
+  /** When its batch was submitted, on the time line of the host. */
+  readonly submitted: number;
+}
+
+/** A call on the time line of the host, in microseconds from the beginning of the profile. */
+export interface CallEvent {
+  readonly operation: string;
+  readonly begin: number;
+  readonly duration: number;
+}
 
 /** What chrome://tracing and Perfetto load, once it is JSON ("Trace Event Format", by Google). */
 export interface ChromeTrace {

@@ -1,8 +1,6 @@
 import type { DeviceDescription } from "@backplane/core";
+import type { DeviceLimits, NativeGpu, WebGpuTier } from "../device/index.js";
 import { inspectAdapter } from "./device.js";
-import type { DeviceLimits } from "./features.js";
-import type { NativeGpu } from "./native.js";
-import type { WebGpuTier } from "./tiers.js";
 
 /** An adapter that could be opened. */
 export interface AdapterListing {

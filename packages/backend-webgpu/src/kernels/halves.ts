@@ -1,6 +1,15 @@
-import type { BufferRegion, KernelContext } from "./context.js";
-import { input, output, type Program, program } from "./program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../program/index.js";
+import type { BufferRegion, KernelContext } from "../runtime/index.js";
 
 /** `batch` matrices of `rows` x `columns` elements. */
 export interface MatrixLayout {

@@ -1,4 +1,4 @@
-import { IMMEDIATE_FEATURE } from "./program.js";
+import { IMMEDIATE_FEATURE } from "../program/index.js";
 
 /** What WebGPU guarantees where it has immediates. */
 export const MAX_IMMEDIATE_BYTES = 64;

@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import { type ChromeTrace, chromeTrace } from "./trace.js";
+import { type CallEvent, type ChromeTrace, chromeTrace, type DispatchEvent } from "./trace.js";
 
 export interface ProfileOptions {
   /**
@@ -77,23 +77,6 @@ export interface Profile<Result = unknown> {
    * after it was submitted, and one of them at once.
    */
   toChromeTrace(): ChromeTrace;
-}
-
-/** What a dispatch takes on the time line of the device, in microseconds from the first one. */
-export interface DispatchEvent {
-  readonly operation: string;
-  readonly kernel: string;
-  readonly begin: number;
-  readonly duration: number;
-  /** When its batch was submitted, on the time line of the host. */
-  readonly submitted: number;
-}
-
-/** A call on the time line of the host, in microseconds from the beginning of the profile. */
-export interface CallEvent {
-  readonly operation: string;
-  readonly begin: number;
-  readonly duration: number;
 }
 
 const DEFAULT_TRACE_EVENTS = 100_000;

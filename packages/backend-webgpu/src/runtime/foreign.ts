@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
-import type { ImportOptions } from "./interop.js";
+import type { NativeBuffer } from "../device/index.js";
 import { BUFFER_GRANULARITY, DeviceMemory } from "./memory.js";
-import type { NativeBuffer } from "./native.js";
+import type { ImportOptions } from "./sharing.js";
 
 const REQUIRED_USAGE = { STORAGE: 0x80, COPY_SRC: 0x04, COPY_DST: 0x08 } as const;
 

@@ -14,16 +14,21 @@ import {
   operations,
   type Region,
 } from "@backplane/core";
-import type { DeviceFeatures } from "./context.js";
-import type { WarmupOptions, WarmupReport } from "./interop.js";
-import type { ForcedVariants } from "./kernels/forced.js";
-import { boundKernels } from "./kernels/index.js";
-import { DeviceMemory, roundedCapacity } from "./memory.js";
-import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
-import type { PipelineCache } from "./pipelines.js";
-import type { Program } from "./program.js";
-import { Recorder, type RecordingMeans } from "./recorder.js";
-import { writeEdges } from "./transfers.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { ForcedVariants } from "../kernels/index.js";
+import { boundKernels } from "../kernels/index.js";
+import type { Program } from "../program/index.js";
+import type { PipelineCache } from "../runtime/index.js";
+import {
+  DeviceMemory,
+  PARAMETER_BLOCK_BYTES,
+  ParameterBlock,
+  Recorder,
+  type RecordingMeans,
+  roundedCapacity,
+  writeEdges,
+} from "../runtime/index.js";
+import type { WarmupOptions, WarmupReport } from "./report.js";
 
 export type ProblemListener = (
   operation: OperationName,

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { BackendError } from "@backplane/core";
-import { checkedTuning, mergeTuning, type TuningData } from "./data.js";
+import { checkedTuning, mergeTuning, type TuningData } from "./tuning/data.js";
 
 /**
  * What `saveTuning` wrote, for the option `tuning`; nothing where there is no such file. Rejects with

@@ -1,10 +1,14 @@
 import { BackendError, type DeviceDescription } from "@backplane/core";
-import { familyOf, general, softwareFamily } from "./families.js";
-import type { DeviceFeatures } from "./features.js";
-import type { WebGpuOptions } from "./options.js";
-import { measuringFeatures } from "./profiler.js";
-import { chooseTier, type TierChoice, type TierOffer } from "./tiers.js";
-import type { TuningPlace } from "./tuning/data.js";
+import type { DeviceFeatures, DeviceOptions, TuningPlace } from "../device/index.js";
+import {
+  chooseTier,
+  familyOf,
+  general,
+  softwareFamily,
+  type TierChoice,
+  type TierOffer,
+} from "../device/index.js";
+import { measuringFeatures } from "./measuring.js";
 
 /** An open device with what kernels and callers want to know of it. */
 export interface OpenDevice {
@@ -20,7 +24,7 @@ export interface OpenDevice {
 }
 
 /** Finds an adapter, or throws `UNSUPPORTED` with the reason why there is none. */
-export async function requestAdapter(gpu: GPU | undefined, options: WebGpuOptions): Promise<GPUAdapter> {
+export async function requestAdapter(gpu: GPU | undefined, options: DeviceOptions): Promise<GPUAdapter> {
   if (options.adapter !== undefined) return options.adapter;
   if (gpu === undefined) throw unsupported("this environment has no WebGPU (navigator.gpu is missing)");
   const { powerPreference = "high-performance" } = options;
@@ -41,7 +45,7 @@ type Source = Pick<GPU, "wgslLanguageFeatures"> | undefined;
 /** Opens a device with what the tier takes of all that the adapter offers. */
 export async function openDevice(
   adapter: GPUAdapter,
-  options: WebGpuOptions,
+  options: DeviceOptions,
   gpu?: Source,
 ): Promise<OpenDevice> {
   const choice = chooseTier(offerOf(adapter, adapter.info), options);
@@ -68,7 +72,7 @@ export async function openDevice(
 /** Uses a device that someone else opened, and that still lives. */
 export async function adoptDevice(
   device: GPUDevice,
-  options: WebGpuOptions,
+  options: DeviceOptions,
   gpu?: Source,
 ): Promise<OpenDevice> {
   const lost = await lossOf(device);
@@ -91,7 +95,7 @@ function lossOf(device: GPUDevice): Promise<GPUDeviceLostInfo | undefined> {
 /** What is to be known of an adapter before a device is opened on it. */
 export function inspectAdapter(
   adapter: GPUAdapter,
-  options: WebGpuOptions,
+  options: DeviceOptions,
 ): { readonly description: DeviceDescription; readonly choice: TierChoice } {
   const choice = chooseTier(offerOf(adapter, adapter.info), options);
   return { description: describeAdapter(adapter.info, choice), choice };
@@ -114,7 +118,7 @@ function inspect(
   device: GPUDevice,
   info: GPUAdapterInfo,
   choice: TierChoice,
-  options: WebGpuOptions,
+  options: DeviceOptions,
   gpu: Source,
 ): Omit<OpenDevice, "owned"> {
   const has = (feature: string) => choice.features.includes(feature);
