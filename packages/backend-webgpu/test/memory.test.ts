@@ -1,7 +1,7 @@
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { DeviceHandle } from "@backplane/core";
 import { assert } from "chai";
-import { roundedCapacity } from "#src/memory.js";
+import { roundedCapacity } from "#src/runtime/memory.js";
 import { noise, TestDevice, withDevice } from "./support.js";
 
 describe("webgpu memory", () => {

@@ -113,7 +113,7 @@ describe("webgpu tune, where something goes wrong", () => {
     assert.match(skipped[0]!.reason, /^fails: tune: the device cannot hold .* bytes: no room/);
     await backend.synchronize();
     assert.lengthOf((await backend.tune(both)).entries, 2);
-  }).timeout(60_000);
+  });
 
   it("skips what takes so long that another kernel might make a driver reset the device", async () => {
     const timed: string[] = [];

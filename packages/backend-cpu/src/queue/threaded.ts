@@ -25,6 +25,8 @@ import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
  * that now and then multiplies two matrices would pay for their start, and gain nothing.
  */
 const patienceMilliseconds = 5;
+const defaultPatience = (): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, patienceMilliseconds));
 
 export interface ThreadedQueueOptions {
   readonly kernels: KernelLibrary;
@@ -39,6 +41,8 @@ export interface ThreadedQueueOptions {
   readonly stagingBytes: number;
   /** Default: real workers. */
   readonly spawn?: SpawnWorker;
+  /** Resolves when shared work has gone on for so long that the other workers are started. Default: by time. */
+  readonly patience?: () => Promise<void>;
 }
 
 /** A command that is not yet in the ring. */
@@ -79,6 +83,7 @@ export class ThreadedQueue implements Queue {
   readonly #memory: WebAssembly.Memory;
   readonly #control: Int32Array;
   readonly #spawn: SpawnWorker;
+  readonly #patience: () => Promise<void>;
   /** Of each worker. */
   readonly #scratch: readonly number[];
   readonly #kernels: KernelLibrary;
@@ -108,6 +113,7 @@ export class ThreadedQueue implements Queue {
     this.workers = options.scratch.length;
     this.#scratch = options.scratch;
     this.#spawn = options.spawn ?? spawnWorker;
+    this.#patience = options.patience ?? defaultPatience;
     this.#kernels = options.kernels;
     this.#memory = options.memory;
     this.#control = new Int32Array(options.memory.buffer);
@@ -158,10 +164,10 @@ export class ThreadedQueue implements Queue {
     this.#shared = this.#accepted;
     if (this.#considering) return;
     this.#considering = true;
-    setTimeout(() => {
+    void this.#patience().then(() => {
       this.#considering = false;
       if (this.#end === undefined && !reached(this.#completed(), this.#shared)) this.#addOthers();
-    }, patienceMilliseconds);
+    });
   }
 
   #addOthers(): void {

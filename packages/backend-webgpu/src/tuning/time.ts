@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { Profiling } from "../profiler.js";
+import type { Profiling } from "../profile/index.js";
 
 /** Seconds that the device takes for the kernels of `tune` among those that `enqueue` enqueues. */
 export async function timeByTimestamps(

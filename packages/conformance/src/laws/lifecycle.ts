@@ -1,7 +1,8 @@
 import { type ComputeBackend, type DeviceHandle, operationNames } from "@backplane/core";
 import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 import { invoke, smallCalls } from "./calls.js";
-import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 const topic = "lifecycle";
 
@@ -141,7 +142,7 @@ export const lifecycleLaws: readonly Law[] = [
     for (const [i, promise] of outcomes.entries()) {
       const what =
         i < targets.length ? `copyDtoH ${i}, pending at dispose` : "synchronize, pending at dispose";
-      const outcome = await settled(promise, what, 1000);
+      const outcome = await settled(promise, what);
       if (outcome !== "answered") await rejects("DISPOSED", what, () => Promise.reject(outcome.error));
       else if (i < targets.length) sameBytes(targets[i]!, content, what);
     }

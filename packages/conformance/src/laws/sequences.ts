@@ -1,9 +1,10 @@
 import { type DType, type OperationName, operationNames } from "@backplane/core";
 import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
 import { checkResult, operandSize } from "./bench.js";
 import { invoke, operandBytes, type SmallCall, smallCalls } from "./calls.js";
-import { bytesOf, check, law, PendingChecks, pattern, sameBytes, settled, unlessRoom } from "./support.js";
+import { bytesOf, check, law, PendingChecks, pattern, sameBytes, unlessRoom } from "./support.js";
 
 /** Calls large enough for kernels that work in several steps and need memory of their own for it. */
 const mediumCalls: Readonly<Record<OperationName, SmallCall>> = {

@@ -7,17 +7,8 @@ import {
 } from "@backplane/core";
 import fc from "fast-check";
 import { type Law, LawFailure } from "../law.js";
-import {
-  bytesOf,
-  check,
-  law,
-  PendingChecks,
-  pattern,
-  refuses,
-  rejects,
-  sameBytes,
-  settled,
-} from "./support.js";
+import { settled } from "../patience.js";
+import { bytesOf, check, law, PendingChecks, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 /** What the backend should hold, byte for byte. */
 interface Model {

@@ -1,16 +1,8 @@
 import { decodeFloat16, dtypeBytes, float16ToBits, float32ToBits, type HostBytes } from "@backplane/core";
 import fc from "fast-check";
 import type { Law } from "../law.js";
-import {
-  bytesOf,
-  check,
-  law,
-  PendingChecks,
-  pattern,
-  sameBytes,
-  settled,
-  withAllocations,
-} from "./support.js";
+import { settled } from "../patience.js";
+import { bytesOf, check, law, PendingChecks, pattern, sameBytes, withAllocations } from "./support.js";
 
 const topic = "memory";
 
