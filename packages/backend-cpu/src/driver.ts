@@ -145,6 +145,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   readonly kernels: DriverKernels<CpuAllocation>;
   readonly #options: ResolvedOptions;
   readonly #operations: CpuOperations;
+  readonly ownKernels: readonly OwnKernel[];
   #device: Device | undefined;
 
   constructor(options: ResolvedOptions) {
@@ -158,6 +159,10 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
         return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
       }),
     ) as DriverKernels<CpuAllocation>;
+    this.ownKernels = options.kernels.map(({ operation, dtypes, kinds, plan }) => {
+      const run = (problem: never) => this.#run(plan, problem);
+      return kinds === undefined ? { operation, dtypes, run } : { operation, dtypes, kinds, run };
+    });
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
@@ -196,11 +201,12 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
   #kernels(shared: boolean, features: Features, blas: BlasLibrary | undefined): Kernels {
-    const { gemmVariant } = this.#options;
-    const key = JSON.stringify([shared, features, gemmVariant, blas]);
-    const known = kernelsInUse.get(key);
+    const { gemmVariant, kernels: own } = this.#options;
+    // Kernels of others are told apart by nothing.
+    const key = own.length === 0 ? JSON.stringify([shared, features, gemmVariant, blas]) : undefined;
+    const known = key === undefined ? undefined : kernelsInUse.get(key);
     if (known !== undefined) return known;
-    const groups = Object.values(this.#operations).flatMap(({ kernels }) => kernels);
+    const groups = [...Object.values(this.#operations), ...own].flatMap(({ kernels }) => kernels);
     // They accept every memory that is not larger than this.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
     const library = new KernelLibrary([memoryKernels, ...groups], limits, features, blas);

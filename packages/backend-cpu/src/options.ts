@@ -2,6 +2,7 @@ import { BackendError, checkNames } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
 import { blasName, gemmVariants } from "./kernels/gemm/variants.js";
+import type { OwnCpuKernel } from "./kernels/kernel.js";
 import type { BlasOption } from "./native/find-blas.js";
 
 export interface CpuOptions {
@@ -35,6 +36,8 @@ export interface CpuOptions {
    * fails where the engine cannot run the one asked for.
    */
   readonly variants?: ForcedVariants;
+  /** Kernels for operations that are not core's; see `@backplane/backend-cpu/kernel`. Default: none. */
+  readonly kernels?: readonly OwnCpuKernel[];
 }
 
 /** Names, for some operations, the variant to compute them with; gemm's goes for batchedGemm too. */
@@ -53,6 +56,7 @@ export interface ResolvedOptions {
   readonly relaxedSimd: boolean | "auto";
   readonly gemmVariant: string | undefined;
   readonly blas: BlasOption;
+  readonly kernels: readonly OwnCpuKernel[];
 }
 
 /** The least memory with which a backend can do anything. */
@@ -62,8 +66,8 @@ const defaultThreads = 8;
 
 /** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be, and for names of no option. */
 export function resolveOptions(options: CpuOptions): ResolvedOptions {
-  checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants"]);
-  const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false } = options;
+  checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants", "kernels"]);
+  const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false, kernels = [] } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
   if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)
     fail("threads", threads, `a whole number from 0 to ${mostThreads}`);
@@ -74,6 +78,7 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
   if (blas !== false && (typeof blas !== "string" || blas === ""))
     fail("blas", blas, '"auto", the path of a library, or false');
+  if (!Array.isArray(kernels)) fail("kernels", kernels, "a list of kernels");
   checkNames("cpu", variants, ["gemm"], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const names: Readonly<Record<string, readonly string[]>> = variantNames;
@@ -81,7 +86,7 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, gemmVariant: variants.gemm, blas };
+  return { threads, maxBytes, relaxedSimd, gemmVariant: variants.gemm, blas, kernels };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

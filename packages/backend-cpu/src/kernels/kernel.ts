@@ -62,7 +62,7 @@
  * past the end of an operand (never before its start), so that the last vector needs no care; they
  * must not write there.
  */
-import type { DType, Region } from "@backplane/core";
+import type { DType, Operation, Region } from "@backplane/core";
 import type { FunctionBuilder, Local, ModuleBuilder } from "../wasm/index.js";
 import { f32, i32 } from "../wasm/index.js";
 
@@ -198,6 +198,11 @@ export interface CpuOperation<Problem> {
   readonly kernels: readonly KernelGroup[];
   /** Turns a problem into commands, to be executed one after the other. */
   plan(problem: Problem, context: PlanContext): readonly Launch[];
+}
+
+/** A kernel for an operation that somebody else than core has defined. */
+export interface OwnCpuKernel<Problem = never> extends Omit<CpuOperation<Problem>, "epilogue"> {
+  readonly operation: Operation;
 }
 
 /** Words of a parameter block. */
