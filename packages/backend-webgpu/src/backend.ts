@@ -125,9 +125,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       checkFunction(operation, "plan", plan);
       checkTuneOptions(tuneOptions);
       if (isTuning)
-        throw new BackendError("INVALID_ARGUMENT", "tune: it runs already; allowed: one at a time", {
-          operation,
-        });
+        throw new BackendError("BUSY", "tune: it runs already; allowed: one at a time", { operation });
       assertNoProfile(driver.profiling);
       isTuning = true;
       try {

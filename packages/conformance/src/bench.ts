@@ -231,6 +231,7 @@ const undeclared: Capabilities = {
     ...{ nan: "unspecified", infinity: "unspecified", subnormals: "flushed", signedZero: "unspecified" },
     ...{ rounding: "unspecified", deterministic: false },
   },
+  synchronousReads: false,
 };
 
 export function factsOf(backend: ComputeBackend): BackendFacts {
@@ -240,6 +241,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     dtypes: declared?.dtypes ?? undeclared.dtypes,
     limits: { ...undeclared.limits, ...declared?.limits },
     numerics: { ...undeclared.numerics, ...declared?.numerics },
+    synchronousReads: declared?.synchronousReads ?? undeclared.synchronousReads,
   };
   const has = (...question: Parameters<ComputeBackend["supports"]>) =>
     attempt(() => backend.supports(...question), false);
