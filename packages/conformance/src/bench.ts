@@ -17,6 +17,7 @@ import { settled } from "./laws/support.js";
 import type { Plan } from "./options.js";
 import { type Measurements, Recorder } from "./report/measurements.js";
 import type { LawStatus } from "./report/report.js";
+import { backendMadeBy } from "./subjects.js";
 import type { Subject } from "./suite.js";
 
 /** What a backend says of itself, for reports. */
@@ -79,7 +80,7 @@ export class Bench {
 
   async open(): Promise<ComputeBackend> {
     if (this.#backend !== undefined) return this.#backend;
-    const backend = await this.#subject.create();
+    const backend = await this.#create();
     try {
       await settled(backend.init(), "init", openMilliseconds);
     } catch (error) {
@@ -88,6 +89,10 @@ export class Bench {
     }
     this.#backend = backend;
     return backend;
+  }
+
+  #create(): Promise<ComputeBackend> {
+    return backendMadeBy(this.#subject.create);
   }
 
   async close(): Promise<void> {
@@ -120,7 +125,7 @@ export class Bench {
       if (reason !== undefined) return finish({ status: "skipped", reason });
       unpromised = this.#unpromised(law, backend);
       const unopened = async () => {
-        const instance = await this.#subject.create();
+        const instance = await this.#create();
         created.push(instance);
         return instance;
       };

@@ -52,6 +52,13 @@ export const poolLaws: readonly Law[] = [
         backend.free(spare);
         return { handle, image };
       });
+      // Some of what was freed is likely to be lent again.
+      for (const size of sizes.slice(3)) {
+        const image = pattern(size, size + round);
+        const handle = backend.alloc(size, { zero: false });
+        backend.copyHtoD(handle, image);
+        held.push({ handle, image });
+      }
       const reads = new PendingChecks();
       for (const { handle, image } of held)
         reads.add(
