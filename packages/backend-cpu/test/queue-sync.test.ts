@@ -118,15 +118,14 @@ describe("waitFor", () => {
   };
   const completed = (control: Int32Array): number => Atomics.load(control, words.completed);
 
-  it("returns at once where there is nothing to wait for, and leaves no question open", () => {
+  it("returns at once where there is nothing to wait for", () => {
     const control = opened();
-    ask(control, completed(control) + 5);
     expect(waitFor(control, completed(control), Number.POSITIVE_INFINITY)).to.equal(true);
-    expect(control[words.asked]).to.equal(0);
   });
 
-  it("gives up after some time, and says so", () => {
+  it("gives up after some time, says so, and leaves no question open", () => {
     const control = opened();
+    ask(control, completed(control) + 5);
     expect(waitFor(control, completed(control) + 1, 1)).to.equal(false);
     expect(control[words.asked]).to.equal(0);
   });

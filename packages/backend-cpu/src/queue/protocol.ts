@@ -175,6 +175,11 @@ const spinMilliseconds = 0.01;
  */
 const spinMillisecondsAhead = 0.1;
 const commandsAhead = 16;
+/**
+ * How long the caller looks for the end of small work before it sleeps: a read after one small operation takes
+ * 9 us in place of 31, on a machine with two processors.
+ */
+const spinMillisecondsOfCaller = 0.03;
 /** Looks between two looks at the clock. */
 const spinRounds = 64;
 
@@ -276,9 +281,14 @@ export function ask(control: Int32Array, sequence: number): void {
 
 /**
  * Waits on the caller's thread until `sequence` commands are completed, or for so many milliseconds; returns
- * whether they are. What was asked for before is forgotten, and no message comes.
+ * whether they are. What was asked for before may be forgotten.
  */
 export function waitFor(control: Int32Array, sequence: number, milliseconds: number): boolean {
+  const start = performance.now();
+  do {
+    for (let i = 0; i < spinRounds; i++)
+      if (reached(Atomics.load(control, words.completed), sequence)) return true;
+  } while (performance.now() - start < spinMillisecondsOfCaller);
   for (let isInTime = true; ; ) {
     // Again each time: a worker that was about to send the message asked for before may have taken this for it.
     ask(control, sequence);
