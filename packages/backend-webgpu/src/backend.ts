@@ -77,6 +77,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       return backend.adopt(memory, memory.bytes);
     },
     exportBuffer(handle) {
+      backend.assertOpen("exportBuffer");
       const buffer = backend.native(handle) as NativeBuffer | undefined;
       if (buffer === undefined)
         throw new BackendError(
