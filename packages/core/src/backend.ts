@@ -16,8 +16,8 @@ import type { UnaryArguments } from "./ops/unary.js";
  *   new --init--> open --the device is lost--> lost --init--> open ...
  *   any of them --dispose--> disposed
  *
- * Only an `open` backend takes calls; the others throw `NOT_INITIALIZED`, `DEVICE_LOST` and `DISPOSED`, in the
- * order new, lost, disposed. While `init` is under way, and after it has failed, the state is what it was before.
+ * Only an open backend takes calls: a new one throws `NOT_INITIALIZED`, a lost one `DEVICE_LOST`, a disposed one
+ * `DISPOSED`. While `init` is under way, and after it has failed, the state is what it was before.
  */
 export type BackendState = "new" | "open" | "lost" | "disposed";
 
@@ -72,9 +72,8 @@ export interface ComputeBackend extends AsyncDisposable {
    */
   init(): Promise<void>;
   /**
-   * Sees to it that all work enqueued so far is begun without anybody waiting for it. Backends do so by
-   * themselves, at the latest when the caller's synchronous code ends: this is for a caller who goes on
-   * computing on the host meanwhile.
+   * Sends all work enqueued so far to the device, and does not wait for it. Backends do so by themselves, at
+   * the latest when the caller's synchronous code ends: this is for a caller who computes on the host meanwhile.
    */
   flush(): void;
   /** Resolves when all work enqueued so far has finished; rejects with the fault if there was one. */

@@ -68,7 +68,7 @@ export interface MemoryStatistics {
   readonly peakBytes: number;
   /** Device memory held now, live or pooled for reuse, rounding and scratch included; never less than live. */
   readonly reservedBytes: number;
-  /** The part of `reservedBytes` that nothing uses now and that is held for reuse. `trim` gives it back. */
+  /** The part of `reservedBytes` that nothing uses now and that is held for reuse; see `trim`. */
   readonly pooledBytes: number;
   /**
    * How often memory, scratch included, was found in the pool, and how often new memory had to be made,

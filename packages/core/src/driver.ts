@@ -48,10 +48,7 @@ export interface BackendDriver<Memory = unknown> {
    */
   fill(destination: Region<Memory>, pattern: number): void;
 
-  /**
-   * Begins what was enqueued so far, without waiting for it. Absent: the driver begins everything at once, and
-   * there is nothing to do.
-   */
+  /** Begins what was enqueued so far, and does not wait for it. Absent: everything is begun when it is enqueued. */
   flush?(): void;
   /**
    * What `read` does, done when it returns. Work that failed before is reported by `DriverEvents.error`, or

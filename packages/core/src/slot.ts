@@ -277,14 +277,14 @@ export class BackendSlot {
     this.#throwFault();
   }
 
-  /** Carries out a call that waits on this thread: not while allocations move, for which it could not wait. */
+  /** Carries out a call that waits on this thread; `BUSY` during a move, for which it cannot wait. */
   askNow(operation: string, call: (inner: ComputeBackend) => void): void {
     const inner = this.assertOpen(operation);
     if (this.#deferred !== undefined)
       throw this.#error(
         "BUSY",
         operation,
-        "the allocations are on their way to another backend; await use(), or what needs no waiting thread",
+        "the allocations are being moved to another backend; await use() first, or await copyDtoH() instead",
       );
     call(inner);
     this.#throwFault();
