@@ -5,6 +5,7 @@ import {
   type DriverEvents,
   type DriverKernels,
   type Numerics,
+  type PoolStatistics,
   type Region,
 } from "@backplane/core";
 import type { DeviceFeatures, FindGpu, NativeBuffer } from "./device/index.js";
@@ -175,6 +176,25 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   reservedBytes(): number {
     const { queue, pool, readback, foreign, profiling } = this.#session;
     return [queue, pool, readback, foreign, profiling].reduce((sum, holder) => sum + holder.reservedBytes, 0);
+  }
+
+  /** Buffers, and the staging buffers of reads. */
+  pool(): PoolStatistics {
+    const { pool, readback } = this.#session;
+    const { statistics } = pool;
+    return { ...statistics, pooledBytes: statistics.pooledBytes + readback.freeBytes };
+  }
+
+  trim(): void {
+    const { pool, readback, queue } = this.#session;
+    // Commands that are not submitted may still use what is free.
+    queue.flush();
+    pool.trim(0);
+    readback.trim(0);
+  }
+
+  flush(): void {
+    this.#session.queue.flush();
   }
 
   /** The GPUDevice, or the GPUBuffer of an allocation. All work enqueued so far has been submitted. */
