@@ -4,7 +4,7 @@ import { type CpuOptions, resolveOptions } from "./options.js";
 
 export { CpuDriver, type CpuNativeRegion } from "./driver.js";
 export { type GemmVariant, gemmVariants } from "./kernels/gemm/variants.js";
-export type { CpuMemory } from "./kernels/kernel.js";
+export type { CpuMemory, OwnCpuKernel } from "./kernels/kernel.js";
 export type { BlasOption } from "./native/find-blas.js";
 export { type CpuOptions, type ForcedVariants, variantNames } from "./options.js";
 

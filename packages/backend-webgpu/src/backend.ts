@@ -82,6 +82,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       return backend.adopt(memory, memory.bytes);
     },
     exportBuffer(handle) {
+      backend.assertOpen("exportBuffer");
       const buffer = backend.native(handle) as NativeBuffer | undefined;
       if (buffer === undefined)
         throw new BackendError(
@@ -130,9 +131,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       checkFunction(operation, "plan", plan);
       checkTuneOptions(tuneOptions);
       if (isTuning)
-        throw new BackendError("INVALID_ARGUMENT", "tune: it runs already; allowed: one at a time", {
-          operation,
-        });
+        throw new BackendError("BUSY", "tune: it runs already; allowed: one at a time", { operation });
       assertNoProfile(driver.profiling);
       isTuning = true;
       try {

@@ -5,10 +5,19 @@ import {
   type DriverEvents,
   type DriverKernels,
   type Numerics,
+  type OwnKernel,
+  type PoolStatistics,
   type Region,
 } from "@backplane/core";
 import type { DeviceFeatures, FindGpu, NativeBuffer } from "./device/index.js";
-import { boundKernels, choiceLog, forcedDetails, observeChoices, splittingDetails } from "./kernels/index.js";
+import {
+  boundKernels,
+  choiceLog,
+  forcedDetails,
+  observeChoices,
+  ownKernel,
+  splittingDetails,
+} from "./kernels/index.js";
 import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
 import type { Profiling } from "./profile/index.js";
 import type { Program } from "./program/index.js";
@@ -51,6 +60,7 @@ const numerics: Numerics = {
 export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly name = "webgpu";
   readonly kernels: DriverKernels<DeviceMemory>;
+  readonly ownKernels: readonly OwnKernel[];
   readonly #findGpu: FindGpu;
   readonly #options: WebGpuOptions;
   #open: Session | undefined;
@@ -65,6 +75,9 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     this.#options = harmlessLog(options);
     this.kernels = boundKernels(options.variants ?? {}, (operation, enqueue, flops) =>
       this.#record(operation, enqueue, flops),
+    );
+    this.ownKernels = (options.kernels ?? []).map((kernel) =>
+      ownKernel(kernel, (operation, enqueue, flops) => this.#record(operation, enqueue, flops)),
     );
   }
 
@@ -175,6 +188,25 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   reservedBytes(): number {
     const { queue, pool, readback, foreign, profiling } = this.#session;
     return [queue, pool, readback, foreign, profiling].reduce((sum, holder) => sum + holder.reservedBytes, 0);
+  }
+
+  /** Buffers, and the staging buffers of reads. */
+  pool(): PoolStatistics {
+    const { pool, readback } = this.#session;
+    const { statistics } = pool;
+    return { ...statistics, pooledBytes: statistics.pooledBytes + readback.freeBytes };
+  }
+
+  trim(): void {
+    const { pool, readback, queue } = this.#session;
+    // Commands that are not submitted may still use what is free.
+    queue.flush();
+    pool.trim(0);
+    readback.trim(0);
+  }
+
+  flush(): void {
+    this.#session.queue.flush();
   }
 
   /** The GPUDevice, or the GPUBuffer of an allocation. All work enqueued so far has been submitted. */

@@ -15,6 +15,7 @@ export type {
 } from "./device/index.js";
 export { isWebGpuBackend, type WebGpuBackend, type WebGpuProvider } from "./interop.js";
 export { type ForcedVariants, variantNames } from "./kernels/forced.js";
+export type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
 export type { WebGpuOptions } from "./options.js";
 export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile/profile.js";
 export type { ChromeTrace, ChromeTraceEvent } from "./profile/trace.js";

@@ -40,7 +40,7 @@ export interface WebGpuBackend extends ComputeBackend {
    *
    * Rejects with what `work` throws, and with faults and losses of the device like `synchronize()`;
    * with `UNSUPPORTED` where the device lacks WebGPU's feature `timestamp-query`; with
-   * `INVALID_ARGUMENT` while another profile is being taken. Nothing is measured any more after it.
+   * `BUSY` while another profile is being taken. Nothing is measured any more after it.
    */
   profile<Result>(
     work: () => Result | PromiseLike<Result>,
@@ -73,7 +73,7 @@ export interface WebGpuBackend extends ComputeBackend {
    * `tune`, and between runs and machines that tuned apart.
    *
    * Rejects, changing nothing, with what `plan` throws; with the reason of `signal`; with
-   * `INVALID_ARGUMENT` while it runs already or a profile is being taken; with `DEVICE_LOST` and
+   * `BUSY` while it runs already or a profile is being taken; with `DEVICE_LOST` and
    * `DISPOSED`. Shapes for which there is no memory, or no time left, are skipped, and the report says so.
    */
   tune(plan: (backend: ComputeBackend) => unknown, options?: TuneOptions): Promise<TuneReport>;

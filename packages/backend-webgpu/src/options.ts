@@ -2,6 +2,7 @@ import { BackendError, checkNames } from "@backplane/core";
 import type { DawnOptions } from "./dawn.js";
 import { type DeviceOptions, f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
+import type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
 import { IMMEDIATE_FEATURE } from "./program/program.js";
 import { TIMESTAMP_FEATURE } from "./runtime/measuring.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
@@ -20,6 +21,8 @@ export interface WebGpuOptions extends DeviceOptions {
    * another adapter, tier or version is ignored, and `log` told so. `variants` go before it.
    */
   readonly tuning?: TuningData | readonly TuningData[];
+  /** Kernels for operations that are not core's. Default: none. */
+  readonly kernels?: readonly OwnWebGpuKernel[];
   /**
    * Gets a line when a device has been opened (adapter, driver, tier and why, limits), and one when an
    * operation first takes a kernel for a reason (which, and why); and lines about tuning. What it throws
@@ -33,7 +36,7 @@ const featureNames: readonly string[] = [...tierFeatures, TIMESTAMP_FEATURE, IMM
 
 const optionNames: readonly (keyof WebGpuOptions)[] = [
   ...(["powerPreference", "poolBytes", "adapter", "device", "label", "tier", "limits"] as const),
-  ...(["disableFeatures", "variants", "f32Products", "tuning", "log"] as const),
+  ...(["disableFeatures", "variants", "f32Products", "tuning", "kernels", "log"] as const),
 ];
 
 /**
@@ -69,6 +72,8 @@ export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOpti
     throw refusal("poolBytes", `is ${String(poolBytes)}; allowed: numbers from 0`);
   if (options.adapter !== undefined && options.device !== undefined)
     throw refusal("adapter", "is given, and so is device; allowed: one of the two");
+  if (options.kernels !== undefined && !Array.isArray(options.kernels))
+    throw refusal("kernels", `is ${String(options.kernels)}; allowed: a list of kernels`);
   if (log !== undefined && typeof log !== "function")
     throw refusal("log", `is ${String(log)}; allowed: a function that takes a line`);
 }

@@ -17,6 +17,7 @@ import type { Plan } from "./options.js";
 import { Hung, settled, settledAsWhole, withPatience } from "./patience.js";
 import { type Measurements, Recorder } from "./report/measurements.js";
 import type { LawStatus } from "./report/report.js";
+import { backendMadeBy } from "./subjects.js";
 import type { Subject } from "./suite.js";
 
 /** What a backend says of itself, for reports. */
@@ -85,7 +86,7 @@ export class Bench {
 
   async #open(): Promise<ComputeBackend> {
     if (this.#backend !== undefined) return this.#backend;
-    const backend = await this.#subject.create();
+    const backend = await this.#create();
     try {
       await settled(backend.init(), "init");
     } catch (error) {
@@ -94,6 +95,10 @@ export class Bench {
     }
     this.#backend = backend;
     return backend;
+  }
+
+  #create(): Promise<ComputeBackend> {
+    return backendMadeBy(this.#subject.create);
   }
 
   async #close(): Promise<void> {
@@ -126,7 +131,7 @@ export class Bench {
       if (reason !== undefined) return finish({ status: "skipped", reason });
       unpromised = this.#unpromised(law, backend);
       const unopened = async () => {
-        const instance = await this.#subject.create();
+        const instance = await this.#create();
         created.push(instance);
         return instance;
       };
@@ -249,6 +254,7 @@ const undeclared: Capabilities = {
     ...{ nan: "unspecified", infinity: "unspecified", subnormals: "flushed", signedZero: "unspecified" },
     ...{ rounding: "unspecified", deterministic: false },
   },
+  synchronousReads: false,
 };
 
 export function factsOf(backend: ComputeBackend): BackendFacts {
@@ -258,6 +264,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     dtypes: declared?.dtypes ?? undeclared.dtypes,
     limits: { ...undeclared.limits, ...declared?.limits },
     numerics: { ...undeclared.numerics, ...declared?.numerics },
+    synchronousReads: declared?.synchronousReads ?? undeclared.synchronousReads,
   };
   const has = (...question: Parameters<ComputeBackend["supports"]>) =>
     attempt(() => backend.supports(...question), false);

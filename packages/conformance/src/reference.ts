@@ -58,6 +58,7 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
         rounding: "nearest-even",
         deterministic: true,
       },
+      synchronousReads: true,
     };
   }
 
@@ -88,6 +89,10 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
     source: ReferenceMemory,
     byteOffset: number,
   ): Promise<void> {
+    this.readSync(destination, source, byteOffset);
+  }
+
+  readSync(destination: Uint8Array<ArrayBufferLike>, source: ReferenceMemory, byteOffset: number): void {
     destination.set(source.subarray(byteOffset, byteOffset + destination.length));
   }
 

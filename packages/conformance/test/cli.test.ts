@@ -110,8 +110,10 @@ describe("The command line program", () => {
 
     const one = await command([...args.slice(0, 5), "--config", "plain"]);
     assert.equal(one.code, 0, one.output);
-    const other = await command([...args.slice(0, 5), "--export", "createLater"]);
-    assert.equal(other.code, 0, other.output);
+    for (const exported of ["createLater", "configured"]) {
+      const other = await command([...args.slice(0, 5), "--export", exported]);
+      assert.equal(other.code, 0, other.output);
+    }
   });
 
   it("ends with 3 where the backend cannot be opened, or its module fails", async () => {
@@ -121,6 +123,15 @@ describe("The command line program", () => {
     const failing = await command([backendModule("failing-module"), ...little]);
     assert.equal(failing.code, 3);
     assert.match(failing.errors, /could not be loaded: Error: a driver library is missing/);
+    for (const [exported, found] of [
+      ["nothing", "undefined"],
+      ["halfway", "an object with name, init"],
+    ] as const) {
+      const { code, errors } = await command([backendModule("several"), ...little, "--export", exported]);
+      assert.equal(code, 3, errors);
+      assert.include(errors, `create: it made ${found}; needed: a backend, or a provider of one`);
+      assert.notInclude(errors, "    at ", "a stack is no help there");
+    }
   });
 
   it("ends with 2 where the command line makes no sense, and says what is allowed", async () => {

@@ -27,6 +27,7 @@ export { type AttentionShape, attentionVariants } from "./attention/index.js";
 export { type ConvShape, convVariants } from "./conv2d/index.js";
 export { type ForcedVariants, forcedDetails } from "./forced.js";
 export { type GemmShape, gemmVariants, splittingDetails } from "./gemm/index.js";
+export { ownKernel } from "./own.js";
 export { type ReduceLoads, reduceVariants } from "./reduce/index.js";
 export { choiceLog, observeChoices } from "./variant.js";
 

@@ -63,11 +63,9 @@ export class Profiling {
         { operation },
       );
     if (this.#profiler !== undefined)
-      throw new BackendError(
-        "INVALID_ARGUMENT",
-        "profile: another profile is being taken; allowed: one at a time",
-        { operation },
-      );
+      throw new BackendError("BUSY", "profile: another profile is being taken; allowed: one at a time", {
+        operation,
+      });
     this.#options.onStart();
     const profiler = new Profiler(this.#options, options);
     queue.observe(profiler);

@@ -1,3 +1,5 @@
+import type { PoolStatistics } from "@backplane/core";
+
 /** Storage and both ends of copies: every buffer that tensors or scratch live in. */
 const BUFFER_USAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST
 
@@ -91,6 +93,8 @@ export class MemoryPool {
   #condemned: DeviceMemory[] = [];
   #freeBytes = 0;
   #reservedBytes = 0;
+  #hits = 0;
+  #misses = 0;
   /** As many bytes in all were once refused: from there on, free buffers make room for new ones. */
   #scarceBytes = Number.POSITIVE_INFINITY;
   #nextId = 1;
@@ -104,13 +108,22 @@ export class MemoryPool {
     return this.#reservedBytes;
   }
 
+  /** Bytes of the buffers that are not lent, and how often there was one for a request and how often not. */
+  get statistics(): PoolStatistics {
+    return { pooledBytes: this.#freeBytes, poolHits: this.#hits, poolMisses: this.#misses };
+  }
+
   /** A buffer of at least `bytes`, which reads as zeros if `zero` (see `DeviceMemory.stale`). */
   acquire(bytes: number, zero: boolean): DeviceMemory {
     const capacity = Math.min(roundedCapacity(bytes), this.#options.maxBytes);
     const reused = this.#reuse(capacity);
     const memory = reused ?? this.#create(capacity);
-    // A new buffer reads as zeros by the rules of WebGPU.
-    if (reused !== undefined) reused.stale = zero;
+    if (reused === undefined) this.#misses++;
+    else {
+      this.#hits++;
+      // A new buffer reads as zeros by the rules of WebGPU.
+      reused.stale = zero;
+    }
     memory.bytes = bytes;
     this.#live.add(memory);
     return memory;

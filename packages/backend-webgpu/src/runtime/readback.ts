@@ -51,6 +51,11 @@ export class Readback {
     return sum(this.#free) + sum(this.#busy);
   }
 
+  /** Bytes of the staging buffers that no read uses. */
+  get freeBytes(): number {
+    return sum(this.#free);
+  }
+
   /** Fills `destination` from a buffer as all commands before this one leave it. Any byte offset. */
   read(destination: Uint8Array<ArrayBufferLike>, source: DeviceMemory, byteOffset: number): Promise<void> {
     const length = wordsAround(byteOffset, byteOffset + destination.byteLength).length;

@@ -32,7 +32,8 @@ Runs the laws of a compute backend against the backend in MODULE (a path, or the
 name of a package), whose default export is one of
 
   { name, create }      such as a BackendProvider
-  create                a function that makes a backend, or a promise of one
+  create                a function that makes a backend or a { name, create }, or a
+                        promise of one
   [{ name, create }]    configurations, each of which is tested
 
 where create() gives a new backend before init(), independent of all others. With

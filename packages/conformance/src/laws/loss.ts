@@ -151,6 +151,7 @@ export const lossLaws: readonly Law[] = [
     check(again === opening, "a second init() while the first is under way gives another promise");
     refuses("DEVICE_LOST", "alloc while a fresh device is opened", () => backend.alloc(4));
     await settled(opening, "init after a loss");
+    check(backend.state === "open", `state is ${backend.state} on a fresh device`);
     check(backend.init() === opening, "init() after it has resolved gives another promise");
     const { liveAllocations, liveBytes, peakBytes: peak, reservedBytes: reserved } = backend.memory();
     check(liveAllocations + liveBytes === 0, `${liveAllocations} allocations are live on a fresh device`);

@@ -54,6 +54,7 @@ describe("Threads of a backend in a page", () => {
       for (let i = 0; i < 3; i++) backend.gemm({ m: n, n, k: n, a, b: a, c });
       await backend.synchronize();
     }
+    assert.isFalse(backend.capabilities.synchronousReads, "a page may not wait");
     assert.equal(started, 2);
     assert.equal(ended, 0);
     await backend.dispose();

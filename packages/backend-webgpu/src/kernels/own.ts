@@ -1,0 +1,51 @@
+import type { OwnKernel, Region } from "@backplane/core";
+import {
+  type ElementType,
+  input,
+  output,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../program/index.js";
+import type { DeviceMemory, KernelDefinition, OperationContext } from "../runtime/index.js";
+import type { OwnWebGpuKernel } from "./own-kernel.js";
+
+/** What a problem has under the names that a kernel of somebody else gives. */
+type Held = Readonly<Record<string, unknown>>;
+
+export function ownKernel(
+  own: OwnWebGpuKernel,
+  record: (operation: string, enqueue: (context: OperationContext) => void, flops: number) => void,
+): OwnKernel {
+  const { operation, dtypes, kinds } = own;
+  const { run } = definitionOf(own);
+  const bound = (problem: object): void =>
+    record(operation.name, (context) => run(context, problem as Held), operation.flops(problem));
+  return { operation, dtypes, ...(kinds === undefined ? {} : { kinds }), run: bound };
+}
+
+function definitionOf(own: OwnWebGpuKernel): KernelDefinition<Held> {
+  const { operation, operands, parameters = {}, dtypes } = own;
+  const compiled: Program = program({
+    name: operation.name,
+    bindings: Object.fromEntries(
+      Object.entries<ElementType>(operands).map(([name, element]) => {
+        const isRead = operation.arguments[name]?.role === "reads";
+        return [name, isRead ? input(element) : output(element)];
+      }),
+    ),
+    parameters,
+    body: wgsl`${workgroupIndex}${own.wgsl}`,
+  });
+  const pick = <Value>(problem: Held, names: object) =>
+    Object.fromEntries(Object.keys(names).map((name) => [name, problem[name] as Value]));
+  return {
+    dtypes,
+    run(context, problem) {
+      const regions = pick<Region<DeviceMemory>>(problem, operands);
+      const numbers = pick<number>(problem, parameters);
+      context.dispatch(compiled, regions, numbers, own.workgroups(problem as never));
+    },
+  };
+}
