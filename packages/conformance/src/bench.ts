@@ -148,6 +148,7 @@ export class Bench {
           return forEach(law, search, cases, property, options);
         },
         observe: (ratio, extents) => recorder.observe(ratio, extents),
+        observeUnits: (observation) => recorder.observeUnits(observation),
         replayPath: replay?.replayPath,
       };
       hasRun = true;
@@ -240,6 +241,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     dtypes: declared?.dtypes ?? undeclared.dtypes,
     limits: { ...undeclared.limits, ...declared?.limits },
     numerics: { ...undeclared.numerics, ...declared?.numerics },
+    ...(declared?.accuracy === undefined ? {} : { accuracy: declared.accuracy }),
   };
   const has = (...question: Parameters<ComputeBackend["supports"]>) =>
     attempt(() => backend.supports(...question), false);

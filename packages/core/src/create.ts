@@ -1,3 +1,4 @@
+import { checkAccuracy } from "./accuracy.js";
 import { assertSupported, checkAlloc, checkFill, fillPattern, hostBytes, locate } from "./arguments.js";
 import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
@@ -135,10 +136,17 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   #describe(description: DriverDescription): Capabilities {
-    const { device, limits, numerics } = description;
+    const { device, limits, numerics, accuracy } = description;
+    if (accuracy !== undefined) checkAccuracy("init", accuracy);
     const kernels = Object.values(this.#driver.kernels) as readonly Kernel<never>[];
     const has = (dtype: DType) => kernels.some((kernel) => kernel.dtypes.includes(dtype));
-    return { device, dtypes: dtypes.filter(has), limits, numerics };
+    return {
+      device,
+      dtypes: dtypes.filter(has),
+      limits,
+      numerics,
+      ...(accuracy === undefined ? {} : { accuracy }),
+    };
   }
 
   async synchronize(): Promise<void> {

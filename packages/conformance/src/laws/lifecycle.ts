@@ -1,4 +1,4 @@
-import { type ComputeBackend, type DeviceHandle, operationNames } from "@backplane/core";
+import { type ComputeBackend, checkAccuracy, type DeviceHandle, operationNames } from "@backplane/core";
 import type { Law } from "../law.js";
 import { invoke, smallCalls } from "./calls.js";
 import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
@@ -75,7 +75,7 @@ export const lifecycleLaws: readonly Law[] = [
   }),
 
   law(topic, "capabilities are complete after init", async ({ backend }) => {
-    const { device, dtypes, limits, numerics } = backend.capabilities;
+    const { device, dtypes, limits, numerics, accuracy } = backend.capabilities;
     check(["cpu", "gpu", "other"].includes(device.kind), `device.kind is ${device.kind}`);
     check(device.name !== "" && typeof device.software === "boolean", "device is not described");
     check(new Set(dtypes).size === dtypes.length, `an element type is listed twice: ${dtypes.join(", ")}`);
@@ -86,6 +86,7 @@ export const lifecycleLaws: readonly Law[] = [
     for (const flag of ["nan", "infinity", "subnormals", "signedZero", "rounding"] as const)
       check(typeof numerics[flag] === "string", `numerics.${flag} is not declared`);
     check(typeof numerics.deterministic === "boolean", "numerics.deterministic is not declared");
+    if (accuracy !== undefined) checkAccuracy("capabilities", accuracy);
   }),
 
   law(topic, "after dispose every call is refused as DISPOSED", async ({ fresh }) => {
