@@ -137,7 +137,7 @@ fn less_logarithms(x: f32, n: f32) -> f32 {
 
   /**
    * e^(x + more) 2^63 = 2^(n + 63) e^r, n = round(x / log 2), r = x + more - n log 2, for -112 <= x <= 0 and
-   * |more| < 0.1. With this scale no number on the way underflows where the product with 2^-63 does not.
+   * |more| < 0.11. With this scale no number on the way underflows where the product with 2^-63 does not.
    */
   scaled_decay: {
     uses: ["nearest", "less_logarithms", "exponential_near_zero"],
@@ -237,15 +237,18 @@ fn logistic(x: f32) -> f32 {
 }`,
   },
 
-  /** factor / (1 + e^-x) for a factor of x's sign, also where 1 / (1 + e^-x) would underflow */
+  /**
+   * x / (1 + e^-u) for a u of x's sign, also where 1 / (1 + e^-u) would underflow. -|u| is the sum of `exponent`
+   * and `more`, see scaled_decay.
+   */
   times_logistic: {
     uses: ["scaled_decay", "settled"],
     source: wgsl`
-fn times_logistic(factor: f32, x: f32) -> f32 {
-  let large = scaled_decay(max(-abs(x), -110.0), 0.0);
+fn times_logistic(x: f32, exponent: f32, more: f32) -> f32 {
+  let large = scaled_decay(exponent, more);
   // For infinite x, infinity times zero would be NaN; the limit is 0.
-  let least = max(factor, -110.0);
-  return select(settled(least * large) * decay_scale, factor, x >= 0.0) / fma(large, decay_scale, 1.0);
+  let least = max(x, -110.0);
+  return select(settled(least * large) * decay_scale, x, x >= 0.0) / fma(large, decay_scale, 1.0);
 }`,
   },
 
@@ -275,14 +278,14 @@ fn error_near_zero(x: f32) -> f32 {
   },
 
   /**
-   * (1 - erf(x)) 2^63 for 0.7072 <= x <= 10.5: e^(-x^2) t P(t), t = 1 / (1 + 3/5 x). x^2 is the sum of
-   * `square`, which is exact, and `more`: an error of x^2 is one of the result, in proportion.
+   * (1 - erf(x)) 2^63 for 0.7072 <= x <= 10.5: e^(-x^2) t P(t), t = 1 / `divisor`, divisor = 1 + 3/5 x. x^2 is the
+   * sum of `square`, which is exact, and `more`: an error of x^2 is one of the result, in proportion.
    */
   error_complement: {
     uses: ["scaled_decay", "upper_half"],
     source: wgsl`
-fn error_complement(x: f32, square: f32, more: f32) -> f32 {
-  let t = 1.0 / fma(x, 0.6, 1.0);
+fn error_complement(divisor: f32, square: f32, more: f32) -> f32 {
+  let t = 1.0 / divisor;
   let tail = fma(t, fma(t, fma(t, fma(t, -0.14765437, 0.421712462), -0.34132414), -0.0402913981), -0.00428474557);
   let all = fma(t, fma(t, fma(t, fma(t, tail, 0.15643337), 0.277571047), 0.338513017), 0.33851376);
   return t * all * scaled_decay(-square, -more);

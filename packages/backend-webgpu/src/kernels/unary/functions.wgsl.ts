@@ -62,7 +62,7 @@ fn error_function(x: f32) -> f32 {
   if (abs(x) < 1.0) { return error_near_zero(x); }
   let size = min(abs(x), 6.0); // where the result is 1
   let high = upper_half(size);
-  let result = 1.0 - decay_scale * error_complement(size, high * high, (size - high) * (size + high));
+  let result = 1.0 - decay_scale * error_complement(fma(size, 0.6, 1.0), high * high, (size - high) * (size + high));
   return select(result, -result, x < 0.0);
 }`,
   },
@@ -81,17 +81,36 @@ fn gaussian_unit(x: f32) -> f32 {
   let size = abs(bounded);
   let high = upper_half(size);
   let more = 0.5 * (size - high) * (size + high);
-  let complement = error_complement(size * 0.707106781, 0.5 * high * high, more);
+  let complement = error_complement(fma(size, 0.424264069, 1.0), 0.5 * high * high, more);
   const half = 0.5 * decay_scale;
   return select(settled(bounded * complement) * half, x * fma(complement, -half, 1.0), x > 0.0);
 }`,
   },
-  // (1 + tanh u) / 2 is sigmoid(2u), which does not cancel.
+  // x (1 + tanh(u / 2)) / 2 with u = x (s + c x^2) is x sigmoid(u), which does not cancel.
   geluTanh: {
-    expression: "or_nan(x, times_logistic(x, x * fma(0.0713548163, x * x, 1.59576912)))",
+    expression: "or_nan(x, tanh_unit(x))",
+    uses: ["times_logistic", "upper_half", "settled", "or_nan"],
+    // An error of u is one of the result, in proportion, and u reaches 104. So u is the product of two numbers of
+    // 12 bits, which is exact, and a small rest; s + c x^2 is one of the two, with a small rest of its own.
+    source: wgsl`
+fn tanh_unit(x: f32) -> f32 {
+  let size = min(abs(x), 10.9); // where the result is x or -0
+  let high = upper_half(size);
+  let low = size - high;
+  let square = size * size;
+  let square_high = upper_half(square);
+  let square_low = fma(low, size + high, settled(high * high - square_high));
+  let slope = fma(square, 0.0713548163, 1.59576912); // c and s, of which 0.0713500977 and 1.59570312 are 12 bits
+  let slope_high = upper_half(slope);
+  let slope_low = settled(fma(square_high, 0.0713500977, 1.59570312 - slope_high))
+    + fma(square_high, 4.71861635e-6, fma(square_low, 0.0713548163, 6.59966057e-5));
+  return times_logistic(x, -high * slope_high, -fma(high, slope_low, low * slope));
+}`,
+  },
+  silu: {
+    expression: "or_nan(x, times_logistic(x, max(-abs(x), -110.0), 0.0))",
     uses: ["times_logistic", "or_nan"],
   },
-  silu: { expression: "or_nan(x, times_logistic(x, x))", uses: ["times_logistic", "or_nan"] },
   softplus: {
     expression: "or_nan(x, max(x, 0.0) + log_of_one_plus(decay(-abs(x))))",
     uses: ["decay", "log_of_one_plus", "or_nan"],
