@@ -17,6 +17,8 @@ import {
   float32ToBits,
   type GemmArguments,
   type HostBytes,
+  inexactBinaryKinds,
+  inexactUnaryKinds,
   type MemoryStatistics,
   newHandle,
   type Operand,
@@ -75,6 +77,10 @@ export const capabilities: Capabilities = {
     signedZero: "kept",
     rounding: "nearest-even",
     deterministic: true,
+  },
+  accuracy: {
+    unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
+    binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
   },
 };
 

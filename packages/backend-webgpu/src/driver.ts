@@ -7,6 +7,7 @@ import {
   type Numerics,
   type Region,
 } from "@backplane/core";
+import { accuracy } from "./accuracy.js";
 import type { DeviceFeatures, KernelContext, OperationContext } from "./context.js";
 import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device.js";
 import { immediateBytes } from "./immediates.js";
@@ -73,7 +74,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     this.#open = openSession(opened, tuned, events, immediates, this.#options);
     const details = { ...description.details, ...forcedDetails(variants), ...splittingDetails(features) };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
-    return { device: { ...description, details }, limits, numerics };
+    return { device: { ...description, details }, limits, numerics, accuracy };
   }
 
   async close(): Promise<void> {
