@@ -33,7 +33,7 @@ export function createReferenceBackend(): ComputeBackend {
 }
 
 /** Every function to half a unit: in double precision, and rounded once. */
-const correctlyRounded: Accuracy = {
+export const correctlyRounded: Accuracy = {
   unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
   binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
 };
@@ -51,6 +51,7 @@ type Place = Region<ReferenceMemory>;
 export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
   readonly name: string = "reference";
   readonly kernels: DriverKernels<ReferenceMemory> = referenceKernels;
+  readonly accuracy: Accuracy = correctlyRounded;
   readonly #allocations = new Set<ReferenceMemory>();
   #events: DriverEvents | undefined;
 
@@ -67,7 +68,7 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
         rounding: "nearest-even",
         deterministic: true,
       },
-      accuracy: correctlyRounded,
+      accuracy: this.accuracy,
     };
   }
 
