@@ -1,24 +1,22 @@
 import { binaryFunctions, unaryFunctions } from "@backplane/conformance";
-import {
-  type BinaryKind,
-  type ComputeBackend,
-  type DType,
-  decodeFloat16,
-  type UnaryKind,
-} from "@backplane/core";
-import { generator } from "../data.js";
-import { rounded, runBinary, runUnary } from "./device.js";
+import type { BinaryKind, ComputeBackend, DType, UnaryKind } from "@backplane/core";
+import { binaryArguments, unaryArguments } from "./arguments.js";
+import { runBinary, runUnary } from "./device.js";
+import { exponentOf, format, spacing } from "./format.js";
+import { type Range, rangesOf } from "./ranges.js";
 
-/** How far the results of one function lie from the exact ones, over one sweep of normal arguments. */
-export interface Accuracy {
+/** How far the results of one function lie from the exact ones, over one sweep of arguments. */
+export interface Accuracy extends Findings {
   readonly operation: "unary" | "binary";
   readonly kind: UnaryKind | BinaryKind;
   readonly dtype: DType;
-  /** Arguments whose exact result is a normal number of the type, or zero. */
+  readonly ranges: readonly Range[];
+}
+
+export interface Findings {
+  /** Of all results that are normal numbers or zeros. */
   readonly samples: number;
-  /** Largest error in units in the last place of the exact result; 0.5 is correct rounding to nearest. */
   readonly worst: number;
-  /** Arguments and result where that is. */
   readonly at: readonly number[];
   /** What comes where the exact result is too large for the type. */
   readonly overflow: Outcome;
@@ -26,6 +24,35 @@ export interface Accuracy {
   readonly underflow: Outcome;
   /** The first result, with its arguments, that is none of what `overflow` and `underflow` may be. */
   readonly stray?: readonly number[];
+  readonly bins: readonly Bin[];
+}
+
+/** What was found for the arguments (of a binary function: the exact results) of one sign and one exponent. */
+export interface Bin {
+  readonly negative: boolean;
+  /** e for 2^e <= |x| < 2^(e + 1); one below the smallest normal number's for zeros and subnormal numbers. */
+  readonly exponent: number;
+  /** Arguments whose exact result is a normal number of the type, or zero. */
+  readonly samples: number;
+  /** Largest error in units in the last place of the exact result; 0.5 is correct rounding to nearest. */
+  readonly worst: number;
+  /** Arguments and result where that is. */
+  readonly at: readonly number[];
+  /** Results that are those of a zero, for arguments that are subnormal. */
+  readonly zeroed: number;
+  /** Exact results below the smallest normal number. */
+  readonly subnormal: SubnormalResults;
+}
+
+export interface SubnormalResults {
+  readonly samples: number;
+  /** Results that are subnormal. */
+  readonly kept: number;
+  /** Results that are zero in place of at least one unit. */
+  readonly flushed: number;
+  /** Largest error of those that are not flushed, in units of the smallest subnormal number. */
+  readonly worst: number;
+  readonly at: readonly number[];
 }
 
 export type Outcome =
@@ -37,36 +64,16 @@ export type Outcome =
   | "mixed"
   | "wrong";
 
-const format = {
-  f32: { digits: 23, lowest: -126, largest: (2 - 2 ** -23) * 2 ** 127 },
-  f16: { digits: 10, lowest: -14, largest: 65504 },
-} as const;
-
-const scratch = new DataView(new ArrayBuffer(8));
-
-/** The spacing of a type's numbers around `value`, subnormal ones apart. */
-function spacing(dtype: DType, value: number): number {
-  scratch.setFloat64(0, value);
-  const exponent = ((scratch.getUint32(0) >>> 20) & 0x7ff) - 1023;
-  return 2 ** (Math.max(exponent, format[dtype].lowest) - format[dtype].digits);
-}
-
 export async function unaryAccuracy(
   backend: ComputeBackend,
   dtype: DType,
   kind: UnaryKind,
   perExponent: number,
 ): Promise<Accuracy> {
-  const x = dtype === "f16" ? everyHalf() : spreadSingles(perExponent);
-  const exact = unaryFunctions[kind];
+  const x = unaryArguments(dtype, perExponent);
   const results = await runUnary(backend, dtype, kind, x);
-  const summary = summarize(
-    dtype,
-    results,
-    (i) => exact(x[i]!),
-    (i) => [x[i]!],
-  );
-  return { operation: "unary", kind, dtype, ...summary };
+  const findings = compare(dtype, results, unaryFunctions[kind], x);
+  return { operation: "unary", kind, dtype, ...findings, ranges: rangesOf(dtype, findings.bins) };
 }
 
 export async function binaryAccuracy(
@@ -75,68 +82,118 @@ export async function binaryAccuracy(
   kind: BinaryKind,
   count: number,
 ): Promise<Accuracy> {
-  const [a, b] = kind === "pow" ? powers(dtype, count) : pairs(dtype, count);
-  const exact = binaryFunctions[kind];
+  const [a, b] = binaryArguments(dtype, kind, count);
   const results = await runBinary(backend, dtype, kind, a, b);
-  const summary = summarize(
-    dtype,
-    results,
-    (i) => exact(a[i]!, b[i]!),
-    (i) => [a[i]!, b[i]!],
-  );
-  return { operation: "binary", kind, dtype, ...summary };
+  const findings = compare(dtype, results, binaryFunctions[kind], a, b);
+  return { operation: "binary", kind, dtype, ...findings, ranges: rangesOf(dtype, findings.bins) };
 }
 
-type Summary = Omit<Accuracy, "operation" | "kind" | "dtype">;
+type Mutable<T> = { -readonly [key in keyof T]: Mutable<T[key]> };
 
-function summarize(
+/**
+ * Results that close to an end of the normal numbers may lie on its other side, where they are flushed or infinite;
+ * they count with those.
+ */
+const edge = 2 ** -19;
+
+/** Compares the results of a function of one or two numbers with the exact ones. */
+export function compare(
   dtype: DType,
   results: Float32Array,
-  exactOf: (i: number) => number,
-  argumentsOf: (i: number) => readonly number[],
-): Summary {
+  exactOf: (a: number, b: number) => number,
+  a: Float32Array,
+  b?: Float32Array,
+): Findings {
   const { digits, lowest, largest } = format[dtype];
-  const smallestNormal = 2 ** lowest;
   const least = 2 ** (lowest - digits);
+  const normalFrom = 2 ** lowest * (1 + edge);
+  const zeroResults = [exactOf(0, 0), exactOf(-0, 0)].map(Math.fround);
   // Halfway to what the next number would be.
   const overflowsFrom = largest + spacing(dtype, largest) / 2;
-  let samples = 0;
-  let worst = 0;
-  let worstAt = 0;
+  const bins = new Map<number, Mutable<Bin>>();
   let stray: readonly number[] | undefined;
   const above = new Set<Outcome>();
   const below = new Set<Outcome>();
+  const place = (i: number): number[] => [a[i]!, ...(b === undefined ? [] : [b[i]!]), results[i]!];
   const note = (outcomes: Set<Outcome>, outcome: Outcome, i: number): void => {
     outcomes.add(outcome);
-    if (outcome === "wrong") stray ??= [...argumentsOf(i), results[i]!];
+    if (outcome === "wrong") stray ??= place(i);
   };
   for (let i = 0; i < results.length; i++) {
-    const exact = exactOf(i);
-    // Arguments for which a function is not defined are a matter of `specials.ts`.
-    if (!Number.isFinite(exact)) {
-      if (Math.abs(exact) === Number.POSITIVE_INFINITY && !argumentsOf(i).includes(0))
-        note(above, aboveAll(results[i]!, exact, largest), i);
-      continue;
-    }
+    const x = a[i]!;
+    const exact = exactOf(x, b === undefined ? 0 : b[i]!);
     const got = results[i]!;
     const size = Math.abs(exact);
-    if (size >= overflowsFrom) note(above, aboveAll(got, exact, largest), i);
-    else if (size > 0 && size < smallestNormal) note(below, belowAll(got, exact, least), i);
-    else {
-      samples++;
+    // Arguments for which a function is not defined, and poles, are a matter of `specials.ts`.
+    if (Number.isNaN(exact) || (size === Number.POSITIVE_INFINITY && (x === 0 || b?.[i] === 0))) continue;
+    const key = b === undefined ? x : exact;
+    const exponent = Math.max(exponentOf(key), lowest - 1);
+    const bin = binAt(bins, key < 0 || Object.is(key, -0), exponent);
+    if (b === undefined && exponent < lowest && x !== 0) {
+      // Units measure the use of subnormal arguments, not whether they are read at all.
+      const asZero = zeroResults[x < 0 ? 1 : 0]!;
+      if (Object.is(got, asZero) && Math.abs(asZero - exact) > spacing(dtype, exact)) {
+        bin.zeroed++;
+        continue;
+      }
+    }
+    if (size >= overflowsFrom || (Math.abs(got) > largest && size > largest * (1 - edge)))
+      note(above, aboveAll(got, exact, largest), i);
+    else if (size > 0 && size < normalFrom) {
+      if (size < 2 ** lowest || got === 0) note(below, belowAll(got, exact, least), i);
+      if (got !== 0 && Math.abs(got) < 2 ** lowest) bin.subnormal.kept++;
+      count(bin.subnormal, got, exact, least, () => place(i));
+    } else {
+      bin.samples++;
       const error = Math.abs(got - exact) / spacing(dtype, exact);
       // A NaN or an infinity is worse than any number.
-      if (!(error <= worst)) {
-        worst = Number.isNaN(error) ? Number.POSITIVE_INFINITY : error;
-        worstAt = i;
+      if (!(error <= bin.worst)) {
+        bin.worst = Number.isNaN(error) ? Number.POSITIVE_INFINITY : error;
+        bin.at = place(i);
       }
     }
   }
+  const all = [...bins.values()];
+  const worst = all.reduce((most, bin) => (bin.worst > most.worst ? bin : most));
   return {
-    ...{ samples, worst, at: [...argumentsOf(worstAt), results[worstAt]!] },
+    samples: all.reduce((sum, bin) => sum + bin.samples, 0),
+    ...{ worst: worst.worst, at: worst.at },
     ...{ overflow: outcomeOf(above), underflow: outcomeOf(below) },
     ...(stray === undefined ? {} : { stray }),
+    bins: all.sort((p, q) => order(p) - order(q)),
   };
+}
+
+/** Along the axis of numbers. */
+function order({ negative, exponent }: Bin): number {
+  return negative ? -1024 - exponent : 1024 + exponent;
+}
+
+function binAt(bins: Map<number, Mutable<Bin>>, negative: boolean, exponent: number): Mutable<Bin> {
+  const key = 2 * exponent + (negative ? 1 : 0);
+  let bin = bins.get(key);
+  if (bin === undefined) {
+    const subnormal = { samples: 0, kept: 0, flushed: 0, worst: 0, at: [] };
+    bin = { negative, exponent, samples: 0, worst: 0, at: [], zeroed: 0, subnormal };
+    bins.set(key, bin);
+  }
+  return bin;
+}
+
+function count(
+  results: Mutable<SubnormalResults>,
+  got: number,
+  exact: number,
+  least: number,
+  place: () => number[],
+): void {
+  results.samples++;
+  const error = Math.abs(got - exact) / least;
+  if (got === 0 && error >= 1) results.flushed++;
+  else if (!(error <= results.worst)) {
+    results.worst = Number.isNaN(error) ? Number.POSITIVE_INFINITY : error;
+    results.at = place();
+  }
 }
 
 function aboveAll(got: number, exact: number, largest: number): Outcome {
@@ -153,75 +210,4 @@ function outcomeOf(outcomes: ReadonlySet<Outcome>): Outcome {
   if (outcomes.has("wrong")) return "wrong";
   const [first = "none", ...others] = [...outcomes].filter((outcome) => outcome !== "none");
   return others.length === 0 ? first : "mixed";
-}
-
-/** Every normal number of f16, and both zeros. */
-function everyHalf(): Float32Array {
-  const bits = Array.from({ length: 0x10000 }, (_, i) => i).filter((half) => {
-    const exponent = (half >> 10) & 31;
-    return exponent < 31 && (exponent > 0 || (half & 0x3ff) === 0);
-  });
-  return decodeFloat16(bits);
-}
-
-/**
- * `perExponent` numbers of either sign from each of the 254 exponents of f32, as many again from each
- * exponent in which functions bend (2^-8 to 2^8), and the numbers nearest to the first 50,000 multiples
- * of pi / 2, at which the sine and the cosine have to know pi well.
- */
-function spreadSingles(perExponent: number): Float32Array {
-  const next = generator(1);
-  const values: number[] = [0, -0];
-  const add = (exponent: number, count: number): void => {
-    for (let i = 0; i < count; i++) {
-      // One from each of `count` equal parts, the first number of the exponent among them.
-      const fraction = i === 0 ? 0 : Math.floor(((i + next()) / count) * 2 ** 23) / 2 ** 23;
-      values.push(2 ** exponent * (1 + fraction), -(2 ** exponent) * (1 + fraction));
-    }
-  };
-  for (let exponent = -126; exponent <= 127; exponent++) add(exponent, perExponent);
-  for (let exponent = -8; exponent < 8; exponent++) add(exponent, 16 * perExponent);
-  for (let k = 1; k <= 50_000; k++) values.push(Math.fround((k * Math.PI) / 2));
-  return Float32Array.from(values);
-}
-
-/** Both of ordinary size, or of any exponent, in turn. */
-function pairs(dtype: DType, count: number): readonly [Float32Array, Float32Array] {
-  const next = generator(2);
-  const { lowest, largest } = format[dtype];
-  const range = Math.log2(largest) - lowest;
-  const draw = (i: number): number => {
-    const sign = next() < 0.5 ? -1 : 1;
-    return sign * (i % 2 === 0 ? 8 * next() : 2 ** (lowest + range * next()));
-  };
-  const values = () =>
-    normal(
-      dtype,
-      Float64Array.from({ length: count }, (_, i) => draw(i)),
-    );
-  return [values(), values()];
-}
-
-/** Bases of any exponent with exponents for which the power is in range, and bases near 1 with large ones. */
-function powers(dtype: DType, count: number): readonly [Float32Array, Float32Array] {
-  const next = generator(3);
-  const { lowest, largest } = format[dtype];
-  const range = Math.log2(largest) - lowest;
-  const a = new Float64Array(count);
-  const b = new Float64Array(count);
-  for (let i = 0; i < count; i++) {
-    const kind = i % 4;
-    a[i] = kind === 0 ? 2 ** (lowest + range * next()) : kind === 1 ? 1 + (next() - 0.5) / 8 : 10 * next();
-    const reach = 1.05 * (-lowest / Math.max(Math.abs(Math.log2(a[i]!)), 1e-3));
-    b[i] = kind === 3 ? Math.round(8 * (next() - 0.5)) : Math.min(reach, largest) * (2 * next() - 1);
-  }
-  return [normal(dtype, a), normal(dtype, b)];
-}
-
-/** Rounded to the type; what would not be normal is 1. */
-function normal(dtype: DType, values: Float64Array): Float32Array {
-  const smallest = 2 ** format[dtype].lowest;
-  return rounded(dtype, values).map((value) =>
-    Math.abs(value) >= smallest && Math.abs(value) <= format[dtype].largest ? value : 1,
-  );
 }
