@@ -94,8 +94,10 @@ export function checkErrors(context: LawContext, dtype: DType, sweep: Sweep): vo
   }
   if (dtype === "f32") noteUnits(context, sweep);
   const got = Float64Array.from(sweep.got);
+  // As in shapeAxes: the elements of the output, and of the other operand where there is one.
+  const extents = sweep.at(0).map(() => got.length);
   try {
-    measure(context, [got.length], got, { places, values, magnitudes: values }, (_y, _m, i) => bounds[i]!);
+    measure(context, extents, got, { places, values, magnitudes: values }, (_y, _m, i) => bounds[i]!);
   } catch (error) {
     if (!(error instanceof WrongResults)) throw error;
     const i = places[error.values.first]!;
@@ -116,6 +118,7 @@ function noteUnits(context: LawContext, sweep: Sweep): void {
     if (units !== undefined && !(units <= (worst.get(range)?.units ?? -1)))
       worst.set(range, { units, place });
   }
+  // JSON has no -0.
   for (const [range, { units, place }] of worst)
-    context.observeUnits({ kind: sweep.kind, range, units, at: sweep.at(place) });
+    context.observeUnits({ kind: sweep.kind, range, units, at: sweep.at(place).map((x) => x + 0) });
 }

@@ -24,7 +24,7 @@ export const accuracyMutants: readonly Mutant[] = [
     defect: "numerics",
     description: "0 for |x| < 4e-4, which WGSL allows: it asks for 2^-11 and no more.",
     killedBy: [ofUnits("sin"), ofUnits("sin", "f16")],
-    create: () => replacedFunction("sin", (x) => (Math.abs(x) < 4e-4 ? 0 : Math.sin(x))),
+    create: () => replacedFunction("sin", (x) => (Math.abs(x) < 4e-4 ? x * 0 : Math.sin(x))),
   },
   {
     name: "loses digits of pi for large angles",
