@@ -59,6 +59,11 @@ describe("the measured accuracy of a function", () => {
     expect(found.bins.map(({ zeroed }) => zeroed)).to.deep.equal([1, 0]);
     const wrong = compare("f32", Float32Array.of(1, 2 ** -60), Math.sqrt, x);
     expect(wrong.worst).to.be.above(1e6);
+    // The reciprocal of a smaller one is infinite by itself.
+    const inverse = (value: number) => 1 / value;
+    const overflow = compare("f32", Float32Array.of(Number.POSITIVE_INFINITY), inverse, x.subarray(0, 1));
+    expect(overflow).to.include({ overflow: "infinity" });
+    expect(overflow.bins[0]!.zeroed).to.equal(0);
   });
 
   it("has what comes past the largest number", () => {

@@ -129,7 +129,7 @@ export function compare(
     const key = b === undefined ? x : exact;
     const exponent = Math.max(exponentOf(key), lowest - 1);
     const bin = binAt(bins, key < 0 || Object.is(key, -0), exponent);
-    if (b === undefined && exponent < lowest && x !== 0) {
+    if (b === undefined && exponent < lowest && x !== 0 && size < overflowsFrom) {
       // Units measure the use of subnormal arguments, not whether they are read at all.
       const asZero = zeroResults[x < 0 ? 1 : 0]!;
       if (Object.is(got, asZero) && Math.abs(asZero - exact) > spacing(dtype, exact)) {

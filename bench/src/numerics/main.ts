@@ -96,7 +96,7 @@ async function main(): Promise<number> {
   if (options.json !== undefined) {
     const head = { date: new Date().toISOString(), node: process.version, device, numerics, samples, runs };
     const results = { ...head, accuracies, facts: kept, specials: found };
-    await writeFile(options.json, `${JSON.stringify(results, infinite, 2)}\n`);
+    await writeFile(options.json, `${JSON.stringify(results, infinite)}\n`);
   }
   return 0;
 }
