@@ -180,7 +180,17 @@ describe("The command line program", function () {
   it("goes on with new seeds in soak mode, and stops within its budget", async () => {
     const json = inFolder("soak.json");
     const { code, output } = await command([
-      ...[backendModule("healthy"), "--ops", "unary", "--dtype", "f32", "--law", "abs", "--mode", "soak"],
+      ...[
+        backendModule("healthy"),
+        "--ops",
+        "unary",
+        "--dtype",
+        "f32",
+        "--law",
+        "unary f32: abs",
+        "--mode",
+        "soak",
+      ],
       ...["--time-budget", "1.5s", "--json", json],
     ]);
     assert.equal(code, 0, output);

@@ -179,7 +179,12 @@ describe("A run of the suite", () => {
       };
       return backend;
     };
-    const options = { operations: ["unary"], dtypes: ["f32"], law: "abs:", timeBudget: 70 } as const;
+    const options = {
+      operations: ["unary"],
+      dtypes: ["f32"],
+      law: "unary f32: abs:",
+      timeBudget: 70,
+    } as const;
     const [result] = await runLaws({ name: "slow", create, options });
     assert.equal(result!.status, "unfinished");
     const [, tried] =
@@ -216,7 +221,7 @@ describe("A run of the suite", () => {
     const options = {
       operations: ["unary"],
       dtypes: ["f32"],
-      law: "abs:",
+      law: "unary f32: abs:",
       mode: "soak",
       timeBudget: 20_000,
     } as const;
@@ -277,7 +282,11 @@ describe("A run of the suite", () => {
     const create = withPromises(mutant("cuts sums off instead of rounding them"), {
       rounding: "unspecified",
     });
-    const options = { operations: ["binary"], dtypes: ["f32"], law: "add: stays within" } as const;
+    const options = {
+      operations: ["binary"],
+      dtypes: ["f32"],
+      law: "binary f32: add: stays within",
+    } as const;
     const [must] = await runLaws({ name: "cutting", create, options });
     assert.equal(must!.status, "kept");
     const [tight] = await runLaws({ name: "cutting", create, options: { ...options, grade: "tight" } });
@@ -349,7 +358,12 @@ describe("describeBackend", () => {
       before: (body) => hooks.push(body),
       after: (body) => hooks.push(body),
     };
-    const options = { operations: ["unary"], dtypes: ["f32"], law: "abs", timeBudget: 1e-6 } as const;
+    const options = {
+      operations: ["unary"],
+      dtypes: ["f32"],
+      law: "unary f32: abs",
+      timeBudget: 1e-6,
+    } as const;
     describeBackend(reference(options), runner);
     await hooks[0]!();
     for (const test of tests) await test();
