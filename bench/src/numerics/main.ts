@@ -17,7 +17,7 @@ NaN, infinities, subnormal numbers, signed zeros and ties. It judges nothing; th
 
   --backend NAME   cpu or webgpu; default webgpu
   --tier NAME      what webgpu may use of the device: ${tiers.join(", ")}; default shader-f16
-  --samples N      numbers from each exponent of f32, either sign (default 1500: 3 10^6 in all); f16 is done whole
+  --samples N      numbers from each exponent of f32, either sign (default 1500: 2 10^6 in all); f16 is done whole
   --runs N         for what rises, is odd or even: runs of 4096 neighbours from each exponent of f32
                    (default 16: 3 10^7 numbers; 2048: all numbers); 0: none
   --dtype TYPE     f32 or f16; default both

@@ -98,7 +98,7 @@ export const accuracyMutants: readonly Mutant[] = [
     name: "gives probabilities above 1",
     operation: "unary",
     defect: "numerics",
-    description: "A sigmoid within its two units, also where these lead beyond 1.",
+    description: "A sigmoid within its two units, also where these lead beyond 1. Seen on a GPU, in tanh.",
     killedBy: ["accuracy f32: functions stay inside of their range"],
     create: () =>
       replacedFunction("sigmoid", (x) => off(unaryFunctions.sigmoid(x), x === 0 || x > 90 ? 0 : 1), 2),
