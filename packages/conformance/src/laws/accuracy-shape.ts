@@ -153,8 +153,8 @@ const outermost: Partial<Record<InexactUnaryKind, readonly [least: number, large
 
 function checkOutermost(kind: InexactUnaryKind, { x, got, units, least: bound }: Swept): void {
   const [least, largest] = outermost[kind]!;
+  // Where neither units are declared nor WGSL says anything, results may be anything.
   for (const [i, y] of got.entries())
-    // Where neither units are declared nor WGSL says anything, results may be anything.
     if (!(y >= least && y <= largest) && (units(i) !== undefined || bound(i) !== Number.POSITIVE_INFINITY))
       throw new Error(`${kind}(${x[i]}) is ${y}; the range of ${kind} is from ${least} to ${largest}`);
 }
