@@ -74,7 +74,7 @@ describe("the program that puts an adapter before the laws", () => {
     expect(reports[0].kept).to.be.above(10);
     expect(reports[0].worst).to.be.within(0.001, 1);
     expect(reports[0].details.variants).to.equal("gemm: direct_8x16");
-  }).timeout(120_000);
+  });
 
   it("says of a process that ends without a report why, and fails", async () => {
     const nowhere = { VK_ICD_FILENAMES: "/nowhere.json", VK_DRIVER_FILES: "/nowhere.json" };
@@ -82,7 +82,7 @@ describe("the program that puts an adapter before the laws", () => {
     expect(stdout).to.match(/tier baseline: exit code 1: .*(UNSUPPORTED|no adapter)/s);
     expect(stdout).to.include("1 parts, 0 possible");
     expect(code).to.equal(1);
-  }).timeout(60_000);
+  });
 
   it("refuses bad options with what is allowed, and has help", async () => {
     const refused: readonly [readonly string[], string][] = [
@@ -103,5 +103,5 @@ describe("the program that puts an adapter before the laws", () => {
     expect((await program(["--list"])).stdout.trim().split("\n")).to.deep.equal(
       parts.map(({ name }) => name),
     );
-  }).timeout(60_000);
+  });
 });

@@ -4,6 +4,7 @@ import {
   type AttentionArguments,
   activations,
   BackendError,
+  type BackendState,
   type BatchedGemmArguments,
   type BinaryArguments,
   binaryKinds,
@@ -82,6 +83,7 @@ export const capabilities: Capabilities = {
     unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
     binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
   },
+  synchronousReads: true,
 };
 
 /** With more than this undone, a call computes what is wanted before it returns. */
@@ -102,6 +104,11 @@ export class LazyBackend implements ComputeBackend {
   #liveBytes = 0;
   #peakBytes = 0;
 
+  get state(): BackendState {
+    if (this.#isDisposed) return "disposed";
+    return this.#wasOpened ? "open" : "new";
+  }
+
   get capabilities(): Capabilities {
     if (!this.#wasOpened) this.#begin("capabilities");
     return capabilities;
@@ -118,6 +125,12 @@ export class LazyBackend implements ComputeBackend {
     await Promise.resolve();
     if (this.#isDisposed) throw this.#refusal("init");
     this.#wasOpened = true;
+  }
+
+  /** Here to begin is to be done. */
+  flush(): void {
+    this.#begin("flush");
+    this.#computeAll();
   }
 
   async synchronize(): Promise<void> {
@@ -169,7 +182,13 @@ export class LazyBackend implements ComputeBackend {
       liveBytes: this.#liveBytes,
       peakBytes: this.#peakBytes,
       reservedBytes: this.#isDisposed ? 0 : this.#graph.heldBytes + this.#graph.keptBytes + promised,
+      ...{ pooledBytes: 0, poolHits: 0, poolMisses: 0 },
     };
+  }
+
+  /** Nothing is kept for reuse. */
+  trim(): void {
+    this.#begin("trim");
   }
 
   /** The bytes of an allocation as they are now; they stay so only until the next call. */
@@ -226,6 +245,15 @@ export class LazyBackend implements ComputeBackend {
     } finally {
       this.#graph.release(version);
     }
+  }
+
+  copyDtoHSync(destination: HostBytes, source: Operand): void {
+    const call = this.#begin("copyDtoHSync");
+    const target = call.host("destination", destination);
+    const { allocation, byteOffset } = call.place("source", source, target.length, 1);
+    const bytes = this.#bytesOf(allocation.version);
+    this.#reportFault();
+    target.set(bytes!.subarray(byteOffset, byteOffset + target.length));
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {

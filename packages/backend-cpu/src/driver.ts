@@ -6,6 +6,7 @@ import {
   type DriverEvents,
   type DriverKernels,
   type Numerics,
+  type PoolStatistics,
   type Region,
   toBackendError,
 } from "@backplane/core";
@@ -192,7 +193,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.#device = { memory, heap, queue, context, workspaces };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
     const limits = { maxAllocationBytes: heap.largestAllocation };
-    return { device: { ...device, details }, limits, numerics, accuracy };
+    return {
+      device: { ...device, details },
+      limits,
+      numerics,
+      accuracy,
+      synchronousReads: queue.mayReadSync,
+    };
   }
 
   /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
@@ -275,6 +282,10 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     return this.#open().queue.read(destination, source.byteOffset + byteOffset);
   }
 
+  readSync(destination: Uint8Array<ArrayBufferLike>, source: CpuAllocation, byteOffset: number): void {
+    this.#open().queue.readSync(destination, source.byteOffset + byteOffset);
+  }
+
   copy(destination: Region<CpuAllocation>, source: Region<CpuAllocation>): void {
     this.#open().queue.enqueue(planCopy(address(destination), address(source), destination.byteLength));
   }
@@ -283,9 +294,16 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.#open().queue.enqueue(planFill(destination, pattern));
   }
 
-  /** The whole memory: what is free in it is kept for reuse, and cannot be given back. */
+  /** The whole memory, also what is free in it: it never shrinks, so that there is no `trim`. */
   reservedBytes(): number {
     return this.#device?.memory.buffer.byteLength ?? 0;
+  }
+
+  /** A miss is an allocation for which the memory had to grow. */
+  pool(): PoolStatistics {
+    const { heap } = this.#open();
+    const { freeBytes, allocations, growths } = heap;
+    return { pooledBytes: freeBytes, poolHits: allocations - growths, poolMisses: growths };
   }
 
   native(memory?: CpuAllocation): WebAssembly.Memory | CpuNativeRegion {
@@ -309,7 +327,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   #open(): Device {
-    if (this.#device === undefined) throw new BackendError("DISPOSED", "cpu: the device is not open");
+    if (this.#device === undefined) throw new BackendError("NOT_INITIALIZED", "cpu: the device is not open");
     return this.#device;
   }
 }

@@ -56,6 +56,17 @@ function reasonAgainstSharing(): string | undefined {
   return WebAssembly.validate(builder.toBytes()) ? undefined : "WebAssembly lacks shared memory";
 }
 
+/** Whether the calling thread may wait for others. The main thread of a page may not. */
+export function mayBlock(): boolean {
+  try {
+    // Not the value that is there: where waiting is allowed, this returns at once.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Threads that the machine runs at the same time, as far as it tells. */
 export function availableThreads(): number {
   const os = nodeProcess?.getBuiltinModule("node:os");

@@ -66,6 +66,8 @@ export class Heap {
   readonly #lists: (Block | undefined)[] = new Array<Block | undefined>(32 * classesPerPower).fill(undefined);
   #usedBytes = 0;
   #usedBlocks = 0;
+  #allocations = 0;
+  #growths = 0;
 
   /** The heap may grow the memory to `maxBytes` in all, what lies below `base` included. */
   constructor(memory: WebAssembly.Memory, base: number, maxBytes: number) {
@@ -83,6 +85,20 @@ export class Heap {
     return this.#usedBytes;
   }
 
+  /** Bytes in blocks that are free. */
+  get freeBytes(): number {
+    return this.#end - this.#base - this.#usedBytes;
+  }
+
+  /** How many allocations there were so far, and for how many of them the memory had to grow. */
+  get allocations(): number {
+    return this.#allocations;
+  }
+
+  get growths(): number {
+    return this.#growths;
+  }
+
   /** What would fit if nothing were allocated. */
   get largestAllocation(): number {
     return this.#limit - this.#base;
@@ -98,6 +114,7 @@ export class Heap {
     const block =
       this.#find(needed, 16) ?? this.#grow(needed) ?? this.#find(needed, Number.POSITIVE_INFINITY);
     if (block === undefined) throw this.#outOfMemory(bytes);
+    this.#allocations++;
     this.#unlink(block);
     this.#split(block, needed);
     block.free = false;
@@ -212,6 +229,7 @@ export class Heap {
     // In growing steps, since each may have to copy or map; but never refuse what would just fit.
     const generous = Math.min(room, Math.max(missing, 16, Math.floor(size / pageBytes / 4)));
     if (!this.#growBy(generous) && (generous === missing || !this.#growBy(missing))) return undefined;
+    this.#growths++;
     this.#extend();
     return this.#last?.free && this.#last.bytes >= needed ? this.#last : undefined;
   }

@@ -61,7 +61,7 @@ describe("cpu backend", () => {
         results.push(await everything(backend));
       });
     for (const result of results.slice(1)) expect(result.equals(results[0]!)).to.equal(true);
-  }).timeout(30000);
+  });
 
   it("says which variant of gemm it has chosen and by what time, the same for all backends of a process", async () => {
     const choice = fittingGemmVariants(detectFeatures(), undefined).map(({ name }) => name);
@@ -100,7 +100,7 @@ describe("cpu backend", () => {
           // Threads may have taken the staging for writes meanwhile, nothing else.
           expect(backend.memory().reservedBytes).to.equal(reserved);
         });
-      }).timeout(30000);
+      });
 
       it("hands out zeros, also where something was before, unless told otherwise", async () => {
         await withBackend({ threads }, async (backend) => {
@@ -201,7 +201,7 @@ describe("cpu backend", () => {
           await withBackend({ threads }, async (backend) => {
             backend.fill(backend.alloc(64), 1, 16);
           });
-      }).timeout(30000);
+      });
     });
   }
 
@@ -236,7 +236,7 @@ describe("cpu backend", () => {
     expect(threads).to.equal("0");
     expect(reason).to.match(/SharedArrayBuffer is missing/);
     expect(value).to.equal(2.5);
-  }).timeout(20000);
+  });
 
   it("makes do with less memory where the engine does not set so much aside", async () => {
     const whole = WebAssembly.Memory;

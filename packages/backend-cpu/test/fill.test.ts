@@ -23,6 +23,6 @@ describe("fill and copy kernels", () => {
           expect(Buffer.compare(bench.bytes(whole), expected), `${length} at ${offset}`).to.equal(0);
         }
       }
-    }).timeout(20000);
+    });
   }
 });

@@ -40,17 +40,21 @@ describe("gemm variants", () => {
 
   it("waits for the first variant where another is ahead: its code may be late", async () => {
     const [first, second] = gemmVariants as [GemmVariant, GemmVariant];
-    const spend = (milliseconds: number) => {
-      const end = performance.now() + milliseconds;
-      while (performance.now() < end);
-    };
+    let time = 0;
     let calls = 0;
-    const timed = await timeGemmVariants([
+    const probe = (variant: GemmVariant, takes: () => number) => ({
+      variant,
+      run: () => {
+        time += takes();
+      },
+    });
+    const probes = [
       // For 20 rounds slow, which are more than there are where the first is ahead.
-      { variant: first, run: () => spend(calls++ < 20 * 16 ? 0.05 : 0.01) },
+      probe(first, () => (calls++ < 20 * 16 ? 0.05 : 0.01)),
       // Of twice as many columns.
-      { variant: second, run: () => spend(0.045) },
-    ]);
+      probe(second, () => 0.045),
+    ];
+    const timed = await timeGemmVariants(probes, () => time);
     expect(timed.map(({ variant }) => variant)).to.deep.equal([first, second]);
     expect(fastest(timed)).to.equal(first);
   });

@@ -25,7 +25,7 @@ for (const { name, requires } of gemmVariants) {
             throw new Error(`${label(shape)}: ${String(error)}`);
           }
         }
-      }).timeout(60000);
+      });
     }
 
     it("gives the same bits however many workers there are", async () => {
@@ -53,7 +53,7 @@ for (const { name, requires } of gemmVariants) {
             );
         }
       }
-    }).timeout(30000);
+    });
   });
 }
 
@@ -75,7 +75,7 @@ describe("gemm", () => {
           true,
         );
     }
-  }).timeout(60000);
+  });
 
   const run = async (shape: Shape, change?: (given: Case) => void): Promise<Float32Array> => {
     const bench = await Workbench.create(gemmOperation().kernels, { pages: 300 });
@@ -114,7 +114,7 @@ describe("gemm", () => {
       for (const result of results.slice(1)) expect(result).to.deep.equal(results[0]);
       expect(partsOf(given.shape), label(shape)).to.equal(parts);
     }
-  }).timeout(60000);
+  });
 
   it("makes parts longer where there would be many", () => {
     const partsOfDepth = (k: number) => {
@@ -230,5 +230,5 @@ describe("gemm", () => {
         expect(bytes).to.be.at.most(32 << 20);
       }
     }
-  }).timeout(30000);
+  });
 });

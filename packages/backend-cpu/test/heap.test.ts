@@ -58,6 +58,21 @@ function spread(heap: Heap, live: number, powers: number): number {
 }
 
 describe("Heap", () => {
+  it("counts what is free, and how often the memory had to grow", () => {
+    const { heap, memory } = heapOf(100, 128);
+    const free = () => memory.buffer.byteLength - 128 - 64 - heap.usedBytes;
+    expect([heap.allocations, heap.growths, heap.freeBytes]).to.deep.equal([0, 0, free()]);
+    const small = heap.allocate(1000);
+    expect([heap.allocations, heap.growths, heap.freeBytes]).to.deep.equal([1, 0, free()]);
+    heap.release(heap.allocate(5 * page));
+    expect([heap.allocations, heap.growths, heap.freeBytes]).to.deep.equal([2, 1, free()]);
+    heap.release(heap.allocate(5 * page));
+    heap.release(small);
+    expect([heap.allocations, heap.growths, heap.freeBytes]).to.deep.equal([3, 1, free()]);
+    expect(() => heap.allocate(200 * page)).to.throw(BackendError);
+    expect(heap.allocations).to.equal(3);
+  });
+
   it("spreads under Robson's adversary no further than every allocator must", () => {
     for (const [live, powers] of [
       [2 ** 14, 8],

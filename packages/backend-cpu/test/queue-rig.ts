@@ -31,13 +31,12 @@ export const rotate: Kernel<Record<"target" | "source" | "count", "i32">> = defi
   },
 });
 
-/** Takes a while. */
-export const delay: Kernel<Record<"rounds" | "word", "i32">> = defineKernel({
-  name: "delay",
-  parameters: { rounds: "i32", word: "i32" },
-  emit(f, { parameters }) {
-    const { rounds, word } = parameters;
-    f.forRange(0, rounds, (i) => f.store(word, i32.xor(i32.load(word), i)));
+/** Runs until the word is no longer 0. */
+const gateKernel: Kernel<Record<"word", "i32">> = defineKernel({
+  name: "gate",
+  parameters: { word: "i32" },
+  emit(f, { parameters: { word } }) {
+    f.while(i32.eqz(i32.load(word)), () => {});
   },
 });
 
@@ -47,6 +46,11 @@ export const trap: Kernel<Record<never, "i32">> = defineKernel({
   emit: (f) => f.unreachable(),
 });
 
+export interface Gate {
+  readonly launch: Launch;
+  open(): void;
+}
+
 export interface Rig {
   readonly queue: ThreadedQueue;
   readonly heap: Heap;
@@ -54,21 +58,29 @@ export interface Rig {
   readonly errors: BackendError[];
   readonly lost: string[];
   readonly handles: WorkerHandle[];
+  readonly control: Int32Array;
+  /** A command of so many chunks that goes on until `open` is called: for good, if it is not. */
+  gate(chunks?: number): Gate;
   place(bytes: number): number;
   words(address: number, count: number): Uint32Array;
 }
 
 const maxPages = 512;
 
-/** Work of about 20 ms for two, which makes all workers start. `word`: the address of a word. */
-export const share = (word: number): Launch => delay.launch({ rounds: 20_000_000, word }, 2);
-
+/**
+ * `patience`: see `ThreadedQueueOptions`; `own` is the queue's. Without one it is over at once, and all workers are up
+ * from the beginning.
+ */
 export async function openRig(
   threads: number,
-  { stagingBytes = 65536, pages = maxPages, allUp = true } = {},
+  {
+    stagingBytes = 65536,
+    pages = maxPages,
+    patience,
+  }: { stagingBytes?: number; pages?: number; patience?: "own" | (() => Promise<void>) } = {},
 ): Promise<Rig> {
   const kernels = new KernelLibrary(
-    [step, rotate, delay, trap, ...memoryKernels],
+    [step, rotate, gateKernel, trap, ...memoryKernels],
     { initialPages: 1, maximumPages: pages, shared: true },
     { relaxedSimd: false },
   );
@@ -77,7 +89,11 @@ export async function openRig(
   const errors: BackendError[] = [];
   const lost: string[] = [];
   const handles: WorkerHandle[] = [];
-  const up: Promise<void>[] = [];
+  let allUp = () => {};
+  const up = new Promise<void>((resolve) => {
+    allUp = resolve;
+  });
+  let ready = 0;
   const queue = await ThreadedQueue.open({
     kernels,
     memory,
@@ -85,39 +101,43 @@ export async function openRig(
     scratch: new Array<number>(threads).fill(0),
     events: { error: (error) => errors.push(error), lost: (reason) => lost.push(reason) },
     stagingBytes,
+    ...(patience === "own" ? {} : { patience: patience ?? (() => Promise.resolve()) }),
     spawn(worker, listeners) {
-      up.push(
-        new Promise((resolve) => {
-          const handle = spawnWorker(worker, {
-            ended: listeners.ended,
-            message(text) {
-              if (text === "ready") resolve();
-              listeners.message(text);
-            },
-          });
-          handles.push(handle);
-        }),
-      );
-      return handles[worker]!;
+      const handle = spawnWorker(worker, {
+        ended: listeners.ended,
+        message(text) {
+          if (text === "ready" && ++ready === threads) allUp();
+          listeners.message(text);
+        },
+      });
+      handles.push(handle);
+      return handle;
     },
   });
-  if (allUp) {
-    const block = heap.allocate(4);
-    queue.enqueue(share(block.address));
-    await queue.synchronize();
-    queue.release(block);
+  const place = (bytes: number): number => {
+    const { address } = heap.allocate(bytes);
+    new Uint8Array(memory.buffer, address, bytes).fill(0);
+    return address;
+  };
+  const gate = (chunks = 1): Gate => {
+    const word = place(4);
+    return {
+      launch: gateKernel.launch({ word }, chunks),
+      open: () => void Atomics.store(new Int32Array(memory.buffer), word / 4, 1),
+    };
+  };
+  if (patience === undefined) {
+    const { launch, open } = gate(2);
+    queue.enqueue(launch);
+    // Who waits for this keeps the process alive, and the workers for themselves do not.
+    const done = queue.synchronize();
+    await up;
+    open();
+    await done;
     expect(handles).to.have.length(threads);
-    // Workers do not keep the process alive: something has to.
-    const alive = setInterval(() => {}, 1000);
-    await Promise.all(up).finally(() => clearInterval(alive));
   }
   return {
-    ...{ queue, heap, memory, errors, lost, handles },
-    place(bytes) {
-      const { address } = heap.allocate(bytes);
-      new Uint8Array(memory.buffer, address, bytes).fill(0);
-      return address;
-    },
+    ...{ queue, heap, memory, control: new Int32Array(memory.buffer), errors, lost, handles, gate, place },
     words: (address, count) => new Uint32Array(memory.buffer, address, count).slice(),
   };
 }

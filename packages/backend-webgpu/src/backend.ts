@@ -6,16 +6,21 @@ import {
   createBackend,
   toBackendError,
 } from "@backplane/core";
-import { adoptDevice, inspectAdapter, requestAdapter } from "./device.js";
+import type { FindGpu, NativeBuffer } from "./device/index.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import type { FindGpu, NativeBuffer } from "./native.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
-import { TaskCollector } from "./tuning/rehearsal.js";
-import type { TuneOptions } from "./tuning/report.js";
-import { assertNoProfile } from "./tuning/time.js";
-import { Abortion, type Findings, Tuner, type TuningMeans } from "./tuning/tune.js";
-import { rehearse } from "./warmup.js";
+import { adoptDevice, inspectAdapter, requestAdapter } from "./runtime/index.js";
+import type { TuneOptions } from "./tuning/index.js";
+import {
+  Abortion,
+  assertNoProfile,
+  type Findings,
+  TaskCollector,
+  Tuner,
+  type TuningMeans,
+} from "./tuning/index.js";
+import { rehearse } from "./warmup/index.js";
 
 /**
  * The parts of the public interface that differ between platforms only by how they find WebGPU.
@@ -77,6 +82,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       return backend.adopt(memory, memory.bytes);
     },
     exportBuffer(handle) {
+      backend.assertOpen("exportBuffer");
       const buffer = backend.native(handle) as NativeBuffer | undefined;
       if (buffer === undefined)
         throw new BackendError(
@@ -125,9 +131,7 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       checkFunction(operation, "plan", plan);
       checkTuneOptions(tuneOptions);
       if (isTuning)
-        throw new BackendError("INVALID_ARGUMENT", "tune: it runs already; allowed: one at a time", {
-          operation,
-        });
+        throw new BackendError("BUSY", "tune: it runs already; allowed: one at a time", { operation });
       assertNoProfile(driver.profiling);
       isTuning = true;
       try {

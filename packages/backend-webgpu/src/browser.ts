@@ -1,8 +1,8 @@
-import { type AdapterListing, listAdaptersOf } from "./adapters.js";
 import { makeProvider } from "./backend.js";
+import type { FindGpu } from "./device/index.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import type { FindGpu } from "./native.js";
 import type { WebGpuOptions } from "./options.js";
+import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
 export * from "./index.js";
 

@@ -1,6 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { NativeGpu } from "./native.js";
-import type { WebGpuTier } from "./tiers.js";
+import type { NativeGpu, WebGpuTier } from "./device/index.js";
 
 /** How Dawn is started. What is not given is as in browsers. */
 export interface DawnOptions {

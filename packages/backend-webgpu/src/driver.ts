@@ -5,29 +5,38 @@ import {
   type DriverEvents,
   type DriverKernels,
   type Numerics,
+  type PoolStatistics,
   type Region,
 } from "@backplane/core";
 import { accuracy } from "./accuracy.js";
-import type { DeviceFeatures, KernelContext, OperationContext } from "./context.js";
-import { adoptDevice, type OpenDevice, openDevice, openingLine, requestAdapter } from "./device.js";
-import { immediateBytes } from "./immediates.js";
-import type { ImportOptions, WarmupOptions, WarmupReport } from "./interop.js";
-import { forcedDetails } from "./kernels/forced.js";
-import { splittingDetails } from "./kernels/gemm/index.js";
-import { boundKernels } from "./kernels/index.js";
-import { choiceLog, observeChoices } from "./kernels/variant.js";
-import type { DeviceMemory } from "./memory.js";
-import type { FindGpu, NativeBuffer } from "./native.js";
+import type { DeviceFeatures, FindGpu, NativeBuffer } from "./device/index.js";
+import { boundKernels, choiceLog, forcedDetails, observeChoices, splittingDetails } from "./kernels/index.js";
 import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
-import type { Profiling } from "./profiler.js";
-import type { Program } from "./program.js";
+import type { Profiling } from "./profile/index.js";
+import type { Program } from "./program/index.js";
+import type { DeviceMemory, ImportOptions, KernelContext, OperationContext } from "./runtime/index.js";
+import {
+  adoptDevice,
+  immediateBytes,
+  type OpenDevice,
+  openDevice,
+  openingLine,
+  requestAdapter,
+  writeEdges,
+} from "./runtime/index.js";
 import { closeSession, largestAllocation, openSession, type Session, useTuning } from "./session.js";
-import { writeEdges } from "./transfers.js";
-import { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./tuning/data.js";
-import { openTuningDevice, type TuningDevice } from "./tuning/device.js";
-import { tableOf } from "./tuning/table.js";
+import {
+  mergeTuning,
+  openTuningDevice,
+  TUNING_FORMAT,
+  type TuningData,
+  type TuningDevice,
+  type TuningEntry,
+  tableOf,
+} from "./tuning/index.js";
 import { packageVersion } from "./version.js";
-import { PlanDriver, type ProblemListener, prepareAll } from "./warmup.js";
+import type { WarmupOptions, WarmupReport } from "./warmup/index.js";
+import { PlanDriver, type ProblemListener, prepareAll } from "./warmup/index.js";
 
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */
 const numerics: Numerics = {
@@ -168,6 +177,25 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   reservedBytes(): number {
     const { queue, pool, readback, foreign, profiling } = this.#session;
     return [queue, pool, readback, foreign, profiling].reduce((sum, holder) => sum + holder.reservedBytes, 0);
+  }
+
+  /** Buffers, and the staging buffers of reads. */
+  pool(): PoolStatistics {
+    const { pool, readback } = this.#session;
+    const { statistics } = pool;
+    return { ...statistics, pooledBytes: statistics.pooledBytes + readback.freeBytes };
+  }
+
+  trim(): void {
+    const { pool, readback, queue } = this.#session;
+    // Commands that are not submitted may still use what is free.
+    queue.flush();
+    pool.trim(0);
+    readback.trim(0);
+  }
+
+  flush(): void {
+    this.#session.queue.flush();
   }
 
   /** The GPUDevice, or the GPUBuffer of an allocation. All work enqueued so far has been submitted. */

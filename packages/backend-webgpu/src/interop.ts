@@ -1,8 +1,10 @@
 import type { BackendProvider, ComputeBackend, DeviceHandle } from "@backplane/core";
-import type { NativeBuffer } from "./native.js";
-import type { Profile, ProfileOptions } from "./profile.js";
+import type { NativeBuffer } from "./device/index.js";
+import type { Profile, ProfileOptions } from "./profile/profile.js";
+import type { ExportedBuffer, ImportOptions } from "./runtime/sharing.js";
 import type { TuningData } from "./tuning/data.js";
 import type { TuneOptions, TuneReport } from "./tuning/report.js";
+import type { WarmupOptions, WarmupReport } from "./warmup/report.js";
 
 /** What a backend on WebGPU has beyond every other. */
 export interface WebGpuBackend extends ComputeBackend {
@@ -38,7 +40,7 @@ export interface WebGpuBackend extends ComputeBackend {
    *
    * Rejects with what `work` throws, and with faults and losses of the device like `synchronize()`;
    * with `UNSUPPORTED` where the device lacks WebGPU's feature `timestamp-query`; with
-   * `INVALID_ARGUMENT` while another profile is being taken. Nothing is measured any more after it.
+   * `BUSY` while another profile is being taken. Nothing is measured any more after it.
    */
   profile<Result>(
     work: () => Result | PromiseLike<Result>,
@@ -71,7 +73,7 @@ export interface WebGpuBackend extends ComputeBackend {
    * `tune`, and between runs and machines that tuned apart.
    *
    * Rejects, changing nothing, with what `plan` throws; with the reason of `signal`; with
-   * `INVALID_ARGUMENT` while it runs already or a profile is being taken; with `DEVICE_LOST` and
+   * `BUSY` while it runs already or a profile is being taken; with `DEVICE_LOST` and
    * `DISPOSED`. Shapes for which there is no memory, or no time left, are skipped, and the report says so.
    */
   tune(plan: (backend: ComputeBackend) => unknown, options?: TuneOptions): Promise<TuneReport>;
@@ -92,31 +94,6 @@ export interface WebGpuBackend extends ComputeBackend {
 /** Offers `WebGpuBackend`s to a registry. */
 export interface WebGpuProvider extends BackendProvider {
   create(): WebGpuBackend;
-}
-
-export interface WarmupOptions {
-  /** Hears of each kernel that is ready, and how many there are. */
-  readonly onProgress?: (ready: number, kernels: number) => void;
-}
-
-export interface WarmupReport {
-  /** Kernels that the plan needs. */
-  readonly kernels: number;
-  /** Those among them that were not compiled before; kernels with one text are compiled once. */
-  readonly compiledPipelines: number;
-}
-
-export interface ImportOptions {
-  /** The size of the allocation; whole bytes from 1 to the size of the buffer, which is the default. */
-  readonly bytes?: number;
-}
-
-export interface ExportedBuffer {
-  readonly buffer: NativeBuffer;
-  /** Bytes. */
-  readonly byteOffset: number;
-  /** As many bytes as the allocation has; the buffer may be longer. */
-  readonly byteLength: number;
 }
 
 /** Whether a backend, from a registry say, is one of this package, with the methods above. */

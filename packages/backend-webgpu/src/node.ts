@@ -1,12 +1,12 @@
-import { type AdapterListing, listAdaptersOf } from "./adapters.js";
 import { makeProvider } from "./backend.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import { checkOptions, type WebGpuOptions } from "./options.js";
+import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
 export type { DawnOptions } from "./dawn.js";
 export * from "./index.js";
-export { loadTuning, saveTuning } from "./tuning/files.js";
+export { loadTuning, saveTuning } from "./tuning-files.js";
 
 /** In Node.js, WebGPU is Dawn, from the npm package `webgpu`. */
 export interface NodeWebGpuOptions extends WebGpuOptions {

@@ -1,18 +1,23 @@
 import { BackendError, type DriverEvents } from "@backplane/core";
-import type { OpenDevice } from "./device.js";
-import type { TunedVariants } from "./features.js";
-import { ForeignBuffers } from "./foreign.js";
-import { faultOf, Guard } from "./guard.js";
-import { BUFFER_GRANULARITY, type DeviceMemory, MemoryPool } from "./memory.js";
+import type { TunedVariants } from "./device/index.js";
 import type { WebGpuOptions } from "./options.js";
-import { PipelineCache } from "./pipelines.js";
-import { Profiling } from "./profiler.js";
-import { CommandQueue } from "./queue.js";
-import { Readback } from "./readback.js";
-import { Recorder, windowBytes } from "./recorder.js";
-import type { TuningSession } from "./tuning/device.js";
-import type { TunedTable } from "./tuning/table.js";
-import { Uploads } from "./uploads.js";
+import { Profiling } from "./profile/index.js";
+import type { OpenDevice } from "./runtime/index.js";
+import {
+  BUFFER_GRANULARITY,
+  CommandQueue,
+  type DeviceMemory,
+  ForeignBuffers,
+  faultOf,
+  Guard,
+  MemoryPool,
+  PipelineCache,
+  Readback,
+  Recorder,
+  Uploads,
+  windowBytes,
+} from "./runtime/index.js";
+import type { TunedTable, TuningSession } from "./tuning/index.js";
 
 const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
 

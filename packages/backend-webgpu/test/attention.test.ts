@@ -1,7 +1,8 @@
 import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
-import type { DeviceFeatures, KernelContext } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
+import { defaultLimits } from "#src/device/tiers.js";
 import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
 import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
 import { THIN_ROWS, thinColumns } from "#src/kernels/attention/few-rows.wgsl.js";
@@ -10,9 +11,9 @@ import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js"
 import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/attention/matrix-tile.js";
 import { thinProgram } from "#src/kernels/attention/thin.wgsl.js";
 import { matrixVariants } from "#src/kernels/attention/variants.js";
-import type { DeviceMemory } from "#src/memory.js";
-import type { Program } from "#src/program.js";
-import { defaultLimits } from "#src/tiers.js";
+import type { Program } from "#src/program/program.js";
+import type { KernelContext } from "#src/runtime/context.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { withoutMatrixUnits } from "./emulated-matrices.js";
 import { withoutShuffles } from "./emulated-subgroups.js";
 import {
@@ -192,8 +193,7 @@ const emulated: DeviceFeatures = {
 
 const decoding = `decode_${THIN_ROWS}`;
 
-describe("webgpu attention", function () {
-  this.timeout(120_000);
+describe("webgpu attention", () => {
   const device = withProducts();
   // Where the features say otherwise, subgroups of the software adapters are too narrow all the same.
   beforeEach(() => {

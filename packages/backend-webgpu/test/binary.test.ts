@@ -7,7 +7,7 @@ import {
   dtypes,
 } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { type BufferRegion, encode, random, rounded, spacing, withDevice } from "./support.js";
 
 const reference: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {

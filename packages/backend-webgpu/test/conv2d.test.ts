@@ -1,8 +1,8 @@
 import { type Activation, activations, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { type ConvVariant, convVariants, runConv } from "#src/kernels/conv2d/index.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import {
   asLargeGpu,
   type Expected,
@@ -178,8 +178,7 @@ function depthwise(side: number, stride: number): readonly Case[] {
 
 const isLarge = (variant: ConvVariant): boolean => variant.kind === "implicit" && variant.tile.rows > 32;
 
-describe("webgpu conv2d", function () {
-  this.timeout(120_000);
+describe("webgpu conv2d", () => {
   const device = withProducts();
 
   for (const dtype of dtypes) {

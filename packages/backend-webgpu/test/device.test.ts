@@ -5,9 +5,16 @@ import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import { WebGpuDriver } from "#src/driver.js";
-import { input, output, program } from "#src/program.js";
-import { foldedGrid } from "#src/recorder.js";
-import { type BufferRegion, foreignDevice, noise, rejection, TestDevice } from "./support.js";
+import { input, output, program } from "#src/program/program.js";
+import { foldedGrid } from "#src/runtime/recorder.js";
+import {
+  type BufferRegion,
+  foreignDevice,
+  hangMilliseconds,
+  noise,
+  rejection,
+  TestDevice,
+} from "./support.js";
 
 describe("webgpu device", () => {
   it("describes the adapter without opening a device, and the same once open", async () => {
@@ -255,7 +262,7 @@ describe("webgpu device", () => {
       const { stdout } = await promisify(execFile)(
         process.execPath,
         ["--input-type=module", "--eval", script],
-        { cwd: import.meta.dirname, timeout: 15_000 },
+        { cwd: import.meta.dirname, timeout: hangMilliseconds },
       );
       assert.include(stdout, "done", ending);
     }
@@ -276,7 +283,7 @@ describe("webgpu device", () => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ["--expose-gc", "--input-type=module", "--eval", script],
-      { cwd: import.meta.dirname, timeout: 15_000 },
+      { cwd: import.meta.dirname, timeout: hangMilliseconds },
     );
     assert.include(stdout, "done");
   });

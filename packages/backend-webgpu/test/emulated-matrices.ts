@@ -1,6 +1,6 @@
-import type { DeviceFeatures } from "#src/context.js";
-import { general } from "#src/families.js";
-import type { Program } from "#src/program.js";
+import { general } from "#src/device/families.js";
+import type { DeviceFeatures } from "#src/device/features.js";
+import type { Program } from "#src/program/program.js";
 
 /** What decisions are based on where a device has the matrix units that `withoutMatrixUnits` stands in for. */
 export function withMatrixUnits(features: DeviceFeatures): DeviceFeatures {

@@ -1,4 +1,4 @@
-import type { Program } from "#src/program.js";
+import type { Program } from "#src/program/program.js";
 
 /**
  * A kernel whose only use of subgroups is `exchanged_1`, `_2`, `_4` and `of_lane`, for devices with any subgroups:

@@ -1,4 +1,4 @@
-import { DeviceMemory } from "#src/memory.js";
+import { DeviceMemory } from "#src/runtime/memory.js";
 
 /** What was called, with the arguments that tests look at. */
 export type Call = readonly [name: string, ...details: unknown[]];

@@ -1,5 +1,5 @@
 import { assert } from "chai";
-import { type AdapterTraits, familyOf, softwareFamily } from "#src/families.js";
+import { type AdapterTraits, familyOf, softwareFamily } from "#src/device/families.js";
 import { TestDevice } from "./support.js";
 
 const unknown: AdapterTraits = { vendor: "", architecture: "", device: "", description: "" };

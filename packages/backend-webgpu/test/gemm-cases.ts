@@ -1,7 +1,7 @@
 import type { Activation, DType, GemmProblem } from "@backplane/core";
-import type { DeviceFeatures } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { runGemm } from "#src/kernels/gemm/index.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { type Expected, finishedSum, gamma, type ProductDevice, signed } from "./products.js";
 
 /** One product to check. */

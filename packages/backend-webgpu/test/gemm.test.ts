@@ -1,7 +1,7 @@
 import { activations, type DType, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { checkGemm, distinctResults, type GemmCase, transposes } from "./gemm-cases.js";
 import { asLargeGpu, type Expected, finalRounding, gamma, signed, withProducts } from "./products.js";
 
@@ -46,8 +46,7 @@ const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
 /** All that emulated devices can run, and that unaligned operands fit. */
 const portableVariants = gemmVariants.filter(({ kind }) => !["matrices", "split", "streamed"].includes(kind));
 
-describe("webgpu gemm", function () {
-  this.timeout(120_000);
+describe("webgpu gemm", () => {
   const device = withProducts();
 
   for (const dtype of dtypes) {

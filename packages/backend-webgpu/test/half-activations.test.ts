@@ -1,7 +1,7 @@
 import type { Activation, GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { runGemm } from "#src/kernels/gemm/index.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { withProducts } from "./products.js";
 import { erfc, logistic } from "./special-functions.js";
 import { decode } from "./support.js";

@@ -1,9 +1,9 @@
 import { assert } from "chai";
-import type { BufferRegion } from "#src/context.js";
-import { type MatrixLayout, storeHalves } from "#src/halves.js";
-import { packQuad } from "#src/kernels/gemm/operands.wgsl.js";
-import { input, output, program } from "#src/program.js";
-import { halfFunctions } from "#src/wgsl.js";
+import { packQuad } from "#src/kernels/gemm/results.wgsl.js";
+import { type MatrixLayout, storeHalves } from "#src/kernels/halves.js";
+import { input, output, program } from "#src/program/program.js";
+import { halfFunctions } from "#src/program/wgsl.js";
+import type { BufferRegion } from "#src/runtime/context.js";
 import { decode, encode, noise, random, TestDevice } from "./support.js";
 
 describe("webgpu storeHalves", () => {

@@ -5,8 +5,7 @@ import { checkGemm, type GemmCase, transposes } from "./gemm-cases.js";
 import { withProducts } from "./products.js";
 
 /** The kernels themselves: that devices with matrix units compile and keep them is seen on those only. */
-describe("webgpu gemm on matrix units", function () {
-  this.timeout(240_000);
+describe("webgpu gemm on matrix units", () => {
   const device = withProducts();
   before(() => {
     device().instead = withoutMatrixUnits;

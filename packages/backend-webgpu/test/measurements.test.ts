@@ -1,6 +1,6 @@
 import { assert } from "chai";
-import { Measurements } from "#src/profile.js";
-import { chromeTrace } from "#src/trace.js";
+import { Measurements } from "#src/profile/profile.js";
+import { chromeTrace } from "#src/profile/trace.js";
 
 describe("webgpu measurements", () => {
   it("add up by operation and kernel", () => {

@@ -1,7 +1,7 @@
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { DeviceHandle } from "@backplane/core";
 import { assert } from "chai";
-import { roundedCapacity } from "#src/memory.js";
+import { roundedCapacity } from "#src/runtime/memory.js";
 import { noise, TestDevice, withDevice } from "./support.js";
 
 describe("webgpu memory", () => {
@@ -104,6 +104,68 @@ describe("webgpu memory", () => {
     assert.equal(await dispatches((memory) => backend.fill({ handle: memory, byteOffset: 4 }, 1, 999)), 2);
     assert.equal(await dispatches((memory) => backend.copyDtoD(memory, source, 3999)), 2);
     assert.equal(await dispatches((memory) => backend.copyHtoD(memory, noise(3996))), 1);
+    await backend.dispose();
+  });
+
+  it("counts its pool, and gives all of it back when it is trimmed, also what recorded commands use", async () => {
+    const backend = createWebGpuBackend();
+    await backend.init();
+    const counts = () => {
+      const { pooledBytes, poolHits, poolMisses } = backend.memory();
+      return [pooledBytes, poolHits, poolMisses];
+    };
+    assert.deepEqual(counts(), [0, 0, 0]);
+    const { reservedBytes } = backend.memory();
+    const [kept, other] = [backend.alloc(1 << 20), backend.alloc(1 << 20)];
+    assert.deepEqual(counts(), [0, 0, 2]);
+    const content = noise(1 << 20);
+    backend.copyHtoD(other, content);
+    backend.copyDtoD(kept, other, 1 << 20);
+    backend.free(other);
+    assert.deepEqual(counts(), [1 << 20, 0, 2]);
+    // The copy is recorded, and not submitted: it reads what goes back now.
+    backend.trim();
+    assert.deepEqual(counts(), [0, 0, 2]);
+    const target = new Uint8Array(1 << 20);
+    await backend.copyDtoH(target, kept);
+    assert.deepEqual(target, content);
+    // What reads take on their way is pooled, too.
+    assert.equal(backend.memory().pooledBytes, 1 << 20);
+    backend.free(kept);
+    backend.free(backend.alloc(1 << 20));
+    assert.deepEqual(counts(), [2 << 20, 1, 2]);
+    backend.trim();
+    assert.deepEqual(counts(), [0, 1, 2]);
+    assert.equal(backend.memory().reservedBytes, reservedBytes);
+    await backend.synchronize();
+    await backend.dispose();
+  });
+
+  it("submits what is recorded when it is flushed, without an end of the caller's code", async () => {
+    const backend = createWebGpuBackend();
+    await backend.init();
+    const handle = backend.alloc(64);
+    await backend.synchronize();
+    const { queue } = backend.native() as GPUDevice;
+    const submit = queue.submit.bind(queue);
+    const submitted: number[] = [];
+    queue.submit = (commands) => {
+      submitted.push([...commands].length);
+      submit(commands);
+    };
+    backend.flush();
+    assert.isEmpty(submitted, "there is nothing to submit");
+    backend.fill(handle, 1, 16);
+    assert.isEmpty(submitted);
+    backend.flush();
+    assert.deepEqual(submitted, [1]);
+    backend.flush();
+    await undefined;
+    assert.deepEqual(submitted, [1]);
+    const values = new Float32Array(16);
+    await backend.copyDtoH(values, handle);
+    assert.deepEqual([...values], new Array(16).fill(1));
+    assert.throws(() => backend.copyDtoHSync(values, handle), /webgpu cannot read here .*await copyDtoH\(\)/);
     await backend.dispose();
   });
 

@@ -73,12 +73,12 @@ describe("types of @backplane/backend-webgpu", () => {
   ] as const)
     it(`compile ${setting}`, () => {
       assert.equal(compile(text, options), "");
-    }).timeout(60_000);
+    });
 
   it("are those of WebGPU where it has any", () => {
     // The check itself can fail.
     assert.match(compile(typed, { ...node, lib: language }), /GPUDevice/);
-  }).timeout(60_000);
+  });
 });
 
 /** What the compiler says of a program that uses the package as it is built; nothing if it is right. */

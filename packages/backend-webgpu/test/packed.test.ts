@@ -13,8 +13,7 @@ const layouts: readonly Partial<GemmCase>[] = [
   { batch: 3, padA: 3, broadcastA: true, sideBySide: true, gap: 2 },
 ];
 
-describe("webgpu gemm with packed operands", function () {
-  this.timeout(120_000);
+describe("webgpu gemm with packed operands", () => {
   const device = withProducts();
 
   for (const dtype of dtypes)

@@ -8,7 +8,7 @@ import {
   dtypes,
 } from "@backplane/core";
 import { assert } from "chai";
-import { IMMEDIATE_FEATURE } from "#src/program.js";
+import { IMMEDIATE_FEATURE } from "#src/program/program.js";
 import { encode, random } from "./support.js";
 
 /** Calls of every operation, with the variants that the shapes lead to; each writes to `out`. */

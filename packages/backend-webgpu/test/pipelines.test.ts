@@ -10,11 +10,11 @@ import {
   operations,
 } from "@backplane/core";
 import { assert } from "chai";
-import type { KernelDefinition, OperationContext } from "#src/context.js";
+import { defaultLimits } from "#src/device/tiers.js";
 import { kernelsWith } from "#src/kernels/index.js";
-import { PipelineCache } from "#src/pipelines.js";
-import { IMMEDIATE_FEATURE, input, output, parameterSpace, program, sourceIn } from "#src/program.js";
-import { defaultLimits } from "#src/tiers.js";
+import { IMMEDIATE_FEATURE, input, output, parameterSpace, program, sourceIn } from "#src/program/program.js";
+import type { KernelDefinition, OperationContext } from "#src/runtime/context.js";
+import { PipelineCache } from "#src/runtime/pipelines.js";
 import { FakeDevice, fakeMemory } from "./fake-device.js";
 import { findDawn, random } from "./support.js";
 

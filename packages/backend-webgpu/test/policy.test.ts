@@ -1,5 +1,5 @@
 import { assert } from "chai";
-import { BatchPolicy, batchLimits, estimatedMilliseconds } from "#src/policy.js";
+import { BatchPolicy, batchLimits, estimatedMilliseconds } from "#src/runtime/policy.js";
 
 describe("webgpu flush policy", () => {
   const limits = { dispatches: 4, work: 100, shown: 2, recording: 10 };

@@ -1,5 +1,5 @@
 import { assert } from "chai";
-import { type DeviceMemory, MemoryPool, type PendingRead } from "#src/memory.js";
+import { type DeviceMemory, MemoryPool, type PendingRead } from "#src/runtime/memory.js";
 
 /** A device with so many bytes, which remembers what it made and destroyed. */
 class SmallDevice {

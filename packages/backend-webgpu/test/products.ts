@@ -1,10 +1,11 @@
 import { type Activation, type BackendError, type DType, dtypeBytes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
-import type { DeviceFeatures, KernelContext } from "#src/context.js";
+import { general } from "#src/device/families.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
-import { general } from "#src/families.js";
-import type { Program } from "#src/program.js";
+import type { Program } from "#src/program/program.js";
+import type { KernelContext } from "#src/runtime/context.js";
 import { erf } from "./special-functions.js";
 import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 

@@ -1,21 +1,10 @@
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { assert } from "chai";
-import { IMMEDIATE_FEATURE, output, program } from "#src/program.js";
-import { TestDevice, withDevice } from "./support.js";
+import { IMMEDIATE_FEATURE, output, program } from "#src/program/program.js";
+import { TestDevice, withDevice, withoutTime } from "./support.js";
 
 describe("webgpu command stream on a device", () => {
   const spaces = [[], [IMMEDIATE_FEATURE]] as const;
-
-  /** Nothing but the number of dispatches decides. */
-  async function withoutTime<Result>(body: () => Result): Promise<Result> {
-    const { now } = performance;
-    performance.now = () => 0;
-    try {
-      return body();
-    } finally {
-      performance.now = now;
-    }
-  }
 
   for (const disableFeatures of spaces) {
     const without = disableFeatures.length > 0 ? " without immediates" : "";
@@ -35,7 +24,7 @@ describe("webgpu command stream on a device", () => {
       backend.fill(step, 0.5, 16);
       await backend.synchronize();
       submits = 0;
-      await withoutTime(() => {
+      withoutTime(() => {
         for (let i = 0; i < 1024; i++) backend.binary({ kind: "add", a: x, b: step, output: x, n: 16 });
       });
       assert.equal(submits, 16);

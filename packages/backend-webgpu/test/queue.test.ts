@@ -1,13 +1,14 @@
 import { assert } from "chai";
-import type { OperationContext } from "#src/context.js";
-import { immediateBytes } from "#src/immediates.js";
-import { MemoryPool } from "#src/memory.js";
-import { PipelineCache } from "#src/pipelines.js";
-import type { BatchLimits } from "#src/policy.js";
-import { IMMEDIATE_FEATURE, input, output, program } from "#src/program.js";
-import { CommandQueue, type DispatchObserver } from "#src/queue.js";
-import { Recorder, windowBytes } from "#src/recorder.js";
-import { defaultLimits } from "#src/tiers.js";
+import { defaultLimits } from "#src/device/tiers.js";
+import { IMMEDIATE_FEATURE, input, output, program } from "#src/program/program.js";
+import type { OperationContext } from "#src/runtime/context.js";
+import { immediateBytes } from "#src/runtime/immediates.js";
+import { MemoryPool } from "#src/runtime/memory.js";
+import { PipelineCache } from "#src/runtime/pipelines.js";
+import type { BatchLimits } from "#src/runtime/policy.js";
+import { CommandQueue, type DispatchObserver } from "#src/runtime/queue.js";
+import { Recorder } from "#src/runtime/recorder.js";
+import { windowBytes } from "#src/runtime/windows.js";
 import { FakeDevice, fakeMemory } from "./fake-device.js";
 
 const features = {

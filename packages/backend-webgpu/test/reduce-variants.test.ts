@@ -1,9 +1,9 @@
 import type { DType } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
+import { defaultLimits } from "#src/device/tiers.js";
 import { planReduce } from "#src/kernels/reduce/select.js";
 import { observeChoices } from "#src/kernels/variant.js";
-import { defaultLimits } from "#src/tiers.js";
 import { random, TestDevice } from "./support.js";
 
 const plain: DeviceFeatures = {

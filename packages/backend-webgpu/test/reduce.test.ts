@@ -1,8 +1,8 @@
 import { type Axis, type DType, dtypeBytes, dtypes, type ReduceKind, reduceKinds } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
+import { defaultLimits } from "#src/device/tiers.js";
 import { planReduce } from "#src/kernels/reduce/select.js";
-import { defaultLimits } from "#src/tiers.js";
 import { encode, noise, random, rounded, spacing, withDevice } from "./support.js";
 
 /** A device without subgroups. */

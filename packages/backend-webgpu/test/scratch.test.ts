@@ -1,14 +1,15 @@
 import type { AttentionProblem, DType, GemmProblem, ReduceProblem } from "@backplane/core";
 import { dtypeBytes, dtypes } from "@backplane/core";
 import { assert } from "chai";
-import type { BufferRegion, DeviceFeatures, KernelContext, KernelDefinition } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { attentionKernel, attentionVariants } from "#src/kernels/attention/index.js";
 import { gemmKernel, gemmVariants } from "#src/kernels/gemm/index.js";
 import { reduce } from "#src/kernels/reduce/reduce.js";
 import { placeholder } from "#src/kernels/segments/fit.js";
 import { attentionSegments, gemmSegments, reduceSegments } from "#src/kernels/segments/index.js";
 import type { Segmentation } from "#src/kernels/segments/segmented.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { BufferRegion, KernelContext, KernelDefinition } from "#src/runtime/context.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import { portable } from "./support.js";
 
 const roomy: DeviceFeatures = {

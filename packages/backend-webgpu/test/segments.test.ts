@@ -7,9 +7,10 @@ import {
   dtypes,
 } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures, KernelDefinition, OperationContext } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { segmented } from "#src/kernels/segments/index.js";
+import type { KernelDefinition, OperationContext } from "#src/runtime/context.js";
 import { attended, attentions, convolutions, convolved, products, reduced } from "./segments-cases.js";
 import { decode, encode, findDawn, noise, random } from "./support.js";
 

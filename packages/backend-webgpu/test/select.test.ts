@@ -4,7 +4,7 @@ import { planBinary } from "#src/kernels/binary/select.js";
 import { elementwise } from "#src/kernels/elementwise/elementwise.wgsl.js";
 import { axisTable } from "#src/kernels/elementwise/select.js";
 import { unaryFunction } from "#src/kernels/unary/functions.wgsl.js";
-import { input, memoized, output, program } from "#src/program.js";
+import { input, memoized, output, program } from "#src/program/program.js";
 
 describe("webgpu program text", () => {
   it("declares bindings and parameters, and knows where each parameter lies", () => {

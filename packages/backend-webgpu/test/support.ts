@@ -14,15 +14,18 @@ import {
   type Region,
 } from "@backplane/core";
 import { assert } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
 import { findDawn as findOwnDawn } from "#src/dawn.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
-import type { DeviceMemory } from "#src/memory.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 
 /** As the backend finds it. */
 export const findDawn = (): Promise<GPU> => findOwnDawn();
 
 export type BufferRegion = Region<DeviceMemory>;
+
+/** Against hangs only: how long a process that a test starts may run. Tests may take longer still. */
+export const hangMilliseconds = 480_000;
 
 /** The least that WebGPU guarantees. */
 export const portable: DeviceFeatures = {
@@ -54,6 +57,18 @@ export const deviceEnds: readonly [string, ErrorCode, (backend: WebGpuBackend) =
 /** A device that is not the backend's own. */
 export async function foreignDevice(): Promise<GPUDevice> {
   return (await (await findDawn()).requestAdapter())!.requestDevice();
+}
+
+/** No time passes while `body` records: what it records is divided into batches by its work alone. */
+export function withoutTime<Result>(body: () => Result): Result {
+  const { now } = performance;
+  const moment = performance.now();
+  performance.now = () => moment;
+  try {
+    return body();
+  } finally {
+    performance.now = now;
+  }
 }
 
 /** The error that a promise rejects with. */

@@ -3,12 +3,12 @@ import { promisify } from "node:util";
 import { createWebGpuBackend, type WebGpuOptions, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
-import type { KernelContext } from "#src/context.js";
 import { dawnFlags } from "#src/dawn.js";
+import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/device/tiers.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { choiceLog, selectVariant, type Variant } from "#src/kernels/variant.js";
-import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/tiers.js";
-import { findDawn, TestDevice, withoutLimits } from "./support.js";
+import type { KernelContext } from "#src/runtime/context.js";
+import { findDawn, hangMilliseconds, TestDevice, withoutLimits } from "./support.js";
 
 const MATRIX = "chromium-experimental-subgroup-matrix";
 
@@ -172,7 +172,7 @@ describe("webgpu tiers on a device", () => {
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
       ["--input-type=module", "--eval", script],
-      { cwd: import.meta.dirname, timeout: 15_000 },
+      { cwd: import.meta.dirname, timeout: hangMilliseconds },
     );
     // The highest tier by that name, or why it is not.
     assert.match(stdout, /^subgroup-matrices\n$|[(; ]no subgroup-matrices: .+\)\n$/);

@@ -78,7 +78,7 @@ describe("webgpu tune", () => {
       for (let j = 0; j < k; j++) expected += a[Math.floor(i / n) * k + j]! * b[j * n + (i % n)]!;
       assert.approximately(value, expected, 1e-5);
     }
-  }).timeout(60_000);
+  });
 
   it("exports what another backend imports, until that tunes anew; forced variants go before both", async () => {
     await open({}, rigged({ subgroups: 0.3, workgroups: 0.5 }));
@@ -116,7 +116,7 @@ describe("webgpu tune", () => {
     const { skipped, entries: none } = await backend.tune(product);
     assert.deepEqual([none, timed], [[], []]);
     assert.deepInclude(skipped[0], { operation: "gemm", reason: "forced by the option variants" });
-  }).timeout(60_000);
+  });
 
   it("keeps the default unless another is faster by the margin", async () => {
     await open({}, rigged({ subgroups: 0.98, workgroups: 1 }));
@@ -142,7 +142,7 @@ describe("webgpu tune", () => {
       ],
     );
     assert.match((await kernelsOf(pointwise)).join(), /gemm_direct_8x64/);
-  }).timeout(60_000);
+  });
 
   it("runs on numbers of its own, and touches nothing of the caller's", async () => {
     await open({}, rigged({ subgroups: 0.1 }));
@@ -195,15 +195,20 @@ describe("webgpu tune", () => {
       await open(options, {
         now: () => (now += 1000),
         async measure(_, repeats, time) {
-          times.push((await time()) / repeats);
+          const began = performance.now();
+          const seconds = await time();
+          // Its own clock may be the device's, which is another and may be coarse.
+          const elapsed = (performance.now() - began) / 1000;
+          assert.isAtMost(seconds, 1.01 * elapsed + 0.001);
+          times.push(seconds / repeats);
           return times.at(-1)!;
         },
       });
       const before = backend.memory();
       const { entries } = await backend.tune(sum);
-      assert.isTrue(times.every((seconds) => seconds >= 0 && seconds < 10));
+      assert.isTrue(times.every((seconds) => seconds >= 0));
       assert.isAbove(Math.max(...times), 0);
       assert.isAbove(entries[0]!.seconds, 0);
       assert.equal(backend.memory().reservedBytes, before.reservedBytes);
-    }).timeout(60_000);
+    });
 });

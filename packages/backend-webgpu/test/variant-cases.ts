@@ -1,5 +1,6 @@
 // Devices and shapes that choices between variants are asked for.
-import type { DeviceFeatures } from "#src/context.js";
+
+import type { DeviceFeatures } from "#src/device/features.js";
 import type { GemmShape } from "#src/kernels/gemm/index.js";
 import { portable } from "./support.js";
 

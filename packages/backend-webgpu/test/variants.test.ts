@@ -1,7 +1,7 @@
 import { variantNames, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
-import type { DeviceFeatures } from "#src/context.js";
+import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";

@@ -87,7 +87,7 @@ describe("webgpu warmup", () => {
       assert.deepEqual(compiled.blocking, []);
       assert.lengthOf(compiled.meanwhile, report.compiledPipelines);
       assert.deepEqual(await backend.warmup(everything), { kernels: report.kernels, compiledPipelines: 0 });
-    }).timeout(60_000);
+    });
 
   it("runs nothing, and uses handles of the backend without touching them", async () => {
     await open();
@@ -204,7 +204,7 @@ describe("webgpu warmup", () => {
     // The others are done; and what the module reported besides is not left for others.
     await backend.synchronize().catch(() => {});
     assert.equal((await backend.warmup(everything)).compiledPipelines, 1);
-  }).timeout(60_000);
+  });
 
   it("ends with the backend", async () => {
     await open();

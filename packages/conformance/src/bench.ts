@@ -13,10 +13,11 @@ import {
 import { breathe } from "./breath.js";
 import { forAll, forEach, type SearchOptions, Unfinished } from "./check.js";
 import { type Law, type LawContext, LawFailure, lawId } from "./law.js";
-import { settled } from "./laws/support.js";
 import type { Plan } from "./options.js";
+import { Hung, settled, settledAsWhole, withPatience } from "./patience.js";
 import { type Measurements, Recorder } from "./report/measurements.js";
 import type { LawStatus } from "./report/report.js";
+import { backendMadeBy } from "./subjects.js";
 import type { Subject } from "./suite.js";
 
 /** What a backend says of itself, for reports. */
@@ -58,13 +59,7 @@ export interface Trial {
   readonly only?: SearchOptions["only"];
 }
 
-type HowToTry = Pick<Plan, "mode" | "runs" | "shrink" | "replay" | "grade">;
-
-/** A law without cases that takes longer hangs. */
-const lawMilliseconds = 240_000;
-
-const openMilliseconds = 60_000;
-const closeMilliseconds = 20_000;
+type HowToTry = Pick<Plan, "mode" | "runs" | "shrink" | "replay" | "grade" | "patience">;
 
 /** One initialised backend that the laws share; replaced after a law was broken on it. */
 export class Bench {
@@ -77,11 +72,23 @@ export class Bench {
     this.#plan = plan;
   }
 
-  async open(): Promise<ComputeBackend> {
+  open(): Promise<ComputeBackend> {
+    return withPatience(this.#plan.patience, () => this.#open());
+  }
+
+  close(): Promise<void> {
+    return withPatience(this.#plan.patience, () => this.#close());
+  }
+
+  run(law: Law, trial: Trial): Promise<LawResult> {
+    return withPatience(this.#plan.patience, () => this.#run(law, trial));
+  }
+
+  async #open(): Promise<ComputeBackend> {
     if (this.#backend !== undefined) return this.#backend;
-    const backend = await this.#subject.create();
+    const backend = await this.#create();
     try {
-      await settled(backend.init(), "init", openMilliseconds);
+      await settled(backend.init(), "init");
     } catch (error) {
       await dispose(backend).catch(() => {});
       throw error;
@@ -90,13 +97,17 @@ export class Bench {
     return backend;
   }
 
-  async close(): Promise<void> {
+  #create(): Promise<ComputeBackend> {
+    return backendMadeBy(this.#subject.create);
+  }
+
+  async #close(): Promise<void> {
     const backend = this.#backend;
     this.#backend = undefined;
     if (backend !== undefined) await dispose(backend);
   }
 
-  async run(law: Law, trial: Trial): Promise<LawResult> {
+  async #run(law: Law, trial: Trial): Promise<LawResult> {
     const started = performance.now();
     const created: ComputeBackend[] = [];
     const recorder = new Recorder();
@@ -115,18 +126,18 @@ export class Bench {
     const { loseDevice } = this.#subject;
     let unpromised: string | undefined;
     try {
-      const backend = await this.open();
+      const backend = await this.#open();
       const reason = exemption(law, backend, loseDevice !== undefined);
       if (reason !== undefined) return finish({ status: "skipped", reason });
       unpromised = this.#unpromised(law, backend);
       const unopened = async () => {
-        const instance = await this.#subject.create();
+        const instance = await this.#create();
         created.push(instance);
         return instance;
       };
       const fresh = async () => {
         const instance = await unopened();
-        await settled(instance.init(), "init", openMilliseconds);
+        await settled(instance.init(), "init");
         return instance;
       };
       const { seed, ended, only } = trial;
@@ -152,7 +163,7 @@ export class Bench {
         replayPath: replay?.replayPath,
       };
       hasRun = true;
-      await settled(law.run(context), lawId(law), lawMilliseconds * Math.max(1, runs / 20));
+      await untilItHangs(law.run(context), law, recorder);
       const { liveAllocations } = backend.memory();
       if (liveAllocations !== 0) throw new Error(`${liveAllocations} allocations were left live`);
       if (unpromised === undefined) return finish({ status: "kept" });
@@ -164,7 +175,7 @@ export class Bench {
       }
       const failure = asFailure(law, trial.seed, error);
       // What a broken law leaves behind must not break the next one.
-      if (unpromised === undefined || !(await this.#isSound())) await this.close().catch(() => {});
+      if (unpromised === undefined || !(await this.#isSound())) await this.#close().catch(() => {});
       if (unpromised === undefined) return finish({ status: "broken", error: failure });
       const observed = { holds: false, detail: failure.reason };
       return finish({ status: "skipped", reason: unpromised, observed });
@@ -199,8 +210,20 @@ export class Bench {
   }
 }
 
+/** The end of a law; throws `Hung` where it stays open and goes on to no further case. */
+async function untilItHangs(end: Promise<void>, law: Law, recorder: Recorder): Promise<void> {
+  for (;;) {
+    const { cases } = recorder.measurements;
+    try {
+      return await settledAsWhole(end, lawId(law));
+    } catch (error) {
+      if (!(error instanceof Hung) || recorder.measurements.cases === cases) throw error;
+    }
+  }
+}
+
 function dispose(backend: ComputeBackend): Promise<void> {
-  return settled(Promise.resolve(backend.dispose()), "dispose", closeMilliseconds);
+  return settled(Promise.resolve(backend.dispose()), "dispose");
 }
 
 /** Laws without cases throw as they like; what reaches the outside always has its replay line. */
@@ -232,6 +255,7 @@ const undeclared: Capabilities = {
     ...{ nan: "unspecified", infinity: "unspecified", subnormals: "flushed", signedZero: "unspecified" },
     ...{ rounding: "unspecified", deterministic: false },
   },
+  synchronousReads: false,
 };
 
 export function factsOf(backend: ComputeBackend): BackendFacts {
@@ -242,6 +266,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     limits: { ...undeclared.limits, ...declared?.limits },
     numerics: { ...undeclared.numerics, ...declared?.numerics },
     ...(declared?.accuracy === undefined ? {} : { accuracy: declared.accuracy }),
+    synchronousReads: declared?.synchronousReads ?? undeclared.synchronousReads,
   };
   const has = (...question: Parameters<ComputeBackend["supports"]>) =>
     attempt(() => backend.supports(...question), false);

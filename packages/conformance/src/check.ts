@@ -2,8 +2,8 @@ import { checkNames } from "@backplane/core";
 import { type Arbitrary, asyncProperty, check, stringify } from "fast-check";
 import { breathe } from "./breath.js";
 import { type ForAllOptions, type ForEachOptions, type Law, LawFailure, lawId, type Replay } from "./law.js";
-import { settled } from "./laws/support.js";
 import { literal } from "./literal.js";
+import { Hung, settledAsWhole } from "./patience.js";
 import type { Recorder } from "./report/measurements.js";
 
 /** How hard to search. */
@@ -33,12 +33,6 @@ export class Unfinished extends Error {
 /** Shrinking stops after this long, and the smallest case found so far is reported. */
 const shrinkMilliseconds = 4000;
 
-/** A law whose default number of cases takes longer is reported as broken rather than cut short in silence. */
-const lawMilliseconds = 240_000;
-
-/** A single case that takes longer hangs. */
-export const hangMilliseconds = 60_000;
-
 /** Searches for a case that breaks the property; throws a `LawFailure` with the smallest one found. */
 export async function forAll<Case>(
   law: Law,
@@ -55,7 +49,6 @@ export async function forAll<Case>(
   }
   const runs = Math.max(1, Math.ceil(search.runs * (options.runs ?? 1)));
   const total = (options.examples?.length ?? 0) + runs;
-  const lawUntil = performance.now() + lawMilliseconds * Math.max(1, search.runs / 20);
   let shrinkUntil = Number.POSITIVE_INFINITY;
   let tried = 0;
   let cut: string | undefined;
@@ -68,19 +61,16 @@ export async function forAll<Case>(
         await breathe();
         cut = search.ended();
         if (cut !== undefined) return;
-        if (performance.now() > lawUntil) throw new Error(`the law ran out of time after ${tried} cases`);
         tried++;
       }
       recorder.countCase();
-      const began = performance.now();
       try {
-        await settled(property(value), "the case", hangMilliseconds);
+        await settledAsWhole(property(value), "the case");
       } catch (error) {
         recorder.stop();
-        const now = performance.now();
         // A case that hangs is not made smaller: its like would hang as long.
-        if (now - began >= hangMilliseconds) shrinkUntil = now;
-        else if (!isShrinking) shrinkUntil = now + shrinkMilliseconds;
+        if (error instanceof Hung) shrinkUntil = Number.NEGATIVE_INFINITY;
+        else if (!isShrinking) shrinkUntil = performance.now() + shrinkMilliseconds;
         throw error;
       }
     }),
@@ -126,7 +116,7 @@ export async function forEach<Case>(
     if (cut !== undefined) throw new Unfinished(`${cut} after ${index} of ${chosen.length} cases`);
     recorder.countCase();
     try {
-      await settled(property(value), "the case", hangMilliseconds);
+      await settledAsWhole(property(value), "the case");
     } catch (error) {
       recorder.stop();
       const at = only === undefined ? String(index) : undefined;

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 import { exitCodes, main } from "./cli/main.js";
 
-/** A case under way is waited for this long after Ctrl-C. */
-const patienceMilliseconds = 10_000;
+/** A case under way is waited for this long after Ctrl-C. Against hangs only: pressed again, it ends at once. */
+const patienceMilliseconds = 120_000;
 
-/** What a backend leaves running, such as threads, may not keep the program from ending. */
-const lingerMilliseconds = 2000;
+/** What a backend leaves running, such as threads, may not keep the program from ending. Against hangs only. */
+const lingerMilliseconds = 10_000;
 
 const stopping = new AbortController();
 

@@ -9,6 +9,7 @@ import {
 import { type Grade, type Law, lawId, type Replay } from "./law.js";
 import { laws as allLaws } from "./laws/index.js";
 import { literal } from "./literal.js";
+import { defaultPatience } from "./patience.js";
 
 /**
  * How much is tried. `quick`: few random cases per law, for every save of a file. `default`: for
@@ -47,7 +48,15 @@ export interface SuiteOptions {
   readonly timeBudget?: number;
   /** Ends the run as a used-up time budget does. */
   readonly signal?: AbortSignal;
-  /** Milliseconds that the test runner should grant each law, where it can be told. Default 300,000. */
+  /**
+   * Milliseconds that a promise may stay open before it counts as one that never settles. Against hangs only: to be
+   * larger than any call takes on a machine that is slow and has other work. Default 300,000.
+   */
+  readonly patience?: number;
+  /**
+   * Milliseconds that the test runner should grant each law, where it can be told. Against hangs only, as the suite
+   * itself ends what hangs. Default 3,600,000.
+   */
   readonly timeout?: number;
 }
 
@@ -64,6 +73,7 @@ export interface Plan {
   readonly grade: Grade;
   readonly timeBudget: number | undefined;
   readonly signal: AbortSignal | undefined;
+  readonly patience: number;
   readonly timeout: number;
   /** In the order in which they run: those on one topic stand together. */
   readonly laws: readonly Law[];
@@ -71,7 +81,7 @@ export interface Plan {
 
 const optionNames: readonly (keyof SuiteOptions)[] = [
   ...(["mode", "seed", "runs", "shrink", "replay", "laws", "operations", "dtypes"] as const),
-  ...(["law", "grade", "timeBudget", "signal", "timeout"] as const),
+  ...(["law", "grade", "timeBudget", "signal", "patience", "timeout"] as const),
 ];
 
 /** Throws `INVALID_ARGUMENT`, with what is allowed, where an option is not, or its name is of none. */
@@ -100,7 +110,8 @@ export function planOf(options: SuiteOptions): Plan {
     grade: oneOf("grade", options.grade ?? "must", grades),
     timeBudget: options.timeBudget ?? (mode === "soak" ? 600_000 : undefined),
     signal,
-    timeout: wholeNumber("timeout", options.timeout ?? 300_000, 0),
+    patience: wholeNumber("patience", options.patience ?? defaultPatience, 1),
+    timeout: wholeNumber("timeout", options.timeout ?? 3_600_000, 0),
   };
   return { ...chosen, laws: byTopic(select(options.laws ?? allLaws, chosen)) };
 }

@@ -69,6 +69,7 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
         deterministic: true,
       },
       accuracy: this.accuracy,
+      synchronousReads: true,
     };
   }
 
@@ -99,6 +100,10 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
     source: ReferenceMemory,
     byteOffset: number,
   ): Promise<void> {
+    this.readSync(destination, source, byteOffset);
+  }
+
+  readSync(destination: Uint8Array<ArrayBufferLike>, source: ReferenceMemory, byteOffset: number): void {
     destination.set(source.subarray(byteOffset, byteOffset + destination.length));
   }
 

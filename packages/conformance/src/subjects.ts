@@ -1,10 +1,10 @@
-import type { ComputeBackend } from "@backplane/core";
+import { BackendError, type ComputeBackend } from "@backplane/core";
 import type { Subject } from "./suite.js";
 
 /**
  * The backends in a module: in its default export, or in the one named. An export may be
- * `{ name, create }`, a function that creates a backend (which is named after the module), or a list
- * of `{ name, create }` with different names; beside `create` there may be a function `loseDevice`.
+ * `{ name, create }`, a function that makes a backend or one of those (and is named after the module), or a
+ * list of `{ name, create }` with different names; beside `create` there may be a function `loseDevice`.
  * Throws, with what there is, where it is none of these.
  */
 export function subjectsIn(
@@ -21,9 +21,39 @@ export function subjectsIn(
   const suitable = Object.keys(exported).filter((key) => subjectsOf(exported[key], module) !== undefined);
   const hint = suitable.length > 0 ? `suitable are ${suitable.join(", ")}` : "no other export is one either";
   throw new Error(
-    `${problem}; needed: { name, create }, a function that creates one, or a list of { name, create }, ` +
+    `${problem}; needed: { name, create }, a function that makes a backend or one of those, or a list of ` +
+      "{ name, create }, " +
       `with or without a function loseDevice; ${hint}`,
   );
+}
+
+/**
+ * What a function makes for the suite: a backend, or `{ create }` for one, such as a provider; or a promise of
+ * either. Rejects with `INVALID_ARGUMENT` that says what it was where it is neither.
+ */
+export async function backendMadeBy(make: () => unknown): Promise<ComputeBackend> {
+  const made = await make();
+  if (isBackend(made)) return made;
+  const { create } = (made ?? {}) as { readonly create?: unknown };
+  const backend: unknown = typeof create === "function" ? await create.call(made) : made;
+  if (isBackend(backend)) return backend;
+  throw new BackendError(
+    "INVALID_ARGUMENT",
+    `create: it made ${shown(backend)}; needed: a backend, or a provider of one, { name, create }`,
+    { operation: "create" },
+  );
+}
+
+function isBackend(value: unknown): value is ComputeBackend {
+  const { init, dispose, alloc } = (value ?? {}) as Partial<Record<keyof ComputeBackend, unknown>>;
+  return [init, dispose, alloc].every((method) => typeof method === "function");
+}
+
+function shown(value: unknown): string {
+  if (typeof value === "function") return `a function${value.name === "" ? "" : ` (${value.name})`}`;
+  if (typeof value !== "object" || value === null) return String(value);
+  const names = Object.keys(value);
+  return `an object with ${names.length === 0 ? "nothing in it" : names.slice(0, 8).join(", ")}`;
 }
 
 /** Undefined where the value is none of the three things that are allowed. */

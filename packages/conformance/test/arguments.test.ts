@@ -31,13 +31,14 @@ describe("The command line", () => {
     const args = [
       ...["./mine.js", "--ops", "gemm,conv2d", "--ops", "unary", "--dtype", "f16", "--law", "exact"],
       ...["--seed=-7", "--runs", "3", "--mode", "quick", "--time-budget", "1.5m", "--grade", "tight"],
+      ...["--patience", "20s"],
       ...["--export", "all", "--config", "a,b", "--json", "x.json", "--diff", "old.json"],
     ];
     assert.deepEqual(parseArguments(args), {
       ...{ action: "run", module: "./mine.js", exportName: "all", configurations: ["a", "b"] },
       options: {
         ...{ operations: ["gemm", "conv2d", "unary"], dtypes: ["f16"], law: "exact", mode: "quick" },
-        ...{ grade: "tight", seed: -7, runs: 3, timeBudget: 90_000 },
+        ...{ grade: "tight", seed: -7, runs: 3, timeBudget: 90_000, patience: 20_000 },
       },
       ...{ files: { json: "x.json" }, earlier: "old.json" },
     });
@@ -63,6 +64,8 @@ describe("The command line", () => {
     [["m.js", "--runs", "2.5"], /--runs is "2\.5"/],
     [["m.js", "--time-budget", "soon"], /--time-budget is "soon"; allowed: 90, 90s/],
     [["m.js", "--time-budget", "0"], /--time-budget is 0/],
+    [["m.js", "--patience", "long"], /--patience is "long"; allowed: 90, 90s/],
+    [["m.js", "--patience", "0"], /--patience is 0; allowed: whole numbers from 1/],
     [["m.js", "--law", "no such law"], /at least one law/],
     [["m.js", "--replay", "{law: 1}"], /--replay is .*JSON/],
     [["m.js", "--replay", '{"law":"gemm f32: nonsense","seed":1}'], /is exact on whole numbers/],

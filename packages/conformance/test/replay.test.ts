@@ -2,8 +2,7 @@ import { assert } from "chai";
 import { type LawFailure, laws, mutants, runLaws } from "#src/index.js";
 
 describe("A failure of the stateful law", () => {
-  it("is shown as a short list of calls, and its replay line leads back to it", async function () {
-    this.timeout(60_000);
+  it("is shown as a short list of calls, and its replay line leads back to it", async () => {
     const { name, create } = mutants.find((mutant) => mutant.name === "double free accepted")!;
     const stateful = laws.filter((law) => law.topic === "stateful");
     const [found] = await runLaws({ name, create, options: { laws: stateful } });

@@ -25,8 +25,7 @@ async function reportOn(
   return buildReport(await runSuite({ name: "subject", create, options }));
 }
 
-describe("A report", function () {
-  this.timeout(300_000);
+describe("A report", () => {
   let schema: Schema;
   const reports: Record<string, ConformanceReport> = {};
 

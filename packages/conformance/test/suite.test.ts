@@ -17,9 +17,21 @@ import {
 } from "#src/index.js";
 import { literal } from "#src/literal.js";
 import { planOf } from "#src/options.js";
+import { settled, withPatience } from "#src/patience.js";
 import { mutant, noPromises, withPromises } from "./support/backends.js";
 
 const reference = (options: SuiteOptions) => ({ name: "reference", create: createReferenceBackend, options });
+
+/** Does something by another clock. */
+async function atTime<Result>(now: () => number, body: () => Promise<Result>): Promise<Result> {
+  const own = performance.now;
+  performance.now = now;
+  try {
+    return await body();
+  } finally {
+    performance.now = own;
+  }
+}
 
 async function rejection(promise: Promise<unknown>): Promise<BackendError> {
   return promise.then(
@@ -43,6 +55,7 @@ describe("The options of the suite", () => {
       [{ dtypes: ["f64"] }, "dtypes", /f32, f16/],
       [{ law: "no such law" }, "laws", /at least one law/],
       [{ timeBudget: -1 }, "timeBudget", /above 0/],
+      [{ patience: 0 }, "patience", /whole numbers from 1/],
       [{ timeBudget: Number.NaN }, "timeBudget", /above 0/],
       [{ shrink: "yes" }, "shrink", /true and false/],
       [{ replay: { law: "nonsense", seed: 1 } }, "replay", /laws on gemm f32/],
@@ -98,6 +111,62 @@ describe("A law", () => {
     );
     assert.match(String(found[0]!.error), /forAll: run is unknown \(is runs meant\?\)/);
     assert.match(String(found[1]!.error), /forEach: qick is unknown \(is quick meant\?\)/);
+  });
+});
+
+describe("What hangs", () => {
+  const never = () => new Promise<void>(() => {});
+  const run = (law: Law["run"]) =>
+    runLaws(reference({ laws: [{ topic: "unary", name: "hangs", run: law }], patience: 50 }));
+
+  it("is a broken law, in a case and outside of one, and is not made smaller", async () => {
+    let calls = 0;
+    const hang = () => {
+      calls++;
+      return never();
+    };
+    const laws: readonly (readonly [Law["run"], RegExp])[] = [
+      [hang, /unary: hangs: its promise is still open after 200 ms/],
+      [({ forEach }) => forEach([1, 2], hang), /the case: its promise is still open/],
+      [({ forAll }) => forAll(integer(), hang), /the case: its promise is still open/],
+    ];
+    for (const [law, message] of laws) {
+      calls = 0;
+      const [result] = await run(law);
+      assert.equal(result!.status, "broken");
+      assert.match(String(result!.error), message);
+      assert.equal(calls, 1);
+    }
+  });
+
+  it("is no law that goes on to one case after the other", async () => {
+    const { setTimeout, clearTimeout } = globalThis;
+    const timers: (() => void)[] = [];
+    globalThis.setTimeout = ((callback: () => void) => timers.push(callback)) as never;
+    globalThis.clearTimeout = () => {};
+    try {
+      // In each case, all time is over that there was when it began: that of the law, and of what has ended before.
+      const expire = async () => {
+        for (const callback of timers.splice(0)) callback();
+      };
+      const [result] = await run(({ forEach }) => forEach([1, 2, 3, 4, 5], expire));
+      assert.equal(result!.status, "kept", String(result!.error));
+    } finally {
+      Object.assign(globalThis, { setTimeout, clearTimeout });
+    }
+  });
+
+  it("is waited for as long as the most patient asks for of those who run at the same time", async () => {
+    const later = () => new Promise<void>((resolve) => setTimeout(resolve, 20));
+    const wait = () => settled(later(), "it");
+    const patient = <Result>(body: () => Promise<Result>) => withPatience(3_600_000, body);
+    const impatient = <Result>(body: () => Promise<Result>) => withPatience(1, body);
+    await patient(() => impatient(wait));
+    await impatient(() => patient(wait));
+    assert.match(
+      String(await rejection(impatient(wait))),
+      /^Hung: it: its promise is still open after 1 ms$/,
+    );
   });
 });
 
@@ -157,24 +226,24 @@ describe("A run of the suite", () => {
 
   it("reports what a time budget does not reach as unfinished, never as kept", async () => {
     const { results, note } = await runSuite(
-      reference({ dtypes: ["f32"], operations: ["gemm"], timeBudget: 60 }),
+      reference({ dtypes: ["f32"], operations: ["gemm"], timeBudget: 0.001 }),
     );
     const late = results.filter(({ status }) => status === "unfinished");
     assert.isAbove(late.length, 0);
     assert.isTrue(results.every(({ status }) => status === "kept" || status === "unfinished"));
     assert.isTrue(
-      late.every(({ reason }) => /time budget of 0.06 s was used up (before|after)/.test(reason!)),
+      late.every(({ reason }) => /time budget of 0.000001 s was used up (before|after)/.test(reason!)),
     );
     assert.match(note!, new RegExp(`${late.length} of ${results.length} laws were not finished`));
   });
 
   it("says how far it came with a law that it cut short", async () => {
+    let time = performance.now();
     const create = () => {
       const backend = createReferenceBackend();
       const unary = backend.unary.bind(backend);
       backend.unary = (args) => {
-        const until = performance.now() + 20;
-        while (performance.now() < until);
+        time += 20;
         unary(args);
       };
       return backend;
@@ -185,12 +254,13 @@ describe("A run of the suite", () => {
       law: "unary f32: abs:",
       timeBudget: 70,
     } as const;
-    const [result] = await runLaws({ name: "slow", create, options });
+    const [result] = await atTime(
+      () => time,
+      () => runLaws({ name: "slow", create, options }),
+    );
     assert.equal(result!.status, "unfinished");
-    const [, tried] =
-      /^the time budget of 0.07 s was used up after (\d) of 7 cases$/.exec(result!.reason!) ?? [];
-    assert.equal(Number(tried), result!.measurements.cases);
-    assert.isAbove(result!.measurements.cases, 0);
+    assert.equal(result!.reason, "the time budget of 0.07 s was used up after 4 of 7 cases");
+    assert.equal(result!.measurements.cases, 4);
   });
 
   it("can be stopped by a signal", async () => {
@@ -223,7 +293,8 @@ describe("A run of the suite", () => {
       dtypes: ["f32"],
       law: "unary f32: abs:",
       mode: "soak",
-      timeBudget: 20_000,
+      // Far more than it takes: it ends where the law is broken.
+      timeBudget: 3_600_000,
     } as const;
     const { results, seeds } = await runSuite({ name: "wearing out", create, options });
     assert.equal(results[0]!.status, "broken");
@@ -235,6 +306,34 @@ describe("A run of the suite", () => {
     assert.equal(failure.replay.seed, 1, "by now it is broken with the first seed");
     const [again] = await runLaws({ name: "worn out", create, options: { replay: failure.replay } });
     assert.equal(again!.status, "broken");
+  });
+
+  it("goes on in soak mode until its time budget is used up", async () => {
+    let time = performance.now();
+    const create = () => {
+      const backend = createReferenceBackend();
+      const unary = backend.unary.bind(backend);
+      backend.unary = (args) => {
+        time += 1;
+        unary(args);
+      };
+      return backend;
+    };
+    const options = { law: "unary f32: abs", mode: "soak", runs: 3, timeBudget: 100 } as const;
+    const { results, seeds } = await atTime(
+      () => time,
+      () => runSuite({ name: "steady", create, options }),
+    );
+    assert.deepEqual(
+      seeds,
+      Array.from({ length: seeds.length }, (_, i) => i + 1),
+    );
+    assert.isAbove(seeds.length, 3);
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      ["kept"],
+    );
+    assert.approximately(results[0]!.measurements.cases, 100, 10);
   });
 
   it("does not hold promises against a backend that does not make them, but says what it found", async () => {

@@ -4,7 +4,7 @@ import { type DType, dtypeBytes, dtypes, float16ToBits, float32ToBits } from "./
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
 import { checkNames } from "./names.js";
-import type { OperationArguments, OperationName } from "./ops/index.js";
+import { type OperationArguments, type OperationName, operations } from "./ops/index.js";
 import { Checks, type Operation } from "./ops/operation.js";
 
 /** What stands behind a handle, as far as argument checks need to know. */
@@ -26,7 +26,7 @@ export function locate<Entry extends Sized>(
   alignment: number,
 ): { readonly entry: Entry; readonly byteOffset: number } {
   const isSlice = typeof operand === "object" && operand !== null;
-  const entry = table.get(isSlice ? operand.handle : operand, operation, argument);
+  const entry = table.find(isSlice ? operand.handle : operand) ?? table.refuse(operand, operation, argument);
   const byteOffset = isSlice ? operand.byteOffset : 0;
   const checks = new Checks(operation);
   checks.count(`${argument}.byteOffset`, byteOffset);
@@ -43,6 +43,13 @@ export function locate<Entry extends Sized>(
       { operation, argument },
     );
   return { entry, byteOffset };
+}
+
+/** Whether an argument may be a scalar, and a number there is one whose braces were forgotten. */
+export function takesScalar(operation: string, argument: string): boolean {
+  const { scalars = [] }: { readonly scalars?: readonly string[] } =
+    operations[operation as OperationName] ?? {};
+  return scalars.includes(argument);
 }
 
 /** The same operand of another backend: keeps the offset, replaces the handle. */
@@ -114,6 +121,17 @@ export function checkFill(value: unknown, count: unknown, dtype: unknown): void 
   if (typeof value !== "number") checks.fail("value", `is ${describe(value)}; allowed: a number`);
   else if (dtype === "u8" && !isByte)
     checks.fail("value", `is ${describe(value)}; allowed: whole numbers from 0 to 255`);
+}
+
+/** Throws `UNSUPPORTED` where the backend cannot read while the caller waits. */
+export function assertReadsSynchronously({ name, capabilities }: ComputeBackend): void {
+  if (capabilities.synchronousReads) return;
+  throw new BackendError(
+    "UNSUPPORTED",
+    `copyDtoHSync: ${name} cannot read here while the caller waits (capabilities.synchronousReads is false); ` +
+      "await copyDtoH() instead",
+    { operation: "copyDtoHSync" },
+  );
 }
 
 /**

@@ -11,16 +11,27 @@ import type { ReduceArguments } from "./ops/reduce.js";
 import type { UnaryArguments } from "./ops/unary.js";
 
 /**
+ * Where a backend is in its life.
+ *
+ *   new --init--> open --the device is lost--> lost --init--> open ...
+ *   any of them --dispose--> disposed
+ *
+ * Only an open backend takes calls: a new one throws `NOT_INITIALIZED`, a lost one `DEVICE_LOST`, a disposed one
+ * `DISPOSED`. While `init` is under way, and after it has failed, the state is what it was before.
+ */
+export type BackendState = "new" | "open" | "lost" | "disposed";
+
+/**
  * What every backend promises. A framework written against this interface runs on all of them.
  *
- * Time. `init`, `copyDtoH`, `synchronize` and `dispose` are asynchronous; everything else enqueues
- * and returns at once. Calls take effect in the order in which they were made.
+ * Time. `init`, `copyDtoH`, `synchronize` and `dispose` are asynchronous; `copyDtoHSync` waits; everything
+ * else enqueues and returns at once. Calls take effect in the order in which they were made.
  *
  * Errors. Bad arguments throw a `BackendError` that names the operation (calls that answer with a
  * promise reject it) before anything is enqueued, and change nothing. The state of the backend comes
  * first: `NOT_INITIALIZED`, `DISPOSED` and `DEVICE_LOST` go before every other error. A fault of the
- * device rejects the next promise awaited and reaches `onError`. No call ever answers with made-up
- * data.
+ * device rejects the next promise awaited, or is thrown by the next `copyDtoHSync`, and reaches `onError`.
+ * No call ever answers with made-up data.
  *
  * Loss. A device that is lost takes all allocations with it. Pending promises reject with
  * `DEVICE_LOST`, and so does every call, until `init` has opened a fresh device or `dispose` has
@@ -52,13 +63,19 @@ export interface ComputeBackend extends AsyncDisposable {
    */
   readonly capabilities: Capabilities;
 
-  // Lifecycle. `name`, `supports`, `memory` and the listeners may be used at any time.
+  // Lifecycle. `name`, `state`, `supports`, `memory` and the listeners may be used at any time.
 
+  readonly state: BackendState;
   /**
    * Opens the device, and a fresh one after a loss. Other calls after the first return the same
    * promise; a failed one may be retried. Rejects with `DISPOSED` after `dispose`.
    */
   init(): Promise<void>;
+  /**
+   * Sends all work enqueued so far to the device, and does not wait for it. Backends do so by themselves, at
+   * the latest when the caller's synchronous code ends: this is for a caller who computes on the host meanwhile.
+   */
+  flush(): void;
   /** Resolves when all work enqueued so far has finished; rejects with the fault if there was one. */
   synchronize(): Promise<void>;
   /** Frees everything and closes the device. Pending reads reject with `DISPOSED`. Idempotent. */
@@ -75,6 +92,11 @@ export interface ComputeBackend extends AsyncDisposable {
   supports(operation: OperationName, dtype: DType, kind?: string): boolean;
   /** After a loss or `dispose` nothing is live and nothing reserved; the peak stays. */
   memory(): MemoryStatistics;
+  /**
+   * Gives memory that is held for reuse back to the system, as far as that is possible: afterwards
+   * `pooledBytes` is no more than before, and 0 where all can be given back. What is live keeps its contents.
+   */
+  trim(): void;
   /** The objects underneath, for interoperation: the whole device, or what stands behind a handle. */
   native(handle?: DeviceHandle): unknown;
 
@@ -88,6 +110,12 @@ export interface ComputeBackend extends AsyncDisposable {
   copyHtoD(destination: Operand, source: HostBytes): void;
   /** Fills all of `destination` from `source`, as it was left by the calls before this one. */
   copyDtoH(destination: HostBytes, source: Operand): Promise<void>;
+  /**
+   * `copyDtoH` that has happened when it returns: waits for all calls before it, and throws what `copyDtoH`
+   * would reject with. `UNSUPPORTED` unless `capabilities.synchronousReads`. Whatever else the thread has
+   * to do waits meanwhile, so `copyDtoH` is the better choice for whoever can await.
+   */
+  copyDtoHSync(destination: HostBytes, source: Operand): void;
   /** Copies `bytes` between places that do not overlap. */
   copyDtoD(destination: Operand, source: Operand, bytes: number): void;
   /** Writes `value` `count` times, as elements of type `dtype` (default f32; u8 takes whole numbers to 255). */

@@ -55,6 +55,11 @@ export interface Capabilities {
   readonly numerics: Numerics;
   /** How accurate single functions are. Default: none declared; only the least bounds hold, see `Accuracy`. */
   readonly accuracy?: Accuracy;
+  /**
+   * Whether `copyDtoHSync` works: the host sees the memory, and the thread that calls may wait. False:
+   * it throws `UNSUPPORTED`, and `copyDtoH` is to be awaited instead.
+   */
+  readonly synchronousReads: boolean;
 }
 
 /** Counts kept by every backend. All sizes in bytes as asked for by the caller, unless said. */
@@ -66,4 +71,12 @@ export interface MemoryStatistics {
   readonly peakBytes: number;
   /** Device memory held now, live or pooled for reuse, rounding and scratch included; never less than live. */
   readonly reservedBytes: number;
+  /** The part of `reservedBytes` that nothing uses now and that is held for reuse; see `trim`. */
+  readonly pooledBytes: number;
+  /**
+   * How often memory, scratch included, was found in the pool, and how often new memory had to be made,
+   * since `init` opened the device. Both are 0 where the backend keeps no pool, or has no device.
+   */
+  readonly poolHits: number;
+  readonly poolMisses: number;
 }

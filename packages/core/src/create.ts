@@ -1,8 +1,17 @@
 import { checkAccuracy } from "./accuracy.js";
-import { assertSupported, checkAlloc, checkFill, fillPattern, hostBytes, locate } from "./arguments.js";
-import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
+import {
+  assertReadsSynchronously,
+  assertSupported,
+  checkAlloc,
+  checkFill,
+  fillPattern,
+  hostBytes,
+  locate,
+  takesScalar,
+} from "./arguments.js";
+import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
-import type { BackendDriver, DriverDescription, Kernel } from "./driver.js";
+import type { BackendDriver, DriverDescription, Kernel, PoolStatistics } from "./driver.js";
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
@@ -46,18 +55,18 @@ interface Allocation<Memory> {
   readonly memory: Memory | undefined;
 }
 
-type State = "new" | "open" | "lost" | "disposed";
+const noPool: PoolStatistics = { pooledBytes: 0, poolHits: 0, poolMisses: 0 };
 
 class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<Memory> {
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
-  readonly #table = new HandleTable<Allocation<Memory>>();
+  readonly #table = new HandleTable<Allocation<Memory>>(takesScalar);
   readonly #binders = new Map(operationNames.map((name) => [name, this.#binder(name)] as const));
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #errorListeners = new Listeners<BackendError>("onError");
   /** How to end the wait of each promise that waits for the device. */
   readonly #waiting = new Set<(error: BackendError) => void>();
-  #state: State = "new";
+  #state: BackendState = "new";
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   /** Whether the driver has something to close. */
@@ -66,7 +75,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #session: symbol | undefined;
   #capabilities: Capabilities | undefined;
   #loss: BackendError | undefined;
-  /** The first fault that no promise has reported yet. */
+  /** The first fault that no call has reported yet. */
   #fault: BackendError | undefined;
   #liveBytes = 0;
   #peakBytes = 0;
@@ -78,6 +87,10 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   // Lifecycle
+
+  get state(): BackendState {
+    return this.#state;
+  }
 
   get capabilities(): Capabilities {
     if (this.#capabilities === undefined) throw this.#unusable("capabilities");
@@ -136,17 +149,20 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   #describe(description: DriverDescription): Capabilities {
-    const { device, limits, numerics, accuracy } = description;
+    const { device, limits, numerics, accuracy, synchronousReads = false } = description;
     if (accuracy !== undefined) checkAccuracy("init", accuracy);
     const kernels = Object.values(this.#driver.kernels) as readonly Kernel<never>[];
     const has = (dtype: DType) => kernels.some((kernel) => kernel.dtypes.includes(dtype));
     return {
-      device,
-      dtypes: dtypes.filter(has),
-      limits,
-      numerics,
+      ...{ device, dtypes: dtypes.filter(has), limits, numerics },
+      synchronousReads: synchronousReads && this.#driver.readSync !== undefined,
       ...(accuracy === undefined ? {} : { accuracy }),
     };
+  }
+
+  flush(): void {
+    this.assertOpen("flush");
+    this.#call("flush", () => this.#driver.flush?.());
   }
 
   async synchronize(): Promise<void> {
@@ -198,12 +214,19 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   memory(): MemoryStatistics {
+    const isOpen = this.#state === "open";
     return {
       liveAllocations: this.#table.size,
       liveBytes: this.#liveBytes,
       peakBytes: this.#peakBytes,
-      reservedBytes: this.#state === "open" ? this.#driver.reservedBytes() : 0,
+      reservedBytes: isOpen ? this.#driver.reservedBytes() : 0,
+      ...((isOpen ? this.#driver.pool?.() : undefined) ?? noPool),
     };
+  }
+
+  trim(): void {
+    this.assertOpen("trim");
+    this.#call("trim", () => this.#driver.trim?.());
   }
 
   native(handle?: DeviceHandle): unknown {
@@ -273,6 +296,22 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
         "destination",
         "was detached or shortened meanwhile; allowed: live buffers",
       );
+  }
+
+  copyDtoHSync(destination: HostBytes, source: Operand): void {
+    this.assertOpen("copyDtoHSync");
+    assertReadsSynchronously(this);
+    const bytes = hostBytes("copyDtoHSync", "destination", destination);
+    const region = this.#region("copyDtoHSync", "source", source, bytes.byteLength, 1);
+    let failure: unknown;
+    try {
+      if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
+    } catch (error) {
+      failure = toBackendError(error, "DEVICE_ERROR", "copyDtoHSync");
+    }
+    // As where a promise is awaited: a fault reported before explains the failure, or spoils the success.
+    this.#throwFault();
+    if (failure !== undefined) throw failure;
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {
@@ -356,9 +395,15 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     }
     if (interruption !== undefined) throw interruption;
     // A fault reported before explains the failure, or spoils the success.
-    failure = this.#fault ?? failure;
-    this.#fault = undefined;
+    this.#throwFault();
     if (failure !== undefined) throw failure;
+  }
+
+  /** Throws the fault that no call has reported yet, if there is one. */
+  #throwFault(): void {
+    const fault = this.#fault;
+    this.#fault = undefined;
+    if (fault !== undefined) throw fault;
   }
 
   #interruptWaiting(error: BackendError): void {

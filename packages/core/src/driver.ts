@@ -49,13 +49,34 @@ export interface BackendDriver<Memory = unknown> {
    */
   fill(destination: Region<Memory>, pattern: number): void;
 
+  /** Begins what was enqueued so far, and does not wait for it. Absent: everything is begun when it is enqueued. */
+  flush?(): void;
+  /**
+   * What `read` does, done when it returns. Work that failed before is reported by `DriverEvents.error`, or
+   * thrown, until then. Called only where `open` has declared `synchronousReads`.
+   */
+  readSync?(destination: Uint8Array<ArrayBufferLike>, source: Memory, byteOffset: number): void;
+
   /** Bytes of device memory held now, pools and scratch included. */
   reservedBytes(): number;
+  /** Absent: there is no pool, and all counts are 0. */
+  pool?(): PoolStatistics;
+  /** Releases what the pool holds, as far as the platform takes it back. Absent: there is nothing to release. */
+  trim?(): void;
   /** The objects underneath: for the whole device, or for one allocation. */
   native(memory?: Memory): unknown;
 
   /** One entry per operation the driver has. Absent: `supports()` is false, calls throw. */
   readonly kernels: DriverKernels<Memory>;
+}
+
+/** What a driver says of the memory that it holds for reuse; see `MemoryStatistics`. */
+export interface PoolStatistics {
+  /** Part of `reservedBytes`. */
+  readonly pooledBytes: number;
+  /** Since `open`. */
+  readonly poolHits: number;
+  readonly poolMisses: number;
 }
 
 export type DriverKernels<Memory> = {
@@ -87,6 +108,8 @@ export interface DriverDescription {
    * malformed.
    */
   readonly accuracy?: Accuracy;
+  /** Whether `readSync` works on this thread. Default false. */
+  readonly synchronousReads?: boolean;
 }
 
 /** How a driver reports what nobody asked about. May be called at any time until `close`. */

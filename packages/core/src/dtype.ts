@@ -55,8 +55,13 @@ export function encodeFloat16(values: ArrayLike<number>): Uint16Array<ArrayBuffe
   return bits;
 }
 
-/** Widens binary16 bit patterns, as `copyDtoH` delivers them, to f32 (exact). */
+/**
+ * Widens binary16 bit patterns, as `copyDtoH` delivers them, to f32 (exact). The elements of a `Float16Array` are
+ * no patterns but numbers, and stay what they are.
+ */
 export function decodeFloat16(bits: ArrayLike<number>): Float32Array<ArrayBuffer> {
+  // By its name: engines of today may not have it.
+  if (Object.prototype.toString.call(bits) === "[object Float16Array]") return Float32Array.from(bits);
   const values = new Float32Array(bits.length);
   for (let i = 0; i < values.length; i++) values[i] = float16FromBits(bits[i]!);
   return values;

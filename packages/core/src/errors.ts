@@ -12,6 +12,8 @@ export type ErrorCode =
   | "OUT_OF_BOUNDS"
   /** The device cannot hold the allocation. */
   | "OUT_OF_MEMORY"
+  /** What is asked for excludes something that is under way, such as another `tune`. It can be tried again later. */
+  | "BUSY"
   /** The backend does not have the operation or element type, or this machine not the backend. */
   | "UNSUPPORTED"
   /** The device has gone away, or the call needs contents that went with it. `init()` opens a fresh one. */

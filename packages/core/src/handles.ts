@@ -19,6 +19,9 @@ export interface DeviceSlice {
 /** Where an operation reads or writes: a whole allocation from its start, or a slice of one. */
 export type Operand = DeviceHandle | DeviceSlice;
 
+/** No handle is below this, so that what is below was meant for something else. */
+const leastHandle = 2 ** 32;
+
 interface Serial {
   next: number;
 }
@@ -34,7 +37,7 @@ const serial: Serial = sharedSerial();
 function sharedSerial(): Serial {
   const key = Symbol.for("@backplane/core.handles");
   const realm = globalThis as unknown as Record<symbol, Serial | undefined>;
-  realm[key] ??= { next: (1 + Math.floor(Math.random() * 0xffff)) * 2 ** 32 + 1 };
+  realm[key] ??= { next: (1 + Math.floor(Math.random() * 0xffff)) * leastHandle + 1 };
   return realm[key];
 }
 
@@ -46,8 +49,14 @@ export function newHandle(): DeviceHandle {
 /** The live handles of one backend and what stands behind each. All methods take O(1). */
 export class HandleTable<Entry> {
   readonly #entries = new Map<DeviceHandle, Entry>();
+  readonly #takesScalar: (operation: string, argument: string) => boolean;
   /** Handles below this one date from before the device was lost. */
   #lostBelow = 0;
+
+  /** `takesScalar`: whether a scalar may stand in place of a handle, for errors that say how to write it. */
+  constructor(takesScalar: (operation: string, argument: string) => boolean = () => false) {
+    this.#takesScalar = takesScalar;
+  }
 
   /** Number of live handles. */
   get size(): number {
@@ -61,11 +70,29 @@ export class HandleTable<Entry> {
     return handle;
   }
 
+  /** What stands behind a live handle; undefined for any other value. */
+  find(handle: DeviceHandle): Entry | undefined {
+    return this.#entries.get(handle);
+  }
+
   /** What stands behind a live handle; throws `INVALID_HANDLE` for any other value. */
   get(handle: DeviceHandle, operation: string, argument: string): Entry {
-    const entry = this.#entries.get(handle);
-    if (entry === undefined) throw invalidHandle(handle, operation, argument, this.#lostBelow);
-    return entry;
+    return this.#entries.get(handle) ?? this.refuse(handle, operation, argument);
+  }
+
+  /** Throws `INVALID_HANDLE` that says what an argument, which has no live handle, has instead. */
+  refuse(operand: unknown, operation: string, argument: string): never {
+    const isSlice = typeof operand === "object" && operand !== null && "handle" in operand;
+    const complaint = complaintAbout(
+      isSlice ? operand.handle : operand,
+      this.#lostBelow,
+      !isSlice && this.#takesScalar(operation, argument),
+    );
+    throw new BackendError(
+      "INVALID_HANDLE",
+      `${operation}: ${argument}${isSlice ? ".handle" : ""} ${complaint}`,
+      { operation, argument },
+    );
   }
 
   /** Ends a live handle and returns what stood behind it; throws `INVALID_HANDLE` otherwise. */
@@ -91,22 +118,22 @@ export class HandleTable<Entry> {
   }
 }
 
-function invalidHandle(
-  handle: unknown,
-  operation: string,
-  argument: string,
-  lostBelow: number,
-): BackendError {
-  const issued = Number.isSafeInteger(handle) && (handle as number) > 0;
-  let why = "is not a device handle: handles come from alloc()";
-  if (issued) {
-    const past = (handle as number) < lostBelow ? "it dates from before the device was lost" : "it was freed";
-    why = `is not live on this backend: ${past}, or belongs to another backend`;
+function complaintAbout(value: unknown, lostBelow: number, takesScalar: boolean): string {
+  const allowed = "allowed: a handle from alloc(), or { handle, byteOffset }";
+  if (value === undefined) return `is missing; ${allowed}`;
+  if (typeof value === "number") {
+    if (Number.isSafeInteger(value) && value >= leastHandle) {
+      const past = value < lostBelow ? "it dates from before the device was lost" : "it was freed";
+      return `${value} is not live on this backend: ${past}, or belongs to another backend`;
+    }
+    const hint = takesScalar ? `; for a scalar write { scalar: ${value} }` : "";
+    return `is the number ${value}, not a device handle: handles come from alloc()${hint}`;
   }
-  return new BackendError("INVALID_HANDLE", `${operation}: ${argument} ${describe(handle)} ${why}`, {
-    operation,
-    argument,
-  });
+  if (ArrayBuffer.isView(value))
+    return `is ${describe(value)}, which is memory of the host: upload() copies it to the device and gives a handle`;
+  if (typeof value === "object" && value !== null && "scalar" in value)
+    return `is a scalar, which cannot stand here; ${allowed}`;
+  return `is ${describe(value)}, not a device handle; ${allowed}`;
 }
 
 /** A short rendering of any value for error messages. */

@@ -8,7 +8,7 @@ export {
   rangeAt,
   type UnitsRange,
 } from "./accuracy.js";
-export type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
+export type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
 export { createBackend, type DriverBackend } from "./create.js";
 export type {
@@ -17,10 +17,12 @@ export type {
   DriverEvents,
   DriverKernels,
   Kernel,
+  PoolStatistics,
 } from "./driver.js";
 export * from "./dtype.js";
 export * from "./errors.js";
 export { type DeviceHandle, type DeviceSlice, newHandle, type Operand } from "./handles.js";
+export { download, type HostArrayType, upload } from "./host-arrays.js";
 export { checkNames } from "./names.js";
 export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention.js";
 export {
@@ -61,5 +63,6 @@ export {
   BackendRegistry,
   type OpenedBackend,
 } from "./registry.js";
+export { openScope, Scope, withScope } from "./scope.js";
 export type { LostAllocation, SwapReport } from "./swap.js";
 export { SwitchableBackend } from "./switchable.js";

@@ -1,4 +1,4 @@
-import type { ComputeBackend } from "./backend.js";
+import type { BackendState, ComputeBackend } from "./backend.js";
 import { DeferredCalls } from "./deferral.js";
 import type { Entry } from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
@@ -42,6 +42,12 @@ export class BackendSlot {
   /** The name of the backend in use; empty before there is one. */
   get current(): string {
     return this.#current;
+  }
+
+  get state(): BackendState {
+    if (this.#closing !== undefined) return "disposed";
+    if (this.#loss !== undefined) return "lost";
+    return this.#inner === undefined ? "new" : "open";
   }
 
   /** The backend in use, lost or not, for questions that can be asked at any time. */
@@ -268,6 +274,23 @@ export class BackendSlot {
           track(current).then(resolve, reject);
         }, reject);
       });
+    this.#throwFault();
+  }
+
+  /** Carries out a call that waits on this thread; `BUSY` during a move, for which it cannot wait. */
+  askNow(operation: string, call: (inner: ComputeBackend) => void): void {
+    const inner = this.assertOpen(operation);
+    if (this.#deferred !== undefined)
+      throw this.#error(
+        "BUSY",
+        operation,
+        "the allocations are being moved to another backend; await use() first, or await copyDtoH() instead",
+      );
+    call(inner);
+    this.#throwFault();
+  }
+
+  #throwFault(): void {
     const fault = this.#fault;
     this.#fault = undefined;
     if (fault !== undefined) throw fault;

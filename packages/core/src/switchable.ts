@@ -1,13 +1,15 @@
 import {
+  assertReadsSynchronously,
   assertSupported,
   checkAlloc,
   checkFill,
   fillPattern,
   hostBytes,
   locate,
+  takesScalar,
   withHandle,
 } from "./arguments.js";
-import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
+import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import { type DType, dtypeBytes } from "./dtype.js";
 import {
@@ -48,7 +50,7 @@ import type { LostAllocation, SwapReport } from "./swap.js";
  */
 export class SwitchableBackend extends OperationMethods implements ComputeBackend {
   readonly name = "switchable";
-  readonly #table = new HandleTable<Entry>();
+  readonly #table = new HandleTable<Entry>(takesScalar);
   readonly #slot: BackendSlot;
   #liveBytes = 0;
   #peakBytes = 0;
@@ -76,6 +78,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   // Lifecycle
 
+  get state(): BackendState {
+    return this.#slot.state;
+  }
+
   get capabilities(): Capabilities {
     const { inner } = this.#slot;
     if (inner === undefined) throw this.#slot.unusable("capabilities");
@@ -95,6 +101,11 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
    */
   use(name: string): Promise<SwapReport> {
     return this.#slot.use(name);
+  }
+
+  flush(): void {
+    this.#slot.assertOpen("flush");
+    this.#slot.tell((inner) => inner.flush());
   }
 
   async synchronize(): Promise<void> {
@@ -123,13 +134,21 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   }
 
   memory(): MemoryStatistics {
-    const reservedBytes = this.#slot.inner?.memory().reservedBytes ?? 0;
+    const inner = this.#slot.inner?.memory();
     return {
       liveAllocations: this.#table.size,
       liveBytes: this.#liveBytes,
       peakBytes: this.#peakBytes,
-      reservedBytes,
+      reservedBytes: inner?.reservedBytes ?? 0,
+      pooledBytes: inner?.pooledBytes ?? 0,
+      poolHits: inner?.poolHits ?? 0,
+      poolMisses: inner?.poolMisses ?? 0,
     };
+  }
+
+  trim(): void {
+    this.#slot.assertOpen("trim");
+    this.#slot.tell((inner) => inner.trim());
   }
 
   native(handle?: DeviceHandle): unknown {
@@ -179,6 +198,14 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const operand = this.#bind("copyDtoH", "source", source, bytes.byteLength, 1);
     await this.#slot.ask("copyDtoH", (inner) => inner.copyDtoH(bytes, operand()));
+  }
+
+  /** `BUSY` while a swap moves the allocations. */
+  copyDtoHSync(destination: HostBytes, source: Operand): void {
+    assertReadsSynchronously(this.#slot.assertOpen("copyDtoHSync"));
+    const bytes = hostBytes("copyDtoHSync", "destination", destination);
+    const operand = this.#bind("copyDtoHSync", "source", source, bytes.byteLength, 1);
+    this.#slot.askNow("copyDtoHSync", (inner) => inner.copyDtoHSync(bytes, operand()));
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {

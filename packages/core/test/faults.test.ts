@@ -1,6 +1,6 @@
 import { BackendError } from "@backplane/core";
 import { assert } from "chai";
-import { gate, openFake, rejects, settle, throws } from "./support/fake-driver.js";
+import { gate, noPool, openFake, rejects, settle, throws } from "./support/fake-driver.js";
 
 const fault = (message: string): BackendError => new BackendError("DEVICE_ERROR", message);
 
@@ -148,7 +148,13 @@ describe("loss of the device", () => {
     await rejects("DEVICE_LOST", backend.copyDtoH(target, memory));
     await rejects("DEVICE_LOST", backend.synchronize());
     assert.equal(backend.capabilities.device.name, "fake");
-    assert.deepEqual(backend.memory(), { liveAllocations: 0, liveBytes: 0, peakBytes: 8, reservedBytes: 0 });
+    assert.deepEqual(backend.memory(), {
+      liveAllocations: 0,
+      liveBytes: 0,
+      peakBytes: 8,
+      reservedBytes: 0,
+      ...noPool,
+    });
     await backend.dispose();
     assert.equal(driver.closed, 1);
     throws("DISPOSED", () => backend.alloc(4));

@@ -64,8 +64,28 @@ describe("HandleTable", () => {
     const table = new HandleTable<string>();
     const get = (value: unknown) =>
       throws("INVALID_HANDLE", () => table.get(value as DeviceHandle, "op", "a"));
-    assert.match(get(17).message, /^op: a 17 is not live/);
-    assert.match(get("x").message, /^op: a "x" is not a device handle/);
+    assert.match(get(2 ** 49).message, /^op: a 562949953421312 is not live/);
+    for (const value of [17, 0.5, -1, 2 ** 60])
+      assert.match(get(value).message, /^op: a is the number \S+, not a device handle.*alloc\(\)$/);
+    assert.match(get("x").message, /^op: a is "x", not a device handle; allowed: a handle from alloc/);
+  });
+
+  it("says what else was put where a handle belongs, and what was probably meant", () => {
+    const table = new HandleTable<string>((operation, argument) => operation === "add" && argument === "b");
+    const message = (operand: unknown, argument = "b") =>
+      throws("INVALID_HANDLE", () => table.refuse(operand, "add", argument)).message;
+    assert.equal(
+      message(2),
+      "add: b is the number 2, not a device handle: handles come from alloc(); for a scalar write { scalar: 2 }",
+    );
+    assert.notInclude(message(2, "output"), "scalar");
+    assert.match(message({ handle: 2, byteOffset: 0 }), /^add: b\.handle is the number 2.*alloc\(\)$/);
+    assert.match(message(undefined), /^add: b is missing; allowed: a handle from alloc\(\), or \{ handle, /);
+    assert.match(message({ scalar: 2 }, "output"), /^add: output is a scalar, which cannot stand here/);
+    assert.match(
+      message(new Float32Array(2)),
+      /^add: b is Float32Array, which is memory of the host: upload/,
+    );
   });
 });
 

@@ -1,6 +1,6 @@
 import { BackendError, type ComputeBackend, createBackend, type DeviceHandle } from "@backplane/core";
 import { assert } from "chai";
-import { FakeDriver, gate, openFake, rejects, settle, throws } from "./support/fake-driver.js";
+import { FakeDriver, gate, noPool, openFake, rejects, settle, throws } from "./support/fake-driver.js";
 
 const handle = 1 as DeviceHandle;
 
@@ -48,7 +48,13 @@ describe("lifecycle of createBackend", () => {
     const initialised = backend.init();
     await refusesEverything(backend, "NOT_INITIALIZED");
     throws("NOT_INITIALIZED", () => backend.capabilities);
-    assert.deepEqual(backend.memory(), { liveAllocations: 0, liveBytes: 0, peakBytes: 0, reservedBytes: 0 });
+    assert.deepEqual(backend.memory(), {
+      liveAllocations: 0,
+      liveBytes: 0,
+      peakBytes: 0,
+      reservedBytes: 0,
+      ...noPool,
+    });
     opening.open();
     await initialised;
     assert.equal(backend.capabilities.device.name, "fake");
@@ -138,7 +144,13 @@ describe("lifecycle of createBackend", () => {
     assert.equal(driver.closed, 1);
     await refusesEverything(backend, "DISPOSED");
     await rejects("DISPOSED", backend.init());
-    assert.deepEqual(backend.memory(), { liveAllocations: 0, liveBytes: 0, peakBytes: 64, reservedBytes: 0 });
+    assert.deepEqual(backend.memory(), {
+      liveAllocations: 0,
+      liveBytes: 0,
+      peakBytes: 64,
+      reservedBytes: 0,
+      ...noPool,
+    });
   });
 
   it("never opens a device after dispose", async () => {

@@ -1,6 +1,6 @@
 import { type BackendError, BackendError as CoreError, createBackend } from "@backplane/core";
 import { assert } from "chai";
-import { FakeDriver, gate, openFake, rejects, settle, throws } from "./support/fake-driver.js";
+import { FakeDriver, gate, noPool, openFake, rejects, settle, throws } from "./support/fake-driver.js";
 import { retryInListener } from "./support/losing.js";
 
 describe("init after a loss", () => {
@@ -32,7 +32,13 @@ describe("init after a loss", () => {
     const old = [backend.alloc(64), backend.alloc(0)];
     driver.events!.lost("power");
     await backend.init();
-    assert.deepEqual(backend.memory(), { liveAllocations: 0, liveBytes: 0, peakBytes: 64, reservedBytes: 0 });
+    assert.deepEqual(backend.memory(), {
+      liveAllocations: 0,
+      liveBytes: 0,
+      peakBytes: 64,
+      reservedBytes: 0,
+      ...noPool,
+    });
     const fresh = backend.alloc(8);
     for (const handle of [...old, freed]) {
       assert.isBelow(handle, fresh, "numbers are never used again");
@@ -45,7 +51,13 @@ describe("init after a loss", () => {
     backend.free(fresh);
     assert.match(throws("INVALID_HANDLE", () => backend.free(fresh)).message, /it was freed/);
     throws("INVALID_HANDLE", () => backend.free(Symbol() as unknown as typeof fresh));
-    assert.deepEqual(backend.memory(), { liveAllocations: 0, liveBytes: 0, peakBytes: 64, reservedBytes: 0 });
+    assert.deepEqual(backend.memory(), {
+      liveAllocations: 0,
+      liveBytes: 0,
+      peakBytes: 64,
+      reservedBytes: 0,
+      ...noPool,
+    });
     await backend.dispose();
   });
 

@@ -1,7 +1,7 @@
 import { runInNewContext } from "node:vm";
 import type { AllocOptions, ComputeBackend, DeviceHandle, HostBytes, Operand } from "@backplane/core";
 import { assert } from "chai";
-import { gate, openFake, rejects, throws } from "./support/fake-driver.js";
+import { gate, noPool, openFake, rejects, throws } from "./support/fake-driver.js";
 
 async function bytesOf(backend: ComputeBackend, source: Operand, length: number): Promise<number[]> {
   const bytes = new Uint8Array(length);
@@ -20,12 +20,12 @@ describe("memory of createBackend", () => {
     const b = backend.alloc(50);
     const empty = backend.alloc(0);
     assert.deepEqual(backend.memory(), {
-      ...{ liveAllocations: 3, liveBytes: 150, peakBytes: 150, reservedBytes: 150 },
+      ...{ liveAllocations: 3, liveBytes: 150, peakBytes: 150, reservedBytes: 150, ...noPool },
     });
     backend.free(a);
     backend.free(empty);
     assert.deepEqual(backend.memory(), {
-      ...{ liveAllocations: 1, liveBytes: 50, peakBytes: 150, reservedBytes: 50 },
+      ...{ liveAllocations: 1, liveBytes: 50, peakBytes: 150, reservedBytes: 50, ...noPool },
     });
     backend.alloc(60);
     assert.deepInclude(backend.memory(), { liveBytes: 110, peakBytes: 150 });

@@ -1,4 +1,5 @@
 import {
+  BackendRegistry,
   type ComputeBackend,
   costOf,
   type DType,
@@ -7,9 +8,10 @@ import {
   type OperationName,
   operationNames,
   operations,
+  SwitchableBackend,
 } from "@backplane/core";
 import { assert } from "chai";
-import { type FakeMemory, openFake, throws } from "./support/fake-driver.js";
+import { type FakeMemory, fakeProvider, openFake, throws } from "./support/fake-driver.js";
 
 /** The arguments of one small call of an operation, on tight operands of 64 bytes each. */
 function argumentsOf(backend: ComputeBackend, name: OperationName): Readonly<Record<string, unknown>> {
@@ -277,5 +279,22 @@ describe("operations of createBackend", () => {
       ["fill 0 6 fc00fc00", "fill 0 16 0"],
     );
     await backend.dispose();
+  });
+
+  it("say what was probably meant where a number stands in place of an operand", async () => {
+    const { backend: plain } = await openFake();
+    const switchable = new SwitchableBackend(new BackendRegistry([fakeProvider("one")]));
+    await switchable.init();
+    const hint = "is the number 2, not a device handle: handles come from alloc()";
+    for (const backend of [plain, switchable]) {
+      const message = (change: object, name: OperationName = "binary") =>
+        throws("INVALID_HANDLE", () => call(backend, name, change)).message;
+      assert.equal(message({ b: 2 }), `binary: b ${hint}; for a scalar write { scalar: 2 }`);
+      assert.equal(message({ output: 2 }), `binary: output ${hint}`);
+      assert.equal(message({ a: 2 }, "gemm"), `gemm: a ${hint}`);
+      assert.match(message({ a: { scalar: 2 } }, "gemm"), /^gemm: a is a scalar, which cannot stand here/);
+      assert.match(message({ input: new Float32Array(4) }, "unary"), /^unary: input is Float32Array.*upload/);
+      await backend.dispose();
+    }
   });
 });

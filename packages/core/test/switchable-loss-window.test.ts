@@ -1,6 +1,6 @@
 import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
-import { gate, rejects, settle, throws } from "./support/fake-driver.js";
+import { gate, noPool, rejects, settle, throws } from "./support/fake-driver.js";
 import { bytesOf, lostBench } from "./support/losing.js";
 import { openBench, pattern } from "./support/swapping.js";
 
@@ -49,7 +49,7 @@ describe("a loss during a swap", () => {
       backend.fill(fresh, 0, 8);
       assert.deepEqual(await bytesOf(bench, fresh, 32), new Uint8Array(32));
       assert.deepEqual(backend.memory(), {
-        ...{ liveAllocations: 2, liveBytes: 40, peakBytes: 44, reservedBytes: 40 },
+        ...{ liveAllocations: 2, liveBytes: 40, peakBytes: 44, reservedBytes: 40, ...noPool },
       });
       await backend.dispose();
       bench.onlyOpen();

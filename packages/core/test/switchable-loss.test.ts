@@ -1,6 +1,6 @@
 import { BackendError, BackendRegistry, type DeviceHandle, SwitchableBackend } from "@backplane/core";
 import { assert } from "chai";
-import { fakeProvider, gate, rejects, settle, throws } from "./support/fake-driver.js";
+import { fakeProvider, gate, noPool, rejects, settle, throws } from "./support/fake-driver.js";
 import { bytesOf, lostBench, retryInListener } from "./support/losing.js";
 import { type Bench, openBench, pattern } from "./support/swapping.js";
 
@@ -53,7 +53,7 @@ describe("a switchable backend whose device is lost", () => {
           assert.deepInclude(report, { from: "a", to, allocations: 1, bytes: 0, lost: account });
         assert.deepEqual(backend.lost, account);
         assert.deepEqual(backend.memory(), {
-          ...{ liveAllocations: 3, liveBytes: 24, peakBytes: 24, reservedBytes: 24 },
+          ...{ liveAllocations: 3, liveBytes: 24, peakBytes: 24, reservedBytes: 24, ...noPool },
         });
         backend.copyHtoD(empty, new Uint8Array(0));
         await backend.copyDtoH(new Uint8Array(0), empty);
@@ -183,7 +183,7 @@ describe("a switchable backend whose device is lost", () => {
           await disposed;
           bench.onlyOpen();
           assert.deepEqual(backend.memory(), {
-            ...{ liveAllocations: 0, liveBytes: 0, peakBytes: 24, reservedBytes: 0 },
+            ...{ liveAllocations: 0, liveBytes: 0, peakBytes: 24, reservedBytes: 0, ...noPool },
           });
         }
       });

@@ -1,6 +1,6 @@
 import { BackendError, BackendRegistry, type BinaryProblem, SwitchableBackend } from "@backplane/core";
 import { assert } from "chai";
-import { fakeProvider, gate, rejects, settle, throws } from "./support/fake-driver.js";
+import { fakeProvider, gate, noPool, rejects, settle, throws } from "./support/fake-driver.js";
 import { openBench, pattern } from "./support/swapping.js";
 
 describe("SwitchableBackend", () => {
@@ -321,7 +321,13 @@ describe("SwitchableBackend", () => {
       backend.unary({ kind: "neg", n: 1, input: (handle - 1) as typeof handle, output: handle }),
     );
     await backend.dispose();
-    assert.deepEqual(backend.memory(), { liveAllocations: 0, liveBytes: 0, peakBytes: 4, reservedBytes: 0 });
+    assert.deepEqual(backend.memory(), {
+      liveAllocations: 0,
+      liveBytes: 0,
+      peakBytes: 4,
+      reservedBytes: 0,
+      ...noPool,
+    });
   });
 
   it("gives up a swap under way when dispose is called, and closes both backends", async () => {

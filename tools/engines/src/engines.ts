@@ -67,7 +67,6 @@ export async function fetchEngine(name: EngineName): Promise<Engine> {
     const quiet = ["--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"];
     const { code, output } = await run(["npm", "install"], {
       parameters: [...quiet, "--prefix", temporary, `${packageName}@${version}`],
-      limitMilliseconds: 180_000,
     });
     if (code !== 0) throw new Error(`${packageName} ${version} could not be fetched: ${output}`);
   });
@@ -83,9 +82,11 @@ export interface Ended {
 
 export interface RunOptions {
   readonly parameters: readonly string[];
-  /** Then it is killed. */
-  readonly limitMilliseconds: number;
+  /** Then it is killed. Default: 8 minutes, against hangs only. */
+  readonly limitMilliseconds?: number;
 }
+
+const hangMilliseconds = 480_000;
 
 /** Runs a program to its end. */
 export function run(command: readonly string[], options: RunOptions): Promise<Ended> {
@@ -99,7 +100,7 @@ export function run(command: readonly string[], options: RunOptions): Promise<En
     stream.setEncoding("utf8").on("data", (text: string) => {
       output += text;
     });
-  const timer = setTimeout(() => child.kill("SIGKILL"), options.limitMilliseconds);
+  const timer = setTimeout(() => child.kill("SIGKILL"), options.limitMilliseconds ?? hangMilliseconds);
   return new Promise((resolve, reject) => {
     child.on("error", (error) => {
       clearTimeout(timer);

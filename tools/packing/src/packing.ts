@@ -44,6 +44,9 @@ export function manifestOf(folder: string, name: string): Manifest {
   return JSON.parse(readFileSync(join(folder, "node_modules", name, "package.json"), "utf8")) as Manifest;
 }
 
+/** Against hangs only: what has not ended after so long is killed. */
+const hangMilliseconds = 480_000;
+
 /** Runs a program to its end; answers what it printed, or throws that where it failed. */
 export function run([program, ...first]: readonly string[], rest: readonly string[], folder: string): string {
   const { status, stdout, stderr, error } = spawnSync(program!, [...first, ...rest], {
@@ -51,7 +54,7 @@ export function run([program, ...first]: readonly string[], rest: readonly strin
     // Nothing of the workspace may help, save where the registry is.
     env: { ...process.env, NODE_PATH: "", NODE_OPTIONS: "" },
     encoding: "utf8",
-    timeout: 120_000,
+    timeout: hangMilliseconds,
   });
   if (status !== 0) throw new Error(`${program} ${rest.join(" ")}: ${error ?? ""}\n${stdout}\n${stderr}`);
   return stdout;

@@ -14,8 +14,7 @@ for (const { error } of broken) console.error(String(error));
 console.log(results.filter(({ status }) => status === "kept").length, "kept,", broken.length, "broken");
 `;
 
-describe("the packages in a folder of their own", function () {
-  this.timeout(180_000);
+describe("the packages in a folder of their own", () => {
   let folder = "";
 
   before("pack and install", () => {

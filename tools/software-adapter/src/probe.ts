@@ -12,7 +12,8 @@ export type OpenedAdapter =
   | { readonly found: false; readonly reason: string };
 
 const program = fileURLToPath(new URL("./open-adapter.js", import.meta.url));
-const LIMIT_MILLISECONDS = 30_000;
+/** Against hangs only: then the process is killed. */
+const LIMIT_MILLISECONDS = 300_000;
 
 /** What Dawn finds in this environment. It is asked in a process of its own, which a driver may crash. */
 export async function openAdapterIn(env: Readonly<Record<string, string>>): Promise<OpenedAdapter> {

@@ -7,7 +7,7 @@ const programs = "/tools/test-runner/dist-test/programs";
 describe("browser suite", () => {
   async function outcomeOf(name: string, options: Partial<BrowserSuiteOptions> = {}) {
     const { launch } = await chooseMachine(undefined);
-    const defaults = { grep: undefined, launch, quiet: true, entryLimitMilliseconds: 10_000 };
+    const defaults = { grep: undefined, launch, quiet: true };
     return runBrowserTests([`${programs}/${name}`], { ...defaults, ...options });
   }
 
@@ -105,7 +105,12 @@ describe("browser suite", () => {
     const { launch } = await chooseMachine(undefined);
     const dying: BrowserSuiteOptions["launch"] = async () => {
       const browser = await launch();
-      setTimeout(() => browser.close(), 1500);
+      const newPage = browser.newPage.bind(browser);
+      browser.newPage = async () => {
+        const page = await newPage();
+        page.once("load", () => void browser.close());
+        return page;
+      };
       return browser;
     };
     assert.equal(await breakdownOf("stuck-entry.worker.js", { launch: dying }), "the page was closed");

@@ -5,7 +5,7 @@ import { subject } from "../subject.js";
 describeBackend(subject, {
   describe,
   // vitest stops a test after 5 seconds unless it is told otherwise when the test is declared.
-  it: (name, body) => it(name, body, 300_000),
+  it: (name, body) => it(name, body, 3_600_000),
   before: beforeAll,
   after: afterAll,
 });

@@ -1,6 +1,6 @@
 import type { BlasLibrary } from "../native/blas.js";
+import { sgemmName } from "../native/blas.js";
 import { type MemoryImport, ModuleBuilder } from "../wasm/index.js";
-import { sgemmName } from "./gemm/blas.native.js";
 import type { KernelCode } from "./instance.js";
 import type { AnyKernel, Features, KernelGroup } from "./kernel.js";
 

@@ -1,6 +1,9 @@
 // Part of the worker's script: imports by relative path only.
 import { type Koffi, loadKoffi, type NativeLibrary, optionalFunction } from "./koffi.js";
 
+/** The name of the kernel that a library computes. */
+export const sgemmName = "gemm_blas_f32";
+
 /** A library with the C interface of BLAS, as every thread is told of it. */
 export interface BlasLibrary {
   /** What the system's loader takes: a path, or a name that it looks up. */

@@ -15,6 +15,7 @@ export const inlineControlBytes = 1024;
 /** A queue without workers: each command has been executed when `enqueue` returns. */
 export class InlineQueue implements Queue {
   readonly workers = 1;
+  readonly mayReadSync = true;
   readonly #memory: WebAssembly.Memory;
   readonly #heap: Heap;
   readonly #kernels: KernelLibrary;
@@ -55,6 +56,10 @@ export class InlineQueue implements Queue {
   }
 
   async read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void> {
+    this.readSync(destination, address);
+  }
+
+  readSync(destination: Uint8Array<ArrayBufferLike>, address: number): void {
     destination.set(this.#view().subarray(address, address + destination.byteLength));
   }
 

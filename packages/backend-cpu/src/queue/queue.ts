@@ -12,6 +12,10 @@ export interface Queue {
   write(address: number, source: Uint8Array<ArrayBufferLike>): void;
   /** Fills `destination` from an address as all commands so far leave it. */
   read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void>;
+  /** The same, done when it returns: the caller waits. Only if `mayReadSync`. */
+  readSync(destination: Uint8Array<ArrayBufferLike>, address: number): void;
+  /** Whether the calling thread may wait for the queue. */
+  readonly mayReadSync: boolean;
   /**
    * Gives a block back to the heap. Commands and reads so far still find in it what they would have;
    * whoever gets it next has to use it by way of the queue.

@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import { availableThreads } from "../features.js";
+import { availableThreads, mayBlock } from "../features.js";
 import type { Allocation, Heap } from "../heap.js";
 import { planCopy, planNothing } from "../kernels/fill.js";
 import type { Launch } from "../kernels/kernel.js";
@@ -14,6 +14,7 @@ import {
   reached,
   ringSlots,
   takeFault,
+  waitFor,
   words,
 } from "./protocol.js";
 import type { Queue, QueueEvents } from "./queue.js";
@@ -25,6 +26,8 @@ import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
  * that now and then multiplies two matrices would pay for their start, and gain nothing.
  */
 const patienceMilliseconds = 5;
+const defaultPatience = (): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, patienceMilliseconds));
 
 export interface ThreadedQueueOptions {
   readonly kernels: KernelLibrary;
@@ -39,6 +42,8 @@ export interface ThreadedQueueOptions {
   readonly stagingBytes: number;
   /** Default: real workers. */
   readonly spawn?: SpawnWorker;
+  /** Resolves when shared work has gone on for so long that the other workers are started. Default: by time. */
+  readonly patience?: () => Promise<void>;
 }
 
 /** A command that is not yet in the ring. */
@@ -76,9 +81,11 @@ interface PendingRead extends Waiter {
  */
 export class ThreadedQueue implements Queue {
   readonly workers: number;
+  readonly mayReadSync: boolean = mayBlock();
   readonly #memory: WebAssembly.Memory;
   readonly #control: Int32Array;
   readonly #spawn: SpawnWorker;
+  readonly #patience: () => Promise<void>;
   /** Of each worker. */
   readonly #scratch: readonly number[];
   readonly #kernels: KernelLibrary;
@@ -108,6 +115,7 @@ export class ThreadedQueue implements Queue {
     this.workers = options.scratch.length;
     this.#scratch = options.scratch;
     this.#spawn = options.spawn ?? spawnWorker;
+    this.#patience = options.patience ?? defaultPatience;
     this.#kernels = options.kernels;
     this.#memory = options.memory;
     this.#control = new Int32Array(options.memory.buffer);
@@ -158,10 +166,10 @@ export class ThreadedQueue implements Queue {
     this.#shared = this.#accepted;
     if (this.#considering) return;
     this.#considering = true;
-    setTimeout(() => {
+    void this.#patience().then(() => {
       this.#considering = false;
       if (this.#end === undefined && !reached(this.#completed(), this.#shared)) this.#addOthers();
-    }, patienceMilliseconds);
+    });
   }
 
   #addOthers(): void {
@@ -234,6 +242,27 @@ export class ThreadedQueue implements Queue {
       if (this.#end === undefined) this.#lastReads.push(read);
       this.#wait(read);
     });
+  }
+
+  readSync(destination: Uint8Array<ArrayBufferLike>, address: number): void {
+    this.#waitForAll();
+    destination.set(this.#view(address, destination.byteLength));
+  }
+
+  /** Waits, on this thread, until all commands so far have finished; does meanwhile what is the caller's to do. */
+  #waitForAll(): void {
+    for (;;) {
+      if (this.#end !== undefined) throw this.#end;
+      const completed = this.#settle();
+      this.#refill();
+      if (completed === this.#accepted) break;
+      // The timer that would start the other workers has to wait, too.
+      const isAlone = this.#handles.length < this.workers && !reached(completed, this.#shared);
+      const patience = isAlone ? patienceMilliseconds : Number.POSITIVE_INFINITY;
+      if (!waitFor(this.#control, this.#nextTurn(this.#accepted), patience)) this.#addOthers();
+    }
+    // Nobody waits for a message any more.
+    this.#ask();
   }
 
   release(block: Allocation): void {
@@ -330,8 +359,9 @@ export class ThreadedQueue implements Queue {
 
   /** Settles the promises that are due, oldest first; answers how many commands were completed then. */
   #settle(): number {
-    this.#reportFault();
     const completed = this.#completed();
+    // After that look: a command that is completed has reported its fault before.
+    this.#reportFault();
     for (;;) {
       const waiter = this.#waiters.first;
       if (waiter === undefined || !reached(completed, waiter.sequence)) return completed;
@@ -351,18 +381,21 @@ export class ThreadedQueue implements Queue {
   #ask(): void {
     const waiter = this.#waiters.first;
     this.#hold(waiter !== undefined);
-    const next = this.#backlog.first;
-    let wanted = waiter?.sequence;
-    if (next !== undefined) {
-      const published = Atomics.load(this.#control, words.published);
-      // Half a ring at once: enough to keep the workers busy while the message travels.
-      const room = next.before === undefined ? (published - ringSlots / 2) | 0 : published;
-      if (wanted === undefined || reached(wanted, room)) wanted = room;
-    }
+    const wanted = this.#nextTurn(waiter?.sequence);
     if (wanted === undefined) return;
     ask(this.#control, wanted);
     // Reached before the workers could know that they were asked: then nobody sends a message.
     if (reached(this.#completed(), wanted)) queueMicrotask(() => this.#progress());
+  }
+
+  /** The number of completed commands at which there is something to do here: at `wanted` at the latest. */
+  #nextTurn<Wanted extends number | undefined>(wanted: Wanted): Wanted | number {
+    const next = this.#backlog.first;
+    if (next === undefined) return wanted;
+    const published = Atomics.load(this.#control, words.published);
+    // Half a ring at once: enough to keep the workers busy while the message travels.
+    const room = next.before === undefined ? (published - ringSlots / 2) | 0 : published;
+    return wanted === undefined || reached(wanted, room) ? room : wanted;
   }
 
   /** Workers let the process end, unless somebody waits for a result. */

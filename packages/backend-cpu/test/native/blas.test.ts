@@ -37,7 +37,7 @@ describe("gemm by a native library", () => {
       } catch (error) {
         throw new Error(`${label(shape)}: ${String(error)}`);
       }
-  }).timeout(60000);
+  });
 
   it("gives the same bits however many workers there are", async () => {
     for (const shape of [
@@ -49,7 +49,7 @@ describe("gemm by a native library", () => {
       for (const workers of [2, 7])
         assert.isTrue(expected.equals(Buffer.from((await computeBy(shape, workers)).buffer)), label(shape));
     }
-  }).timeout(30000);
+  });
 
   it("is the same on 0, 1 and 3 threads, and is told", async () => {
     const results: Buffer[] = [];
@@ -62,7 +62,7 @@ describe("gemm by a native library", () => {
         results.push(await product(backend, 400, 500, 300));
       });
     for (const result of results.slice(1)) assert.isTrue(result.equals(results[0]!));
-  }).timeout(30000);
+  });
 
   for (const threads of [0, 2])
     it(`follows the memory where growing takes it, with ${threads} threads`, async () => {
@@ -83,7 +83,7 @@ describe("gemm by a native library", () => {
       assert.isTrue((await product(backend, 100, 100, 100)).equals(below));
       backend.free(filler);
     });
-  }).timeout(30000);
+  });
 
   for (const threads of [0, 2])
     it(`lets a program end by itself, with ${threads} threads`, async () => {
@@ -102,7 +102,7 @@ describe("gemm by a native library", () => {
         for (let i = 0; i < 5; i++) backend.gemm({ m: n, n, k: n, a, b: a, c });
         console.log(result[0]);`);
       assert.deepEqual({ code, output }, { code: 0, output: "700\n" });
-    }).timeout(15000);
+    });
 
   it("can be disposed of at any moment while workers start", async () => {
     // koffi would abort the process where one is stopped while it loads it.
@@ -119,7 +119,7 @@ describe("gemm by a native library", () => {
       }
       console.log("done");`);
     assert.deepEqual({ code, output }, { code: 0, output: "done\n" });
-  }).timeout(30000);
+  });
 
   async function withBackend(threads: number, body: (backend: ComputeBackend) => Promise<void>) {
     const backend = createCpuBackend({ threads, blas: path });
@@ -248,6 +248,6 @@ describe("the option blas", () => {
       const [first, second] = output.split("\n");
       assert.match(first!, /^npm koffi cannot be loaded: .*koffi/);
       assert.match(second!, /^UNSUPPORTED .*blas is \/lib\.so: npm koffi cannot be loaded/);
-    }).timeout(20000);
+    });
   });
 });

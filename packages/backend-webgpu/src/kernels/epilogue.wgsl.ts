@@ -1,6 +1,6 @@
 import type { Activation, DType } from "@backplane/core";
-import { wgsl } from "../wgsl.js";
-import { unaryFunction } from "./unary/functions.wgsl.js";
+import { wgsl } from "../program/index.js";
+import { unaryFunction } from "./unary/index.js";
 
 /** What becomes of a finished sum before it is rounded and stored; see `Activation` in core. */
 export interface Epilogue {

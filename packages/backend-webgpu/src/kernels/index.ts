@@ -5,8 +5,7 @@ import {
   type OperationProblems,
   operations,
 } from "@backplane/core";
-import type { KernelDefinition, OperationContext } from "../context.js";
-import type { DeviceMemory } from "../memory.js";
+import type { DeviceMemory, KernelDefinition, OperationContext } from "../runtime/index.js";
 import { attentionKernel } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { convKernel } from "./conv2d/index.js";
@@ -23,6 +22,13 @@ import {
   unarySegments,
 } from "./segments/index.js";
 import { unary } from "./unary/index.js";
+
+export { type AttentionShape, attentionVariants } from "./attention/index.js";
+export { type ConvShape, convVariants } from "./conv2d/index.js";
+export { type ForcedVariants, forcedDetails } from "./forced.js";
+export { type GemmShape, gemmVariants, splittingDetails } from "./gemm/index.js";
+export { type ReduceLoads, reduceVariants } from "./reduce/index.js";
+export { choiceLog, observeChoices } from "./variant.js";
 
 export type Kernels = {
   readonly [Name in OperationName]?: KernelDefinition<

@@ -1,7 +1,6 @@
 import { BackendError } from "@backplane/core";
-import type { DeviceFeatures } from "../context.js";
-import { general } from "../families.js";
-import type { TunableOperation } from "../tuning/data.js";
+import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import { general } from "../device/index.js";
 
 /** One row of a table of variants: a way to compute an operation. */
 export interface Variant<Shape> {

@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { WebGpuTier } from "../tiers.js";
+import type { TunableOperation, TuningAdapter, TuningPlace, WebGpuTier } from "../device/index.js";
 import { packageVersion } from "../version.js";
 import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
 
@@ -19,17 +19,6 @@ export interface TuningData {
   readonly tier: WebGpuTier;
   readonly entries: readonly TuningEntry[];
 }
-
-/** What WebGPU tells of an adapter; empty where it tells nothing. In Node.js, `description` is the driver. */
-export interface TuningAdapter {
-  readonly vendor: string;
-  readonly architecture: string;
-  readonly device: string;
-  readonly description: string;
-}
-
-/** The operations that have variants. The table of gemm serves batchedGemm and 1 x 1 convolutions, too. */
-export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
 
 /** What was found for one shape. */
 export interface TuningEntry {
@@ -51,9 +40,6 @@ export interface WindowShape {
   readonly side: number;
   readonly stride: number;
 }
-
-/** What data have to match to be of use. */
-export type TuningPlace = Pick<TuningData, "adapter" | "tier">;
 
 const adapterFields = ["vendor", "architecture", "device", "description"] as const;
 

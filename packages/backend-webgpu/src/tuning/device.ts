@@ -1,15 +1,20 @@
 import { BackendError } from "@backplane/core";
-import type { BufferRegion, DeviceFeatures, OperationContext } from "../context.js";
-import type { Guard } from "../guard.js";
-import type { ForcedVariants } from "../kernels/forced.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { ForcedVariants } from "../kernels/index.js";
 import { boundKernels } from "../kernels/index.js";
-import type { DeviceMemory, MemoryPool } from "../memory.js";
-import type { Profiling } from "../profiler.js";
-import type { Program } from "../program.js";
-import type { CommandQueue } from "../queue.js";
-import type { Readback } from "../readback.js";
-import type { Recorder } from "../recorder.js";
-import type { PlanDriver } from "../warmup.js";
+import type { Profiling } from "../profile/index.js";
+import type { Program } from "../program/index.js";
+import type {
+  BufferRegion,
+  CommandQueue,
+  DeviceMemory,
+  Guard,
+  MemoryPool,
+  OperationContext,
+  Readback,
+  Recorder,
+} from "../runtime/index.js";
+import type { PlanDriver } from "../warmup/index.js";
 import type { TuningEntry } from "./data.js";
 import type { TuningTask } from "./rehearsal.js";
 import { timeByTimestamps, timeByWaiting } from "./time.js";

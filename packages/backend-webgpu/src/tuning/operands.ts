@@ -1,6 +1,5 @@
 import { type DType, decodeFloat16, encodeFloat16, type OperationName } from "@backplane/core";
-import type { BufferRegion } from "../context.js";
-import type { DeviceMemory } from "../memory.js";
+import type { BufferRegion, DeviceMemory } from "../runtime/index.js";
 import type { TuningDevice } from "./device.js";
 import type { AnyProblem, TuningTask } from "./rehearsal.js";
 

@@ -1,10 +1,9 @@
 import type { OperationName, OperationProblems } from "@backplane/core";
-import type { DeviceFeatures } from "../features.js";
-import { observeChoices } from "../kernels/variant.js";
-import type { DeviceMemory } from "../memory.js";
-import type { Program } from "../program.js";
-import type { PlanDriver } from "../warmup.js";
-import type { TunableOperation } from "./data.js";
+import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import { observeChoices } from "../kernels/index.js";
+import type { Program } from "../program/index.js";
+import type { DeviceMemory } from "../runtime/index.js";
+import type { PlanDriver } from "../warmup/index.js";
 import { shapeKey } from "./shapes.js";
 
 /** What a kernel gets, whichever. */

@@ -1,4 +1,5 @@
-import type { TunableOperation, TunedShape, TuningData, TuningEntry } from "./data.js";
+import type { TunableOperation } from "../device/index.js";
+import type { TunedShape, TuningData, TuningEntry } from "./data.js";
 
 export interface TuneOptions {
   /** Hears of each shape that is done, and how many are known; a few may come to light on the way. */

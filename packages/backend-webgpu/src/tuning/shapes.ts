@@ -1,8 +1,14 @@
-import { type AttentionShape, attentionVariants } from "../kernels/attention/index.js";
-import { type ConvShape, convVariants } from "../kernels/conv2d/index.js";
-import { type GemmShape, gemmVariants } from "../kernels/gemm/index.js";
-import { type ReduceLoads, reduceVariants } from "../kernels/reduce/index.js";
-import type { TunableOperation } from "./data.js";
+import type { TunableOperation } from "../device/index.js";
+import {
+  type AttentionShape,
+  attentionVariants,
+  type ConvShape,
+  convVariants,
+  type GemmShape,
+  gemmVariants,
+  type ReduceLoads,
+  reduceVariants,
+} from "../kernels/index.js";
 
 /** What the choice of a variant looks at; gemm stands for batchedGemm too. */
 interface TunableShapes {

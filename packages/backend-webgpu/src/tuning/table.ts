@@ -1,11 +1,5 @@
-import type { TunedVariants } from "../features.js";
-import {
-  obstacleTo,
-  type TunableOperation,
-  type TuningData,
-  type TuningEntry,
-  type TuningPlace,
-} from "./data.js";
+import type { TunableOperation, TunedVariants, TuningPlace } from "../device/index.js";
+import { obstacleTo, type TuningData, type TuningEntry } from "./data.js";
 import { shapeKey, shapeText } from "./shapes.js";
 
 interface Choice {

@@ -1,5 +1,5 @@
 import { BackendError } from "@backplane/core";
-import type { Profiling } from "../profiler.js";
+import type { Profiling } from "../profile/index.js";
 
 /** Seconds that the device takes for the kernels of `tune` among those that `enqueue` enqueues. */
 export async function timeByTimestamps(
@@ -36,7 +36,7 @@ export async function timeByWaiting(enqueue: () => void, synchronize: () => Prom
 /** Both would measure the work of both. */
 export function assertNoProfile(profiling: Profiling): void {
   if (profiling.profiler === undefined) return;
-  throw new BackendError("INVALID_ARGUMENT", "tune: a profile is being taken; allowed: one after the other", {
+  throw new BackendError("BUSY", "tune: a profile is being taken; allowed: one after the other", {
     operation: "tune",
   });
 }

@@ -1,6 +1,6 @@
 import { BackendError } from "@backplane/core";
-import type { DeviceFeatures } from "../features.js";
-import type { TunableOperation, TunedShape, TuningEntry } from "./data.js";
+import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import type { TunedShape, TuningEntry } from "./data.js";
 import type { TuningDevice } from "./device.js";
 import { difference, Operands, operandBytes } from "./operands.js";
 import { observed, programsOf, type ShapeChoice, type TaskCollector, type TuningTask } from "./rehearsal.js";

@@ -33,5 +33,5 @@ describe("WebGPU tuning in a page", () => {
     await second.synchronize();
     assert.isTrue(lines.some((line) => line.startsWith("webgpu: uses tuning with 1 entries")));
     await second.dispose();
-  }).timeout(60_000);
+  });
 });

@@ -32,7 +32,8 @@ Runs the laws of a compute backend against the backend in MODULE (a path, or the
 name of a package), whose default export is one of
 
   { name, create }      such as a BackendProvider
-  create                a function that makes a backend, or a promise of one
+  create                a function that makes a backend or a { name, create }, or a
+                        promise of one
   [{ name, create }]    configurations, each of which is tested
 
 where create() gives a new backend before init(), independent of all others. With
@@ -51,6 +52,8 @@ What is tried
                         rounding too, which otherwise bind those who declare it
   --time-budget TIME    begin nothing after so long: 90 or 90s, 10m, 1h (default in
                         soak mode: 10m); what is not reached is said, not passed
+  --patience TIME       how long a promise may stay open before it counts as one that
+                        never settles (default 5m): against hangs only
   --replay JSON         only the case of an earlier failure, as printed with it
   --export NAME         take this export of MODULE in place of the default one
   --config LIST         only the configurations with these names
@@ -81,6 +84,7 @@ const flags = {
   runs: { type: "string" },
   mode: { type: "string" },
   "time-budget": { type: "string" },
+  patience: { type: "string" },
   grade: { type: "string" },
   json: { type: "string" },
   md: { type: "string" },
@@ -110,7 +114,8 @@ export function parseArguments(args: readonly string[]): Request {
     grade: values.grade as Grade | undefined,
     seed: number("seed", values.seed),
     runs: number("runs", values.runs),
-    timeBudget: milliseconds(values["time-budget"]),
+    timeBudget: milliseconds("time-budget", values["time-budget"]),
+    patience: milliseconds("patience", values.patience),
     replay: replay(values.replay),
   });
   const { ops, dtype, law, seed } = values;
@@ -141,7 +146,7 @@ function parsed(args: readonly string[]) {
 const optionNames: Readonly<Record<string, string>> = {
   ...{ operations: "--ops", dtypes: "--dtype", law: "--law", mode: `--mode (${modes.join(", ")})` },
   ...{ grade: `--grade (${grades.join(", ")})`, seed: "--seed", runs: "--runs", replay: "--replay" },
-  ...{ timeBudget: "--time-budget", laws: "--ops, --dtype and --law" },
+  ...{ timeBudget: "--time-budget", patience: "--patience", laws: "--ops, --dtype and --law" },
 };
 
 /** Lets the suite check its options before anything is loaded or written. */
@@ -170,11 +175,11 @@ const unitMilliseconds: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-function milliseconds(text: string | undefined): number | undefined {
+function milliseconds(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h|)$/.exec(text) ?? [];
   if (amount === undefined)
-    throw new UsageError(`--time-budget is ${JSON.stringify(text)}; allowed: 90, 90s, 1.5m, 2h and the like`);
+    throw new UsageError(`--${name} is ${JSON.stringify(text)}; allowed: 90, 90s, 1.5m, 2h and the like`);
   return Number(amount) * unitMilliseconds[unit!]!;
 }
 

@@ -10,9 +10,10 @@ import {
   operationNames,
 } from "@backplane/core";
 import type { Law, LawContext } from "../law.js";
+import { settled } from "../patience.js";
 import { CallBench, operandSize } from "./bench.js";
 import { smallCalls } from "./calls.js";
-import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 const topic = "errors";
 

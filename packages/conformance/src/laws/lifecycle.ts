@@ -1,7 +1,14 @@
-import { type ComputeBackend, checkAccuracy, type DeviceHandle, operationNames } from "@backplane/core";
+import {
+  type BackendState,
+  type ComputeBackend,
+  checkAccuracy,
+  type DeviceHandle,
+  operationNames,
+} from "@backplane/core";
 import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 import { invoke, smallCalls } from "./calls.js";
-import { bytesOf, check, law, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 const topic = "lifecycle";
 
@@ -18,7 +25,15 @@ export async function refusesEverything(
     copyDtoD: () => backend.copyDtoD(handle, handle, 1),
     fill: () => backend.fill(handle, 0, 1),
     native: () => backend.native(handle),
+    flush: () => backend.flush(),
+    trim: () => backend.trim(),
+    copyDtoHSync: () => backend.copyDtoHSync(new Uint8Array(1), handle),
   };
+  const expected = { NOT_INITIALIZED: "new", DISPOSED: "disposed", DEVICE_LOST: "lost" }[code];
+  check(
+    backend.state === expected,
+    `state is ${backend.state} where calls are ${code}; expected: ${expected}`,
+  );
   for (const [name, call] of Object.entries(calls)) refuses(code, name, call);
   for (const name of operationNames) {
     const operands = Object.fromEntries(Object.keys(smallCalls[name].operands).map((key) => [key, handle]));
@@ -31,10 +46,10 @@ export async function refusesEverything(
 }
 
 export function checkEmpty(backend: ComputeBackend): void {
-  const { liveAllocations, liveBytes, reservedBytes } = backend.memory();
-  const counts = JSON.stringify({ liveAllocations, liveBytes, reservedBytes });
+  const { peakBytes: _, ...counted } = backend.memory();
+  const counts = JSON.stringify(counted);
   check(
-    liveAllocations + liveBytes + reservedBytes === 0,
+    Object.values(counted).every((count) => count === 0),
     `memory() counts ${counts} where there is no device`,
   );
 }
@@ -74,8 +89,32 @@ export const lifecycleLaws: readonly Law[] = [
     sameBytes(await bytesOf(instance, handle, 4), new Uint8Array(4), "an allocation after a repeated init()");
   }),
 
+  law(
+    topic,
+    "state is new until init has opened the device, then open, and disposed as soon as that is asked for",
+    async ({ unopened }) => {
+      const instance = await unopened();
+      const expect = (state: BackendState, when: string) =>
+        check(instance.state === state, `state is ${instance.state} ${when}; expected: ${state}`);
+      expect("new", "before init");
+      const opening = instance.init();
+      expect("new", "while init is under way");
+      await settled(opening, "init");
+      expect("open", "after init");
+      const handle = instance.alloc(4);
+      await bytesOf(instance, handle, 4);
+      instance.free(handle);
+      expect("open", "after some calls");
+      const disposed = instance.dispose();
+      expect("disposed", "when dispose was called");
+      await settled(disposed, "dispose");
+      expect("disposed", "after dispose");
+    },
+  ),
+
   law(topic, "capabilities are complete after init", async ({ backend }) => {
-    const { device, dtypes, limits, numerics, accuracy } = backend.capabilities;
+    const { device, dtypes, limits, numerics, accuracy, synchronousReads } = backend.capabilities;
+    check(typeof synchronousReads === "boolean", `synchronousReads is ${String(synchronousReads)}`);
     check(["cpu", "gpu", "other"].includes(device.kind), `device.kind is ${device.kind}`);
     check(device.name !== "" && typeof device.software === "boolean", "device is not described");
     check(new Set(dtypes).size === dtypes.length, `an element type is listed twice: ${dtypes.join(", ")}`);
@@ -142,7 +181,7 @@ export const lifecycleLaws: readonly Law[] = [
     for (const [i, promise] of outcomes.entries()) {
       const what =
         i < targets.length ? `copyDtoH ${i}, pending at dispose` : "synchronize, pending at dispose";
-      const outcome = await settled(promise, what, 1000);
+      const outcome = await settled(promise, what);
       if (outcome !== "answered") await rejects("DISPOSED", what, () => Promise.reject(outcome.error));
       else if (i < targets.length) sameBytes(targets[i]!, content, what);
     }

@@ -1,12 +1,6 @@
 import type { ComputeBackend } from "@backplane/core";
 import type { Law, LawContext } from "../law.js";
-import { settled } from "./support.js";
-
-/** A device that is gone is noticed within so many milliseconds. */
-export const noticeMilliseconds: number = 5_000;
-
-/** How long a promise that was pending may stay open after the loss has been told. */
-export const settleMilliseconds: number = 5_000;
+import { settled } from "../patience.js";
 
 /** A law that needs to know how a device is lost. */
 export function lossLaw(name: string, run: (context: LawContext) => Promise<void>): Law {
@@ -21,7 +15,7 @@ export async function lose({ loseDevice }: LawContext, backend: ComputeBackend):
   });
   try {
     await settled(loseDevice(backend), "loseDevice");
-    await settled(told, "onLost, after the device was lost", noticeMilliseconds);
+    await settled(told, "onLost, after the device was lost");
   } finally {
     stop();
   }

@@ -1,15 +1,9 @@
 import { BackendRegistry, type DeviceHandle, SwitchableBackend } from "@backplane/core";
 import type { Law, LawContext } from "../law.js";
+import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
-import {
-  lossLaw as law,
-  lose,
-  noticeMilliseconds,
-  outcomeOf,
-  pause,
-  settleMilliseconds,
-} from "./loss-support.js";
-import { bytesOf, check, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
+import { lossLaw as law, lose, outcomeOf, pause } from "./loss-support.js";
+import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "./support.js";
 import { checkArithmetic, provider } from "./swapping.js";
 
 /** A switchable backend on the one under test and the reference, with something in it. */
@@ -104,8 +98,8 @@ export const lossSwappingLaws: readonly Law[] = [
         if (milliseconds > 0) await pause(milliseconds);
         // The swap may already have closed it, and then it has nothing to lose.
         if (backend.current === "subject") await settled(context.loseDevice(first), "loseDevice");
-        const left = await settled(leaving, "use", noticeMilliseconds);
-        const read = await settled(kept, "a read made during the swap", settleMilliseconds);
+        const left = await settled(leaving, "use");
+        const read = await settled(kept, "a read made during the swap");
         if ("error" in read) await rejects("DEVICE_LOST", "the read", () => Promise.reject(read.error));
         else sameBytes(target, pattern(12, 1), "a read made during the swap");
         if ("error" in left)

@@ -1,9 +1,10 @@
 import type { ComputeBackend, DeviceHandle } from "@backplane/core";
 import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 import { checkEmpty, refusesEverything } from "./lifecycle.js";
-import { lossLaw as law, lose, type Outcome, outcomeOf, pause, settleMilliseconds } from "./loss-support.js";
+import { lossLaw as law, lose, type Outcome, outcomeOf, pause } from "./loss-support.js";
 import { lossSwappingLaws } from "./loss-swapping.js";
-import { bytesOf, check, pattern, refuses, rejects, sameBytes, settled } from "./support.js";
+import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "./support.js";
 import { checkArithmetic } from "./swapping.js";
 
 /** A promise that was pending when the device was lost, and what a true answer would be. */
@@ -48,7 +49,7 @@ function enqueue(backend: ComputeBackend, { bytes, rounds }: Load): Pending[] {
 /** Pending promises settle soon: with the truth, or as `DEVICE_LOST`. */
 async function checkPending(pending: readonly Pending[]): Promise<void> {
   for (const { what, outcome, target, truth } of pending) {
-    const end = await settled(outcome, what, settleMilliseconds);
+    const end = await settled(outcome, what);
     if ("error" in end) await rejects("DEVICE_LOST", what, () => Promise.reject(end.error));
     else sameBytes(target, truth, `${what}, which was answered`);
   }
@@ -129,8 +130,8 @@ export const lossLaws: readonly Law[] = [
       const disposed = backend.dispose();
       disposed.catch(() => {});
       await refusesEverything(backend, "DISPOSED", 1 as DeviceHandle);
-      await settled(disposed, "dispose after a loss", settleMilliseconds);
-      for (const { what, outcome } of pending) await settled(outcome, what, settleMilliseconds);
+      await settled(disposed, "dispose after a loss");
+      for (const { what, outcome } of pending) await settled(outcome, what);
       await rejects("DISPOSED", "init", () => backend.init());
       checkEmpty(backend);
       await settled(backend.dispose(), "dispose");
@@ -150,6 +151,7 @@ export const lossLaws: readonly Law[] = [
     check(again === opening, "a second init() while the first is under way gives another promise");
     refuses("DEVICE_LOST", "alloc while a fresh device is opened", () => backend.alloc(4));
     await settled(opening, "init after a loss");
+    check(backend.state === "open", `state is ${backend.state} on a fresh device`);
     check(backend.init() === opening, "init() after it has resolved gives another promise");
     const { liveAllocations, liveBytes, peakBytes: peak, reservedBytes: reserved } = backend.memory();
     check(liveAllocations + liveBytes === 0, `${liveAllocations} allocations are live on a fresh device`);

@@ -1,6 +1,7 @@
 import type { DeviceHandle } from "@backplane/core";
 import fc from "fast-check";
 import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 import {
   bytesOf,
   check,
@@ -10,7 +11,6 @@ import {
   refuses,
   rejects,
   sameBytes,
-  settled,
   unlessRoom,
   withAllocations,
 } from "./support.js";

@@ -1,9 +1,19 @@
 import { type DType, type OperationName, operationNames } from "@backplane/core";
 import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
 import { checkResult, operandSize } from "./bench.js";
 import { invoke, operandBytes, type SmallCall, smallCalls } from "./calls.js";
-import { bytesOf, check, law, PendingChecks, pattern, sameBytes, settled, unlessRoom } from "./support.js";
+import {
+  bytesOf,
+  check,
+  law,
+  PendingChecks,
+  pattern,
+  sameBytes,
+  unlessRoom,
+  withAllocations,
+} from "./support.js";
 
 /** Calls large enough for kernels that work in several steps and need memory of their own for it. */
 const mediumCalls: Readonly<Record<OperationName, SmallCall>> = {
@@ -192,6 +202,38 @@ const waitingWrites: Law = {
   exempt: unlessRoom(waitingBytes),
 };
 
+const flushing: Law = law("ordering", "flush changes nothing but when work begins", async ({ backend }) => {
+  await withAllocations(backend, [300, 300], async (one, two) => {
+    const reads = new PendingChecks();
+    const flush = () => {
+      const answer: unknown = backend.flush();
+      check(answer === undefined, `flush answers with ${String(answer)}`);
+    };
+    for (let round = 0; round < 12; round++) {
+      const source = pattern(300, round);
+      const calls = [
+        () => backend.copyHtoD(one, source),
+        () => backend.copyDtoD(two, one, 300),
+        () => backend.fill({ handle: two, byteOffset: 8 }, round, 4, "u8"),
+        () => backend.copyDtoD({ handle: one, byteOffset: 100 }, { handle: two, byteOffset: 4 }, 90),
+        () => backend.fill(two, 0xdd, 300, "u8"),
+      ];
+      const copied = source.slice().fill(round, 8, 12);
+      const expected = source.slice();
+      expected.set(copied.subarray(4, 94), 100);
+      const what = `round ${round}, with a flush after every ${1 + (round % 3)} calls`;
+      for (const [i, call] of calls.entries()) {
+        call();
+        if (i % (1 + (round % 3)) === 0) flush();
+      }
+      reads.add(bytesOf(backend, one, 300).then((got) => sameBytes(got, expected, what)));
+      flush();
+      flush();
+    }
+    await reads.all();
+  });
+});
+
 /** Memory that an operation takes for itself must come back, in whichever kernel. */
 const resourceLaws: readonly Law[] = operationNames.map((operation) =>
   operationLaw("resources", operation, "rounds of calls leave nothing behind", async ({ fresh }) => {
@@ -229,4 +271,10 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
   }),
 );
 
-export const sequenceLaws: readonly Law[] = [...orderingLaws, manyCalls, waitingWrites, ...resourceLaws];
+export const sequenceLaws: readonly Law[] = [
+  ...orderingLaws,
+  flushing,
+  manyCalls,
+  waitingWrites,
+  ...resourceLaws,
+];

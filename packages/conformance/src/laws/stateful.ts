@@ -7,17 +7,8 @@ import {
 } from "@backplane/core";
 import fc from "fast-check";
 import { type Law, LawFailure } from "../law.js";
-import {
-  bytesOf,
-  check,
-  law,
-  PendingChecks,
-  pattern,
-  refuses,
-  rejects,
-  sameBytes,
-  settled,
-} from "./support.js";
+import { settled } from "../patience.js";
+import { bytesOf, check, law, PendingChecks, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 /** What the backend should hold, byte for byte. */
 interface Model {
@@ -147,6 +138,23 @@ const steps: readonly fc.Arbitrary<Step>[] = [
       model.reads.add(read.then((got) => sameBytes(got, expected, what)));
     }),
   ),
+  fc.tuple(choice, start, length).map(([which, from, size]) =>
+    step(`read at once(${which}, ${from}, ${size})`, 1, (model, backend) => {
+      if (!backend.capabilities.synchronousReads) return;
+      const { handle, bytes } = pick(model, which);
+      const [byteOffset, count] = range(bytes.length, from, size);
+      const got = new Uint8Array(count);
+      backend.copyDtoHSync(got, { handle, byteOffset });
+      sameBytes(
+        got,
+        bytes.slice(byteOffset, byteOffset + count),
+        `${count} bytes at ${byteOffset}, read at once`,
+      );
+    }),
+  ),
+  fc
+    .constantFrom("flush" as const, "trim" as const)
+    .map((name) => step(`${name}()`, 0, (_model, backend) => backend[name]())),
   fc.constant(
     step("synchronize()", 0, async (model, backend) => {
       await settled(backend.synchronize(), "synchronize");

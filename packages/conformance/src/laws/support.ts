@@ -8,6 +8,7 @@ import type {
 } from "@backplane/core";
 import { random } from "../data.js";
 import type { Law, LawContext } from "../law.js";
+import { Hung, settled } from "../patience.js";
 
 /** A law that is not about one operation. */
 export function law(topic: string, name: string, run: (context: LawContext) => Promise<void>): Law {
@@ -62,6 +63,7 @@ export async function rejects(
   try {
     await settled(promise, what);
   } catch (error) {
+    if (error instanceof Hung) throw error;
     return checkCode(error, code, what);
   }
   throw new Error(`${what}: was accepted; the contract says ${code}`);
@@ -72,27 +74,6 @@ function checkCode(error: unknown, code: ErrorCode, what: string): BackendError 
   if (name !== "BackendError") throw new Error(`${what}: failed with ${String(error)}, not a BackendError`);
   if (actual !== code) throw new Error(`${what}: failed with ${actual}, not ${code} (${message})`);
   return error as BackendError;
-}
-
-/** Longer than this, no promise of these laws may stay open: their work is small. */
-const patienceMilliseconds = 20_000;
-
-/** The outcome of a promise; throws where it stays open. */
-export async function settled<Value>(
-  promise: Promise<Value>,
-  what: string,
-  milliseconds: number = patienceMilliseconds,
-): Promise<Value> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const tooLate = new Promise<never>((_, reject) => {
-    const complain = () => reject(new Error(`${what}: its promise is still open after ${milliseconds} ms`));
-    timer = setTimeout(complain, milliseconds);
-  });
-  try {
-    return await Promise.race([promise, tooLate]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Reads bytes of an allocation. */

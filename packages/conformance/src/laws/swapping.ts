@@ -7,8 +7,9 @@ import {
   SwitchableBackend,
 } from "@backplane/core";
 import type { Law, LawContext } from "../law.js";
+import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
-import { bytesOf, check, law, PendingChecks, pattern, rejects, sameBytes, settled } from "./support.js";
+import { bytesOf, check, law, PendingChecks, pattern, rejects, sameBytes } from "./support.js";
 
 const topic = "swapping";
 

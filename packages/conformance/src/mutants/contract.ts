@@ -233,6 +233,7 @@ const wrappers: readonly [
   description: string,
   killedBy: readonly string[],
   create: () => ComputeBackend,
+  hangs?: "hangs",
 ][] = [
   [
     "handle reuse",
@@ -261,6 +262,7 @@ const wrappers: readonly [
     "pending reads never settle",
     [pendingAtDispose],
     hangingReads,
+    "hangs",
   ],
   [
     "made-up data at dispose",
@@ -385,7 +387,8 @@ export const contractMutants: readonly Mutant[] = [
     const where = operation === undefined ? {} : { operation };
     return { name, defect, ...where, description, killedBy, create: () => createBackend(driver()) };
   }),
-  ...wrappers.map(([name, defect, description, killedBy, create]): Mutant => {
-    return { name, defect, description, killedBy, create };
+  ...wrappers.map(([name, defect, description, killedBy, create, hangs]): Mutant => {
+    const ends = hangs === undefined ? {} : { hangs: true as const };
+    return { name, defect, description, killedBy, ...ends, create };
   }),
 ];

@@ -74,7 +74,7 @@ abstract class LateWriteDriver extends ReferenceDriver {
   /** What is kept of the source. */
   abstract keep(source: Uint8Array<ArrayBufferLike>): Uint8Array<ArrayBufferLike>;
 
-  protected flush(): void {
+  flush(): void {
     for (const write of this.#writes.splice(0)) write();
   }
 
@@ -87,13 +87,13 @@ abstract class LateWriteDriver extends ReferenceDriver {
     this.#writes.push(() => super.write(destination, byteOffset, kept));
   }
 
-  override read(
+  override readSync(
     destination: Uint8Array<ArrayBufferLike>,
     source: ReferenceMemory,
     byteOffset: number,
-  ): Promise<void> {
+  ): void {
     this.flush();
-    return super.read(destination, source, byteOffset);
+    super.readSync(destination, source, byteOffset);
   }
 
   override copy(destination: Place, source: Place): void {

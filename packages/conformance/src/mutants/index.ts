@@ -1,4 +1,5 @@
 import { contractMutants } from "./contract.js";
+import { housekeepingMutants } from "./housekeeping.js";
 import { losingMutants } from "./losing.js";
 import type { Mutant } from "./mutant.js";
 import { operationMutants } from "./operations.js";
@@ -11,5 +12,6 @@ export const mutants: readonly Mutant[] = [
   ...operationMutants,
   ...contractMutants,
   ...smallPrintMutants,
+  ...housekeepingMutants,
   ...losingMutants,
 ];

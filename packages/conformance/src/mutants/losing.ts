@@ -43,14 +43,16 @@ const all: readonly [
   description: string,
   killedBy: readonly string[],
   create: () => ComputeBackend,
+  hangs?: "hangs",
 ][] = [
-  ["loss not told", "errors", "listeners never hear of a loss", [listeners, repeated], unheard],
+  ["loss not told", "errors", "listeners never hear of a loss", [listeners, repeated], unheard, "hangs"],
   [
     "loss not noticed",
     "errors",
     "a device that is gone answers as if it were there",
     [listeners, refused],
     () => createBackend(new UnnoticingDriver()),
+    "hangs",
   ],
   ["loss told twice", "errors", "each listener is called twice for one loss", [listeners], heardTwice],
   [
@@ -67,7 +69,7 @@ const all: readonly [
     [listeners],
     listensForEver,
   ],
-  ["second loss not told", "lifecycle", "only the first loss is told", [repeated], heardOnceInALife],
+  ["second loss not told", "lifecycle", "only the first loss is told", [repeated], heardOnceInALife, "hangs"],
   [
     "made-up data at a loss",
     "lifecycle",
@@ -81,6 +83,7 @@ const all: readonly [
     "reads that are pending when the device is lost never settle",
     [pending, repeated],
     hangingAtLoss,
+    "hangs",
   ],
   [
     "calls vanish after a loss",
@@ -177,10 +180,9 @@ const all: readonly [
 ];
 
 /** Defects of what happens when a device is lost. */
-export const losingMutants: readonly Mutant[] = all.map(([name, defect, description, killedBy, create]) => ({
-  name,
-  defect,
-  description,
-  killedBy,
-  create,
-}));
+export const losingMutants: readonly Mutant[] = all.map(
+  ([name, defect, description, killedBy, create, hangs]) => ({
+    ...{ name, defect, description, killedBy, create },
+    ...(hangs === undefined ? {} : { hangs: true }),
+  }),
+);

@@ -26,5 +26,7 @@ export interface Mutant {
   readonly operation?: OperationName;
   /** Ids of the laws (see `lawId`) that must be broken by it, among others perhaps. */
   readonly killedBy: readonly string[];
+  /** It leaves promises open, so that the laws against it end with their patience. */
+  readonly hangs?: true;
   readonly create: () => ComputeBackend;
 }

@@ -17,7 +17,7 @@ function intercepted(
 }
 
 /** Work waits until somebody asks for bytes, as it does on a real device: not wrong in itself. */
-class QueuedDriver extends ReferenceDriver {
+export class QueuedDriver extends ReferenceDriver {
   readonly #queue: (() => void)[] = [];
   override readonly kernels: DriverKernels<ReferenceMemory> = intercepted((name, problem, run) =>
     this.enqueue(this.commandFor(name, problem, run)),
@@ -32,8 +32,13 @@ class QueuedDriver extends ReferenceDriver {
     return run;
   }
 
-  protected flush(): void {
+  flush(): void {
     for (const command of this.#queue.splice(0)) command();
+  }
+
+  /** Drops the commands that wait, and returns them. */
+  protected take(): (() => void)[] {
+    return this.#queue.splice(0);
   }
 
   override write(
@@ -53,13 +58,17 @@ class QueuedDriver extends ReferenceDriver {
     this.enqueue(() => super.fill(destination, pattern));
   }
 
-  override read(
+  override readSync(
     destination: Uint8Array<ArrayBufferLike>,
     source: ReferenceMemory,
     byteOffset: number,
-  ): Promise<void> {
+  ): void {
     this.flush();
-    return super.read(destination, source, byteOffset);
+    super.readSync(destination, source, byteOffset);
+  }
+
+  protected readAsItIs(...args: Parameters<ReferenceDriver["readSync"]>): void {
+    super.readSync(...args);
   }
 
   override async synchronize(): Promise<void> {
@@ -187,13 +196,13 @@ export class LazyDriver extends ReferenceDriver {
     });
   }
 
-  override read(
+  override readSync(
     destination: Uint8Array<ArrayBufferLike>,
     source: ReferenceMemory,
     byteOffset: number,
-  ): Promise<void> {
+  ): void {
     for (const run of this.#waiting.splice(0)) run();
-    return super.read(destination, source, byteOffset);
+    super.readSync(destination, source, byteOffset);
   }
 }
 

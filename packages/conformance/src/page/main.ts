@@ -59,7 +59,7 @@ async function run(): Promise<void> {
     const options = { ...optionsFrom(settings), signal: stopping.signal };
     for (const subject of await subjectsFor(settings, form.file)) {
       if (stopping.signal.aborted) break;
-      await runOne({ ...subject, options });
+      await runOne({ ...subject, options: { ...subject.options, ...options } });
     }
     setState("done");
   } catch (error) {

@@ -12,7 +12,12 @@ export async function subjectsFor(settings: Settings, file: File | undefined): P
   if (source === "mutant") {
     const found = mutants.find(({ name }) => name === mutant);
     if (found === undefined) throw new Error(`There is no mutant named “${mutant}”.`);
-    return [{ name: `the mutant “${found.name}”`, create: found.create, loseDevice: loseReferenceDevice }];
+    const subject = {
+      name: `the mutant “${found.name}”`,
+      create: found.create,
+      loseDevice: loseReferenceDevice,
+    };
+    return [found.hangs ? { ...subject, options: { patience: 20_000 } } : subject];
   }
   if (source === "file") {
     if (file === undefined) throw new Error("No file has been chosen.");

@@ -45,27 +45,22 @@ export interface Trend {
 }
 
 /**
- * Fits a line to the second half of the samples, when caches and pools have been filled. Memory is flat
+ * Fits a line to the second half of the samples, when caches and pools have been filled: bytes over the number
+ * of the sample, since samples stand at equal steps of the run, which pauses of the machine do not stretch. Memory is flat
  * where the line rises by no more than `Trend.allowed`, of which the standard error is that of its slope
  * (from the scatter of the samples around it). Undefined for gauges that were not read, and for fewer
  * than 8 samples, of which nothing can be said.
  */
 export function trendOf(gauge: MemoryGauge, samples: readonly MemorySample[]): Trend | undefined {
   const half = samples.slice(Math.floor(samples.length / 2));
-  const points = half.flatMap(({ seconds, [gauge]: bytes }) =>
-    bytes === undefined ? [] : [[seconds, bytes] as const],
-  );
+  const points = half.flatMap(({ [gauge]: bytes }, i) => (bytes === undefined ? [] : [[i, bytes] as const]));
   const n = points.length;
   if (samples.length < 8 || n === 0) return undefined;
-  const meanSeconds = points.reduce((sum, [seconds]) => sum + seconds, 0) / n;
+  const middle = points.reduce((sum, [i]) => sum + i, 0) / n;
   const mean = points.reduce((sum, [, bytes]) => sum + bytes, 0) / n;
-  const spread = points.reduce((sum, [seconds]) => sum + (seconds - meanSeconds) ** 2, 0);
-  const slope =
-    points.reduce((sum, [seconds, bytes]) => sum + (seconds - meanSeconds) * (bytes - mean), 0) / spread;
-  const scatter = points.reduce(
-    (sum, [seconds, bytes]) => sum + (bytes - mean - slope * (seconds - meanSeconds)) ** 2,
-    0,
-  );
+  const spread = points.reduce((sum, [i]) => sum + (i - middle) ** 2, 0);
+  const slope = points.reduce((sum, [i, bytes]) => sum + (i - middle) * (bytes - mean), 0) / spread;
+  const scatter = points.reduce((sum, [i, bytes]) => sum + (bytes - mean - slope * (i - middle)) ** 2, 0);
   const standardError = Math.sqrt(scatter / (n - 2) / spread);
   const length = points[n - 1]![0] - points[0]![0];
   const allowed = Math.max(allowances[gauge], 3 * standardError * length);

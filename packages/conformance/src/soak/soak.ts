@@ -7,11 +7,13 @@ import { type Round, Walk, type WalkLimits } from "./walk.js";
 export interface SoakOptions {
   /** How long, in minutes. Default 10. */
   readonly minutes?: number;
+  /** How long in rounds of 40 calls, in place of a time: what is done is then the same however fast the machine is. */
+  readonly rounds?: number;
   /** The same seed makes the same calls; only how many differs. Default 1. */
   readonly seed?: number;
   /** Ends the soak early; what has been done until then is verified and reported. */
   readonly signal?: AbortSignal;
-  /** Called at each sample of memory: every two seconds, and at least 32 times. */
+  /** Called at each sample of memory: every two seconds, and at least 32 times; of `rounds`, 32 times or after each. */
   readonly onSample?: (sample: MemorySample, tally: Readonly<Tally>) => void;
   /** What the process holds, in bytes; where it can tell. May collect garbage first. */
   readonly processMemory?: () => Pick<MemorySample, "residentBytes" | "heapBytes" | "externalBytes">;
@@ -46,7 +48,7 @@ const defaultLimits: WalkLimits = {
 
 const limitNames = Object.keys(defaultLimits) as (keyof WalkLimits)[];
 const optionNames: readonly (keyof SoakOptions)[] = [
-  ...(["minutes", "seed", "signal", "onSample", "processMemory", "keptBytes", "limits"] as const),
+  ...(["minutes", "rounds", "seed", "signal", "onSample", "processMemory", "keptBytes", "limits"] as const),
 ];
 
 const stepsPerRound = 40;
@@ -59,20 +61,20 @@ const samplesAtLeast = 32;
  * has, allocations of random sizes, frees right behind the last use, transfers at any byte, reads that
  * overlap the calls after them. Each result is compared with the reference, on the bytes that its inputs
  * really had, and memory is watched; see `trendOf` for what counts as flat. At half time all is freed, and the
- * same calls are made again, as often as there is time: by then whatever a backend makes once for each sort of
+ * same calls are made again, as often as it takes to fill the other half: by then whatever a backend makes once for each sort of
  * call, like compiled kernels, has been made, and memory that rises is lost. Rejects with `INVALID_ARGUMENT`
  * where an option is bad; a call that fails is a reason in the report.
  */
 export async function soak(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
   checkNames("soak", options, optionNames);
   if (options.limits !== undefined) checkNames("soak", options.limits, limitNames, "limits");
-  const { minutes = 10, seed = 1, signal, onSample = () => {}, processMemory = () => ({}) } = options;
+  const { minutes = 10, rounds, seed = 1, signal, onSample = () => {}, processMemory = () => ({}) } = options;
   const { keptBytes = 0 } = options;
-  if (!(minutes > 0))
-    throw new BackendError("INVALID_ARGUMENT", `soak: minutes is ${minutes}; allowed: numbers above 0`, {
-      operation: "soak",
-      argument: "minutes",
-    });
+  if (!(minutes > 0)) refuse("minutes", minutes, "numbers above 0");
+  if (rounds !== undefined && !(Number.isSafeInteger(rounds) && rounds > 0))
+    refuse("rounds", rounds, "whole numbers from 1");
+  if (rounds !== undefined && options.minutes !== undefined)
+    refuse("rounds", rounds, "either minutes or rounds");
   const tally = emptyTally();
   const start = () => Walk.start(backend, seed, { ...defaultLimits, ...options.limits }, tally);
   const samples: MemorySample[] = [];
@@ -91,31 +93,38 @@ export async function soak(backend: ComputeBackend, options: SoakOptions = {}): 
     onSample(samples.at(-1)!, tally);
   };
 
-  const interval = Math.min(sampleSeconds, (minutes * 60) / samplesAtLeast);
+  let done = 0;
+  /** How much of the soak is over, from 0 to 1. */
+  const share = () => (rounds === undefined ? elapsed() / (60 * minutes) : done / rounds);
+  const sampleShare = 1 / samplesAtLeast;
+  const interval = rounds === undefined ? Math.min(sampleSeconds / (60 * minutes), sampleShare) : sampleShare;
   let nextSample = interval / 2;
   let previous: Round | undefined;
-  let rounds = 0;
+  /** Rounds since the walk began. */
+  let walked = 0;
   /** Rounds of the first half, from when on they are repeated. */
   let roundsToRepeat: number | undefined;
   try {
     let walk = await start();
-    while (elapsed() < minutes * 60 && !signal?.aborted) {
-      if (roundsToRepeat === undefined && rounds > 0 && elapsed() >= minutes * 30) roundsToRepeat = rounds;
-      if (rounds === roundsToRepeat) {
+    // At least one round, however little time there is.
+    while ((done === 0 || share() < 1) && !signal?.aborted) {
+      if (roundsToRepeat === undefined && walked > 0 && share() >= 0.5) roundsToRepeat = walked;
+      if (walked === roundsToRepeat) {
         await previous?.verify();
         previous = undefined;
         await walk.end().verify();
         walk = await start();
-        rounds = 0;
+        walked = 0;
       }
-      rounds++;
+      done++;
+      walked++;
       const round = walk.round(stepsPerRound);
       // The device works on this round while the last one is verified.
       await previous?.verify();
       previous = round;
       await breathe();
-      if (elapsed() < nextSample) continue;
-      nextSample = elapsed() + interval;
+      if (share() < nextSample) continue;
+      while (nextSample <= share()) nextSample += interval;
       sample();
     }
     await previous?.verify();
@@ -140,6 +149,13 @@ export async function soak(backend: ComputeBackend, options: SoakOptions = {}): 
     ...{ backend: backend.name, device: deviceOf(backend), seed, seconds: elapsed(), tally, samples, trends },
     ...{ left, passed: reasons.length === 0, reasons },
   };
+}
+
+function refuse(argument: string, value: unknown, allowed: string): never {
+  throw new BackendError("INVALID_ARGUMENT", `soak: ${argument} is ${value}; allowed: ${allowed}`, {
+    operation: "soak",
+    argument,
+  });
 }
 
 function deviceOf({ capabilities }: ComputeBackend): string {

@@ -8,6 +8,15 @@ describe("the page", () => {
   });
 });
 
+describe("The CPU without shared memory", () => {
+  it("has no threads to wait for, and so reads at once", async () => {
+    const backend = createCpuBackend();
+    await backend.init();
+    assert.isTrue(backend.capabilities.synchronousReads);
+    await backend.dispose();
+  });
+});
+
 // Asked for threads that it cannot have here, it must do without.
 describeBackend(
   {

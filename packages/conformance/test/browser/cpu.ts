@@ -49,8 +49,12 @@ describe("Threads of a backend in a page", () => {
     assert.equal(started, 1);
     const n = 700;
     const [a, c] = [backend.alloc(4 * n * n), backend.alloc(4 * n * n)];
-    for (let i = 0; i < 3; i++) backend.gemm({ m: n, n, k: n, a, b: a, c });
-    await backend.synchronize();
+    // Until some of it has gone on for so long that the second is started.
+    while (started < 2) {
+      for (let i = 0; i < 3; i++) backend.gemm({ m: n, n, k: n, a, b: a, c });
+      await backend.synchronize();
+    }
+    assert.isFalse(backend.capabilities.synchronousReads, "a page may not wait");
     assert.equal(started, 2);
     assert.equal(ended, 0);
     await backend.dispose();

@@ -23,6 +23,16 @@ describe("Threads of a backend in a worker", () => {
     const backend = createCpuBackend({ threads: 2 });
     await backend.init();
     assert.equal(backend.capabilities.device.details.threads, "2");
+    assert.isTrue(backend.capabilities.synchronousReads);
+    // Long enough for the other worker to be wanted, which cannot come up while this one waits.
+    const n = 700;
+    const [a, c] = [backend.alloc(4 * n * n), backend.alloc(4 * n * n)];
+    backend.fill(a, 1, n * n);
+    for (let i = 0; i < 3; i++) backend.gemm({ m: n, n, k: n, a, b: a, c });
+    const result = new Float32Array(1);
+    backend.copyDtoHSync(result, c);
+    assert.equal(result[0], n);
+    await backend.synchronize();
     await backend.dispose();
     assert.deepInclude(backend.memory(), { liveAllocations: 0, liveBytes: 0, reservedBytes: 0 });
   });

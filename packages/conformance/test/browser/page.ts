@@ -6,6 +6,9 @@ const configured = new URL("./support/configured-backend.js", import.meta.url).p
 /** One cheap law, so that what is tested is the page. */
 const oneLaw = "unary f32: neg";
 
+/** Against hangs only; less than a test may take. */
+const hangMilliseconds = 300_000;
+
 /** The bundled page in a frame, driven as people drive it. */
 class Driver {
   readonly #frame = document.createElement("iframe");
@@ -37,7 +40,7 @@ class Driver {
   }
 
   async until(what: string, holds: () => boolean): Promise<void> {
-    const end = performance.now() + 30_000;
+    const end = performance.now() + hangMilliseconds;
     while (!holds()) {
       assert.isBelow(
         performance.now(),
@@ -81,14 +84,18 @@ describe("The page that runs the suite", () => {
     const shown = await open({ backend: "reference", ops: "unary", dtype: "f32", mode: "quick", seed: "3" });
     assert.equal(shown.state, "idle");
     let most = { laws: 0, progress: 0 };
-    const watch = setInterval(() => {
+    const look = () => {
       const { value } = shown.one<HTMLProgressElement>("#progress");
       const lines = shown.all("#topics [data-topic=unary] li[data-status=kept]").length;
       if (lines > 0 && value < 1) assert.fail(`${lines} laws are listed, and the progress is ${value}`);
       most = { laws: Math.max(most.laws, lines), progress: Math.max(most.progress, value) };
-    }, 1);
+    };
+    // However quickly the laws are done: each change is looked at.
+    const watch = new MutationObserver(look);
+    watch.observe(shown.one("#topics"), { childList: true, subtree: true, attributes: true });
+    watch.observe(shown.one("#progress"), { attributes: true });
     await shown.run();
-    clearInterval(watch);
+    watch.disconnect();
     assert.isAbove(most.laws, 0, "laws listed while it ran");
     assert.isAbove(most.progress, 0);
 
@@ -175,15 +182,15 @@ describe("The page that runs the suite", () => {
     const shown = await open({ backend: "reference", mode: "default" });
     shown.one("button[type=submit]").click();
     await shown.until("a law was kept", () => shown.all("#topics li[data-status=kept]").length > 0);
-    const asked = performance.now();
+    const done = shown.all("#topics li").length;
     shown.one("#stop").click();
     await shown.until("it is done", () => shown.state === "done");
-    assert.isBelow(performance.now() - asked, 5000);
     const report = await shown.report("the reference");
     assert.match(report.querySelector(".verdict.unfinished")!.textContent!, /the run is incomplete/);
     const { totals, run } = JSON.parse((await shown.download("json")).text) as ConformanceReport;
     assert.isFalse(run.complete);
-    assert.isAbove(totals.unfinished, laws.length / 2);
+    // No law is begun any more; that under way may still be kept.
+    assert.isAtMost(totals.laws - totals.unfinished, done + 1);
     assert.equal(totals.laws, new Set(laws.map(lawId)).size);
   });
 

@@ -19,12 +19,13 @@ import {
 /** What becomes of a defective backend, in the form in which threads tell it. */
 type Told = Omit<Death, "mutant">;
 
-async function kill({ name, create }: Mutant, runs: number): Promise<Told> {
+async function kill({ name, create, hangs }: Mutant, runs: number): Promise<Told> {
   const broken = new Map<string, number>();
   const started = performance.now();
   let first: string | undefined;
   let seconds = 0;
-  const subject = { name, create, loseDevice: loseReferenceDevice, options: { runs, shrink: false } };
+  const options = { runs, shrink: false, ...(hangs ? { patience: 20_000 } : {}) };
+  const subject = { name, create, loseDevice: loseReferenceDevice, options };
   await runLaws(subject, ({ law, status }) => {
     if (status !== "broken") return;
     broken.set(law.topic, (broken.get(law.topic) ?? 0) + 1);

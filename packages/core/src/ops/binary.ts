@@ -78,6 +78,7 @@ export const binary: Operation<"binary"> = {
   name: "binary",
   names: binaryNames,
   operands: ["a", "b", "output"],
+  scalars: ["a", "b"],
   kinds: binaryKinds,
 
   resolve<Memory>(args: BinaryArguments, binder: Binder<Memory>) {

@@ -20,6 +20,8 @@ export interface Operation<Name extends OperationName> {
    * last one is what is written.
    */
   readonly operands: readonly (keyof OperationArguments[Name] & string)[];
+  /** Those of `operands` that may be a scalar instead. Default: none. */
+  readonly scalars?: readonly (keyof OperationArguments[Name] & string)[];
   /** The values that the `kind` argument may have, where the operation has one. */
   readonly kinds?: readonly string[];
   /** Whether a call asks for the epilogue, where the operation has one: drivers may lack it. */

@@ -20,6 +20,9 @@ export interface FakeMemory {
   readonly bytes: Uint8Array;
 }
 
+/** What `memory()` says of the pool of a driver without one. */
+export const noPool = { pooledBytes: 0, poolHits: 0, poolMisses: 0 } as const;
+
 /** One kernel call that reached a fake driver. */
 export interface FakeRun {
   readonly operation: OperationName;

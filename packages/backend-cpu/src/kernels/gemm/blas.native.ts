@@ -1,9 +1,6 @@
 // Part of the worker's script: imports by relative path only.
-import { type BlasLibrary, bindBlas, cblas } from "../../native/blas.js";
+import { type BlasLibrary, bindBlas, cblas, sgemmName } from "../../native/blas.js";
 import type { KernelFunction, NativeKernels } from "../instance.js";
-
-/** The name of the kernel that a library computes. */
-export const sgemmName = "gemm_blas_f32";
 
 /** Its parameter block: words of 32 bits. */
 export const sgemmTypes = {

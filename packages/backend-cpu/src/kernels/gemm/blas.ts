@@ -1,6 +1,7 @@
 import type { GemmProblem } from "@backplane/core";
+import { sgemmName } from "../../native/blas.js";
 import { address, type CpuMemory, type Launch, launchers, type PlanContext } from "../kernel.js";
-import { sgemmName, sgemmTypes } from "./blas.native.js";
+import { sgemmTypes } from "./blas.native.js";
 import { evenParts } from "./variants.js";
 
 /** What the choice goes by. */

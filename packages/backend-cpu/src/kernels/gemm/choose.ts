@@ -53,9 +53,11 @@ export function loneProbe(variant: GemmVariant, features: Features): KernelFunct
 /**
  * Runs the probes of the variants in turns, if there are several. Takes some 10 ms, most of which it waits.
  * Functions that engines have replaced by fast code by then are fast in every kernel of a probe's module.
+ * `now`: milliseconds since some moment.
  */
 export async function timeGemmVariants(
   probes: readonly { readonly variant: GemmVariant; readonly run: KernelFunction }[],
+  now: () => number = () => performance.now(),
 ): Promise<readonly TimedVariant[]> {
   const timed = probes.map(({ variant }) => ({ variant, gigaflops: 0 }));
   if (timed.length === 1) return timed;
@@ -67,7 +69,7 @@ export async function timeGemmVariants(
   for (let round = 0; goesOn(round, steady); round++) {
     steady++;
     for (const [i, { variant, run }] of probes.entries()) {
-      const gigaflops = timeOnce(variant.tile, run);
+      const gigaflops = timeOnce(variant.tile, run, now);
       if (gigaflops > clearly * timed[i]!.gigaflops) steady = 0;
       timed[i]!.gigaflops = Math.max(timed[i]!.gigaflops, gigaflops);
     }
@@ -77,14 +79,14 @@ export async function timeGemmVariants(
 }
 
 /** Runs one variant for a moment; answers its GFLOP/s. */
-function timeOnce({ rows, columns }: Tile, run: KernelFunction): number {
-  const start = performance.now();
+function timeOnce({ rows, columns }: Tile, run: KernelFunction, now: () => number): number {
+  const start = now();
   let calls = 0;
   let elapsed = 0;
   while (elapsed < windowMilliseconds) {
     for (let i = 0; i < callsBetweenLooks; i++) run(0, 0, 0, 0);
     calls += callsBetweenLooks;
-    elapsed = performance.now() - start;
+    elapsed = now() - start;
   }
   return (2 * rows * columns * operands.k * calls) / elapsed / 1e6;
 }

@@ -5,7 +5,7 @@ import { epilogueFunction, hasEpilogue } from "../epilogue.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { packFunction } from "./pack.js";
-import { type StripKernel, stripKernel } from "./strips.js";
+import { type StripKernel, stripKernel } from "./strips.wasm.js";
 import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
 import { blocking, elementBytes } from "./variants.js";
 

@@ -1,12 +1,18 @@
 import { type AttentionProblem, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition, Workgroups } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import type { Program } from "../../program.js";
+import type { Program } from "../../program/index.js";
+import type {
+  BufferRegion,
+  DeviceMemory,
+  KernelContext,
+  KernelDefinition,
+  Workgroups,
+} from "../../runtime/index.js";
+import { storeHalves } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
-import { type AttentionMatrixForm, attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
+import { attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
+import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
 import { thinProgram } from "./thin.wgsl.js";

@@ -1,18 +1,27 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { operandText } from "../gemm/operands.wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  type Storage,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import {
   accumulators,
   columnAt,
   type OuterProduct,
+  operandText,
   outerProduct,
   rowAt,
+  stagedPitch,
   tileConstants,
   tilePlace,
-} from "../gemm/product.wgsl.js";
-import { stagedPitch } from "../gemm/tile.js";
+} from "../tiles/index.js";
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {

@@ -1,6 +1,5 @@
 import type { DType } from "@backplane/core";
-import { memoized, type Program, program } from "../../program.js";
-import { wgsl } from "../../wgsl.js";
+import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
   elementsOf,

@@ -1,6 +1,5 @@
 import type { DType } from "@backplane/core";
-import { input, output, type Storage } from "../../program.js";
-import { lines } from "../gemm/lines.js";
+import { input, lines, output, type Storage } from "../../program/index.js";
 
 /** Rows that a workgroup of the kernels for few rows handles, as vec4f. */
 export const THIN_ROWS = 4;

@@ -1,32 +1,27 @@
-import { input, memoized, output, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  type Storage,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
 import {
+  type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
   attentionMatrixName,
   attentionMatrixThreads,
   ROW_SHARE,
-  UNIT,
 } from "./matrix-tile.js";
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
-
-/** What a kernel is generated for, besides its tile; sizes reach it as parameters. */
-export interface AttentionMatrixForm {
-  /** Head elements, a multiple of 16; there are zeros behind those of the problem. */
-  readonly columns: number;
-  /** headSize is `columns`. */
-  readonly whole: boolean;
-  /**
-   * Weights are f16 numbers, `rough`, or sums of two, `fine`. `mixed`: fine in workgroups with a row that
-   * sees less than `ROUGH_KEYS` keys.
-   */
-  readonly weights: "rough" | "fine" | "mixed";
-  /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
-  readonly results: "halves" | "parts";
-}
 
 /**
  * Rows that see so many keys may have rough weights. Rounding weights P to f16 is an error of at most

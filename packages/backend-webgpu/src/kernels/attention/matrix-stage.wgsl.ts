@@ -1,12 +1,11 @@
-import { lines } from "../gemm/lines.js";
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
-import type { AttentionMatrixForm } from "./matrices.wgsl.js";
+import { lines } from "../../program/index.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import {
+  type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
   attentionMatrixName,
   attentionMatrixThreads,
-  UNIT,
 } from "./matrix-tile.js";
 
 /** The type of an f16 operand. */

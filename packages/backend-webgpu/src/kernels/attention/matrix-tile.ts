@@ -1,4 +1,4 @@
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 
 /**
  * A workgroup handles `queries` rows of one key head, `keys` keys at a time, with `subgroups` of 32. Each
@@ -15,8 +15,20 @@ export interface AttentionMatrixTile {
   readonly separate: boolean;
 }
 
-/** Elements of a vec4<u32>, as which halves are read and staged. */
-export const UNIT = 8;
+/** What a kernel is generated for, besides its tile; sizes reach it as parameters. */
+export interface AttentionMatrixForm {
+  /** Head elements, a multiple of 16; there are zeros behind those of the problem. */
+  readonly columns: number;
+  /** headSize is `columns`. */
+  readonly whole: boolean;
+  /**
+   * Weights are f16 numbers, `rough`, or sums of two, `fine`. `mixed`: fine in workgroups with a row that
+   * sees less than `ROUGH_KEYS` keys.
+   */
+  readonly weights: "rough" | "fine" | "mixed";
+  /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
+  readonly results: "halves" | "parts";
+}
 
 /** Invocations that share a row of scores: 32 take 16 rows. */
 export const ROW_SHARE = 2;

@@ -1,4 +1,4 @@
-import { wgsl } from "../../wgsl.js";
+import { wgsl } from "../../program/index.js";
 
 /** How many keys a query sees. */
 export const seenFunction: string = wgsl`

@@ -1,6 +1,5 @@
-import type { DeviceFeatures } from "../../context.js";
-import { BUSY_WORKGROUPS } from "../gemm/rounds.js";
-import { isNarrow } from "../gemm/variants.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { BUSY_WORKGROUPS, isNarrow } from "../machine.js";
 import { selectVariant } from "../variant.js";
 import { decodeStep } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";

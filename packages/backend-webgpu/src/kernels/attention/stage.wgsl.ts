@@ -1,5 +1,5 @@
-import { lines } from "../gemm/lines.js";
-import { stagedPitch } from "../gemm/tile.js";
+import { lines } from "../../program/index.js";
+import { stagedPitch } from "../tiles/index.js";
 import { type AttentionTile, attentionThreads, SHARE } from "./tile.js";
 
 /** How operands get from their buffers to workgroup memory, through the registers `fetched_...`. */

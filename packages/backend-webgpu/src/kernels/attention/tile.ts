@@ -1,4 +1,4 @@
-import { type ProductTile, stagedPitch, tileThreads } from "../gemm/tile.js";
+import { type ProductTile, stagedPitch, tileThreads } from "../tiles/index.js";
 
 /**
  * A workgroup handles `queries` rows of one batch and key head and walks through the keys, `keys` at a

@@ -1,8 +1,7 @@
-import type { DeviceFeatures } from "../../context.js";
-import { defaultLimits } from "../../tiers.js";
-import { SIDE, SUBGROUP } from "../gemm/panels.wgsl.js";
-import { BUSY_WORKGROUPS } from "../gemm/rounds.js";
-import { isNarrow, takesLargeTexts } from "../gemm/variants.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { defaultLimits } from "../../device/index.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
+import { SIDE, SUBGROUP } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type DecodeTile, decodeBytes } from "./decode.wgsl.js";
 import { THIN_ROWS, thinColumns } from "./few-rows.wgsl.js";

@@ -1,9 +1,7 @@
 import type { BinaryKind, BinaryProblem, DType } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { memoized, type Program } from "../../program.js";
-import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
-import { workgroupsFor } from "../elementwise/select.js";
+import { memoized, type Program } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import { elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
 import { binaryFunction } from "./functions.wgsl.js";
 import { planBinary } from "./select.js";
 

@@ -1,5 +1,6 @@
 import type { BinaryKind } from "@backplane/core";
-import { type MathFunctionName, mathFunctions } from "../elementwise/math.wgsl.js";
+import type { MathFunctionName } from "../elementwise/index.js";
+import { mathFunctions } from "../elementwise/index.js";
 
 interface BinaryFunction {
   readonly expression: string;

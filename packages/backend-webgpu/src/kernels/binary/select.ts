@@ -1,6 +1,5 @@
 import { type BinaryInput, type BinaryProblem, dtypeBytes } from "@backplane/core";
-import { elementsPerInvocation, type Source } from "../elementwise/elementwise.wgsl.js";
-import { allAligned, axisTable } from "../elementwise/select.js";
+import { allAligned, axisTable, elementsPerInvocation, type Source } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 
 /** How one binary problem is done. */

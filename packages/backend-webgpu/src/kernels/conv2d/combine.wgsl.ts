@@ -1,5 +1,12 @@
-import { input, memoized, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl } from "../../wgsl.js";
+import {
+  input,
+  linearBuiltins,
+  memoized,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+} from "../../program/index.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 
 /**

@@ -1,9 +1,8 @@
 import type { Conv2dProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
+import { storeHalves } from "../halves.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { implicitProgram } from "./implicit.wgsl.js";

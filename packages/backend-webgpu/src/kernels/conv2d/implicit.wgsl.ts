@@ -1,10 +1,14 @@
-import { memoized, type Program, program } from "../../program.js";
-import { wgsl } from "../../wgsl.js";
+import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess } from "../gemm/operands.wgsl.js";
-import { productSource, tileInBands } from "../gemm/product.wgsl.js";
-import { matrixStage } from "../gemm/stage.wgsl.js";
-import { type ProductTile, tileName } from "../gemm/tile.js";
+import {
+  matrixStage,
+  operandText,
+  type ProductTile,
+  productSource,
+  quadAccess,
+  tileInBands,
+  tileName,
+} from "../tiles/index.js";
 import { type Patches, patchParameters, patchStage, pixelFunctions, tapFunctions } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 

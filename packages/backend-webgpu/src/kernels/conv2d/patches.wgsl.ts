@@ -1,8 +1,6 @@
 import type { DType } from "@backplane/core";
-import { wgsl } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { rightTile, type Stage } from "../gemm/product.wgsl.js";
-import { type ProductTile, tileThreads } from "../gemm/tile.js";
+import { lines, wgsl } from "../../program/index.js";
+import { type ProductTile, rightTile, type Stage, tileThreads } from "../tiles/index.js";
 
 /** Parameters that say how output pixels and filter taps map to input pixels. */
 export const patchParameters = {

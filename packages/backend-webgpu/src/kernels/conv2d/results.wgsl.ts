@@ -1,6 +1,5 @@
 import type { DType } from "@backplane/core";
-import { input, output, type Storage } from "../../program.js";
-import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { halfFunctions, input, output, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
 import { activated, activationText, type Epilogue } from "../epilogue.wgsl.js";
 
 /** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */

@@ -1,6 +1,6 @@
-import type { DeviceFeatures } from "../../context.js";
-import { tileThreads } from "../gemm/tile.js";
-import { isNarrow } from "../gemm/variants.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { isNarrow } from "../machine.js";
+import { tileThreads } from "../tiles/index.js";
 import { selectVariant } from "../variant.js";
 import { type ConvShape, type ConvVariant, convTileCount, convVariants } from "./variants.js";
 

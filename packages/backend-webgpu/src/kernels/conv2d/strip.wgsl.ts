@@ -1,7 +1,5 @@
-import { memoized, type Program, program } from "../../program.js";
-import { linearBuiltins, wgsl } from "../../wgsl.js";
-import { lines } from "../gemm/lines.js";
-import { operandText } from "../gemm/operands.wgsl.js";
+import { linearBuiltins, lines, memoized, type Program, program, wgsl } from "../../program/index.js";
+import { operandText } from "../tiles/index.js";
 import { patchParameters } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 

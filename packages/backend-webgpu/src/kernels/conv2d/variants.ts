@@ -1,6 +1,5 @@
-import { BUSY_WORKGROUPS } from "../gemm/rounds.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../gemm/tile.js";
-import { isNarrow, takesLargeTexts } from "../gemm/variants.js";
+import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
+import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";

@@ -1,6 +1,17 @@
 import type { DType } from "@backplane/core";
-import { input, output, type ParameterType, type Program, program, type Storage } from "../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  output,
+  type ParameterType,
+  type Program,
+  program,
+  type Storage,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 
 /**
  * Where the values of one input come from:

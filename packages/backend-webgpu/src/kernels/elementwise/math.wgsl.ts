@@ -1,39 +1,7 @@
-import { wgsl } from "../../wgsl.js";
+import { wgsl } from "../../program/index.js";
+import type { MathFunction, MathFunctionName } from "./math-function.js";
 import { powerFunctions } from "./power.wgsl.js";
 import { turnFunctions } from "./turns.wgsl.js";
-
-export type MathFunctionName =
-  | "from_bits"
-  | "power_of_two"
-  | "is_nan"
-  | "rank"
-  | "or_nan"
-  | "settled"
-  | "exponential_near_zero"
-  | "nearest"
-  | "less_logarithms"
-  | "scaled_decay"
-  | "exponential"
-  | "decay"
-  | "log_near_one"
-  | "split_exponent"
-  | "logarithm"
-  | "log_of_one_plus"
-  | "logistic"
-  | "times_logistic"
-  | "hyperbolic_tangent"
-  | "quarter_turns"
-  | "far_quarter_turns"
-  | "sine_of_parts"
-  | "error_near_zero"
-  | "error_complement"
-  | "power"
-  | "upper_half";
-
-export interface MathFunction {
-  readonly uses?: readonly MathFunctionName[];
-  readonly source: string;
-}
 
 /**
  * Elementary functions for one f32. WGSL leaves its own wide tolerances (exp may be off by 3 + 2|x|

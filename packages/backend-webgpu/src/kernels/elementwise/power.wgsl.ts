@@ -1,5 +1,5 @@
-import { wgsl } from "../../wgsl.js";
-import type { MathFunction } from "./math.wgsl.js";
+import { wgsl } from "../../program/index.js";
+import type { MathFunction } from "./math-function.js";
 
 /** The power of two numbers; a part of `math.wgsl.ts`. */
 export const powerFunctions: Readonly<Record<"power", MathFunction>> = {

@@ -1,5 +1,5 @@
 import type { DType, Region } from "@backplane/core";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
 import { elementsPerInvocation } from "./elementwise.wgsl.js";
 
 type Place = Pick<Region<unknown>, "byteOffset">;

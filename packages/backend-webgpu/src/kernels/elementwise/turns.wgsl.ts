@@ -1,5 +1,5 @@
-import { wgsl } from "../../wgsl.js";
-import type { MathFunction } from "./math.wgsl.js";
+import { wgsl } from "../../program/index.js";
+import type { MathFunction } from "./math-function.js";
 
 /** From an angle to the quarter turns in it and the rest, and to its sine; a part of `math.wgsl.ts`. */
 export const turnFunctions: Readonly<

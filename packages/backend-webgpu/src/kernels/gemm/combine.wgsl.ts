@@ -1,8 +1,17 @@
-import { input, memoized, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  lines,
+  memoized,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import { epilogueName } from "../epilogue.wgsl.js";
-import { lines } from "./lines.js";
-import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /** Parts that one invocation loads before it adds the first of them. */
 const UNROLL = 4;

@@ -1,8 +1,16 @@
-import { memoized, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import { epilogueName } from "../epilogue.wgsl.js";
-import { lines } from "./lines.js";
-import { operandText, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
+import { operandText } from "../tiles/index.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /**
  * A product without workgroup memory. Each of the `lanes` invocations of a workgroup computes

@@ -1,22 +1,21 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import type { Program } from "../../program.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import type { Program } from "../../program/index.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import { storeHalves } from "../halves.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import { matrixProgram } from "./matrices.wgsl.js";
-import type { ResultForm } from "./operands.wgsl.js";
 import { enqueuePacked, packedPitch } from "./packed.js";
+import type { ResultForm } from "./results.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
+import { type GemmShape, isVector, shapeOf } from "./shape.js";
 import { enqueueSplit } from "./split/split.js";
-import { inUnits, isVector } from "./stored.js";
+import { inUnits } from "./stored.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import {
-  type GemmShape,
   type GemmVariant,
   hasThinVector,
   type MatrixVariant,
@@ -39,20 +38,21 @@ export function gemmKernel(forced?: string): KernelDefinition<Problem> {
 export function runGemm(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, c } = problem;
   const planned = plan(context, problem, forced);
-  const { choice } = planned;
+  const { choice, vectorC } = planned;
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const writesQuads =
-    choice !== undefined && isBlocked(choice.variant) && choice.partDepth >= problem.k && hasVectorC(problem);
-  if (dtype === "f16" && !writesQuads) runInHalves(context, problem, planned);
-  else enqueue(context, problem, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
+    choice !== undefined && isBlocked(choice.variant) && choice.partDepth >= problem.k && vectorC;
+  if (dtype === "f16" && !writesQuads) runInHalves(context, planned);
+  else enqueue(context, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
 }
 
 /** Computes f32 results in scratch and rounds them into C. */
-function runInHalves(context: KernelContext, problem: Problem, planned: Plan): void {
+function runInHalves(context: KernelContext, planned: Plan): void {
+  const { problem } = planned;
   const { m, n, batch, c, ldc } = problem;
   const results = context.scratch(4 * batch * m * n);
   const form = finished({ dtype: "f16", target: "scratch", readsC: problem.beta !== 0 }, problem);
-  enqueue(context, problem, planned, results, form);
+  enqueue(context, planned, results, form);
   const layout = { batch, rows: m, columns: n, rowStride: ldc };
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
 }
@@ -65,13 +65,8 @@ function finished(form: ResultForm, { bias, activation }: Problem): ResultForm {
 }
 
 /** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
-function enqueue(
-  context: KernelContext,
-  problem: Problem,
-  { shape, choice }: Plan,
-  results: BufferRegion,
-  form: ResultForm,
-): void {
+function enqueue(context: KernelContext, planned: Plan, results: BufferRegion, form: ResultForm): void {
+  const { problem, choice } = planned;
   const { m, n, k, batch } = problem;
   if (choice === undefined) {
     combine(context, problem, results, form, context.scratch(16), n, 0);
@@ -79,73 +74,60 @@ function enqueue(
   }
   const { variant, partDepth } = choice;
   if (variant.kind === "packed") {
-    packed(context, problem, shape, variant, results, form);
+    packed(context, planned, variant, results, form);
     return;
   }
   const parts = Math.ceil(k / partDepth);
   if (parts === 1) {
-    product(context, problem, shape, variant, partDepth, results, form);
+    product(context, planned, variant, partDepth, results, form);
     return;
   }
   const sums = context.scratch(4 * parts * batch * m * n);
   const partForm: ResultForm = { dtype: problem.dtype, target: "scratch", readsC: false };
-  product(context, problem, shape, variant, partDepth, sums, partForm);
+  product(context, planned, variant, partDepth, sums, partForm);
   combine(context, problem, results, form, sums, n, parts);
 }
 
 /** Sums straight to where results belong, if they are nothing else and in whole quads; else there by way of scratch. */
 function packed(
   context: KernelContext,
-  problem: Problem,
-  shape: GemmShape,
-  variant: PackedVariant,
+  { problem, shape, vectorC }: Plan,
+  { tile }: PackedVariant,
   results: BufferRegion,
   form: ResultForm,
 ): void {
   const { m, n, batch, alpha, beta, bias, activation } = problem;
   const isSum = alpha === 1 && beta === 0 && bias === undefined && activation === undefined;
   const isMatrix = form.target === "matrix";
-  if (isSum && (isMatrix ? hasVectorC(problem) : n % 4 === 0)) {
+  if (isSum && (isMatrix ? vectorC : n % 4 === 0)) {
     const [pitch, step] = isMatrix ? [problem.ldc, problem.strideC] : [n, m * n];
-    enqueuePacked(context, problem, shape, variant, results, pitch, step);
+    enqueuePacked(context, problem, shape, tile, results, pitch, step);
     return;
   }
   const pitch = packedPitch(n);
   const sums = context.scratch(4 * batch * m * pitch);
-  enqueuePacked(context, problem, shape, variant, sums, pitch, m * pitch);
+  enqueuePacked(context, problem, shape, tile, sums, pitch, m * pitch);
   combine(context, problem, results, form, sums, pitch, 1);
 }
 
-/** How to compute a problem; nothing is chosen where there is nothing to multiply. */
+/** A problem with what is worked out of it, once for each call. */
 interface Plan {
+  readonly problem: Problem;
   readonly shape: GemmShape;
+  /** Whether C can be written four elements at a time. */
+  readonly vectorC: boolean;
+  /** How to compute it; nothing is chosen where there is nothing to multiply. */
   readonly choice: GemmChoice | undefined;
 }
 
 function plan({ features }: KernelContext, problem: Problem, forced: string | undefined): Plan {
-  const shape = shapeOf(problem);
-  return { shape, choice: problem.k === 0 ? undefined : selectGemm(shape, features, forced) };
-}
-
-/** Whether C can be written four elements at a time. */
-function hasVectorC(problem: Problem): boolean {
-  return isVector(problem, "c", 4);
-}
-
-function shapeOf(problem: Problem): GemmShape {
-  const { dtype, m, n, k, batch, transA, transB } = problem;
+  const vectorC = isVector(problem, "c", 4);
+  const shape = shapeOf(problem, vectorC);
   return {
-    dtype,
-    m,
-    n,
-    k,
-    batch,
-    transA,
-    transB,
-    vectorA: isVector(problem, "a", 4),
-    vectorB: isVector(problem, "b", 4),
-    wholeEights:
-      dtype === "f16" && isVector(problem, "a", 8) && isVector(problem, "b", 8) && hasVectorC(problem),
+    problem,
+    shape,
+    vectorC,
+    choice: problem.k === 0 ? undefined : selectGemm(shape, features, forced),
   };
 }
 
@@ -186,23 +168,24 @@ function combine(
 /** The sums over parts of k are plain ones: alpha, beta and C come in where they are combined. */
 function product(
   context: KernelContext,
-  problem: Problem,
-  shape: GemmShape,
+  planned: Plan,
   variant: Exclude<GemmVariant, PackedVariant>,
   partDepth: number,
   results: BufferRegion,
   form: ResultForm,
 ): void {
+  const { problem, shape, vectorC } = planned;
   const { m, n, k, batch, lda, ldb, strideA, strideB, transA, transB, a, b } = problem;
   const { ldc: c_pitch, strideC: c_step } = problem;
   const [alpha, beta] = partDepth < k ? [1, 0] : [problem.alpha, problem.beta];
   const groups = Math.ceil(k / partDepth) * batch;
   if (isBlocked(variant)) {
     const { tile, kind } = variant;
-    const left = kind === "matrices" ? inUnits(context, problem, "a") : undefined;
-    const right = kind === "matrices" ? inUnits(context, problem, "b") : undefined;
+    const needsUnits = kind === "matrices" && !shape.wholeEights;
+    const left = needsUnits ? inUnits(context, problem, "a") : undefined;
+    const right = needsUnits ? inUnits(context, problem, "b") : undefined;
     context.dispatch(
-      blockedProgram(problem, shape, variant, form),
+      blockedProgram(planned, variant, form),
       withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
       {
         m,
@@ -224,7 +207,7 @@ function product(
     return;
   }
   if (variant.kind === "split") {
-    const vectorForm = hasVectorC(problem) ? { vectorC: true, overwritesC: problem.beta === 0 } : {};
+    const vectorForm = vectorC ? { vectorC: true, overwritesC: problem.beta === 0 } : {};
     const split = { ...form, ...vectorForm };
     const regions = withResults({}, problem, results, form);
     enqueueSplit(context, problem, shape, variant, split, regions, { m, n, alpha, beta, c_pitch, c_step });
@@ -308,14 +291,13 @@ function isBlocked(variant: GemmVariant): variant is BlockedVariant {
 
 /** The form is written out as well; what it lacks must not be among its entries (see `memoized`). */
 function blockedProgram(
-  problem: Problem,
-  { vectorA, vectorB }: GemmShape,
+  { problem, shape, vectorC: isVectorC }: Plan,
   variant: BlockedVariant,
   { dtype, target, readsC, bias, activation }: ResultForm,
 ): Program {
-  const { transA, transB } = problem;
+  const { transA, transB, vectorA, vectorB } = shape;
   // Elements of scratch may lie anyhow.
-  const vectorC = target === "matrix" ? hasVectorC(problem) : !readsC && problem.n % 4 === 0;
+  const vectorC = target === "matrix" ? isVectorC : !readsC && problem.n % 4 === 0;
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
     // C is written by these where quads of it are whole (else `runInHalves` does), and not read for beta = 0.

@@ -1,11 +1,16 @@
-import { memoized, type Program, program } from "../../program.js";
-import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
+import { halfFunctions, memoized, type Program, program, wgsl, workgroupIndex } from "../../program/index.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
-import { operandText, quadAccess, type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
-import { productSource, tileInBands } from "./product.wgsl.js";
+import {
+  matrixStage,
+  operandText,
+  type ProductTile,
+  productSource,
+  quadAccess,
+  tileInBands,
+  tileName,
+} from "../tiles/index.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
-import { matrixStage } from "./stage.wgsl.js";
-import { type ProductTile, tileName } from "./tile.js";
 
 /** What a tiled kernel is generated for, besides its tile; sizes reach it as parameters. */
 export interface GemmForm extends ResultForm {

@@ -1,8 +1,17 @@
 import type { DType } from "@backplane/core";
-import { memoized, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
-import { lines } from "./lines.js";
-import { operandText } from "./operands.wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import { operandText } from "../tiles/index.js";
 
 /** How an operand lies before it is packed. Its lines are the rows of op(A), or the columns of op(B). */
 export interface UnpackedForm {

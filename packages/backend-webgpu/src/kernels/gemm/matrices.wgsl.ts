@@ -1,19 +1,18 @@
-import { input, memoized, type Program, program } from "../../program.js";
-import { halfFunctions, wgsl, workgroupIndex } from "../../wgsl.js";
-import { epilogueName } from "../epilogue.wgsl.js";
-import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
-import { lines } from "./lines.js";
-import { type ResultForm, resultParameters, resultText } from "./operands.wgsl.js";
-import { UNIT } from "./pack.wgsl.js";
 import {
-  type MatrixTile,
-  matrixThreads,
-  type Panels,
-  panelLayout,
-  panelsOf,
-  SIDE,
-  SUBGROUP,
-} from "./panels.wgsl.js";
+  halfFunctions,
+  input,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import { epilogueName } from "../epilogue.wgsl.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
+import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
+import { type MatrixTile, matrixThreads, type Panels, panelLayout, panelsOf } from "./panels.wgsl.js";
+import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /** Quads only, with `target` "matrix". */
 export interface MatrixForm extends ResultForm {

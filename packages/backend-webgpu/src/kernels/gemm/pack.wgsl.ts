@@ -1,8 +1,14 @@
-import { input, output, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
-
-/** Elements of a load of kernels for matrix units, a vec4<u32>. */
-export const UNIT = 8;
+import {
+  input,
+  linearBuiltins,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import { UNIT } from "../tiles/index.js";
 
 /**
  * Copies the rows of f16 matrices, which may lie anyhow, one after the other, each as whole units with

@@ -1,10 +1,11 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, DeviceFeatures, KernelContext } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import type { ProductTile } from "../tiles/index.js";
 import { type GemmForm, tiledProgram } from "./gemm.wgsl.js";
 import { kMajorProgram, packGroups } from "./kmajor.wgsl.js";
-import { isVector, type StoredOperand, storedOperand } from "./stored.js";
-import type { GemmShape, PackedVariant } from "./variants.js";
+import type { GemmShape } from "./shape.js";
+import { type StoredOperand, storedOperand } from "./stored.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -103,7 +104,7 @@ function inKMajor(
   const form = {
     dtype,
     contiguousDepth: name === "a" ? !transA : transB,
-    vector: isVector(problem, name, 4),
+    vector: name === "a" ? shape.vectorA : shape.vectorB,
   };
   const packed = context.scratch(4 * matrices * rows * pitch);
   context.dispatch(
@@ -134,7 +135,7 @@ export function enqueuePacked(
   context: KernelContext,
   problem: Problem,
   shape: GemmShape,
-  { tile }: PackedVariant,
+  tile: ProductTile,
   sums: BufferRegion,
   pitch: number,
   step: number,

@@ -1,5 +1,5 @@
-import { lines } from "./lines.js";
-import { UNIT } from "./pack.wgsl.js";
+import { lines } from "../../program/index.js";
+import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 
 /**
  * A product on the matrix units of a GPU: a workgroup computes `rows` x `columns`, each of its subgroups
@@ -13,10 +13,6 @@ export interface MatrixTile {
   readonly subgroupRows: number;
   readonly subgroupColumns: number;
 }
-
-export const SUBGROUP = 32;
-/** Elements of a side of a subgroup matrix. */
-export const SIDE = 16;
 
 export function matrixThreads(tile: MatrixTile): number {
   return (tile.rows / tile.subgroupRows) * (tile.columns / tile.subgroupColumns) * SUBGROUP;

@@ -1,13 +1,8 @@
-import type { DeviceFeatures } from "../../context.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { BUSY_WORKGROUPS, MULTIPROCESSORS } from "../machine.js";
+import type { ProductTile } from "../tiles/index.js";
 import { allowsCopies, copyTime, isAwkward } from "./packed.js";
-import type { ProductTile } from "./tile.js";
-import type { GemmShape } from "./variants.js";
-
-/** Those of a large GPU. WebGPU does not tell how many a device has: all are taken for one, unless they are emulated. */
-export const MULTIPROCESSORS = 132;
-
-/** Workgroups that keep a large GPU busy (two for each multiprocessor). */
-export const BUSY_WORKGROUPS: number = 2 * MULTIPROCESSORS;
+import type { GemmShape } from "./shape.js";
 
 /**
  * Splitting k is not worth it for shorter sums, because it takes another dispatch, nor for shorter parts:

@@ -1,13 +1,13 @@
-import type { DeviceFeatures } from "../../context.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { isNarrow } from "../machine.js";
 import { selectVariant } from "../variant.js";
 import { partDepth, tileCount } from "./rounds.js";
+import type { GemmShape } from "./shape.js";
 import { thinSpan } from "./thin.wgsl.js";
 import {
   type DirectVariant,
-  type GemmShape,
   type GemmVariant,
   gemmVariants,
-  isNarrow,
   type PackedVariant,
   type SplitVariant,
 } from "./variants.js";

@@ -1,8 +1,9 @@
-import { dtypeBytes, type GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
-import { packProgram, UNIT } from "./pack.wgsl.js";
+import type { GemmProblem } from "@backplane/core";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import { UNIT } from "../tiles/index.js";
+import { packProgram } from "./pack.wgsl.js";
+import { isVector } from "./shape.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -24,30 +25,6 @@ export function storedOperand(problem: Problem, name: "a" | "b" | "c"): StoredOp
     c: { rows: m, columns: n, ld: problem.ldc, step: problem.strideC },
   }[name];
   return { region: problem[name], ...shape };
-}
-
-/** Whether runs of `length` along the stored rows of an operand are whole and aligned. Makes no objects: each call asks. */
-export function isVector(problem: Problem, name: "a" | "b" | "c", length: number): boolean {
-  const { m, n, k, transA, transB } = problem;
-  if (name === "a") return inRuns(problem, problem.a, transA ? m : k, problem.lda, problem.strideA, length);
-  if (name === "b") return inRuns(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
-  return inRuns(problem, problem.c, n, problem.ldc, problem.strideC, length);
-}
-
-function inRuns(
-  { dtype, batch }: Problem,
-  { byteOffset }: BufferRegion,
-  columns: number,
-  ld: number,
-  step: number,
-  length: number,
-): boolean {
-  return (
-    columns % length === 0 &&
-    ld % length === 0 &&
-    (batch === 1 || step % length === 0) &&
-    byteOffset % (dtypeBytes[dtype] * length) === 0
-  );
 }
 
 /** An f16 operand with rows of whole, aligned units: itself if it has them, or a copy in scratch. */

@@ -1,19 +1,30 @@
-import { memoized, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  halfFunctions,
+  linearBuiltins,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
-import { formName, type GemmForm, operandParameters, tilePrologue } from "./gemm.wgsl.js";
-import { lines } from "./lines.js";
-import { operandText, quadAccess, resultParameters, resultText } from "./operands.wgsl.js";
 import {
   accumulators,
   leftTile,
+  matrixStage,
+  operandText,
   outerProduct,
+  type ProductTile,
+  quadAccess,
   storedResults,
   tileConstants,
+  tileName,
   tilePlace,
-} from "./product.wgsl.js";
-import { matrixStage } from "./stage.wgsl.js";
-import { type ProductTile, tileName, tileThreads } from "./tile.js";
+  tileThreads,
+} from "../tiles/index.js";
+import { formName, type GemmForm, operandParameters, tilePrologue } from "./gemm.wgsl.js";
+import { resultParameters, resultText } from "./results.wgsl.js";
 
 /** A tile whose right operand is not staged; `depth` is that of the left one. */
 export interface StreamedTile extends ProductTile {

@@ -1,38 +1,25 @@
-import type { DeviceFeatures } from "../../context.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
+import {
+  type ProductTile,
+  productTiles,
+  SIDE,
+  SUBGROUP,
+  stagedBytes,
+  tileBytes,
+  tileName,
+  tileThreads,
+} from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
-import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "./panels.wgsl.js";
-import {
-  BUSY_WORKGROUPS,
-  isQuickest,
-  MULTIPROCESSORS,
-  SHORTEST_PART,
-  type TilePace,
-  tileCount,
-} from "./rounds.js";
+import { type MatrixTile, matrixThreads } from "./panels.wgsl.js";
+import { isQuickest, SHORTEST_PART, type TilePace, tileCount } from "./rounds.js";
+import type { GemmShape } from "./shape.js";
 import { SHORTEST } from "./split/pass.wgsl.js";
 import { splitBytes } from "./split/product.wgsl.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
-import { type ProductTile, productTiles, stagedBytes, tileBytes, tileName, tileThreads } from "./tile.js";
-
-/** What a choice between variants may look at: sizes and how the operands lie, no buffers. */
-export interface GemmShape {
-  readonly dtype: "f32" | "f16";
-  readonly m: number;
-  readonly n: number;
-  /** At least 1. */
-  readonly k: number;
-  readonly batch: number;
-  readonly transA: boolean;
-  readonly transB: boolean;
-  /** Every run of four along the rows of the stored operand is whole and aligned to four elements. */
-  readonly vectorA: boolean;
-  readonly vectorB: boolean;
-  /** Every run of eight along the rows of both stored operands is, and every run of four of C. */
-  readonly wholeEights: boolean;
-}
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
 interface PartialVariant extends Variant<GemmShape> {
@@ -89,16 +76,6 @@ export type GemmVariant =
   | StreamedVariant
   | ThinVariant
   | DirectVariant;
-
-/** True where a GPU is emulated: see `AdapterFamily.isEmulated`. */
-export function isNarrow(features: DeviceFeatures): boolean {
-  return features.family?.isEmulated ?? false;
-}
-
-/** True where a GPU is emulated, and kernels with much text compile soon enough. */
-export function takesLargeTexts(features: DeviceFeatures): boolean {
-  return isNarrow(features) && !features.family?.compilesSlowly;
-}
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
 const BUSY_INVOCATIONS = 270_336;

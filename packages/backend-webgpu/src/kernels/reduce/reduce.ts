@@ -1,9 +1,8 @@
 import { type ReduceProblem, reduceIdentity } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import { memoized } from "../../program.js";
-import { axisTable } from "../elementwise/select.js";
+import { memoized } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import { axisTable } from "../elementwise/index.js";
+import { storeHalves } from "../halves.js";
 import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
 

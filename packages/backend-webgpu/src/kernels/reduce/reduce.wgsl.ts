@@ -1,6 +1,15 @@
 import type { DType, ReduceKind } from "@backplane/core";
-import { type ElementType, input, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  type ElementType,
+  halfFunctions,
+  input,
+  linearBuiltins,
+  output,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 
 /** Invocations of a workgroup. */
 export const REDUCE_WORKGROUP: 256 = 256;

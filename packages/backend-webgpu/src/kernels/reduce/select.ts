@@ -1,6 +1,6 @@
 import { type Axis, type DType, dtypeBytes } from "@backplane/core";
-import type { DeviceFeatures } from "../../context.js";
-import { isNarrow } from "../gemm/variants.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
 import {
   elementsPerLoad,

@@ -1,7 +1,6 @@
 import { type AttentionProblem, type BinaryProblem, dtypeBytes, type GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelDefinition, OperationContext } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { WORKGROUP_SIZE } from "../../wgsl.js";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelDefinition, OperationContext } from "../../runtime/index.js";
 import { runMixed } from "./gemm.js";
 import { storeFarHalves } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

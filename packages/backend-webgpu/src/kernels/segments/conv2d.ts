@@ -1,6 +1,11 @@
 import { type BinaryProblem, type Conv2dProblem, dtypeBytes, type UnaryProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition, OperationContext } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
+import type {
+  BufferRegion,
+  DeviceMemory,
+  KernelContext,
+  KernelDefinition,
+  OperationContext,
+} from "../../runtime/index.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move, storeFarHalves } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

@@ -1,5 +1,5 @@
 import type { BinaryInput, BinaryProblem, UnaryProblem } from "@backplane/core";
-import type { DeviceMemory } from "../../memory.js";
+import type { DeviceMemory } from "../../runtime/index.js";
 import { middleOf, sliceOf, windowOf } from "./regions.js";
 import type { Segmentation } from "./segmented.js";
 

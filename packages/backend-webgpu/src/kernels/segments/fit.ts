@@ -1,12 +1,12 @@
+import type { DeviceFeatures } from "../../device/index.js";
+import type { Program } from "../../program/index.js";
 import type {
   BufferRegion,
-  DeviceFeatures,
+  DeviceMemory,
   KernelContext,
   KernelDefinition,
   ParameterValues,
-} from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import type { Program } from "../../program.js";
+} from "../../runtime/index.js";
 import { windowBytes, windowOf } from "./regions.js";
 
 /** Runs a kernel for nothing but the sizes of what it binds. Kernels decide by shapes and features alone. */

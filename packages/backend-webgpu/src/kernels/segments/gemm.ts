@@ -1,14 +1,14 @@
 import type { DType, GemmProblem } from "@backplane/core";
+import type { DeviceFeatures } from "../../device/index.js";
 import type {
   BufferRegion,
-  DeviceFeatures,
+  DeviceMemory,
   KernelContext,
   KernelDefinition,
   OperationContext,
-} from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
-import { type StoredOperand, storedOperand } from "../gemm/stored.js";
+} from "../../runtime/index.js";
+import { type StoredOperand, storedOperand } from "../gemm/index.js";
+import { storeHalves } from "../halves.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

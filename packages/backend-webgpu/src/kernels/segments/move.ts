@@ -1,8 +1,18 @@
 import { type DType, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../context.js";
-import { type MatrixLayout, storeHalves } from "../../halves.js";
-import { input, memoized, output, type Program, program } from "../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  memoized,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import type { BufferRegion, KernelContext } from "../../runtime/index.js";
+import { type MatrixLayout, storeHalves } from "../halves.js";
 import { middleOf, sliceOf, windowBytes, windowOf } from "./regions.js";
 
 /** One of up to four nested loops. Strides count elements. */

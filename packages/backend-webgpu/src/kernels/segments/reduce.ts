@@ -1,7 +1,12 @@
 import type { Axis, BinaryKind, BinaryProblem, ReduceKind, ReduceProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext, KernelDefinition, OperationContext } from "../../context.js";
-import { storeHalves } from "../../halves.js";
-import type { DeviceMemory } from "../../memory.js";
+import type {
+  BufferRegion,
+  DeviceMemory,
+  KernelContext,
+  KernelDefinition,
+  OperationContext,
+} from "../../runtime/index.js";
+import { storeHalves } from "../halves.js";
 import { kernelFits, placeholder } from "./fit.js";
 import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";

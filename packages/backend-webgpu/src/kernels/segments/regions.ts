@@ -1,6 +1,7 @@
 import { type DType, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, DeviceFeatures } from "../../context.js";
-import { windowBytes as bindableBytes, WINDOW_ALIGNMENT } from "../../recorder.js";
+import type { DeviceFeatures } from "../../device/index.js";
+import type { BufferRegion } from "../../runtime/index.js";
+import { windowBytes as bindableBytes, WINDOW_ALIGNMENT } from "../../runtime/index.js";
 
 /** Shaders count some elements in i32; no window may hold more than that reaches. */
 const LARGEST_WINDOW = 2 ** 31;

@@ -1,5 +1,5 @@
 import { BackendError, type OperationName } from "@backplane/core";
-import type { KernelDefinition, OperationContext } from "../../context.js";
+import type { KernelDefinition, OperationContext } from "../../runtime/index.js";
 import { kernelFits } from "./fit.js";
 import { windowBytes } from "./regions.js";
 

@@ -1,5 +1,12 @@
-import { output, type Program, program } from "../../program.js";
-import { linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../wgsl.js";
+import {
+  linearBuiltins,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
 
 /** What one row has seen so far: the highest score and the sum of the weights. */
 const statistics = output("vec2f");

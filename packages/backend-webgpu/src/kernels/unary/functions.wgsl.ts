@@ -1,6 +1,7 @@
 import type { UnaryKind } from "@backplane/core";
-import { wgsl } from "../../wgsl.js";
-import { type MathFunctionName, mathFunctions } from "../elementwise/math.wgsl.js";
+import { wgsl } from "../../program/index.js";
+import type { MathFunctionName } from "../elementwise/index.js";
+import { mathFunctions } from "../elementwise/index.js";
 
 /** An expression in `x`, and the functions that it uses. */
 interface UnaryFunction {

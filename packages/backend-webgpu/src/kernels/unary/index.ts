@@ -1,1 +1,2 @@
+export { unaryFunction } from "./functions.wgsl.js";
 export { unary } from "./unary.js";

@@ -1,9 +1,7 @@
 import type { DType, UnaryKind, UnaryProblem } from "@backplane/core";
-import type { KernelContext, KernelDefinition } from "../../context.js";
-import type { DeviceMemory } from "../../memory.js";
-import { memoized, type Program } from "../../program.js";
-import { elementwise, type Source } from "../elementwise/elementwise.wgsl.js";
-import { allAligned, workgroupsFor } from "../elementwise/select.js";
+import { memoized, type Program } from "../../program/index.js";
+import type { DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import { allAligned, elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 import { unaryFunction } from "./functions.wgsl.js";
 

@@ -10,4 +10,11 @@ export default [
 
 export const createLater = async () => createReferenceBackend();
 
+/** A function with options, all of which have defaults, that makes a provider. */
+export const configured = async ({ name = "configured" } = {}) => ({ name, create: createReferenceBackend });
+
 export const nonsense = 42;
+
+export const nothing = () => {};
+
+export const halfway = () => ({ name: "halfway", create: () => ({ name: "halfway", init: async () => {} }) });

@@ -1,7 +1,17 @@
-import { input, memoized, output, type Program, program } from "../../../program.js";
-import { halfFunctions, linearBuiltins, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../../wgsl.js";
-import { lines } from "../lines.js";
-import { packQuad } from "../operands.wgsl.js";
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  lines,
+  memoized,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../../program/index.js";
+import { packQuad } from "../results.wgsl.js";
 
 /*
  * Splitting an f32 operand into pairs of f16. A line, which is a row of op(A) or a column of op(B), has

@@ -1,11 +1,18 @@
-import { input, memoized, type Program, program } from "../../../program.js";
-import { wgsl, workgroupIndex } from "../../../wgsl.js";
+import {
+  input,
+  lines,
+  memoized,
+  type Program,
+  program,
+  wgsl,
+  workgroupIndex,
+} from "../../../program/index.js";
 import { epilogueName } from "../../epilogue.wgsl.js";
+import { SIDE, SUBGROUP } from "../../tiles/index.js";
 import { operandParameters, tilePrologue } from "../gemm.wgsl.js";
-import { lines } from "../lines.js";
 import { matrixTileName } from "../matrices.wgsl.js";
-import { type ResultForm, resultParameters, resultText } from "../operands.wgsl.js";
-import { type MatrixTile, matrixThreads, SIDE, SUBGROUP } from "../panels.wgsl.js";
+import { type MatrixTile, matrixThreads } from "../panels.wgsl.js";
+import { type ResultForm, resultParameters, resultText } from "../results.wgsl.js";
 import { LOW_SHIFT } from "./pass.wgsl.js";
 import { wideBinding, wideParameters, wideText } from "./wide.wgsl.js";
 

@@ -1,9 +1,9 @@
 import type { GemmProblem } from "@backplane/core";
-import type { BufferRegion, KernelContext } from "../../../context.js";
-import type { DeviceMemory } from "../../../memory.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../../runtime/index.js";
 import { tiledProgram } from "../gemm.wgsl.js";
-import type { ResultForm } from "../operands.wgsl.js";
-import type { GemmShape, SplitVariant } from "../variants.js";
+import type { ResultForm } from "../results.wgsl.js";
+import type { GemmShape } from "../shape.js";
+import type { SplitVariant } from "../variants.js";
 import {
   ACROSS_DEPTH,
   ACROSS_LINES,

@@ -1,5 +1,4 @@
-import { input, type ParameterType, type Storage } from "../../../program.js";
-import { wgsl } from "../../../wgsl.js";
+import { input, type ParameterType, type Storage, wgsl } from "../../../program/index.js";
 
 /** Tiles of C that are computed in one way or the other, wholly. */
 export interface Block {

@@ -1,0 +1,34 @@
+/** The functions of `math.wgsl.ts`. */
+export type MathFunctionName =
+  | "from_bits"
+  | "power_of_two"
+  | "is_nan"
+  | "rank"
+  | "or_nan"
+  | "settled"
+  | "exponential_near_zero"
+  | "nearest"
+  | "less_logarithms"
+  | "scaled_decay"
+  | "exponential"
+  | "decay"
+  | "log_near_one"
+  | "split_exponent"
+  | "logarithm"
+  | "log_of_one_plus"
+  | "logistic"
+  | "times_logistic"
+  | "hyperbolic_tangent"
+  | "quarter_turns"
+  | "far_quarter_turns"
+  | "sine_of_parts"
+  | "error_near_zero"
+  | "error_complement"
+  | "power"
+  | "upper_half";
+
+/** The text of one in WGSL, and the others that it calls. */
+export interface MathFunction {
+  readonly uses?: readonly MathFunctionName[];
+  readonly source: string;
+}

@@ -1,0 +1,208 @@
+import type { DType } from "@backplane/core";
+import { input, output, type Storage, wgsl } from "../../program/index.js";
+import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
+
+/** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */
+export interface ResultForm extends Epilogue {
+  /**
+   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`.
+   * `scratch`: f32 results elsewhere, because f16 is rounded and packed afterwards, or because the sums
+   * are parts of the whole.
+   */
+  readonly target: "matrix" | "scratch";
+  /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
+  readonly readsC: boolean;
+  /** Element type of C. */
+  readonly dtype: DType;
+  /**
+   * Every run of four along the rows of the results is whole and aligned to four elements. Only for
+   * kernels that write nothing but quads. C, where it is read to be added to scratch, may lie anyhow.
+   */
+  readonly vectorC?: boolean;
+  /** With `vectorC`: beta is 0, and the text does not mention C. Default: that is found out when it runs. */
+  readonly overwritesC?: boolean;
+  /**
+   * With `vectorC`, for f32: results are the sums as they are, without alpha, C or an epilogue. Compilers for GPUs
+   * then keep sums in the registers that they are stored from; see docs/decisions/0014-packed-operands-on-the-gpu.md.
+   */
+  readonly sumsOnly?: boolean;
+}
+
+/**
+ * Bindings for one form of result and the functions that write it: `store(matrix, row, column, sum)` for
+ * one element, `store_quad` for as many of four neighbours as exist.
+ */
+export function resultText(form: ResultForm): { bindings: Record<string, Storage>; functions: string } {
+  if (form.vectorC) return vectorResultText(form);
+  const { dtype, readsC, bias, activation } = form;
+  const inPlace = form.target === "matrix";
+  const readable = inPlace || readsC;
+  const target = inPlace ? "c" : "results";
+  const bindings = {
+    ...(inPlace
+      ? { c: output("f32") }
+      : { results: output("f32"), ...(readsC ? { c: input(dtype === "f16" ? "half" : "f32") } : {}) }),
+    ...biasBinding(form),
+  };
+  const readC = wgsl`
+fn c_place(matrix: u32, row: u32) -> u32 {
+  return parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch;
+}
+fn c_at(place: u32) -> f32 { return ${dtype === "f16" ? "half_at(c[place >> 1u], place)" : "c[place]"}; }
+`;
+  const place = inPlace
+    ? "c_place(matrix, row) + column"
+    : "parameters.results_offset + (matrix * parameters.m + row) * parameters.n + column";
+  // beta = 0 must not read C: it may hold anything.
+  const add = (old: string) =>
+    readable ? `\n  if (parameters.beta != 0.0) { value += parameters.beta * ${old}; }` : "";
+  return {
+    bindings,
+    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${readable ? readC : ""}
+fn store(matrix: u32, row: u32, column: u32, sum: f32) {
+  var value = parameters.alpha * sum;${add("c_at(c_place(matrix, row) + column)")}${
+    bias ? "\n  value += bias_at(column);" : ""
+  }
+  ${target}[${place}] = ${activated(activation, "value")};
+}
+
+fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
+  if (row >= parameters.m || column >= parameters.n) { return; }
+  let last = parameters.n - 1u - column;
+  var value = parameters.alpha * sums;${add("c_quad(c_place(matrix, row) + column, last)")}${epilogueOfQuad(form)}
+  let at = ${place};
+  ${target}[at] = value.x;
+  if (last >= 1u) { ${target}[at + 1u] = value.y; }
+  if (last >= 2u) { ${target}[at + 2u] = value.z; }
+  if (last >= 3u) { ${target}[at + 3u] = value.w; }
+}
+${readable ? quadOfC : ""}`,
+  };
+}
+
+function biasBinding({ bias, dtype }: ResultForm): Record<string, Storage> {
+  return bias ? { bias: input(dtype === "f16" ? "half" : "f32") } : {}; // n elements
+}
+
+/** `bias_at` and `bias_quad`, which repeats the last one past the end; nothing without a bias. */
+function biasText({ bias, dtype }: ResultForm): string {
+  if (!bias) return "";
+  const element = dtype === "f16" ? "half_at(bias[at >> 1u], at)" : "bias[at]";
+  return wgsl`
+fn bias_at(column: u32) -> f32 {
+  let at = parameters.bias_offset + column;
+  return ${element};
+}
+
+fn bias_quad(column: u32, last: u32) -> vec4f {
+  return vec4f(
+    bias_at(column), bias_at(column + min(1u, last)), bias_at(column + min(2u, last)), bias_at(column + min(3u, last)));
+}
+`;
+}
+
+/** Statements that finish the quad `value`. */
+function epilogueOfQuad({ bias, activation }: ResultForm): string {
+  const add = bias ? "\n  value += bias_quad(column, last);" : "";
+  return activation === undefined ? add : `${add}\n  value = ${activated(activation, "value", true)};`;
+}
+
+/** half_bits of four at once. */
+const halfQuad: string = wgsl`
+fn half_quad(values: vec4f) -> vec2u {
+  let bits = bitcast<vec4u>(values);
+  let sizes = bits & vec4u(0x7fffffffu);
+  let odd = (sizes >> vec4u(13u)) & vec4u(1u);
+  let normal = min((sizes - 0x38000000u + 0xfffu + odd) >> vec4u(13u), vec4u(0x7c00u));
+  let shift = min(126u - (sizes >> vec4u(23u)), vec4u(25u));
+  let significand = (sizes & vec4u(0x7fffffu)) | vec4u(0x800000u);
+  let half = (vec4u(1u) << (shift - 1u)) - 1u;
+  let subnormal = (significand + half + ((significand >> shift) & vec4u(1u))) >> shift;
+  let number = select(normal, subnormal, sizes < vec4u(0x38800000u));
+  let size = select(number, vec4u(0x7e00u), sizes > vec4u(0x7f800000u));
+  let halves = ((bits >> vec4u(16u)) & vec4u(0x8000u)) | size;
+  return halves.xz | (halves.yw << vec2u(16u));
+}
+`;
+
+/**
+ * The same, sooner where none is subnormal, too large or no number: they are rounded to 11 bits, so that
+ * pack2x16float has no choice.
+ */
+export const packQuad: string = wgsl`${halfQuad}
+fn pack_quad(values: vec4f) -> vec2u {
+  let bits = bitcast<vec4u>(values);
+  let magnitudes = bits * 2u;
+  // Others than those from 2^-14 to 65520, and zero.
+  if (any((magnitudes - 0x71000000u >= vec4u(0x1dffe000u)) & (magnitudes != vec4u(0u)))) { return half_quad(values); }
+  let rounded = bitcast<vec4f>((bits + 0xfffu + ((bits >> vec4u(13u)) & vec4u(1u))) & vec4u(0xffffe000u));
+  return vec2u(pack2x16float(rounded.xy), pack2x16float(rounded.zw));
+}
+`;
+
+/**
+ * How quads of results become halves. An activation with a tail leaves subnormal numbers here and there, and all
+ * neighbours wait for them: 4096^3 with gelu had 303 TFLOP/s by pack_quad, and 305 to 324 without its choice (NVIDIA H200).
+ */
+function packing({ activation }: ResultForm): { functions: string; name: string } {
+  return activation !== undefined && hasTail(activation)
+    ? { functions: halfQuad, name: "half_quad" }
+    : { functions: packQuad, name: "pack_quad" };
+}
+
+/**
+ * The same for `vectorC`: only `store_quad`, which writes all four at once, and with a bias `store_biased`, which is
+ * given its quad.
+ */
+function vectorResultText(form: ResultForm): ReturnType<typeof resultText> {
+  const { dtype, target, readsC, overwritesC = false } = form;
+  if (target === "scratch" && readsC) throw new RangeError("scratch with C is written one by one");
+  const quad = dtype === "f32" || target === "scratch" ? "f32" : "f16";
+  const read = quad === "f32" ? "c[at]" : "vec4f(unpack2x16float(c[at].x), unpack2x16float(c[at].y))";
+  const [place, written] =
+    target === "scratch"
+      ? ["results_offset * 4u + (matrix * parameters.m + row) * parameters.n", "results"]
+      : ["c_offset * 4u + matrix * parameters.c_step + row * parameters.c_pitch", "c"];
+  const add = wgsl`
+  if (parameters.beta != 0.0) { value += parameters.beta * ${read}; }`;
+  const finished = activated(form.activation, "value", true);
+  const pack = packing(form);
+  const result = wgsl`
+  var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}${form.bias ? "\n  value += added;" : ""}
+  ${written}[at] = ${quad === "f32" ? finished : `${pack.name}(${finished})`};`;
+  return {
+    bindings: { [written]: output(quad === "f32" ? "vec4f" : "half4"), ...biasBinding(form) },
+    functions: wgsl`${activationText(form.activation, dtype)}${biasText(form)}${quad === "f32" ? "" : pack.functions}${
+      form.bias
+        ? wgsl`
+fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
+  if (row < parameters.m && column < parameters.n) {
+    store_biased(matrix, row, column, sums, bias_quad(column, 3u));
+  }
+}
+`
+        : ""
+    }
+fn ${form.bias ? "store_biased" : "store_quad"}(matrix: u32, row: u32, column: u32, sums: vec4f${form.bias ? ", added: vec4f" : ""}) {
+  if (row >= parameters.m || column >= parameters.n) { return; }
+  let at = (parameters.${place} + column) / 4u;${form.sumsOnly ? `\n  ${written}[at] = sums;` : result}
+}
+`,
+  };
+}
+
+/** Elements past the end of the row repeat its last one. */
+const quadOfC = wgsl`
+fn c_quad(place: u32, last: u32) -> vec4f {
+  return vec4f(c_at(place), c_at(place + min(1u, last)), c_at(place + min(2u, last)), c_at(place + min(3u, last)));
+}
+`;
+
+export const resultParameters = {
+  m: "u32",
+  n: "u32",
+  alpha: "f32",
+  beta: "f32",
+  c_pitch: "u32",
+  c_step: "u32",
+} as const;

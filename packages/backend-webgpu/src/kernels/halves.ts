@@ -1,0 +1,120 @@
+import {
+  halfFunctions,
+  input,
+  linearBuiltins,
+  output,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../program/index.js";
+import type { BufferRegion, KernelContext } from "../runtime/index.js";
+
+/** `batch` matrices of `rows` x `columns` elements. */
+export interface MatrixLayout {
+  readonly batch: number;
+  readonly rows: number;
+  readonly columns: number;
+  /** Elements from one row of the output to the next. Default: columns. */
+  readonly rowStride?: number;
+  /**
+   * Elements from one matrix of the output to the next: at least the extent of one, or, where the
+   * matrices lie side by side, at least `columns` with all of them inside `rowStride`. Default: tight.
+   */
+  readonly batchStride?: number;
+}
+
+/** The same as nested loops over the output, the larger stride outside. Both forms of layout fit it. */
+interface Nest {
+  readonly outerCount: number;
+  readonly outerStride: number;
+  readonly outerSource: number;
+  readonly middleCount: number;
+  readonly middleStride: number;
+  readonly middleSource: number;
+}
+
+type StoreParameter = "words" | "columns" | "outer_count" | "outer_stride" | "outer_source" | MiddleParameter;
+type MiddleParameter = "middle_count" | "middle_stride" | "middle_source";
+
+/**
+ * Each invocation owns one word of the output, that is two neighbouring places. Places count from the
+ * start of the output region: place = outer * outer_stride + middle * middle_stride + column.
+ */
+const storeHalvesProgram: Program<"source" | "output", StoreParameter> = program({
+  name: "store_halves",
+  bindings: { source: input("f32"), output: output("half") },
+  parameters: {
+    ...{ words: "u32", columns: "u32" },
+    ...{ outer_count: "u32", outer_stride: "u32", outer_source: "u32" },
+    ...{ middle_count: "u32", middle_stride: "u32", middle_source: "u32" },
+  },
+  body: wgsl`
+${workgroupIndex}
+${halfFunctions}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  if (index >= parameters.words) { return; }
+  let word_index = (parameters.output_offset >> 1u) + index;
+  var word = output[word_index];
+  for (var side = 0u; side < 2u; side++) {
+    // In front of the region it wraps round to a large number, which no loop of the nest reaches.
+    let place = 2u * word_index + side - parameters.output_offset;
+    let outer = place / parameters.outer_stride;
+    let in_outer = place % parameters.outer_stride;
+    let middle = in_outer / parameters.middle_stride;
+    let column = in_outer % parameters.middle_stride;
+    if (outer < parameters.outer_count && middle < parameters.middle_count && column < parameters.columns) {
+      let at = outer * parameters.outer_source + middle * parameters.middle_source + column;
+      word = with_half(word, side, source[parameters.source_offset + at]);
+    }
+  }
+  output[word_index] = word;
+}
+`,
+});
+
+/**
+ * Rounds f32 numbers to f16 and writes them to an output laid out as `layout`; everything between rows
+ * and matrices keeps its bits. `source` holds the matrices tightly: batch x rows x columns.
+ */
+export function storeHalves(
+  context: KernelContext,
+  source: BufferRegion,
+  output: BufferRegion,
+  layout: MatrixLayout,
+): void {
+  const nest = nestOf(layout, output.byteLength / 2);
+  const first = Math.floor(output.byteOffset / 4);
+  const words = Math.ceil((output.byteOffset + output.byteLength) / 4) - first;
+  context.dispatch(
+    storeHalvesProgram,
+    { source, output },
+    {
+      ...{ words, columns: layout.columns },
+      ...{ outer_count: nest.outerCount, outer_stride: nest.outerStride, outer_source: nest.outerSource },
+      ...{
+        middle_count: nest.middleCount,
+        middle_stride: nest.middleStride,
+        middle_source: nest.middleSource,
+      },
+    },
+    Math.ceil(words / WORKGROUP_SIZE),
+  );
+}
+
+function nestOf(layout: MatrixLayout, extent: number): Nest {
+  const { batch, rows, columns, rowStride = columns } = layout;
+  // The stride of a single matrix is not used, and may be anything.
+  const batchStride = batch === 1 ? extent : (layout.batchStride ?? rows * rowStride);
+  const overRows = { count: rows, stride: rowStride, source: columns };
+  const overBatch = { count: batch, stride: batchStride, source: rows * columns };
+  const sideBySide = batchStride < (rows - 1) * rowStride + columns;
+  const [outer, middle] = sideBySide ? [overRows, overBatch] : [overBatch, overRows];
+  return {
+    ...{ outerCount: outer.count, outerStride: outer.stride, outerSource: outer.source },
+    ...{ middleCount: middle.count, middleStride: middle.stride, middleSource: middle.source },
+  };
+}

@@ -1,0 +1,2 @@
+/** What takes the time of the device. */
+export { Profiling } from "./profiler.js";

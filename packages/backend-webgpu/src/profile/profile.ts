@@ -1,0 +1,263 @@
+import { BackendError } from "@backplane/core";
+import { type CallEvent, type ChromeTrace, chromeTrace, type DispatchEvent } from "./trace.js";
+
+export interface ProfileOptions {
+  /**
+   * The most dispatches, and the most calls, that are kept one by one for `toChromeTrace`; the tables
+   * count all. A whole number; default 100,000, which take some 20 MB of the host's memory.
+   */
+  readonly maxTraceEvents?: number;
+}
+
+/**
+ * One kernel in the service of one operation. A dispatch takes the time from its beginning, or from the
+ * end of those before it where that is later, to its own end: devices take the first timestamp of a
+ * pass while the one before still runs, or let passes run side by side. So no time counts twice.
+ */
+export interface ProfileRow {
+  /** The method that was called, such as `gemm`; `copyHtoD` and the like where they need a kernel. */
+  readonly operation: string;
+  /** The program: operation, element type and tile, or whatever else it was generated for. */
+  readonly kernel: string;
+  readonly dispatches: number;
+  /** Dispatches whose timestamps make sense. Devices may lose some: only these count in the times. */
+  readonly measured: number;
+  readonly totalMicroseconds: number;
+  /** 0 where nothing was measured, and so below. */
+  readonly meanMicroseconds: number;
+  readonly minMicroseconds: number;
+  readonly maxMicroseconds: number;
+  /** Of `Profile.deviceMicroseconds`, from 0 to 1. */
+  readonly share: number;
+}
+
+/**
+ * What the host spent in the backend on one method: choosing kernels, recording commands, submitting,
+ * and compiling what was not compiled before. Checks of arguments come before, and are not in it.
+ */
+export interface ProfileCalls {
+  readonly operation: string;
+  readonly calls: number;
+  readonly totalMicroseconds: number;
+  readonly meanMicroseconds: number;
+}
+
+/** What `WebGpuBackend.profile` measured. All but `result` and the methods is plain data. */
+export interface Profile<Result = unknown> {
+  /** What the profiled function answered. */
+  readonly result: Result;
+  /** By operation and kernel, those that took longest first. */
+  readonly rows: readonly ProfileRow[];
+  /** By method, those that took longest first. */
+  readonly calls: readonly ProfileCalls[];
+  /** From the call of the function until the device had done all its work. */
+  readonly wallMicroseconds: number;
+  /** The sum over all dispatches: as long as the device was busy with kernels. */
+  readonly deviceMicroseconds: number;
+  /** The sum over all calls. */
+  readonly hostMicroseconds: number;
+  readonly dispatches: number;
+  /** Batches of commands that went to the device. */
+  readonly submits: number;
+  readonly uploadedBytes: number;
+  readonly downloadedBytes: number;
+  /** Kernels that were compiled meanwhile: 0 after a complete `warmup`. */
+  readonly compiledPipelines: number;
+  /**
+   * All timestamps lie whole multiples of this apart; 0 where they are all the same. Browsers round
+   * timestamps to about 100 us, and so does Dawn unless its toggle `timestamp_quantization` is disabled:
+   * single dispatches then show as 0 or as one step, and only sums over many of them mean something.
+   */
+  readonly timestampStepMicroseconds: number;
+  /** The tables as text. */
+  toString(): string;
+  /**
+   * Everything on a time line, in the format of chrome://tracing and https://ui.perfetto.dev once it is
+   * JSON. The clocks of host and device differ: the device's are shifted so that each batch begins
+   * after it was submitted, and one of them at once.
+   */
+  toChromeTrace(): ChromeTrace;
+}
+
+const DEFAULT_TRACE_EVENTS = 100_000;
+
+type MutableRow = {
+  -readonly [Key in Exclude<keyof ProfileRow, "meanMicroseconds" | "share">]: ProfileRow[Key];
+};
+
+/** Gathers what is measured. Keeps a bounded number of events, and one row for each kernel. */
+export class Measurements {
+  readonly dispatchEvents: DispatchEvent[] = [];
+  readonly callEvents: CallEvent[] = [];
+  submits = 0;
+  uploadedBytes = 0;
+  downloadedBytes = 0;
+  readonly #maxEvents: number;
+  readonly #rows = new Map<string, Map<string, MutableRow>>();
+  readonly #calls = new Map<string, { calls: number; totalMicroseconds: number }>();
+  /** The first timestamp, and the greatest common divisor of all distances from it, in nanoseconds. */
+  #origin: bigint | undefined;
+  #step = 0;
+  /** When the last dispatch so far ended. */
+  #lastEnd = 0n;
+
+  constructor({ maxTraceEvents = DEFAULT_TRACE_EVENTS }: ProfileOptions) {
+    if (!(Number.isSafeInteger(maxTraceEvents) && maxTraceEvents >= 0))
+      throw new BackendError(
+        "INVALID_ARGUMENT",
+        `profile: maxTraceEvents is ${String(maxTraceEvents)}; allowed: whole numbers from 0`,
+        { operation: "profile", argument: "maxTraceEvents" },
+      );
+    this.#maxEvents = maxTraceEvents;
+  }
+
+  /**
+   * To be called in the order of submission. `begin` and `end` are nanoseconds of the device's clock,
+   * `submitted` microseconds of the host's.
+   */
+  addDispatch(operation: string, kernel: string, begin: bigint, end: bigint, submitted: number): void {
+    const row = this.#row(operation, kernel);
+    row.dispatches++;
+    // Timestamps that the device could not take are 0, and after a reset of its clock the order is off.
+    if (begin === 0n || end < begin) return;
+    this.#origin ??= begin;
+    for (const timestamp of [begin, end])
+      this.#step = commonDivisor(this.#step, Math.abs(Number(timestamp - this.#origin)));
+    const begun = begin < this.#lastEnd ? this.#lastEnd : begin;
+    if (end > this.#lastEnd) this.#lastEnd = end;
+    const duration = Math.max(Number(end - begun), 0) / 1000;
+    row.minMicroseconds = row.measured === 0 ? duration : Math.min(row.minMicroseconds, duration);
+    row.maxMicroseconds = Math.max(row.maxMicroseconds, duration);
+    row.totalMicroseconds += duration;
+    row.measured++;
+    if (this.dispatchEvents.length < this.#maxEvents)
+      this.dispatchEvents.push({
+        ...{ operation, kernel, begin: Number(begun - this.#origin) / 1000, duration, submitted },
+      });
+  }
+
+  addCall(operation: string, begin: number, duration: number): void {
+    const calls = entry(this.#calls, operation, () => ({ calls: 0, totalMicroseconds: 0 }));
+    calls.calls++;
+    calls.totalMicroseconds += duration;
+    if (this.callEvents.length < this.#maxEvents) this.callEvents.push({ operation, begin, duration });
+  }
+
+  /** All that was measured, together with what the profiled function answered. */
+  profile<Result>(result: Result, wallMicroseconds: number, compiledPipelines: number): Profile<Result> {
+    const rows = [...this.#rows.values()].flatMap((byKernel) => [...byKernel.values()]);
+    const deviceMicroseconds = total(rows);
+    const calls = Array.from(this.#calls, ([operation, sums]) => ({
+      operation,
+      ...sums,
+      meanMicroseconds: sums.totalMicroseconds / sums.calls,
+    }));
+    const finished = {
+      result,
+      rows: rows.sort(longestFirst).map((row) => ({
+        ...row,
+        meanMicroseconds: row.totalMicroseconds / Math.max(row.measured, 1),
+        share: deviceMicroseconds === 0 ? 0 : row.totalMicroseconds / deviceMicroseconds,
+      })),
+      calls: calls.sort(longestFirst),
+      ...{ wallMicroseconds, deviceMicroseconds, hostMicroseconds: total(calls) },
+      dispatches: rows.reduce((sum, { dispatches }) => sum + dispatches, 0),
+      ...{ submits: this.submits, uploadedBytes: this.uploadedBytes, downloadedBytes: this.downloadedBytes },
+      compiledPipelines,
+      timestampStepMicroseconds: this.#step / 1000,
+    };
+    const { dispatchEvents, callEvents } = this;
+    return {
+      ...finished,
+      toString: () => profileText(finished),
+      toChromeTrace: () => chromeTrace(dispatchEvents, callEvents),
+    };
+  }
+
+  #row(operation: string, kernel: string): MutableRow {
+    const byKernel = entry(this.#rows, operation, () => new Map<string, MutableRow>());
+    return entry(byKernel, kernel, () => ({
+      ...{ operation, kernel, dispatches: 0, measured: 0 },
+      ...{ totalMicroseconds: 0, minMicroseconds: 0, maxMicroseconds: 0 },
+    }));
+  }
+}
+
+/** What a map has under a key; made where it has nothing. */
+function entry<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = make();
+    map.set(key, value);
+  }
+  return value;
+}
+
+interface Timed {
+  readonly totalMicroseconds: number;
+}
+
+function longestFirst(a: Timed, b: Timed): number {
+  return b.totalMicroseconds - a.totalMicroseconds;
+}
+
+function total(rows: readonly Timed[]): number {
+  return rows.reduce((sum, { totalMicroseconds }) => sum + totalMicroseconds, 0);
+}
+
+function commonDivisor(a: number, b: number): number {
+  let [x, y] = [a, b];
+  while (y > 0) [x, y] = [y, x % y];
+  return x;
+}
+
+/** From here on, several dispatches look like one. */
+const COARSE_MICROSECONDS = 10;
+
+function profileText(profile: Omit<Profile, "toString" | "toChromeTrace">): string {
+  const microseconds = (value: number): string => value.toFixed(1);
+  const kernels = profile.rows.map((row) => [
+    ...[row.operation, row.kernel, String(row.dispatches)],
+    ...[row.totalMicroseconds, row.meanMicroseconds, row.minMicroseconds, row.maxMicroseconds].map(
+      microseconds,
+    ),
+    `${(100 * row.share).toFixed(1)}%`,
+  ]);
+  const calls = profile.calls.map(({ operation, calls: count, totalMicroseconds, meanMicroseconds }) => [
+    ...[operation, String(count), microseconds(totalMicroseconds), microseconds(meanMicroseconds)],
+  ]);
+  const unmeasured = profile.rows.reduce((sum, { dispatches, measured }) => sum + dispatches - measured, 0);
+  const step = profile.timestampStepMicroseconds;
+  return [
+    ...aligned(
+      ["on the device", "kernel", "dispatches", "total us", "mean us", "min us", "max us", "share"],
+      2,
+      kernels,
+    ),
+    "",
+    ...aligned(["on the host", "calls", "total us", "mean us"], 1, calls),
+    "",
+    `dispatches: ${profile.dispatches}, submits: ${profile.submits}, kernels compiled: ${profile.compiledPipelines}`,
+    `${microseconds(profile.deviceMicroseconds)} us on the device, ${microseconds(profile.hostMicroseconds)} us on the host, ` +
+      `${microseconds(profile.wallMicroseconds)} us from beginning to end`,
+    `${profile.uploadedBytes} bytes to the device, ${profile.downloadedBytes} bytes from it`,
+    ...(unmeasured > 0 ? [`${unmeasured} dispatches were not measured: the device gave no timestamps`] : []),
+    ...(step >= COARSE_MICROSECONDS || (step === 0 && profile.dispatches > 0)
+      ? [
+          `timestamps are coarse (steps of ${step === 0 ? "more than all of this" : `${step} us`}): trust sums over many dispatches only`,
+        ]
+      : []),
+  ].join("\n");
+}
+
+/** Columns of text; all but the first `names` of them are numbers, and end below each other. */
+function aligned(heads: readonly string[], names: number, rows: readonly (readonly string[])[]): string[] {
+  const lines = [heads, ...rows];
+  const widths = heads.map((_, column) => Math.max(...lines.map((line) => line[column]!.length)));
+  return lines.map((line) =>
+    line
+      .map((cell, i) => (i < names ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
+      .join("  ")
+      .trimEnd(),
+  );
+}

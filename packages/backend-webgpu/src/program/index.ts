@@ -1,0 +1,16 @@
+/** How kernels are written. */
+export {
+  type ElementType,
+  IMMEDIATE_FEATURE,
+  input,
+  memoized,
+  output,
+  type ParameterSpace,
+  type ParameterType,
+  type Program,
+  parameterSpace,
+  program,
+  type Storage,
+  sourceIn,
+} from "./program.js";
+export { halfFunctions, linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";

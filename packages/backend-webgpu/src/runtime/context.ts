@@ -1,0 +1,58 @@
+import type { DType, Region } from "@backplane/core";
+import type { DeviceFeatures } from "../device/index.js";
+import type { Program } from "../program/index.js";
+import type { DeviceMemory } from "./memory.js";
+
+/** Part of a GPU buffer. All buffers are whole multiples of 16 bytes long, so vec4 views reach their end. */
+export type BufferRegion = Region<DeviceMemory>;
+
+/**
+ * How many workgroups run: a count, which the runtime folds to two dimensions where it exceeds 65,535
+ * (kernels find their place with `workgroup_index()` of `wgsl.ts` and must check it against a bound:
+ * folding may start up to one row too many), or an exact grid.
+ */
+export type Workgroups = number | readonly [x: number, y: number, z: number];
+
+export type ParameterValues<Name extends string> = Readonly<Record<Name, number | readonly number[]>>;
+
+/** What kernels enqueue work with. Everything takes effect in order. */
+export interface KernelContext {
+  readonly features: DeviceFeatures;
+
+  /**
+   * Enqueues one dispatch. Binds whole buffers; the place of each region inside its buffer reaches
+   * the shader as `parameters.<name>_offset` (see `program`).
+   *
+   * WebGPU refuses one buffer as both read-only and writable in a dispatch. So an input that lies in
+   * the same buffer as an output is first copied to scratch (keeping its place modulo 16 bytes). An
+   * input that overlaps an output is an error in the kernel: in-place needs a variant that binds the
+   * buffer once, as `read_write`.
+   */
+  dispatch<Binding extends string, Parameter extends string>(
+    program: Program<Binding, Parameter>,
+    regions: Readonly<Record<Binding, BufferRegion>>,
+    parameters: ParameterValues<Parameter>,
+    workgroups: Workgroups,
+  ): void;
+
+  /** `bytes` of memory that lasts until the current problem has run. Contents unspecified. 16-byte aligned. */
+  scratch(bytes: number): BufferRegion;
+  /** Copies any bytes; the regions do not overlap. */
+  copy(destination: BufferRegion, source: BufferRegion): void;
+  /** As `BackendDriver.fill`. */
+  fill(destination: BufferRegion, pattern: number): void;
+}
+
+/** What operations enqueue work with that may run kernels several times. */
+export interface OperationContext extends KernelContext {
+  /** Runs something whose scratch is not needed after it. */
+  scoped(enqueue: (context: OperationContext) => void): void;
+}
+
+/** One operation of this package. Listed in `kernels/index.ts`. */
+export interface KernelDefinition<Problem, Context = KernelContext> {
+  readonly dtypes: readonly DType[];
+  readonly kinds?: readonly string[];
+  readonly epilogue?: boolean;
+  run(context: Context, problem: Problem): void;
+}

@@ -1,0 +1,32 @@
+/** What opens a device and runs programs on it. */
+export type {
+  BufferRegion,
+  KernelContext,
+  KernelDefinition,
+  OperationContext,
+  ParameterValues,
+  Workgroups,
+} from "./context.js";
+export {
+  adoptDevice,
+  inspectAdapter,
+  type OpenDevice,
+  openDevice,
+  openingLine,
+  requestAdapter,
+} from "./device.js";
+export { ForeignBuffers } from "./foreign.js";
+export { faultOf, Guard } from "./guard.js";
+export { immediateBytes } from "./immediates.js";
+export { measuringFeatures, TIMESTAMP_FEATURE } from "./measuring.js";
+export { BUFFER_GRANULARITY, DeviceMemory, MemoryPool, roundedCapacity } from "./memory.js";
+export { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
+export { PipelineCache } from "./pipelines.js";
+export { batchLimits } from "./policy.js";
+export { CommandQueue, type DispatchObserver } from "./queue.js";
+export { Readback } from "./readback.js";
+export { Recorder, type RecordingMeans } from "./recorder.js";
+export type { ImportOptions } from "./sharing.js";
+export { writeEdges } from "./transfers.js";
+export { Uploads } from "./uploads.js";
+export { WINDOW_ALIGNMENT, windowBytes } from "./windows.js";

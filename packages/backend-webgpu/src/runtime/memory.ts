@@ -1,0 +1,258 @@
+import type { PoolStatistics } from "@backplane/core";
+
+/** Storage and both ends of copies: every buffer that tensors or scratch live in. */
+const BUFFER_USAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST
+
+/** Buffers are this long or a multiple of it, so that views as vec4 reach their last byte. */
+export const BUFFER_GRANULARITY = 16;
+
+/** A read that has not yet taken all its bytes from a buffer. */
+export interface PendingRead {
+  /** Takes them now, to where nobody else writes, and lets go of the buffer. */
+  detach(): void;
+}
+
+/** A cached bind group, and what it binds: memory i from byte `starts[i]` on. */
+export interface BoundBuffers {
+  readonly key: number;
+  /** The layout that the group was made for; told from others by identity. */
+  readonly layout: object;
+  readonly memories: readonly DeviceMemory[];
+  readonly starts: readonly number[];
+  readonly group: GPUBindGroup;
+}
+
+/** One GPU buffer, lent out by `MemoryPool`. */
+export class DeviceMemory {
+  readonly buffer: GPUBuffer;
+  /** Bytes. A multiple of `BUFFER_GRANULARITY`. */
+  readonly capacity: number;
+  /** Distinguishes buffers in cache keys. */
+  readonly id: number;
+  /** As many as were asked for; what follows is never looked at. */
+  bytes = 0;
+  /** The batch of commands that last used it; see `CommandQueue.batch`. */
+  batch = 0;
+  /** True: zeros were promised and the bytes are still those of an earlier owner. */
+  stale = false;
+  /** Cached bind groups that refer to the buffer. */
+  readonly bindGroups: Set<BoundBuffers> = new Set();
+  /** What holds the buffer back from its next owner, and wants to know before its bytes change. */
+  readonly pendingReads: Set<PendingRead> = new Set();
+  /** Its owner has returned it while there were pending reads. */
+  isReturned = false;
+  /** The device had no memory for it: whatever uses it fails. */
+  isRefused = false;
+
+  constructor(buffer: GPUBuffer, capacity: number, id: number) {
+    this.buffer = buffer;
+    this.capacity = capacity;
+    this.id = id;
+  }
+
+  /** To be called before all of these bytes are written: zeros that nobody would see need not be. */
+  overwrite(byteOffset: number, byteLength: number): void {
+    if (byteOffset === 0 && byteLength >= this.bytes) this.stale = false;
+  }
+
+  /** To be called before anything is enqueued that writes to the buffer. May record commands. */
+  beforeWrite(): void {
+    if (this.pendingReads.size > 0) for (const read of [...this.pendingReads]) read.detach();
+  }
+}
+
+export interface MemoryPoolOptions {
+  readonly device: GPUDevice;
+  /** No buffer is larger. A multiple of `BUFFER_GRANULARITY`. */
+  readonly maxBytes: number;
+  /** Freed buffers are kept for reuse up to this many bytes in all. */
+  readonly poolBytes: number;
+  /** The batch that is being recorded: buffers that it uses may not be destroyed yet. */
+  currentBatch(): number;
+  /** A buffer is about to be destroyed. */
+  onDestroy(memory: DeviceMemory): void;
+  /** What is being recorded. */
+  currentOperation(): string;
+  /** The device refused to make a buffer, for this operation. */
+  onOutOfMemory(bytes: number, reason: string, operation: string): void;
+}
+
+/**
+ * Lends GPU buffers and keeps returned ones for reuse. A returned buffer may be lent again at once:
+ * the queue of the device runs in order, so the new owner's commands come after the old one's. Only
+ * reads that take their bytes later hold it back.
+ */
+export class MemoryPool {
+  readonly #options: MemoryPoolOptions;
+  /** Free buffers by capacity, the most recently used last. */
+  readonly #free = new Map<number, DeviceMemory[]>();
+  /** All free buffers, the least recently used first. */
+  readonly #order = new Set<DeviceMemory>();
+  readonly #live = new Set<DeviceMemory>();
+  /** To be destroyed once the commands that use them have been submitted. */
+  #condemned: DeviceMemory[] = [];
+  #freeBytes = 0;
+  #reservedBytes = 0;
+  #hits = 0;
+  #misses = 0;
+  /** As many bytes in all were once refused: from there on, free buffers make room for new ones. */
+  #scarceBytes = Number.POSITIVE_INFINITY;
+  #nextId = 1;
+
+  constructor(options: MemoryPoolOptions) {
+    this.#options = options;
+  }
+
+  /** Bytes of all buffers that exist, lent or not. */
+  get reservedBytes(): number {
+    return this.#reservedBytes;
+  }
+
+  /** Bytes of the buffers that are not lent, and how often there was one for a request and how often not. */
+  get statistics(): PoolStatistics {
+    return { pooledBytes: this.#freeBytes, poolHits: this.#hits, poolMisses: this.#misses };
+  }
+
+  /** A buffer of at least `bytes`, which reads as zeros if `zero` (see `DeviceMemory.stale`). */
+  acquire(bytes: number, zero: boolean): DeviceMemory {
+    const capacity = Math.min(roundedCapacity(bytes), this.#options.maxBytes);
+    const reused = this.#reuse(capacity);
+    const memory = reused ?? this.#create(capacity);
+    if (reused === undefined) this.#misses++;
+    else {
+      this.#hits++;
+      // A new buffer reads as zeros by the rules of WebGPU.
+      reused.stale = zero;
+    }
+    memory.bytes = bytes;
+    this.#live.add(memory);
+    return memory;
+  }
+
+  release(memory: DeviceMemory): void {
+    if (memory.pendingReads.size > 0) {
+      memory.isReturned = true;
+      return;
+    }
+    this.#live.delete(memory);
+    if (memory.isRefused) {
+      this.#discard(memory);
+      return;
+    }
+    const bucket = this.#free.get(memory.capacity);
+    if (bucket === undefined) this.#free.set(memory.capacity, [memory]);
+    else bucket.push(memory);
+    this.#order.add(memory);
+    this.#freeBytes += memory.capacity;
+    this.#shrink(this.#options.poolBytes);
+  }
+
+  /** Ends the hold of a read on a buffer. */
+  letGo(memory: DeviceMemory, read: PendingRead): void {
+    memory.pendingReads.delete(read);
+    if (!memory.isReturned || memory.pendingReads.size > 0) return;
+    memory.isReturned = false;
+    this.release(memory);
+  }
+
+  /** To be called after each submit. */
+  afterSubmit(): void {
+    const condemned = this.#condemned;
+    this.#condemned = [];
+    for (const memory of condemned) this.#destroy(memory);
+  }
+
+  /** Evicts free buffers until no more than `bytes` of all that exist are left, or none is free. */
+  trim(bytes: number): void {
+    const excess = this.#reservedBytes - bytes;
+    if (excess > 0) this.#shrink(Math.max(this.#freeBytes - excess, 0));
+  }
+
+  /** Destroys everything, lent or not. Nothing that is recorded and not submitted may be left. */
+  destroyAll(): void {
+    this.afterSubmit();
+    for (const memory of [...this.#order, ...this.#live]) this.#destroy(memory);
+    this.#order.clear();
+    this.#live.clear();
+    this.#free.clear();
+    this.#freeBytes = 0;
+  }
+
+  /** A free buffer of this capacity, or of one little larger: at most an eighth, or 256 bytes, is wasted. */
+  #reuse(capacity: number): DeviceMemory | undefined {
+    const largest = Math.min(capacity + Math.max(capacity / 8, 256), this.#options.maxBytes);
+    for (let size = capacity; size <= largest; size = roundedCapacity(size + 1)) {
+      const memory = this.#free.get(size)?.pop();
+      if (memory === undefined) continue;
+      this.#order.delete(memory);
+      this.#freeBytes -= size;
+      return memory;
+    }
+    return undefined;
+  }
+
+  #create(capacity: number): DeviceMemory {
+    const { device } = this.#options;
+    const room = this.#scarceBytes - this.#reservedBytes;
+    if (capacity >= room) this.#shrink(Math.max(this.#freeBytes + room - capacity - 1, 0));
+    const operation = this.#options.currentOperation();
+    device.pushErrorScope("out-of-memory");
+    const buffer = device.createBuffer({ label: `${capacity} bytes`, size: capacity, usage: BUFFER_USAGE });
+    const memory = new DeviceMemory(buffer, capacity, this.#nextId++);
+    device.popErrorScope().then(
+      (error) => error && this.#onRefusal(memory, error.message, operation),
+      // The scope is gone with the device, whose loss is reported elsewhere.
+      () => {},
+    );
+    this.#reservedBytes += capacity;
+    return memory;
+  }
+
+  /**
+   * What a refused buffer was to hold is lost, and its user is told so; but another attempt finds all
+   * the memory that only the pool was keeping.
+   */
+  #onRefusal(memory: DeviceMemory, reason: string, operation: string): void {
+    memory.isRefused = true;
+    this.#scarceBytes = Math.min(this.#scarceBytes, this.#reservedBytes);
+    this.#shrink(0);
+    this.#options.onOutOfMemory(memory.capacity, reason, operation);
+  }
+
+  /** Evicts the least recently used of the free buffers until no more than `bytes` are kept. */
+  #shrink(bytes: number): void {
+    for (const oldest of this.#order) {
+      if (this.#freeBytes <= bytes) return;
+      this.#evict(oldest);
+    }
+  }
+
+  #evict(memory: DeviceMemory): void {
+    const bucket = this.#free.get(memory.capacity)!;
+    bucket.splice(bucket.indexOf(memory), 1);
+    this.#order.delete(memory);
+    this.#freeBytes -= memory.capacity;
+    this.#discard(memory);
+  }
+
+  #discard(memory: DeviceMemory): void {
+    // Submitting commands that refer to a destroyed buffer is an error.
+    if (memory.batch === this.#options.currentBatch()) this.#condemned.push(memory);
+    else this.#destroy(memory);
+  }
+
+  #destroy(memory: DeviceMemory): void {
+    this.#options.onDestroy(memory);
+    memory.buffer.destroy();
+    this.#reservedBytes -= memory.capacity;
+  }
+}
+
+/**
+ * Few distinct sizes, so that a freed buffer suits later requests: steps of an eighth of the next
+ * lower power of two, but no more than 1 MiB, so that large buffers waste little.
+ */
+export function roundedCapacity(bytes: number): number {
+  const step = 2 ** Math.min(Math.max(Math.floor(Math.log2(bytes)) - 3, 8), 20);
+  return Math.ceil(bytes / step) * step;
+}

@@ -1,0 +1,228 @@
+import { BackendError } from "@backplane/core";
+import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "../program/index.js";
+import type { BoundBuffers, DeviceMemory } from "./memory.js";
+import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
+
+const COMPUTE_STAGE = 0x4;
+
+/** What programs with the same kinds of bindings share. */
+interface Layout {
+  readonly id: number;
+  readonly buffers: GPUBindGroupLayout;
+  readonly pipeline: GPUPipelineLayout;
+}
+
+/** A program, ready to run. */
+export interface Pipeline {
+  readonly program: Program;
+  readonly pipeline: GPUComputePipeline;
+  readonly layout: Layout;
+  readonly space: ParameterSpace;
+  /** Words of the parameter block. */
+  readonly parameterWords: number;
+}
+
+export interface PipelineOptions {
+  /** Of the parameter block of programs whose parameters are in the space "uniform". */
+  readonly parameterLayout: GPUBindGroupLayout;
+  /** See `immediateBytes`. */
+  readonly immediateBytes: number;
+  /** The most that one binding shows of a buffer. */
+  readonly windowBytes: number;
+}
+
+/** Bind groups kept at most. They are cheap to make again. */
+const MAX_BIND_GROUPS = 4096;
+
+/** Makes pipelines, layouts and bind groups, each once. */
+export class PipelineCache {
+  readonly #device: GPUDevice;
+  readonly #options: PipelineOptions;
+  readonly #layouts = new Map<string, Layout>();
+  readonly #bySource = new Map<string, GPUComputePipeline>();
+  readonly #byProgram = new Map<Program, Pipeline>();
+  /** By source: what `prepare` has begun and the device has not finished. */
+  readonly #compiling = new Map<string, Promise<void>>();
+  /** Those whose keys are the same lie in one list; which of them it is, their contents tell. */
+  readonly #bindGroups = new Map<number, BoundBuffers[]>();
+  #bindGroupCount = 0;
+
+  constructor(device: GPUDevice, options: PipelineOptions) {
+    this.#device = device;
+    this.#options = options;
+  }
+
+  /** Pipelines that exist. */
+  get size(): number {
+    return this.#bySource.size;
+  }
+
+  /**
+   * Compiles the program unless that was done. The device may still be busy with the pipeline, and so
+   * refuses a faulty one later: in messages it has the name of the program.
+   */
+  get(program: Program): Pipeline {
+    const known = this.#byProgram.get(program);
+    if (known !== undefined) return known;
+    const space = this.#spaceOf(program);
+    const layout = this.#layout(program, space);
+    const source = sourceIn(program, space);
+    let pipeline = this.#bySource.get(source);
+    if (pipeline === undefined) {
+      pipeline = this.#device.createComputePipeline(this.#descriptor(program, layout, source));
+      this.#bySource.set(source, pipeline);
+    }
+    const ready = { program, pipeline, layout, space, parameterWords: program.parameterBytes / 4 };
+    this.#byProgram.set(program, ready);
+    return ready;
+  }
+
+  /**
+   * Compiles programs without blocking the caller, several at a time. An operation that needs one of
+   * them before that does not wait, but compiles it itself. Rejects with `DEVICE_ERROR`, naming the
+   * first program that the device refuses; the others are prepared nevertheless.
+   */
+  async prepare(programs: Iterable<Program>): Promise<void> {
+    const results = await Promise.allSettled(Array.from(programs, (program) => this.#prepare(program)));
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+  }
+
+  /**
+   * A group that binds the first `count` of `memories`, each from the byte in `starts` on, in the order
+   * of the program's bindings. Makes no garbage where there is such a group already.
+   */
+  bindGroup(
+    layout: Layout,
+    memories: readonly DeviceMemory[],
+    starts: readonly number[],
+    count: number,
+  ): GPUBindGroup {
+    let key = layout.id;
+    for (let i = 0; i < count; i++)
+      key = (Math.imul(key, 0x01000193) ^ memories[i]!.id ^ (starts[i]! >>> 8)) & 0x3fffffff;
+    const bucket = this.#bindGroups.get(key);
+    if (bucket !== undefined)
+      for (const bound of bucket) if (binds(bound, layout, memories, starts, count)) return bound.group;
+    return this.#bind(key, layout, memories.slice(0, count), starts.slice(0, count));
+  }
+
+  /** Bind groups keep a buffer's storage alive, so they go with the buffer. */
+  forget(memory: DeviceMemory): void {
+    for (const bound of memory.bindGroups) this.#drop(bound);
+  }
+
+  #prepare(program: Program): Promise<void> {
+    const space = this.#spaceOf(program);
+    const source = sourceIn(program, space);
+    if (this.#bySource.has(source)) return Promise.resolve();
+    const underWay = this.#compiling.get(source);
+    if (underWay !== undefined) return underWay;
+    const compiling = this.#compile(program, space, source)
+      .then((pipeline) => {
+        // Unless an operation was in need of it meanwhile.
+        if (!this.#bySource.has(source)) this.#bySource.set(source, pipeline);
+      })
+      .finally(() => this.#compiling.delete(source));
+    this.#compiling.set(source, compiling);
+    return compiling;
+  }
+
+  async #compile(program: Program, space: ParameterSpace, source: string): Promise<GPUComputePipeline> {
+    // What is wrong with the text, the module knows; the pipeline knows that something is.
+    this.#device.pushErrorScope("validation");
+    const descriptor = this.#descriptor(program, this.#layout(program, space), source);
+    // There is nothing to pop where the device is lost; the pipeline fails then.
+    const complaint = this.#device.popErrorScope().catch(() => null);
+    try {
+      return await this.#device.createComputePipelineAsync(descriptor);
+    } catch (cause) {
+      const reason = (await complaint)?.message ?? (cause instanceof Error ? cause.message : String(cause));
+      throw new BackendError("DEVICE_ERROR", `the device refuses the program ${program.name}: ${reason}`, {
+        cause,
+      });
+    }
+  }
+
+  #descriptor(program: Program, layout: Layout, source: string): GPUComputePipelineDescriptor {
+    const module = this.#device.createShaderModule({ label: program.name, code: source });
+    return { label: program.name, layout: layout.pipeline, compute: { module, entryPoint: "main" } };
+  }
+
+  #spaceOf(program: Program): ParameterSpace {
+    if (program.parameterBytes > PARAMETER_BLOCK_BYTES)
+      throw new Error(`${program.name}: ${program.parameterBytes} bytes of parameters`);
+    return parameterSpace(program, this.#options.immediateBytes);
+  }
+
+  #layout({ bindings }: Program, space: ParameterSpace): Layout {
+    const key = [space, ...bindings.map(({ access }) => access)].join(" ");
+    const known = this.#layouts.get(key);
+    if (known !== undefined) return known;
+    const { parameterLayout, immediateBytes } = this.#options;
+    const buffers = this.#device.createBindGroupLayout({
+      label: key,
+      entries: bindings.map(({ access }, binding) => ({
+        binding,
+        visibility: COMPUTE_STAGE,
+        buffer: { type: access === "read" ? "read-only-storage" : "storage" },
+      })),
+    });
+    const pipeline = this.#device.createPipelineLayout(
+      space === "immediate"
+        ? { label: key, bindGroupLayouts: [buffers], immediateSize: immediateBytes }
+        : { label: key, bindGroupLayouts: [buffers, parameterLayout] },
+    );
+    const layout = { id: this.#layouts.size + 1, buffers, pipeline };
+    this.#layouts.set(key, layout);
+    return layout;
+  }
+
+  #bind(
+    key: number,
+    layout: Layout,
+    memories: readonly DeviceMemory[],
+    starts: readonly number[],
+  ): GPUBindGroup {
+    if (this.#bindGroupCount >= MAX_BIND_GROUPS)
+      for (const bucket of [...this.#bindGroups.values()]) for (const bound of [...bucket]) this.#drop(bound);
+    const { windowBytes } = this.#options;
+    const group = this.#device.createBindGroup({
+      layout: layout.buffers,
+      entries: memories.map(({ buffer, capacity }, binding) => {
+        const offset = starts[binding]!;
+        return {
+          binding,
+          resource: { buffer, offset, size: Math.min(capacity - offset, windowBytes) },
+        };
+      }),
+    });
+    const bound: BoundBuffers = { key, layout, memories, starts, group };
+    const bucket = this.#bindGroups.get(key);
+    if (bucket === undefined) this.#bindGroups.set(key, [bound]);
+    else bucket.push(bound);
+    this.#bindGroupCount++;
+    for (const memory of memories) memory.bindGroups.add(bound);
+    return group;
+  }
+
+  #drop(bound: BoundBuffers): void {
+    for (const memory of bound.memories) memory.bindGroups.delete(bound);
+    const bucket = this.#bindGroups.get(bound.key)!;
+    if (bucket.length === 1) this.#bindGroups.delete(bound.key);
+    else bucket.splice(bucket.indexOf(bound), 1);
+    this.#bindGroupCount--;
+  }
+}
+
+function binds(
+  bound: BoundBuffers,
+  layout: Layout,
+  memories: readonly DeviceMemory[],
+  starts: readonly number[],
+  count: number,
+): boolean {
+  if (bound.layout !== layout || bound.memories.length !== count) return false;
+  for (let i = 0; i < count; i++)
+    if (bound.memories[i] !== memories[i] || bound.starts[i] !== starts[i]) return false;
+  return true;
+}

@@ -1,0 +1,223 @@
+import type { Program } from "../program/index.js";
+import { MAX_IMMEDIATE_BYTES } from "./immediates.js";
+import { PARAMETER_BLOCK_BYTES, ParameterBlock, ParameterRing } from "./parameters.js";
+import type { Pipeline } from "./pipelines.js";
+import { type BatchLimits, BatchPolicy, batchLimits } from "./policy.js";
+
+/**
+ * Sees every dispatch in a compute pass of its own: what a profiler needs, since timestamps are those
+ * of passes. See `CommandQueue.observe`.
+ */
+export interface DispatchObserver {
+  /** A dispatch is about to be recorded. Answers what the pass that holds it alone is to write. */
+  timestampWrites(operation: string, program: Program): GPUComputePassTimestampWrites | undefined;
+  /** The batch is about to be submitted; commands such as `resolveQuerySet` may be added to it. */
+  beforeSubmit(encoder: GPUCommandEncoder): void;
+  /** The batch was submitted. */
+  afterSubmit(): void;
+}
+
+export interface QueueOptions {
+  /** A batch was submitted, or there was nothing to submit. */
+  onFlush(): void;
+  readonly limits?: BatchLimits;
+  /** Milliseconds since some moment. Default: performance.now. */
+  readonly now?: () => number;
+}
+
+/**
+ * Records commands and submits them in batches. One compute pass stays open across operations, and
+ * sets nothing that it has set already.
+ *
+ * A batch is submitted when it is full (see `BatchPolicy`), when someone waits for it, and otherwise
+ * when the caller's synchronous code ends. Nothing here can wait: a program that enqueues without ever
+ * awaiting leaves the device ever further behind. What that takes is the implementation's record of
+ * the commands; device memory that is freed meanwhile is lent again at once, and does not pile up.
+ */
+export class CommandQueue {
+  /** The parameters of the next dispatch, to be filled in before it. */
+  readonly parameters: ParameterBlock = new ParameterBlock(PARAMETER_BLOCK_BYTES);
+  readonly #device: GPUDevice;
+  readonly #ring: ParameterRing;
+  readonly #policy: BatchPolicy;
+  readonly #onFlush: () => void;
+  readonly #now: () => number;
+  readonly #flushUnlessEmpty = (): void => {
+    this.#flushScheduled = false;
+    if (this.#encoder !== undefined) this.flush();
+  };
+  #observer: DispatchObserver | undefined;
+  #encoder: GPUCommandEncoder | undefined;
+  #pass: GPUComputePassEncoder | undefined;
+  /** What the open pass has set. */
+  #pipeline: GPUComputePipeline | undefined;
+  #buffers: GPUBindGroup | undefined;
+  readonly #immediates = new Uint32Array(MAX_IMMEDIATE_BYTES / 4);
+  #immediateWords = 0;
+  /** Byte offset of the parameter block; -1 for none. */
+  #block = -1;
+  /** Passed as a list with its one entry replaced, which costs less than a new list or a typed array. */
+  readonly #offsets: [number] = [0];
+  #batch = 1;
+  #flushScheduled = false;
+
+  constructor(device: GPUDevice, options: QueueOptions) {
+    const { limits = batchLimits } = options;
+    this.#device = device;
+    this.#onFlush = options.onFlush;
+    this.#now = options.now ?? (() => performance.now());
+    this.#policy = new BatchPolicy(limits);
+    this.#ring = new ParameterRing(device, limits.dispatches);
+  }
+
+  /** The number of the batch that is being recorded. What was stamped with a lower one is submitted. */
+  get batch(): number {
+    return this.#batch;
+  }
+
+  /** Of the bind group 1 of pipelines whose parameters are in a uniform block. */
+  get parameterLayout(): GPUBindGroupLayout {
+    return this.#ring.layout;
+  }
+
+  /** Bytes of device memory that belong to the queue itself. */
+  get reservedBytes(): number {
+    return this.#ring.reservedBytes;
+  }
+
+  /** Gives every dispatch from now on a pass of its own, and tells `observer` of it; or stops that. */
+  observe(observer: DispatchObserver | undefined): void {
+    this.flush();
+    this.#observer = observer;
+  }
+
+  /**
+   * To be called before a dispatch, with the milliseconds that it may take on a slow device. Submits
+   * first where the batch should not hold it too, so `batch` is the one that will.
+   */
+  reserve(work: number): void {
+    if (this.#policy.isDue(work, this.#now())) this.flush();
+  }
+
+  /** Records a dispatch with the parameters that `parameters` holds. */
+  dispatch(
+    operation: string,
+    { program, pipeline, space, parameterWords }: Pipeline,
+    buffers: GPUBindGroup,
+    x: number,
+    y: number,
+    z: number,
+    work: number,
+  ): void {
+    if (this.#observer !== undefined) this.#endPass();
+    const pass = this.#pass ?? this.#beginPass(operation, program);
+    if (this.#pipeline !== pipeline) {
+      pass.setPipeline(pipeline);
+      this.#pipeline = pipeline;
+    }
+    if (this.#buffers !== buffers) {
+      pass.setBindGroup(0, buffers);
+      this.#buffers = buffers;
+    }
+    if (space === "immediate") this.#setImmediates(pass, parameterWords);
+    else this.#setBlock(pass, parameterWords);
+    pass.dispatchWorkgroups(x, y, z);
+    if (this.#policy.add(work, this.#now())) this.flush();
+  }
+
+  /** For commands outside compute passes. */
+  encoder(): GPUCommandEncoder {
+    this.#endPass();
+    if (this.#encoder === undefined) {
+      this.#encoder = this.#device.createCommandEncoder();
+      this.#scheduleFlush();
+    }
+    return this.#encoder;
+  }
+
+  /** Submits what has been recorded. Answers a name for all that has been submitted, for `finished`. */
+  flush(): number {
+    const encoder = this.#encoder;
+    if (encoder !== undefined) {
+      this.#endPass();
+      this.#observer?.beforeSubmit(encoder);
+      this.#ring.upload();
+      this.#reset();
+      this.#device.queue.submit([encoder.finish()]);
+      this.#batch++;
+      this.#observer?.afterSubmit();
+    }
+    const name = this.#policy.submitted(this.#now());
+    this.#onFlush();
+    return name;
+  }
+
+  /** Somebody has waited for what `flush` gave this name: so the queue learns how fast the device is. */
+  finished(name: number): void {
+    this.#policy.finished(name, this.#now());
+  }
+
+  /** Drops what has been recorded and the buffer. The queue is not usable after. */
+  destroy(): void {
+    this.#endPass();
+    this.#reset();
+    this.#ring.destroy();
+  }
+
+  #beginPass(operation: string, program: Program): GPUComputePassEncoder {
+    const encoder = this.encoder();
+    const timestampWrites = this.#observer?.timestampWrites(operation, program);
+    this.#pass =
+      timestampWrites === undefined
+        ? encoder.beginComputePass()
+        : encoder.beginComputePass({ label: program.name, timestampWrites });
+    return this.#pass;
+  }
+
+  /** Passes inherit nothing from those before them. */
+  #endPass(): void {
+    if (this.#pass === undefined) return;
+    this.#pass.end();
+    this.#pass = undefined;
+    this.#pipeline = undefined;
+    this.#buffers = undefined;
+    this.#immediateWords = 0;
+    this.#block = -1;
+  }
+
+  /** Immediates stay set from pipeline to pipeline, until the pass ends. */
+  #setImmediates(pass: GPUComputePassEncoder, count: number): void {
+    const { words, bytes } = this.parameters;
+    const set = this.#immediates;
+    let isSet = count <= this.#immediateWords;
+    for (let i = 0; i < count; i++) {
+      if (set[i] === words[i]) continue;
+      set[i] = words[i]!;
+      isSet = false;
+    }
+    if (isSet) return;
+    // Dawn takes the bytes of an ArrayBuffer in half the time that it takes those of a typed array.
+    pass.setImmediates(0, bytes, 0, 4 * count);
+    if (count > this.#immediateWords) this.#immediateWords = count;
+  }
+
+  #setBlock(pass: GPUComputePassEncoder, count: number): void {
+    const block = this.#ring.keep(this.parameters.words, count);
+    if (block === this.#block) return;
+    this.#block = block;
+    this.#offsets[0] = block;
+    pass.setBindGroup(1, this.#ring.group, this.#offsets);
+  }
+
+  #reset(): void {
+    this.#encoder = undefined;
+    this.#ring.clear();
+  }
+
+  /** Work starts when the caller's synchronous code ends, whether or not anything is awaited. */
+  #scheduleFlush(): void {
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
+    queueMicrotask(this.#flushUnlessEmpty);
+  }
+}

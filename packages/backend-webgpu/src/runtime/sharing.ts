@@ -1,0 +1,14 @@
+import type { NativeBuffer } from "../device/index.js";
+
+export interface ImportOptions {
+  /** The size of the allocation; whole bytes from 1 to the size of the buffer, which is the default. */
+  readonly bytes?: number;
+}
+
+export interface ExportedBuffer {
+  readonly buffer: NativeBuffer;
+  /** Bytes. */
+  readonly byteOffset: number;
+  /** As many bytes as the allocation has; the buffer may be longer. */
+  readonly byteLength: number;
+}

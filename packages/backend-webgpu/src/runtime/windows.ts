@@ -1,0 +1,10 @@
+import type { DeviceFeatures } from "../device/index.js";
+
+/** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
+export const WINDOW_ALIGNMENT = 256;
+
+/** The most that one binding shows of a buffer; larger buffers are seen through windows of this length. */
+export function windowBytes({ limits }: DeviceFeatures): number {
+  const { maxStorageBufferBindingSize } = limits;
+  return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % WINDOW_ALIGNMENT);
+}

@@ -1,0 +1,252 @@
+import {
+  type BackendDriver,
+  type ComputeBackend,
+  createBackend,
+  type DeviceHandle,
+  type DriverBackend,
+  type DriverDescription,
+  type DriverKernels,
+  type Kernel,
+  type Operand,
+  type OperationName,
+  type OperationProblems,
+  operationNames,
+  operations,
+  type Region,
+} from "@backplane/core";
+import type { DeviceFeatures } from "../device/index.js";
+import type { ForcedVariants } from "../kernels/index.js";
+import { boundKernels } from "../kernels/index.js";
+import type { Program } from "../program/index.js";
+import type { PipelineCache } from "../runtime/index.js";
+import {
+  DeviceMemory,
+  PARAMETER_BLOCK_BYTES,
+  ParameterBlock,
+  Recorder,
+  type RecordingMeans,
+  roundedCapacity,
+  writeEdges,
+} from "../runtime/index.js";
+import type { WarmupOptions, WarmupReport } from "./report.js";
+
+export type ProblemListener = (
+  operation: OperationName,
+  problem: OperationProblems<DeviceMemory>[OperationName],
+) => void;
+
+/**
+ * A driver that computes nothing and takes note of the programs that its calls need. They go through
+ * the same kernels and the same recorder as those of a device, so that it is the same programs.
+ */
+export class PlanDriver implements BackendDriver<DeviceMemory> {
+  readonly name = "webgpu";
+  readonly kernels: DriverKernels<DeviceMemory>;
+  readonly programs: Set<Program> = new Set();
+  readonly #description: DriverDescription;
+  readonly #recorder: Recorder;
+
+  /** `onProblem` hears of each problem that a kernel has recorded. */
+  constructor(
+    features: DeviceFeatures,
+    variants: ForcedVariants,
+    description: DriverDescription,
+    onProblem?: ProblemListener,
+  ) {
+    this.#description = description;
+    const { queue, pool, pipelines } = takingNote(this.programs);
+    const recorder = new Recorder(features, queue, pool, pipelines);
+    this.#recorder = recorder;
+    const kernels = boundKernels(variants, (operation, enqueue) => recorder.run(operation, enqueue));
+    this.kernels = onProblem === undefined ? kernels : announced(kernels, onProblem);
+  }
+
+  async open(): Promise<DriverDescription> {
+    return this.#description;
+  }
+
+  async close(): Promise<void> {}
+  async synchronize(): Promise<void> {}
+
+  alloc(bytes: number, zero: boolean): DeviceMemory {
+    const memory = blank(bytes);
+    // On the device it is, where the memory had another owner before.
+    memory.stale = zero;
+    return memory;
+  }
+
+  free(): void {}
+
+  write(destination: DeviceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
+    this.#record((recorder) => {
+      destination.overwrite(byteOffset, source.byteLength);
+      recorder.touch(destination);
+      writeEdges(recorder, { memory: destination, byteOffset, byteLength: source.byteLength }, source);
+    });
+  }
+
+  /** There is nothing to read: the destination keeps what it holds. */
+  async read(_: Uint8Array<ArrayBufferLike>, source: DeviceMemory): Promise<void> {
+    this.#record((recorder) => recorder.touch(source));
+  }
+
+  copy(destination: Region<DeviceMemory>, source: Region<DeviceMemory>): void {
+    this.#record((recorder) => recorder.copy(destination, source));
+  }
+
+  fill(destination: Region<DeviceMemory>, pattern: number): void {
+    this.#record((recorder) => recorder.fill(destination, pattern));
+  }
+
+  reservedBytes(): number {
+    return 0;
+  }
+
+  native(): undefined {}
+
+  /** Inside `run`, which takes scratch back. */
+  #record(enqueue: (recorder: Recorder) => void): void {
+    this.#recorder.run("warmup", () => enqueue(this.#recorder));
+  }
+}
+
+/** The same kernels, which tell of each problem when they are done with it. */
+function announced(
+  kernels: DriverKernels<DeviceMemory>,
+  onProblem: ProblemListener,
+): DriverKernels<DeviceMemory> {
+  const entries = Object.entries(kernels) as [OperationName, Kernel<never>][];
+  return Object.fromEntries(
+    entries.map(([operation, kernel]) => [
+      operation,
+      {
+        ...kernel,
+        run(problem: never) {
+          kernel.run(problem);
+          onProblem(operation, problem);
+        },
+      },
+    ]),
+  );
+}
+
+/** Memory of which nobody looks at the contents. */
+function blank(bytes: number): DeviceMemory {
+  const memory = new DeviceMemory({} as GPUBuffer, roundedCapacity(bytes), 0);
+  memory.bytes = bytes;
+  return memory;
+}
+
+function twin({ bytes, stale }: DeviceMemory): DeviceMemory {
+  return Object.assign(blank(bytes), { stale });
+}
+
+/** Records nothing. */
+function takingNote(programs: Set<Program>): RecordingMeans {
+  const group = {} as GPUBindGroup;
+  const pipeline = {} as GPUComputePipeline;
+  const layout = { id: 0, buffers: {} as GPUBindGroupLayout, pipeline: {} as GPUPipelineLayout };
+  return {
+    queue: { batch: 0, parameters: new ParameterBlock(PARAMETER_BLOCK_BYTES), reserve() {}, dispatch() {} },
+    pool: { acquire: blank, release() {} },
+    pipelines: {
+      get(program) {
+        programs.add(program);
+        return { program, pipeline, layout, space: "uniform", parameterWords: program.parameterBytes / 4 };
+      },
+      bindGroup: () => group,
+    },
+  };
+}
+
+/** Runs `plan` on `driver`. It may use handles of `real` beside those that it makes. */
+export async function rehearse(
+  driver: PlanDriver,
+  real: DriverBackend<DeviceMemory>,
+  plan: (backend: ComputeBackend) => unknown,
+): Promise<void> {
+  const rehearsal = createBackend(driver);
+  await rehearsal.init();
+  try {
+    await plan(withHandlesOf(real, rehearsal));
+  } finally {
+    await rehearsal.dispose();
+  }
+}
+
+/** Where methods other than operations have operands. */
+const operandPositions = {
+  ...{ free: [0], native: [0], copyHtoD: [0], copyDtoH: [1], copyDtoD: [0, 1], fill: [0] },
+} as const;
+
+/** The rehearsal, with live handles of `real` standing for allocations of the same size. */
+function withHandlesOf(
+  real: DriverBackend<DeviceMemory>,
+  rehearsal: DriverBackend<DeviceMemory>,
+): ComputeBackend {
+  const standIns = new Map<DeviceHandle, DeviceHandle>();
+  const handleIn = (handle: DeviceHandle): DeviceHandle => {
+    const known = standIns.get(handle);
+    if (known !== undefined) return known;
+    let memory: DeviceMemory | undefined;
+    try {
+      memory = real.memoryOf(handle, "warmup", "handle");
+    } catch {
+      // A handle of the rehearsal, or of nobody: it is the rehearsal that knows.
+      return handle;
+    }
+    const standIn = memory === undefined ? rehearsal.alloc(0) : rehearsal.adopt(twin(memory), memory.bytes);
+    standIns.set(handle, standIn);
+    return standIn;
+  };
+  const translated = (operand: unknown): unknown => {
+    if (typeof operand === "number") return handleIn(operand as DeviceHandle);
+    if (typeof operand !== "object" || operand === null || !("handle" in operand)) return operand;
+    return { ...operand, handle: handleIn(operand.handle as DeviceHandle) };
+  };
+  const members = new Map<PropertyKey, unknown>();
+  for (const name of operationNames) {
+    const { operands } = operations[name] as { readonly operands: readonly string[] };
+    members.set(name, (args: Record<string, Operand>) => {
+      const given = operands.filter((argument) => args?.[argument] !== undefined);
+      const own = Object.fromEntries(given.map((argument) => [argument, translated(args[argument])]));
+      (rehearsal[name] as (args: unknown) => void)({ ...args, ...own });
+    });
+  }
+  for (const [name, positions] of Object.entries(operandPositions)) {
+    const method = rehearsal[name as keyof typeof operandPositions] as (...args: unknown[]) => unknown;
+    const isOperand = (i: number): boolean => (positions as readonly number[]).includes(i);
+    members.set(name, (...args: unknown[]) =>
+      method.apply(
+        rehearsal,
+        args.map((value, i) => (isOperand(i) ? translated(value) : value)),
+      ),
+    );
+  }
+  return new Proxy(rehearsal, {
+    get(target, key): unknown {
+      if (members.has(key)) return members.get(key);
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** Compiles all programs side by side. Rejects with the first one's failure once all are done. */
+export async function prepareAll(
+  programs: ReadonlySet<Program>,
+  pipelines: PipelineCache,
+  guard: (work: Promise<unknown>) => Promise<void>,
+  { onProgress }: WarmupOptions,
+): Promise<WarmupReport> {
+  const before = pipelines.size;
+  let done = 0;
+  const results = await Promise.allSettled(
+    Array.from(programs, async (program) => {
+      await guard(pipelines.prepare([program]));
+      onProgress?.(++done, programs.size);
+    }),
+  );
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  return { kernels: programs.size, compiledPipelines: pipelines.size - before };
+}
