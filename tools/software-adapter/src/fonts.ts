@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { unpackArchive } from "./archive.js";
 
 /**
- * The only fonts are those beside this file: a system may have none, without which Chromium ends when it
- * has to draw text, and with those of the system text would have another width on each machine.
- * Paths are relative, and so stay right when the folder is renamed; of a cache's path, only its start in
- * `XDG_CACHE_HOME` can be left open.
+ * Names no fonts but those beside it. The system may have none, and Chromium ends when it has to draw text
+ * without any; and with the system's own, text would have another width on each machine.
+ * The paths stay right when the folder is renamed: that of the fonts is relative to this file, and that of
+ * the cache, for which fontconfig knows no such thing, to `XDG_CACHE_HOME`.
  */
 const CONFIGURATION = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
@@ -18,11 +18,11 @@ const CONFIGURATION = `<?xml version="1.0"?>
 const FILE = "fonts.conf";
 
 /**
- * Unpacks the fonts that `@sparticuz/chromium` brings (Open Sans) into `folder`, with a configuration for
- * fontconfig. The one among them names folders that only its usual host has, and is overwritten.
+ * Unpacks the fonts that `@sparticuz/chromium` brings (Open Sans) from `archive` into `folder`. Their own
+ * configuration for fontconfig names folders of another system, and is overwritten.
  */
-export async function unpackFonts(source: string, folder: string): Promise<void> {
-  await unpackArchive(source, folder);
+export async function unpackFonts(archive: string, folder: string): Promise<void> {
+  await unpackArchive(archive, folder);
   await writeFile(join(folder, FILE), CONFIGURATION);
 }
 
