@@ -66,8 +66,8 @@ done < <(env --null)
 git clone --quiet --no-local "$checkout" "$system$home/backplane"
 echo "$(git -C "$checkout" log -1 --format='%h %s'), on Debian $(cat "$system/etc/debian_version"): $*"
 
-# The namespaces end with the command: no mount and no process of it stays.
-unshare --mount --pid --fork --kill-child bash -c '
+# The namespaces end with the command, or with this script: no mount and no process of it stays.
+setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child bash -c '
   set -euo pipefail
   mount -t proc proc "$0/proc"
   mount --rbind /sys "$0/sys"
