@@ -5,7 +5,9 @@ import type { Browser } from "playwright-core";
 import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
 import { type PageFailure, type PageMessage, TELL_RUNNER } from "./page-messages.js";
 import { startPageServer } from "./page-server.js";
+import { type FinishedTest, sourceOf, TestLines } from "./test-times.js";
 import { Transcript } from "./transcript.js";
+import { workspaceRoot } from "./workspace.js";
 
 const ENTRY_LIMIT_MILLISECONDS = 10 * 60_000;
 const TEST_LIMIT_MILLISECONDS = 60_000;
@@ -42,7 +44,7 @@ export async function runBrowserTests(
         const started = performance.now();
         const ran = await runEntry(entry, address, options, write);
         const seconds = ((performance.now() - started) / 1000).toFixed(1);
-        write(`\n  ${ran.passed} passing, ${ran.failures.length} failing (${seconds} s)\n`);
+        write(`\n  ${passedOf(ran)} passing, ${ran.failures.length} failing (${seconds} s)\n`);
         if (ran.breakdown !== undefined) write(`\n  ${ran.breakdown}\n`);
         write(listOf(ran.failures));
         transcript.end(part);
@@ -63,10 +65,14 @@ function pageAddress(origin: string, entry: string, { grep }: BrowserSuiteOption
 }
 
 interface EntryRun {
-  readonly passed: number;
+  readonly tests: readonly FinishedTest[];
   readonly failures: readonly PageFailure[];
   /** What kept the page from running its tests to the end. */
   readonly breakdown: string | undefined;
+}
+
+function passedOf({ tests }: EntryRun): number {
+  return tests.filter(({ state }) => state === "passed").length;
 }
 
 async function runEntry(
@@ -75,17 +81,18 @@ async function runEntry(
   { launch, entryLimitMilliseconds = ENTRY_LIMIT_MILLISECONDS }: BrowserSuiteOptions,
   write: (text: string) => void,
 ): Promise<EntryRun> {
-  let passed = 0;
+  const tests: FinishedTest[] = [];
+  const lines = new TestLines();
   const failures: PageFailure[] = [];
   let browser: Browser | undefined;
   let timer: NodeJS.Timeout | undefined;
   try {
     browser = await launch();
-    write(`\n  ${entry} in Chromium ${browser.version()}\n  `);
+    write(`\n  ${entry} in Chromium ${browser.version()}\n`);
     const page = await browser.newPage();
-    page.on("console", (message) => write(`\n  [${message.type()}] ${message.text()}\n  `));
+    page.on("console", (message) => write(`  [${message.type()}] ${message.text()}\n`));
     page.on("response", (response) => {
-      if (response.status() >= 400) write(`\n  [${response.status()}] ${response.url()}\n  `);
+      if (response.status() >= 400) write(`  [${response.status()}] ${response.url()}\n`);
     });
     let end: (breakdown?: string) => void = () => undefined;
     const ended = new Promise<string | undefined>((resolve) => {
@@ -96,32 +103,31 @@ async function runEntry(
     page.on("crash", () => end("the page crashed"));
     page.on("close", () => end("the page was closed"));
     await page.exposeFunction(TELL_RUNNER, (message: PageMessage) => {
-      if (message.type === "pass") passed++;
-      if (message.type === "fail") failures.push(message.failure);
-      if (message.type === "end") end();
-      else if (message.type === "broken") end(message.message);
-      else write({ pass: ".", pending: ",", fail: "!" }[message.type]);
+      if (message.type === "end") return end();
+      if (message.type === "broken") return end(message.message);
+      tests.push(message.test);
+      if (message.failure !== undefined) failures.push(message.failure);
+      write(lines.lineOf(message.test));
     });
     page.goto(address).catch((error: Error) => end(error.message));
     const breakdown = await ended;
-    return { passed, failures, breakdown };
+    return { tests, failures, breakdown };
   } catch (error) {
-    return { passed, failures, breakdown: (error as Error).message };
+    return { tests, failures, breakdown: (error as Error).message };
   } finally {
     clearTimeout(timer);
     await browser?.close();
   }
 }
 
-function outcomeOf(
-  entry: string,
-  { passed, failures, breakdown }: EntryRun,
-  options: BrowserSuiteOptions,
-): Outcome {
+function outcomeOf(entry: string, entryRun: EntryRun, options: BrowserSuiteOptions): Outcome {
+  const { tests, failures, breakdown } = entryRun;
+  const file = sourceOf(entry, workspaceRoot);
   const ran: Outcome = {
-    passed,
+    passed: passedOf(entryRun),
     failed: failures.length,
     failures: failures.map((failure) => failure.titlePath.join(" > ")),
+    times: tests.map(({ titlePath, milliseconds }) => ({ file, title: titlePath.join(" > "), milliseconds })),
   };
   if (breakdown === undefined) return unlessEmpty(entry, ran, options.grep);
   return sum([ran, brokenDown(`${entry}: ${breakdown.split("\n", 1)[0]}`)]);

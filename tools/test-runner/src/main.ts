@@ -9,6 +9,7 @@ import { runNodeTests } from "./node-suite.js";
 import { type Options, parseOptions, USAGE, UsageError } from "./options.js";
 import { brokenDown, closingLine, NOTHING, type Outcome, sum } from "./outcome.js";
 import { bundlePage } from "./page-bundle.js";
+import { timeTables } from "./test-times.js";
 import { Transcript } from "./transcript.js";
 import { browserEntries, nodeTests, workspacePackages, workspaceRoot } from "./workspace.js";
 
@@ -119,6 +120,7 @@ try {
     console.log(USAGE);
   } else {
     const outcome = await main(options);
+    console.log(`\n${timeTables(outcome.times)}`);
     if (outcome.failures.length > 0)
       console.log(`\nFailed:\n${outcome.failures.map((title) => `  ${title}`).join("\n")}`);
     console.log(`\n${closingLine(outcome)}`);
