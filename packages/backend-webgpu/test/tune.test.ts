@@ -1,3 +1,4 @@
+// Tags: long
 import type { TuningData, WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 import { type ComputeBackend, encodeFloat16 } from "@backplane/core";
 import { assert } from "chai";

@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "#src/index.js";
 

@@ -1,64 +1,36 @@
-import { availableParallelism } from "node:os";
 import { format } from "node:util";
 import { reporters } from "mocha";
 import type { Browser } from "playwright-core";
 import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
 import { type PageFailure, type PageMessage, TELL_RUNNER } from "./page-messages.js";
-import { startPageServer } from "./page-server.js";
 import { type FinishedTest, sourceOf, TestLines } from "./test-times.js";
-import { Transcript } from "./transcript.js";
 import { workspaceRoot } from "./workspace.js";
 
 const ENTRY_LIMIT_MILLISECONDS = 10 * 60_000;
 const TEST_LIMIT_MILLISECONDS = 60_000;
-/** An entry keeps about one core busy: most of the time goes into compiling shaders, one after the other. */
-const MOST_AT_ONCE = 4;
 
 export interface BrowserSuiteOptions {
+  /** Of the server that `startPageServer` starts. */
+  readonly origin: string;
   readonly grep: string | undefined;
   readonly launch: () => Promise<Browser>;
-  /** Keeps what the pages print to themselves. */
-  readonly quiet?: boolean;
+  /** Gets what the pages print. Default: nobody. */
+  readonly write?: (text: string) => void;
   /** Default 10 minutes. */
   readonly entryLimitMilliseconds?: number;
 }
 
-/**
- * Runs every entry in a browser of its own, as many at a time as there are cores for: a crash of its
- * GPU process, too, is charged to the entry.
- */
-export async function runBrowserTests(
-  entries: readonly string[],
-  options: BrowserSuiteOptions,
-): Promise<Outcome> {
-  const server = await startPageServer();
-  try {
-    const print = options.quiet ? () => {} : (text: string) => process.stdout.write(text);
-    const transcript = new Transcript(entries.length, print);
-    const outcomes: Outcome[] = [];
-    const remaining = entries.entries();
-    const runRemaining = async () => {
-      for (const [part, entry] of remaining) {
-        const write = (text: string) => transcript.write(part, text);
-        const address = pageAddress(server.origin, entry, options);
-        const started = performance.now();
-        const ran = await runEntry(entry, address, options, write);
-        const seconds = ((performance.now() - started) / 1000).toFixed(1);
-        write(`\n  ${passedOf(ran)} passing, ${ran.failures.length} failing (${seconds} s)\n`);
-        if (ran.breakdown !== undefined) write(`\n  ${ran.breakdown}\n`);
-        write(listOf(ran.failures));
-        transcript.end(part);
-        outcomes[part] = outcomeOf(entry, ran, options);
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(MOST_AT_ONCE, availableParallelism()) }, runRemaining));
-    return sum(outcomes);
-  } finally {
-    await server.close();
-  }
+/** Runs an entry in a browser of its own: a crash of its GPU process, too, is charged to the entry. */
+export async function runBrowserTests(entry: string, options: BrowserSuiteOptions): Promise<Outcome> {
+  const { write = () => {} } = options;
+  const ran = await runEntry(entry, options, write);
+  write(`\n  ${passedOf(ran)} passing, ${ran.failures.length} failing\n`);
+  if (ran.breakdown !== undefined) write(`\n  ${ran.breakdown}\n`);
+  write(listOf(ran.failures));
+  return outcomeOf(entry, ran, options);
 }
 
-function pageAddress(origin: string, entry: string, { grep }: BrowserSuiteOptions): string {
+function pageAddress(entry: string, { origin, grep }: BrowserSuiteOptions): string {
   const query = new URLSearchParams({ entry, timeout: String(TEST_LIMIT_MILLISECONDS) });
   if (grep !== undefined) query.set("grep", grep);
   return `${origin}/page?${query}`;
@@ -77,10 +49,10 @@ function passedOf({ tests }: EntryRun): number {
 
 async function runEntry(
   entry: string,
-  address: string,
-  { launch, entryLimitMilliseconds = ENTRY_LIMIT_MILLISECONDS }: BrowserSuiteOptions,
+  options: BrowserSuiteOptions,
   write: (text: string) => void,
 ): Promise<EntryRun> {
+  const { launch, entryLimitMilliseconds = ENTRY_LIMIT_MILLISECONDS } = options;
   const tests: FinishedTest[] = [];
   const lines = new TestLines();
   const failures: PageFailure[] = [];
@@ -109,7 +81,7 @@ async function runEntry(
       if (message.failure !== undefined) failures.push(message.failure);
       write(lines.lineOf(message.test));
     });
-    page.goto(address).catch((error: Error) => end(error.message));
+    page.goto(pageAddress(entry, options)).catch((error: Error) => end(error.message));
     const breakdown = await ended;
     return { tests, failures, breakdown };
   } catch (error) {

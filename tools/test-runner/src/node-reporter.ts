@@ -9,14 +9,14 @@ export default class NodeReporter extends reporters.Base {
     super(runner, options);
     const lines = new TestLines();
     const times: TestTime[] = [];
+    let lastFile = "";
     const note = (state: FinishedTest["state"]) => (test: Mocha.Runnable) => {
       const [titlePath, milliseconds] = [test.titlePath(), test.duration ?? 0];
+      const file = sourceOf(test.file ?? "", workspaceRoot);
+      if (file !== lastFile) process.stdout.write(`\n${file}\n`);
+      lastFile = file;
       process.stdout.write(lines.lineOf({ titlePath, state, milliseconds }));
-      times.push({
-        file: sourceOf(test.file ?? "", workspaceRoot),
-        title: titlePath.join(" > "),
-        milliseconds,
-      });
+      times.push({ file, title: titlePath.join(" > "), milliseconds });
     };
     runner.on("pass", note("passed"));
     runner.on("pending", note("skipped"));

@@ -1,3 +1,4 @@
+// Tags: long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend } from "@backplane/conformance";
 
