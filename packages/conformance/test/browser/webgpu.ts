@@ -28,7 +28,7 @@ describeBackend(
       laws: laws
         .filter(({ topic }) => topic === "conv2d" || topic === "attention")
         .filter(meetsMostWithFewest),
-      mode: "quick",
+      runs: 1,
       seed: 4,
     },
   },

@@ -2,14 +2,14 @@ import { createWebGpuBackend, type WebGpuBackend, type WebGpuOptions } from "@ba
 import { describeBackend, type Law } from "#src/index.js";
 
 const large: readonly (string | undefined)[] = ["gemm", "batchedGemm", "conv2d", "attention", "reduce"];
-const many: readonly string[] = ["resources", "reach", "stateful"];
+const many: readonly string[] = ["resources", "reach", "stateful", "supports"];
 
 /** Whether a law is on one of the operations whose kernels software adapters take long to compile. */
 export function isOnLargeKernels({ operation }: Law): boolean {
   return large.includes(operation);
 }
 
-/** Whether a law calls many operations, or one of them very often. */
+/** Whether a law calls many operations, in many forms, or one of them very often. */
 export function isOnManyCalls({ topic }: Law): boolean {
   return many.includes(topic);
 }
