@@ -14,6 +14,7 @@ import { browserEntries, nodeTests, type TestFile, workspacePackages, workspaceR
 export interface Part {
   readonly title: string;
   readonly isLong: boolean;
+  readonly files: readonly TestFile[];
   readonly run: (write: (text: string) => void) => Promise<Outcome>;
 }
 
@@ -31,6 +32,7 @@ export function testParts(options: Options, machine: Machine, origin: string): P
   const nodePart = (files: readonly TestFile[], title: string): Part => ({
     title,
     isLong: files.some(isLong),
+    files,
     run: (write) => {
       const compiled = files.map((file) => file.compiled);
       return runNodeTests(title, compiled, { env: machine.env, grep, write });
@@ -39,6 +41,7 @@ export function testParts(options: Options, machine: Machine, origin: string): P
   const browserPart = (entry: TestFile): Part => ({
     title: sourceOf(entry.compiled, workspaceRoot),
     isLong: isLong(entry),
+    files: [entry],
     run: (write) => runBrowserTests(entry.compiled, { origin, grep, launch: machine.launch, write }),
   });
   const parts = packages.flatMap((path) => [

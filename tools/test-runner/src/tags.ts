@@ -15,7 +15,8 @@ export const tags = {
   proof: "proves the suite, the documents or the packages, alike on every adapter and engine",
   /**
    * Goes through the kernels of WebGPU one after the other. The compiler of lavapipe takes up to ten
-   * seconds for each; laws on a few of every sort stand in files without this tag.
+   * seconds for each. Laws on a backend as a whole, and on operations with small kernels, stand in files
+   * without this tag.
    */
   kernels: "goes through kernels of WebGPU one after the other, which compile slowly on lavapipe",
   /** Does the same small work many thousand times: what that leaves behind shows on any adapter. */
