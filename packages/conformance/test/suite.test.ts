@@ -1,3 +1,4 @@
+// Tags: proof, long
 import { BackendError, type ComputeBackend } from "@backplane/core";
 import { assert } from "chai";
 import { integer } from "fast-check";
