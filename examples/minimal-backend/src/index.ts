@@ -25,6 +25,8 @@ const description: DriverDescription = {
     rounding: "nearest-even",
     deterministic: true,
   },
+  // Optional. Units in the last place, 0.5 for correct rounding: see accuracy.ts in core.
+  accuracy: { unary: { sqrt: [{ units: 0.5 }], exp: [{ units: 0.5 }] }, binary: { add: 0.5, mul: 0.5 } },
 };
 
 export class MinimalDriver implements BackendDriver<Memory> {

@@ -13,6 +13,8 @@ import {
   float16ToBits,
   float32ToBits,
   type HostBytes,
+  inexactBinaryKinds,
+  inexactUnaryKinds,
   type MemoryStatistics,
   newHandle,
   type Operand,
@@ -82,6 +84,10 @@ export const capabilities: Capabilities = {
     signedZero: "kept",
     rounding: "nearest-even",
     deterministic: true,
+  },
+  accuracy: {
+    unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
+    binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
   },
   synchronousReads: true,
 };

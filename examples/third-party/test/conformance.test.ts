@@ -1,3 +1,4 @@
+// Tags: proof
 import { describeBackend } from "@backplane/conformance";
 import { lazy } from "#src/index.js";
 

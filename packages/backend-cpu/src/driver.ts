@@ -11,6 +11,7 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
+import { accuracy } from "./accuracy.js";
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { memoryKernels, planCopy, planFill } from "./kernels/fill.js";
@@ -198,7 +199,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.#device = { memory, heap, queue, context, workspaces };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
     const limits = { maxAllocationBytes: heap.largestAllocation };
-    return { device: { ...device, details }, limits, numerics, synchronousReads: queue.mayReadSync };
+    return {
+      device: { ...device, details },
+      limits,
+      numerics,
+      accuracy,
+      synchronousReads: queue.mayReadSync,
+    };
   }
 
   /** Kernels are the same for every backend with the same features; they are made, and timed, once. */

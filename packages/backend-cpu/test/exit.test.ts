@@ -1,3 +1,4 @@
+// Tags: long
 import { expect } from "chai";
 import { runProgram } from "./programs.js";
 

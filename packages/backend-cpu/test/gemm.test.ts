@@ -1,3 +1,4 @@
+// Tags: long
 import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";

@@ -113,7 +113,7 @@ describe("A caller that only ever reads at once", () => {
         }
         console.log(backend.capabilities.synchronousReads, result[0], awaited[0]);`);
       expect({ code, output }).to.deep.equal({ code: 0, output: "true 300 300\n" });
-    }).timeout(15000);
+    });
 });
 
 describe("waitFor", () => {

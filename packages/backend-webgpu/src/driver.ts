@@ -9,6 +9,7 @@ import {
   type PoolStatistics,
   type Region,
 } from "@backplane/core";
+import { accuracy } from "./accuracy.js";
 import type { DeviceFeatures, FindGpu, NativeBuffer } from "./device/index.js";
 import {
   boundKernels,
@@ -94,7 +95,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     this.#open = openSession(opened, tuned, events, immediates, this.#options);
     const details = { ...description.details, ...forcedDetails(variants), ...splittingDetails(features) };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
-    return { device: { ...description, details }, limits, numerics };
+    return { device: { ...description, details }, limits, numerics, accuracy };
   }
 
   async close(): Promise<void> {

@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";

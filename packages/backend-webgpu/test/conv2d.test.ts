@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import { type Activation, activations, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";

@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import { activations, type DType, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";

@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import { assert } from "chai";
 import { gemmVariants } from "#src/kernels/gemm/index.js";
 import { withMatrixUnits, withoutMatrixUnits } from "./emulated-matrices.js";
@@ -26,7 +27,7 @@ describe("webgpu gemm on matrix units", () => {
     it(`${name} is right where a tile is full, at its edges and beyond`, async () => {
       const [m, n, k] = [tile.rows + 8, tile.columns + 16, 2 * tile.depth + 8];
       // A and B each in both of their orders; the texts of larger tiles differ by numbers only.
-      const some = transposes.filter(({ transA, transB }) => name === smallest || transA === transB);
+      const some = transposes.filter(({ transA, transB }) => name === smallest || (!transA && !transB));
       for (const transpose of some) {
         const programs = await check({ m, n, k, ...transpose, padA: 8, padB: 16, padC: 4, offset: 8 }, name);
         assert.lengthOf(programs, 1, "nothing is packed");
@@ -41,6 +42,7 @@ describe("webgpu gemm on matrix units", () => {
         programs.filter((program) => program === "gemm_pack"),
         2,
       );
+      if (name !== smallest) return;
       await check({ m: 24, n: 40, k, multiple: 8, bias: true, activation: "relu", beta: 0.5 }, name);
     });
   }

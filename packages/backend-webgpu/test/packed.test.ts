@@ -1,3 +1,4 @@
+// Tags: kernels
 import { type DType, dtypes } from "@backplane/core";
 import { assert } from "chai";
 import { checkGemm, distinctResults, type GemmCase, transposes } from "./gemm-cases.js";

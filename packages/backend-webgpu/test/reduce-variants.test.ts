@@ -1,3 +1,4 @@
+// Tags: kernels
 import type { DType } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";

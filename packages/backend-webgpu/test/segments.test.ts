@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import {
   type ComputeBackend,
   createBackend,

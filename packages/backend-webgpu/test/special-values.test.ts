@@ -1,3 +1,4 @@
+// Tags: kernels
 import type { BinaryKind, UnaryKind } from "@backplane/core";
 import { assert } from "chai";
 import { withDevice } from "./support.js";

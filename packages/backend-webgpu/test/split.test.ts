@@ -1,3 +1,4 @@
+// Tags: kernels, long
 import { decodeFloat16, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";

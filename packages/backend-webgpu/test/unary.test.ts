@@ -1,3 +1,4 @@
+// Tags: kernels
 import { type DType, dtypeBytes, dtypes, type UnaryKind, unaryKinds } from "@backplane/core";
 import { assert } from "chai";
 import { erf, erfc, logistic, roundHalfEven } from "./special-functions.js";

@@ -159,6 +159,7 @@ export class Bench {
           return forEach(law, search, cases, property, options);
         },
         observe: (ratio, extents) => recorder.observe(ratio, extents),
+        observeUnits: (observation) => recorder.observeUnits(observation),
         replayPath: replay?.replayPath,
       };
       hasRun = true;
@@ -264,6 +265,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     dtypes: declared?.dtypes ?? undeclared.dtypes,
     limits: { ...undeclared.limits, ...declared?.limits },
     numerics: { ...undeclared.numerics, ...declared?.numerics },
+    ...(declared?.accuracy === undefined ? {} : { accuracy: declared.accuracy }),
     synchronousReads: declared?.synchronousReads ?? undeclared.synchronousReads,
   };
   const has = (...question: Parameters<ComputeBackend["supports"]>) =>

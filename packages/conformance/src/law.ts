@@ -1,4 +1,12 @@
-import type { Capabilities, ComputeBackend, DType, Numerics, OperationName } from "@backplane/core";
+import type {
+  BinaryKind,
+  Capabilities,
+  ComputeBackend,
+  DType,
+  Numerics,
+  OperationName,
+  UnaryKind,
+} from "@backplane/core";
 import type { Arbitrary } from "fast-check";
 
 /**
@@ -69,8 +77,21 @@ export interface LawContext {
    * the `shapeAxes` of the law's operation.
    */
   readonly observe: (errorOverTolerance: number, extents?: readonly number[]) => void;
+  /** Notes, for reports, how far a function was off. */
+  readonly observeUnits: (observation: UnitsObservation) => void;
   /** Of `fc.commands`, where a replay was asked for. */
   readonly replayPath: string | undefined;
+}
+
+/** The worst result of a function in f32, over one range of its argument. */
+export interface UnitsObservation {
+  readonly kind: UnaryKind | BinaryKind;
+  /** Index of the range in what the backend declares; 0 where it declares none. */
+  readonly range: number;
+  /** Error in units in the last place, perhaps infinite. */
+  readonly units: number;
+  /** The arguments. */
+  readonly at: readonly number[];
 }
 
 export interface ForAllOptions<Case> {

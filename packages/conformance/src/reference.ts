@@ -1,4 +1,5 @@
 import {
+  type Accuracy,
   type Activation,
   type BackendDriver,
   type BinaryInput,
@@ -12,6 +13,8 @@ import {
   dtypeBytes,
   dtypes,
   float16ToBits,
+  inexactBinaryKinds,
+  inexactUnaryKinds,
   type Region,
 } from "@backplane/core";
 import { attention } from "./reference/attention.js";
@@ -29,6 +32,12 @@ export function createReferenceBackend(): ComputeBackend {
   return createBackend(new ReferenceDriver());
 }
 
+/** Every function to half a unit: in double precision, and rounded once. */
+export const correctlyRounded: Accuracy = {
+  unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
+  binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
+};
+
 /** What conformance tests call to make a reference backend lose its device. */
 export function loseReferenceDevice(backend: ComputeBackend): void {
   (backend.native() as ReferenceDriver).lose();
@@ -42,6 +51,7 @@ type Place = Region<ReferenceMemory>;
 export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
   readonly name: string = "reference";
   readonly kernels: DriverKernels<ReferenceMemory> = referenceKernels;
+  readonly accuracy: Accuracy = correctlyRounded;
   readonly #allocations = new Set<ReferenceMemory>();
   #events: DriverEvents | undefined;
 
@@ -58,6 +68,7 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
         rounding: "nearest-even",
         deterministic: true,
       },
+      accuracy: this.accuracy,
       synchronousReads: true,
     };
   }

@@ -124,8 +124,8 @@ export function attentionTolerance(keyLength: number, dtype: DType, numerics: Nu
   return (value, magnitude) => magnitude + small + storage(dtype, value, numerics);
 }
 
-/** Units in the last place of an f32 result. */
-function ulp(value: number): number {
+/** One unit in the last place of an f32 result. */
+export function ulp(value: number): number {
   // The exponent field; subnormal numbers have the spacing of the smallest normal ones.
   const exponent = (float32ToBits(Math.abs(value)) >>> 23) & 0xff;
   return 2 ** (Math.max(exponent, 1) - 150);
@@ -252,6 +252,8 @@ export function binaryTolerance(
   numerics: Numerics,
 ): number {
   if (kind === "max" || kind === "min") return 0;
+  // A power comes out of several steps, the last of which may underflow.
+  const small = kind === "pow" ? underflow(1, numerics) : 0;
   const isRounded = numerics.rounding === "nearest-even" && kind !== "pow";
-  return (isRounded ? ulp(y) / 2 : binaryErrors[kind](a, b, y)) + storage(dtype, y, numerics);
+  return (isRounded ? ulp(y) / 2 : binaryErrors[kind](a, b, y)) + small + storage(dtype, y, numerics);
 }

@@ -192,7 +192,17 @@ describe("The command line program", () => {
     let isSent = false;
     const { code, output } = await command(
       [
-        ...[backendModule("healthy"), "--ops", "unary", "--dtype", "f32", "--law", "abs", "--mode", "soak"],
+        ...[
+          backendModule("healthy"),
+          "--ops",
+          "unary",
+          "--dtype",
+          "f32",
+          "--law",
+          "unary f32: abs",
+          "--mode",
+          "soak",
+        ],
         ...["--time-budget", "10h", "--json", json],
       ],
       (soFar, kill) => {

@@ -1,3 +1,4 @@
+// Tags: proof, long
 import { expect } from "chai";
 import { lawId, laws, loseReferenceDevice, mutants, runLaws } from "#src/index.js";
 

@@ -1,14 +1,8 @@
-import { createReferenceBackend, describeBackend, laws, loseReferenceDevice } from "#src/index.js";
+// Tags: proof, long
+import { createReferenceBackend, describeBackend, loseReferenceDevice } from "#src/index.js";
 
-// Other random cases than those that every backend is tried on; what is fixed need not run again.
-const random = laws.filter(({ name }) => !name.includes("larger shapes"));
-for (const seed of [2, 3])
-  describeBackend(
-    {
-      name: `the reference, seed ${seed},`,
-      create: createReferenceBackend,
-      loseDevice: loseReferenceDevice,
-      options: { seed, runs: 5, laws: random },
-    },
-    { describe, it, before, after },
-  );
+// As every backend is tried; other seeds have seeds.test.ts.
+describeBackend(
+  { name: "the reference", create: createReferenceBackend, loseDevice: loseReferenceDevice },
+  globalThis,
+);

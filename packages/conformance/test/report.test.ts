@@ -37,6 +37,20 @@ describe("A report", () => {
       mode: "quick",
       law: "numerics f16",
     });
+    reports["modest unary"] = await reportOn(withPromises(createReferenceBackend, noPromises, {}), {
+      mode: "quick",
+      law: "accuracy f32: sigmoid",
+    });
+    reports.coarse = await reportOn(
+      withPromises(
+        mutant("is off where exp is large"),
+        {},
+        {
+          unary: { exp: [{ below: 79, units: 0.5 }, { below: 81, units: 2 }, { units: 0.5 }] },
+        },
+      ),
+      { mode: "quick", law: "accuracy f32: exp" },
+    );
     reports.wrong = await reportOn(mutant("drops the last k"), { law: "gemm f32" });
     reports.guard = await reportOn(mutant("writes one element past the end"), { law: "gemm f32: is exact" });
     reports.calls = await reportOn(mutant("double free accepted"), { law: "stateful", runs: 10 });
@@ -130,6 +144,43 @@ describe("A report", () => {
     assert.deepInclude(of("modest").rounding, { observed: null, evidence: [] });
     assert.deepInclude(of("wrong").rounding, { declared: "nearest-even", observed: "does not hold" });
     assert.isString(of("wrong").rounding!.evidence.find(({ held }) => !held)!.detail);
+  });
+
+  it("sets the units that are declared against the largest errors found", () => {
+    const of = (name: string, kind: string) => reports[name]!.accuracy.find((one) => one.kind === kind);
+    const [sine, ...others] = of("healthy", "sin")!.ranges;
+    assert.deepEqual(others, []);
+    assert.deepInclude(sine, { from: null, below: null, declared: 0.5 });
+    // Rounding to nearest: some result lies close to the middle of two numbers, and none beyond.
+    assert.isTrue(sine!.observed! > 0.49 && sine!.observed! < 0.50001);
+    assert.equal(of("healthy", "pow")!.operation, "binary");
+    assert.lengthOf(of("healthy", "pow")!.ranges[0]!.at, 2);
+    assert.isUndefined(of("healthy", "relu"), "what is exact everywhere is left out");
+    assert.isUndefined(of("wrong", "sin"), "it was not tried");
+
+    const early = of("coarse", "exp")!.ranges;
+    assert.deepEqual(
+      early.map(({ from, below, declared }) => [from, below, declared]),
+      [
+        [null, 79, 0.5],
+        [79, 81, 2],
+        [81, null, 0.5],
+      ],
+    );
+    assert.isTrue(early[0]!.observed! < 0.50001 && early[2]!.observed! < 0.50001);
+    assert.isTrue(early[1]!.observed! > 4, "four units near 80");
+    assert.isTrue(early[1]!.at[0]! >= 79 && early[1]!.at[0]! < 81);
+
+    const sigmoid = of("modest unary", "sigmoid")!.ranges;
+    assert.lengthOf(sigmoid, 1);
+    assert.isNull(sigmoid[0]!.declared);
+    assert.isAbove(sigmoid[0]!.observed!, 0.49);
+  });
+
+  it("reads reports from before there was any of that", () => {
+    const { accuracy: _, ...before } = reports.wrong!;
+    assert.deepEqual(violations(schema, before), []);
+    assert.deepEqual(parseReport(JSON.stringify(before)).accuracy, []);
   });
 
   it("has the version of the package", async () => {

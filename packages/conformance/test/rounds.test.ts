@@ -1,3 +1,4 @@
+// Tags: soak, long
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { assert } from "chai";

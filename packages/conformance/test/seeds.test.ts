@@ -1,3 +1,4 @@
+// Tags: proof, long
 import { expect } from "chai";
 import { createReferenceBackend, type Law, lawId, laws, loseReferenceDevice, runLaws } from "#src/index.js";
 

@@ -1,3 +1,4 @@
+// Tags: proof, long
 import { type ComputeBackend, createBackend, type MemoryStatistics } from "@backplane/core";
 import { expect } from "chai";
 import {

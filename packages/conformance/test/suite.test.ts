@@ -1,3 +1,4 @@
+// Tags: proof, long
 import { BackendError, type ComputeBackend } from "@backplane/core";
 import { assert } from "chai";
 import { integer } from "fast-check";
@@ -248,7 +249,12 @@ describe("A run of the suite", () => {
       };
       return backend;
     };
-    const options = { operations: ["unary"], dtypes: ["f32"], law: "abs:", timeBudget: 70 } as const;
+    const options = {
+      operations: ["unary"],
+      dtypes: ["f32"],
+      law: "unary f32: abs:",
+      timeBudget: 70,
+    } as const;
     const [result] = await atTime(
       () => time,
       () => runLaws({ name: "slow", create, options }),
@@ -286,7 +292,7 @@ describe("A run of the suite", () => {
     const options = {
       operations: ["unary"],
       dtypes: ["f32"],
-      law: "abs:",
+      law: "unary f32: abs:",
       mode: "soak",
       // Far more than it takes: it ends where the law is broken.
       timeBudget: 3_600_000,
@@ -376,7 +382,11 @@ describe("A run of the suite", () => {
     const create = withPromises(mutant("cuts sums off instead of rounding them"), {
       rounding: "unspecified",
     });
-    const options = { operations: ["binary"], dtypes: ["f32"], law: "add: stays within" } as const;
+    const options = {
+      operations: ["binary"],
+      dtypes: ["f32"],
+      law: "binary f32: add: stays within",
+    } as const;
     const [must] = await runLaws({ name: "cutting", create, options });
     assert.equal(must!.status, "kept");
     const [tight] = await runLaws({ name: "cutting", create, options: { ...options, grade: "tight" } });
@@ -448,7 +458,12 @@ describe("describeBackend", () => {
       before: (body) => hooks.push(body),
       after: (body) => hooks.push(body),
     };
-    const options = { operations: ["unary"], dtypes: ["f32"], law: "abs", timeBudget: 1e-6 } as const;
+    const options = {
+      operations: ["unary"],
+      dtypes: ["f32"],
+      law: "unary f32: abs",
+      timeBudget: 1e-6,
+    } as const;
     describeBackend(reference(options), runner);
     await hooks[0]!();
     for (const test of tests) await test();

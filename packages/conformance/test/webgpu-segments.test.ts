@@ -1,5 +1,7 @@
+// Tags: kernels, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "#src/index.js";
+import { soonCompiled } from "./support/webgpu.js";
 
 /**
  * Operands above what a binding shows are worked on in parts. Real limits start at 128 MiB; with lower
@@ -14,14 +16,12 @@ const others = laws.filter(({ topic, dtype, name }) =>
   few.some((start) => `${topic} ${dtype}: ${name}`.startsWith(start)),
 );
 
-/** How a call is divided is decided before its kernels are: these are the ones that compile soonest. */
-const variants = { conv2d: "direct_4x128", attention: "tiled_16x32" };
-
+// How a call is divided is decided before its kernels are, so these are the ones that compile soonest.
 // Windows are made of 256 bytes, so 19,968 of the 20,000 are used.
 describeBackend(
   {
     name: "WebGPU with bindings of 20,000 bytes",
-    create: () => createWebGpuBackend({ limits: { maxStorageBufferBindingSize: 20_000 }, variants }),
+    create: () => createWebGpuBackend({ ...soonCompiled, limits: { maxStorageBufferBindingSize: 20_000 } }),
     options: { laws: [...onOperations, ...others], mode: "quick" },
   },
   globalThis,
@@ -31,7 +31,7 @@ describeBackend(
 describeBackend(
   {
     name: "WebGPU with bindings of 1 KiB",
-    create: () => createWebGpuBackend({ limits: { maxStorageBufferBindingSize: 1024 }, variants }),
+    create: () => createWebGpuBackend({ ...soonCompiled, limits: { maxStorageBufferBindingSize: 1024 } }),
     options: {
       laws: onOperations.filter(
         ({ name }) => name.endsWith("is exact on whole numbers") || name.startsWith("touches"),

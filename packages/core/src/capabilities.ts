@@ -1,3 +1,4 @@
+import type { Accuracy } from "./accuracy.js";
 import type { DType } from "./dtype.js";
 
 /** The device behind a backend, for logs, tables and reports. */
@@ -52,6 +53,8 @@ export interface Capabilities {
   readonly dtypes: readonly DType[];
   readonly limits: Limits;
   readonly numerics: Numerics;
+  /** How accurate single functions are. Default: none declared; only the least bounds hold, see `Accuracy`. */
+  readonly accuracy?: Accuracy;
   /**
    * Whether `copyDtoHSync` works: the host sees the memory, and the thread that calls may wait. False:
    * it throws `UNSUPPORTED`, and `copyDtoH` is to be awaited instead.

@@ -1,3 +1,4 @@
+import { checkAccuracy } from "./accuracy.js";
 import {
   assertReadsSynchronously,
   assertSupported,
@@ -153,12 +154,14 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   #describe(description: DriverDescription): Capabilities {
-    const { device, limits, numerics, synchronousReads = false } = description;
+    const { device, limits, numerics, accuracy, synchronousReads = false } = description;
+    if (accuracy !== undefined) checkAccuracy("init", accuracy);
     const kernels = Object.values(this.#driver.kernels) as readonly Kernel<never>[];
     const has = (dtype: DType) => kernels.some((kernel) => kernel.dtypes.includes(dtype));
     return {
       ...{ device, dtypes: dtypes.filter(has), limits, numerics },
       synchronousReads: synchronousReads && this.#driver.readSync !== undefined,
+      ...(accuracy === undefined ? {} : { accuracy }),
     };
   }
 

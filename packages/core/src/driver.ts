@@ -1,3 +1,4 @@
+import type { Accuracy } from "./accuracy.js";
 import type { DeviceDescription, Limits, Numerics } from "./capabilities.js";
 import type { DType } from "./dtype.js";
 import type { BackendError } from "./errors.js";
@@ -110,6 +111,11 @@ export interface DriverDescription {
   readonly device: DeviceDescription;
   readonly limits: Limits;
   readonly numerics: Numerics;
+  /**
+   * Becomes `capabilities.accuracy`. Default: none declared. `init` rejects with `INVALID_ARGUMENT` where it is
+   * malformed.
+   */
+  readonly accuracy?: Accuracy;
   /** Whether `readSync` works on this thread. Default false. */
   readonly synchronousReads?: boolean;
 }

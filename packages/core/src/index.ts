@@ -1,3 +1,13 @@
+export {
+  type Accuracy,
+  checkAccuracy,
+  type InexactBinaryKind,
+  type InexactUnaryKind,
+  inexactBinaryKinds,
+  inexactUnaryKinds,
+  rangeAt,
+  type UnitsRange,
+} from "./accuracy.js";
 export type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
 export { createBackend, type DriverBackend } from "./create.js";

@@ -1,3 +1,4 @@
+// Tags: engines
 import { fileURLToPath } from "node:url";
 import { assert } from "chai";
 import { type Engine, engineNames, fetchEngine, run } from "#src/engines.js";

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { cachedFolder, cachePath, LIBRARIES } from "@backplane/debian";
 import { unpackArchive, unpackExecutable } from "./archive.js";
 import { ICD_FILE, unpackDebianMesa } from "./debian.js";
+import { fontsEnvironment, unpackFonts } from "./fonts.js";
 import { acceptedLavapipe, lavapipeFiles } from "./lavapipe.js";
 import { SoftwareAdapterUnavailable, unavailableReason } from "./unavailable.js";
 
@@ -55,7 +56,7 @@ export async function fetchLavapipe(): Promise<SoftwareVulkan> {
   return softwareVulkan("lavapipe");
 }
 
-/** A headless Chromium whose WebGPU adapter is SwiftShader. It needs nothing but a C library. */
+/** A headless Chromium whose WebGPU adapter is SwiftShader, with fonts. It needs nothing but a C library. */
 export async function headlessChromium(): Promise<HeadlessChromium> {
   const vulkan = await vulkanFolder();
   const { folder: source } = chromiumPackage();
@@ -67,6 +68,9 @@ export async function headlessChromium(): Promise<HeadlessChromium> {
     // Chromium loads its own copies of these from the folder of its executable.
     await unpackArchive(join(source, "bin", "swiftshader.tar.br"), folder);
   });
+  const fonts = await versionedFolder("fonts", (folder) =>
+    unpackFonts(join(source, "bin", "fonts.tar.br"), folder),
+  );
   return {
     executablePath: join(browser, "chromium"),
     args: [
@@ -78,7 +82,7 @@ export async function headlessChromium(): Promise<HeadlessChromium> {
       // SwiftShader compiles kernels with workgroup memory much faster when Dawn writes the zeros itself.
       "--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension",
     ],
-    env: { LD_LIBRARY_PATH: libraryPath(join(libraries, "lib"), vulkan) },
+    env: { LD_LIBRARY_PATH: libraryPath(join(libraries, "lib"), vulkan), ...fontsEnvironment(fonts) },
   };
 }
 

@@ -1,92 +1,71 @@
-import { availableParallelism } from "node:os";
 import { format } from "node:util";
 import { reporters } from "mocha";
 import type { Browser } from "playwright-core";
 import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
 import { type PageFailure, type PageMessage, TELL_RUNNER } from "./page-messages.js";
-import { startPageServer } from "./page-server.js";
-import { Transcript } from "./transcript.js";
+import { type FinishedTest, sourceOf, TestLines } from "./test-times.js";
+import { workspaceRoot } from "./workspace.js";
 
 // Against hangs only, as in node-suite.ts.
 const ENTRY_LIMIT_MILLISECONDS = 60 * 60_000;
 const TEST_LIMIT_MILLISECONDS = 10 * 60_000;
-/** An entry keeps about one core busy: most of the time goes into compiling shaders, one after the other. */
-const MOST_AT_ONCE = 4;
 
 export interface BrowserSuiteOptions {
+  /** Of the server that `startPageServer` starts. */
+  readonly origin: string;
   readonly grep: string | undefined;
   readonly launch: () => Promise<Browser>;
-  /** Keeps what the pages print to themselves. */
-  readonly quiet?: boolean;
+  /** Gets what the pages print. Default: nobody. */
+  readonly write?: (text: string) => void;
   /** Default 60 minutes. */
   readonly entryLimitMilliseconds?: number;
 }
 
-/**
- * Runs every entry in a browser of its own, as many at a time as there are cores for: a crash of its
- * GPU process, too, is charged to the entry.
- */
-export async function runBrowserTests(
-  entries: readonly string[],
-  options: BrowserSuiteOptions,
-): Promise<Outcome> {
-  const server = await startPageServer();
-  try {
-    const print = options.quiet ? () => {} : (text: string) => process.stdout.write(text);
-    const transcript = new Transcript(entries.length, print);
-    const outcomes: Outcome[] = [];
-    const remaining = entries.entries();
-    const runRemaining = async () => {
-      for (const [part, entry] of remaining) {
-        const write = (text: string) => transcript.write(part, text);
-        const address = pageAddress(server.origin, entry, options);
-        const started = performance.now();
-        const ran = await runEntry(entry, address, options, write);
-        const seconds = ((performance.now() - started) / 1000).toFixed(1);
-        write(`\n  ${ran.passed} passing, ${ran.failures.length} failing (${seconds} s)\n`);
-        if (ran.breakdown !== undefined) write(`\n  ${ran.breakdown}\n`);
-        write(listOf(ran.failures));
-        transcript.end(part);
-        outcomes[part] = outcomeOf(entry, ran, options);
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(MOST_AT_ONCE, availableParallelism()) }, runRemaining));
-    return sum(outcomes);
-  } finally {
-    await server.close();
-  }
+/** Runs an entry in a browser of its own: a crash of its GPU process, too, is charged to the entry. */
+export async function runBrowserTests(entry: string, options: BrowserSuiteOptions): Promise<Outcome> {
+  const { write = () => {} } = options;
+  const ran = await runEntry(entry, options, write);
+  write(`\n  ${passedOf(ran)} passing, ${ran.failures.length} failing\n`);
+  if (ran.breakdown !== undefined) write(`\n  ${ran.breakdown}\n`);
+  write(listOf(ran.failures));
+  return outcomeOf(entry, ran, options);
 }
 
-function pageAddress(origin: string, entry: string, { grep }: BrowserSuiteOptions): string {
+function pageAddress(entry: string, { origin, grep }: BrowserSuiteOptions): string {
   const query = new URLSearchParams({ entry, timeout: String(TEST_LIMIT_MILLISECONDS) });
   if (grep !== undefined) query.set("grep", grep);
   return `${origin}/page?${query}`;
 }
 
 interface EntryRun {
-  readonly passed: number;
+  readonly tests: readonly FinishedTest[];
   readonly failures: readonly PageFailure[];
   /** What kept the page from running its tests to the end. */
   readonly breakdown: string | undefined;
 }
 
+function passedOf({ tests }: EntryRun): number {
+  return tests.filter(({ state }) => state === "passed").length;
+}
+
 async function runEntry(
   entry: string,
-  address: string,
-  { launch, entryLimitMilliseconds = ENTRY_LIMIT_MILLISECONDS }: BrowserSuiteOptions,
+  options: BrowserSuiteOptions,
   write: (text: string) => void,
 ): Promise<EntryRun> {
-  let passed = 0;
+  const { launch, entryLimitMilliseconds = ENTRY_LIMIT_MILLISECONDS } = options;
+  const tests: FinishedTest[] = [];
+  const lines = new TestLines();
   const failures: PageFailure[] = [];
   let browser: Browser | undefined;
   let timer: NodeJS.Timeout | undefined;
   try {
     browser = await launch();
-    write(`\n  ${entry} in Chromium ${browser.version()}\n  `);
+    write(`\n  ${entry} in Chromium ${browser.version()}\n`);
     const page = await browser.newPage();
-    page.on("console", (message) => write(`\n  [${message.type()}] ${message.text()}\n  `));
+    page.on("console", (message) => write(`  [${message.type()}] ${message.text()}\n`));
     page.on("response", (response) => {
-      if (response.status() >= 400) write(`\n  [${response.status()}] ${response.url()}\n  `);
+      if (response.status() >= 400) write(`  [${response.status()}] ${response.url()}\n`);
     });
     let end: (breakdown?: string) => void = () => undefined;
     const ended = new Promise<string | undefined>((resolve) => {
@@ -97,32 +76,31 @@ async function runEntry(
     page.on("crash", () => end("the page crashed"));
     page.on("close", () => end("the page was closed"));
     await page.exposeFunction(TELL_RUNNER, (message: PageMessage) => {
-      if (message.type === "pass") passed++;
-      if (message.type === "fail") failures.push(message.failure);
-      if (message.type === "end") end();
-      else if (message.type === "broken") end(message.message);
-      else write({ pass: ".", pending: ",", fail: "!" }[message.type]);
+      if (message.type === "end") return end();
+      if (message.type === "broken") return end(message.message);
+      tests.push(message.test);
+      if (message.failure !== undefined) failures.push(message.failure);
+      write(lines.lineOf(message.test));
     });
-    page.goto(address).catch((error: Error) => end(error.message));
+    page.goto(pageAddress(entry, options)).catch((error: Error) => end(error.message));
     const breakdown = await ended;
-    return { passed, failures, breakdown };
+    return { tests, failures, breakdown };
   } catch (error) {
-    return { passed, failures, breakdown: (error as Error).message };
+    return { tests, failures, breakdown: (error as Error).message };
   } finally {
     clearTimeout(timer);
     await browser?.close();
   }
 }
 
-function outcomeOf(
-  entry: string,
-  { passed, failures, breakdown }: EntryRun,
-  options: BrowserSuiteOptions,
-): Outcome {
+function outcomeOf(entry: string, entryRun: EntryRun, options: BrowserSuiteOptions): Outcome {
+  const { tests, failures, breakdown } = entryRun;
+  const file = sourceOf(entry, workspaceRoot);
   const ran: Outcome = {
-    passed,
+    passed: passedOf(entryRun),
     failed: failures.length,
     failures: failures.map((failure) => failure.titlePath.join(" > ")),
+    times: tests.map(({ titlePath, milliseconds }) => ({ file, title: titlePath.join(" > "), milliseconds })),
   };
   if (breakdown === undefined) return unlessEmpty(entry, ran, options.grep);
   return sum([ran, brokenDown(`${entry}: ${breakdown.split("\n", 1)[0]}`)]);

@@ -1,4 +1,5 @@
 import type { PageFailure, PageMessage } from "./page-messages.js";
+import type { FinishedTest } from "./test-times.js";
 
 /** mocha's build for browsers, where the page's server has it. It works in workers too. */
 const mochaAddress: string = "/vendor/mocha.js";
@@ -32,14 +33,19 @@ export async function runEntry(send: (message: PageMessage) => void): Promise<vo
 function reporterTo(send: (message: PageMessage) => void): new (runner: Mocha.Runner) => object {
   return class {
     constructor(runner: Mocha.Runner) {
-      runner.on("pass", () => send({ type: "pass" }));
-      runner.on("pending", () => send({ type: "pending" }));
+      runner.on("pass", (test) => send({ type: "test", test: finished(test, "passed") }));
+      runner.on("pending", (test) => send({ type: "test", test: finished(test, "skipped") }));
+      runner.on("hook end", (hook) => send({ type: "test", test: finished(hook, "hook") }));
       runner.on("fail", (test, error: Error) =>
-        send({ type: "fail", failure: describeFailure(test, error) }),
+        send({ type: "test", test: finished(test, "failed"), failure: describeFailure(test, error) }),
       );
       runner.on("end", () => send({ type: "end" }));
     }
   };
+}
+
+function finished(test: Mocha.Runnable, state: FinishedTest["state"]): FinishedTest {
+  return { titlePath: test.titlePath(), state, milliseconds: test.duration ?? 0 };
 }
 
 function describeFailure(test: Mocha.Runnable, error: Error): PageFailure {

@@ -1,4 +1,9 @@
-import { headlessChromium, softwareVulkan, unavailableReason } from "@backplane/software-adapter";
+import {
+  type HeadlessChromium,
+  headlessChromium,
+  softwareVulkan,
+  unavailableReason,
+} from "@backplane/software-adapter";
 import { type Browser, chromium } from "playwright-core";
 import type { Options } from "./options.js";
 
@@ -23,11 +28,12 @@ export async function chooseMachine(adapter: Options["adapter"]): Promise<Machin
     };
   }
   const { env, description } = await softwareVulkan(adapter === "lavapipe" ? "lavapipe" : "swiftshader");
-  return { description, env, launch: launchSoftwareChromium };
+  // Unpacked before the first test, so that none has to do it within its time limit.
+  const browser = await headlessChromium();
+  return { description, env, launch: () => launchSoftwareChromium(browser) };
 }
 
-async function launchSoftwareChromium(): Promise<Browser> {
-  const { executablePath, args, env } = await headlessChromium();
+function launchSoftwareChromium({ executablePath, args, env }: HeadlessChromium): Promise<Browser> {
   return chromium.launch({
     executablePath,
     args: [...args],

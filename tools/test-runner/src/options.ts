@@ -1,22 +1,29 @@
 import { parseArgs } from "node:util";
+import { type Tag, type TagFilter, tagNames, tags } from "./tags.js";
 
-export interface Options {
+export interface Options extends TagFilter {
   readonly help: boolean;
   readonly only: "node" | "browser" | undefined;
   readonly grep: string | undefined;
   readonly adapter: "software" | "lavapipe" | "system" | undefined;
 }
 
-export const USAGE = `usage: pnpm test [-- [--only node|browser] [--grep PATTERN] [--adapter software|lavapipe|system]]
+export const USAGE: string = `usage: pnpm test [-- [--only node|browser] [--tag TAG] [--without TAG] [--grep PATTERN]
+                      [--adapter software|lavapipe|system]]
 
   --only node, --only browser  one of the two parts
+  --tag TAG                    files with this tag in their first line; may be repeated for more of them
+  --without TAG                files that lack this tag; may be repeated
   --grep PATTERN               tests whose full title matches this regular expression
   --adapter software           SwiftShader, from npm; what is tested on where nothing is asked for,
                                except on machines for which there is none
   --adapter lavapipe           Mesa's software Vulkan, for the Node.js part; it has to be there:
                                see tools/software-adapter/README.md
   --adapter system             the machine's own GPU, and the Chrome installed on it
-  --help                       this text`;
+  --help                       this text
+
+tags:
+${tagNames.map((name) => `  ${name.padEnd(9)} ${tags[name]}`).join("\n")}`;
 
 export class UsageError extends Error {}
 
@@ -29,6 +36,8 @@ export function parseOptions(args: readonly string[]): Options {
       options: {
         help: { type: "boolean" },
         only: { type: "string" },
+        tag: { type: "string", multiple: true },
+        without: { type: "string", multiple: true },
         grep: { type: "string" },
         adapter: { type: "string" },
       },
@@ -37,10 +46,22 @@ export function parseOptions(args: readonly string[]): Options {
     const adapter = oneOf("adapter", values.adapter, ["software", "lavapipe", "system"]);
     if (adapter === "lavapipe" && only !== "node")
       throw new Error("--adapter lavapipe is for the Node.js part: it needs --only node");
-    return { help: values.help ?? false, only, grep: values.grep, adapter };
+    const { help = false, grep, tag, without = [] } = values;
+    return {
+      help,
+      only,
+      tag: tag && tagsFrom("tag", tag),
+      without: tagsFrom("without", without),
+      grep,
+      adapter,
+    };
   } catch (error) {
     throw new UsageError(`${(error as Error).message}\n${USAGE}`);
   }
+}
+
+function tagsFrom(name: string, values: readonly string[]): readonly Tag[] {
+  return values.map((value) => oneOf(name, value, tagNames)!);
 }
 
 function oneOf<Choice extends string>(

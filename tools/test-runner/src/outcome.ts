@@ -1,15 +1,18 @@
+import type { TestTime } from "./test-times.js";
+
 /** What a step of the run came to. A step that breaks down counts as one failure. */
 export interface Outcome {
   readonly passed: number;
   readonly failed: number;
   /** One title for each failure, for the list at the end of the run. */
   readonly failures: readonly string[];
+  readonly times: readonly TestTime[];
 }
 
-export const NOTHING: Outcome = { passed: 0, failed: 0, failures: [] };
+export const NOTHING: Outcome = { passed: 0, failed: 0, failures: [], times: [] };
 
 export function brokenDown(what: string): Outcome {
-  return { passed: 0, failed: 1, failures: [what] };
+  return { passed: 0, failed: 1, failures: [what], times: [] };
 }
 
 export function sum(outcomes: readonly Outcome[]): Outcome {
@@ -17,6 +20,7 @@ export function sum(outcomes: readonly Outcome[]): Outcome {
     passed: outcomes.reduce((total, outcome) => total + outcome.passed, 0),
     failed: outcomes.reduce((total, outcome) => total + outcome.failed, 0),
     failures: outcomes.flatMap((outcome) => outcome.failures),
+    times: outcomes.flatMap((outcome) => outcome.times),
   };
 }
 

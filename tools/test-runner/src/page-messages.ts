@@ -1,10 +1,11 @@
+import type { FinishedTest } from "./test-times.js";
+
 /**
  * What an entry tells the runner: from a page through a function that the runner adds to its window,
  * from a worker by a message to its page, which passes it on.
  */
 export type PageMessage =
-  | { readonly type: "pass" | "pending" }
-  | { readonly type: "fail"; readonly failure: PageFailure }
+  | { readonly type: "test"; readonly test: FinishedTest; readonly failure?: PageFailure }
   | { readonly type: "end" }
   | { readonly type: "broken"; readonly message: string };
 

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type Tag, tagsOf } from "./tags.js";
 
 export const workspaceRoot: string = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -32,18 +33,35 @@ export function readManifest(path: string): Manifest {
   return JSON.parse(readFileSync(join(workspaceRoot, path, "package.json"), "utf8")) as Manifest;
 }
 
-/** Compiled Node.js tests of a package: one for each test/**\/NAME.test.ts outside test/browser. */
-export function nodeTests(path: string): string[] {
-  return sources(join(path, "test"))
-    .filter((file) => file.endsWith(".test.ts") && !file.startsWith("browser/"))
-    .map((file) => join(workspaceRoot, path, "dist-test", file.replace(/\.ts$/, ".js")));
+/** A file of tests, or an entry of the browser part. */
+export interface TestFile {
+  /** Where its compiled form lies: an absolute path, or that of an entry below the page's server. */
+  readonly compiled: string;
+  readonly tags: readonly Tag[];
 }
 
-/** Compiled browser entries of a package: one for each file that stands directly in test/browser. */
-export function browserEntries(path: string): string[] {
+/** Node.js tests of a package: one for each test/**\/NAME.test.ts outside test/browser. */
+export function nodeTests(path: string): TestFile[] {
+  return sources(join(path, "test"))
+    .filter((file) => file.endsWith(".test.ts") && !file.startsWith("browser/"))
+    .map((file) => ({
+      compiled: join(workspaceRoot, path, "dist-test", file.replace(/\.ts$/, ".js")),
+      tags: readTags(join(path, "test", file)),
+    }));
+}
+
+/** Browser entries of a package: one for each file that stands directly in test/browser. */
+export function browserEntries(path: string): TestFile[] {
   return sources(join(path, "test", "browser"))
     .filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts") && !file.includes("/"))
-    .map((file) => `/${path}/dist-test/browser/${file.replace(/\.ts$/, ".js")}`);
+    .map((file) => ({
+      compiled: `/${path}/dist-test/browser/${file.replace(/\.ts$/, ".js")}`,
+      tags: readTags(join(path, "test", "browser", file)),
+    }));
+}
+
+function readTags(path: string): readonly Tag[] {
+  return tagsOf(readFileSync(join(workspaceRoot, path), "utf8"), path);
 }
 
 /**

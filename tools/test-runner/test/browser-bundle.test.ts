@@ -1,3 +1,4 @@
+// Tags: proof
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";

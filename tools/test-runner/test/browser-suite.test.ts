@@ -1,14 +1,23 @@
+// Tags: engines
 import { assert } from "chai";
 import { type BrowserSuiteOptions, runBrowserTests } from "#src/browser-suite.js";
 import { chooseMachine } from "#src/machine.js";
+import { type PageServer, startPageServer } from "#src/page-server.js";
 
 const programs = "/tools/test-runner/dist-test/programs";
 
 describe("browser suite", () => {
+  let server: PageServer;
+  before(async () => {
+    server = await startPageServer();
+  });
+  after(() => server.close());
+
   async function outcomeOf(name: string, options: Partial<BrowserSuiteOptions> = {}) {
     const { launch } = await chooseMachine(undefined);
-    const defaults = { grep: undefined, launch, quiet: true };
-    return runBrowserTests([`${programs}/${name}`], { ...defaults, ...options });
+    const { origin } = server;
+    const defaults = { origin, grep: undefined, launch };
+    return runBrowserTests(`${programs}/${name}`, { ...defaults, ...options });
   }
 
   /** The one failure of an entry that broke down. */
@@ -20,33 +29,54 @@ describe("browser suite", () => {
   }
 
   it("counts what passed and names what failed", async () => {
-    assert.deepEqual(await outcomeOf("mixed-entry.js"), {
+    assert.deepInclude(await outcomeOf("mixed-entry.js"), {
       passed: 1,
       failed: 1,
       failures: ["suite > breaks"],
     });
-    assert.deepEqual(await outcomeOf("mixed-entry.worker.js"), {
+    assert.deepInclude(await outcomeOf("mixed-entry.worker.js"), {
       passed: 1,
       failed: 1,
       failures: ["suite in a worker > breaks"],
     });
   });
 
-  it("shows where a test failed, of several entries one after the other", async () => {
-    const { launch } = await chooseMachine(undefined);
-    const written: string[] = [];
-    const { write } = process.stdout;
-    process.stdout.write = (text) => written.push(String(text)) > 0;
-    try {
-      const entries = ["mixed-entry.worker.js", "mixed-entry.js"].map((name) => `${programs}/${name}`);
-      await runBrowserTests(entries, { grep: undefined, launch });
-    } finally {
-      process.stdout.write = write;
+  it("shows where a test failed", async () => {
+    for (const [name, suite] of [
+      ["mixed-entry", "suite"],
+      ["mixed-entry.worker", "suite in a worker"],
+    ] as const) {
+      let written = "";
+      await outcomeOf(`${name}.js`, {
+        write: (text) => {
+          written += text;
+        },
+      });
+      const lines = written.split("\n").map((line) => line.replace(/ +\d+ ms/, "N ms"));
+      assert.match(lines[1]!, new RegExp(`${name}\\.js in Chromium \\d`));
+      assert.deepEqual(lines.slice(2, 8), [
+        `  ${suite}`,
+        "N ms  holds",
+        "N ms  FAILED: breaks",
+        "",
+        "  1 passing, 1 failing",
+        "",
+      ]);
+      assert.match(
+        written,
+        new RegExp(`1\\) ${suite}\\s+breaks:.*expected 1 to equal 2.* at .*${name}\\.js:\\d`, "s"),
+      );
     }
-    assert.match(
-      written.join(""),
-      /mixed-entry\.worker\.js in Chromium.*1 passing, 1 failing.*1\) suite in a worker\s+breaks:.*expected 1 to equal 2.* at .*mixed-entry\.worker\.js:5.*mixed-entry\.js in Chromium.*1\) suite\s+breaks:.* at .*mixed-entry\.js:4/s,
-    );
+  });
+
+  it("says how long each test took, and in which file", async () => {
+    for (const name of ["slow-entry.worker", "mixed-entry"]) {
+      const { times } = await outcomeOf(`${name}.js`);
+      for (const { file } of times) assert.equal(file, `tools/test-runner/test/programs/${name}.ts`);
+      // The slow one runs into its limit of 50 ms.
+      if (name === "slow-entry.worker") assert.isAtLeast(times[0]!.milliseconds, 49);
+      else assert.lengthOf(times, 2);
+    }
   });
 
   it("passes a filter on", async () => {

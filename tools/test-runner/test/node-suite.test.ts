@@ -11,10 +11,10 @@ describe("Node.js suite", () => {
   before(() => mkdirSync(folder, { recursive: true }));
   after(() => rmSync(folder, { recursive: true }));
 
-  function outcomeOf(name: string, source: string, grep?: string) {
+  function outcomeOf(name: string, source: string, grep?: string, write?: (text: string) => void) {
     const file = join(folder, `${name}.mjs`);
     writeFileSync(file, source);
-    return runNodeTests(name, [file], { env: {}, grep });
+    return runNodeTests(name, [file], { env: {}, grep, ...(write && { write }) });
   }
 
   it("counts what passed and names what failed", async () => {
@@ -22,7 +22,36 @@ describe("Node.js suite", () => {
       "mixed",
       `describe("suite", () => { it("holds", () => {}); it("breaks", () => { throw new Error("no"); }); });`,
     );
-    assert.deepEqual(outcome, { passed: 1, failed: 1, failures: ["suite > breaks"] });
+    assert.deepInclude(outcome, { passed: 1, failed: 1, failures: ["suite > breaks"] });
+  });
+
+  it("says how long each test and each hook took, and in which file", async () => {
+    const wait = "() => new Promise((done) => setTimeout(done, 20))";
+    const source = `describe("suite", () => { before(${wait}); it("waits", ${wait}); it.skip("not yet"); });`;
+    const { times } = await outcomeOf("timed", source);
+    assert.deepEqual(
+      times.map(({ title }) => title),
+      ['suite > "before all" hook for "waits"', "suite > waits", "suite > not yet"],
+    );
+    for (const { file } of times) assert.match(file, /^node_modules\/.*\/timed\.mjs$/);
+    // Timers may fire up to a millisecond early.
+    assert.deepEqual(
+      times.map(({ milliseconds }) => milliseconds >= 19),
+      [true, true, false],
+    );
+  });
+
+  it("prints a line for each test", async () => {
+    let text = "";
+    await outcomeOf(
+      "printed",
+      `it("holds", () => {}); it("breaks", () => { throw 1; });`,
+      undefined,
+      (more) => {
+        text += more;
+      },
+    );
+    assert.match(text, / ms {2}holds\n +\d+ ms {2}FAILED: breaks\n.*1 passing.*1 failing.*1\) breaks/s);
   });
 
   it("runs where SwiftShader finds how many workers it may have", async () => {
@@ -31,7 +60,7 @@ describe("Node.js suite", () => {
       `import { readFileSync } from "node:fs";
       it("is there", () => { if (!/^ThreadCount=1$/m.test(readFileSync("SwiftShader.ini"))) throw new Error("no"); });`,
     );
-    assert.deepEqual(outcome, { passed: 1, failed: 0, failures: [] });
+    assert.deepInclude(outcome, { passed: 1, failed: 0, failures: [] });
   });
 
   it("passes a filter on", async () => {

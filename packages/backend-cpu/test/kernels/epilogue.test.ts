@@ -1,3 +1,4 @@
+// Tags: long
 import {
   type Activation,
   activations,

@@ -1,4 +1,10 @@
-import { type BackendState, type ComputeBackend, type DeviceHandle, operationNames } from "@backplane/core";
+import {
+  type BackendState,
+  type ComputeBackend,
+  checkAccuracy,
+  type DeviceHandle,
+  operationNames,
+} from "@backplane/core";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
 import { invoke, smallCalls } from "./calls.js";
@@ -107,7 +113,7 @@ export const lifecycleLaws: readonly Law[] = [
   ),
 
   law(topic, "capabilities are complete after init", async ({ backend }) => {
-    const { device, dtypes, limits, numerics, synchronousReads } = backend.capabilities;
+    const { device, dtypes, limits, numerics, accuracy, synchronousReads } = backend.capabilities;
     check(typeof synchronousReads === "boolean", `synchronousReads is ${String(synchronousReads)}`);
     check(["cpu", "gpu", "other"].includes(device.kind), `device.kind is ${device.kind}`);
     check(device.name !== "" && typeof device.software === "boolean", "device is not described");
@@ -119,6 +125,7 @@ export const lifecycleLaws: readonly Law[] = [
     for (const flag of ["nan", "infinity", "subnormals", "signedZero", "rounding"] as const)
       check(typeof numerics[flag] === "string", `numerics.${flag} is not declared`);
     check(typeof numerics.deterministic === "boolean", "numerics.deterministic is not declared");
+    if (accuracy !== undefined) checkAccuracy("capabilities", accuracy);
   }),
 
   law(topic, "after dispose every call is refused as DISPOSED", async ({ fresh }) => {

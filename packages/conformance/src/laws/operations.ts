@@ -1,4 +1,5 @@
 import type { Law } from "../law.js";
+import { accuracyLaws } from "./accuracy.js";
 import { attentionLaws } from "./attention.js";
 import { batchedGemmLaws } from "./batched-gemm.js";
 import { binaryLaws } from "./binary.js";
@@ -9,7 +10,7 @@ import { reduceLaws } from "./reduce.js";
 import { supportsLaws } from "./supports.js";
 import { unaryLaws } from "./unary.js";
 
-/** Laws of the seven operations, of the declared numerics and of `supports()`. */
+/** Laws of the seven operations, of the declared accuracy and numerics, and of `supports()`. */
 export const operationLaws: readonly Law[] = [
   ...gemmLaws,
   ...batchedGemmLaws,
@@ -18,6 +19,7 @@ export const operationLaws: readonly Law[] = [
   ...reduceLaws,
   ...unaryLaws,
   ...binaryLaws,
+  ...accuracyLaws,
   ...numericsLaws,
   ...supportsLaws,
 ];

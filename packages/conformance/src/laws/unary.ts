@@ -59,7 +59,7 @@ const landmarks: readonly number[] = [
 
 /** Landmarks, then numbers spread evenly, near 1, and evenly over the exponents, in turn. */
 function drawArguments(kind: UnaryKind, dtype: DType, n: number, seed: number): Float64Array {
-  const { lowest, highest, smallest = smallestNormal[dtype], zero = true } = domains[kind][dtype];
+  const { lowest, highest, smallest = smallestNormal[dtype] } = domains[kind][dtype];
   const next = random(seed);
   const sign = () => (lowest < 0 && next() < 0.5 ? -1 : 1);
   const span = Math.min(highest, 100) - Math.max(lowest, -100);
@@ -75,9 +75,14 @@ function drawArguments(kind: UnaryKind, dtype: DType, n: number, seed: number): 
   return new Float64Array(n).map((_, i) => {
     // Shorter cases start somewhere among the landmarks.
     const x = roundTo(dtype, drawOne(i + (n < 1000 ? Math.abs(seed) % (2 * landmarks.length) : 0)));
-    if (x < lowest || x > highest || (x === 0 && !zero)) return fallback;
-    return x !== 0 && Math.abs(x) < smallest ? fallback : x;
+    return inDomain(kind, dtype, x) ? x : fallback;
   });
+}
+
+/** Whether the least bounds of a function speak of the argument x. */
+export function inDomain(kind: UnaryKind, dtype: DType, x: number): boolean {
+  const { lowest, highest, smallest = smallestNormal[dtype], zero = true } = domains[kind][dtype];
+  return x === 0 ? zero : x >= lowest && x <= highest && Math.abs(x) >= smallest;
 }
 
 interface UnaryCase {

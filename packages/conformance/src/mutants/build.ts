@@ -1,4 +1,5 @@
 import {
+  type Accuracy,
   type ComputeBackend,
   createBackend,
   type DriverKernels,
@@ -10,17 +11,29 @@ import {
   type Region,
   type UnaryKind,
 } from "@backplane/core";
-import { load, ReferenceDriver, type ReferenceMemory, referenceKernels, storeInto } from "../reference.js";
+import {
+  correctlyRounded,
+  load,
+  loadBroadcast,
+  ReferenceDriver,
+  type ReferenceMemory,
+  referenceKernels,
+  storeInto,
+} from "../reference.js";
 
 type Problem<Name extends OperationName> = OperationProblems<ReferenceMemory>[Name];
 export type Place = Region<ReferenceMemory>;
 type Kernels = DriverKernels<ReferenceMemory>;
 
-/** The reference with some kernels replaced. */
-export function withKernels(replaced: Kernels): ComputeBackend {
+/** The reference with some kernels replaced, and other units declared of some functions. */
+export function withKernels(replaced: Kernels, declared: Accuracy = {}): ComputeBackend {
   class Broken extends ReferenceDriver {
     override readonly name: string = "mutant";
     override readonly kernels: Kernels = { ...referenceKernels, ...replaced };
+    override readonly accuracy: Accuracy = {
+      unary: { ...correctlyRounded.unary, ...declared.unary },
+      binary: { ...correctlyRounded.binary, ...declared.binary },
+    };
   }
   return createBackend(new Broken());
 }
@@ -60,12 +73,28 @@ function replacement<Name extends OperationName>(
   return { ...kernel, run: (problem) => body(problem, kernel.run) };
 }
 
-/** One unary function replaced by another, for f32 data. */
-export function replacedFunction(kind: UnaryKind, apply: (x: number) => number): ComputeBackend {
-  return replaced("unary", (problem, run) => {
+/** One unary function replaced by another; with `units`, so much is declared of it. */
+export function replacedFunction(
+  kind: UnaryKind,
+  apply: (x: number) => number,
+  units?: number,
+): ComputeBackend {
+  const unary = replacement("unary", (problem, run) => {
     if (problem.kind !== kind) return run(problem);
     const store = storeInto(problem.output, problem.dtype);
     for (const [i, x] of load(problem.input, problem.dtype).entries()) store(i, apply(x), 0);
+  });
+  return withKernels({ unary }, units === undefined ? {} : { unary: { [kind]: [{ units }] } });
+}
+
+/** The kernel of binary with another power. */
+export function replacedPower(apply: (a: number, b: number) => number): Kernel<Problem<"binary">> {
+  return replacement("binary", (problem, run) => {
+    if (problem.kind !== "pow") return run(problem);
+    const { shape, dtype, n, output } = problem;
+    const [a, b] = [loadBroadcast(problem.a, shape, dtype), loadBroadcast(problem.b, shape, dtype)];
+    const store = storeInto(output, dtype);
+    for (let i = 0; i < n; i++) store(i, apply(a(i), b(i)), 0);
   });
 }
 

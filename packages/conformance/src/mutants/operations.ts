@@ -1,3 +1,4 @@
+import { accuracyMutants } from "./accuracy.js";
 import { convolutionMutants } from "./convolution.js";
 import { elementwiseMutants } from "./elementwise.js";
 import { epilogueMutants } from "./epilogue.js";
@@ -12,4 +13,5 @@ export const operationMutants: readonly Mutant[] = [
   ...epilogueMutants,
   ...summingMutants,
   ...elementwiseMutants,
+  ...accuracyMutants,
 ];

@@ -1,5 +1,5 @@
 import type { FailureReport } from "./failure.js";
-import type { ConformanceReport, LawStatus, NumericsReport, OperationReport } from "./report.js";
+import type { ConformanceReport, LawStatus, NumericsReport, OperationReport, UnitsReport } from "./report.js";
 
 /** What becomes of laws, in the order of lists and bars. */
 export const statuses: readonly LawStatus[] = ["broken", "unfinished", "kept", "skipped"];
@@ -74,6 +74,35 @@ export function judgePromise({ declared, promised, observed }: NumericsReport): 
   return observed === "holds"
     ? { status: "skipped", text: `${signs.skipped} not promised, but nothing spoke against it` }
     : { status: "skipped", text: `${signs.skipped} not promised` };
+}
+
+/** How the units that are declared and those that were seen go together. */
+export function judgeUnits({ declared, observed }: UnitsReport): CellVerdict {
+  if (observed === null) return { status: "skipped", text: `${signs.skipped} not tried` };
+  if (declared === null) return { status: "skipped", text: `${signs.skipped} not declared` };
+  return observed <= declared * (1 + 2 ** -16)
+    ? { status: "kept", text: `${signs.kept} kept` }
+    : { status: "broken", text: `${signs.broken} exceeded` };
+}
+
+/** Such as `-1 ≤ x < 0`. */
+export function rangeText({ from, below }: Pick<UnitsReport, "from" | "below">): string {
+  if (from === null) return below === null ? "all" : `x < ${below}`;
+  return below === null ? `x ≥ ${from}` : `${from} ≤ x < ${below}`;
+}
+
+/** Units in the last place, to three digits, never below what they are. */
+export function formatUnits(units: number | null): string {
+  if (units === null) return "";
+  if (units >= 1e300) return "∞";
+  if (units >= 1e4) return units.toExponential(1).replace("e+", "e");
+  // 0.5000001 is correct rounding: so little is the inaccuracy of the exact values.
+  return String(Math.ceil(units * 1000 - 2 ** -7) / 1000);
+}
+
+/** Where an error was found, such as `(0.5, 3)`. */
+export function formatArguments({ at }: UnitsReport): string {
+  return at.length === 1 ? String(at[0]) : at.length === 0 ? "" : `(${at.join(", ")})`;
 }
 
 /** What was seen of a promise, such as `kept: holds`, also where something weaker is declared. */

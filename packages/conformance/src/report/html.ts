@@ -1,5 +1,6 @@
 import type { ReportDiff } from "./diff.js";
 import { verdictOf } from "./format.js";
+import { accuracy } from "./html/accuracy.js";
 import { changes } from "./html/changes.js";
 import { failures } from "./html/failures.js";
 import { header } from "./html/header.js";
@@ -22,6 +23,7 @@ export function renderHtml(report: ConformanceReport, diff?: ReportDiff): string
     ["operations", "Operations", matrix(report)],
     ["failures", "Failures", failures(report)],
     ["numerics", "Numerics", numerics(report)],
+    ["accuracy", "Accuracy", accuracy(report)],
     ["errors", "Error / tolerance", distributions(report)],
     ["shapes", "Shapes tried", shapesTried(report)],
     ["times", "Time", times(report)],

@@ -4,13 +4,17 @@ import {
   contractTopics,
   declaredText,
   facts,
+  formatArguments,
   formatCount,
   formatCounts,
   formatMoment,
   formatRatio,
   formatTime,
+  formatUnits,
   judgePromise,
+  judgeUnits,
   observedText,
+  rangeText,
   replayCommand,
   shortReason,
   signs,
@@ -31,6 +35,7 @@ export function renderMarkdown(report: ConformanceReport, diff?: ReportDiff): st
     ...operations(report),
     ...contract(report),
     ...numerics(report),
+    ...accuracy(report),
     ...failures(report.laws),
   ];
   return `${sections.join("\n\n")}\n`;
@@ -92,6 +97,26 @@ function numerics(report: ConformanceReport): readonly string[] {
     "## Numerics, declared and observed",
     table(["promise", "declared", "observed", ""], rows, "llll"),
     ...(against.length === 0 ? [] : [`Where it does not hold:\n\n${against.join("\n")}`]),
+  ];
+}
+
+function accuracy(report: ConformanceReport): readonly string[] {
+  if (report.accuracy.length === 0) return [];
+  const rows = report.accuracy.flatMap(({ kind, ranges }) =>
+    ranges.map((range) => [
+      kind,
+      inline(rangeText(range)),
+      formatUnits(range.declared),
+      formatUnits(range.observed),
+      formatArguments(range),
+      judgeUnits(range).text,
+    ]),
+  );
+  return [
+    "## Accuracy, declared and observed",
+    table(["function", "arguments", "declared", "observed", "at", ""], rows, "llrrll"),
+    "Largest errors in f32, in units in the last place; 0.5 is correct rounding. Where nothing is declared, only " +
+      "the least bounds of all backends hold.",
   ];
 }
 

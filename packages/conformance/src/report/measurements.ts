@@ -1,4 +1,5 @@
 import type { OperationName } from "@backplane/core";
+import type { UnitsObservation } from "../law.js";
 
 /**
  * Upper ends of the buckets of error / tolerance. A ratio r falls into the first bucket with r <= end;
@@ -46,6 +47,8 @@ export interface Measurements {
   readonly worst: number | undefined;
   readonly ratios: RatioHistogram;
   readonly cells: readonly ShapeCell[];
+  /** The worst one of each function and range. */
+  readonly units: readonly UnitsObservation[];
 }
 
 /** Gathers the measurements of one law. */
@@ -54,6 +57,7 @@ export class Recorder {
   #worst: number | undefined;
   readonly #ratios: number[] = new Array<number>(ratioEnds.length + 1).fill(0);
   readonly #cells = new Map<string, ShapeCell>();
+  readonly #units = new Map<string, UnitsObservation>();
   #isStopped = false;
 
   /** Nothing counts from here on: what follows a failure is shrinking. */
@@ -74,9 +78,14 @@ export class Recorder {
     if (extents !== undefined) addCell(this.#cells, { bins: extents.map(binOf), cases: 1, worst: value });
   }
 
+  observeUnits(observation: UnitsObservation): void {
+    if (!this.#isStopped) addUnits(this.#units, observation);
+  }
+
   get measurements(): Measurements {
     const cells = [...this.#cells.values()];
-    return { cases: this.#cases, worst: this.#worst, ratios: [...this.#ratios], cells };
+    const units = [...this.#units.values()];
+    return { cases: this.#cases, worst: this.#worst, ratios: [...this.#ratios], cells, units };
   }
 }
 
@@ -100,9 +109,15 @@ function addCell(cells: Map<string, ShapeCell>, { bins, cases, worst }: ShapeCel
   });
 }
 
+function addUnits(all: Map<string, UnitsObservation>, observation: UnitsObservation): void {
+  const key = `${observation.kind} ${observation.range}`;
+  if (!(observation.units <= (all.get(key)?.units ?? -1))) all.set(key, observation);
+}
+
 /** Several measurements as one. */
 export function merged(all: Iterable<Measurements>): Measurements {
   const cells = new Map<string, ShapeCell>();
+  const units = new Map<string, UnitsObservation>();
   const ratios = new Array<number>(ratioEnds.length + 1).fill(0);
   let cases = 0;
   let worst: number | undefined;
@@ -111,8 +126,9 @@ export function merged(all: Iterable<Measurements>): Measurements {
     if (one.worst !== undefined) worst = Math.max(worst ?? 0, one.worst);
     for (const [i, count] of one.ratios.entries()) ratios[i]! += count;
     for (const cell of one.cells) addCell(cells, cell);
+    for (const observation of one.units) addUnits(units, observation);
   }
-  return { cases, worst, ratios, cells: [...cells.values()] };
+  return { cases, worst, ratios, cells: [...cells.values()], units: [...units.values()] };
 }
 
 /** As numbers are written in reports, since JSON has no infinity. */

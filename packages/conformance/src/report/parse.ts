@@ -14,7 +14,8 @@ export function parseReport(text: string): ConformanceReport {
     throw refusal(`its schema has version ${value.schemaVersion}; this reader knows version 1`);
   for (const key of ["subject", "run", "totals", "laws", "operations", "numerics"] as const)
     if (typeof value[key] !== "object" || value[key] === null) throw refusal(`it has no ${key}`);
-  return value as ConformanceReport;
+  // Earlier ones had no accuracy.
+  return { accuracy: [], ...value } as ConformanceReport;
 }
 
 function refusal(why: string): BackendError {

@@ -4,6 +4,7 @@ import { type Grade, lawId, type Replay } from "../law.js";
 import type { Mode } from "../options.js";
 import type { SuiteOutcome } from "../suite.js";
 import { suiteVersion } from "../version.js";
+import { accuracyReports } from "./accuracy.js";
 import { describeFailure, type FailureReport } from "./failure.js";
 import {
   finite,
@@ -35,6 +36,8 @@ export interface ConformanceReport {
   readonly operations: readonly OperationReport[];
   /** One entry per promise of `capabilities.numerics`. */
   readonly numerics: readonly NumericsReport[];
+  /** One entry per function of unary and binary whose accuracy was measured; exact ones are left out. */
+  readonly accuracy: readonly AccuracyReport[];
 }
 
 export interface SubjectReport {
@@ -164,10 +167,30 @@ export interface NumericsReport {
   }[];
 }
 
+/** The errors of one function in f32, in units in the last place: see `Accuracy` in core. */
+export interface AccuracyReport {
+  readonly operation: OperationName;
+  readonly kind: string;
+  /** In ascending order of the argument, as declared; one for all arguments where nothing is, and for binary. */
+  readonly ranges: readonly UnitsReport[];
+}
+
+export interface UnitsReport {
+  /** The range of the argument. Null: it has no end there. */
+  readonly from: number | null;
+  readonly below: number | null;
+  /** Null: nothing is declared, and only the least bounds of all backends hold. */
+  readonly declared: number | null;
+  /** The largest error found. Null: none was tried. An infinite one (a NaN) is written as in `LawReport.worst`. */
+  readonly observed: number | null;
+  /** Its argument, or both. Empty: none was tried. */
+  readonly at: readonly number[];
+}
+
 /** Gathers the outcome of a run. Pure: the same outcome gives the same report. */
 export function buildReport(outcome: SuiteOutcome): ConformanceReport {
   const { name, backend, plan, results } = outcome;
-  const { device, limits, numerics, dtypes } = backend.capabilities;
+  const { device, limits, numerics, accuracy, dtypes } = backend.capabilities;
   const laws = results.map((result) => lawReport(result, plan.seed));
   return {
     kind: "backplane-conformance-report",
@@ -182,6 +205,7 @@ export function buildReport(outcome: SuiteOutcome): ConformanceReport {
     laws,
     operations: backend.supports.map((support) => operationReport(support, results)),
     numerics: numericsReports(numerics, results),
+    accuracy: accuracyReports(accuracy, results),
   };
 }
 

@@ -1,3 +1,4 @@
+// Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend } from "@backplane/conformance";
 import { assert } from "chai";
@@ -8,19 +9,16 @@ describe("the page", () => {
   });
 });
 
-// The engine is that of Node.js, where the same code gets more cases, and others.
-for (const [threads, seed] of [
-  [0, 2],
-  [2, 3],
-] as const)
-  describeBackend(
-    {
-      name: `the CPU in a page, with ${threads} threads`,
-      create: () => createCpuBackend({ threads }),
-      options: { mode: "quick", seed },
-    },
-    globalThis,
-  );
+// The engine is that of Node.js, where the same code gets more cases, and others. Without threads:
+// cpu.not-isolated.ts.
+describeBackend(
+  {
+    name: "the CPU in a page, with 2 threads",
+    create: () => createCpuBackend({ threads: 2 }),
+    options: { mode: "quick", seed: 3 },
+  },
+  globalThis,
+);
 
 describe("Threads of a backend in a page", () => {
   const { Worker } = globalThis;

@@ -1,3 +1,4 @@
+// Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend } from "@backplane/conformance";
 import { assert } from "chai";

@@ -1,14 +1,20 @@
+// Tags: long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { describeBackend } from "@backplane/conformance";
+import { describeBackend, laws } from "@backplane/conformance";
+import { isOnLargeKernels, isOnManyCalls, meetsMostWithFewest, soonCompiled } from "../support/webgpu.js";
 
-// As in the page, on cases of its own. What differs in a worker is around the kernels, so these are the
-// ones that compile soonest.
+// What differs in a worker is around the kernels: they are compiled and run by the same process of the browser as
+// in the page.
 describeBackend(
   {
     name: "WebGPU in a worker",
-    create: () => createWebGpuBackend({ variants: { conv2d: "direct_4x128", attention: "tiled_16x32" } }),
+    create: () => createWebGpuBackend(soonCompiled),
     loseDevice: (backend) => (backend.native() as GPUDevice).destroy(),
-    options: { mode: "quick", seed: 3 },
+    options: {
+      laws: laws.filter((law) => (!isOnLargeKernels(law) && !isOnManyCalls(law)) || meetsMostWithFewest(law)),
+      mode: "quick",
+      seed: 3,
+    },
   },
   globalThis,
 );

@@ -116,6 +116,19 @@ describe("A report as HTML", () => {
     assert.include(rows[0]!, "result 3 is 0");
   });
 
+  it("sets the units that are declared against those that were observed", () => {
+    const page = renderHtml(fullReport());
+    const rows = page.split('id="accuracy"')[1]!.split("</section>")[0]!.split("<tr>").slice(2);
+    const cells = rows.map((row) => [...row.matchAll(/<t[hd][^>]*>([^<]*)</g)].map(([, text]) => text));
+    assert.deepEqual(cells, [
+      ["gelu", "x &lt; -1", "6.5", "5.891", "-2.25", "✓ kept"],
+      ["gelu", "-1 ≤ x &lt; 0", "2", "3.5", "-0.5", "✗ exceeded"],
+      ["gelu", "x ≥ 0", "2", "", "", "– not tried"],
+      ["pow", "all", "", "∞", "(0.5, 3)", "– not declared"],
+    ]);
+    assert.notInclude(renderHtml(sampleReport()), 'id="accuracy"');
+  });
+
   it("draws a bar for each bucket that has cases, and marks those above 1", () => {
     const ratios = ratioEnds.map(() => 0);
     ratios[0] = 5;
@@ -178,7 +191,7 @@ describe("A report as HTML", () => {
     );
     tagsOf(page);
     assert.include(page, "The run was stopped.");
-    for (const id of ["failures", "numerics", "errors", "shapes", "times", "laws"])
+    for (const id of ["failures", "numerics", "accuracy", "errors", "shapes", "times", "laws"])
       assert.notInclude(page, `id="${id}"`);
     tagsOf(renderHtml(sampleReport({ laws: [lawReport("memory", "x", { status: "broken" })] })));
     const untried = operationNames.map((name) =>

@@ -73,6 +73,12 @@ describe("A report as Markdown", () => {
     assert.include(text, "- numerics f32: a NaN stays: result 3 is 0\n");
   });
 
+  it("sets the units that are declared against those that were observed", () => {
+    const [, , ...rows] = tableUnder(renderMarkdown(fullReport()), "Accuracy, declared and observed");
+    assert.deepEqual(rows[0], ["gelu", "x \\< -1", "6.5", "5.891", "-2.25", "✓ kept"]);
+    assert.deepEqual(rows[3], ["pow", "all", "", "∞", "(0.5, 3)", "– not declared"]);
+  });
+
   it("takes no text for Markdown or HTML", () => {
     const hostile = "a | b `c` *d* <img src=x> [e](f) _g_\n# h &lt; \\";
     const plain = "a \\| b \\`c\\` \\*d\\* \\<img src=x> [e\\](f) \\_g\\_ # h \\&lt; \\\\";

@@ -1,4 +1,4 @@
-import type { ComputeBackend, Numerics } from "@backplane/core";
+import type { Accuracy, ComputeBackend, Numerics } from "@backplane/core";
 import { mutants } from "#src/index.js";
 
 /** The weakest thing that can be declared. */
@@ -13,10 +13,11 @@ export function mutant(name: string): () => ComputeBackend {
   return found.create;
 }
 
-/** Any backend, with other promises than its own. For laws that leave `init` alone. */
+/** Any backend, with other promises than its own, and perhaps another accuracy. For laws that leave `init` alone. */
 export function withPromises(
   create: () => ComputeBackend,
   promises: Partial<Numerics>,
+  accuracy?: Accuracy,
 ): () => ComputeBackend {
   return () => {
     const backend = create();
@@ -25,7 +26,8 @@ export function withPromises(
       await init();
       const { capabilities } = backend;
       const numerics = { ...capabilities.numerics, ...promises };
-      Object.defineProperty(backend, "capabilities", { get: () => ({ ...capabilities, numerics }) });
+      const declared = { ...capabilities, numerics, ...(accuracy === undefined ? {} : { accuracy }) };
+      Object.defineProperty(backend, "capabilities", { get: () => declared });
     };
     return backend;
   };

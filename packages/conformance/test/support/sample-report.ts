@@ -68,6 +68,7 @@ export function sampleReport(parts: Partial<ConformanceReport> = {}): Conformanc
     laws,
     operations: [],
     numerics: [],
+    accuracy: [],
     ...parts,
   };
 }
@@ -167,6 +168,20 @@ export function fullReport(): ConformanceReport {
         evidence: [],
       },
       { promise: "deterministic", promised: true, declared: true, observed: null, evidence: [] },
+    ],
+    accuracy: [
+      {
+        ...{ operation: "unary", kind: "gelu" },
+        ranges: [
+          { from: null, below: -1, declared: 6.5, observed: 5.89015, at: [-2.25] },
+          { from: -1, below: 0, declared: 2, observed: 3.5, at: [-0.5] },
+          { from: 0, below: null, declared: 2, observed: null, at: [] },
+        ],
+      },
+      {
+        ...{ operation: "binary", kind: "pow" },
+        ranges: [{ from: null, below: null, declared: null, observed: 1.7976931348623157e308, at: [0.5, 3] }],
+      },
     ],
   });
 }

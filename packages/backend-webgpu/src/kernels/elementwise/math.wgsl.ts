@@ -230,7 +230,8 @@ fn hyperbolic_tangent(x: f32) -> f32 {
   let scale = bitcast<f32>((n.bits << 23u) + 0x3f800000u);
   let small = exponential_near_zero(less_logarithms(double, n.number));
   let m = fma(scale, small, settled(scale - 1.0));
-  return bitcast<f32>(bitcast<u32>(m / (m + 2.0)) | (bitcast<u32>(x) & 0x80000000u));
+  // Where a division is not correctly rounded, as on NVIDIA's GPUs, it may lead beyond 1.
+  return bitcast<f32>(bitcast<u32>(min(m / (m + 2.0), 1.0)) | (bitcast<u32>(x) & 0x80000000u));
 }`,
   },
 

@@ -1,0 +1,4 @@
+// Tags: kernels
+import { callsLargeKernels, describeParameters } from "./parameter-calls.js";
+
+describeParameters(callsLargeKernels);

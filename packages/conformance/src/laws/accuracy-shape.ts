@@ -1,0 +1,230 @@
+import { type DType, type InexactUnaryKind, inexactUnaryKinds, type UnaryKind } from "@backplane/core";
+import { declaredRanges, declaredUnits } from "../accuracy.js";
+import type { Law, LawContext } from "../law.js";
+import { ulp, unaryTolerance } from "../tolerance.js";
+import { stratified } from "./accuracy-arguments.js";
+import { type Sweep, sweepUnary } from "./accuracy-case.js";
+import { binaryCall, compute, unaryCall } from "./numerics-case.js";
+
+/*
+ * Functions are used as what they are: a sigmoid is a probability, a sine lies between -1 and 1, e^0 is 1. Bounds
+ * of errors leave that open, so declaring a function promises it too. Where none is declared, results stay in
+ * their range all the same, except those of sin and cos, and points hold to within the least bounds.
+ */
+
+/** Laws on the shape of the functions that are declared. */
+export function shapeLaws(dtype: DType): readonly Law[] {
+  const ofUnary = (
+    name: string,
+    kinds: readonly InexactUnaryKind[],
+    check: (context: LawContext, kind: InexactUnaryKind) => Promise<void>,
+    /** Those that a backend is held to whether it declares their units or not. */
+    always: readonly InexactUnaryKind[] = [],
+  ): Law => ({
+    ...{ topic: "accuracy", name, operation: "unary", dtype },
+    exempt: ({ accuracy }) =>
+      always.length > 0 || kinds.some((kind) => declaredRanges(accuracy, kind) !== undefined)
+        ? undefined
+        : "the accuracy of these functions is not declared",
+    run: (context) => {
+      const { backend } = context;
+      const isBound = (kind: InexactUnaryKind) =>
+        backend.supports("unary", dtype, kind) &&
+        (always.includes(kind) || declaredRanges(backend.capabilities.accuracy, kind) !== undefined);
+      return context.forEach(kinds, async (kind) => {
+        if (isBound(kind)) await check(context, kind);
+      });
+    },
+  });
+  const ranged = inexactUnaryKinds.filter((kind) => outermost[kind] !== undefined);
+  const pointed = inexactUnaryKinds.filter((kind) => points[kind] !== undefined);
+  const sweep = (context: LawContext, kind: UnaryKind) => sweepUnary(context, dtype, kind, 1);
+  const rising = ofUnary(
+    "functions rise and fall to within their units",
+    inexactUnaryKinds.filter((kind) => courses[kind] !== undefined),
+    async (context, kind) => checkCourse(context, kind, await sweep(context, kind)),
+  );
+  return [
+    // What is computed in f32 and rounded once rises and falls as it does there.
+    ...(dtype === "f32" ? [rising] : []),
+    ofUnary(
+      "odd and even functions are so bit for bit",
+      Object.keys(mirrored) as Mirrored[],
+      async (context, kind) => checkMirror(kind as Mirrored, await sweep(context, kind)),
+    ),
+    ofUnary(
+      "functions stay inside of their range",
+      ranged,
+      async (context, kind) => checkOutermost(kind, await sweep(context, kind)),
+      // 2^-11, which is granted to a sine and a cosine, leads beyond 1.
+      ranged.filter((kind) => kind !== "sin" && kind !== "cos"),
+    ),
+    ofUnary(
+      "functions are exact at points such as exp(0) = 1",
+      pointed,
+      (context, kind) => checkPoints(context, dtype, kind),
+      pointed,
+    ),
+    {
+      ...{
+        topic: "accuracy",
+        name: "powers are exact where x^1 = x, x^0 = 1, 1^y = 1",
+        operation: "binary",
+        dtype,
+      },
+      exempt: ({ accuracy }, backend) => {
+        if (!backend.supports("binary", dtype, "pow")) return `pow in ${dtype} is not supported`;
+        return declaredUnits(accuracy, "pow") === undefined
+          ? "the accuracy of pow is not declared"
+          : undefined;
+      },
+      run: (context) => checkPowers(context, dtype),
+    },
+  ];
+}
+
+type Swept = Sweep & { readonly x: Float64Array };
+
+/** Where a function rises (1) or falls (-1), as far as anybody relies on it. */
+interface Course {
+  readonly from: number;
+  readonly to: number;
+  readonly direction: 1 | -1;
+}
+
+const everywhere: Course = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY, direction: 1 };
+const fromZero: Course = { ...everywhere, from: 0 };
+
+const courses: Partial<Record<InexactUnaryKind, Course>> = {
+  ...{ exp: everywhere, tanh: everywhere, sigmoid: everywhere, erf: everywhere, softplus: everywhere },
+  ...{ log: fromZero, sqrt: fromZero, gelu: fromZero, geluTanh: fromZero, silu: fromZero },
+  ...{ rsqrt: { ...fromZero, direction: -1 }, reciprocal: { ...fromZero, direction: -1 } },
+  sin: { from: -Math.PI / 2, to: Math.PI / 2, direction: 1 },
+  cos: { from: 0, to: Math.PI, direction: -1 },
+};
+
+/** x1 < x2 gives f(x1) <= f(x2) + units, for all pairs of arguments; falling functions upside down. */
+function checkCourse(
+  { numerics }: LawContext,
+  kind: InexactUnaryKind,
+  { x, got, exact, units }: Swept,
+): void {
+  const { from, to, direction } = courses[kind]!;
+  const smallest = numerics.subnormals === "kept" ? 0 : 2 ** -126;
+  /** The place of the largest result so far. */
+  let top: number | undefined;
+  for (const [i, y] of exact.entries()) {
+    // What is out of range may be anything, and what is nearly 0 may be 0.
+    if (!(x[i]! >= from && x[i]! <= to && Math.abs(y) >= smallest && Math.abs(y) < 2 ** 128 * (1 - 2 ** -20)))
+      continue;
+    const fall = top === undefined ? 0 : direction * (got[top]! - got[i]!);
+    if (fall <= 0) {
+      top = i;
+      continue;
+    }
+    const allowed = Math.max(units(top!)!, units(i)!) * Math.max(ulp(exact[top!]!), ulp(y));
+    if (!(fall <= allowed))
+      throw new Error(
+        `${kind} ${direction > 0 ? "falls" : "rises"} from ${got[top!]} at ${x[top!]} to ${got[i]} at ${x[i]}, ` +
+          `by ${fall / ulp(y)} units in the last place`,
+      );
+  }
+}
+
+type Mirrored = keyof typeof mirrored;
+
+/** f(-x) = -f(x) or f(x). */
+const mirrored = { sin: -1, tanh: -1, erf: -1, reciprocal: -1, cos: 1 } as const;
+
+function checkMirror(kind: Mirrored, { x, got }: Swept): void {
+  for (let i = 0, j = x.length - 1; i < j; i++, j--)
+    if (got[j] !== mirrored[kind] * got[i]! && !(Number.isNaN(got[i]) && Number.isNaN(got[j])))
+      throw new Error(
+        `${kind} is not ${mirrored[kind] < 0 ? "odd" : "even"}: ` +
+          `${got[i]} at ${x[i]}, but ${got[j]} at ${x[j]}`,
+      );
+}
+
+/** The least and the largest value that a function has or comes near to. */
+const outermost: Partial<Record<InexactUnaryKind, readonly [least: number, largest: number]>> = {
+  ...{ sin: [-1, 1], cos: [-1, 1], tanh: [-1, 1], erf: [-1, 1], sigmoid: [0, 1] },
+  ...{ exp: [0, Number.POSITIVE_INFINITY], softplus: [0, Number.POSITIVE_INFINITY] },
+};
+
+function checkOutermost(kind: InexactUnaryKind, { x, got, units, least: bound }: Swept): void {
+  const [least, largest] = outermost[kind]!;
+  // Where neither units are declared nor WGSL says anything, results may be anything.
+  for (const [i, y] of got.entries())
+    if (!(y >= least && y <= largest) && (units(i) !== undefined || bound(i) !== Number.POSITIVE_INFINITY))
+      throw new Error(`${kind}(${x[i]}) is ${y}; the range of ${kind} is from ${least} to ${largest}`);
+}
+
+/** What people try first, and build on. Squares and their like follow from units below 1. */
+const points: Partial<Record<InexactUnaryKind, readonly (readonly [x: number, y: number])[]>> = {
+  exp: [[0, 1]],
+  log: [[1, 0]],
+  sin: [[0, 0]],
+  cos: [[0, 1]],
+  sqrt: [[0, 0]],
+  tanh: [
+    [0, 0],
+    [20, 1],
+    [-20, -1],
+  ],
+  erf: [
+    [0, 0],
+    [10, 1],
+    [-10, -1],
+  ],
+  sigmoid: [
+    [0, 0.5],
+    [100, 1],
+  ],
+  gelu: [
+    [0, 0],
+    [100, 100],
+  ],
+  geluTanh: [
+    [0, 0],
+    [100, 100],
+  ],
+  silu: [
+    [0, 0],
+    [100, 100],
+  ],
+  softplus: [[100, 100]],
+};
+
+async function checkPoints(
+  { backend, numerics }: LawContext,
+  dtype: DType,
+  kind: InexactUnaryKind,
+): Promise<void> {
+  const isDeclared = declaredRanges(backend.capabilities.accuracy, kind) !== undefined;
+  const pairs = points[kind]!;
+  const input = pairs.map(([x]) => x);
+  const got = await compute(
+    backend,
+    dtype,
+    [input],
+    input.length,
+    unaryCall(backend, dtype, kind, input.length),
+  );
+  for (const [i, [x, y]] of pairs.entries()) {
+    const allowed = isDeclared ? 0 : unaryTolerance(kind, x, y, dtype, numerics);
+    if (!(Math.abs(got[i]! - y) <= allowed)) throw new Error(`${kind}(${x}) is ${got[i]}, not ${y}`);
+  }
+}
+
+async function checkPowers({ backend }: LawContext, dtype: DType): Promise<void> {
+  const some = Array.from(stratified(dtype, [], false, 1)).filter((x) => x !== 0);
+  const triples = [
+    ...some.map((x) => [x, 1, x]),
+    ...some.map((x) => [x, 0, 1]),
+    ...some.map((y) => [1, y, 1]),
+  ] as const;
+  const [a, b] = [triples.map(([x]) => x!), triples.map(([, y]) => y!)];
+  const got = await compute(backend, dtype, [a, b], a.length, binaryCall(backend, dtype, "pow", a.length));
+  for (const [i, [x, y, z]] of triples.entries())
+    if (got[i] !== z) throw new Error(`pow(${x}, ${y}) is ${got[i]}, not ${z}`);
+}

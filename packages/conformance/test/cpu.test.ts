@@ -1,0 +1,16 @@
+// Tags: long
+import { createCpuBackend } from "@backplane/backend-cpu";
+import { describeBackend } from "#src/index.js";
+import { withWorkers } from "./support/workers.js";
+
+describeBackend(
+  { name: "the CPU without threads", create: () => createCpuBackend({ threads: 0 }) },
+  globalThis,
+);
+describeBackend(
+  {
+    name: "the CPU with 2 threads",
+    ...withWorkers(() => createCpuBackend({ threads: 2 })),
+  },
+  globalThis,
+);

@@ -1,0 +1,38 @@
+import { createWebGpuBackend, type WebGpuBackend, type WebGpuOptions } from "@backplane/backend-webgpu";
+import { describeBackend, type Law } from "#src/index.js";
+
+const large: readonly (string | undefined)[] = ["gemm", "batchedGemm", "conv2d", "attention", "reduce"];
+const many: readonly string[] = ["resources", "reach", "stateful", "supports"];
+
+/** Whether a law is on one of the operations whose kernels software adapters take long to compile. */
+export function isOnLargeKernels({ operation }: Law): boolean {
+  return large.includes(operation);
+}
+
+/** Whether a law calls many operations, in many forms, or one of them very often. */
+export function isOnManyCalls({ topic }: Law): boolean {
+  return many.includes(topic);
+}
+
+/** Whether a law on an operation meets the most mistakes with the fewest kernels. */
+export function meetsMostWithFewest({ topic, name }: Law): boolean {
+  return name === (topic === "attention" ? "stays within the error bound" : "is exact on whole numbers");
+}
+
+/** The variants of operations with large kernels that compile soonest. */
+export const soonCompiled: WebGpuOptions = {
+  variants: { conv2d: "direct_4x128", attention: "tiled_16x32" },
+};
+
+/** No backend is skipped where it is missing: a machine on which the suite says nothing about it has not tested it. */
+export function describeWebGpu(laws: readonly Law[], runs: number, options: WebGpuOptions = {}): void {
+  describeBackend(
+    {
+      name: "WebGPU",
+      create: () => createWebGpuBackend(options),
+      loseDevice: (backend) => (backend as WebGpuBackend).loseDevice(),
+      options: { laws, runs },
+    },
+    globalThis,
+  );
+}

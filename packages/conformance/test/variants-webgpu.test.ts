@@ -1,0 +1,54 @@
+// Tags: kernels, long
+import * as webgpu from "@backplane/backend-webgpu";
+import { assert } from "chai";
+import type { Law } from "#src/index.js";
+import { describeVariant, lawsOn, topics } from "./support/variants.js";
+import { meetsMostWithFewest } from "./support/webgpu.js";
+
+/**
+ * Every transposition, alignment and element type is a shader of its own, and takes the software
+ * adapter up to a second to compile, and the package's own tests go through them, in every variant: here are
+ * few laws. All laws on all variants are for GPUs: bench/dist/adapter.
+ */
+function fewLawsOn(operations: readonly string[]): readonly Law[] {
+  return lawsOn(operations).filter(
+    (law) => law.dtype === "f16" && law.topic !== "batchedGemm" && meetsMostWithFewest(law),
+  );
+}
+
+/** The last variant of each kind: the texts of the others differ by numbers only. */
+function lastOfKinds(names: readonly string[]): readonly string[] {
+  return [...new Map(names.map((name) => [name.split("_", 1)[0], name])).values()];
+}
+
+/** Kernels that keep a tile in registers are long, and so is compiling them; others can try more. */
+function runsOn(variant: string): number {
+  return /^(tiled|packed|implicit)_/.test(variant) ? 1 : 10;
+}
+
+describe("Variants of kernels", () => {
+  it("of WebGPU are of operations that have laws here", () => {
+    for (const [operation, names] of Object.entries(webgpu.variantNames)) {
+      assert.property(topics, operation);
+      assert.isNotEmpty(names);
+      assert.lengthOf(fewLawsOn([operation]), 1);
+    }
+  });
+
+  // Passed over are those that need more than emulated devices have, and nearly always those for a few rows, for
+  // filters of one size and of one tap. The package's own tests have cases for these; bench/dist/adapter is for GPUs.
+  const special = /^(matrices|split|thin|decode|strip)_|^gemm$|^tiled_128x128$/;
+  for (const [operation, names] of Object.entries(webgpu.variantNames))
+    for (const variant of lastOfKinds(names.filter((name) => !special.test(name))))
+      describe(`WebGPU with ${operation} as ${variant}`, () => {
+        const lines: string[] = [];
+        const log = (line: string) => lines.push(line);
+        const create = () => webgpu.createWebGpuBackend({ variants: { [operation]: variant }, log });
+        describeVariant(variant, create, fewLawsOn([operation]), runsOn(variant));
+        describe("what computed that", () => {
+          it("is the variant", () => {
+            assert.include(lines, `webgpu: ${operation} takes ${variant} (forced by the option variants)`);
+          });
+        });
+      });
+});

@@ -1,0 +1,30 @@
+// Tags: kernels, long
+import { type Law, laws } from "#src/index.js";
+import {
+  describeWebGpu,
+  isOnLargeKernels,
+  isOnManyCalls,
+  meetsMostWithFewest,
+  soonCompiled,
+} from "./support/webgpu.js";
+
+const chosen = laws.filter((law) => isOnLargeKernels(law) || isOnManyCalls(law));
+
+/** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
+const compilesMuch = ({ topic }: Law): boolean => topic === "conv2d" || topic === "attention";
+
+describeWebGpu(
+  chosen.filter((law) => !compilesMuch(law)),
+  20,
+);
+// By the kernels that the backend chooses, and by those that compile soonest: each of them, in every form, is held
+// to the formula by the package's own tests.
+describeWebGpu(
+  chosen.filter((law) => compilesMuch(law) && meetsMostWithFewest(law)),
+  8,
+);
+describeWebGpu(
+  chosen.filter((law) => compilesMuch(law) && !meetsMostWithFewest(law)),
+  8,
+  soonCompiled,
+);

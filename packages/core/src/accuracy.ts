@@ -1,0 +1,101 @@
+import { describe } from "./handles.js";
+import { checkNames } from "./names.js";
+import { type BinaryKind, binaryKinds } from "./ops/binary.js";
+import { Checks } from "./ops/operation.js";
+import { type UnaryKind, unaryKinds } from "./ops/unary.js";
+
+/**
+ * How large the errors of single functions are, at most, in units in the last place (ulp) of the f32 result:
+ * |result - exact| <= units * ulp(exact), with ulp(y) = 2^(floor(log2 |y|) - 23), and 2^-149 for all |y|
+ * below 2^-126. 0.5 is correct rounding to nearest.
+ *
+ * Default, for every function that is left out: nothing but the least bounds that all backends keep, those
+ * of WGSL. They are weak: a sine that is 0 for |x| < 4e-4 keeps them, and beyond pi they say nothing.
+ * Consequence of declaring a function (docs/numerics.md has the details): the bound binds for every finite
+ * argument; in f16 the result is that of f32, rounded once to nearest; and the function has the shape that
+ * callers rely on: odd or even bit for bit, rising or falling to within its units, exact at points such as
+ * exp(0) = 1, inside of its range.
+ *
+ * Not declared: relu, abs, neg, floor, ceil, round, sign, max and min, which are exact on every backend.
+ * What fused activations of gemm and conv2d lose is not part of it either.
+ */
+export interface Accuracy {
+  /** By ranges of the argument. */
+  readonly unary?: { readonly [Kind in InexactUnaryKind]?: readonly UnitsRange[] };
+  /** For all pairs of arguments. */
+  readonly binary?: { readonly [Kind in InexactBinaryKind]?: number };
+}
+
+export type InexactUnaryKind = Exclude<
+  UnaryKind,
+  "relu" | "abs" | "neg" | "floor" | "ceil" | "round" | "sign"
+>;
+export type InexactBinaryKind = Exclude<BinaryKind, "max" | "min">;
+
+/**
+ * One of a list in ascending order that covers all arguments: each begins where the one before ends, the first
+ * at -Infinity; the last, and no other, has no `below`. One range for all arguments is `[{ units }]`.
+ */
+export interface UnitsRange {
+  /** The range ends before this argument, a finite number. */
+  readonly below?: number;
+  /** The largest error, more than 0 and finite. */
+  readonly units: number;
+}
+
+const exactKinds: readonly string[] = [
+  ...(["relu", "abs", "neg", "floor", "ceil", "round", "sign", "max", "min"] as const),
+];
+
+export const inexactUnaryKinds: readonly InexactUnaryKind[] = unaryKinds.filter(
+  (kind): kind is InexactUnaryKind => !exactKinds.includes(kind),
+);
+export const inexactBinaryKinds: readonly InexactBinaryKind[] = binaryKinds.filter(
+  (kind): kind is InexactBinaryKind => !exactKinds.includes(kind),
+);
+
+/** Index of the range of the argument x. */
+export function rangeAt(ranges: readonly UnitsRange[], x: number): number {
+  const index = ranges.findIndex(({ below }) => below !== undefined && x < below);
+  return index < 0 ? ranges.length - 1 : index;
+}
+
+/** Throws `INVALID_ARGUMENT`, in the name of `operation`, where a declaration is not as `Accuracy` says. */
+export function checkAccuracy(operation: string, accuracy: Accuracy): void {
+  const checks = new Checks(operation);
+  checkNames(operation, accuracy, ["unary", "binary"], "accuracy");
+  const { unary = {}, binary = {} } = accuracy;
+  checkNames(operation, unary, inexactUnaryKinds, "accuracy.unary");
+  for (const [kind, ranges] of Object.entries(unary)) checkRanges(checks, `accuracy.unary.${kind}`, ranges);
+  checkNames(operation, binary, inexactBinaryKinds, "accuracy.binary");
+  for (const [kind, units] of Object.entries(binary)) checkUnits(checks, `accuracy.binary.${kind}`, units);
+}
+
+function checkRanges(checks: Checks, name: string, ranges: readonly UnitsRange[]): void {
+  if (!Array.isArray(ranges) || ranges.length === 0)
+    checks.fail(name, `is ${describe(ranges)}; allowed: a list of ranges such as [{ units: 2 }]`);
+  let from = Number.NEGATIVE_INFINITY;
+  for (const [i, range] of ranges.entries()) {
+    const place = `${name}[${i}]`;
+    checkNames(checks.operation, range, ["below", "units"], place);
+    const { below, units } = range;
+    checkUnits(checks, `${place}.units`, units);
+    if (i === ranges.length - 1) {
+      if (below !== undefined)
+        checks.fail(
+          `${place}.below`,
+          `is ${describe(below)}; allowed: none, so that the last range covers the rest`,
+        );
+    } else if (!(Number.isFinite(below) && below! > from))
+      checks.fail(
+        `${place}.below`,
+        `is ${describe(below)}; allowed: finite numbers above ${from}, where it begins`,
+      );
+    from = below ?? from;
+  }
+}
+
+function checkUnits(checks: Checks, name: string, units: unknown): void {
+  if (!(Number.isFinite(units) && (units as number) > 0))
+    checks.fail(name, `is ${describe(units)}; allowed: finite numbers above 0`);
+}

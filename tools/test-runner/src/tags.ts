@@ -1,0 +1,55 @@
+/**
+ * What a test file, or an entry of the browser part, asks for. Its first line says so:
+ *
+ *     // Tags: kernels, long
+ *
+ * A tag holds for the whole file: tests that ask for different things stand in different files.
+ */
+export const tags = {
+  /** Begins first, and alone in its process: it takes more than about ten seconds. */
+  long: "takes more than about ten seconds",
+  /**
+   * Proves the conformance suite itself, the documents or the packages: the reference, the mutants and
+   * what is packed are the same on every adapter, and plain JavaScript, which every engine runs alike.
+   */
+  proof: "proves the suite, the documents or the packages, alike on every adapter and engine",
+  /**
+   * Goes through the kernels of WebGPU one after the other. The compiler of lavapipe takes up to ten
+   * seconds for each. Laws on a backend as a whole, and on operations with small kernels, stand in files
+   * without this tag.
+   */
+  kernels: "goes through kernels of WebGPU one after the other, which compile slowly on lavapipe",
+  /** Does the same small work many thousand times: what that leaves behind shows on any adapter. */
+  soak: "does the same work many thousand times",
+  /** Starts an engine of its own, such as Chromium or Deno: the Node.js beside it does not matter. */
+  engines: "starts another engine than the Node.js that runs it",
+} as const;
+
+export type Tag = keyof typeof tags;
+
+export const tagNames: readonly Tag[] = Object.keys(tags) as Tag[];
+
+/** The tags in the first line of a source. Throws where it has some in another form, or unknown ones. */
+export function tagsOf(source: string, file: string): readonly Tag[] {
+  const line = source.slice(0, source.indexOf("\n"));
+  if (!/^\W*tags?\b/i.test(line)) return [];
+  const names = /^\/\/ Tags: (\w+(?:, \w+)*)$/.exec(line)?.[1]?.split(", ");
+  if (names === undefined) throw new Error(`${file}: "${line}" should read "// Tags: NAME, NAME"`);
+  for (const name of names)
+    if (!(tagNames as readonly string[]).includes(name))
+      throw new Error(`${file}: unknown tag "${name}"; there are ${tagNames.join(", ")}`);
+  return names as Tag[];
+}
+
+export interface TagFilter {
+  /** Only files with one of these. Default: all. */
+  readonly tag: readonly Tag[] | undefined;
+  /** None of the files with one of these. */
+  readonly without: readonly Tag[];
+}
+
+export function isChosen(ofFile: readonly Tag[], { tag, without }: TagFilter): boolean {
+  return (
+    (tag?.some((name) => ofFile.includes(name)) ?? true) && !without.some((name) => ofFile.includes(name))
+  );
+}
