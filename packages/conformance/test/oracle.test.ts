@@ -1,3 +1,4 @@
+// Tags: proof
 import { inexactUnaryKinds } from "@backplane/core";
 import { assert } from "chai";
 import { oracleUnits } from "#src/accuracy.js";

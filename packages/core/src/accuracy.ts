@@ -1,8 +1,8 @@
 import { describe } from "./handles.js";
 import { checkNames } from "./names.js";
-import { type BinaryKind, binaryKinds } from "./ops/binary.js";
-import { Checks } from "./ops/operation.js";
-import { type UnaryKind, unaryKinds } from "./ops/unary.js";
+import { type BinaryKind, binaryKinds } from "./ops/binary/index.js";
+import { Checks } from "./ops/checks.js";
+import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
 
 /**
  * How large the errors of single functions are, at most, in units in the last place (ulp) of the f32 result:

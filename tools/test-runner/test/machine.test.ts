@@ -1,3 +1,4 @@
+// Tags: engines
 import { SoftwareAdapterUnavailable, unavailableReason } from "@backplane/software-adapter";
 import { assert } from "chai";
 import { chooseMachine } from "#src/machine.js";
