@@ -53,8 +53,8 @@ export const hypot: Operation<HypotArguments, HypotProblem<unknown>> = defineOpe
     const a = read.region(binder, "a", args.a, n, dtype);
     const b = read.region(binder, "b", args.b, n, dtype);
     const output = read.region(binder, "output", args.output, n, dtype);
-    read.disjoint({ argument: "output", region: output }, { argument: "a", region: a });
-    read.disjoint({ argument: "output", region: output }, { argument: "b", region: b });
+    for (const [argument, region] of Object.entries({ a, b }))
+      read.disjoint({ argument: "output", region: output }, { argument, region });
     return n === 0 ? undefined : { n, a, b, output };
   },
   flops: ({ n }) => 4 * n,
@@ -70,12 +70,8 @@ export const hypotOnWebGpu: OwnWebGpuKernel<HypotProblem<unknown>> = {
   workgroups: ({ n }) => Math.ceil(n / groupSize),
   wgsl: `
 @compute @workgroup_size(${groupSize})
-fn main(
-  @builtin(workgroup_id) workgroup: vec3u,
-  @builtin(num_workgroups) workgroups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
-  let i = workgroup_index(workgroup, workgroups) * ${groupSize}u + lane;
+fn main(@builtin(global_invocation_id) place: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let i = place.y * groups.x * ${groupSize}u + place.x;
   if (i >= parameters.n) { return; }
   let x = abs(a[parameters.a_offset + i]);
   let y = abs(b[parameters.b_offset + i]);
@@ -105,7 +101,7 @@ const cpuKernel = defineKernel({
       const ratio = f.let(v128.and(quotient, f32x4.eq(quotient, quotient)));
       return f32x4.mul(larger, f32x4.sqrt(f32x4.add(ones, f32x4.mul(ratio, ratio))));
     };
-    const place = () => f.let(i32.shl(i, 2));
+    const place = (): Value<"i32"> => f.let(i32.shl(i, 2));
     const four = (at = place()) => f.store(i32.add(output, at), hypotenuse(at));
     f.forLocal(i, vectorEnd, () => four(), { step: 4 });
     // Reading past the end is allowed, writing there is not.
@@ -133,14 +129,8 @@ export const hypotLaw: Law = {
     const sides = fc.array(fc.tuple(side, side), { minLength: 1, maxLength: 70 });
     return forAll(sides, async (pairs) => {
       const n = pairs.length;
-      const a = upload(
-        backend,
-        Float32Array.from(pairs, ([x]) => x),
-      );
-      const b = upload(
-        backend,
-        Float32Array.from(pairs, ([, y]) => y),
-      );
+      const put = (side: 0 | 1) => upload(backend, new Float32Array(pairs.map((pair) => pair[side])));
+      const [a, b] = [put(0), put(1)];
       const output = backend.alloc(4 * n);
       backend.run(hypot, { n, a, b, output });
       const got = await download(backend, output, Float32Array, n);
