@@ -18,8 +18,9 @@ export interface OwnWebGpuKernel<Problem = never> {
   /** The numbers of the problem that the text uses. Default: none. */
   readonly parameters?: Readonly<Record<string, "f32" | "u32" | "i32">>;
   /**
-   * Functions and the entry point `main`. If more than 65,535 workgroups may be asked for, they lie in a grid of two dimensions, and `main`
-   * finds its place by `workgroup_index(workgroup_id, num_workgroups)`, and checks it against a bound.
+   * Functions and the entry point `main`. More than 65,535 workgroups lie in a grid of two dimensions, which may
+   * begin one row too many: `main` finds its place by `workgroup_index(workgroup_id, num_workgroups)`, and checks it
+   * against a bound.
    */
   readonly wgsl: string;
   /** How many workgroups one call takes. */
