@@ -49,7 +49,7 @@ interface Ended {
 }
 
 /** Against hangs only; less than a test may take. */
-const hangMilliseconds = 480_000;
+const hangMilliseconds = 900_000;
 
 function run(command: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended> {
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 
 /** Against hangs only: a program that has not ended after so long is killed. Tests may take longer still. */
-const hangMilliseconds = 480_000;
+const hangMilliseconds = 900_000;
 
 /** Runs a program against the built package; answers what it printed. */
 export function runProgram(

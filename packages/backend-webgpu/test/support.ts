@@ -25,7 +25,7 @@ export const findDawn = (): Promise<GPU> => findOwnDawn();
 export type BufferRegion = Region<DeviceMemory>;
 
 /** Against hangs only: how long a process that a test starts may run. Tests may take longer still. */
-export const hangMilliseconds = 480_000;
+export const hangMilliseconds = 900_000;
 
 /** The least that WebGPU guarantees. */
 export const portable: DeviceFeatures = {

@@ -30,7 +30,7 @@ const programs = documents().flatMap((document) =>
 );
 
 /** Against hangs only; less than a test may take. */
-const hangMilliseconds = 480_000;
+const hangMilliseconds = 900_000;
 
 function node(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {

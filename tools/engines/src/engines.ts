@@ -82,11 +82,11 @@ export interface Ended {
 
 export interface RunOptions {
   readonly parameters: readonly string[];
-  /** Then it is killed. Default: 8 minutes, against hangs only. */
+  /** Then it is killed. Default: 15 minutes, against hangs only. */
   readonly limitMilliseconds?: number;
 }
 
-const hangMilliseconds = 480_000;
+const hangMilliseconds = 900_000;
 
 /** Runs a program to its end. */
 export function run(command: readonly string[], options: RunOptions): Promise<Ended> {

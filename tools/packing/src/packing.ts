@@ -45,7 +45,7 @@ export function manifestOf(folder: string, name: string): Manifest {
 }
 
 /** Against hangs only: what has not ended after so long is killed. */
-const hangMilliseconds = 480_000;
+const hangMilliseconds = 900_000;
 
 /** Runs a program to its end; answers what it printed, or throws that where it failed. */
 export function run([program, ...first]: readonly string[], rest: readonly string[], folder: string): string {
