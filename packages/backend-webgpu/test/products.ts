@@ -12,8 +12,8 @@ import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 /**
  * Kept for good: see `node.ts`. Without the first toggle SwiftShader spends up to a second on compiling the
  * zeros that workgroup memory starts with; Dawn then writes them by a loop instead. With the second, no index
- * is clamped: a kernel that reads or writes beyond its operands is not covered up for, and compiling takes about
- * a quarter less. The laws of the conformance suite run on the same kernels as applications do, with the clamps.
+ * is clamped: what a kernel reads beyond its operands is not made harmless, and compiling takes 10 to 30 % less.
+ * The laws of the conformance suite run on the same kernels as applications do, with the clamps.
  */
 const dawn = create([
   "disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension",
