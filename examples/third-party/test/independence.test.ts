@@ -15,7 +15,14 @@ const allowed = [
     "float16ToBits",
     "float32ToBits",
   ],
-  ...["newHandle", "OperationMethods", "reduceKinds", "unaryKinds"],
+  ...[
+    "inexactBinaryKinds",
+    "inexactUnaryKinds",
+    "newHandle",
+    "OperationMethods",
+    "reduceKinds",
+    "unaryKinds",
+  ],
 ];
 
 describe("the lazy backend", () => {
