@@ -284,7 +284,8 @@ describe("webgpu attention", () => {
     { queries: 32, keys: 32, subgroups: 2, separate: false },
   ])
     it(`on matrix units, emulated, is right for every kind of shape: ${attentionMatrixName(tile)}`, async () => {
-      for (const shape of matrixShapes)
+      // One subgroup differs from two by numbers, and takes twice as long to compile.
+      for (const shape of tile.subgroups === 1 ? matrixShapes.filter((_, i) => i % 2 > 0) : matrixShapes)
         for (const partKeys of shape.keyLength === 170 ? [170, 64] : [shape.keyLength]) {
           const aligned: Case = { offset: 8, ...shape, dtype: "f16" };
           await check(device(), aligned, undefined, undefined, emulatedRun(tile, partKeys));

@@ -68,19 +68,24 @@ describe("webgpu gemm", () => {
           await checkGemm(device(), { dtype, beta: 0.5, alpha: 2, ...shape }, name);
           assert.match(device().programs[0]!, new RegExp(`^gemm_${name}`));
         };
-        for (const [m, n, k] of [
-          [1, 4, 8],
-          [5, 68, 31],
-          [8, 256, 16],
-          [9, 260, 33],
-          [33, 12, 64],
-        ] as const)
-          for (const transA of [false, true])
-            for (const layout of [{ multiple: 4 }, { padA: 1, batch: 2, gap: 4 }, { padB: 4, offset: 8 }])
+        const layouts = [{ multiple: 4 }, { padA: 1, batch: 2, gap: 4 }, { padB: 4, offset: 8 }];
+        // The larger ones differ from the smallest by numbers only, and compile slowly on emulated devices.
+        const isSmallest = name === "streamed_8x256x32_8x4";
+        for (const [i, [m, n, k]] of (
+          [
+            [1, 4, 8],
+            [5, 68, 31],
+            [8, 256, 16],
+            [9, 260, 33],
+            [33, 12, 64],
+          ] as const
+        ).entries())
+          for (const transA of isSmallest ? [false, true] : [i % 2 > 0])
+            for (const layout of isSmallest ? layouts : [layouts[i % 2]!])
               await checkOne({ m, n, k, transA, ...layout });
         // What follows the sums is the same in f16 up to the store.
         for (const [i, activation] of activations
-          .slice(0, dtype === "f32" ? activations.length : 1)
+          .slice(0, dtype === "f32" && isSmallest ? activations.length : 1)
           .entries())
           await checkOne({ m: 9, n: 260, k: 33, transA: i % 2 > 0, multiple: 4, bias: true, activation });
       });
