@@ -30,16 +30,11 @@ function scaledTail(f: FunctionBuilder): (x: VectorLocal) => VectorLocal {
 }
 
 /**
- * x^2 as a number and its excess over x^2, so that its exponential is accurate to the end of the tail.
- * The number is x^2, rounded, where multiply-adds are fused and one gives the excess; else the square of
- * the leading 12 significant bits of x, which is exact.
+ * x^2 as a number and its excess over x^2, so that its exponential is accurate to the end of the tail. The number
+ * is the square of the leading 12 significant bits of x, which is exact. A relaxed multiply-add would give the
+ * excess of x^2, rounded, in one instruction, but only if it is fused, which engines need not do.
  */
 function exactSquare(f: FunctionBuilder): (x: VectorLocal) => [Vector, Vector] {
-  if (f.relaxedSimd)
-    return (x) => {
-      const rounded = f.let(f32x4.mul(x, x));
-      return [rounded, f.multiplySubtract(x, x, rounded)];
-    };
   const leading = f.let(i32x4.const(-4096));
   return (x) => {
     const z = f.let(v128.and(x, leading));
