@@ -94,7 +94,7 @@ describe("The command line program", () => {
       module,
       ...little.slice(0, 4),
       "--law",
-      "exact",
+      "transposed",
       "--json",
       inFolder("each.json"),
     ]);
