@@ -40,7 +40,7 @@ describe("rounds of alloc, work and free in a process of their own", () => {
   for (const [backend, rounds] of [
     ["cpu0", 100_000],
     ["cpu2", 100_000],
-    ["webgpu", 100_000],
+    ["webgpu", 30_000],
   ] as const)
     it(`leave nothing behind after ${rounds} rounds on ${backend}, and the process ends by itself`, async () => {
       const { code, output, errors } = await run(backend, rounds);

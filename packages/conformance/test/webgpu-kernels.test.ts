@@ -1,6 +1,7 @@
 // Tags: kernels, long
-import { type Law, laws } from "#src/index.js";
+import { laws } from "#src/index.js";
 import {
+  compilesMuch,
   describeWebGpu,
   isOnLargeKernels,
   isOnManyCalls,
@@ -9,9 +10,6 @@ import {
 } from "./support/webgpu.js";
 
 const chosen = laws.filter((law) => isOnLargeKernels(law) || isOnManyCalls(law));
-
-/** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
-const compilesMuch = ({ topic }: Law): boolean => topic === "conv2d" || topic === "attention";
 
 describeWebGpu(
   chosen.filter((law) => !compilesMuch(law)),

@@ -14,6 +14,11 @@ export function isOnManyCalls({ topic }: Law): boolean {
   return many.includes(topic);
 }
 
+/** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
+export function compilesMuch({ topic }: Law): boolean {
+  return topic === "conv2d" || topic === "attention";
+}
+
 /** Whether a law on an operation meets the most mistakes with the fewest kernels. */
 export function meetsMostWithFewest({ topic, name }: Law): boolean {
   return name === (topic === "attention" ? "stays within the error bound" : "is exact on whole numbers");
