@@ -7,6 +7,7 @@ import {
   fillPattern,
   hostBytes,
   locate,
+  requestedKind,
   takesScalar,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -212,11 +213,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   supports(given: OperationName | Operation, dtype: DType, kind?: string): boolean {
     if (typeof given === "string" && !Object.hasOwn(operations, given)) return false;
     const operation = operationOf("supports", given);
-    const kernel = this.#known.get(operation)?.kernel;
-    if (!kernel?.dtypes.includes(dtype)) return false;
-    if (kind === undefined) return true;
-    if (kind === "epilogue") return kernel.epilogue ?? false;
-    return (kernel.kinds ?? operation.kinds)?.includes(kind) ?? false;
+    return has(this.#known.get(operation)?.kernel, operation, dtype, kind);
   }
 
   memory(): MemoryStatistics {
@@ -344,9 +341,11 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     const operation = operationOf("run", given);
     const { name } = operation;
     this.assertOpen(name);
-    assertSupported(this, operation, args);
+    const known = this.#known.get(operation);
+    // Asked here first, since `assertSupported` looks the operation up again.
+    if (!takes(known?.kernel, operation, args)) assertSupported(this, operation, args);
     // Without a kernel the element type is one that no backend has, which the argument checks refuse.
-    const { kernel, binder } = this.#known.get(operation) ?? { binder: this.#binder(name) };
+    const { kernel, binder } = known ?? { binder: this.#binder(name) };
     const problem = operation.resolve(args, binder);
     if (problem === undefined) return;
     if (problem instanceof Fill) {
@@ -472,6 +471,28 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #error(code: ErrorCode, operation: string, message: string): BackendError {
     return new BackendError(code, `${operation}: ${message}`, { operation });
   }
+}
+
+/** Whether a driver with this kernel has an element type, and a kind or option of it. */
+function has(
+  kernel: Kernel<never> | undefined,
+  operation: Operation,
+  dtype: DType,
+  kind: string | undefined,
+): boolean {
+  if (!kernel?.dtypes.includes(dtype)) return false;
+  if (kind === undefined) return true;
+  if (kind === "epilogue") return kernel.epilogue ?? false;
+  return (kernel.kinds ?? operation.kinds)?.includes(kind) ?? false;
+}
+
+/** Whether it has what a call asks for; false also for arguments that are none. */
+function takes(kernel: Kernel<never> | undefined, operation: Operation, args: object): boolean {
+  if (typeof args !== "object" || args === null || Array.isArray(args)) return false;
+  const { dtype = "f32" } = args as { readonly dtype?: DType };
+  // Most kernels have all kinds and options: then nobody needs to know which one is asked for.
+  const hasAll = kernel?.kinds === undefined && (operation.options.length === 0 || kernel?.epilogue === true);
+  return has(kernel, operation, dtype, hasAll ? undefined : requestedKind(operation, args));
 }
 
 function checkOwnKernels<Memory>({ ownKernels = [] }: BackendDriver<Memory>): void {

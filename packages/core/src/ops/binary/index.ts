@@ -103,7 +103,7 @@ export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = define
     const output = read.region(binder, "output", args.output, n, dtype);
     const axes = mergeAxes(broadcasted, shapes.a, shapes.b);
     const input = (argument: "a" | "b", strides: readonly number[]): BinaryInput<unknown> => {
-      const count = read.product(`shape${argument.toUpperCase()}`, shapes[argument]);
+      const count = read.product(argument === "a" ? "shapeA" : "shapeB", shapes[argument]);
       const held = read.regionOrScalar(binder, argument, args[argument], count, dtype);
       if ("scalar" in held) return held;
       read.disjointOrSame({ argument: "output", region: output }, { argument, region: held });
