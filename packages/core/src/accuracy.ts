@@ -5,9 +5,12 @@ import { Checks } from "./ops/checks.js";
 import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
 
 /**
- * The largest errors of single functions, in units in the last place (ulp) of the f32 result: |result -
- * exact| <= units * ulp(exact), with ulp(y) = 2^(floor(log2 |y|) - 23), and 2^-149 for all |y| below 2^-126.
- * 0.5 units means correct rounding to nearest.
+ * The largest errors of single functions, in units in the last place (ulp) of the f32 result:
+ *
+ *   |result - exact| <= units * ulp(exact)
+ *
+ * with ulp(y) = 2^(floor(log2 |y|) - 23), and 2^-149 for all |y| below 2^-126. 0.5 units means correct rounding
+ * to nearest.
  *
  * A function that is left out keeps only the least bounds of all backends, which are those of WGSL. They are
  * weak: a sine that is 0 for |x| < 4e-4 keeps them, and beyond pi they say nothing.
