@@ -42,7 +42,7 @@ const skinnyTypes = {
   partials: "i32",
   /** Not 0: rows of B that are added together are apart (addRows). */
   apart: "i32",
-  /** The number of rows: 6 for a single row of A in f32, otherwise 4. */
+  /** The number of rows of B that are added together: 6 for a single row of A in f32, otherwise 4. */
   depth: "i32",
   bias: "i32",
   biasStep: "i32",
