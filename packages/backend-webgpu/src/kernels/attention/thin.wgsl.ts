@@ -49,7 +49,7 @@ function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
     /** Keys, and values, that are read at a time. */
     keyGroups: tile.threads / lanes,
     valueGroups: tile.threads / units,
-    /** Of `small`, where q is: a quad of rows for each element, padded. */
+    /** The place of q in `small`: a quad of rows for each element, padded. */
     quads: units * (unit + 1),
     shared: Math.max(tile.keys, parts, lanes * pitch),
   };
@@ -71,9 +71,9 @@ export function thinBytes(tile: ThinTile): number {
 const MAXIMA = 16;
 
 /**
- * For few queries, as in decoding, where time goes into reading keys and values once. Neighbouring
- * invocations read neighbouring 16 bytes, four rows share what was read, and each register is filled again
- * as soon as it was used. Leaves parts for `mergeProgram`.
+ * For few queries, as in decoding, where reading keys and values once takes most of the time. Neighbouring
+ * invocations read neighbouring 16 bytes, four rows share each load, and each register is filled again as
+ * soon as it was used. Leaves parts for `mergeProgram`.
  */
 export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized(
   (tile: ThinTile, form: ThinForm): Program => {

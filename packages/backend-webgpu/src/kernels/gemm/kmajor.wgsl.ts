@@ -35,8 +35,8 @@ export function packGroups(form: UnpackedForm, lineCount: number, k: number, mat
 }
 
 /**
- * packed[matrix][k][line] = the operand's element at k of that line, as f32; zeros from `k` up to `packed_k`, a
- * multiple of 4. Each k has whole quads of lines: what is missing to the last one repeats the last line. One
+ * packed[matrix][k][line] = the operand's element at k of that line, as f32; zeros from `k` up to `packed_k`,
+ * a multiple of 4. Each k has whole quads of lines: the last quad is filled with copies of the last line. One
  * invocation packs four k of four lines.
  */
 export const kMajorProgram: (
