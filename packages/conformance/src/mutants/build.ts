@@ -124,7 +124,9 @@ export function skipping(region: Place, dtype: DType, elements: number): Place {
   return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
 }
 
-/** Remembers what a region held when it was first met, as a backend does that prepares weights once. */
+/**
+ * Returns a function that remembers the first contents of each region, as a backend does that prepares weights once.
+ */
 export function remembering(): (region: Place) => Place {
   const known = new WeakMap<ReferenceMemory, Map<string, Place>>();
   return (region) => {
