@@ -182,7 +182,7 @@ export function dotPlot({ title, xLabel, legend, rows }: DotPlot): string {
   ]);
   const x = logarithmic([1, ...values], box.left, box.right, 2);
   const parts: string[] = [];
-  // Mark 1, where both are equally fast, whatever powers of two the axis has room for.
+  // Mark 1, which means equally fast, whatever powers of two the axis has room for.
   for (const tick of new Set([...x.ticks, 1])) {
     parts.push(segment(tick === 1 ? "axis" : "grid", x.at(tick), box.top - 6, x.at(tick), bottom));
     parts.push(text(x.at(tick), bottom + 18, tickName(tick), middle));

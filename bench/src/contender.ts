@@ -159,7 +159,7 @@ export function timer(
 /** Bytes to copy in order to measure the memory's rate: far more than caches hold. */
 const largestCopy = 2 ** 29;
 
-/** An aligned copy on the device, and how many bytes it moves, counting those read and those written. */
+/** An aligned copy on the device, and the bytes that it reads and writes. */
 export function openCopy(backend: ComputeBackend): Contender & { readonly bytes: number } {
   const { software, kind } = backend.capabilities.device;
   // Machines without a GPU have little memory and the caches of a CPU.

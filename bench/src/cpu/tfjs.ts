@@ -46,7 +46,7 @@ interface Prepared {
   readonly how: string;
   readonly tensors: Readonly<Record<string, Tensor>>;
   readonly compute: () => Tensor;
-  /** Puts the elements into the order of ours; default: they are. */
+  /** Puts the elements into our order. Default: they are in our order already. */
   readonly order?: (data: Float32Array, shape: Extents) => Float32Array;
 }
 

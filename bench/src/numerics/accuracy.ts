@@ -48,7 +48,7 @@ export interface SubnormalResults {
   readonly samples: number;
   /** Results that are subnormal. */
   readonly kept: number;
-  /** Results that are zero in place of at least one unit. */
+  /** Results that are zero although the exact ones are at least one unit. */
   readonly flushed: number;
   /** Largest error of those that are not flushed, in units of the smallest subnormal number. */
   readonly worst: number;

@@ -26,7 +26,7 @@ export interface Numerics {
   /**
    * `kept`: a NaN among the inputs of an output element makes that element NaN (also for max, min and relu),
    * and invalid operations give NaN. `unspecified`: such elements may hold anything; other elements are not
-   * affected. WGSL allows no more than `unspecified`, since implementations may assume that there are no NaNs.
+   * affected. WGSL guarantees no more, since implementations may assume that there are no NaNs.
    */
   readonly nan: "kept" | "unspecified";
   /** `kept`: infinities behave as in IEEE 754, and overflow gives one. `unspecified`: as for NaN. */

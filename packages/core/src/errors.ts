@@ -6,7 +6,7 @@ export type ErrorCode =
   | "DISPOSED"
   /** An argument is malformed, contradicts another, or overlaps one that it must not overlap. */
   | "INVALID_ARGUMENT"
-  /** A handle is not live on this backend: it was freed, forged, lost with a device, or is of another backend. */
+  /** A handle is not live on this backend: it was freed or forged, was lost with a device, or is of another one. */
   | "INVALID_HANDLE"
   /** A region reaches past the end of its allocation. */
   | "OUT_OF_BOUNDS"

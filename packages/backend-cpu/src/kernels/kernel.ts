@@ -84,7 +84,10 @@ export const readSlackBytes = 64;
 export interface Features {
   /** Fused multiply-add instructions, `f32x4.relaxedMadd`. */
   readonly relaxedSimd: boolean;
-  /** The engine keeps fewer vectors in registers than there are: tiles of sums have four rows in place of six. Default false. */
+  /**
+   * The engine keeps only some vectors in registers: tiles of sums then have four rows instead of six.
+   * Default: false.
+   */
   readonly fewRegisters?: boolean;
   /** A native library with BLAS has been found. Default false. */
   readonly blas?: boolean;
@@ -129,7 +132,7 @@ export interface Launch {
   /** The parameter block: 32-bit patterns. */
   readonly words: readonly number[];
   readonly chunks: number;
-  /** So many workers gain something by taking part, from 1 to `chunks`. */
+  /** The number of workers that gain by taking part, from 1 to `chunks`. */
   readonly helpers: number;
 }
 

@@ -1,25 +1,24 @@
 /**
  * How the caller and the workers pass commands, through words at the bottom of the shared memory.
  *
- * The caller appends commands to a ring. One command at a time is current; workers claim its chunks
- * one by one. Whoever finishes the last chunk makes the next command current, or puts the baton
- * (`busy`) down if there is none; whoever publishes a command and finds the baton free picks it up.
- * Commands are numbered by a 32-bit sequence that wraps around; differences stay exact.
+ * The caller appends commands to a ring. One command at a time is current; workers claim its chunks one by
+ * one. The worker that finishes the last chunk makes the next command current, or puts the baton (`busy`)
+ * down if there is none. A caller that publishes a command and finds the baton free picks it up. Commands are
+ * numbered by a 32-bit sequence that wraps around; differences stay exact.
  *
- * Why that is enough: the words are accessed with sequentially consistent atomics (but for those of
- * slots and faults, which `published` and `fault` guard), so whoever loads a value sees everything that
- * was written before it was stored.
- * - A slot, and bytes that the caller puts somewhere for a command, are written before `published`
- *   moves past it. The slot is written again only after `completed` has moved past it, and until then
- *   nobody writes there.
- * - What a chunk writes comes before it is subtracted from `unfinished`. Whoever subtracts the last one
- *   has therefore seen it all before storing `completed`, for the caller, and then `remaining`, for
+ * The words are accessed with sequentially consistent atomics (except those of slots and faults, which
+ * `published` and `fault` guard), so a thread that loads a value sees everything that was written before it
+ * was stored. That suffices:
+ * - A slot, and bytes that the caller stores for a command, are written before `published` moves past the
+ *   slot. The slot is written again only after `completed` has moved past it; until then nobody writes there.
+ * - The writes of a chunk come before it is subtracted from `unfinished`. The thread that subtracts the last
+ *   one has therefore seen them all before it stores `completed`, for the caller, and then `remaining`, for
  *   those who claim chunks of the next command.
- * - Whoever makes a command current stores `remaining` and then reads how many are `free`; whoever goes
- *   to sleep is first taken off that count and then looks once more. So those who were counted see the
- *   command, and only as many are woken as are missing.
- * - A claim relies on nothing that was loaded before it but the number of the chunk: a command cannot
- *   end, nor its slot change, while one of its chunks is claimed.
+ * - A thread that makes a command current stores `remaining` and then reads how many workers are `free`. A
+ *   worker that goes to sleep is first taken off that count and then looks once more. So those that were
+ *   counted see the command, and only the missing ones are woken.
+ * - A claim relies on no earlier load except the number of the chunk: a command cannot end, nor its slot
+ *   change, while one of its chunks is claimed.
  */
 
 /** Places of 32-bit words in the memory. What different sides write lies in different cache lines. */

@@ -6,7 +6,7 @@ import type { AnyProblem, TuningTask } from "./rehearsal.js";
 /** Bytes of numbers that are repeated; not a multiple of likely row lengths. */
 const BLOCK_BYTES = 4 * 65_521;
 
-/** Results are compared at so many places, by so many bytes each. */
+/** Results are compared at this many places, by this many bytes each. */
 const SAMPLES = 16;
 const SAMPLE_BYTES = 4096;
 

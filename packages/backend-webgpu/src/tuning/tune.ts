@@ -17,7 +17,7 @@ const ROUNDS = 7;
 const ROUND_SECONDS = 0.01;
 const MOST_REPEATS = 512;
 
-/** So much slower than the fastest at first sight, with allowance for coarse timestamps, is out. */
+/** A variant that at first is slower than the fastest by this factor is dropped; coarse timestamps are allowed for. */
 const HOPELESS = { factor: 3, seconds: 200e-6 } as const;
 
 /** Drivers reset devices that are busy with one dispatch for two seconds and more. */
@@ -32,7 +32,7 @@ export interface TuningMeans {
   readonly now?: () => number;
   /** Shapes that take longer by default are skipped. */
   readonly longestSeconds?: number;
-  /** Seconds that one run of a variant takes; `time` measures so many runs of it. */
+  /** Seconds that one run of a variant takes; `time` measures this many runs of it. */
   readonly measure?: (
     candidate: { readonly operation: TunableOperation; readonly shape: object; readonly variant: string },
     repeats: number,

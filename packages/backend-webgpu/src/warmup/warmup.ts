@@ -110,7 +110,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
   }
 }
 
-/** The same kernels, which tell of each problem when they are done with it. */
+/** The same kernels, which report each problem when it is done. */
 function announced(
   kernels: DriverKernels<DeviceMemory>,
   onProblem: ProblemListener,

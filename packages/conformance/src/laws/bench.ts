@@ -67,7 +67,7 @@ export class CallBench {
     (this.#backend[this.call.operation].bind(this.#backend) as (args: unknown) => void)(args);
   }
 
-  /** Checks that every operand still has the bytes with which it began. */
+  /** Checks that every operand still has its first bytes. */
   async checkUntouched(after: string): Promise<void> {
     for (const [name, handle] of Object.entries(this.places)) {
       const content = this.content(name);

@@ -233,7 +233,7 @@ const flushing: Law = law("ordering", "flush changes nothing but when work begin
   });
 });
 
-/** Memory that an operation takes for itself must come back, in whichever kernel. */
+/** Memory that an operation takes for itself must come back, for every kernel. */
 const resourceLaws: readonly Law[] = operationNames.map((operation) =>
   operationLaw("resources", operation, "rounds of calls leave nothing behind", async ({ fresh }) => {
     const backend = await fresh();
@@ -258,7 +258,7 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
     };
     for (let index = 0; index < 6; index++) await round(index);
     const before = await reserved();
-    // So many that the operands of all rounds together come to more than all that is reserved.
+    // So many rounds that their operands together exceed all reserved memory.
     const perRound = names.reduce((sum, name) => sum + operandSize(call, dtypes[0]!, name), 0);
     const count = Math.min(400, Math.max(24, Math.ceil((2 * before) / perRound)));
     for (let index = 0; index < count; index++) await round(index);

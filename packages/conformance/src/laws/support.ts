@@ -21,7 +21,7 @@ export const correctlyRounded: Pick<Law, "grade" | "promise"> = {
   promise: { flag: "rounding", value: "nearest-even" },
 };
 
-/** For laws that need one allocation of so many bytes. */
+/** For laws that need one allocation of this many bytes. */
 export function unlessRoom(bytes: number): NonNullable<Law["exempt"]> {
   return ({ limits }) =>
     limits.maxAllocationBytes >= bytes

@@ -19,7 +19,7 @@ export type Argument =
   | ElementTypeArgument;
 
 interface Optional {
-  /** What holds if the argument is left out, in words. */
+  /** In words: the value that holds if the argument is left out. */
   readonly otherwise?: string;
   /** A call that has this argument asks for an option that not every backend has; see `supports`. */
   readonly option?: string;

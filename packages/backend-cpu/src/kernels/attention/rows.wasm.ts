@@ -106,7 +106,7 @@ export function attentionRowKernel(dtype: DType): Kernel<AttentionRowTypes> {
           );
           const end = f.let(i32.add(scores, i32.shl(count, 2)));
           const before = f.let(largest);
-          // A NaN is not taken for the largest: it makes its own probability NaN and with it the sum.
+          // A NaN does not count as the largest: it makes its own probability NaN and with it the sum.
           f.forRange(scores, end, (at) => f.set(largest, f32x4.pmax(largest, v128.load(at))), { step: 16 });
           for (const lanes of [[2, 3, 0, 1] as const, [1, 0, 3, 2] as const])
             f.set(largest, f32x4.pmax(largest, shuffle32(lanes, largest, largest)));

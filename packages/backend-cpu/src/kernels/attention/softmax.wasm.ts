@@ -44,7 +44,7 @@ export function emitSoftmax(
     scores,
     end,
     (at) => {
-      // A NaN is not taken for the largest: it makes its own probability NaN and with it the sum.
+      // A NaN does not count as the largest: it makes its own probability NaN and with it the sum.
       for (const [i, value] of largest.entries()) f.set(value, f32x4.pmax(value, v128.load(at, 16 * i)));
     },
     { step: rowBytes },

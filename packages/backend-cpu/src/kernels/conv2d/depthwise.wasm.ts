@@ -43,7 +43,7 @@ export type DepthwiseTypes = typeof depthwiseTypes;
 
 /** Extent of the kernel in both directions. */
 export const depthwiseKernel = 3;
-/** Output rows and columns of a tile: with the filter all but one or two of the registers. */
+/** Output rows and columns of a tile. With the filter they take all but one or two of the registers. */
 export const depthwiseRows = 4;
 export const depthwiseColumns = 4;
 

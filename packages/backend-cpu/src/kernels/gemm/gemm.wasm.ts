@@ -49,7 +49,7 @@ const multiplyTypes = {
   chunkColumns: "i32",
   rowChunks: "i32",
   columnChunks: "i32",
-  /** Parts of so many rows, of those above, have `lateRows` in place of `chunkRows`: all but the first `earlyChunks`. */
+  /** The parts after the first `earlyChunks` have `lateRows` rows instead of `chunkRows`. */
   earlyChunks: "i32",
   lateRows: "i32",
   /** Room of worker 0 for the panels of A of a chunk; bytes from worker to worker. */

@@ -20,8 +20,8 @@ export interface Accumulation {
   /** An accumulator without elements, one vector for each of its locals. Constants: for use before loops. */
   readonly empty: readonly Vector[];
   /**
-   * The accumulator, some vectors folded into it: fast, and right unless `isDoubtful` says later that it
-   * may not be, which some kinds never say.
+   * Returns the accumulator with some vectors folded into it. Fast, and correct unless `isDoubtful` later
+   * says otherwise, which some kinds never do.
    */
   readonly fold: (accumulator: readonly Vector[], xs: readonly Vector[]) => readonly Vector[];
   /** Combines two vectors into one before they are folded, if that is as good for a few of them. */

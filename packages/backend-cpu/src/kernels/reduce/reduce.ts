@@ -186,7 +186,7 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
   },
 };
 
-// Streams that are a power of two apart get into each other's way: on a Xeon 9.9 GB/s in place of 12.1.
+// Streams whose distance is a power of two slow each other down: on a Xeon 9.9 GB/s instead of 12.1.
 
 /** Returns the next odd multiple of the rows that a round of columns takes. */
 function unevenPiece(rows: number): number {

@@ -29,15 +29,15 @@ import {
 type Vector = Value<"v128">;
 
 /**
- * A long run of a row is read as so many streams side by side, which processors fetch ahead better than one:
- * on a Xeon from memory 18 to 24 GB/s. A round folds some vectors of each at once.
+ * A long run of a row is read as this many streams side by side, which processors fetch ahead better than
+ * one: on a Xeon from memory 18 to 24 GB/s. A round folds some vectors of each at once.
  */
 const runStreams = 4;
 const streamVectors = 2;
 const runVectors = runStreams * streamVectors;
 /**
  * Bytes of a long run. Parts of less than a page of memory are slower than one stream: on Zen 4, rows of 512
- * floats that are far apart 6.7 GB/s in place of 12.6, rows of 1024 f16 4.2 in place of 7.6.
+ * floats that are far apart reach 6.7 GB/s instead of 12.6, rows of 1024 f16 4.2 instead of 7.6.
  */
 const leastLongRun = 4 * 4096;
 
@@ -221,7 +221,7 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
       const seekReduced = (): void => reduced.seek(f.let(range.begin));
       kept.seek(f.let(range.place));
       seekReduced();
-      /** At least so many rows are folded fast. */
+      /** At least this many rows are folded fast. */
       const fastFrom = f.local("i32");
       const doubts = f.local("i32");
 

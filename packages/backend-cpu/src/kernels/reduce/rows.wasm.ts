@@ -25,7 +25,7 @@ function roundVectors(kind: ReduceKind): number {
   return kind === "prod" ? 4 : 2;
 }
 
-/** A row is folded in parts of so many elements. */
+/** A row is folded in parts of this many elements. */
 export function rowUnit(kind: ReduceKind): number {
   return 4 * roundVectors(kind);
 }

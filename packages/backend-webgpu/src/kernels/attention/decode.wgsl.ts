@@ -23,7 +23,7 @@ import { seenFunction } from "./rows.wgsl.js";
  */
 export interface DecodeTile {
   readonly threads: number;
-  /** Neighbours that share a key of f16, at most, each with every so many 16 bytes of it; in f32 twice as many do. */
+  /** Largest number of neighbours that share a key of f16, reading its 16-byte units in turns; twice as many in f32. */
   readonly lanes: number;
   /** Keys of each group that are on their way at a time, and as many values: `lanes` / 4 at least, and a multiple. */
   readonly ahead: number;

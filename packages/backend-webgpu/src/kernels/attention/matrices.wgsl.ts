@@ -24,9 +24,9 @@ import {
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
 
 /**
- * Rows that see so many keys may have rough weights. Rounding weights P to f16 is an error of at most
- * 2^-11 sum P |v|, and the roundings of two f32 sums over n keys may add up to 2 n 2^-23 sum P |v|: as much
- * from 1024 keys on if half of the weights' errors cancel, and for certain from 2048.
+ * Rows that see this many keys may have rough weights. Rounding weights P to f16 is an error of at most 2^-11
+ * sum P |v|, and the roundings of two f32 sums over n keys may add up to 2 n 2^-23 sum P |v|: as much from
+ * 1024 keys on if half of the weights' errors cancel, and for certain from 2048.
  */
 export const ROUGH_KEYS = 1024;
 

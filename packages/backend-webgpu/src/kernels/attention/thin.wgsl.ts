@@ -27,7 +27,7 @@ export interface ThinTile {
   readonly threads: number;
   /** At most as many as `threads`. */
   readonly keys: number;
-  /** Neighbouring invocations that share a key, at most: each has every so many 16 bytes of it. */
+  /** Largest number of neighbouring invocations that share a key, reading its 16-byte units in turns. */
   readonly lanes: number;
   /** Runs of 16 bytes that an invocation reads before it uses the first. */
   readonly ahead: number;

@@ -299,7 +299,7 @@ function blockedProgram(
   { dtype, target, readsC, bias, activation }: ResultForm,
 ): Program {
   const { transA, transB, vectorA, vectorB } = shape;
-  // Elements of scratch may lie anyhow.
+  // Elements of scratch may have any layout.
   const vectorC = target === "matrix" ? isVectorC : !readsC && problem.n % 4 === 0;
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };

@@ -28,7 +28,7 @@ function extentOf({ contiguousDepth }: UnpackedForm): { deep: number; wide: numb
   return { deep, wide: WORKGROUP_SIZE / deep };
 }
 
-/** Workgroups that pack so many lines and k of so many matrices. */
+/** Returns the workgroups that pack this many lines and k of this many matrices. */
 export function packGroups(form: UnpackedForm, lineCount: number, k: number, matrices: number): number {
   const { deep, wide } = extentOf(form);
   return matrices * Math.ceil(k / (4 * deep)) * Math.ceil(lineCount / (4 * wide));

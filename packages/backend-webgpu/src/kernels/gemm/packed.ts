@@ -88,7 +88,7 @@ export function allowsCopies(shape: GemmShape, features: DeviceFeatures): boolea
   );
 }
 
-/** An operand as `isKMajor` has it, k padded with zeros: itself or a copy in scratch. */
+/** Returns an operand as `isKMajor` requires, k padded with zeros: the operand itself or a copy in scratch. */
 function inKMajor(
   context: KernelContext,
   problem: Problem,
@@ -117,7 +117,7 @@ function inKMajor(
   return { region: packed, rows, columns: pitch, ld: pitch, step: step === 0 ? 0 : rows * pitch };
 }
 
-/** Elements from one k to the next in a packed operand of so many lines; whole quads. */
+/** Returns the elements from one k to the next in a packed operand of this many lines; whole quads. */
 export function packedPitch(lines: number): number {
   return 4 * Math.ceil(lines / 4);
 }

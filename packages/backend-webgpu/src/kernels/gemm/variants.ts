@@ -156,7 +156,7 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
       limits.maxComputeWorkgroupStorageSize >= THIN_BYTES,
     fits: (shape) => {
       const vectors = wide === "b" ? shape.m : shape.n;
-      // Neighbours at different k would each gather many vectors one by one: 4,300 us for 8, in place of 490.
+      // Neighbours at different k would each gather many vectors one by one: 4,300 us for 8, instead of 490.
       const gathers = contiguousDepth && !hasThinVector(shape, wide);
       return (
         vectors <= (gathers ? Math.min(most, 4) : most) &&
@@ -210,7 +210,7 @@ const LONG_SUM = 1024;
 
 /**
  * Splitting costs a fixed time and more per number. On an NVIDIA H200 it pays from 128 tiles on (512 x 4096 x
- * 4096: 352 us in place of 425), not with 64 (1024^3: 185 in place of 71).
+ * 4096: 352 us instead of 425), not with 64 (1024^3: 185 instead of 71).
  */
 function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
   return {

@@ -122,7 +122,7 @@ function runBlocks(context: OperationContext, tools: Tools, problem: Problem): v
     kernelRows: { first: 0, end: problem.kernelHeight },
     kernelColumns: { first: 0, end: problem.kernelWidth },
   };
-  // One size for all blocks of an axis: the largest that halving the whole comes to with which all fit.
+  // One size for all blocks of an axis: halve the whole until all blocks fit.
   let block = whole;
   for (;;) {
     const axis = tooLong(context, tools, problem, blocksOf(whole, block, [...resultAxes, ...sumAxes]));

@@ -39,7 +39,7 @@ export function stagedPitch(extent: number): number {
   return extent / 4 + 1;
 }
 
-/** Workgroup memory of one staged tile of so many rows or columns, in bytes. */
+/** Returns the workgroup memory of one staged tile of this many rows or columns, in bytes. */
 export function stagedBytes({ depth }: ProductTile, extent: number): number {
   return 16 * depth * stagedPitch(extent);
 }
