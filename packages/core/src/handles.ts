@@ -45,7 +45,7 @@ export function newHandle(): DeviceHandle {
   return serial.next++ as DeviceHandle;
 }
 
-/** The live handles of one backend and their entries. All methods but the iteration take O(1). */
+/** The live handles of one backend and their entries. Each method on a single handle takes O(1). */
 export class HandleTable<Entry> {
   readonly #entries = new Map<DeviceHandle, Entry>();
   readonly #takesScalar: (operation: string, argument: string) => boolean;
