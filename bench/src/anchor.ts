@@ -4,12 +4,12 @@ import type { Readable, Writable } from "node:stream";
 import type { Case } from "./cases/case.js";
 import type { Contender } from "./contender.js";
 
-/** What an anchor answers a line with: `error` where it cannot do what was asked. */
+/** An anchor's answer to a line; it has `error` if it cannot do what was asked. */
 type Answer = Readonly<Record<string, unknown>> & { readonly error?: string };
 
 /**
- * Another implementation in a process of its own, to compare with: one JSON object per line on its
- * standard input, one answer each on its standard output (bench/README.md has the questions).
+ * Another implementation in a process of its own, to compare with. It reads one JSON object per line from its
+ * standard input and writes one answer each to its standard output (bench/README.md has the questions).
  */
 export class Anchor {
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
@@ -32,13 +32,13 @@ export class Anchor {
     );
   }
 
-  /** Starts it, and gives what it says of itself. */
+  /** Starts it, and returns its description of itself. */
   static async start(command: string): Promise<{ anchor: Anchor; about: Answer }> {
     const anchor = new Anchor(command);
     return { anchor, about: await anchor.#ask({ do: "about" }) };
   }
 
-  /** Has it prepare a case. Rejects where it cannot. */
+  /** Lets it prepare a case. Rejects if it cannot. */
   async open(test: Case): Promise<Contender> {
     await this.#ask({ do: "open", problem: test.problem });
     return {
@@ -70,7 +70,7 @@ export class Anchor {
   }
 
   #answer(line: string): void {
-    // Libraries may print before the first question; what is no JSON object is theirs.
+    // Libraries may print before the first question; lines that are not JSON objects are theirs.
     if (!line.startsWith("{")) return;
     const asker = this.#waiting.shift();
     const answer = JSON.parse(line) as Answer;

@@ -13,7 +13,7 @@ export interface LineChart {
   readonly series: readonly Series[];
 }
 
-/** `value` counts, `best` is drawn small beside it. */
+/** `value` counts; `best` is drawn small beside it. */
 export interface Dot {
   readonly value: number;
   readonly best: number;
@@ -33,7 +33,7 @@ export interface DotRow {
 export interface DotPlot {
   readonly title: string;
   readonly xLabel: string;
-  /** What the colours mean. */
+  /** The meaning of the colours. */
   readonly legend: readonly { readonly name: string; readonly color: number }[];
   readonly rows: readonly DotRow[];
 }
@@ -79,14 +79,14 @@ export interface Scale {
 }
 
 /**
- * A logarithmic axis that holds all values, with a tick at each power of `base` in reach; where that
+ * Returns a logarithmic axis that holds all values, with a tick at each power of `base` in reach; if that
  * makes too many, at each second, third and so on.
  */
 export function logarithmic(values: readonly number[], from: number, to: number, base: 2 | 10): Scale {
   const positive = values.filter((value) => value > 0 && Number.isFinite(value));
   if (positive.length === 0) throw new RangeError("logarithmic: no value is above 0; allowed: at least one");
   const logarithm = (value: number) => Math.log(value) / Math.log(base);
-  // Rounding must not push a power of the base past the tick that it is.
+  // Rounding must not push a power of the base past its own tick.
   const low = Math.floor(logarithm(Math.min(...positive)) + 1e-9);
   const high = Math.max(Math.ceil(logarithm(Math.max(...positive)) - 1e-9), low + 1);
   const step = Math.ceil((high - low) / 9);
@@ -182,7 +182,7 @@ export function dotPlot({ title, xLabel, legend, rows }: DotPlot): string {
   ]);
   const x = logarithmic([1, ...values], box.left, box.right, 2);
   const parts: string[] = [];
-  // As fast as the other: there whatever powers of two the axis has room for.
+  // Mark 1, which means equally fast, whatever powers of two the axis has room for.
   for (const tick of new Set([...x.ticks, 1])) {
     parts.push(segment(tick === 1 ? "axis" : "grid", x.at(tick), box.top - 6, x.at(tick), bottom));
     parts.push(text(x.at(tick), bottom + 18, tickName(tick), middle));

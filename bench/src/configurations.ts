@@ -33,7 +33,7 @@ function gpu(name: string, { tier, enable = [], only }: GpuOptions): Configurati
 
 const unchecked = ["disable_robustness"];
 
-/** By name, what it is; bench/README.md says more. */
+/** The configurations by name, with their descriptions; bench/README.md says more. */
 export const configurationNames = {
   default: "WebGPU as browsers run it",
   unchecked: "the same without bounds checks (Dawn's disable_robustness)",

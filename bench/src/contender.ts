@@ -19,19 +19,19 @@ export interface Contender {
 
 /** One of ours that has been checked. */
 export interface CheckedContender extends Contender {
-  /** The worst error found, as a share of what is allowed. */
+  /** The worst error found, as a share of the allowed error. */
   readonly worstError: number;
 }
 
-/** Elements that are compared with float64, at most; fewer where each of them is long to compute. */
+/** Most elements that are compared with float64; fewer if each of them is long to compute. */
 const mostChecked = 64;
 /** Terms that are summed in float64 for all of them together. */
 const mostTerms = 2 ** 25;
 
-/** What is in the output before: no result, and not zero. */
+/** The contents of the output before: not a result, and not zero. */
 const poison = 12345;
 
-/** Uploads a case's inputs and checks its result. Throws where that is wrong. */
+/** Uploads a case's inputs and checks its result. Throws if that is wrong. */
 export async function openContender(
   backend: ComputeBackend,
   test: Case,
@@ -110,7 +110,7 @@ function read(
   );
 }
 
-/** The worst error as a share of what is allowed. Throws where an element is off by more. */
+/** Returns the worst error as a share of the allowed error. Throws if an element is off by more. */
 export function checkResults(
   test: Case,
   results: readonly number[],
@@ -128,7 +128,7 @@ export function checkResults(
   return worst;
 }
 
-/** Times series of calls, each with the wait for what is still under way after its last. */
+/** Times series of calls. Each time includes the wait for the work still under way after the last call. */
 export function timer(
   { call, operations = 1 }: Pick<Prepared, "call" | "operations">,
   finish: () => Promise<void>,
@@ -156,13 +156,13 @@ export function timer(
   };
 }
 
-/** Bytes that are copied to measure what memory gives: far more than caches hold. */
+/** Bytes to copy in order to measure the memory's rate: far more than caches hold. */
 const largestCopy = 2 ** 29;
 
-/** An aligned copy on the device, and how many bytes it moves, counting those read and those written. */
+/** An aligned copy on the device, and the bytes that it reads and writes. */
 export function openCopy(backend: ComputeBackend): Contender & { readonly bytes: number } {
   const { software, kind } = backend.capabilities.device;
-  // On the machines that lack a GPU, memory is short and the caches are those of a CPU.
+  // Machines without a GPU have little memory and the caches of a CPU.
   const bytes = kind === "gpu" && !software ? largestCopy : 2 ** 26;
   const source = backend.alloc(bytes);
   const destination = backend.alloc(bytes);

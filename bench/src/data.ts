@@ -15,7 +15,7 @@ export const period: number = 8 * 65_537;
 
 /** Uniform random numbers in [-1, 1), the same for the same seed, which repeat after `period` elements. */
 export class PeriodicData {
-  /** What is stored: f16 as its bits. */
+  /** The stored data: f16 as its bits. */
   readonly stored: Float32Array | Uint16Array;
   readonly dtype: DType;
   readonly #values: Float32Array;

@@ -39,7 +39,7 @@ function curve(name: string, rows: readonly Row[], configurations: readonly stri
     if (points.length === 0) return [];
     return { name: configuration, color, dashed: false, points: points.map((row) => point(row, row.median)) };
   });
-  // What others took was measured once for all configurations.
+  // The others were measured once for all configurations.
   const compared = new Map(own.flatMap((row) => (row.comparison === undefined ? [] : [[row.curve!.x, row]])));
   if (compared.size > 0)
     series.push({

@@ -2,10 +2,10 @@ import type { Comparison, Row } from "./result.js";
 
 const movesBytes: readonly string[] = ["reduce", "unary", "binary", "transfer"];
 
-/** What a rate is made of. */
+/** The values that determine a rate. */
 type Rated = Pick<Row, "operation" | "flops" | "bytes" | "median" | "comparison">;
 
-/** The rate that says most about a case, and in which unit: bytes where memory is what it waits for. */
+/** Returns the most informative rate of a case, with its unit: bytes if memory limits it. */
 export function rate({ operation, flops, bytes, median, comparison }: Rated): string {
   if (operation === "small operation") return `${(1 / median / 1000).toFixed(1)} k/s`;
   if (movesBytes.includes(operation) || comparison?.against === "copy")
@@ -18,7 +18,7 @@ export function percent(share: number): string {
   return `${(share * 100).toFixed(0)}%`;
 }
 
-/** Microseconds, with as many digits as mean something. */
+/** Returns microseconds, with as many digits as are significant. */
 export function timeText(seconds: number): string {
   const value = seconds * 1e6;
   return value.toFixed(value < 100 ? 1 : 0);

@@ -14,10 +14,10 @@ import { help, type Options, parseOptions } from "./options.js";
 import type { Missing, Peak, Report, Row } from "./result.js";
 import { quantile } from "./statistics.js";
 
-/** Known by the names that WebGPU gives them: 132 multiprocessors, 128 multiply-adds each, 1.98 GHz. */
+/** By the names that WebGPU reports: 132 multiprocessors, 128 multiply-adds each, 1.98 GHz. */
 const knownPeaks: Readonly<Record<string, Peak>> = { "nvidia-h200": { f32: 67e12, f16: 989e12 } };
 
-/** After the first of these, the case under way is finished and what has been measured is written. */
+/** After the first of these, the case under way is finished and the measurements so far are written. */
 const stopSignals = ["SIGINT", "SIGTERM"] as const;
 
 process.exitCode = await main();
@@ -153,9 +153,9 @@ function peakOf({ peakF32, peakF16 }: Options, subjects: readonly Subject[]): Pe
   return known.find((peak) => peak !== undefined);
 }
 
-/** The version of the npm package that brings Dawn; none where it is not found. */
+/** Returns the version of the npm package that brings Dawn; nothing if it is not found. */
 function dawnVersion(): Readonly<Record<string, string>> {
-  // A bundle of this program stands beside the package; otherwise it is the backend's.
+  // A bundle of this program has the package beside it; otherwise it is the backend's.
   const places = [() => import.meta.url, () => import.meta.resolve("@backplane/backend-webgpu")];
   for (const place of places)
     try {

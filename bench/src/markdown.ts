@@ -2,7 +2,7 @@ import { latest } from "./drawings.js";
 import { percent, rate, ratioText, timeText } from "./lines.js";
 import type { Comparison, Report, Row } from "./result.js";
 
-/** What stands before and after the table in a document. */
+/** The markers before and after the table in a document. */
 export const tableStart = "<!-- table of results -->";
 export const tableEnd = "<!-- end of table -->";
 
@@ -10,8 +10,8 @@ export const tableEnd = "<!-- end of table -->";
 const ALIKE = 0.05;
 
 /**
- * Every row that is no point of a curve, as a Markdown table; unstable ones are marked. Of a case, rows that
- * take as long as the first configuration that was measured are left out.
+ * Returns every row that is not a point of a curve as a Markdown table; unstable ones are marked. Leaves out
+ * rows of a case that take as long as the first configuration that was measured.
  */
 export function markdownTable(reports: readonly Report[]): string {
   const all = latest(reports).filter(({ curve }) => curve === undefined);
@@ -52,12 +52,12 @@ function goalText({ ratio, atLeast }: Comparison): string {
   return ratio >= atLeast ? `${atLeast}, reached` : `${atLeast}, missed`;
 }
 
-/** The document with another table. Throws where it has no place for one. */
+/** Returns the document with another table. Throws if it has no place for one. */
 export function withTable(document: string, table: string): string {
   return withSection(document, tableStart, tableEnd, table);
 }
 
-/** The document with something else between two lines of its. Throws where it does not have them. */
+/** Returns the document with other text between two of its lines. Throws if it does not have these lines. */
 export function withSection(document: string, start: string, end: string, content: string): string {
   const [from, to] = [document.indexOf(start), document.indexOf(end)];
   if (from < 0 || to < from) throw new Error(`the document has no lines ${start} and ${end}`);

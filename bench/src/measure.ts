@@ -48,21 +48,21 @@ export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, te
 interface Other extends Contender {
   readonly samples: number[];
   readonly name: string;
-  /** Work of ours over its own: 1 where both do the same. */
+  /** Our work over the other's: 1 if both do the same. */
   readonly work: number;
 }
 
 interface Entry {
   readonly subject: Subject;
   readonly ours: CheckedContender;
-  /** Undefined where there is nothing to compare with. */
+  /** Undefined if there is nothing to compare with. */
   other: Other | undefined;
   readonly samples: number[];
 }
 
 /**
- * Checks one case on every subject, then times them and what they are compared with in turns, so that
- * whatever disturbs the machine for a while disturbs all of them.
+ * Checks one case on every subject, then times them and their comparisons in turns, so that a disturbance of
+ * the machine affects all of them.
  */
 export async function measureCase(
   test: Case,
@@ -107,20 +107,20 @@ export async function measureCase(
 }
 
 /**
- * Seconds. Products in f16 by matrix units draw more power than a card may draw for long, and its clock follows
- * within some 100 ms: a short sample of PyTorch's is over before it is lowered, and whoever comes next starts
- * with what it was lowered to. On an NVIDIA H200 (4096^3, TFLOP/s) ours had 261 to 278, and PyTorch 641 to 716, after
- * 12.5 ms; after 150 ms 315 to 335 and 617 to 666, as in samples of 600 ms (322 and 629).
+ * Seconds. Products in f16 on matrix units draw more power than a card may draw for long, and its clock follows
+ * within some 100 ms. A short sample of PyTorch's is over before the clock is lowered, and the next contender
+ * starts with the lowered clock. On an NVIDIA H200 (4096^3, TFLOP/s) ours had 261 to 278, and PyTorch 641 to
+ * 716, after 12.5 ms; after 150 ms 315 to 335 and 617 to 666, as in samples of 600 ms (322 and 629).
  */
 const settling = 0.15;
 
-/** The pace of a case: longer to warm up where PyTorch's part is done by matrix units. */
+/** Returns the pace of a case: a longer warm-up if PyTorch uses matrix units. */
 export function paceOf({ goal, dtype }: Pick<Case, "goal" | "dtype">, pace: Pace): Pace {
   if (goal?.against !== "torch" || dtype !== "f16") return pace;
   return { ...pace, warmUp: Math.max(pace.warmUp, settling) };
 }
 
-/** Fills in the samples. Gives the entries that got through; those whose other did not are without it. */
+/** Fills in the samples. Returns the entries that succeeded; an entry whose other contender failed has none. */
 async function timeInTurns(
   entries: readonly Entry[],
   { pace, rounds }: Conditions,
@@ -149,7 +149,7 @@ async function timeInTurns(
   return [...timed];
 }
 
-/** What a case is compared with on one subject; those that do not depend on it are opened once. */
+/** Returns the comparison of a case on one subject. One that does not depend on the subject is opened once. */
 async function findOther(
   test: Case,
   subject: Subject,
@@ -199,7 +199,7 @@ function makeRow(test: Case, entry: Entry, peak: Peak | undefined): Row {
     worstError: ours.worstError,
     ...(floor === undefined ? {} : { ofFloor: floor / median }),
     ...(comparison === undefined ? {} : { comparison }),
-    // Where both slow down alike, their ratio still tells.
+    // If both slow down alike, their ratio still tells.
     unstable: (comparison?.spread ?? spread) > stableSpread,
     ...(test.curve === undefined ? {} : { curve: test.curve }),
   };
@@ -229,7 +229,7 @@ function comparison(
   return { against, median: quantile(others, 0.5), best, samples: others, ratio, bestRatio, spread, atLeast };
 }
 
-/** What moving the bytes and doing the arithmetic would take at the least, whichever takes longer. */
+/** Returns the least time for moving the bytes or doing the arithmetic, whichever takes longer. */
 function floorSeconds(test: Case, subject: Subject, peak: Peak | undefined): number | undefined {
   // Neither rate says anything of calls and transfers.
   if (test.operation === "small operation" || test.operation === "transfer") return undefined;

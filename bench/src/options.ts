@@ -53,7 +53,7 @@ export interface Options {
   readonly help: boolean;
 }
 
-/** Throws where the arguments are not those of `help`, and says what is allowed. */
+/** Returns the options. Throws an error with the allowed arguments if `args` differ from those of `help`. */
 export function parseOptions(args: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...args],

@@ -1,6 +1,6 @@
 import type { DeviceDescription, DType } from "@backplane/core";
 
-/** What one case took on one configuration. All times are seconds per operation. */
+/** The times of one case on one configuration, in seconds per operation. */
 export interface Row {
   readonly case: string;
   readonly operation: string;
@@ -14,9 +14,9 @@ export interface Row {
   readonly samples: readonly number[];
   /** The middle half of the samples, as a share of their median. */
   readonly spread: number;
-  /** The worst error found before timing, as a share of what is allowed. */
+  /** The worst error found before timing, as a share of the allowed error. */
   readonly worstError: number;
-  /** The time that memory and arithmetic units need at least, over the median. Missing where unknown. */
+  /** The least time that memory and arithmetic units need, over the median. Missing if unknown. */
   readonly ofFloor?: number;
   readonly comparison?: Comparison;
   /** The spread of the samples, or of the ratios, is too large to trust the middle. */
@@ -45,7 +45,7 @@ export interface Missing {
   readonly failed: boolean;
 }
 
-/** What one run wrote: bench/results holds some. */
+/** The output of one run: bench/results holds some. */
 export interface Report {
   readonly date: string;
   readonly versions: Readonly<Record<string, string>>;
@@ -53,11 +53,11 @@ export interface Report {
   readonly machine: string;
   readonly command: readonly string[];
   readonly devices: Readonly<Record<string, DeviceDescription>>;
-  /** What the anchor says of itself; missing where there is none. */
+  /** The anchor's description of itself; missing if there is none. */
   readonly anchor?: Readonly<Record<string, unknown>>;
   /** Bytes a second of an aligned device copy, read and written bytes counted, by configuration. */
   readonly copyBandwidth: Readonly<Record<string, number>>;
-  /** Floating-point operations a second that the device could reach. Missing where unknown. */
+  /** Floating-point operations a second that the device could reach. Missing if unknown. */
   readonly peak?: Peak;
   readonly rounds: number;
   readonly sampleMilliseconds: number;

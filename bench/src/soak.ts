@@ -25,7 +25,7 @@ Interrupted (SIGINT), it stops, verifies what is under way and reports. Exit cod
 /** Small, so that the pool is full before memory is judged. */
 const poolBytes = 2 ** 24;
 
-/** What backends keep beside what is live: pool, staging and parameters; the heap of WebAssembly. */
+/** Bytes that backends keep besides live memory: pool, staging and parameters; the heap of WebAssembly. */
 const keptBytes = { webgpu: poolBytes + 2 ** 25, cpu: 2 ** 26 };
 
 process.exitCode = await main();
@@ -88,7 +88,7 @@ interface SoakArguments {
   readonly json: string | undefined;
 }
 
-/** Throws where an argument is not one of those in `help`. */
+/** Throws if an argument is not one of those in `help`. */
 function parse(): SoakArguments {
   const { values } = parseArgs({
     options: {

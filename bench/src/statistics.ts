@@ -1,11 +1,11 @@
-/** What is told of repeated measurements of one thing. */
+/** The summary of repeated measurements of one quantity. */
 export interface Summary {
   readonly median: number;
   /** Middle half of the values, as a share of their median: how far the middle can be trusted. */
   readonly spread: number;
 }
 
-/** The value below which a share of the sorted values lies, between two of them where need be. */
+/** Returns the value below which a share of the sorted values lies, between two of them if necessary. */
 export function quantile(values: readonly number[], share: number): number {
   if (values.length === 0) throw new RangeError("quantile: there are no values; allowed: at least one");
   const sorted = [...values].sort((a, b) => a - b);
@@ -23,8 +23,8 @@ export function summarise(values: readonly number[]): Summary {
 export const stableSpread = 0.1;
 
 /**
- * How many times as fast as the other ours was, round by round, so that a disturbance that lasts for a
- * round touches both.
+ * Returns how many times as fast as the other ours was, round by round, so that a disturbance that lasts for
+ * a round affects both.
  */
 export function ratios(ours: readonly number[], others: readonly number[], work = 1): number[] {
   if (ours.length !== others.length)

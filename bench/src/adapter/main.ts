@@ -18,7 +18,7 @@ parameters in immediates and in buffers, with operands in segments, and with eac
 What the adapter cannot do is listed as not possible, with the reason. Exit code: 0 all laws kept, 1 a law
 broken or unfinished or a part that ended before its report, 2 bad usage.`;
 
-/** What the parent asks of a process. */
+/** The parent's request to a process. */
 interface Request extends PartSettings {
   readonly part: string;
 }
@@ -117,7 +117,7 @@ interface Options extends PartSettings {
   readonly help: boolean;
 }
 
-/** The options, or what is wrong with them. */
+/** Returns the options, or what is wrong with them. */
 function parse(): Options | string {
   try {
     const { values } = parseArgs({

@@ -12,10 +12,10 @@ import type { OperationName } from "@backplane/core";
 export interface Part {
   readonly name: string;
   readonly options: NodeWebGpuOptions;
-  /** What opening it must lead to; where the adapter has less, the part is not possible. */
+  /** The tier that opening must reach; if the adapter has less, the part is not possible. */
   readonly tier?: WebGpuTier;
   readonly operations?: readonly OperationName[];
-  /** The kernel that must be taken at least once, or the laws would say nothing about it. */
+  /** The kernel that must be used at least once; otherwise the laws would say nothing about it. */
   readonly variant?: string;
   readonly quick?: boolean;
 }
@@ -25,7 +25,7 @@ export interface PartReport {
   /** As `capabilities.device` tells. */
   readonly device: string;
   readonly details: Readonly<Record<string, string>>;
-  /** Why nothing was tried; undefined where something was. */
+  /** Why nothing was tried; undefined if something was. */
   readonly impossible?: string;
   readonly kept: number;
   readonly broken: readonly string[];
@@ -89,7 +89,7 @@ export interface PartSettings {
   readonly mode: Exclude<Mode, "soak">;
 }
 
-/** Puts the laws before one part. Rejects where no device opens at all. */
+/** Tests one part against the laws. Rejects if no device opens at all. */
 export async function runPart(part: Part, { seed, mode }: PartSettings): Promise<PartReport> {
   const started = performance.now();
   const taken = new Set<string>();

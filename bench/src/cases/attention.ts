@@ -7,7 +7,7 @@ export interface AttentionSize {
   readonly heads: number;
   /** Default: heads. */
   readonly kvHeads?: number;
-  /** Queries and keys; `queries` where there are fewer of them. */
+  /** Number of queries and keys; `queries` gives the queries if there are fewer. */
   readonly length: number;
   readonly queries?: number;
   readonly headSize: number;

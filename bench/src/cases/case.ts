@@ -15,13 +15,13 @@ export type Inputs = Readonly<Record<string, PeriodicData>>;
 
 export type Handles = Readonly<Record<string, DeviceHandle>>;
 
-/** What one output element must be, in float64, and how far off it may be. */
+/** The exact value of one output element, in float64, and its allowed error. */
 export interface Expected {
   readonly value: number;
   readonly tolerance: number;
 }
 
-/** What a case is compared with, and how it should come out. */
+/** The comparison of a case, and the intended outcome. */
 export type Goal =
   /** The same problem by PyTorch, by time. */
   | { readonly against: "torch"; readonly atLeast: number }
@@ -29,7 +29,7 @@ export type Goal =
   | { readonly against: "copy"; readonly atLeast: number }
   /** Another case on the same backend, by floating-point operations a second. */
   | { readonly against: "case"; readonly other: Case; readonly atLeast: number }
-  /** A fixed time per operation: a limit, or what `by` took another time. */
+  /** A fixed time per operation: a limit, or the time that `by` took. */
   | {
       readonly against: "time";
       readonly microseconds: number;
@@ -37,7 +37,7 @@ export type Goal =
       readonly atLeast: number;
     };
 
-/** Something to time at one size: what it needs, how to do it, and how to check any element of its output. */
+/** A computation to time at one size: its inputs, the way to run it, and a check of any element of its output. */
 export interface Case {
   /** Unique within a table of cases. */
   readonly name: string;
@@ -47,23 +47,25 @@ export interface Case {
   readonly inputs: Readonly<Record<string, number>>;
   readonly output: Output;
   readonly cost: Cost;
-  /** Gives what is timed; the handles are those of `inputs`, and the output's where it is on the device. */
+  /**
+   * Returns the function to time. The handles are those of `inputs`, and that of the output if it is on the device.
+   */
   readonly prepare: (backend: ComputeBackend, handles: Handles, inputs: Inputs) => Prepared;
   readonly expected: (inputs: Inputs, index: number) => Expected;
   /** The problem in plain data, for anchors. */
   readonly problem: Readonly<Record<string, unknown>>;
   readonly goal?: Goal;
-  /** Only where matrix units are in use, or only where they are not. Default: everywhere. */
+  /** True: only if matrix units are in use. False: only if they are not. Default: everywhere. */
   readonly matrices?: boolean;
-  /** Which curve it is a point of, and where. */
+  /** The curve that it is a point of, and its place there. */
   readonly curve?: { readonly name: string; readonly x: number };
 }
 
-/** Where results lie. */
+/** The place of the results. */
 export interface Output {
   /** An argument of its own, or one of the inputs. */
   readonly argument: string;
-  /** Elements that are written, all of which may be checked. */
+  /** Number of elements written, all of which may be checked. */
   readonly elements: number;
   /** Elements between the first and the last of them, both included. Default: `elements`. */
   readonly extent?: number;
@@ -75,7 +77,7 @@ export interface Prepared {
   readonly call: () => void | Promise<void>;
   /** Operations per call. Default 1. */
   readonly operations?: number;
-  /** Where the output is, if it is in host memory. */
+  /** The output, if it is in host memory. */
   readonly host?: Float32Array;
 }
 
@@ -123,7 +125,7 @@ export function sumOfProducts(dtype: DType, value: number, magnitude: number, te
   return { value, tolerance: (terms + 3) * epsilon.f32 * magnitude + storage(dtype, value) };
 }
 
-/** What rounding a result to its element type may add. */
+/** Returns the error that rounding a result to its element type may add. */
 export function storage(dtype: DType, value: number): number {
   return dtype === "f16" ? epsilon.f16 * Math.abs(value) + 2 ** -24 : 0;
 }

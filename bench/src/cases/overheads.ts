@@ -1,6 +1,6 @@
 import type { Case, CaseOptions } from "./case.js";
 
-/** Operations each of which needs the one before: what a call costs when there is next to nothing to do. */
+/** Operations each of which needs the one before: they show what a call costs if there is next to nothing to do. */
 export function dependentOperations(elements: number, options: CaseOptions = {}): Case {
   return {
     name: `dependent negations of ${elements}, per operation`,

@@ -10,7 +10,7 @@ const ortNode = "onnxruntime-node";
 const ortWeb = "onnxruntime-web";
 const tfjs = "tfjs-webgpu";
 
-/** A case, and the best rate of any of them: the goal is to be 1.3 times as fast. */
+/** A case, and the best rate of any of them; the goal is to be 1.3 times as fast. */
 function beside(test: Case, by: string, rate: number, of: "flops" | "bytes"): Case {
   const microseconds = (test.cost[of] / rate) * 1e6;
   return { ...test, name: `${test.name}, peers`, goal: { against: "time", microseconds, by, atLeast: 1.3 } };
@@ -22,8 +22,8 @@ const gigabytes = (test: Case, by: string, rate: number) => beside(test, by, rat
 const heads = { heads: 8, length: 2048, headSize: 64 };
 
 /**
- * Rates were measured on an NVIDIA H200 in Node.js, once, with the same counts of operations and bytes,
- * and not in turns with ours: on other devices, these comparisons say nothing.
+ * Rates were measured on an NVIDIA H200 in Node.js, once, with the same counts of operations and bytes, and
+ * not in turns with ours. On other devices, these comparisons say nothing.
  */
 export const peers: readonly Case[] = [
   teraflops(gemm(1024, 1024, 1024), tfjs, 15.5),

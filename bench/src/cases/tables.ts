@@ -41,7 +41,7 @@ const copy = (atLeast: number) => ({ goal: { against: "copy", atLeast } }) as co
 const like = (other: Case, atLeast: number) => ({ goal: { against: "case", other, atLeast } }) as const;
 const within = (microseconds: number) => ({ goal: { against: "time", microseconds, atLeast: 1 } }) as const;
 
-/** A large product and its goal: what the harder forms below are compared with. */
+/** A large product and its goal; the harder forms below are compared with it. */
 const square = gemm(4096, 4096, 4096, torch(0.9));
 /** Images as in the middle of a residual network. */
 const images = { batch: 32, channels: 256, size: 56 };

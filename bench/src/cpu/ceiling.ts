@@ -33,8 +33,8 @@ const code = {
 } as const;
 
 /**
- * A module whose "run(passes)" does nothing but multiply and add in registers: sum = sum * x + y, for
- * twelve sums of four lanes each. What it reaches is what WebAssembly SIMD gives a matrix product at most.
+ * Returns a module whose "run(passes)" only multiplies and adds in registers: sum = sum * x + y, for twelve
+ * sums of four lanes each. Its rate is the upper bound of WebAssembly SIMD for a matrix product.
  */
 export function ceilingModule(instruction: Instruction): Uint8Array<ArrayBuffer> {
   const [passes, x, y, first] = [0, 1, 2, 3];
@@ -75,12 +75,12 @@ function length(value: number): number[] {
   return value < 128 ? [value] : [(value & 127) | 128, ...length(value >> 7)];
 }
 
-/** Fused where the engine has relaxed SIMD. */
+/** Returns the fused instruction if the engine has relaxed SIMD. */
 export function bestInstruction(): Instruction {
   return WebAssembly.validate(ceilingModule("relaxed_madd")) ? "relaxed_madd" : "mul, add";
 }
 
-/** A function that does so many passes, and answers how many seconds they took. */
+/** Returns a function that runs this many passes and returns the seconds that they took. */
 export function ceilingRun(module: Uint8Array<ArrayBuffer>): (passes: number) => number {
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(module));
   const run = exports.run as (passes: number) => number;
@@ -91,7 +91,7 @@ export function ceilingRun(module: Uint8Array<ArrayBuffer>): (passes: number) =>
   };
 }
 
-/** Multiplies and adds on several threads at once, each of which does `passes` on request; one is the caller's. */
+/** Multiplies and adds on several threads at once, each of which runs `passes` on request; one is the caller's. */
 export class Ceiling {
   readonly #threads: number;
   readonly #workers: readonly Worker[];
@@ -107,7 +107,7 @@ export class Ceiling {
     );
   }
 
-  /** The time that so many floating-point operations take at the least. */
+  /** Returns the least time for this many floating-point operations. */
   contender(flops: number): Contender {
     let passes = 1e6;
     return {

@@ -19,7 +19,7 @@ export interface Contenders {
   readonly backend: ComputeBackend;
   readonly threads: number;
   readonly peers: readonly Peer[];
-  /** Ours on one thread, where there are more. */
+  /** Ours on one thread, if there are more. */
   readonly single?: ComputeBackend;
   readonly ceiling?: Ceiling;
 }
@@ -44,8 +44,8 @@ interface CheckedPeer extends CheckedContender {
 }
 
 /**
- * Checks one case on ours and on every peer, then times all of them in turns. Whoever gives a wrong result
- * or none is left out of the row, and named with the reason.
+ * Checks one case on ours and on every peer, then times all of them in turns. A peer with a wrong result or
+ * none is left out of the row and listed with the reason.
  */
 export async function compareRow(row: PeerRow, contenders: Contenders, turns: Turns): Promise<RowResult> {
   const { test } = row;
@@ -145,7 +145,7 @@ function waitedFor(test: Case): Case {
  */
 const peerSlack = 16;
 
-/** Throws where the peer cannot do the case, or does it wrong. */
+/** Throws if the peer cannot run the case, or gives a wrong result. */
 export async function openPeerCase(peer: Peer, test: Case, expected: Expectations): Promise<CheckedPeer> {
   const inputs: Inputs = expected.inputs;
   const opened = await peer.open(test, inputs);

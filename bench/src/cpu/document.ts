@@ -4,7 +4,7 @@ import { peerKinds, peerNames } from "./peer.js";
 import type { CpuReport, CpuRow, PeerTimes, Ratio } from "./results.js";
 import { blasGoal, ceilingGoal, firstGoal, initGoal, scalingGoal } from "./rows.js";
 
-/** What stands before and after all this in a document. */
+/** The markers before and after this section in a document. */
 export const cpuStart = "<!-- results next to other libraries -->";
 export const cpuEnd = "<!-- end of results next to other libraries -->";
 
@@ -38,7 +38,7 @@ function about(report: CpuReport): string {
   ].join("\n");
 }
 
-/** The peer in WebAssembly that took least; undefined where there is none. */
+/** Returns the fastest peer in WebAssembly; undefined if there is none. */
 export function bestPeer({ peers }: CpuRow): PeerTimes | undefined {
   const own = peers.filter(({ name }) => peerKinds[name] === "WebAssembly");
   return own.reduce<PeerTimes | undefined>(
@@ -47,7 +47,7 @@ export function bestPeer({ peers }: CpuRow): PeerTimes | undefined {
   );
 }
 
-/** Ours, how many times as fast it was as each peer, and the goal. */
+/** Our times, how many times as fast we were as each peer, and the goal. */
 function peersTable(report: CpuReport): string {
   const lines = report.rows.map((row) => {
     const { ours, threads } = row;
@@ -79,7 +79,10 @@ function absence({ missing }: CpuReport, row: CpuRow, name: string): string {
   return failed ? "fails" : "not asked";
 }
 
-/** With the peer that decides, and best against best beside it: that survives a busy machine. */
+/**
+ * Returns the goal with the peer that decides, and best against best beside it, which is reliable on a busy
+ * machine too.
+ */
 function goalText(row: CpuRow, { blas }: CpuReport): string {
   const native = row.peers.find(({ name }) => peerKinds[name] === "native");
   const isNative = blas !== undefined && row.ceiling !== undefined && native !== undefined;

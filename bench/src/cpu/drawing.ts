@@ -4,7 +4,7 @@ import { threadsText } from "./document.js";
 import { peerNames } from "./peer.js";
 import type { CpuReport } from "./results.js";
 
-/** How many times as fast ours was as each peer, row by row, as SVG. */
+/** Returns an SVG of how many times as fast ours was as each peer, row by row. */
 export function cpuDrawing({ rows, node }: CpuReport): string {
   return dotPlot({
     title: `The CPU backend next to other libraries (Node.js ${node.slice(1)})`,

@@ -3,13 +3,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { peersFolder } from "./peer.js";
 
-/** The version of a package of the peers. Throws where it is not installed. */
+/** Returns the version of a package of the peers. Throws if it is not installed. */
 export function installedVersion(packageName: string): string {
   const path = new URL(`node_modules/${packageName}/package.json`, peersFolder);
   return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
 }
 
-/** Installs the peers where they are not installed as bench/peers/package.json has them. Gives what failed. */
+/** Installs the peers unless they are installed as bench/peers/package.json has them. Returns the error, if any. */
 export function installPeers(): string | undefined {
   const { dependencies } = JSON.parse(readFileSync(new URL("package.json", peersFolder), "utf8")) as {
     dependencies: Readonly<Record<string, string>>;

@@ -16,7 +16,7 @@ interface JaxArray {
 type Extents = readonly number[];
 type Compute = (...inputs: JaxArray[]) => JaxArray;
 
-/** What is used of @jax-js/jax. */
+/** The used part of @jax-js/jax. */
 interface Jax {
   init(device: "wasm"): Promise<readonly string[]>;
   defaultDevice(device: "wasm"): string;
@@ -81,9 +81,9 @@ export async function openJax(threads: number): Promise<Peer> {
 }
 
 /**
- * Does what makes jax-js look at globals: loading, and the first call of a function, which compiles and
- * starts workers. It starts one for each thread that the navigator tells of, if there is a Worker as in
- * pages; onnxruntime-web leaves that of Node.js behind, which is another.
+ * Runs those steps of jax-js that look at globals: loading, and the first call of a function, which compiles
+ * and starts workers. If there is a Worker as in pages, it starts one for each thread that the navigator
+ * reports; onnxruntime-web leaves Node.js's own Worker behind, which is another class.
  */
 async function asInPage<Result>(threads: number, work: () => Promise<Result>): Promise<Result> {
   const globals = {

@@ -19,7 +19,7 @@ export function permuted(
   return result;
 }
 
-/** 0 where a query may look at a key, and a number below every score where it may not. */
+/** Returns 0 if a query may look at a key, and otherwise a number below every score. */
 export function causalMask(queries: number, keys: number): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: queries * keys }, (_, i) =>
     i % keys <= Math.floor(i / keys) ? 0 : -1e30,

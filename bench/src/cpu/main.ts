@@ -78,7 +78,7 @@ async function measure(options: CpuOptions): Promise<CpuReport> {
       console.log(rowLines(result.row));
     });
   }
-  // Rows on one and on two threads stand next to each other.
+  // Rows on one and on two threads are next to each other.
   const inOrder = options.rows.flatMap((name) => rows.filter((row) => row.case === name));
   return {
     date: new Date().toISOString(),

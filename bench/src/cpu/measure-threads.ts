@@ -6,7 +6,7 @@ import { openPeer, type Peer, type PeerName } from "./peer.js";
 import type { CpuMissing, PeerAbout } from "./results.js";
 import { peerRows } from "./rows.js";
 
-/** What this process is asked for. */
+/** The request to this process. */
 export interface ThreadsRequest {
   readonly threads: number;
   readonly rows: readonly string[];
@@ -16,7 +16,7 @@ export interface ThreadsRequest {
   readonly milliseconds: number;
 }
 
-/** What it tells, one after the other. */
+/** The messages of this process, in order. */
 export type ThreadsMessage =
   | { readonly about: PeerAbout }
   | { readonly missing: CpuMissing }
@@ -43,7 +43,7 @@ async function measure(request: ThreadsRequest): Promise<void> {
       const { version, note } = peer;
       await tell({ about: { name, asked: threads, threads: peer.threads, version, note } });
     } catch (error) {
-      // Where modules are not found, Node.js adds a path of this machine.
+      // If modules are not found, Node.js adds a path of this machine.
       const reason = `does not start: ${(error as Error).message.replace(/ imported from .*/s, "")}`;
       await tell({ missing: { case: "all", threads, name, reason } });
     }
@@ -59,7 +59,7 @@ async function measure(request: ThreadsRequest): Promise<void> {
   if (blas !== false) {
     const { details } = contenders.backend.capabilities.device;
     if (details.blas === undefined) throw new Error(details.blasUnavailable);
-    // Its name; what follows is a path of this machine.
+    // Its name only; the rest is a path of this machine.
     await tell({ blas: details.blas.split(", ")[0]! });
   }
   const pace = { sample: milliseconds / 1000, warmUp: milliseconds / 4000 };
@@ -69,8 +69,8 @@ async function measure(request: ThreadsRequest): Promise<void> {
 }
 
 /**
- * How many workers ours has. One thread is the caller's, on which other libraries run as well: where cores are not
- * equally fast, all are on the same one.
+ * Returns the number of our workers. One thread is the caller's, on which other libraries run as well: if
+ * cores are not equally fast, all are on the same one.
  */
 function workersOf(threads: number): number {
   return threads === 1 ? 0 : threads;

@@ -14,10 +14,10 @@ import type {
 
 /** One way to ask for a problem in ONNX. */
 export interface Form {
-  /** Operators, and what is part of the model. */
+  /** Operators, and the parts that belong to the model. */
   readonly how: string;
   readonly model: Uint8Array<ArrayBuffer>;
-  /** Shapes of what is given to each run, by the names of the case's arguments. */
+  /** Shapes of the inputs of each run, by the names of the case's arguments. */
   readonly inputs: Readonly<Record<string, readonly number[]>>;
   readonly output: readonly number[];
 }
@@ -123,7 +123,7 @@ function attention(problem: AttentionProblem): Form[] {
   return forms;
 }
 
-/** As exporters write attention where there is no operator for it. */
+/** Attention as exporters write it if there is no operator for it. */
 function writtenOut(
   { queries, keys, headSize, causal }: AttentionProblem,
   inputs: Graph["inputs"],

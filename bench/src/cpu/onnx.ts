@@ -1,6 +1,6 @@
 /**
- * Writes ONNX models: the messages of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto),
- * in the wire format of Protocol Buffers, as far as a graph of a few nodes on f32 tensors needs them.
+ * Writes ONNX models: the messages of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto), in
+ * the wire format of Protocol Buffers, as far as a graph of a few nodes on f32 tensors needs them.
  */
 
 export type Attribute = number | readonly number[] | { readonly float: number };

@@ -3,7 +3,7 @@ import { type Form, onnxForms, outputName } from "./onnx-models.js";
 import { loadPeer, type Peer, type PeerCase } from "./peer.js";
 import { problemOf } from "./problem.js";
 
-/** What is used of onnxruntime-web and of onnxruntime-node, which are alike. */
+/** The used part of onnxruntime-web and of onnxruntime-node, which are alike. */
 interface OnnxRuntime {
   readonly env: {
     readonly versions: Readonly<Record<string, string>>;
@@ -53,8 +53,8 @@ export async function openOnnxRuntimeNode(threads: number): Promise<Peer> {
 }
 
 /**
- * Opens the fastest of the forms that work, or throws what the first one did. `reuse`: results go into an
- * array that was allocated before; otherwise each run gives a new one.
+ * Opens the fastest of the forms that work, or throws the error of the first one. `reuse`: results go into an
+ * array that was allocated before; otherwise each run returns a new one.
  */
 function opener(
   runtime: OnnxRuntime,

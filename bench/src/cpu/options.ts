@@ -41,7 +41,7 @@ export interface CpuOptions {
   readonly help: boolean;
 }
 
-/** Throws where the arguments are not those of `help`, and says what is allowed. */
+/** Returns the options. Throws an error with the allowed arguments if `args` differ from those of `help`. */
 export function parseCpuOptions(args: readonly string[]): CpuOptions {
   const { values } = parseArgs({
     args: [...args],

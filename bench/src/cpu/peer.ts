@@ -4,26 +4,26 @@ import type { Case, Inputs } from "../cases/case.js";
 export interface Peer {
   readonly name: PeerName;
   readonly version: string;
-  /** Threads that it computes with: not what it was asked for where it cannot have that. */
+  /** Threads that it computes with, which may differ from the requested number. */
   readonly threads: number;
   /** How it runs here, and why with no more threads. */
   readonly note: string;
-  /** Throws, with the reason, where it cannot do the case. */
+  /** Throws, with the reason, if it cannot run the case. */
   open(test: Case, inputs: Inputs): Promise<PeerCase>;
 }
 
-/** A case that a peer has made ready: its inputs lie where its API lets them. */
+/** A case that a peer has prepared, with its inputs in the peer's own memory if its API allows that. */
 export interface PeerCase {
-  /** Which operators compute it, and what was prepared. */
+  /** The operators that compute it, and the prepared parts. */
   readonly how: string;
   /** Computes one result, as a user would, and lets go of it. */
   call(): void | Promise<void>;
-  /** Computes one result and gives all of its elements, in the order of the case's output. */
+  /** Computes one result and returns all of its elements, in the order of the case's output. */
   read(): Promise<Float32Array>;
   close(): void | Promise<void>;
 }
 
-/** By name, whether it computes in WebAssembly, as ours does: those are what goals are measured by. */
+/** By name, whether it computes in WebAssembly, as ours does. Goals are measured by those that do. */
 export const peerKinds = {
   "onnxruntime-web": "WebAssembly",
   "tfjs-backend-wasm": "WebAssembly",
@@ -35,7 +35,7 @@ export type PeerName = keyof typeof peerKinds;
 
 export const peerNames: readonly PeerName[] = Object.keys(peerKinds) as PeerName[];
 
-/** Loads a peer. Rejects where it is not installed or does not start; once per process and peer. */
+/** Loads a peer. Rejects if it is not installed or does not start; once per process and peer. */
 export async function openPeer(name: PeerName, threads: number): Promise<Peer> {
   switch (name) {
     case "onnxruntime-web":
@@ -49,7 +49,7 @@ export async function openPeer(name: PeerName, threads: number): Promise<Peer> {
   }
 }
 
-/** Where the peers have a package of their own. */
+/** The folder in which the peers have a package of their own. */
 export const peersFolder: URL = new URL("../../peers/", import.meta.url);
 
 /** Imports a package that is installed for the peers only. */

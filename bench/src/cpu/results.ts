@@ -19,7 +19,7 @@ export interface PeerTimes extends Times, Ratio {
   readonly name: PeerName;
   /** Which operators computed it. */
   readonly how: string;
-  /** The worst error before timing, as a share of what is allowed to ours; peers may be further off. */
+  /** The worst error before timing, as a share of our allowed error; peers may be further off. */
   readonly worstError: number;
 }
 
@@ -35,7 +35,7 @@ export interface CpuRow {
   readonly peers: readonly PeerTimes[];
   /** Least ratio wanted to the best peer in WebAssembly. */
   readonly goal: number;
-  /** Share of what multiplying and adding in registers gives on as many threads. Products only. */
+  /** Our rate as a share of the rate of multiplying and adding in registers on as many threads. Products only. */
   readonly ceiling?: Ratio & { readonly flopsPerSecond: number };
   /** How many times as fast as ours on one thread. Products only. */
   readonly scaling?: Ratio;
@@ -69,7 +69,7 @@ export interface Startup {
   readonly second: readonly number[];
 }
 
-/** What one run wrote. */
+/** The output of one run. */
 export interface CpuReport {
   readonly date: string;
   readonly node: string;
@@ -77,7 +77,7 @@ export interface CpuReport {
   readonly rounds: number;
   readonly sampleMilliseconds: number;
   readonly instruction: string;
-  /** What computed large products of ours in place of WebAssembly, where that was asked for. */
+  /** The native library that computed our large products, if one was requested. */
   readonly blas?: string;
   readonly peers: readonly PeerAbout[];
   readonly rows: readonly CpuRow[];

@@ -8,7 +8,7 @@ import { reduce } from "../cases/reduce.js";
 /** A case that peers do too. */
 export interface PeerRow {
   readonly test: Case;
-  /** How many times as fast as the best peer in WebAssembly ours is to be. */
+  /** The goal: how many times as fast as the best peer in WebAssembly ours should be. */
   readonly goal: number;
   /** Also against one thread and against the ceiling: products that are large enough for both to tell. */
   readonly scales: boolean;
@@ -27,11 +27,11 @@ const elements = 2 ** 24;
 /** Milliseconds of `init`, and of a first product of 256^3 after it. */
 export const initGoal = 50;
 export const firstGoal = 5;
-/** How many times as fast with two threads as with one, from 512^3. */
+/** The goal for two threads: how many times as fast as one, from 512^3. */
 export const scalingGoal = 1.85;
-/** How many times as fast as native code products from 512^3 are to be, where a native library computes them. */
+/** The goal for products from 512^3 in a native library: how many times as fast as native code. */
 export const blasGoal = 1;
-/** Share of what multiplying and adding in registers gives. */
+/** The goal as a share of the rate of multiplying and adding in registers. */
 export const ceilingGoal = 0.92;
 
 export const peerRows: readonly PeerRow[] = [

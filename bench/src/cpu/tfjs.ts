@@ -10,7 +10,7 @@ interface Tensor {
 
 type Extents = readonly number[];
 
-/** What is used of @tensorflow/tfjs-core. */
+/** The used part of @tensorflow/tfjs-core. */
 interface Tfjs {
   readonly version_core: string;
   setBackend(name: "wasm"): Promise<boolean>;
@@ -46,7 +46,7 @@ interface Prepared {
   readonly how: string;
   readonly tensors: Readonly<Record<string, Tensor>>;
   readonly compute: () => Tensor;
-  /** Puts the elements into the order of ours; default: they are. */
+  /** Puts the elements into our order. Default: they are in our order already. */
   readonly order?: (data: Float32Array, shape: Extents) => Float32Array;
 }
 
@@ -142,7 +142,7 @@ function prepare(
   }
 }
 
-/** Images lie as NHWC, as tfjs has them on the CPU, and filters accordingly. */
+/** Images are NHWC, as tfjs has them on the CPU, with filters to match. */
 function convolution(
   tf: Tfjs,
   { inputShape, filterShape, stride, padding, groups }: ConvolutionProblem,
@@ -157,7 +157,7 @@ function convolution(
       axes.map((axis) => shape[axis]!),
     );
   const input = tensor(array("input"), inputShape, [0, 2, 3, 1]);
-  // A depthwise filter has its channels where others have those of a group, and one filter for each.
+  // A depthwise filter has its channels in the place of a group's channels, and one filter for each.
   const filter = tensor(array("filter"), filterShape, depthwise ? [2, 3, 0, 1] : [2, 3, 1, 0]);
   const operation = depthwise ? "depthwiseConv2d" : "conv2d";
   return {

@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 
-/** What a page's worker expects to find: its scope, and messages as events. */
+/** The environment of a page's worker: its scope, and messages as events. */
 const scope = `
 const { parentPort } = require("node:worker_threads");
 globalThis.self = globalThis;
@@ -9,8 +9,8 @@ parentPort.on("message", (data) => globalThis.onmessage?.({ data }));
 `;
 
 /**
- * As much of the Worker of pages as libraries need that start one from a script in a Blob and exchange
- * messages with it; such libraries would have one thread in Node.js otherwise.
+ * The part of the Worker of pages that libraries need if they start one from a script in a Blob and exchange
+ * messages with it; such libraries would have only one thread in Node.js otherwise.
  */
 export class WebWorker {
   onmessage: ((event: { readonly data: unknown }) => void) | undefined;

@@ -18,16 +18,16 @@ export interface Findings {
   readonly samples: number;
   readonly worst: number;
   readonly at: readonly number[];
-  /** What comes where the exact result is too large for the type. */
+  /** The result if the exact result is too large for the type. */
   readonly overflow: Outcome;
-  /** What comes where the exact result is not zero, but below the smallest normal number. */
+  /** The result if the exact result is not zero, but below the smallest normal number. */
   readonly underflow: Outcome;
-  /** The first result, with its arguments, that is none of what `overflow` and `underflow` may be. */
+  /** The first result, with its arguments, that is none of those that `overflow` and `underflow` allow. */
   readonly stray?: readonly number[];
   readonly bins: readonly Bin[];
 }
 
-/** What was found for the arguments (of a binary function: the exact results) of one sign and one exponent. */
+/** The findings for the arguments (of a binary function: the exact results) of one sign and one exponent. */
 export interface Bin {
   readonly negative: boolean;
   /** e for 2^e <= |x| < 2^(e + 1); one below the smallest normal number's for zeros and subnormal numbers. */
@@ -36,9 +36,9 @@ export interface Bin {
   readonly samples: number;
   /** Largest error in units in the last place of the exact result; 0.5 is correct rounding to nearest. */
   readonly worst: number;
-  /** Arguments and result where that is. */
+  /** Arguments and result at that place. */
   readonly at: readonly number[];
-  /** Results that are those of a zero, for arguments that are subnormal. */
+  /** Results equal to those of a zero, for subnormal arguments. */
   readonly zeroed: number;
   /** Exact results below the smallest normal number. */
   readonly subnormal: SubnormalResults;
@@ -48,7 +48,7 @@ export interface SubnormalResults {
   readonly samples: number;
   /** Results that are subnormal. */
   readonly kept: number;
-  /** Results that are zero in place of at least one unit. */
+  /** Results that are zero although the exact ones are at least one unit. */
   readonly flushed: number;
   /** Largest error of those that are not flushed, in units of the smallest subnormal number. */
   readonly worst: number;
@@ -91,8 +91,8 @@ export async function binaryAccuracy(
 type Mutable<T> = { -readonly [key in keyof T]: Mutable<T[key]> };
 
 /**
- * Results that close to an end of the normal numbers may lie on its other side, where they are flushed or infinite;
- * they count with those.
+ * Results this close to an end of the normal numbers may lie on its other side, where they are flushed or
+ * infinite; they count with those.
  */
 const edge = 2 ** -19;
 
@@ -108,7 +108,7 @@ export function compare(
   const least = 2 ** (lowest - digits);
   const normalFrom = 2 ** lowest * (1 + edge);
   const zeroResults = [exactOf(0, 0), exactOf(-0, 0)].map(Math.fround);
-  // Halfway to what the next number would be.
+  // Halfway to the number that would come next.
   const overflowsFrom = largest + spacing(dtype, largest) / 2;
   const bins = new Map<number, Mutable<Bin>>();
   let stray: readonly number[] | undefined;

@@ -23,10 +23,10 @@ const bends: readonly (readonly [from: number, to: number])[] = [
 ];
 
 /**
- * `perExponent` numbers of either sign from each exponent of f32, subnormal ones too; sixteen times as many
- * from each in which functions bend (2^-8 to 2^8), and from `bends`; as many at each distance from 1, down to
- * its neighbours, where the logarithm vanishes; and the first 50,000 multiples of pi / 2, each with both its
- * neighbours, at which the sine and the cosine have to know pi well, and the closest of all to such a multiple.
+ * Returns `perExponent` numbers of either sign from each exponent of f32, including subnormal ones; sixteen times
+ * as many from each exponent in which functions bend (2^-8 to 2^8), and from `bends`; as many at each distance from
+ * 1, down to its neighbours, where the logarithm vanishes; and the first 50,000 multiples of pi / 2, each with both
+ * its neighbours, at which the sine and the cosine need an accurate pi, and the closest of all to such a multiple.
  */
 function spreadSingles(perExponent: number): Float32Array {
   const next = generator(1);
@@ -104,7 +104,7 @@ function powers(dtype: DType, count: number): readonly [Float32Array, Float32Arr
   return [normal(dtype, a), normal(dtype, b)];
 }
 
-/** Rounded to the type; what would not be normal is 1. */
+/** Rounds to the type; numbers that would not be normal become 1. */
 function normal(dtype: DType, values: Float64Array): Float32Array {
   const smallest = 2 ** format[dtype].lowest;
   return rounded(dtype, values).map((value) =>

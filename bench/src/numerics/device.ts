@@ -9,7 +9,7 @@ import {
   type UnaryKind,
 } from "@backplane/core";
 
-/** Elements of one call: within what every adapter takes in one buffer. */
+/** Elements of one call: no more than every adapter takes in one buffer. */
 const callElements = 2 ** 20;
 
 /** The numbers as an element type holds them. */

@@ -17,11 +17,11 @@ export interface Fact {
   readonly claim: string;
   /** Arguments. */
   readonly samples: number;
-  /** Arguments, or pairs of neighbours, of which it does not hold. */
+  /** Arguments, or pairs of neighbours, for which it does not hold. */
   readonly broken: number;
   /** The worst of them, in units in the last place. */
   readonly worst: number;
-  /** Where that is, such as `tanh(0.25) = 0.2449, tanh(0.2500001) = 0.2448`. */
+  /** A place at which it does not hold, such as `tanh(0.25) = 0.2449, tanh(0.2500001) = 0.2448`. */
   readonly example?: string;
 }
 
@@ -29,7 +29,7 @@ const rising: readonly UnaryKind[] = ["exp", "tanh", "sigmoid", "erf", "sqrt", "
 const odd: readonly UnaryKind[] = ["sin", "tanh", "erf"];
 const even: readonly UnaryKind[] = ["cos"];
 
-/** What functions promise besides being accurate: that they rise where the exact ones do, symmetry, exact results. */
+/** The promises of functions besides accuracy: they rise where the exact ones do, have symmetry, and exact results. */
 export async function facts(
   backend: ComputeBackend,
   dtype: DType,
@@ -54,7 +54,7 @@ export async function facts(
 }
 
 interface Watch {
-  /** Takes results of sorted arguments, all above those before, and those of the same with the other sign. */
+  /** Takes results of sorted arguments, all above those before, and the results of the same with the other sign. */
   see(x: Float32Array, results: Float32Array, mirrored: Float32Array): void;
   readonly fact: Fact;
 }
@@ -175,7 +175,7 @@ function* sortedPieces(dtype: DType, runs: number): Generator<Float32Array> {
   }
 }
 
-/** Calls whose exact result is a number of the type, which they give. */
+/** Calls whose exact result is a number of the type, which they must return. */
 async function exactPoints(
   backend: ComputeBackend,
   dtype: DType,

@@ -14,7 +14,10 @@ export function exponentOf(value: number): number {
   return ((scratch.getUint32(0) >>> 20) & 0x7ff) - 1023;
 }
 
-/** The spacing of a type's numbers around `value`: a unit in its last place; that of subnormal numbers below them. */
+/**
+ * Returns the spacing of a type's numbers around `value`: a unit in its last place; below the normal numbers
+ * that of subnormal numbers.
+ */
 export function spacing(dtype: DType, value: number): number {
   const { digits, lowest } = format[dtype];
   return 2 ** (Math.max(exponentOf(value), lowest) - digits);

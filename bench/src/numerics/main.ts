@@ -119,7 +119,7 @@ function infinite(_: string, value: unknown): unknown {
   return typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
 }
 
-/** What decides on arithmetic besides the device itself. */
+/** The details that affect arithmetic, besides the device itself. */
 function about({ tier, relaxedSimd }: Readonly<Record<string, string>>): string {
   const parts = [tier && `tier ${tier}`, relaxedSimd && `relaxed SIMD ${relaxedSimd}`];
   return parts.map((part) => (part === undefined ? "" : `, ${part}`)).join("");
@@ -156,7 +156,7 @@ function block({ operation, kind, dtype, worst, at, ranges, overflow, stray }: A
   return [all, ...rows].join("\n");
 }
 
-/** What becomes of subnormal results, and that subnormal arguments are taken for zeros. */
+/** Returns what becomes of subnormal results, and whether subnormal arguments are taken for zeros. */
 function ends({ subnormal: { kept, flushed, worst }, zeroed }: Range): string {
   const texts = [
     ...(kept > 0 ? [worst.toFixed(2)] : []),

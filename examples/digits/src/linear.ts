@@ -1,6 +1,6 @@
 import type { ComputeBackend, GemmArguments, Operand } from "@backplane/core";
 
-/** What becomes of gradients when there are new ones: gradients = keep gradients + scale (new ones). */
+/** How new gradients are added to old ones: gradients = keep gradients + scale (new ones). */
 export interface Blend {
   readonly keep: number;
   readonly scale: number;
@@ -12,7 +12,7 @@ export interface LinearArrays {
   readonly bias: Operand;
 }
 
-/** A fully connected layer: output = activation(input W + b), where each row is one image. */
+/** A fully connected layer: output = activation(input W + b); each row is one image. */
 export class Linear {
   readonly #backend: ComputeBackend;
   readonly #parameters: LinearArrays;
@@ -57,8 +57,8 @@ export class Linear {
    *
    *   dW = input^T D / rows,  db = ones^T D / rows,  inputSlope = D W^T
    *
-   * dW and db are blended with the gradients that are there: that is what gemm's alpha and beta do. The
-   * first layer has nothing before it, and no input slope to compute.
+   * dW and db are blended with the existing gradients through gemm's alpha and beta. The first layer has
+   * nothing before it, and no input slope to compute.
    */
   backward(
     rows: number,

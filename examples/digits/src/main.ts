@@ -10,7 +10,7 @@ import { run } from "./run.js";
 const restartVariable = "BACKPLANE_DIGITS_NO_GPU";
 const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
 
-/** Runs the program and gives its exit code. */
+/** Runs the program and returns its exit code. */
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args);
   if (options.help) {
@@ -60,8 +60,8 @@ async function start(options: Options, args: readonly string[], signal: AbortSig
 }
 
 /**
- * Starts the program again with the software adapter in its environment, where a running process
- * cannot put it, and waits; or says why that cannot be done.
+ * Starts the program again with the software adapter in its environment, which a running process cannot
+ * change, and waits; or says why that cannot be done.
  */
 async function restart(
   args: readonly string[],

@@ -8,7 +8,7 @@ import type { Network } from "./network.js";
  *   velocity = momentum velocity - rate gradient
  *   parameters = parameters + velocity
  *
- * The velocity is what becomes of the network's gradients when each new one is blended with those before.
+ * The velocity is the network's gradients, with each new gradient blended with those before.
  */
 export class Momentum {
   readonly #backend: ComputeBackend;

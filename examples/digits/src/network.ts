@@ -23,9 +23,9 @@ export class Network {
   readonly #layers: readonly Linear[];
   readonly #loss: CrossEntropy;
   readonly #oneHot: DeviceHandle;
-  /** What goes into each layer, and last the logits: batch x sizes[i]. */
+  /** The input of each layer, and last the logits: batch x sizes[i]. */
   readonly #activations: readonly DeviceHandle[];
-  /** The slope of each image's loss at each activation; none at the images. */
+  /** The slope of each image's loss at each activation; undefined for the images. */
   readonly #slopes: readonly (DeviceHandle | undefined)[];
   readonly #scratch: DeviceHandle;
   #rows = 0;
@@ -110,7 +110,7 @@ export class Network {
 interface LayerShape {
   readonly inputs: number;
   readonly outputs: number;
-  /** Where the layer begins among all parameters, in elements. */
+  /** The start of the layer among all parameters, in elements. */
   readonly start: number;
 }
 

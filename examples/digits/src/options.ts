@@ -62,7 +62,7 @@ function readValues(args: readonly string[]) {
       },
     }).values;
   } catch (error) {
-    // The first sentence says what is wrong; what follows is advice on options that take file names.
+    // The first sentence says what is wrong; the rest is advice on options that take file names.
     throw new UsageError((error as Error).message.split(". ")[0]!);
   }
 }

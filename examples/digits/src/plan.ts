@@ -6,12 +6,12 @@ export interface Stretch {
   readonly steps: number;
 }
 
-/** A WebGPU adapter that is emulated in software gets no more than this: it is there to be seen. */
+/** The largest number of steps on a WebGPU adapter that is emulated in software: it is there to be seen. */
 const softwareSteps = 60;
 
 /**
- * Who computes which steps. In swap mode WebGPU takes over in the middle of the first epoch (of
- * what there is, if that is less) and hands back after a third of all steps.
+ * Returns which backend computes which steps. In swap mode WebGPU takes over in the middle of the first epoch
+ * (or of all steps, if there are fewer) and hands back after a third of all steps.
  */
 export function planStretches(
   mode: Mode,

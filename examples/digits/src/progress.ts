@@ -1,4 +1,4 @@
-/** Where progress is shown: a terminal, a file or a pipe. */
+/** The place where progress is shown: a terminal, a file or a pipe. */
 export interface Output {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -37,7 +37,7 @@ export class ProgressBar {
     if (!isDone && now - this.#drawnAt < millisecondsPerFrame) return;
     this.#drawnAt = now;
     const line = this.#line(fraction, text).slice(0, (this.#output.columns || 80) - 1);
-    // Back to the start of the line; what is left of a longer text is cleared.
+    // Return to the start of the line and clear the rest of a longer text.
     this.#output.write(`\r${line}\x1b[K${isDone ? "\n" : ""}`);
   }
 

@@ -1,4 +1,4 @@
-/** Random numbers that depend on nothing but the seed, so that a run can be repeated. */
+/** Random numbers that depend only on the seed, so that a run can be repeated. */
 export class Random {
   #state: number;
 

@@ -1,6 +1,6 @@
 import type { ComputeBackend, Operand } from "@backplane/core";
 
-/** slope = slope where output > 0, else 0: sign(relu(x)) is the derivative of relu at x. */
+/** slope = slope if output > 0, else 0: sign(relu(x)) is the derivative of relu at x. */
 export function reluBackward(
   backend: ComputeBackend,
   n: number,

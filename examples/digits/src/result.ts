@@ -3,7 +3,7 @@ import type { Difference } from "./evaluation.js";
 import type { Mode } from "./options.js";
 import type { StretchResult } from "./training.js";
 
-/** What a run came to; `--json` prints exactly this. Times in seconds, sizes in bytes. */
+/** The result of a run; `--json` prints exactly this. Times in seconds, sizes in bytes. */
 export interface RunResult {
   readonly mode: Mode;
   readonly seed: number;
@@ -18,7 +18,7 @@ export interface RunResult {
     readonly correct: number;
     readonly accuracy: number;
   };
-  /** Of the logits of all test images on both backends; null where there was only one. */
+  /** The difference between the logits of all test images on both backends; null if there was only one. */
   readonly difference: Difference | null;
   readonly memory: {
     /** At the end of training. */

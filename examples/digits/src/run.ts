@@ -30,11 +30,11 @@ export interface Run {
   readonly test: Digits;
   /** For people. */
   readonly output: Output;
-  /** Stops the run; whatever it holds is let go of first. */
+  /** Stops the run, which first releases everything that it holds. */
   readonly signal: AbortSignal;
 }
 
-/** Trains and tests as the options ask, and leaves nothing behind. */
+/** Trains and tests as the options say, and leaves nothing behind. */
 export async function run(task: Run): Promise<RunResult> {
   const { options, training } = task;
   const start = performance.now();

@@ -5,7 +5,7 @@ import type { Network } from "./network.js";
 import type { Stretch } from "./plan.js";
 import type { Random } from "./random.js";
 
-/** What one backend did before the next took over. */
+/** The work of one backend before the next took over. */
 export interface StretchResult {
   readonly backend: string;
   readonly device: string;
@@ -22,7 +22,7 @@ export interface StretchResult {
 
 export interface TrainingObserver {
   swapped(report: SwapReport): void;
-  /** Called at each reading of the loss. Training goes on when the promise resolves, and stops if it rejects. */
+  /** Called at each reading of the loss. Training continues when the promise resolves, and stops if it rejects. */
   progressed(soFar: StretchResult): Promise<void>;
   finished(result: StretchResult): void;
 }
@@ -35,8 +35,8 @@ const stepsPerReading = 10;
 const readingsKept = 5;
 
 /**
- * Trains a network, going from backend to backend as planned. Nothing but the one call of `use`
- * has to do with the swap: network and optimiser go on with the handles that they hold.
+ * Trains a network, switching from backend to backend as planned. Only the one call of `use` concerns the
+ * swap: network and optimiser keep their handles.
  */
 export async function train(
   backend: SwitchableBackend,
@@ -78,7 +78,7 @@ function* shuffledBatches(digits: Digits, size: number, random: Random): Generat
   }
 }
 
-/** Counts and times what happens on the backend in use. */
+/** Counts and times the work on the backend in use. */
 class Meter {
   readonly #backend: SwitchableBackend;
   readonly #start = performance.now();

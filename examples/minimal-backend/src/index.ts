@@ -10,13 +10,13 @@ import {
   type Region,
 } from "@backplane/core";
 
-/** What the driver keeps for one allocation: here an array, on other devices a buffer or an address. */
+/** The driver's memory for one allocation: here an array, on other devices a buffer or an address. */
 type Memory = Uint8Array<ArrayBuffer>;
 
 const description: DriverDescription = {
   device: { kind: "cpu", name: "JavaScript", software: false, details: {} },
   limits: { maxAllocationBytes: 2 ** 30 },
-  // Each promise is tested. Where in doubt declare the weaker value: see capabilities.ts in core.
+  // Each promise is tested. If in doubt declare the weaker value: see capabilities.ts in core.
   numerics: {
     nan: "kept",
     infinity: "kept",
@@ -35,14 +35,14 @@ export class MinimalDriver implements BackendDriver<Memory> {
   #reserved = 0;
 
   /**
-   * Find the device and say what it is. Throw `UNSUPPORTED` with the reason where there is none. Should
-   * it be gone later, tell `events.lost`: this memory never is.
+   * Find the device and describe it. Throw `UNSUPPORTED` with the reason if there is none. If it is lost
+   * later, call `events.lost`; this memory is never lost.
    */
   async open(_events: DriverEvents): Promise<DriverDescription> {
     return description;
   }
 
-  /** What is allocated goes with the device: nobody frees it first. `open` may follow, after a loss. */
+  /** Allocations end with the device: nobody frees them first. `open` may follow, after a loss. */
   async close(): Promise<void> {
     this.#reserved = 0;
   }
@@ -50,7 +50,7 @@ export class MinimalDriver implements BackendDriver<Memory> {
   /** Everything here is done when it is asked for; a device with a queue waits for it. */
   async synchronize(): Promise<void> {}
 
-  /** New arrays hold zeros; memory that is used again must be cleared where `zero` asks for it. */
+  /** New arrays hold zeros; memory that is reused must be cleared if `zero` asks for it. */
   alloc(bytes: number, _zero: boolean): Memory {
     this.#reserved += bytes;
     return new Uint8Array(bytes);
@@ -90,7 +90,7 @@ type Functions<Inputs extends number[]> = Record<string, (...inputs: Inputs) => 
 const unary: Functions<[number]> = { neg: (x) => -x, abs: Math.abs, sqrt: Math.sqrt, exp: Math.exp };
 const binary: Functions<[number, number]> = { add: (a, b) => a + b, mul: (a, b) => a * b, max: Math.max };
 
-/** One entry per operation. What is left out throws `UNSUPPORTED`, and the suite skips its laws. */
+/** One entry per operation. An operation without an entry throws `UNSUPPORTED`, and the suite skips its laws. */
 const kernels: DriverKernels<Memory> = {
   gemm: { dtypes: ["f32"], run: gemm },
   batchedGemm: { dtypes: ["f32"], run: gemm },
@@ -117,9 +117,9 @@ function elements({ memory, byteOffset, byteLength }: Region<Memory>): Float32Ar
   return new Float32Array(memory.buffer, byteOffset, byteLength / 4);
 }
 
-/** C = alpha op(A) op(B) + beta C for each of the batch. Where beta is 0, C may hold NaN: do not read it. */
+/** C = alpha op(A) op(B) + beta C for each of the batch. If beta is 0, C may hold NaN: do not read it. */
 function gemm({ m, n, k, alpha, beta, transA, transB, lda, ldb, ldc, ...rest }: GemmProblem<Memory>): void {
-  // Where k is 0 the regions of A and B are empty, and are not to be looked at.
+  // If k is 0, the regions of A and B are empty and must not be read.
   const [a, b, c] = [k > 0 ? elements(rest.a) : [], k > 0 ? elements(rest.b) : [], elements(rest.c)];
   for (let matrix = 0; matrix < rest.batch; matrix++)
     for (let row = 0; row < m; row++)

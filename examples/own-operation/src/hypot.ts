@@ -36,7 +36,7 @@ const table = {
 
 export type HypotArguments = ArgumentsOf<typeof table>;
 
-/** What kernels get: n is at least 1. */
+/** The input of kernels: n is at least 1. */
 export interface HypotProblem<Memory> {
   readonly n: number;
   readonly a: Region<Memory>;
@@ -137,7 +137,7 @@ export const hypotLaw: Law = {
       for (const handle of [a, b, output]) backend.free(handle);
       for (const [i, [x, y]] of pairs.entries()) {
         const expected = Math.hypot(x, y);
-        // What is subnormal may be flushed to zero.
+        // A subnormal result may be flushed to zero.
         if (!(Math.abs(got[i]! - expected) <= 4 * 2 ** -23 * expected + 2 ** -125))
           throw new Error(`hypot(${x}, ${y}) is ${got[i]}, not ${expected}`);
       }

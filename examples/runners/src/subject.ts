@@ -2,7 +2,7 @@ import type { Subject } from "@backplane/conformance";
 import { minimal } from "@backplane/example-minimal-backend";
 import { forgetful } from "./forgetful.js";
 
-/** What the three examples have in common. FORGETFUL=1 shows how a failure looks. */
+/** The part that the three examples share. FORGETFUL=1 shows how a failure looks. */
 export const subject: Subject = {
   name: "the template",
   create: process.env.FORGETFUL === "1" ? forgetful : minimal.create,

@@ -1,7 +1,7 @@
 import { BackendError, type DType, type HostBytes, type Operand } from "@backplane/core";
 import type { Version } from "./graph.js";
 
-/** What stands behind a live handle: the newest version of its bytes. */
+/** The entry of a live handle: the newest version of its bytes. */
 export interface Allocation {
   readonly bytes: number;
   version: Version;
@@ -16,7 +16,7 @@ export interface Place {
 
 export const elementBytes: Readonly<Record<DType | "u8", number>> = { f32: 4, f16: 2, u8: 1 };
 
-/** The checks of one call. Each returns what it has checked, or throws a `BackendError` that names both. */
+/** The checks of one call. Each returns the checked value, or throws a `BackendError` that names call and argument. */
 export class Call {
   readonly name: string;
   readonly #live: ReadonlyMap<unknown, Allocation>;
@@ -101,7 +101,7 @@ export class Call {
     return { allocation, byteOffset, byteLength };
   }
 
-  /** Refuses an output that shares bytes with an input, save the very same ones where `exactly` is allowed. */
+  /** Refuses an output that shares bytes with an input, unless both are the same bytes and `exactly` is set. */
   apart(
     output: readonly [string, Place],
     input: readonly [string, Place],

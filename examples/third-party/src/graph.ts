@@ -1,10 +1,10 @@
 /**
- * The device: a graph of versions. An allocation is a line of versions, each of which says what all
- * of its bytes are and never changes its mind; a call adds one that knows how to come out of
- * earlier ones. Nothing is computed before somebody wants the bytes, and what nobody wants never is.
+ * The device: a graph of versions. An allocation is a line of versions, each of which determines all of its
+ * bytes and never changes. A call adds a version that can be computed from earlier ones. Nothing is computed
+ * before a caller needs the bytes, and versions that nobody needs never are.
  *
- * There is no queue, and no need of one: a read holds the version that was the newest when it was
- * asked for, so that no later call can show in it.
+ * There is no queue, and no need of one: a read holds the version that was the newest at the time of the
+ * call, so that no later call can show in it.
  */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -13,7 +13,7 @@ export interface Step {
   /** The version before; absent for a fresh allocation, which is zeros. */
   readonly previous: Version | undefined;
   readonly inputs: readonly Version[];
-  /** Bytes that the step itself keeps until it is taken: what a caller wanted written. */
+  /** Bytes that the step itself keeps until it is taken: those that a caller wrote. */
   readonly keptBytes: number;
   /** Changes `bytes`, which hold the version before. None of the inputs is the same array. */
   readonly apply: (bytes: Bytes, inputs: readonly Bytes[]) => void;
@@ -24,11 +24,11 @@ export interface Version {
   readonly length: number;
   /** Who still wants it: its live handle, reads under way, steps that start from it. */
   holders: number;
-  /** One of the three: how to compute it, the result, or why there is none. */
+  /** One of the three: the way to compute it, the result, or the reason why there is none. */
   state: { readonly step: Step } | { readonly bytes: Bytes } | { readonly fault: unknown } | undefined;
 }
 
-/** Makes versions, computes the ones that are wanted, and counts what they take. */
+/** Makes versions, computes the ones that are needed, and counts their memory. */
 export class Graph {
   /** Bytes of the versions that have been computed and are still wanted. */
   heldBytes = 0;
@@ -50,7 +50,7 @@ export class Graph {
     return version;
   }
 
-  /** One holder less. What has none is dropped, and with it whatever only it had wanted. */
+  /** Removes one holder. A version without holders is dropped, and so is everything that only it needed. */
   release(version: Version): void {
     const stack = [version];
     for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
@@ -63,7 +63,7 @@ export class Graph {
     }
   }
 
-  /** The bytes of a version that has a holder. Computes what leads to it; throws what went wrong there. */
+  /** Returns the bytes of a version that has a holder. Computes the versions that lead to it; throws their errors. */
   bytesOf(version: Version): Bytes {
     // A stack of its own, because lines of versions may be longer than the stack of calls.
     const stack = [version];
@@ -94,7 +94,7 @@ export class Graph {
     for (const source of this.#close(step)) this.release(source);
   }
 
-  /** The bytes before a step, for it to change: those of the version before if nobody else wants them. */
+  /** Returns the bytes before a step, for it to change: those of the version before if nobody else needs them. */
   #startFrom(previous: Version | undefined, length: number): Bytes {
     if (previous?.holders === 1) {
       const bytes = computed(previous);
@@ -106,7 +106,7 @@ export class Graph {
     return bytes;
   }
 
-  /** Ends a step, taken or not; answers what it had held. */
+  /** Ends a step, taken or not. Returns the versions that it held. */
   #close(step: Step): readonly Version[] {
     this.pendingSteps--;
     this.keptBytes -= step.keptBytes;

@@ -35,7 +35,7 @@ import { planGemm } from "./operations/gemm.js";
 import { planReduce } from "./operations/reduce.js";
 import type { Plan, Planner } from "./plan.js";
 
-/** What this backend has: element types and, where an operation has kinds, which of them. */
+/** The offers of this backend: element types, and the kinds of operations that have kinds. */
 const offers: Readonly<
   Record<OperationName, { readonly dtypes: readonly DType[]; readonly kinds?: readonly string[] }>
 > = {
@@ -48,7 +48,7 @@ const offers: Readonly<
   binary: { dtypes, kinds: Object.keys(binaryFunctions) },
 };
 
-/** What callers may ask for, of which some backends have less. */
+/** Arguments that some backends do not support in full. */
 interface Wishes {
   readonly dtype?: DType;
   readonly kind?: string;
@@ -92,7 +92,7 @@ export const capabilities: Capabilities = {
   synchronousReads: true,
 };
 
-/** With more than this undone, a call computes what is wanted before it returns. */
+/** With more undone steps than this, a call computes the needed versions before it returns. */
 const mostPendingSteps = 1000;
 const mostKeptBytes = 2 ** 26;
 
@@ -133,7 +133,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     this.#wasOpened = true;
   }
 
-  /** Here to begin is to be done. */
+  /** Here work is done as soon as it begins. */
   flush(): void {
     this.#begin("flush");
     this.#computeAll();
@@ -180,7 +180,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
   }
 
   memory(): MemoryStatistics {
-    // What a live allocation will take when it is computed counts as if it had been.
+    // A live allocation counts the memory that it will take when it is computed.
     let promised = 0;
     for (const { bytes, version } of this.#live.values()) if ("step" in version.state!) promised += bytes;
     return {
@@ -239,7 +239,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     const { allocation, byteOffset } = call.place("source", source, byteLength, 1);
     const version = this.#graph.hold(allocation.version);
     try {
-      // What is called next comes before the bytes are looked at.
+      // Later calls come before the bytes are read.
       await Promise.resolve();
       if (this.#isDisposed) throw this.#refusal("copyDtoH");
       const bytes = this.#bytesOf(version);
@@ -309,7 +309,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     if (planned !== undefined) this.#record(planned);
   }
 
-  /** The output's allocation goes on to a new version; nothing is computed. */
+  /** Adds a new version to the output's allocation; computes nothing. */
   #record({ output, inputs, compute }: Plan, keptBytes = 0): void {
     if (output.byteLength === 0) return;
     const { allocation } = output;
@@ -328,7 +328,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     for (const { version } of this.#live.values()) if ("step" in version.state!) this.#bytesOf(version);
   }
 
-  /** The bytes of a version; undefined where it has none, and then there is a fault to report. */
+  /** Returns the bytes of a version; undefined if it has none, and then there is a fault to report. */
   #bytesOf(version: Version): Bytes | undefined {
     try {
       return this.#graph.bytesOf(version);
@@ -363,8 +363,9 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
 }
 
 /**
- * What a call wants of `supports`. What no backend has is a mistake of the caller, and left to the
- * operation's own checks. There is no epilogue here, for want of gelu; the bias of conv2d is no part of it.
+ * Returns the kind that a call needs, for `supports`. A value that no backend has is a mistake of the caller,
+ * and is left to the operation's own checks. There is no epilogue here, because gelu is missing; the bias of
+ * conv2d is not part of it.
  */
 function wantedKind(call: Call, name: OperationName, args: Wishes): string | undefined {
   if (kinds.includes(args.kind ?? "")) return args.kind;

@@ -2,14 +2,14 @@ import { type DType, decodeFloat16, float16ToBits } from "@backplane/core";
 import { type Call, elementBytes, type Place } from "./checks.js";
 import type { Bytes } from "./graph.js";
 
-/** What a call will do: `compute` changes the output's bytes, given those of each input. */
+/** The work of a call: `compute` changes the output's bytes, given those of each input. */
 export interface Plan {
   readonly output: Place;
   readonly inputs: readonly Place[];
   readonly compute: (output: Bytes, inputs: readonly Bytes[]) => void;
 }
 
-/** Checks the arguments of a call and plans it; undefined where there is nothing to do. */
+/** Checks the arguments of a call and plans it; undefined if there is nothing to do. */
 export type Planner<Arguments> = (call: Call, args: Arguments, dtype: DType) => Plan | undefined;
 
 /** The elements at a place as f32: in place for f32 itself, widened for f16. */

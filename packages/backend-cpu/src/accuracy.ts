@@ -1,8 +1,8 @@
 import type { Accuracy } from "@backplane/core";
 
 /**
- * The largest errors measured on Node.js 20, 22 and 26 (docs/numerics.md), and a tenth more, rounded up to a quarter;
- * 0.5 is correct rounding.
+ * The largest errors measured on Node.js 20, 22 and 26 (docs/numerics.md), plus a tenth, rounded up to a
+ * quarter. 0.5 is correct rounding.
  */
 export const accuracy: Accuracy = {
   unary: {

@@ -43,10 +43,10 @@ import type { Queue } from "./queue/queue.js";
 import { ThreadedQueue } from "./queue/threaded.js";
 
 const pageBytes = 65536;
-/** What may wait on its way from the host to its place, as long as the memory is not small. */
+/** Bytes that may wait on their way from the host to their place, unless the memory is small. */
 const stagingBytes = 16 << 20;
 
-/** With less than this a backend does not open unless it was asked for. */
+/** Without an explicit size, a backend does not open with less than this. */
 const leastDefaultBytes = 64 << 20;
 
 const numerics: Numerics = {
@@ -58,14 +58,14 @@ const numerics: Numerics = {
   deterministic: true,
 };
 
-/** `native()` of one allocation: `byteLength` bytes of the memory, from `byteOffset`. */
+/** Returned by `native()` for one allocation: `byteLength` bytes of the memory, from `byteOffset`. */
 export interface CpuNativeRegion {
   readonly memory: WebAssembly.Memory;
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** What stands behind a handle of this driver. */
+/** The driver's memory for one handle. */
 export interface CpuAllocation extends CpuMemory {
   readonly block: Allocation;
 }
@@ -80,7 +80,7 @@ interface Device {
   readonly workspaces: Allocation[];
 }
 
-/** How the device is going to be set up, as far as it is known without opening it. */
+/** The setup of the device, as far as it is known without opening it. */
 export interface DevicePlan {
   readonly features: Features;
   readonly threads: number;
@@ -94,7 +94,7 @@ function featuresInUse({ relaxedSimd }: ResolvedOptions): Features {
   return { relaxedSimd: engine.relaxedSimd && relaxedSimd !== false, fewRegisters };
 }
 
-/** Decides on features and threads; throws `UNSUPPORTED` where there is no device. */
+/** Chooses features and threads. Throws `UNSUPPORTED` if there is no device. */
 export function planDevice(options: ResolvedOptions): DevicePlan {
   const engine = detectFeatures();
   const missing = (what: string) => new BackendError("UNSUPPORTED", `cpu: ${what}`, { operation: "init" });
@@ -132,14 +132,14 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   };
 }
 
-/** Kernels, and how fast the variants of gemm are that they offer a choice of. */
+/** The kernels, and the speed of the gemm variants among which there is a choice. */
 interface Kernels {
   readonly library: KernelLibrary;
-  /** Times them when first asked, and makes the kernels of the fastest. */
+  /** Times the variants at the first call, and makes the kernels of the fastest. */
   timed(): Promise<readonly TimedVariant[]>;
 }
 
-/** By everything that they depend on. */
+/** The key has everything that the kernels depend on. */
 const kernelsInUse = new Map<string, Kernels>();
 
 /** The driver. Allocations are places in one WebAssembly memory. */
@@ -156,7 +156,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.#operations = cpuOperations(options.gemmVariant, featuresInUse(options));
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
-        // Each problem type goes with its operation; that is lost on the way through `entries`.
+        // Each problem type belongs to its operation; `entries` loses that.
         const { dtypes, kinds, epilogue = false, plan } = operation as CpuOperation<unknown>;
         const run = (problem: unknown) => this.#run(plan, problem);
         return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
@@ -194,7 +194,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       workspaces.push(place);
       return place.address;
     };
-    // One for all plans: it is asked for with every call.
+    // One object for all plans, because every call asks for it.
     const context = { features, variants: { gemm }, workers: queue.workers, workspace };
     this.#device = { memory, heap, queue, context, workspaces };
     const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
@@ -208,22 +208,22 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     };
   }
 
-  /** Kernels are the same for every backend with the same features; they are made, and timed, once. */
+  /** Backends with the same features share their kernels, which are made and timed once. */
   #kernels(shared: boolean, features: Features, blas: BlasLibrary | undefined): Kernels {
     const { gemmVariant, kernels: own } = this.#options;
-    // Two lists of kernels of others may have the same names.
+    // Two lists of kernels of others may have the same names, so these are not shared.
     const key = own.length === 0 ? JSON.stringify([shared, features, gemmVariant, blas]) : undefined;
     const known = key === undefined ? undefined : kernelsInUse.get(key);
     if (known !== undefined) return known;
     const groups = [...Object.values(this.#operations), ...own].flatMap(({ kernels }) => kernels);
-    // They accept every memory that is not larger than this.
+    // They accept every memory up to this size.
     const limits = { initialPages: 1, maximumPages: largestHeapBytes / pageBytes, shared };
     const library = new KernelLibrary([memoryKernels, ...groups], limits, features, blas);
     const page = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
     const instances = new KernelInstances(library.code, page, {});
     const variants = fittingGemmVariants(features, gemmVariant);
-    // So that the first product finds its kernels made: engines have one copy of the code for all modules of
-    // the same bytes, as long as one of them is there.
+    // Compile the kernels now, so that the first product finds them ready: engines keep one copy of the code
+    // for all modules of the same bytes while one of them exists.
     const make = (variant: GemmVariant): KernelFunction => {
       try {
         return instances.get(library.index(probeKernel(variant).name));
@@ -232,8 +232,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       }
     };
     const prepare = async (): Promise<readonly TimedVariant[]> => {
-      // Most likely it is the first: its probe runs among the kernels of products, which are fast then from the
-      // beginning.
+      // The first is the most likely choice: its probe runs among the kernels of products, which are then
+      // fast from the beginning.
       const [first, ...others] = variants as readonly [GemmVariant, ...GemmVariant[]];
       const probes = [{ variant: first, run: make(first) }];
       let speeds: readonly TimedVariant[] = variants.map((variant) => ({ variant, gigaflops: 0 }));
@@ -241,7 +241,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
         for (const variant of others) probes.push({ variant, run: loneProbe(variant, features) });
         speeds = await timeGemmVariants(probes);
       } catch {
-        // Where even timing fails, the first is as good as any.
+        // If even timing fails, the first is as good as any.
       }
       make(fastest(speeds));
       return speeds;
@@ -301,7 +301,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.#open().queue.enqueue(planFill(destination, pattern));
   }
 
-  /** The whole memory, also what is free in it: it never shrinks, so that there is no `trim`. */
+  /** The whole memory, including its free parts. It never shrinks, so there is no `trim`. */
   reservedBytes(): number {
     return this.#device?.memory.buffer.byteLength ?? 0;
   }
@@ -326,8 +326,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       const launches: readonly Launch[] = plan(problem, context);
       for (const launch of launches) queue.enqueue(launch);
     } finally {
-      // Whoever gets this memory next uses it by way of the queue, and so after these commands; and
-      // nobody has read from it.
+      // The next user of this memory reaches it through the queue, and so after these commands, and no read
+      // is pending on it.
       for (const place of workspaces) heap.release(place);
       workspaces.length = 0;
     }
@@ -339,7 +339,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 }
 
-/** What `details` say of a choice that was made by time. */
+/** Returns the text in `details` about a choice that was made by time. */
 function timings(timed: readonly TimedVariant[]): Readonly<Record<string, string>> {
   if (timed.length < 2) return {};
   const speeds = timed.map(({ variant, gigaflops }) => `${variant.name} ${gigaflops.toFixed(0)}`);
@@ -347,8 +347,8 @@ function timings(timed: readonly TimedVariant[]): Readonly<Record<string, string
 }
 
 /**
- * A memory that may grow to `wanted` bytes. Engines set the addresses aside at once, and some (on
- * phones) do not have all that many: where no size was asked for, half is tried, and so on.
+ * Returns a memory that may grow to `wanted` bytes. Engines reserve the addresses at once, and some (on
+ * phones) do not have many: if the caller gave no size, tries half of it, and so on.
  */
 function newMemory(
   initial: number,

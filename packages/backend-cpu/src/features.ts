@@ -2,13 +2,13 @@ import type { Features } from "./kernels/kernel.js";
 import { nodeProcess } from "./node-process.js";
 import { f32x4, ModuleBuilder } from "./wasm/index.js";
 
-/** What the engine can do, found by asking it to validate a function that needs it. */
+/** The features of the engine, found by asking it to validate a function that needs them. */
 export interface EngineFeatures extends Features {
-  /** Fixed-width SIMD, without which there is no backend. */
+  /** Fixed-width SIMD; the backend cannot work without it. */
   readonly simd: boolean;
   /** Memory that workers can share. */
   readonly sharedMemory: boolean;
-  /** Whatever keeps `sharedMemory` from being true. */
+  /** Why `sharedMemory` is false. */
   readonly whyNotShared: string | undefined;
 }
 
@@ -40,9 +40,10 @@ function validates(expression: (a: VectorExpression) => VectorExpression): boole
 }
 
 /**
- * The V8 of Node.js 22 and 23 (12.x) spills half of a tile with six rows; that of 24 (13.6) does not. Four rows in place
- * of six make convolutions 1.8 to 1.9, products 1.3 and attention 1.25 times as fast there (AMD Zen 4), and 5% slower
- * elsewhere. Pages do not tell the version, and have newer ones.
+ * Whether V8 keeps only few vectors in registers. The V8 of Node.js 22 and 23 (12.x) spills half of a tile
+ * with six rows; that of 24 (13.6) does not. Four rows instead of six make convolutions 1.8 to 1.9, products
+ * 1.3 and attention 1.25 times as fast there (AMD Zen 4), and 5% slower elsewhere. Pages cannot tell the
+ * version, and have newer ones.
  */
 function keepsFewRegisters(): boolean {
   return Number.parseInt(nodeProcess?.versions.v8 ?? "13", 10) < 13;
@@ -59,7 +60,7 @@ function reasonAgainstSharing(): string | undefined {
 /** Whether the calling thread may wait for others. The main thread of a page may not. */
 export function mayBlock(): boolean {
   try {
-    // Not the value that is there: where waiting is allowed, this returns at once.
+    // The word has another value, so that this returns at once if waiting is allowed.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 1);
     return true;
   } catch {
@@ -67,19 +68,19 @@ export function mayBlock(): boolean {
   }
 }
 
-/** Threads that the machine runs at the same time, as far as it tells. */
+/** The number of threads that the machine runs at the same time, as far as it tells. */
 export function availableThreads(): number {
   const os = nodeProcess?.getBuiltinModule("node:os");
   const threads = os?.availableParallelism() ?? globalThis.navigator?.hardwareConcurrency ?? 1;
   return Math.max(1, threads);
 }
 
-/** What the processor calls itself, where that is known and may be asked. */
+/** The name of the processor, if it is known and may be asked for. */
 export function processorName(): string | undefined {
   try {
     return nodeProcess?.getBuiltinModule("node:os").cpus()[0]?.model.trim();
   } catch {
-    // Deno asks for a permission, which a name is not worth.
+    // Deno asks the user for permission; a name is not worth that.
     return undefined;
   }
 }

@@ -1,14 +1,14 @@
 import { BackendError } from "@backplane/core";
 
-/** Every block starts at, and is as long as, a multiple of this: one cache line. */
+/** Every block starts at a multiple of this many bytes and is a multiple long: one cache line. */
 const granule = 64;
 const pageBytes = 65536;
 
-/** Each power of two of sizes is divided into this many classes. */
+/** The sizes from each power of two to the next are divided into this many classes. */
 const classesPerPower = 8;
 const classBits = 3;
 
-/** All that 32-bit addresses reach, but for one page, so that no end of a region wraps to 0. */
+/** All bytes that 32-bit addresses reach except one page, so that no end of a region wraps to 0. */
 export const largestHeapBytes: number = 2 ** 32 - pageBytes;
 
 /** A stretch of the heap, used or free. Neighbours in memory are linked, and so are free blocks of a class. */
@@ -24,37 +24,37 @@ interface Block {
   next: Block | undefined;
 }
 
-/** A block that is handed out. */
+/** A block that is in use. */
 export interface Allocation {
   readonly address: number;
-  /** At least as many as were asked for. */
+  /** At least as many as requested. */
   readonly bytes: number;
-  /** How many bytes from the start may hold something else than zero: all that was handed out before. */
+  /** The number of bytes from the start that may not be zero, because they were in use before. */
   readonly dirtyBytes: number;
 }
 
-/** What the heap knows of an allocation. Undefined once it is released. */
+/** The heap's record of an allocation. Undefined once it is released. */
 interface Lease extends Allocation {
   block: Block | undefined;
 }
 
 /**
- * Allocator over the part of a WebAssembly memory from `base` on. Free blocks are kept in lists by
- * size class, and merge with their neighbours, so that allocating and freeing take constant time
- * (TLSF: Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004; here
- * with the bookkeeping outside of the memory). The memory grows as needed and never shrinks.
+ * Allocator over the part of a WebAssembly memory from `base` on. Free blocks are kept in lists by size class
+ * and merge with their neighbours, so that allocating and freeing take constant time (TLSF: Masmano et al.,
+ * "TLSF: a new dynamic memory allocator for real-time systems", 2004; here with the bookkeeping outside the
+ * memory). The memory grows as needed and never shrinks.
  *
- * The heap knows nothing of the queue: a block may be handed out again while commands that use it
- * are still queued, since whatever uses it next is queued behind them. Pending reads are no commands
- * at first: what they may read from is given back by way of `Queue.release`.
+ * The heap knows nothing about the queue. A block may be reused while commands that use it are still queued,
+ * since its next use is queued behind them. Pending reads are not commands at first, so their blocks are
+ * released through `Queue.release`.
  */
 export class Heap {
   readonly #memory: WebAssembly.Memory;
   readonly #maxBytes: number;
   readonly #base: number;
-  /** Blocks end here at the latest. The last granule is kept back, for kernels that read a little too far. */
+  /** Blocks end here at the latest. The last granule is reserved for kernels that read a little too far. */
   readonly #limit: number;
-  /** Granules above this address have never been handed out; WebAssembly memory is zero at first. */
+  /** Granules above this address have never been used; new WebAssembly memory is zero. */
   #highWater: number;
   /** The end of the memory that is linked into blocks. */
   #end: number;
@@ -69,7 +69,7 @@ export class Heap {
   #allocations = 0;
   #growths = 0;
 
-  /** The heap may grow the memory to `maxBytes` in all, what lies below `base` included. */
+  /** The heap may grow the memory to `maxBytes` in total, including the part below `base`. */
   constructor(memory: WebAssembly.Memory, base: number, maxBytes: number) {
     this.#memory = memory;
     this.#maxBytes = Math.floor(Math.min(maxBytes, largestHeapBytes) / pageBytes) * pageBytes;
@@ -80,17 +80,17 @@ export class Heap {
     this.#extend();
   }
 
-  /** Bytes in blocks that are handed out, rounding included. */
+  /** Bytes in used blocks, rounding included. */
   get usedBytes(): number {
     return this.#usedBytes;
   }
 
-  /** Bytes in blocks that are free. */
+  /** Bytes in free blocks. */
   get freeBytes(): number {
     return this.#end - this.#base - this.#usedBytes;
   }
 
-  /** How many allocations there were so far, and for how many of them the memory had to grow. */
+  /** The number of allocations so far, and the number for which the memory had to grow. */
   get allocations(): number {
     return this.#allocations;
   }
@@ -99,7 +99,7 @@ export class Heap {
     return this.#growths;
   }
 
-  /** What would fit if nothing were allocated. */
+  /** The bytes that would fit if nothing were allocated. */
   get largestAllocation(): number {
     return this.#limit - this.#base;
   }
@@ -108,7 +108,7 @@ export class Heap {
     return this.#usedBlocks;
   }
 
-  /** Hands out a block of at least `bytes` bytes; throws `OUT_OF_MEMORY` where none can be made. */
+  /** Returns a block of at least `bytes` bytes. Throws `OUT_OF_MEMORY` if there is no room. */
   allocate(bytes: number): Allocation {
     const needed = Math.max(granule, Math.ceil(bytes / granule) * granule);
     const block =
@@ -127,7 +127,7 @@ export class Heap {
     return lease;
   }
 
-  /** Takes back a block; each only once. */
+  /** Takes back a block. May be called once for each. */
   release(allocation: Allocation): void {
     const lease = allocation as Lease;
     const { block } = lease;
@@ -200,7 +200,7 @@ export class Heap {
     block.next = undefined;
   }
 
-  /** Cuts a block to `bytes` and puts the rest, if any, among the free ones. */
+  /** Cuts a block to `bytes` and adds the rest, if any, to the free blocks. */
   #split(block: Block, bytes: number): void {
     if (block.bytes === bytes) return;
     const rest = newBlock(block.address + bytes, block.bytes - bytes, block, block.after);
@@ -211,7 +211,7 @@ export class Heap {
     this.#link(rest);
   }
 
-  /** Makes `block` reach over `after`, which follows it. */
+  /** Extends `block` over `after`, which follows it. */
   #merge(block: Block, after: Block): void {
     block.bytes += after.bytes;
     block.after = after.after;
@@ -219,14 +219,14 @@ export class Heap {
     else this.#last = block;
   }
 
-  /** Makes the memory so much larger that a block of `needed` bytes is free at its end. */
+  /** Grows the memory until a block of `needed` bytes is free at its end. */
   #grow(needed: number): Block | undefined {
     const last = this.#last?.free ? this.#last : undefined;
     const missing = Math.ceil((needed - (last?.bytes ?? 0)) / pageBytes);
     const size = this.#memory.buffer.byteLength;
     const room = Math.floor((this.#maxBytes - size) / pageBytes);
     if (missing > room) return undefined;
-    // In growing steps, since each may have to copy or map; but never refuse what would just fit.
+    // Grow in increasing steps, since each may have to copy or map; but never refuse a size that would just fit.
     const generous = Math.min(room, Math.max(missing, 16, Math.floor(size / pageBytes / 4)));
     if (!this.#growBy(generous) && (generous === missing || !this.#growBy(missing))) return undefined;
     this.#growths++;
@@ -243,7 +243,7 @@ export class Heap {
     }
   }
 
-  /** Adds what the memory has grown by as a free block, or to the free one at the end. */
+  /** Adds the new memory as a free block, or to the free block at the end. */
   #extend(): void {
     const end = Math.min(this.#memory.buffer.byteLength - granule, this.#limit);
     const bytes = end - this.#end;
@@ -295,7 +295,7 @@ function lowestBit(bits: number): number {
   return 31 - Math.clz32(bits & -bits);
 }
 
-/** The class of a size: its highest bit, and the three bits after that. */
+/** Returns the class of a size: its highest bit, and the three bits after that. */
 function classOf(bytes: number): number {
   const granules = bytes / granule;
   if (granules < classesPerPower) return granules;

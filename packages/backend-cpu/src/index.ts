@@ -9,8 +9,8 @@ export type { BlasOption } from "./native/find-blas.js";
 export { type CpuOptions, type ForcedVariants, variantNames } from "./options.js";
 
 /**
- * Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be, and for names of none: a
- * program that has one object for several packages passes on what is meant for this one.
+ * Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for bad options and unknown names. A program with
+ * one object for several packages must pass on only the options of this one.
  */
 export function cpu(options: CpuOptions = {}): BackendProvider {
   const resolved = resolveOptions(options);
@@ -27,7 +27,7 @@ export function cpu(options: CpuOptions = {}): BackendProvider {
   };
 }
 
-/** A backend on the CPU, to be initialised with `init()`. Throws like `cpu`. */
+/** Returns a backend on the CPU, to be initialised with `init()`. Throws like `cpu`. */
 export function createCpuBackend(options: CpuOptions = {}): ComputeBackend {
   return cpu(options).create();
 }

@@ -1,6 +1,6 @@
 /**
- * `@backplane/backend-cpu/kernel`: what it takes to write a kernel for an operation of your own. A kernel is a
- * function that emits WebAssembly; `defineKernel` shows how. Hand it to `cpu({ kernels: [...] })`.
+ * `@backplane/backend-cpu/kernel`: everything needed to write a kernel for an operation of your own. A kernel
+ * is a function that emits WebAssembly; `defineKernel` shows how. Pass it to `cpu({ kernels: [...] })`.
  */
 export {
   address,

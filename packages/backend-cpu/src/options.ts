@@ -7,45 +7,43 @@ import type { BlasOption } from "./native/find-blas.js";
 
 export interface CpuOptions {
   /**
-   * Worker threads that run kernels. 0: kernels run inside the calls that enqueue them, on the
-   * calling thread. Default: one for each thread of the machine, at most 8. Where memory cannot be
-   * shared the backend uses 0 whatever is asked for, and says so in `capabilities.device.details`.
+   * Number of worker threads that run kernels. 0 runs kernels on the calling thread, inside the calls that
+   * enqueue them. If memory cannot be shared, the backend always uses 0 and reports it in
+   * `capabilities.device.details`. Default: one for each thread of the machine, at most 8.
    */
   readonly threads?: number;
   /**
-   * Most bytes of device memory, for everything together. Memory is taken as it is needed. Default:
-   * 4 GiB less 64 KiB, which is all that its addresses reach, or as much of that as the engine is
-   * ready to set addresses aside for.
+   * Largest device memory in bytes, for everything together. Memory is taken as it is needed. Default: 4 GiB
+   * less 64 KiB, which is all that 32-bit addresses reach, or as much of that as the engine can reserve.
    */
   readonly maxBytes?: number;
   /**
-   * Whether to use relaxed SIMD (fused multiply-add): true fails where the engine lacks it. Default
-   * "auto": where the engine has it.
+   * Whether to use relaxed SIMD (fused multiply-add). True fails if the engine lacks it. Default: "auto",
+   * which uses it if the engine has it.
    */
   readonly relaxedSimd?: boolean | "auto";
   /**
-   * A native library with the C interface of BLAS, for gemm in f32 where it is faster than WebAssembly.
-   * In Node, with npm `koffi` installed. A path (or a name that the system looks up): that library;
-   * `init` fails where it cannot be used. "auto": OpenBLAS, MKL or Accelerate where there is one. What
-   * is in use, or why nothing is, is in `capabilities.device.details`. Default false: none.
+   * A native library with the C interface of BLAS, for those gemm problems in f32 for which it is faster than
+   * WebAssembly. Needs Node and npm `koffi`. A path (or a name that the system looks up) selects that
+   * library, and `init` fails if it cannot be used. "auto" uses OpenBLAS, MKL or Accelerate if one is found.
+   * `capabilities.device.details` names the library in use, or the reason why there is none. Default: false.
    */
   readonly blas?: BlasOption;
   /**
-   * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
-   * comparisons. Default: the fastest, as `init` finds by timing those that give the same bits. `init`
-   * fails where the engine cannot run the one asked for.
+   * Kernels to use for every shape, by operation and name (see `variantNames`); for tests and comparisons. `init`
+   * fails if the engine cannot run them. Default: the fastest of those that give the same bits, as timed by `init`.
    */
   readonly variants?: ForcedVariants;
-  /** Kernels for operations that are not core's; see `@backplane/backend-cpu/kernel`. Default: none. */
+  /** Kernels for operations that core does not define; see `@backplane/backend-cpu/kernel`. Default: none. */
   readonly kernels?: readonly OwnCpuKernel[];
 }
 
-/** Names, for some operations, the variant to compute them with; gemm's goes for batchedGemm too. */
+/** The variant to use for some operations, by name. The one for gemm also applies to batchedGemm. */
 export interface ForcedVariants {
   readonly gemm?: string;
 }
 
-/** The names that `CpuOptions.variants` takes. */
+/** The names that `CpuOptions.variants` accepts. */
 export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = {
   gemm: [blasName, ...gemmVariants.map(({ name }) => name)],
 };
@@ -59,12 +57,12 @@ export interface ResolvedOptions {
   readonly kernels: readonly OwnCpuKernel[];
 }
 
-/** The least memory with which a backend can do anything. */
+/** The least memory, in bytes, with which a backend can work. */
 export const leastBytes: number = 4 << 20;
 const mostThreads = 64;
 const defaultThreads = 8;
 
-/** Fills in the defaults; throws `INVALID_ARGUMENT` for what cannot be, and for names of no option. */
+/** Fills in the defaults. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
 export function resolveOptions(options: CpuOptions): ResolvedOptions {
   checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants", "kernels"]);
   const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false, kernels = [] } = options;

@@ -1,13 +1,13 @@
 import { BackendError } from "@backplane/core";
 import type { NativeGpu, WebGpuTier } from "./device/index.js";
 
-/** How Dawn is started. What is not given is as in browsers. */
+/** Settings with which Dawn starts. Default: as in browsers. */
 export interface DawnOptions {
   /**
-   * Toggles to switch on or off, by name, beside those that the backend switches itself: the tier
-   * "subgroup-matrices" switches on `allow_unsafe_apis` and `vulkan_enable_f16_on_nvidia`, without
-   * which Dawn hides the feature. Toggles such as `disable_robustness` and `skip_validation` trade
-   * safety for speed: a faulty kernel can then crash the process or the driver.
+   * Toggles to switch on or off, by name, in addition to those of the backend: the tier "subgroup-matrices"
+   * switches on `allow_unsafe_apis` and `vulkan_enable_f16_on_nvidia`, without which Dawn hides the feature.
+   * Toggles such as `disable_robustness` and `skip_validation` trade safety for speed: a faulty kernel can
+   * then crash the process or the driver.
    */
   readonly enable?: readonly string[];
   readonly disable?: readonly string[];
@@ -25,7 +25,7 @@ const switchedOff: readonly string[] = ["use_vulkan_zero_initialize_workgroup_me
 /** Toggles without which Dawn does not offer subgroup matrices: in general, and on NVIDIA. */
 const matrixToggles: readonly string[] = ["allow_unsafe_apis", "vulkan_enable_f16_on_nvidia"];
 
-/** What `create` of the package `webgpu` takes. The caller's word on a toggle is the last one. */
+/** Returns the flags for `create` of the package `webgpu`. The caller's choice of a toggle overrides all others. */
 export function dawnFlags(dawn: DawnOptions = {}, tier?: WebGpuTier): string[] {
   const { enable = [], disable = [], adapter } = dawn;
   const ours = tier === "subgroup-matrices" ? matrixToggles : [];
@@ -39,9 +39,9 @@ export function dawnFlags(dawn: DawnOptions = {}, tier?: WebGpuTier): string[] {
 }
 
 /**
- * Dawn aborts the process when its root object is collected while a device still lives, and a device
- * can outlive the backend that opened it. So there is one root object for each set of toggles, kept
- * for good; it costs little and does not keep the process running.
+ * Dawn aborts the process if its root object is collected while a device still lives, and a device can
+ * outlive the backend that opened it. So there is one root object for each set of toggles, kept for good; it
+ * costs little and does not keep the process running.
  */
 const instances = new Map<string, NativeGpu>();
 
@@ -58,7 +58,7 @@ export async function findDawn(dawn?: DawnOptions, tier?: WebGpuTier): Promise<N
   return instance;
 }
 
-/** Dawn once for each adapter that it knows; without a name, it shows no more than its first choice. */
+/** Returns Dawn once for each adapter that it knows; without a name, it shows only its first choice. */
 export async function findEveryDawn(dawn?: DawnOptions): Promise<NativeGpu[]> {
   if (dawn?.adapter !== undefined) return [await findDawn(dawn)];
   const names = adapterNames(await findDawn({ ...dawn, adapter: "(which ones?)" }));
@@ -66,7 +66,7 @@ export async function findEveryDawn(dawn?: DawnOptions): Promise<NativeGpu[]> {
   return Promise.all([findDawn(dawn), ...named]);
 }
 
-/** Dawn has no call that lists adapters, but lists them when it is asked for one that it does not know. */
+/** Dawn has no call that lists adapters, but the error about an unknown adapter lists them. */
 async function adapterNames(gpu: NativeGpu): Promise<readonly string[]> {
   try {
     await gpu.requestAdapter();

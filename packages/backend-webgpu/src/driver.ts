@@ -57,7 +57,7 @@ const numerics: Numerics = {
   deterministic: true,
 };
 
-/** Backplane on a WebGPU device. `findGpu` answers `navigator.gpu` or what stands in for it. */
+/** Backplane on a WebGPU device. `findGpu` returns `navigator.gpu` or its equivalent. */
 export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly name = "webgpu";
   readonly kernels: DriverKernels<DeviceMemory>;
@@ -65,7 +65,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly #findGpu: FindGpu;
   readonly #options: WebGpuOptions;
   #open: Session | undefined;
-  /** What was found on the devices so far. */
+  /** The tuning found on the devices so far. */
   #found: TuningData[] = [];
   /** Dawn aborts the process if this is collected while a device lives. */
   #gpu: GPU | undefined;
@@ -109,7 +109,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const submitted = queue.flush();
     await readback.guard(opened.device.queue.onSubmittedWorkDone());
     queue.finished(submitted);
-    // What the device refused is to be known to those who waited.
+    // Callers that waited must learn what the device refused.
     await readback.guard(guard.settled());
   }
 
@@ -141,7 +141,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     uploads.write(destination.buffer, byteOffset + start, source.subarray(start, end));
   }
 
-  /** Records what has to come before a write, and the words that it covers in part; answers the rest. */
+  /** Records the commands that must precede a write, and the words that it covers in part. Returns the rest. */
   #prepareWrite(
     destination: DeviceMemory,
     byteOffset: number,
@@ -200,7 +200,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   trim(): void {
     const { pool, readback, queue } = this.#session;
-    // Commands that are not submitted may still use what is free.
+    // Commands that are not submitted may still use free buffers.
     queue.flush();
     pool.trim(0);
     readback.trim(0);
@@ -236,12 +236,12 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     return this.#session.exported.get(buffer)!.bytes;
   }
 
-  /** What measures the device that is open. */
+  /** The profiling of the open device. */
   get profiling(): Profiling {
     return this.#session.profiling;
   }
 
-  /** A driver that does nothing but take note of the programs that calls would need. */
+  /** Returns a driver that only records the programs that calls would need. */
   plan(
     description: DriverDescription,
     features: DeviceFeatures = this.#session.opened.features,
@@ -250,7 +250,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     return new PlanDriver(features, this.#options.variants ?? {}, description, onProblem);
   }
 
-  /** What was tuned for the device that is open. */
+  /** The tuning for the open device. */
   get tuning(): TuningData {
     const { opened, tuned } = this.#session;
     return { format: TUNING_FORMAT, version: packageVersion, ...opened.place, entries: tuned.entries };
@@ -263,7 +263,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     this.#found = mergeTuning([...this.#found, { ...this.tuning, entries }]);
   }
 
-  /** The device that is open, for `tune`. `synchronize` is that of the backend, which knows of faults. */
+  /** Returns the open device for `tune`. `synchronize` is that of the backend, which knows of faults. */
   tuningDevice(description: DriverDescription, synchronize: () => Promise<void>): TuningDevice {
     const session = this.#session;
     return openTuningDevice({
@@ -306,7 +306,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     return this.#open;
   }
 
-  /** Where the device comes from, or most probably does. */
+  /** The source of the device, or the most probable one. */
   get #source(): GPU | undefined {
     return this.#gpu ?? globalThis.navigator?.gpu;
   }

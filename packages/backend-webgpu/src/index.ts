@@ -1,6 +1,6 @@
 /**
- * What both entry points export alike. None of it needs types of WebGPU (see `native.ts`): so types are taken
- * from their files here and not from the doors of the rooms, which show such types, too.
+ * The exports that both entry points share. None of them needs types of WebGPU (see `native.ts`). Types are
+ * therefore imported from their own files and not from the index files of the folders, which also export such types.
  */
 
 export type {

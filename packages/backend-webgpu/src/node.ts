@@ -15,24 +15,24 @@ export interface NodeWebGpuOptions extends WebGpuOptions {
 }
 
 /**
- * Offers WebGPU to a registry. Throws `INVALID_ARGUMENT` for options that cannot be, and for names of none: a
- * program that has one object for several packages passes on what is meant for this one.
+ * Offers WebGPU to a registry. Throws `INVALID_ARGUMENT` for bad options and unknown names. A program with
+ * one object for several packages must pass on only the options of this one.
  */
 export function webgpu(options: NodeWebGpuOptions = {}): WebGpuProvider {
   return makeProvider(() => findDawn(options.dawn, options.tier), options);
 }
 
 /**
- * A backend on WebGPU, not yet initialised. Throws like `webgpu`; `init` throws `UNSUPPORTED` where there is no
- * device.
+ * Returns a backend on WebGPU, not yet initialised. Throws like `webgpu`. `init` throws `UNSUPPORTED` if
+ * there is no device.
  */
 export function createWebGpuBackend(options: NodeWebGpuOptions = {}): WebGpuBackend {
   return webgpu(options).create();
 }
 
 /**
- * The adapters of this machine, without opening a device. Those that no `powerPreference` leads to are
- * opened by the option `dawn.adapter`. Throws `UNSUPPORTED` where Dawn cannot be loaded.
+ * Returns the adapters of this machine, without opening a device. To open one that no `powerPreference`
+ * selects, use the option `dawn.adapter`. Throws `UNSUPPORTED` if Dawn cannot be loaded.
  */
 export async function listAdapters(
   options: Pick<NodeWebGpuOptions, "dawn"> = {},

@@ -7,31 +7,31 @@ import { IMMEDIATE_FEATURE } from "./program/program.js";
 import { TIMESTAMP_FEATURE } from "./runtime/measuring.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
 
-/** What both entry points take. */
+/** The options of both entry points. */
 export interface WebGpuOptions extends DeviceOptions {
   /** Freed device memory is kept for reuse up to this many bytes. Default 512 MiB. */
   readonly poolBytes?: number;
   /**
-   * Kernels to use whatever the shape, by operation and name (see `variantNames`); for tests and
-   * comparisons. A variant that does not fit a shape, or is not possible on the device, is passed over.
+   * Kernels to use for every shape, by operation and name (see `variantNames`); for tests and comparisons. A
+   * variant that does not fit a shape, or is not possible on the device, is passed over.
    */
   readonly variants?: ForcedVariants;
   /**
-   * What `tune()` found in an earlier run: for each shape in it, the kernel to take. What comes from
-   * another adapter, tier or version is ignored, and `log` told so. `variants` go before it.
+   * The result of `tune()` in an earlier run: the kernel to use for each shape in it. Data from another
+   * adapter, tier or version is ignored, and `log` receives a line about it. `variants` take precedence.
    */
   readonly tuning?: TuningData | readonly TuningData[];
-  /** Kernels for operations that are not core's. Default: none. */
+  /** Kernels for operations that core does not define. Default: none. */
   readonly kernels?: readonly OwnWebGpuKernel[];
   /**
-   * Gets a line when a device has been opened (adapter, driver, tier and why, limits), and one when an
-   * operation first takes a kernel for a reason (which, and why); and lines about tuning. What it throws
-   * surfaces as an unhandled rejection and harms no call. Default: none.
+   * Receives a line when a device has been opened (adapter, driver, tier and why, limits), a line when an
+   * operation first uses a kernel for a reason (which, and why), and lines about tuning. An error that it
+   * throws surfaces as an unhandled rejection and harms no call. Default: none.
    */
   readonly log?: (line: string) => void;
 }
 
-/** Those that the backend has a use for. */
+/** The features that the backend can use. */
 const featureNames: readonly string[] = [...tierFeatures, TIMESTAMP_FEATURE, IMMEDIATE_FEATURE];
 
 const optionNames: readonly (keyof WebGpuOptions)[] = [
@@ -40,8 +40,8 @@ const optionNames: readonly (keyof WebGpuOptions)[] = [
 ];
 
 /**
- * Throws `INVALID_ARGUMENT`, with what is allowed, for names of no option, and for values that no device could
- * make sense of. What only Node.js has is known everywhere, so that a program has one set of options.
+ * Throws `INVALID_ARGUMENT`, with the allowed values, for unknown names and for values that no device could
+ * use. Options for Node.js are known everywhere, so that a program can have one set of options.
  */
 export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOptions }): void {
   checkNames("webgpu", options, [...optionNames, "dawn"]);
@@ -78,7 +78,7 @@ export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOpti
     throw refusal("log", `is ${String(log)}; allowed: a function that takes a line`);
 }
 
-/** The options with a log that throws nothing, since it is called in the middle of things. */
+/** Returns the options with a log that never throws, since it is called at arbitrary points. */
 export function harmlessLog(options: WebGpuOptions): WebGpuOptions {
   const { log } = options;
   if (log === undefined) return options;

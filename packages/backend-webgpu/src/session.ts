@@ -21,7 +21,10 @@ import type { TunedTable, TuningSession } from "./tuning/index.js";
 
 const DEFAULT_POOL_BYTES = 512 * 2 ** 20;
 
-/** What a device that is lost finds. It may live on for long, and so does whatever waits for its loss. */
+/**
+ * The references needed when a device is lost. A device may live for long, and so does everything that waits
+ * for its loss.
+ */
 interface LossWatch {
   /** Undefined once the session is closed. */
   onLoss: ((reason: string) => void) | undefined;
@@ -35,11 +38,11 @@ export interface Session extends TuningSession {
   readonly foreign: ForeignBuffers;
   /** The allocations whose buffers callers have been given. */
   readonly exported: WeakMap<GPUBuffer, DeviceMemory>;
-  /** Undefined on a device that was given: what nobody captured there is not known to be ours. */
+  /** Undefined on a given device: uncaptured errors there may not be ours. */
   readonly onUncaptured: ((event: GPUUncapturedErrorEvent) => void) | undefined;
   readonly lossWatch: LossWatch;
   readonly tuned: TunedTable;
-  /** Nothing is reported any more. */
+  /** True: nothing is reported any more. */
   closing: boolean;
 }
 
@@ -103,7 +106,7 @@ export function openSession(
     }),
     foreign: new ForeignBuffers(maxBytes, (memory) => pipelines.forget(memory)),
     exported: new WeakMap(),
-    // On a device of ours, for what the guard does not see.
+    // On our own device, for errors that the guard does not see.
     onUncaptured: opened.owned ? onUncaptured : undefined,
     lossWatch: {
       onLoss(reason) {
@@ -119,18 +122,18 @@ export function openSession(
   return session;
 }
 
-/** Apart from all else, so that it keeps nothing alive but the watch. */
+/** A separate function, so that it keeps nothing alive but the watch. */
 function watchLoss(device: GPUDevice, watch: LossWatch): void {
   device.lost.then(({ reason, message }) => watch.onLoss?.(`the device was lost (${reason}): ${message}`));
 }
 
-/** To be called when choices were added. Choosing costs nothing more where nothing was tuned. */
+/** Must be called after choices were added. Without tuning, choosing a kernel then costs nothing extra. */
 export function useTuning({ opened, tuned }: Session): void {
   const features: { tuned?: TunedVariants | undefined } = opened.features;
   features.tuned = tuned.size === 0 ? undefined : tuned;
 }
 
-/** Ends a session: nothing is reported any more, and what is ours is destroyed. */
+/** Ends a session: reports nothing any more and destroys our own objects. */
 export async function closeSession(session: Session): Promise<void> {
   session.closing = true;
   session.lossWatch.onLoss = undefined;

@@ -4,8 +4,8 @@ import { BackendError } from "@backplane/core";
 import { checkedTuning, mergeTuning, type TuningData } from "./tuning/data.js";
 
 /**
- * What `saveTuning` wrote, for the option `tuning`; nothing where there is no such file. Rejects with
- * `INVALID_ARGUMENT` where the file holds something else, and with what the system says of it.
+ * Returns the tuning that `saveTuning` wrote, for the option `tuning`; an empty list if there is no such file.
+ * Rejects with `INVALID_ARGUMENT` if the file holds something else, and with the system's error if it cannot be read.
  */
 export async function loadTuning(path: string): Promise<readonly TuningData[]> {
   let text: string;
@@ -19,9 +19,9 @@ export async function loadTuning(path: string): Promise<readonly TuningData[]> {
 }
 
 /**
- * Adds tuning to a file: what it holds of other adapters, tiers and versions stays, and of the same one
- * all shapes that are not in `tuning`. The file is replaced in one step, so that readers find the old
- * contents or the new. Of two programs that save at the same time, the later one may undo the other's.
+ * Adds tuning to a file. Keeps its tuning for other adapters, tiers and versions, and for the same one all
+ * shapes that are not in `tuning`. Replaces the file in one step, so that readers find either the old
+ * contents or the new. If two programs save at the same time, the later one may undo the other's change.
  */
 export async function saveTuning(path: string, tuning: TuningData | readonly TuningData[]): Promise<void> {
   const added = checkedTuning(tuning, "saveTuning", "tuning");

@@ -2,17 +2,17 @@ import type { Accuracy, BinaryKind, DType, Numerics, UnaryKind, UnitsRange } fro
 import { ulp } from "./tolerance.js";
 
 /*
- * How far a result may lie from the exact one by what a backend declares of single functions, in
- * `capabilities.accuracy`.
+ * How far a result may lie from the exact one under the accuracy that a backend declares for single functions
+ * in `capabilities.accuracy`.
  */
 
 /**
- * What the values of `reference/elementwise.ts` may be off themselves, in units of f32, of results that are
- * normal numbers: a test against 300 digits shows it. Without it, correct rounding could not be told.
+ * The largest error of the values of `reference/elementwise.ts`, in units of f32, for results that are normal
+ * numbers. A test against 300 digits confirms it. Without it the suite could not recognise correct rounding.
  */
 export const oracleUnits: number = 2 ** -18;
 
-/** The ranges that are declared for a unary function; undefined where none are. */
+/** Returns the ranges declared for a unary function; undefined if none are. */
 export function declaredRanges(
   accuracy: Accuracy | undefined,
   kind: UnaryKind,
@@ -20,18 +20,18 @@ export function declaredRanges(
   return (accuracy?.unary as Partial<Record<UnaryKind, readonly UnitsRange[]>> | undefined)?.[kind];
 }
 
-/** The units that are declared for a binary function; undefined where none are. */
+/** Returns the units declared for a binary function; undefined if none are. */
 export function declaredUnits(accuracy: Accuracy | undefined, kind: BinaryKind): number | undefined {
   return (accuracy?.binary as Partial<Record<BinaryKind, number>> | undefined)?.[kind];
 }
 
-/** The smallest normal number, the distance of subnormal ones, and where numbers round to infinity. */
+/** The smallest normal number, the distance of subnormal ones, and the bound from which numbers round to infinity. */
 const format = {
   f32: { smallest: 2 ** -126, step: 2 ** -149, overflow: 2 ** 128 - 2 ** 103 },
   f16: { smallest: 2 ** -14, step: 2 ** -24, overflow: 65520 },
 } as const;
 
-/** The allowed error of a result whose exact value is y: in f16, one rounding to nearest on top. */
+/** Returns the allowed error of a result whose exact value is y. In f16 it includes one rounding to nearest. */
 export function unitsTolerance(units: number, y: number, dtype: DType, numerics: Numerics): number {
   const { smallest, step } = format[dtype];
   const size = Math.abs(y);
@@ -41,14 +41,14 @@ export function unitsTolerance(units: number, y: number, dtype: DType, numerics:
   return error + (numerics.subnormals === "flushed" && size - error < smallest ? size : 0);
 }
 
-/** Half the distance of f16 numbers as large as this. */
+/** Returns half the distance of f16 numbers of this size. */
 function halfUlp(size: number): number {
   return ulp(size) * 2 ** 12;
 }
 
 /**
- * What a result is to be compared with: the exact value y; an infinity, where y is out of range, or so near to
- * the end that an allowed error leads there; undefined where anything is allowed.
+ * Returns the value to compare a result with: the exact value y; an infinity if y, or y with an allowed
+ * error, is out of range; undefined if anything is allowed.
  */
 export function expectedOf(
   got: number,
@@ -66,7 +66,10 @@ export function expectedOf(
   return isOver || (size + allowed >= overflow && got === infinite) ? infinite : y;
 }
 
-/** The error of an f32 result in units in the last place; undefined where it may have been flushed to zero. */
+/**
+ * Returns the error of an f32 result in units in the last place; undefined if the result may have been
+ * flushed to zero.
+ */
 export function unitsOff(got: number, y: number, numerics: Numerics): number | undefined {
   if (!(Math.abs(y) < format.f32.overflow)) return undefined;
   const isNearlySubnormal = Math.abs(y) < format.f32.smallest * (1 + 2 ** -19);

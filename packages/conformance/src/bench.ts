@@ -20,7 +20,7 @@ import type { LawStatus } from "./report/report.js";
 import { backendMadeBy } from "./subjects.js";
 import type { Subject } from "./suite.js";
 
-/** What a backend says of itself, for reports. */
+/** Properties that a backend declares, for reports. */
 export interface BackendFacts {
   readonly name: string;
   readonly capabilities: Capabilities;
@@ -31,20 +31,20 @@ export interface Support {
   readonly operation: OperationName;
   readonly dtype: DType;
   readonly supported: boolean;
-  /** For operations with kinds: which there are and are not. */
+  /** For operations with kinds: the kinds that the backend has and lacks. */
   readonly kinds: { readonly supported: readonly string[]; readonly missing: readonly string[] } | undefined;
 }
 
 export interface LawResult {
   readonly law: Law;
   readonly status: LawStatus;
-  /** Why it was skipped, or is unfinished. */
+  /** Why it was skipped or is unfinished. */
   readonly reason?: string;
-  /** How it was broken. */
+  /** The error that broke it. */
   readonly error?: unknown;
   /** For laws on promises that the backend does not make: whether they hold all the same. */
   readonly observed?: { readonly holds: boolean; readonly detail?: string };
-  /** The largest error over tolerance: 1 is all of it, more broke the law; 0 where nothing was measured. */
+  /** The largest error over tolerance. 1 uses all of the tolerance, more breaks the law. 0 if nothing was measured. */
   readonly worst: number;
   readonly measurements: Measurements;
   /** Whether its cases are the same for every seed. */
@@ -52,7 +52,7 @@ export interface LawResult {
   readonly milliseconds: number;
 }
 
-/** How one law is to be tried. */
+/** How to try one law. */
 export interface Trial {
   readonly seed: number;
   readonly ended: () => string | undefined;
@@ -61,7 +61,7 @@ export interface Trial {
 
 type HowToTry = Pick<Plan, "mode" | "runs" | "shrink" | "replay" | "grade" | "patience">;
 
-/** One initialised backend that the laws share; replaced after a law was broken on it. */
+/** One initialised backend that the laws share. It is replaced after a law was broken on it. */
 export class Bench {
   readonly #subject: Pick<Subject, "create" | "loseDevice">;
   readonly #plan: HowToTry;
@@ -114,7 +114,7 @@ export class Bench {
     let isFixed = false;
     let hasRun = false;
     const finish = (result: Pick<LawResult, "status" | "reason" | "error" | "observed">): LawResult => {
-      // A law that draws no cases is one itself.
+      // A law that draws no cases counts as one case.
       if (hasRun && recorder.measurements.cases === 0) recorder.countCase();
       const { measurements } = recorder;
       const milliseconds = performance.now() - started;
@@ -174,7 +174,7 @@ export class Bench {
         return finish({ status: "unfinished", reason: error.message });
       }
       const failure = asFailure(law, trial.seed, error);
-      // What a broken law leaves behind must not break the next one.
+      // The remains of a broken law must not break the next one.
       if (unpromised === undefined || !(await this.#isSound())) await this.#close().catch(() => {});
       if (unpromised === undefined) return finish({ status: "broken", error: failure });
       const observed = { holds: false, detail: failure.reason };
@@ -184,7 +184,7 @@ export class Bench {
     }
   }
 
-  /** Whether the shared backend has come out of a law as it went in. */
+  /** Whether the shared backend came out of a law as it went in. */
   async #isSound(): Promise<boolean> {
     try {
       await settled(this.#backend!.synchronize(), "synchronize");
@@ -194,7 +194,9 @@ export class Bench {
     }
   }
 
-  /** Why the law is tried but not required: it is on a promise that the backend does not make. */
+  /**
+   * Returns why the law is tried but not required: the promise that the backend does not make. Otherwise undefined.
+   */
   #unpromised(law: Law, backend: ComputeBackend): string | undefined {
     const { promise, grade } = law;
     if (promise === undefined || (grade === "tight" && this.#plan.grade === "tight")) return undefined;
@@ -210,7 +212,7 @@ export class Bench {
   }
 }
 
-/** The end of a law; throws `Hung` where it stays open and goes on to no further case. */
+/** Waits for a law to end. Throws `Hung` if it neither ends nor begins a further case. */
 async function untilItHangs(end: Promise<void>, law: Law, recorder: Recorder): Promise<void> {
   for (;;) {
     const { cases } = recorder.measurements;
@@ -226,12 +228,12 @@ function dispose(backend: ComputeBackend): Promise<void> {
   return settled(Promise.resolve(backend.dispose()), "dispose");
 }
 
-/** Laws without cases throw as they like; what reaches the outside always has its replay line. */
+/** Laws without cases throw any error; the error reported always has its replay line. */
 function asFailure(law: Law, seed: number, error: unknown): LawFailure {
   return error instanceof LawFailure ? error : new LawFailure({ law: lawId(law), seed }, error);
 }
 
-/** Why a law does not bind a backend, from what the backend declares. */
+/** Returns why a law does not bind a backend, given what the backend declares; undefined if it does. */
 function exemption(law: Law, backend: ComputeBackend, canLose: boolean): string | undefined {
   const { operation, dtype, needsLoss = false } = law;
   if (operation !== undefined && dtype !== undefined && !backend.supports(operation, dtype))
@@ -246,7 +248,10 @@ const kindsOf: Partial<Record<OperationName, readonly string[]>> = {
   binary: binaryKinds,
 };
 
-/** What is taken where a backend does not say, so that there can be a report on it; laws tell that it does not. */
+/**
+ * Stands in for missing capabilities, so that there can be a report on the backend. Laws report that they are
+ * missing.
+ */
 const undeclared: Capabilities = {
   device: { kind: "other", name: "not described", software: false, details: {} },
   dtypes: [],

@@ -1,11 +1,11 @@
-/** Milliseconds after which the event loop gets a turn. */
+/** The event loop gets a turn after this many milliseconds. */
 const breath = 25;
 
 let last = performance.now();
 
 /**
- * Lets other tasks run now and then: those of a backend that computes at once would otherwise keep
- * timers, signals and the screen waiting from the first case to the last.
+ * Lets other tasks run now and then. A backend that computes at once would otherwise keep timers, signals and
+ * the screen waiting from the first case to the last.
  */
 export async function breathe(): Promise<void> {
   if (performance.now() - last < breath) return;
@@ -13,7 +13,7 @@ export async function breathe(): Promise<void> {
   last = performance.now();
 }
 
-/** Not by a timer where there is another way: in a tab in the background those wait for a second. */
+/** Prefers other ways to a timer: in a background tab, timers wait for a second. */
 function nextTask(): Promise<void> {
   if (typeof setImmediate === "function") return new Promise((resolve) => setImmediate(resolve));
   return new Promise((resolve) => {

@@ -6,7 +6,7 @@ import { literal } from "./literal.js";
 import { Hung, settledAsWhole } from "./patience.js";
 import type { Recorder } from "./report/measurements.js";
 
-/** How hard to search. */
+/** How hard to search for a failing case. */
 export interface SearchOptions {
   readonly isQuick: boolean;
   readonly seed: number;
@@ -15,14 +15,14 @@ export interface SearchOptions {
   /** Whether to look for a smaller case after a failure. */
   readonly shrink: boolean;
   readonly replay: Replay | undefined;
-  /** Only this case is tried, in place of those that the law would try. */
+  /** Try only this case, instead of those that the law would try. */
   readonly only: { readonly case: unknown } | undefined;
   readonly recorder: Recorder;
-  /** Why the search must end before its next case; undefined: it need not. */
+  /** Returns why the search must end before its next case; undefined if it need not. */
   readonly ended: () => string | undefined;
 }
 
-/** Thrown where a law was cut short before a case broke it. */
+/** Thrown if a law was cut short before a case broke it. */
 export class Unfinished extends Error {
   constructor(message: string) {
     super(message);
@@ -30,7 +30,7 @@ export class Unfinished extends Error {
   }
 }
 
-/** Shrinking stops after this long, and the smallest case found so far is reported. */
+/** Shrinking stops after this many milliseconds, and the smallest case found so far is reported. */
 const shrinkMilliseconds = 4000;
 
 /** Searches for a case that breaks the property; throws a `LawFailure` with the smallest one found. */
@@ -54,7 +54,7 @@ export async function forAll<Case>(
   let cut: string | undefined;
   const details = await check(
     asyncProperty(arbitrary, async (value) => {
-      // Saying yes to every further candidate is how shrinking, or the search itself, is ended in time.
+      // To end shrinking, or the search itself, in time, every further candidate counts as passed.
       if (cut !== undefined || performance.now() > shrinkUntil) return;
       const isShrinking = shrinkUntil !== Number.POSITIVE_INFINITY;
       if (!isShrinking) {
@@ -68,7 +68,7 @@ export async function forAll<Case>(
         await settledAsWhole(property(value), "the case");
       } catch (error) {
         recorder.stop();
-        // A case that hangs is not made smaller: its like would hang as long.
+        // A case that hangs is not shrunk: similar cases would hang as long.
         if (error instanceof Hung) shrinkUntil = Number.NEGATIVE_INFINITY;
         else if (!isShrinking) shrinkUntil = performance.now() + shrinkMilliseconds;
         throw error;
@@ -106,7 +106,7 @@ export async function forEach<Case>(
   const path = only === undefined ? search.replay?.path : undefined;
   const few = search.isQuick && path === undefined ? cases.slice(0, options.quick ?? cases.length) : cases;
   const chosen = only === undefined ? few : [only.case as Case];
-  // Not by what the path is as a number: of "01" no case would be tried, and the law be taken for kept.
+  // Compare the text, not its number: the path "01" would select no case, and the law would count as kept.
   if (path !== undefined && !Object.keys(cases).includes(path))
     throw new Error(`the path ${path} leads to no case of this law; it has ${cases.length}`);
   for (const [index, value] of chosen.entries()) {
@@ -146,7 +146,7 @@ function shownCase<Case>(value: Case, show?: (value: Case) => string): ShownCase
   return { text: text ?? (show ?? stringify)(value), isLiteral: text !== undefined };
 }
 
-/** Each law searches elsewhere, and adding a law does not move the others. */
+/** Each law has its own seed, so that adding a law does not change the cases of the others. */
 function lawSeed(law: Law, seed: number): number {
   let hash = seed | 0;
   for (const character of lawId(law)) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193);

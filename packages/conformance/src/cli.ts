@@ -1,10 +1,16 @@
 #!/usr/bin/env node
 import { exitCodes, main } from "./cli/main.js";
 
-/** A case under way is waited for this long after Ctrl-C. Against hangs only: pressed again, it ends at once. */
+/**
+ * After Ctrl-C the program waits this many milliseconds for the case under way. This only guards against
+ * hangs; a second Ctrl-C ends it at once.
+ */
 const patienceMilliseconds = 120_000;
 
-/** What a backend leaves running, such as threads, may not keep the program from ending. Against hangs only. */
+/**
+ * Whatever a backend leaves running, such as threads, must not keep the program from ending. This only guards
+ * against hangs.
+ */
 const lingerMilliseconds = 10_000;
 
 const stopping = new AbortController();
@@ -19,7 +25,7 @@ process.on("SIGINT", () => {
   }, patienceMilliseconds).unref();
 });
 
-// A fault of the backend that nobody waits for must not pass for the end of the run.
+// A fault of the backend that nobody awaits must not look like the end of the run.
 process.on("unhandledRejection", (error) => {
   process.stderr.write(`a promise was rejected that nobody handles: ${String(error)}\n`);
   process.exitCode = exitCodes.broken;
@@ -30,7 +36,7 @@ const code = await main(process.argv.slice(2), {
   errors: process.stderr,
   signal: stopping.signal,
 });
-// What was noted above stands.
+// An exit code set above stays.
 if (process.exitCode === undefined || code !== exitCodes.kept) process.exitCode = code;
 setTimeout(() => {
   process.stderr.write("the backend keeps the process alive after dispose()\n");

@@ -1,15 +1,15 @@
 import { type DType, float16FromBits, float16ToBits, float32ToBits } from "@backplane/core";
 
 /**
- * How test data are drawn. `uniform`: [-1, 1). `normal`: standard normal. `wide`: magnitudes over
- * many powers of two. `sparse`: half of it zeros. `cancelling`: near 1 with alternating signs, so
- * that sums come out far smaller than their terms.
+ * How test data is drawn. `uniform`: [-1, 1). `normal`: standard normal. `wide`: magnitudes over many powers
+ * of two. `sparse`: half of it zeros. `cancelling`: near 1 with alternating signs, so that sums are far
+ * smaller than their terms.
  */
 export type Distribution = "uniform" | "normal" | "wide" | "sparse" | "cancelling";
 
 export const distributions: readonly Distribution[] = ["uniform", "normal", "wide", "sparse", "cancelling"];
 
-/** Uniform numbers in [0, 1) with 32 random bits, the same for the same seed (mulberry32). */
+/** Returns a generator of uniform numbers in [0, 1) with 32 random bits, the same for the same seed (mulberry32). */
 export function random(seed: number): () => number {
   let state = seed | 0;
   return () => {
@@ -20,20 +20,20 @@ export function random(seed: number): () => number {
   };
 }
 
-/** The nearest number that the element type can hold. */
+/** Returns the nearest number that the element type can hold. */
 export function roundTo(dtype: DType, value: number): number {
   return dtype === "f32" ? Math.fround(value) : float16FromBits(float16ToBits(value));
 }
 
-/** The same, faster, for numbers in the normal range; ties go either way. */
+/** Like `roundTo`, but faster, for numbers in the normal range. Ties go either way. */
 function roundNormal(dtype: DType, value: number): number {
   if (dtype === "f32") return Math.fround(value);
-  // Veltkamp's splitting: what is left of a double when it is cut to 53 - 42 bits.
+  // Veltkamp's splitting cuts a double to 53 - 42 bits.
   const scaled = value * (2 ** 42 + 1);
   return scaled - (scaled - value);
 }
 
-/** Bits of a number that f16 holds; the usual case by moving those of its f32. */
+/** Returns the bits of a number that f16 holds. The usual case moves the bits of its f32. */
 export function halfBits(value: number): number {
   const magnitude = Math.abs(value);
   if (magnitude < 2 ** -14 || magnitude > 65504) return float16ToBits(value);
@@ -41,10 +41,10 @@ export function halfBits(value: number): number {
   return ((bits >>> 16) & 0x8000) | (((bits & 0x7fffffff) >>> 13) - (112 << 10));
 }
 
-/** The smallest normal number: what lies below may be flushed to zero by a backend that says so. */
+/** The smallest normal number. A backend that declares it may flush smaller numbers to zero. */
 export const smallestNormal: Readonly<Record<DType, number>> = { f32: 2 ** -126, f16: 2 ** -14 };
 
-/** Test data that the element type holds exactly; no subnormal numbers, which have laws of their own. */
+/** Returns test data that the element type holds exactly. It has no subnormal numbers; other laws cover those. */
 export function draw(
   distribution: Distribution,
   count: number,
@@ -75,7 +75,9 @@ const drawers: Readonly<Record<Distribution, () => DrawOne>> = {
   cancelling: () => (next, index) => (index % 2 === 0 ? 1 : -1) * (1 + next() / 64),
 };
 
-/** Box and Muller: numbers come in pairs, of which the second waits. 1 - u keeps the logarithm finite. */
+/**
+ * Box and Muller: numbers come in pairs, and the second is kept for the next call. 1 - u keeps the logarithm finite.
+ */
 function drawNormal(): DrawOne {
   let second = Number.NaN;
   return (next, index) => {
@@ -87,16 +89,15 @@ function drawNormal(): DrawOne {
   };
 }
 
-/** Whole numbers from -limit to limit. */
+/** Returns whole numbers from -limit to limit. */
 export function drawIntegers(limit: number, count: number, seed: number): Float64Array<ArrayBuffer> {
   const next = random(seed);
   return new Float64Array(count).map(() => Math.floor(next() * (2 * limit + 1)) - limit);
 }
 
 /**
- * The largest whole number L for which sums of `terms` products of numbers up to L, times `factor`,
- * stay exact in every order and with or without fused multiply-adds: factor * terms * L^2 < 2^24,
- * and 2^11 for results that f16 has to hold.
+ * Returns the largest whole number L for which sums of `terms` products of numbers up to L, times `factor`, are exact
+ * in every order, with or without fused multiply-adds: factor * terms * L^2 < 2^24, or 2^11 for results in f16.
  */
 export function exactLimit(terms: number, factor: number, dtype: DType): number {
   const largest = dtype === "f32" ? 2 ** 24 : 2 ** 11;

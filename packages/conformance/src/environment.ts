@@ -1,6 +1,6 @@
 import type { Environment } from "./report/report.js";
 
-/** What of the global scope tells one runtime from another. */
+/** The parts of the global scope that distinguish runtimes. */
 interface Globals {
   readonly process?: {
     readonly versions?: Readonly<Record<string, string | undefined>>;
@@ -10,7 +10,7 @@ interface Globals {
   readonly navigator?: { readonly userAgent?: string; readonly platform?: string };
 }
 
-/** The program that runs the suite: Node.js, another runtime that imitates it, or a browser. */
+/** Returns the program that runs the suite: Node.js, another runtime that imitates it, or a browser. */
 export function environment(globals: Globals = globalThis as Globals): Environment {
   const { process, navigator } = globals;
   const versions = process?.versions;

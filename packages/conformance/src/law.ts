@@ -10,35 +10,35 @@ import type {
 import type { Arbitrary } from "fast-check";
 
 /**
- * Which error bounds are asked for. `must`: those that hold for every backend. `tight`: those of
- * correctly rounded arithmetic too, which otherwise bind only a backend that declares it.
+ * Which error bounds are required. `must`: those that hold for every backend. `tight`: also those of
+ * correctly rounded arithmetic, which otherwise bind only a backend that declares it.
  */
 export type Grade = "must" | "tight";
 
-/** One sentence that every backend must satisfy, and how to try to refute it. */
+/** One sentence that every backend must satisfy, and a way to try to refute it. */
 export interface Law {
-  /** What it is about: an operation, or a side of the contract such as `memory`. */
+  /** The subject of the law: an operation, or a part of the contract such as `memory`. */
   readonly topic: string;
   /** The sentence. Unique within the topic and element type. */
   readonly name: string;
   readonly operation?: OperationName;
   readonly dtype?: DType;
-  /** The grade of bound that it checks, where that is not `must`. */
+  /** The grade of bound that it checks. Default: `must`. */
   readonly grade?: Grade;
   /**
-   * A promise of `capabilities.numerics` without which the law does not bind a backend. It is then
-   * tried all the same, for the report, and its outcome is not held against anybody.
+   * The promise of `capabilities.numerics` that the law tests. The law does not bind a backend without this
+   * promise: it is still tried for the report, but breaking it is no failure.
    */
   readonly promise?: NumericsPromise;
   /**
-   * Why the law does not bind a backend, from nothing but what that backend declares; undefined
-   * where it does. A law with an operation and element type that the backend does not support, or on
-   * a promise that it does not make, is skipped before this is asked.
+   * Returns why the law does not bind a backend, judged only by what that backend declares; undefined if it
+   * binds. Not asked if the law is skipped for other reasons: the backend lacks the operation and element
+   * type, or does not make the promise.
    */
   readonly exempt?: (capabilities: Capabilities, backend: ComputeBackend) => string | undefined;
-  /** Whether it loses devices: skipped where the subject does not say how (`Subject.loseDevice`). */
+  /** Whether it loses devices. Such a law is skipped if the subject has no `Subject.loseDevice`. */
   readonly needsLoss?: boolean;
-  /** Throws where the law is broken. */
+  /** Throws if the law is broken. */
   readonly run: (context: LawContext) => Promise<void>;
 }
 
@@ -47,48 +47,50 @@ export interface NumericsPromise {
   readonly value: string | boolean;
 }
 
-/** What a law works with while it runs. */
+/** The tools of a law while it runs. */
 export interface LawContext {
   readonly law: Law;
-  /** Initialised, shared by all laws. Leave it usable and free what you allocate. */
+  /** Initialised and shared by all laws. Leave it usable and free what you allocate. */
   readonly backend: ComputeBackend;
-  /** What the backend is held to: as it declares, or stricter where the tight grade is asked for. */
+  /** The numerics required of the backend: as it declares, or stricter if the tight grade is required. */
   readonly numerics: Numerics;
-  /** A fresh initialised instance, disposed of when the law ends. */
+  /** Returns a new initialised instance, which is disposed of when the law ends. */
   readonly fresh: () => Promise<ComputeBackend>;
-  /** A fresh instance before `init()`, disposed of when the law ends. */
+  /** Returns a new instance before `init()`, which is disposed of when the law ends. */
   readonly unopened: () => Promise<ComputeBackend>;
-  /** Makes a backend lose its device. Resolves when that has been done, not when it was noticed. */
+  /** Makes a backend lose its device. Resolves when the device is lost, which may be before the backend notices. */
   readonly loseDevice: (backend: ComputeBackend) => Promise<void>;
-  /** Tries the property on random cases; on failure shrinks, and throws a `LawFailure`. Once per law. */
+  /**
+   * Tries the property on random cases. On failure shrinks the case and throws a `LawFailure`. At most once per law.
+   */
   readonly forAll: <Case>(
     arbitrary: Arbitrary<Case>,
     property: (value: Case) => Promise<void>,
     options?: ForAllOptions<Case>,
   ) => Promise<void>;
-  /** Tries the property on each of a few fixed cases; throws a `LawFailure`. Instead of `forAll`. */
+  /** Tries the property on each of a few fixed cases; throws a `LawFailure`. Replaces `forAll`. */
   readonly forEach: <Case>(
     cases: readonly Case[],
     property: (value: Case) => Promise<void>,
     options?: ForEachOptions,
   ) => Promise<void>;
   /**
-   * Notes, for reports, how much of its tolerance a result used, and the extents of its shape along
-   * the `shapeAxes` of the law's operation.
+   * Records for reports how much of its tolerance a result used, and the extents of its shape along the
+   * `shapeAxes` of the law's operation.
    */
   readonly observe: (errorOverTolerance: number, extents?: readonly number[]) => void;
-  /** Notes, for reports, how far a function was off. */
+  /** Records for reports how large the error of a function was. */
   readonly observeUnits: (observation: UnitsObservation) => void;
-  /** Of `fc.commands`, where a replay was asked for. */
+  /** The path of `fc.commands` if this is a replay. */
   readonly replayPath: string | undefined;
 }
 
-/** The worst result of a function in f32, over one range of its argument. */
+/** The worst result of a function in f32 over one range of its argument. */
 export interface UnitsObservation {
   readonly kind: UnaryKind | BinaryKind;
-  /** Index of the range in what the backend declares; 0 where it declares none. */
+  /** Index of the range in the backend's declaration; 0 if it declares none. */
   readonly range: number;
-  /** Error in units in the last place, perhaps infinite. */
+  /** Error in units in the last place; may be infinite. */
   readonly units: number;
   /** The arguments. */
   readonly at: readonly number[];
@@ -97,33 +99,33 @@ export interface UnitsObservation {
 export interface ForAllOptions<Case> {
   /** Cases to try before the random ones. */
   readonly examples?: readonly Case[];
-  /** Multiplies the number of random cases; below 1 for costly ones. Default 1. */
+  /** Multiplies the number of random cases; below 1 for costly ones. Default: 1. */
   readonly runs?: number;
-  /** One line that shows a case, for cases that are no plain data. Default: a JavaScript literal. */
+  /** Returns one line that shows a case, for cases that are not plain data. Default: a JavaScript literal. */
   readonly show?: (value: Case) => string;
 }
 
 export interface ForEachOptions {
-  /** Quick mode tries only so many, the first ones. Default: all. */
+  /** Quick mode tries only this many cases, from the first on. Default: all. */
   readonly quick?: number;
 }
 
-/** How to see a failure again; printed with it as one line of JSON. */
+/** The data needed to see a failure again. It is printed with the failure as one line of JSON. */
 export interface Replay {
-  /** As given by `lawId`. */
+  /** As `lawId` returns it. */
   readonly law: string;
   readonly seed: number;
-  /** Where in the search the shrunk case lies. */
+  /** The place of the shrunk case in the search. */
   readonly path?: string;
   readonly replayPath?: string;
 }
 
-/** A law that a backend has broken. The message has the case, what went wrong and the replay line. */
+/** A law that a backend broke. The message has the case, the error and the replay line. */
 export class LawFailure extends Error {
   readonly replay: Replay;
-  /** What went wrong, without the rest. */
+  /** The error alone. */
   readonly reason: string;
-  /** The smallest case found, as a JavaScript literal or a list of calls; undefined where there are no cases. */
+  /** The smallest case found, as a JavaScript literal or a list of calls; undefined if the law has no cases. */
   readonly shown: string | undefined;
   /** Whether `shown` is a literal that `checkCase` takes. */
   readonly isLiteral: boolean;
@@ -145,7 +147,7 @@ export class LawFailure extends Error {
   }
 }
 
-/** Name of a law that is unique in the suite, such as `gemm f32: exact on integers`. */
+/** Returns the name of a law, unique in the suite, such as `gemm f32: exact on integers`. */
 export function lawId(law: Law): string {
   return `${law.topic}${law.dtype === undefined ? "" : ` ${law.dtype}`}: ${law.name}`;
 }

@@ -1,6 +1,6 @@
 /**
- * A JavaScript literal of plain data, which JSON is not for NaN, infinities and -0. Undefined where the
- * value is anything else, such as a list of commands.
+ * Returns a JavaScript literal of plain data. Unlike JSON it has NaN, infinities and -0. Returns undefined if
+ * the value is anything else, such as a list of commands.
  */
 export function literal(value: unknown): string | undefined {
   if (typeof value === "number") return Object.is(value, -0) ? "-0" : String(value);

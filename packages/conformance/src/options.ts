@@ -12,8 +12,8 @@ import { literal } from "./literal.js";
 import { defaultPatience } from "./patience.js";
 
 /**
- * How much is tried. `quick`: few random cases per law, for every save of a file. `default`: for
- * every commit. `soak`: the same with one seed after the other until the time budget is used up.
+ * How much is tried. `quick`: few random cases per law, for every save of a file. `default`: for every
+ * commit. `soak`: as `default`, with one seed after another until the time budget is used up.
  */
 export type Mode = "quick" | "default" | "soak";
 
@@ -21,46 +21,46 @@ export const modes: readonly Mode[] = ["quick", "default", "soak"];
 export const grades: readonly Grade[] = ["must", "tight"];
 
 export interface SuiteOptions {
-  /** Default `default`. */
+  /** Default: `default`. */
   readonly mode?: Mode;
-  /** Where the random search starts, a whole number. Default 1; the same seed tries the same cases. */
+  /** Start of the random search, a whole number. The same seed tries the same cases. Default: 1. */
   readonly seed?: number;
-  /** Random cases per law. Default 20; 3 in quick mode. */
+  /** Random cases per law. Default: 20; 3 in quick mode. */
   readonly runs?: number;
-  /** Whether to look for a smaller case after a failure. Default true. */
+  /** Whether to look for a smaller case after a failure. Default: true. */
   readonly shrink?: boolean;
-  /** From a failure's replay line: only that law runs, at once on the case that broke it. */
+  /** The replay line of a failure. Runs only its law, starting at the case that broke it. */
   readonly replay?: Replay;
   /** The laws to choose from. Default: all. */
   readonly laws?: readonly Law[];
-  /** Only laws on these operations; laws on none of them are left out. */
+  /** Runs only laws on these operations; leaves out laws that concern no operation. */
   readonly operations?: readonly OperationName[];
-  /** Only laws on these element types; laws on no one type are left out. */
+  /** Runs only laws on these element types; leaves out laws that concern no single type. */
   readonly dtypes?: readonly DType[];
-  /** Only laws whose id (see `lawId`) contains this text, in capitals or not. */
+  /** Runs only laws whose id (see `lawId`) contains this text, in upper or lower case. */
   readonly law?: string;
-  /** Which error bounds are required. Default `must`. */
+  /** Which error bounds are required. Default: `must`. */
   readonly grade?: Grade;
   /**
-   * After so many milliseconds no further case is begun. What was not reached is reported as
-   * `unfinished`, never as kept. Default: no limit; 600,000 in soak mode.
+   * No further case begins after this many milliseconds. Laws not reached are reported as `unfinished`, never
+   * as kept. Default: no limit; 600,000 in soak mode.
    */
   readonly timeBudget?: number;
-  /** Ends the run as a used-up time budget does. */
+  /** Aborting it ends the run like a used-up time budget. */
   readonly signal?: AbortSignal;
   /**
-   * Milliseconds that a promise may stay open before it counts as one that never settles. Against hangs only: to be
-   * larger than any call takes on a machine that is slow and has other work. Default 300,000.
+   * A promise that stays open for this many milliseconds counts as one that never settles. This only guards
+   * against hangs: choose more than any call takes on a slow and busy machine. Default: 300,000.
    */
   readonly patience?: number;
   /**
-   * Milliseconds that the test runner should grant each law, where it can be told. Against hangs only, as the suite
-   * itself ends what hangs. Default 3,600,000.
+   * Milliseconds that the test runner grants each law, if it has such a setting. This only guards against
+   * hangs, as the suite itself ends what hangs. Default: 3,600,000.
    */
   readonly timeout?: number;
 }
 
-/** Options with their defaults, and the laws that they choose. */
+/** Options with their defaults, and the laws that they select. */
 export interface Plan {
   readonly mode: Mode;
   readonly seed: number;
@@ -75,7 +75,7 @@ export interface Plan {
   readonly signal: AbortSignal | undefined;
   readonly patience: number;
   readonly timeout: number;
-  /** In the order in which they run: those on one topic stand together. */
+  /** In the order in which they run. Laws on one topic are next to each other. */
   readonly laws: readonly Law[];
 }
 
@@ -84,7 +84,7 @@ const optionNames: readonly (keyof SuiteOptions)[] = [
   ...(["law", "grade", "timeBudget", "signal", "patience", "timeout"] as const),
 ];
 
-/** Throws `INVALID_ARGUMENT`, with what is allowed, where an option is not, or its name is of none. */
+/** Throws `INVALID_ARGUMENT`, with the allowed values, if an option has a bad value or an unknown name. */
 export function planOf(options: SuiteOptions): Plan {
   checkNames("conformance", options, optionNames);
   const { replay, shrink = true, signal, law } = options;
@@ -133,7 +133,7 @@ function select(laws: readonly Law[], plan: Omit<Plan, "laws">): readonly Law[] 
   return selected;
 }
 
-/** The law with this id; throws `INVALID_ARGUMENT`, with the likeliest ones, where there is none. */
+/** Returns the law with this id. Throws `INVALID_ARGUMENT`, with the most similar ids, if there is none. */
 export function lawNamed(id: string, laws: readonly Law[] = allLaws, argument = "law"): Law {
   const found = laws.find((law) => lawId(law) === id);
   if (found !== undefined) return found;
@@ -150,7 +150,7 @@ function checkReplay(replay: Replay): void {
   checkNames("conformance", replay, ["law", "seed", "path", "replayPath"], "replay");
 }
 
-/** Brings laws on one topic together, and leaves the order alone otherwise. */
+/** Brings laws on one topic together and keeps the order otherwise. */
 function byTopic(laws: readonly Law[]): readonly Law[] {
   const topics = [...new Set(laws.map((law) => law.topic))];
   return topics.flatMap((topic) => laws.filter((law) => law.topic === topic));
@@ -172,7 +172,7 @@ function someOf<Value extends string>(
 }
 
 function refuse(argument: string, value: unknown, allowed: string): never {
-  // What JSON has no text for is shown as it is.
+  // JSON has no text for some values; these are shown as they are.
   const shown = typeof value === "bigint" ? `${value}n` : (literal(value) ?? String(value));
   throw new BackendError("INVALID_ARGUMENT", `options.${argument} is ${shown}; allowed: ${allowed}`, {
     operation: "conformance",

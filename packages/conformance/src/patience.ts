@@ -1,10 +1,10 @@
 /**
- * How long a promise may stay open before the suite takes it for one that never settles, in milliseconds. Against
- * hangs only: work that goes on may take as long as the machine needs for it.
+ * A promise that stays open for this many milliseconds counts as one that never settles. This only guards
+ * against hangs: work that makes progress may take as long as the machine needs.
  */
 export const defaultPatience = 300_000;
 
-/** Thrown where a promise stays open. */
+/** Thrown if a promise stays open. */
 export class Hung extends Error {
   constructor(what: string, milliseconds: number) {
     super(`${what}: its promise is still open after ${milliseconds} ms`);
@@ -14,7 +14,7 @@ export class Hung extends Error {
 
 const underWay: number[] = [];
 
-/** Does something with this patience. Of what is done at the same time, all have that of the most patient. */
+/** Runs `body` with this patience. If several run at the same time, all have the largest patience among them. */
 export async function withPatience<Result>(
   milliseconds: number,
   body: () => Promise<Result>,
@@ -27,17 +27,20 @@ export async function withPatience<Result>(
   }
 }
 
-/** The outcome of a promise; throws `Hung` where it stays open. */
+/** Returns the outcome of a promise. Throws `Hung` if it stays open. */
 export async function settled<Value>(promise: Promise<Value>, what: string): Promise<Value> {
   return within(patience(), promise, what);
 }
 
-/** As `settled`, for what awaits several of those: it is more patient than they are, so that they say what hangs. */
+/**
+ * As `settled`, for a promise that awaits several of those. It waits longer than they do, so that they report
+ * what hangs.
+ */
 export async function settledAsWhole<Value>(promise: Promise<Value>, what: string): Promise<Value> {
   return within(4 * patience(), promise, what);
 }
 
-/** Whoever awaits a promise outside of a run has the default. */
+/** Outside a run the default applies. */
 function patience(): number {
   return underWay.length > 0 ? Math.max(...underWay) : defaultPatience;
 }

@@ -24,21 +24,21 @@ import { type Emit, gemm } from "./reference/gemm.js";
 import { offsets, reduce } from "./reference/reduce.js";
 
 /**
- * The smallest complete backend: every result is computed in double precision with plain loops and
- * rounded once when it is stored. It is the yardstick of the suite, the base of the mutants, and an
- * example of how to write a backend: this file is all that a driver needs, the formulas aside.
+ * The smallest complete backend. It computes every result in double precision with plain loops and rounds
+ * once when it stores it. It is the yardstick of the suite, the base of the mutants, and an example of how to
+ * write a backend: apart from the formulas, a driver needs no more than this file.
  */
 export function createReferenceBackend(): ComputeBackend {
   return createBackend(new ReferenceDriver());
 }
 
-/** Every function to half a unit: in double precision, and rounded once. */
+/** Every function is accurate to half a unit: computed in double precision and rounded once. */
 export const correctlyRounded: Accuracy = {
   unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
   binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
 };
 
-/** What conformance tests call to make a reference backend lose its device. */
+/** Makes a reference backend lose its device, for conformance tests. */
 export function loseReferenceDevice(backend: ComputeBackend): void {
   (backend.native() as ReferenceDriver).lose();
 }
@@ -77,7 +77,7 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
     this.#allocations.clear();
   }
 
-  /** All work is done when it is asked for, so there is never anything to wait for. */
+  /** All work is done when it is called for, so there is never anything to wait for. */
   async synchronize(): Promise<void> {}
 
   alloc(bytes: number): ReferenceMemory {
@@ -94,7 +94,7 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
     destination.set(source, byteOffset);
   }
 
-  /** The bytes are taken at the call: later calls must not show in them. */
+  /** Copy the bytes now: later calls must not show in them. */
   async read(
     destination: Uint8Array<ArrayBufferLike>,
     source: ReferenceMemory,
@@ -126,13 +126,13 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
     return memory ?? this;
   }
 
-  /** There is no device to lose, so this is what it would be like. */
+  /** There is no device to lose; this imitates a loss. */
   lose(): void {
     this.#events?.lost("it was asked to go");
   }
 }
 
-/** One entry per operation: read the operands, run the formula, store what it emits. */
+/** One entry per operation: read the operands, run the formula, store the results. */
 export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
   gemm: { dtypes, epilogue: true, run: (problem) => runGemm(problem) },
   batchedGemm: { dtypes, epilogue: true, run: (problem) => runGemm(problem) },
@@ -192,14 +192,14 @@ function runGemm(problem: Parameters<typeof referenceKernels.gemm.run>[0]): void
   gemm(problem, load(a, dtype), load(b, dtype), load(c, dtype), store, bias && load(bias, dtype));
 }
 
-/** Emits what the activation makes of each value. */
+/** Returns an `Emit` that applies the activation to each value. */
 function activating(activation: Activation | undefined, emit: Emit): Emit {
   if (activation === undefined) return emit;
   const apply = unaryFunctions[activation];
   return (index, value, magnitude) => emit(index, apply(value), magnitude);
 }
 
-/** The elements of a region as doubles; an empty region has none. */
+/** Returns the elements of a region as doubles; none for an empty region. */
 export function load({ memory, byteOffset, byteLength }: Place, dtype: DType): Float64Array<ArrayBuffer> {
   if (byteLength === 0) return new Float64Array(0);
   const count = byteLength / dtypeBytes[dtype];
@@ -207,7 +207,7 @@ export function load({ memory, byteOffset, byteLength }: Place, dtype: DType): F
   return new Float64Array(decodeFloat16(new Uint16Array(memory.buffer, byteOffset, count)));
 }
 
-/** Stores single elements, so that whatever lies between them keeps its bits. */
+/** Returns an `Emit` that stores single elements, so that the bytes between them stay unchanged. */
 export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: DType): Emit {
   const count = byteLength / dtypeBytes[dtype];
   if (dtype === "f32") {
@@ -222,7 +222,7 @@ export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: DTyp
   };
 }
 
-/** The value of an input that belongs to the i-th element of the output. */
+/** Returns the value of an input that belongs to the i-th element of the output. */
 export function loadBroadcast(
   input: BinaryInput<ReferenceMemory>,
   shape: readonly number[],

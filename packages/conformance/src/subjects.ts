@@ -2,10 +2,10 @@ import { BackendError, type ComputeBackend } from "@backplane/core";
 import type { Subject } from "./suite.js";
 
 /**
- * The backends in a module: in its default export, or in the one named. An export may be
- * `{ name, create }`, a function that makes a backend or one of those (and is named after the module), or a
- * list of `{ name, create }` with different names; beside `create` there may be a function `loseDevice`.
- * Throws, with what there is, where it is none of these.
+ * Returns the backends in a module: those of its default export, or of the one named. An export may be `{
+ * name, create }`; a function that makes a backend or such an object (and is named after the module); or a
+ * list of `{ name, create }` with different names. Beside `create` there may be a function `loseDevice`.
+ * Throws, with the exports that there are, if it is none of these.
  */
 export function subjectsIn(
   exported: Readonly<Record<string, unknown>>,
@@ -28,8 +28,8 @@ export function subjectsIn(
 }
 
 /**
- * What a function makes for the suite: a backend, or `{ create }` for one, such as a provider; or a promise of
- * either. Rejects with `INVALID_ARGUMENT` that says what it was where it is neither.
+ * Returns the backend that a function makes: it may return a backend, an object with `create`, such as a
+ * provider, or a promise of either. Rejects with `INVALID_ARGUMENT`, which describes the value, if it is neither.
  */
 export async function backendMadeBy(make: () => unknown): Promise<ComputeBackend> {
   const made = await make();
@@ -56,10 +56,10 @@ function shown(value: unknown): string {
   return `an object with ${names.length === 0 ? "nothing in it" : names.slice(0, 8).join(", ")}`;
 }
 
-/** Undefined where the value is none of the three things that are allowed. */
+/** Returns undefined if the value is none of the three allowed kinds. */
 function subjectsOf(value: unknown, module: string): readonly Subject[] | undefined {
   if (typeof value === "function") {
-    // A class cannot be called, and what its constructor makes need not be a backend.
+    // A class cannot be called, and its constructor need not make a backend.
     if (/^class\b/.test(Function.prototype.toString.call(value))) return undefined;
     return [{ name: module, create: value as Subject["create"] }];
   }

@@ -9,17 +9,17 @@ import type { Environment } from "./report/report.js";
 /** A backend under test. */
 export interface Subject {
   readonly name: string;
-  /** A new instance, independent of all others, before `init()`. */
+  /** Returns a new instance before `init()`, independent of all others. */
   readonly create: () => ComputeBackend | Promise<ComputeBackend>;
   /**
-   * Makes a backend that `create` made lose its device, as a driver that crashes does. Given such a
-   * one, initialised. Without this the laws on losses are skipped.
+   * Makes a backend lose its device, as a driver that crashes does. It receives an initialised backend that
+   * `create` made. Without this function the laws on losses are skipped.
    */
   readonly loseDevice?: (backend: ComputeBackend) => void | Promise<void>;
   readonly options?: SuiteOptions;
 }
 
-/** The functions of a test runner: mocha's as they are; elsewhere `before` may be called `beforeAll`. */
+/** The functions of a test runner, named as in mocha. Other runners may name `before` `beforeAll`. */
 export interface Runner {
   describe(name: string, body: () => void): unknown;
   it(name: string, body: (...args: unknown[]) => Promise<void>): unknown;
@@ -54,7 +54,8 @@ export function describeBackend(subject: Subject, runner: Runner): void {
             const { status, error, reason } = await bench.run(law, { seed: plan.seed, ended });
             if (status === "broken") throw error;
             const isSkipped = status !== "kept" && skip(this, args[0], reason);
-            // Where a runner cannot skip, what does not bind the backend passes; what was not tried may not.
+            // If a runner cannot skip, laws that do not bind the backend pass, but laws that were not tried
+            // must fail.
             if (status === "unfinished" && !isSkipped) throw new Error(reason);
           });
         }
@@ -63,45 +64,45 @@ export function describeBackend(subject: Subject, runner: Runner): void {
   });
 }
 
-/** Where a run is, for those who watch it. */
+/** The progress of a run. */
 export interface Progress {
-  /** Laws done in this round, and in all of it. */
+  /** Laws done in this round, and all laws of the round. */
   readonly done: number;
   readonly total: number;
   readonly seed: number;
-  /** From 0; more than 0 in soak mode only. */
+  /** Counts from 0; more than 0 in soak mode only. */
   readonly round: number;
 }
 
 export interface Listeners {
-  /** Once, before the first law. */
+  /** Called once, before the first law. */
   readonly onOpen?: (backend: BackendFacts) => void;
   readonly onStart?: (law: Law, progress: Progress) => void;
-  /** In soak mode, once for each law and seed; otherwise once for each law. */
+  /** Called once for each law; in soak mode once for each law and seed. */
   readonly onResult?: (result: LawResult, progress: Progress) => void;
 }
 
-/** All there is to know of a run; `buildReport` makes plain data of it. */
+/** The complete outcome of a run; `buildReport` makes plain data from it. */
 export interface SuiteOutcome {
   readonly name: string;
   readonly plan: Plan;
   readonly backend: BackendFacts;
-  /** One for each law, in soak mode over all seeds. */
+  /** One for each law; in soak mode it covers all seeds. */
   readonly results: readonly LawResult[];
   readonly seeds: readonly number[];
   readonly startedAt: Date;
   readonly milliseconds: number;
-  /** What was not reached, and why. */
+  /** The laws that were not reached, and why. */
   readonly note: string | undefined;
-  /** Why the backend could not be disposed of at the end. */
+  /** The error if the backend could not be disposed of at the end. */
   readonly disposal: unknown;
   readonly environment: Environment;
 }
 
 /**
- * Runs the laws without a test runner. Rejects with `INVALID_ARGUMENT` where an option is bad, with what the
- * backend says where it cannot be opened, and with what a listener throws, after closing the backend; broken
- * laws are results like others.
+ * Runs the laws without a test runner. Broken laws are results like others. Closes the backend and rejects
+ * with `INVALID_ARGUMENT` if an option is bad, with the backend's error if it cannot be opened, and with any
+ * error that a listener throws.
  */
 export async function runSuite(subject: Subject, listeners: Listeners = {}): Promise<SuiteOutcome> {
   const plan = planOf(subject.options ?? {});
@@ -134,14 +135,14 @@ export async function runSuite(subject: Subject, listeners: Listeners = {}): Pro
       if (finished < total)
         note = `${ended()}: ${total - finished} of ${total} laws were not finished with seed ${seed}`;
       if (plan.mode !== "soak" || plan.replay !== undefined) break;
-      // Laws whose cases are fixed would only be tried on them again; broken ones are known.
+      // Laws with fixed cases would only repeat them, and broken laws are already known.
       wanted = plan.laws.filter((law) => {
         const { status, isFixed } = results.get(law)!;
         return status === "kept" && !isFixed;
       });
     }
   } catch (error) {
-    // What a listener throws ends the run, and must not leave a backend behind.
+    // An error of a listener ends the run, and must not leave a backend behind.
     await bench.close().catch(() => {});
     throw error;
   }
@@ -164,7 +165,7 @@ export async function runSuite(subject: Subject, listeners: Listeners = {}): Pro
   };
 }
 
-/** Two trials of a law as one: broken by either; finished where the first one was. */
+/** Combines two trials of a law: broken if either is broken, finished if the first one was. */
 function joined(before: LawResult, after: LawResult): LawResult {
   const measurements = merged([before.measurements, after.measurements]);
   const milliseconds = before.milliseconds + after.milliseconds;
@@ -173,8 +174,8 @@ function joined(before: LawResult, after: LawResult): LawResult {
 }
 
 /**
- * Runs the laws without a test runner and says how each fared. Rejects where an option is bad, and
- * where the backend cannot be opened or disposed of.
+ * Runs the laws without a test runner and returns their results. Rejects if an option is bad, or if the
+ * backend cannot be opened or disposed of.
  */
 export async function runLaws(
   subject: Subject,
@@ -186,8 +187,8 @@ export async function runLaws(
 }
 
 /**
- * Tries one law on one case, as failures print it: a regression test in a line. Throws a `LawFailure`
- * where the law is broken, and `INVALID_ARGUMENT` where there is no such law.
+ * Tries one law on one case, as failures print it: a regression test in a line. Throws a `LawFailure` if the
+ * law is broken, `INVALID_ARGUMENT` if there is no such law, and `UNSUPPORTED` if it does not bind the backend.
  */
 export async function checkCase(subject: Subject, law: string, value: unknown): Promise<void> {
   const plan = planOf({ ...subject.options, replay: { law, seed: 1 } });
@@ -205,7 +206,7 @@ export async function checkCase(subject: Subject, law: string, value: unknown): 
   }
 }
 
-/** Tells why a run must end, from its time budget and signal; undefined as long as it need not. */
+/** Returns a function that says why a run must end, by its time budget or signal, and undefined while it need not. */
 function endOf({ timeBudget, signal }: Plan): () => string | undefined {
   const deadline = timeBudget === undefined ? Number.POSITIVE_INFINITY : performance.now() + timeBudget;
   return () => {
@@ -216,13 +217,13 @@ function endOf({ timeBudget, signal }: Plan): () => string | undefined {
   };
 }
 
-/** What runners offer to a running test: mocha as `this`, others as the first argument. */
+/** The means that runners offer to a running test: mocha as `this`, others as the first argument. */
 interface TestControls {
   readonly skip?: (reason?: string) => void;
   readonly timeout?: (milliseconds: number) => void;
 }
 
-/** False where the runner offers no way to skip; some throw to do it. */
+/** Skips the running test; some runners throw to do it. Returns false if the runner cannot skip. */
 function skip(self: unknown, argument: unknown, reason: string | undefined): boolean {
   const controls = [self, argument] as readonly (TestControls | undefined)[];
   const test = controls.find((candidate) => typeof candidate?.skip === "function");

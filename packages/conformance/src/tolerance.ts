@@ -11,22 +11,22 @@ import type { AttentionRow } from "./reference/attention.js";
 import { unaryFunctions } from "./reference/elementwise.js";
 
 /*
- * How far a result may lie from the exact one. Every check reads !(error <= tolerance), so that a
- * NaN fails. Unless said, the accuracies are those that WGSL grants its implementations (W3C, WebGPU
- * Shading Language, "Floating Point Accuracy"), carried through the formula of the operation.
+ * How far a result may lie from the exact one. Every check reads !(error <= tolerance), so that a NaN fails.
+ * Unless stated otherwise, the accuracies are those that WGSL grants its implementations (W3C, WebGPU Shading
+ * Language, "Floating Point Accuracy"), carried through the formula of the operation.
  */
 
-/** Distance between neighbouring f32 at 1, and not half of it: WGSL does not fix a rounding mode. */
+/** Distance between neighbouring f32 at 1. Half of it would not do, because WGSL does not fix a rounding mode. */
 export const epsilon: number = 2 ** -23;
 
-/** What one result may be off when it is rounded to f16: a unit in the last place, or of the subnormals. */
+/** Error of one result when it is rounded to f16: a unit in the last place, or of the subnormals. */
 function storage(dtype: DType, value: number, numerics: Numerics): number {
   if (dtype === "f32") return numerics.subnormals === "kept" ? 0 : flushed(value, 2 ** -126);
   const lost = numerics.subnormals === "kept" ? 0 : flushed(value, 2 ** -14);
   return Math.max(2 ** -10 * Math.abs(value) + 2 ** -24, lost);
 }
 
-/** A result below the smallest normal number may be stored as zero by a backend that says so. */
+/** A backend that declares it may store a result below the smallest normal number as zero. */
 function flushed(value: number, smallestNormal: number): number {
   return Math.abs(value) < smallestNormal ? Math.abs(value) : 0;
 }
@@ -37,20 +37,20 @@ export function gamma(n: number): number {
 }
 
 /**
- * What n roundings may lose below the smallest normal number, beyond their share of the value: each a unit
- * of the subnormal numbers, which does not shrink with them, or all, where they are flushed to zero.
+ * Error of n roundings below the smallest normal number, beyond their share of the value. Each loses a unit
+ * of the subnormal numbers, which does not shrink with them, or all of the value if subnormals are flushed.
  */
 function underflow(n: number, numerics: Numerics): number {
   return n * (numerics.subnormals === "kept" ? 2 ** -149 : 2 ** -126);
 }
 
-/** Allowed error of one element, from its exact value and the magnitude of its terms. */
+/** Returns the allowed error of one element, given its exact value and the magnitude of its terms. */
 export type Tolerance = (value: number, magnitude: number) => number;
 
 /**
- * A sum of k products, in any order and with or without fused multiply-adds, with n - k further
- * roundings: gamma_n times the sum of the magnitudes. For gemm n is k + 3 (alpha, beta, their sum); for
- * conv2d it is kernelHeight * kernelWidth * inChannels / groups + 1.
+ * A sum of k products, in any order and with or without fused multiply-adds, with n - k further roundings:
+ * gamma_n times the sum of the magnitudes. For gemm n is k + 3 (alpha, beta, their sum); for conv2d it is
+ * kernelHeight * kernelWidth * inChannels / groups + 1.
  */
 export function productSum(n: number, dtype: DType, numerics: Numerics, alpha = 1): Tolerance {
   const small = underflow(n, numerics) * Math.max(1, Math.abs(alpha));
@@ -58,9 +58,9 @@ export function productSum(n: number, dtype: DType, numerics: Numerics, alpha = 
 }
 
 /**
- * The same where every step rounds to nearest: rounding errors then have no preferred sign and grow
- * with the square root of their number (Higham, section 2.8). 8 sqrt(k) half units is far out in that
- * distribution, and below the certain bound from k = 60 or so.
+ * The same if every step rounds to nearest. Rounding errors then have no preferred sign and grow with the
+ * square root of their number (Higham, section 2.8). 8 sqrt(k) half units is far out in that distribution,
+ * and below the certain bound from k = 60 or so.
  */
 export function tightProductSum(k: number, dtype: DType, numerics: Numerics): Tolerance {
   return (value, magnitude) =>
@@ -68,15 +68,15 @@ export function tightProductSum(k: number, dtype: DType, numerics: Numerics): To
 }
 
 /**
- * Integers whose sums stay below 2^24: no error at all. Where the sum is beyond what f16 holds exactly
- * (2^11) it may be rounded once.
+ * Integers whose sums stay below 2^24: no error at all. A sum beyond what f16 holds exactly (2^11) may be
+ * rounded once.
  */
 export function exact(dtype: DType): Tolerance {
   if (dtype === "f32") return () => 0;
   return (value) => (Math.abs(value) <= 2 ** 11 ? 0 : 2 ** -10 * Math.abs(value));
 }
 
-/** A reduction over n elements: max and min pick one of them, the others round n - 1 times. */
+/** A reduction over n elements: max and min pick one of them; the others round n - 1 times. */
 export function reduction(kind: ReduceKind, n: number, dtype: DType, numerics: Numerics): Tolerance {
   if (kind === "max" || kind === "min") return () => 0;
   if (n === 1) return () => 0;
@@ -88,9 +88,9 @@ export function reduction(kind: ReduceKind, n: number, dtype: DType, numerics: N
 }
 
 /**
- * A long sum that does not lose the small terms: 8 sqrt(n) half units of sum |x|. One running sum of
- * equal numbers in f32 exceeds it more and more from n = 10^5 on (4 million times 0.1 comes out 4% off);
- * a few dozen partial sums, or a tree, keep it easily.
+ * A long sum that does not lose the small terms: 8 sqrt(n) half units of sum |x|. One running sum of equal
+ * numbers in f32 exceeds it more and more from n = 10^5 on (4 million times 0.1 is 4% off); a few dozen
+ * partial sums, or a tree, keep it easily.
  */
 export function longSum(kind: ReduceKind, n: number): Tolerance {
   const scale = (8 * Math.sqrt(n) * (epsilon / 2)) / (kind === "mean" ? n : 1);
@@ -98,11 +98,11 @@ export function longSum(kind: ReduceKind, n: number): Tolerance {
 }
 
 /**
- * Per key, what multiplies P |v| in the error of attention. With scores s, m the largest of them and
- * x = s - m, each score is off by at most E = max over the keys of gamma_(headSize + 2) |scale| sum |q||k|
- * + eps |x|, which changes P by a factor e^(2E) at most; the exponential adds 3 + 2|x| units, rescaling,
- * division and multiplication 4, the two sums over the keys gamma_keyLength each; and the exponentials'
- * errors enter the denominator in the mean.
+ * Returns, for each key, the factor of P |v| in the error of attention. With scores s, m the largest of them
+ * and x = s - m, each score is off by at most E = max over the keys of gamma_(headSize + 2) |scale| sum
+ * |q||k| + eps |x|, which changes P by a factor e^(2E) at most; the exponential adds 3 + 2|x| units;
+ * rescaling, division and multiplication add 4; the two sums over the keys add gamma_keyLength each; and the
+ * exponentials' errors enter the denominator in the mean.
  */
 export function attentionWeights(row: AttentionRow, headSize: number): Float64Array {
   const { count, distances, magnitudes, probabilities } = row;
@@ -117,21 +117,21 @@ export function attentionWeights(row: AttentionRow, headSize: number): Float64Ar
   return distances.map((x) => common + (3 + 2 * Math.abs(x)) * epsilon);
 }
 
-/** With the magnitude that `attentionWeights` gives. */
+/** For the magnitude that `attentionWeights` leads to. */
 export function attentionTolerance(keyLength: number, dtype: DType, numerics: Numerics): Tolerance {
   // Probabilities below the smallest normal number may vanish; values are at most a few units large.
   const small = 8 * keyLength * 2 ** -126;
   return (value, magnitude) => magnitude + small + storage(dtype, value, numerics);
 }
 
-/** One unit in the last place of an f32 result. */
+/** Returns one unit in the last place of an f32 result. */
 export function ulp(value: number): number {
   // The exponent field; subnormal numbers have the spacing of the smallest normal ones.
   const exponent = (float32ToBits(Math.abs(value)) >>> 23) & 0xff;
   return 2 ** (Math.max(exponent, 1) - 150);
 }
 
-/** Allowed error of f(x) in f32. */
+/** Returns the allowed error of f(x) = y in f32. */
 type UnaryError = (x: number, y: number) => number;
 
 const noError: UnaryError = () => 0;
@@ -139,7 +139,10 @@ const noError: UnaryError = () => 0;
 /** 1e-5 as WGSL has it, but relative below 1/4: sinh / cosh from exponentials loses all digits there. */
 const tanhError = (x: number) => 1e-5 * Math.min(1, 4 * Math.abs(x));
 
-/** Rational approximations to 1.5e-7 (Abramowitz and Stegun 7.1.26) with their rounding; relative below 1/4. */
+/**
+ * Rational approximations are accurate to 1.5e-7 (Abramowitz and Stegun 7.1.26) with their rounding; relative
+ * below 1/4.
+ */
 const erfError = (x: number) => 2 ** -20 * Math.min(1, 4 * Math.abs(x));
 
 /** 1 / (1 + e^-x): the exponential enters with weight 1 - y; one addition, one division. */
@@ -174,7 +177,7 @@ const unaryErrors: Readonly<Record<UnaryKind, UnaryError>> = {
   erf: erfError,
   gelu: (x, y) =>
     (Math.abs(x) / 2) * (erfError(x / Math.SQRT2) + epsilon) + 2 * epsilon * Math.abs(y) + 2 ** -126,
-  // The argument u of the hyperbolic tangent comes with 5 roundings, damped by its slope.
+  // The argument u of the hyperbolic tangent has 5 roundings, damped by its slope.
   geluTanh(x, y) {
     const u = Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
     const slope = 1 - Math.tanh(u) ** 2;
@@ -191,7 +194,7 @@ export function unaryTolerance(
   numerics: Numerics,
 ): number {
   const error = unaryErrors[kind];
-  // These give numbers that f16 holds whenever it holds x.
+  // The results of these are numbers that f16 holds if it holds x.
   if (error === noError) return 0;
   const isRounded = numerics.rounding === "nearest-even" && kind === "sqrt";
   // An intermediate result below the smallest normal number may vanish.
@@ -208,8 +211,8 @@ const steepest: Readonly<Record<SmoothActivation, number>> = { gelu: 1.13, geluT
 export type SmoothActivation = Exclude<Activation, "relu">;
 
 /**
- * An activation of a sum x that is off by `error` in f32: what its slope makes of that, its own error and
- * one rounding to the element type.
+ * Tolerance of an activation of a sum x that is off by `error` in f32: that error times the slope, the
+ * activation's own error, and one rounding to the element type.
  */
 export function activationTolerance(
   activation: SmoothActivation,
@@ -252,7 +255,7 @@ export function binaryTolerance(
   numerics: Numerics,
 ): number {
   if (kind === "max" || kind === "min") return 0;
-  // A power comes out of several steps, the last of which may underflow.
+  // A power takes several steps, the last of which may underflow.
   const small = kind === "pow" ? underflow(1, numerics) : 0;
   const isRounded = numerics.rounding === "nearest-even" && kind !== "pow";
   return (isRounded ? ulp(y) / 2 : binaryErrors[kind](a, b, y)) + small + storage(dtype, y, numerics);

@@ -10,16 +10,16 @@ import type { LawContext } from "./law.js";
 import type { Emit } from "./reference/gemm.js";
 import type { WrongValues } from "./report/failure.js";
 
-/** What an operation should leave in its output, element by element. */
+/** The expected output of an operation, element by element. */
 export interface Expected {
-  /** Where each element lies, in elements from the start of the operand. */
+  /** The place of each element, in elements from the start of the operand. */
   readonly places: readonly number[];
   readonly values: readonly number[];
-  /** What scales the allowed error of each. */
+  /** The magnitude that scales the allowed error of each element. */
   readonly magnitudes: readonly number[];
 }
 
-/** Gathers what a reference formula emits. */
+/** Gathers the elements that a reference formula emits. */
 export function collect(formula: (emit: Emit) => void): Expected {
   const places: number[] = [];
   const values: number[] = [];
@@ -32,7 +32,7 @@ export function collect(formula: (emit: Emit) => void): Expected {
   return { places, values, magnitudes };
 }
 
-/** Where operands are put inside larger allocations. */
+/** The places of operands inside larger allocations. */
 export interface Placement {
   /** Elements before each operand, in turn. */
   readonly before: readonly number[];
@@ -49,7 +49,7 @@ const halves: Float64Array = Float64Array.from({ length: 2 ** 16 }, (_, bits) =>
 /** A quiet NaN that is easy to recognise, as a bit pattern. */
 const poison: Readonly<Record<DType, number>> = { f32: 0x7fc0dead, f16: 0x7ead };
 
-/** The place of an operand, as the operations take it. */
+/** The place of an operand, in the form that operations take. */
 export interface Slice {
   readonly handle: DeviceHandle;
   readonly byteOffset: number;
@@ -59,18 +59,17 @@ export interface Execution<Name extends string> {
   readonly backend: ComputeBackend;
   readonly dtype: DType;
   readonly placement: Placement;
-  /** The stored elements of each operand. NaN stands for poison: what is not to be read. */
+  /** The stored elements of each operand. NaN stands for poison, which must not be read. */
   readonly operands: Readonly<Record<Name, Float64Array>>;
   readonly output: NoInfer<Name>;
-  /** Elements of the output that are to be written; everything else must keep its bits. */
+  /** Elements of the output that must be written; everything else must keep its bits. */
   readonly written: readonly number[];
   readonly call: (slices: Readonly<Record<Name, Slice>>) => void;
 }
 
 /**
- * Runs one operation on operands that lie at odd offsets in larger allocations, with poison in the
- * gaps and around them. Throws where anything but the output elements has changed by a single bit.
- * Returns the output as stored.
+ * Runs one operation on operands that lie at odd offsets in larger allocations, with poison in the gaps and
+ * around them. Returns the output as stored. Throws if a single bit outside the output elements has changed.
  */
 export async function execute<Name extends string>(execution: Execution<Name>): Promise<Float64Array> {
   const { backend, dtype, placement, operands, output, written, call } = execution;
@@ -107,7 +106,7 @@ export async function execute<Name extends string>(execution: Execution<Name>): 
     const spot = spots[output];
     const bytes = results[images.indexOf(spot.image)]!;
     const stored = decode(bytes, spot.start, operands[output].length, dtype);
-    // What was to be written is set back, so that what remains must be what was sent.
+    // Restore the elements that were to be written, so that all bytes must be those that were sent.
     for (const place of written) {
       const from = (spot.start + place) * size;
       for (let i = from; i < from + size; i++) bytes[i] = spot.image.bytes[i]!;
@@ -152,7 +151,7 @@ function decode(bytes: Uint8Array<ArrayBuffer>, start: number, count: number, dt
   return values;
 }
 
-/** Index of the first byte that differs, or -1. */
+/** Returns the index of the first byte that differs, or -1. */
 function firstDifference(a: Uint8Array<ArrayBuffer>, b: Uint8Array<ArrayBuffer>): number {
   const words = a.length >> 2;
   const wordsA = new Uint32Array(a.buffer, 0, words);
@@ -186,8 +185,8 @@ function describeDamage<Name extends string>(
 }
 
 /**
- * Checks every element against its tolerance and returns the largest error over tolerance. The test
- * is written so that a NaN fails.
+ * Checks every element against its tolerance and returns the largest error over tolerance. The comparison
+ * makes a NaN fail.
  */
 export function verify(
   got: Float64Array,
@@ -217,7 +216,7 @@ export function verify(
   return worst;
 }
 
-/** `verify`, with the outcome noted for reports: what was used of the tolerance, and on which shape. */
+/** `verify` that also records the outcome for reports: the tolerance used, and the shape. */
 export function measure(
   context: Pick<LawContext, "observe">,
   extents: readonly number[],
@@ -240,9 +239,9 @@ interface FirstWrong {
   readonly worst: number;
 }
 
-/** Results outside of their tolerance; the message shows the first of them and its neighbours. */
+/** Results outside their tolerance. The message shows the first of them and its neighbours. */
 export class WrongResults extends Error {
-  /** The largest error over tolerance; infinite where a result is NaN, or no error is allowed. */
+  /** The largest error over tolerance; infinite if a result is NaN, or if no error is allowed. */
   readonly worst: number;
   readonly values: WrongValues;
 
@@ -271,17 +270,17 @@ export class WrongResults extends Error {
   }
 }
 
-/** To four digits, without zeros at the end. */
+/** Renders a number with four digits, without zeros at the end. */
 function short(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** A number as a JavaScript literal; -0 is not 0 here. */
+/** Renders a number as a JavaScript literal; -0 is distinct from 0. */
 function shown(value: number): string {
   return Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** Bytes changed that are no element of the result; the message says which. */
+/** Bytes changed that are not part of the result. The message says which. */
 export class Damage extends Error {
   constructor(message: string) {
     super(message);

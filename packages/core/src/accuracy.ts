@@ -5,19 +5,23 @@ import { Checks } from "./ops/checks.js";
 import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
 
 /**
- * How large the errors of single functions are, at most, in units in the last place (ulp) of the f32 result:
- * |result - exact| <= units * ulp(exact), with ulp(y) = 2^(floor(log2 |y|) - 23), and 2^-149 for all |y|
- * below 2^-126. 0.5 is correct rounding to nearest.
+ * The largest errors of single functions, in units in the last place (ulp) of the f32 result:
  *
- * Default, for every function that is left out: nothing but the least bounds that all backends keep, those
- * of WGSL. They are weak: a sine that is 0 for |x| < 4e-4 keeps them, and beyond pi they say nothing.
- * Consequence of declaring a function (docs/numerics.md has the details): the bound binds for every finite
- * argument; in f16 the result is that of f32, rounded once to nearest; and the function has the shape that
- * callers rely on: odd or even bit for bit, rising or falling to within its units, exact at points such as
- * exp(0) = 1, inside of its range.
+ *   |result - exact| <= units * ulp(exact)
  *
- * Not declared: relu, abs, neg, floor, ceil, round, sign, max and min, which are exact on every backend.
- * What fused activations of gemm and conv2d lose is not part of it either.
+ * with ulp(y) = 2^(floor(log2 |y|) - 23), and 2^-149 for all |y| below 2^-126. 0.5 units means correct rounding
+ * to nearest.
+ *
+ * A function that is left out keeps only the least bounds of all backends, which are those of WGSL. They are
+ * weak: a sine that is 0 for |x| < 4e-4 keeps them, and beyond pi they say nothing.
+ *
+ * A declared function keeps its bound for every finite argument. In f16 its result is the f32 result, rounded
+ * once to nearest. It also has the shape that callers rely on: it is odd or even bit for bit, rises or falls
+ * to within its units, is exact at points such as exp(0) = 1, and stays inside its range. See
+ * docs/numerics.md.
+ *
+ * These are not declared, because they are exact on every backend: relu, abs, neg, floor, ceil, round, sign,
+ * max and min. A declaration does not cover the fused activations of gemm and conv2d.
  */
 export interface Accuracy {
   /** By ranges of the argument. */
@@ -33,8 +37,8 @@ export type InexactUnaryKind = Exclude<
 export type InexactBinaryKind = Exclude<BinaryKind, "max" | "min">;
 
 /**
- * One of a list in ascending order that covers all arguments: each begins where the one before ends, the first
- * at -Infinity; the last, and no other, has no `below`. One range for all arguments is `[{ units }]`.
+ * One range in a list that covers all arguments in ascending order. Each range begins where the one before ends; the
+ * first begins at -Infinity. Only the last range has no `below`. A single range for all arguments is `[{ units }]`.
  */
 export interface UnitsRange {
   /** The range ends before this argument, a finite number. */
@@ -54,13 +58,13 @@ export const inexactBinaryKinds: readonly InexactBinaryKind[] = binaryKinds.filt
   (kind): kind is InexactBinaryKind => !exactKinds.includes(kind),
 );
 
-/** Index of the range of the argument x. */
+/** Returns the index of the range that contains the argument x. */
 export function rangeAt(ranges: readonly UnitsRange[], x: number): number {
   const index = ranges.findIndex(({ below }) => below !== undefined && x < below);
   return index < 0 ? ranges.length - 1 : index;
 }
 
-/** Throws `INVALID_ARGUMENT`, in the name of `operation`, where a declaration is not as `Accuracy` says. */
+/** Throws `INVALID_ARGUMENT`, in the name of `operation`, if a declaration does not follow the rules of `Accuracy`. */
 export function checkAccuracy(operation: string, accuracy: Accuracy): void {
   const checks = new Checks(operation);
   checkNames(operation, accuracy, ["unary", "binary"], "accuracy");

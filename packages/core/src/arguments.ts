@@ -8,15 +8,14 @@ import { Checks } from "./ops/checks.js";
 import { type OperationName, operations } from "./ops/index.js";
 import type { Operation } from "./ops/operation.js";
 
-/** What stands behind a handle, as far as argument checks need to know. */
+/** The entry behind a handle, as far as argument checks need it. */
 export interface Sized {
   readonly bytes: number;
 }
 
 /**
- * The allocation behind an operand and the offset into it, for a use of `byteLength` bytes that
- * starts at a multiple of `alignment`. Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or
- * `OUT_OF_BOUNDS`.
+ * Returns the allocation behind an operand and the byte offset into it. The use covers `byteLength` bytes and
+ * must start at a multiple of `alignment`. Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or `OUT_OF_BOUNDS`.
  */
 export function locate<Entry extends Sized>(
   table: HandleTable<Entry>,
@@ -46,21 +45,21 @@ export function locate<Entry extends Sized>(
   return { entry, byteOffset };
 }
 
-/** Whether an argument may be a scalar, and a number there is one whose braces were forgotten. */
+/** Whether an argument may be a scalar. If so, a plain number there is probably a scalar without its braces. */
 export function takesScalar(operation: string, argument: string): boolean {
   const { arguments: table }: Partial<Operation> = operations[operation as OperationName] ?? {};
   const specification = table?.[argument];
   return specification !== undefined && "scalar" in specification;
 }
 
-/** The same operand of another backend: keeps the offset, replaces the handle. */
+/** Returns the same operand for another backend: the offset stays, `translate` replaces the handle. */
 export function withHandle(operand: Operand, translate: (handle: DeviceHandle) => DeviceHandle): Operand {
   return typeof operand === "object" && operand !== null
     ? { handle: translate(operand.handle), byteOffset: operand.byteOffset }
     : translate(operand);
 }
 
-/** The bytes that a host array shows; of this length for good, also where its buffer can grow. */
+/** Returns the bytes of a host array. Their length stays fixed, even if the buffer can grow. */
 export function hostBytes(
   operation: string,
   argument: string,
@@ -68,12 +67,12 @@ export function hostBytes(
 ): Uint8Array<ArrayBufferLike> {
   try {
     if (!ArrayBuffer.isView(value)) {
-      // Takes buffers of other realms too, and nothing else.
+      // DataView takes buffers of other realms too, and nothing else.
       const { buffer, byteLength } = new DataView(value as ArrayBuffer);
       return new Uint8Array(buffer, 0, byteLength);
     }
     const { buffer, byteOffset, byteLength } = value;
-    // An array of which nothing is left looks empty, but its methods throw.
+    // An array whose buffer was shortened to nothing looks empty, but its methods throw.
     if (byteLength === 0) (value as Partial<Uint8Array>).at?.(0);
     return new Uint8Array(buffer, byteOffset, byteLength);
   } catch {
@@ -85,7 +84,7 @@ export function hostBytes(
   }
 }
 
-/** Checks the arguments of `alloc`; answers whether it is to give zeros. */
+/** Checks the arguments of `alloc`. Returns whether the allocation must be zeroed. */
 export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits, live: string): boolean {
   const checks = new Checks("alloc");
   const count = checks.count("bytes", bytes);
@@ -100,7 +99,7 @@ export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits
   return zero;
 }
 
-/** Element size of a fill, and the element repeated to a 32-bit pattern. */
+/** Returns the element size of a fill in bytes, and the element repeated to a 32-bit pattern. */
 export function fillPattern(
   value: number,
   dtype: DType | "u8",
@@ -113,7 +112,7 @@ export function fillPattern(
   return { elementBytes: 1, pattern: (value * 0x01010101) >>> 0 };
 }
 
-/** Checks the arguments of `fill` that are not operands. */
+/** Checks those arguments of `fill` that are not operands. */
 export function checkFill(value: unknown, count: unknown, dtype: unknown): void {
   const checks = new Checks("fill");
   checks.oneOf("dtype", dtype, ["f32", "f16", "u8"]);
@@ -124,7 +123,7 @@ export function checkFill(value: unknown, count: unknown, dtype: unknown): void 
     checks.fail("value", `is ${describe(value)}; allowed: whole numbers from 0 to 255`);
 }
 
-/** Throws `UNSUPPORTED` where the backend cannot read while the caller waits. */
+/** Throws `UNSUPPORTED` if the backend cannot read synchronously. */
 export function assertReadsSynchronously({ name, capabilities }: ComputeBackend): void {
   if (capabilities.synchronousReads) return;
   throw new BackendError(
@@ -136,8 +135,8 @@ export function assertReadsSynchronously({ name, capabilities }: ComputeBackend)
 }
 
 /**
- * The `kind` with which `supports` tells whether a backend has a call; undefined where the element type
- * alone does, and where the argument is one that no backend has.
+ * Returns the `kind` to pass to `supports` for a call. Returns undefined if the element type alone decides,
+ * or if no backend has the kind.
  */
 export function requestedKind(operation: Operation, args: object): string | undefined {
   const option = operation.optionOf(args);
@@ -147,8 +146,8 @@ export function requestedKind(operation: Operation, args: object): string | unde
 }
 
 /**
- * Throws `UNSUPPORTED` where the backend says it lacks the operation, element type or kind. Values
- * that no backend has are left to the argument checks, which know what is allowed.
+ * Throws `UNSUPPORTED` if the backend lacks the operation, element type or kind. Values that no backend has
+ * are left to the argument checks, which know the allowed ones.
  */
 export function assertSupported(backend: ComputeBackend, operation: Operation, args: object): void {
   const { name } = operation;

@@ -7,55 +7,53 @@ import type { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
 
 /**
- * Where a backend is in its life.
+ * The state of a backend.
  *
  *   new --init--> open --the device is lost--> lost --init--> open ...
  *   any of them --dispose--> disposed
  *
- * Only an open backend takes calls: a new one throws `NOT_INITIALIZED`, a lost one `DEVICE_LOST`, a disposed one
- * `DISPOSED`. While `init` is under way, and after it has failed, the state is what it was before.
+ * Only an open backend takes calls: a new one throws `NOT_INITIALIZED`, a lost one `DEVICE_LOST`, a disposed
+ * one `DISPOSED`. The state does not change while `init` is under way, nor if it fails.
  */
 export type BackendState = "new" | "open" | "lost" | "disposed";
 
 /**
- * What every backend promises. A framework written against this interface runs on all of them.
+ * The contract of every backend. A framework written against this interface runs on all of them.
  *
- * Time. `init`, `copyDtoH`, `synchronize` and `dispose` are asynchronous; `copyDtoHSync` waits; everything
- * else enqueues and returns at once. Calls take effect in the order in which they were made.
+ * Time. `init`, `copyDtoH`, `synchronize` and `dispose` are asynchronous. `copyDtoHSync` waits. Every other
+ * call enqueues its work and returns at once. Calls take effect in the order in which they were made.
  *
- * Errors. Bad arguments throw a `BackendError` that names the operation (calls that answer with a
- * promise reject it) before anything is enqueued, and change nothing. The state of the backend comes
- * first: `NOT_INITIALIZED`, `DISPOSED` and `DEVICE_LOST` go before every other error. A fault of the
- * device rejects the next promise awaited, or is thrown by the next `copyDtoHSync`, and reaches `onError`.
- * No call ever answers with made-up data.
+ * Errors. Bad arguments throw a `BackendError` that names the operation; calls that return a promise reject it
+ * instead. This happens before anything is enqueued and changes nothing. The state of the backend is checked
+ * first: `NOT_INITIALIZED`, `DISPOSED` and `DEVICE_LOST` precede every other error. A fault of the device
+ * rejects the next promise awaited, or is thrown by the next `copyDtoHSync`, and reaches `onError`. No call
+ * ever returns made-up data.
  *
- * Loss. A device that is lost takes all allocations with it. Pending promises reject with
- * `DEVICE_LOST`, and so does every call, until `init` has opened a fresh device or `dispose` has
- * ended it all. Handles from before are `INVALID_HANDLE` on the fresh device (a `SwitchableBackend`
- * keeps them, without their contents).
+ * Loss. A lost device takes all allocations with it. Pending promises and all later calls fail with
+ * `DEVICE_LOST` until `init` opens a fresh device or `dispose` ends the backend. Older handles are
+ * `INVALID_HANDLE` on the fresh device; a `SwitchableBackend` keeps them, without their contents.
  *
- * Arguments. A name that a call does not know is `INVALID_ARGUMENT`, whatever stands there and whatever is
- * missing; this goes for the own properties of its object of arguments or options. What is known may be
- * inherited, too, or be a getter of a class. Slices and scalars may have properties of their
- * owner beside those that are used here. Flags are booleans. Factors are rounded to f32 and must be finite there. An offset that
- * is no whole number below 2^53 or no multiple of the element size is `INVALID_ARGUMENT`, one that
- * leads past the end `OUT_OF_BOUNDS`. A kind or element type that no backend has is
- * `INVALID_ARGUMENT`; `UNSUPPORTED` is for those that exist. A host array that is detached, or reaches
- * past a buffer that was shortened, also while a read into it is pending, is `INVALID_ARGUMENT`.
+ * Arguments. An unknown name is `INVALID_ARGUMENT`, whatever its value, and is reported before a missing one.
+ * This applies to the own properties of the object of arguments or options. A known argument may also be
+ * inherited, or be a getter of a class. Slices and scalars may have further properties of their owner. Flags
+ * are booleans. Factors are rounded to f32 and must be finite there. An offset is `INVALID_ARGUMENT` if it is
+ * not a whole number below 2^53 or not a multiple of the element size, and `OUT_OF_BOUNDS` if the region ends
+ * past its allocation. A kind or element type that no backend has is `INVALID_ARGUMENT`; one that only this
+ * backend lacks is `UNSUPPORTED`. A host array is `INVALID_ARGUMENT` if its buffer is detached or too short
+ * for it, even if that happens while a read into it is pending.
  *
- * Data. Row-major. Sizes, strides and leading dimensions count elements; offsets into allocations
- * count bytes and are multiples of the element size. An operation writes exactly its output
- * elements: gaps between rows or batches and all other bytes keep their bits. An output may not
- * overlap an input, except that `unary` and `binary` may write exactly over an input of the same
- * shape. Nothing to compute (a zero size) is legal and does nothing. Data of type f16 is widened to
- * f32, computed in f32 and rounded once.
+ * Data. Arrays are row-major. Sizes, strides and leading dimensions count elements. Offsets into allocations
+ * count bytes and are multiples of the element size. An operation writes exactly its output elements: gaps
+ * between rows or batches and all other bytes keep their bits. An output may not overlap an input, except that
+ * `unary` and `binary` may write exactly over an input of the same shape. A call with a zero size and nothing
+ * to compute is legal and does nothing. Data of type f16 is widened to f32, computed in f32 and rounded once.
  */
 export interface ComputeBackend extends OperationMethods, AsyncDisposable {
-  /** Short and stable, such as `cpu` or `webgpu`. */
+  /** A short and stable name, such as `cpu` or `webgpu`. */
   readonly name: string;
   /**
-   * Device, limits and declared numerics. Throws `NOT_INITIALIZED` before `init` has resolved.
-   * While the device is lost they are still there.
+   * Device, limits and declared numerics. Throws `NOT_INITIALIZED` before `init` has resolved. Can still be
+   * read while the device is lost.
    */
   readonly capabilities: Capabilities;
 
@@ -63,68 +61,71 @@ export interface ComputeBackend extends OperationMethods, AsyncDisposable {
 
   readonly state: BackendState;
   /**
-   * Opens the device, and a fresh one after a loss. Other calls after the first return the same
-   * promise; a failed one may be retried. Rejects with `DISPOSED` after `dispose`.
+   * Opens the device; after a loss, opens a fresh one. Further calls return the same promise. A failed
+   * attempt can be repeated. Rejects with `DISPOSED` after `dispose`.
    */
   init(): Promise<void>;
   /**
-   * Sends all work enqueued so far to the device, and does not wait for it. Backends do so by themselves, at
-   * the latest when the caller's synchronous code ends: this is for a caller who computes on the host meanwhile.
+   * Sends all work enqueued so far to the device, without waiting for it. Backends do this by themselves when
+   * the caller's synchronous code ends, or earlier. A caller needs it only to compute on the host meanwhile.
    */
   flush(): void;
-  /** Resolves when all work enqueued so far has finished; rejects with the fault if there was one. */
+  /** Resolves when all work enqueued so far has finished. Rejects with the device's fault if there was one. */
   synchronize(): Promise<void>;
   /** Frees everything and closes the device. Pending reads reject with `DISPOSED`. Idempotent. */
   dispose(): Promise<void>;
-  /** Calls the listener at each loss, and at once where the device is lost. Returns "stop listening". */
+  /**
+   * Calls the listener at each loss, and at once if the device is lost now. Returns a function that removes
+   * the listener.
+   */
   onLost(listener: (error: BackendError) => void): () => void;
-  /** Calls the listener at each fault of the device. Returns "stop listening". */
+  /** Calls the listener at each fault of the device. Returns a function that removes the listener. */
   onError(listener: (error: BackendError) => void): () => void;
   /**
-   * Whether an operation takes an element type; for reduce, unary and binary also whether it has
-   * one `kind`; for gemm, batchedGemm and conv2d, with the kind "epilogue", whether it takes an
-   * `activation` (and gemm a `bias`). Where the answer is false the call throws `UNSUPPORTED`.
+   * Whether an operation takes an element type. For reduce, unary and binary, `kind` asks about one of their
+   * kinds. For gemm, batchedGemm and conv2d, the kind "epilogue" asks about an `activation` (for gemm and
+   * batchedGemm also a `bias`). If this returns false, the call throws `UNSUPPORTED`.
    */
   supports(operation: OperationName | Operation, dtype: DType, kind?: string): boolean;
-  /** After a loss or `dispose` nothing is live and nothing reserved; the peak stays. */
+  /** Returns the memory statistics. After a loss or `dispose` nothing is live or reserved; the peak stays. */
   memory(): MemoryStatistics;
   /**
-   * Gives memory that is held for reuse back to the system, as far as that is possible: afterwards
-   * `pooledBytes` is no more than before, and 0 where all can be given back. What is live keeps its contents.
+   * Returns memory held for reuse to the system, as far as possible. Afterwards `pooledBytes` is no larger
+   * than before, and 0 if all of it could be returned. Live allocations keep their contents.
    */
   trim(): void;
-  /** The objects underneath, for interoperation: the whole device, or what stands behind a handle. */
+  /** Returns the native objects, for interoperation: those of the whole device, or those behind a handle. */
   native(handle?: DeviceHandle): unknown;
 
   // Memory
 
-  /** Reserves `bytes` (0 is legal). The bytes read as zeros unless `zero: false` is asked for. */
+  /** Reserves `bytes` (0 is legal). The bytes read as zeros unless the options say `zero: false`. */
   alloc(bytes: number, options?: AllocOptions): DeviceHandle;
   /** Ends a handle. Work already enqueued on it still completes. */
   free(handle: DeviceHandle): void;
-  /** Copies all bytes of `source` to `destination`. `source` may be changed as soon as this returns. */
+  /** Copies all bytes of `source` to `destination`. The caller may change `source` as soon as this returns. */
   copyHtoD(destination: Operand, source: HostBytes): void;
-  /** Fills all of `destination` from `source`, as it was left by the calls before this one. */
+  /** Fills all of `destination` with the bytes of `source` as earlier calls left them. */
   copyDtoH(destination: HostBytes, source: Operand): Promise<void>;
   /**
-   * `copyDtoH` that has happened when it returns: waits for all calls before it, and throws what `copyDtoH`
-   * would reject with. `UNSUPPORTED` unless `capabilities.synchronousReads`. Whatever else the thread has
-   * to do waits meanwhile, so `copyDtoH` is the better choice for whoever can await.
+   * `copyDtoH` that is complete when it returns. Waits for all earlier calls and throws the error that
+   * `copyDtoH` would reject with. Throws `UNSUPPORTED` unless `capabilities.synchronousReads`. It blocks the
+   * whole thread, so prefer `copyDtoH` if you can await.
    */
   copyDtoHSync(destination: HostBytes, source: Operand): void;
-  /** Copies `bytes` between places that do not overlap. */
+  /** Copies `bytes` bytes between two regions that do not overlap. */
   copyDtoD(destination: Operand, source: Operand, bytes: number): void;
-  /** Writes `value` `count` times, as elements of type `dtype` (default f32; u8 takes whole numbers to 255). */
+  /** Writes `value` `count` times as elements of type `dtype`. Default: f32. u8 takes whole numbers from 0 to 255. */
   fill(destination: Operand, value: number, count: number, dtype?: DType | "u8"): void;
 
-  // Operations: a method for each of core, such as `gemm(args)`, and `run(operation, args)` for all and for those
-  // that others define; see `OperationMethods`. A class that implements this interface has the methods from there.
+  // Operations. Each core operation has a method, such as `gemm(args)`. `run(operation, args)` takes these and
+  // operations defined elsewhere. A class that implements this interface inherits both from `OperationMethods`.
 }
 
-/** Bytes of the host: any typed array, DataView or buffer, shared or not. A subarray is a range. */
+/** Bytes of the host: any typed array, DataView or buffer, shared or not. A subarray stands for its own range only. */
 export type HostBytes = ArrayBufferView<ArrayBufferLike> | ArrayBufferLike;
 
 export interface AllocOptions {
-  /** False: the caller will overwrite every byte before reading any. Default true. */
+  /** False promises that the caller overwrites every byte before reading any. Default: true. */
   readonly zero?: boolean;
 }

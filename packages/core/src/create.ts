@@ -27,20 +27,23 @@ import type { Region } from "./region.js";
 /** A backend made by `createBackend`, for the package that wrote the driver. */
 export interface DriverBackend<Memory> extends ComputeBackend {
   /**
-   * Issues a handle for memory that did not come from `alloc` but that the driver knows how to use,
-   * such as a buffer of another library. It counts as live; `free` hands it to `driver.free`.
-   * Throws `INVALID_ARGUMENT` where `bytes` is no whole number; then nothing has been taken over.
+   * Issues a handle for memory that did not come from `alloc` but that the driver can use, such as a buffer
+   * of another library. It counts as live; `free` passes it to `driver.free`. Throws `INVALID_ARGUMENT` if
+   * `bytes` is not a whole number, and then takes nothing over.
    */
   adopt(memory: Memory, bytes: number): DeviceHandle;
-  /** What the driver keeps for a live handle; undefined for one of 0 bytes. Throws `INVALID_HANDLE`. */
+  /**
+   * Returns the driver's memory for a live handle; undefined for an allocation of 0 bytes. Throws
+   * `INVALID_HANDLE` for any other handle.
+   */
   memoryOf(handle: DeviceHandle, operation: string, argument: string): Memory | undefined;
-  /** Throws `NOT_INITIALIZED`, `DEVICE_LOST` or `DISPOSED`, in the name of an operation, unless it is open. */
+  /** Throws `NOT_INITIALIZED`, `DEVICE_LOST` or `DISPOSED`, in the name of `operation`, unless the backend is open. */
   assertOpen(operation: string): void;
 }
 
 /**
- * Makes a backend of a driver: lifecycle, handles, argument checks, statistics and errors, so that
- * the driver sees only what it can do.
+ * Makes a backend from a driver. It adds lifecycle, handles, argument checks, statistics and errors. The
+ * driver sees only valid calls of operations that it has.
  */
 export function createBackend<Memory>(driver: BackendDriver<Memory>): DriverBackend<Memory> {
   return new CreatedBackend(driver);
@@ -48,11 +51,11 @@ export function createBackend<Memory>(driver: BackendDriver<Memory>): DriverBack
 
 interface Allocation<Memory> {
   readonly bytes: number;
-  /** Undefined for an allocation of 0 bytes, of which the driver never hears. */
+  /** Undefined for an allocation of 0 bytes, which the driver never sees. */
   readonly memory: Memory | undefined;
 }
 
-/** A kernel that the driver has, and what turns the operands of its calls into regions. */
+/** A kernel of the driver, and the binder that turns its operands into regions. */
 interface Known<Memory> {
   readonly kernel: Kernel<never>;
   readonly binder: Binder<Memory>;
@@ -67,14 +70,14 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #errorListeners = new Listeners<BackendError>("onError");
-  /** How to end the wait of each promise that waits for the device. */
+  /** For each promise that waits for the device: the function that ends the wait. */
   readonly #waiting = new Set<(error: BackendError) => void>();
   #state: BackendState = "new";
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   /** Whether the driver has something to close. */
   #isDriverOpen = false;
-  /** Stands for the device that is open; events of devices from before it are not heard. */
+  /** Identifies the open device. Events from earlier devices are ignored. */
   #session: symbol | undefined;
   #capabilities: Capabilities | undefined;
   #loss: BackendError | undefined;
@@ -106,7 +109,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     if (this.#state === "disposed") return Promise.reject(this.#unusable("init"));
     if (this.#opening === undefined) {
       const opening: Promise<void> = this.#open().catch((error: unknown) => {
-        // A loss may have led to another attempt already.
+        // A loss may already have started another attempt.
         if (this.#opening === opening) this.#opening = undefined;
         throw toBackendError(error, "UNSUPPORTED", "init");
       });
@@ -118,7 +121,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   async #open(): Promise<void> {
     if (this.#isDriverOpen) await this.#closeLost();
     this.#assertNotDisposed("init");
-    // Events of an attempt count once it has succeeded: one that fails may report late what it gave up.
+    // Events of an attempt count only once it has succeeded: a failed one may report late about what it gave up.
     const session = Symbol();
     let early: string | undefined;
     const description = await this.#driver.open({
@@ -142,7 +145,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     throw this.#unusable("init");
   }
 
-  /** Lets the driver give up what it has of the lost device. */
+  /** Lets the driver release what remains of the lost device. */
   async #closeLost(): Promise<void> {
     this.#isDriverOpen = false;
     // A listener may ask for a new device while the driver still reports the loss of the old one.
@@ -150,7 +153,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     try {
       await this.#driver.close();
     } catch {
-      // Whether a lost device closes well is of no interest to those who want another one.
+      // A caller who opens another device does not care whether the lost one closed well.
     }
   }
 
@@ -188,7 +191,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     this.#table.clear();
     this.#liveBytes = 0;
     this.#interruptWaiting(this.#unusable("dispose"));
-    // An init() under way is waited for, so that what it opens is closed again.
+    // Wait for an init() under way, so that what it opens is closed again.
     await opened?.catch(() => {});
     if (!this.#isDriverOpen) return;
     try {
@@ -312,7 +315,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     } catch (error) {
       failure = toBackendError(error, "DEVICE_ERROR", "copyDtoHSync");
     }
-    // As where a promise is awaited: a fault reported before explains the failure, or spoils the success.
+    // As after an awaited promise: an earlier fault explains the failure, or spoils the success.
     this.#throwFault();
     if (failure !== undefined) throw failure;
   }
@@ -354,7 +357,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     } else this.#call(name, () => kernel!.run(problem as never));
   }
 
-  /** The kernels that the driver has now: some learn only from their device which. */
+  /** Looks up the driver's kernels at each opening: some drivers know them only once they know their device. */
   #learnKernels(): void {
     this.#known.clear();
     const learn = (operation: Operation, kernel: Kernel<never>) =>
@@ -395,7 +398,10 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     }
   }
 
-  /** Waits for the device, unless it is lost or disposed of before; then reports an unreported fault. */
+  /**
+   * Waits for `work`, unless the device is lost or disposed of first. Then throws an unreported fault if
+   * there is one.
+   */
   async #settle(operation: string, work: () => Promise<void>): Promise<void> {
     let interruption: BackendError | undefined;
     let interrupt: (error: BackendError) => void = () => {};
@@ -415,7 +421,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
       this.#waiting.delete(interrupt);
     }
     if (interruption !== undefined) throw interruption;
-    // A fault reported before explains the failure, or spoils the success.
+    // An earlier fault explains the failure, or spoils the success.
     this.#throwFault();
     if (failure !== undefined) throw failure;
   }
@@ -437,7 +443,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     this.#session = undefined;
     this.#opening = undefined;
     this.#loss = new BackendError("DEVICE_LOST", `${this.name}: the device was lost: ${reason}`);
-    // What was allocated went with the device, and with it what there was to complain about.
+    // The allocations are gone with the device, so a fault of earlier work no longer matters.
     this.#table.lose();
     this.#liveBytes = 0;
     this.#fault = undefined;

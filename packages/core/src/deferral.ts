@@ -1,10 +1,10 @@
 import type { ComputeBackend } from "./backend.js";
 import { type BackendError, toBackendError } from "./errors.js";
 
-/** A call that is to be carried out later. */
+/** A call to carry out later. */
 interface Deferred {
   run(inner: ComputeBackend): void;
-  /** Tells whoever waits for the call that it will never be carried out. */
+  /** Tells the caller that waits that the call will never be carried out. */
   cancel(error: BackendError): void;
 }
 
@@ -16,7 +16,7 @@ export class DeferredCalls {
     this.#calls.push({ run, cancel });
   }
 
-  /** None of the calls will be carried out. */
+  /** Cancels all calls with `error`. */
   cancel(error: BackendError): void {
     const calls = this.#calls;
     this.#calls = [];
@@ -24,8 +24,8 @@ export class DeferredCalls {
   }
 
   /**
-   * Carries the calls out, but cancels the rest as soon as `reason` answers why no more can be.
-   * Answers with what went wrong.
+   * Carries out the calls in order. As soon as `reason` returns an error, cancels the rest with it. Returns
+   * the errors of the calls that failed.
    */
   carryOut(inner: ComputeBackend, reason: () => BackendError | undefined): readonly BackendError[] {
     const faults: BackendError[] = [];

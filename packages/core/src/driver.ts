@@ -7,12 +7,13 @@ import type { Operation } from "./ops/operation.js";
 import type { Region } from "./region.js";
 
 /**
- * What an implementer writes; `createBackend(driver)` makes a `ComputeBackend` of it. All methods
- * are called in order, between a successful `open` and `close`, and only with arguments that have
- * been checked: sizes are safe integers, regions lie inside live allocations, outputs do not
- * overlap inputs, and at least one byte or output element is to be produced. Whatever happens in
- * one call is visible to all later ones. What a method throws reaches the caller as a `BackendError` that
- * names the caller's operation, with `DEVICE_ERROR` unless it has a code of its own.
+ * The part of a backend that its author writes; `createBackend(driver)` makes a `ComputeBackend` from it.
+ *
+ * All methods are called in order, between a successful `open` and `close`, and only with checked arguments:
+ * sizes are safe integers, regions lie inside live allocations, outputs do not overlap inputs, and there is
+ * at least one byte or output element to produce. The effects of a call are visible to all later calls. An
+ * error that a method throws reaches the caller as a `BackendError` that names the caller's operation, with
+ * `DEVICE_ERROR` unless the error has a code of its own.
  *
  * `Memory` is whatever the driver keeps for one allocation.
  */
@@ -21,64 +22,67 @@ export interface BackendDriver<Memory = unknown> {
   readonly name: string;
 
   /**
-   * Opens the device, or throws (`UNSUPPORTED` with the reason where there is none). Called again
-   * after an attempt that threw, and after the `close` that follows a loss: for a fresh device then,
-   * that knows nothing of what was allocated on the one before. Events of the one before are ignored.
+   * Opens the device. Throws if it cannot: `UNSUPPORTED`, with the reason, if there is no device. Called
+   * again after an attempt that threw, and after the `close` that follows a loss. It then opens a fresh
+   * device without the old allocations, and events of the old device are ignored.
    */
   open(events: DriverEvents): Promise<DriverDescription>;
   /**
-   * Releases the device, threads and memory, also of a device that was lost. Called once for each
-   * successful `open`. Reads that are pending may reject or never settle.
+   * Releases the device, its threads and its memory, also after a loss. Called once for each successful
+   * `open`. Pending reads may reject or never settle.
    */
   close(): Promise<void>;
   /** Resolves when everything enqueued so far has finished. */
   synchronize(): Promise<void>;
 
-  /** Reserves `bytes` > 0, zeroed if asked. Throws `OUT_OF_MEMORY` where that is known at once. */
+  /** Reserves `bytes` > 0, zeroed if asked. Throws `OUT_OF_MEMORY` if that is known at once. */
   alloc(bytes: number, zero: boolean): Memory;
-  /** Releases an allocation once the work enqueued before has used it. */
+  /** Releases an allocation once the work enqueued earlier has finished with it. */
   free(memory: Memory): void;
-  /** Copies the whole of `source` to the device. `source` may change when this returns. */
+  /** Copies all of `source` to the device. `source` may change as soon as this returns. */
   write(destination: Memory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void;
-  /** Fills the whole of `destination` with bytes as the calls before this one left them. */
+  /** Fills all of `destination` with the bytes that earlier calls left. */
   read(destination: Uint8Array<ArrayBufferLike>, source: Memory, byteOffset: number): Promise<void>;
-  /** Copies `bytes`; the two regions do not overlap but may lie in one allocation. Any byte offsets. */
+  /**
+   * Copies `source` to `destination`, both of the same length. The regions do not overlap but may lie in one
+   * allocation. Byte offsets need not be aligned.
+   */
   copy(destination: Region<Memory>, source: Region<Memory>): void;
   /**
-   * Writes a repeating 32-bit pattern: the byte at place i of the allocation (not of the region)
-   * becomes byte i % 4 of `pattern`, lowest first.
+   * Fills the region with a repeating 32-bit pattern: byte i of the allocation (not of the region) becomes
+   * byte i % 4 of `pattern`, lowest first.
    */
   fill(destination: Region<Memory>, pattern: number): void;
 
-  /** Begins what was enqueued so far, and does not wait for it. Absent: everything is begun when it is enqueued. */
+  /** Starts the work enqueued so far without waiting for it. Absent: work starts when it is enqueued. */
   flush?(): void;
   /**
-   * What `read` does, done when it returns. Work that failed before is reported by `DriverEvents.error`, or
-   * thrown, until then. Called only where `open` has declared `synchronousReads`.
+   * `read` that is complete when it returns. By then, work that failed earlier has been reported to
+   * `DriverEvents.error`, or this throws its error. Called only if `open` declared `synchronousReads`.
    */
   readSync?(destination: Uint8Array<ArrayBufferLike>, source: Memory, byteOffset: number): void;
 
-  /** Bytes of device memory held now, pools and scratch included. */
+  /** Returns the bytes of device memory held now, pools and scratch included. */
   reservedBytes(): number;
-  /** Absent: there is no pool, and all counts are 0. */
+  /** Returns the counts of the pool. Absent: there is no pool, and all counts are 0. */
   pool?(): PoolStatistics;
-  /** Releases what the pool holds, as far as the platform takes it back. Absent: there is nothing to release. */
+  /** Releases the memory in the pool, as far as the platform takes it back. Absent: there is nothing to release. */
   trim?(): void;
-  /** The objects underneath: for the whole device, or for one allocation. */
+  /** Returns the native objects of the whole device, or of one allocation. */
   native(memory?: Memory): unknown;
 
-  /** One entry per operation the driver has. Absent: `supports()` is false, calls throw. */
+  /** One entry for each operation that the driver has. For any other, `supports()` is false and calls throw. */
   readonly kernels: DriverKernels<Memory>;
-  /** Kernels for operations that are not core's, each operation once. Default: none. */
+  /** Kernels for operations that core does not define, each operation once. Default: none. */
   readonly ownKernels?: readonly OwnKernel[];
 }
 
-/** A kernel for an operation that somebody else than core has defined. */
+/** A kernel for an operation that core does not define. */
 export interface OwnKernel<Problem extends object = never> extends Kernel<Problem> {
   readonly operation: Operation;
 }
 
-/** What a driver says of the memory that it holds for reuse; see `MemoryStatistics`. */
+/** Counts of the memory that a driver holds for reuse; see `MemoryStatistics`. */
 export interface PoolStatistics {
   /** Part of `reservedBytes`. */
   readonly pooledBytes: number;
@@ -91,38 +95,38 @@ export type DriverKernels<Memory> = {
   readonly [Name in OperationName]?: Kernel<OperationProblems<Memory>[Name]>;
 };
 
-/** How a driver does one operation. */
+/** A driver's implementation of one operation. */
 export interface Kernel<Problem> {
   readonly dtypes: readonly DType[];
-  /** For reduce, unary and binary: the kinds it has. Default: all. */
+  /** For reduce, unary and binary: the kinds that it has. Default: all. */
   readonly kinds?: readonly string[];
   /**
-   * For gemm, batchedGemm and conv2d: `run` heeds `activation`, and for the first two also `bias`.
-   * Default false: both are always undefined (the bias of conv2d is no part of this), and calls that
-   * ask for them throw `UNSUPPORTED`.
+   * For gemm, batchedGemm and conv2d: whether `run` applies `activation`, and for the first two also `bias`.
+   * Default: false. Then both are always undefined, and calls that ask for them throw `UNSUPPORTED`. The bias
+   * of conv2d is not part of this.
    */
   readonly epilogue?: boolean;
   /** Enqueues one problem. */
   run(problem: Problem): void;
 }
 
-/** What a driver learned when it opened its device. */
+/** The result of opening a device. */
 export interface DriverDescription {
   readonly device: DeviceDescription;
   readonly limits: Limits;
   readonly numerics: Numerics;
   /**
-   * Becomes `capabilities.accuracy`. Default: none declared. `init` rejects with `INVALID_ARGUMENT` where it is
-   * malformed.
+   * Becomes `capabilities.accuracy`. Default: none is declared. `init` rejects with `INVALID_ARGUMENT` if it
+   * is malformed.
    */
   readonly accuracy?: Accuracy;
   /** Whether `readSync` works on this thread. Default false. */
   readonly synchronousReads?: boolean;
 }
 
-/** How a driver reports what nobody asked about. May be called at any time until `close`. */
+/** Events that a driver reports on its own. It may call these at any time until `close`. */
 export interface DriverEvents {
-  /** The device is gone for good: nothing but `close` is called after this, until `open` again. */
+  /** The device is gone for good. After this only `close` is called, until the next `open`. */
   lost(reason: string): void;
   /** Work accepted earlier has failed. Rejects the next promise that a caller awaits. */
   error(error: BackendError): void;

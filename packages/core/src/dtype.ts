@@ -10,17 +10,15 @@ export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };
 const float32 = new Float32Array(1);
 const float32Bits = new Uint32Array(float32.buffer);
 
-/**
- * Bit pattern of the f32 nearest to `value` (ties to even), as an unsigned 32-bit integer.
- */
+/** Returns the bit pattern of the f32 nearest to `value` (ties to even), as an unsigned 32-bit integer. */
 export function float32ToBits(value: number): number {
   float32[0] = value;
   return float32Bits[0]!;
 }
 
 /**
- * Bit pattern of the IEEE 754 binary16 nearest to `value` (ties to even, one rounding straight from
- * the double; overflow to Infinity, subnormals kept), as an unsigned 16-bit integer.
+ * Returns the bit pattern of the IEEE 754 binary16 nearest to `value`, as an unsigned 16-bit integer. Rounds
+ * once, straight from the double, ties to even. Overflow gives Infinity; subnormals are kept.
  */
 export function float16ToBits(value: number): number {
   if (Number.isNaN(value)) return 0x7e00;
@@ -38,7 +36,7 @@ export function float16ToBits(value: number): number {
   return sign | (magnitude < 2 ** -14 ? units : (biased << 10) + (units - 1024));
 }
 
-/** The number that a binary16 bit pattern stands for (exact). */
+/** Returns the number that a binary16 bit pattern stands for (exact). */
 export function float16FromBits(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
@@ -56,11 +54,11 @@ export function encodeFloat16(values: ArrayLike<number>): Uint16Array<ArrayBuffe
 }
 
 /**
- * Widens binary16 bit patterns, as `copyDtoH` delivers them, to f32 (exact). The elements of a `Float16Array` are
- * no patterns but numbers, and stay what they are.
+ * Widens binary16 bit patterns, as `copyDtoH` delivers them, to f32 (exact). A `Float16Array` holds numbers
+ * rather than patterns; these are copied.
  */
 export function decodeFloat16(bits: ArrayLike<number>): Float32Array<ArrayBuffer> {
-  // By its name: engines of today may not have it.
+  // Tests the name, because not every engine has the class.
   if (Object.prototype.toString.call(bits) === "[object Float16Array]") return Float32Array.from(bits);
   const values = new Float32Array(bits.length);
   for (let i = 0; i < values.length; i++) values[i] = float16FromBits(bits[i]!);

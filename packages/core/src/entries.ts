@@ -3,25 +3,22 @@ import type { DeviceHandle, Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 import type { Operation } from "./ops/operation.js";
 
-/** What stands behind a handle of a switchable backend. */
+/** The allocation behind a handle of a switchable backend. */
 export interface Entry {
   readonly bytes: number;
   /** The handle of the current backend. Undefined until a deferred `alloc` has been carried out. */
   inner: DeviceHandle | undefined;
-  /** Whether the contents went with a lost device and nothing has been written in their place. */
+  /** True if the contents were lost with a device and have not been replaced. */
   lost: boolean;
 }
 
-/** An operand that was checked; gives its translation when it is called. */
+/** A checked operand. Calling it returns the operand of the backend in use. */
 export interface BoundOperand {
   (): Operand;
   readonly region: { readonly memory: Entry; readonly byteOffset: number; readonly byteLength: number };
 }
 
-/**
- * The handle of the backend in use; throws where the contents are lost, or where a deferred `alloc`
- * has failed.
- */
+/** Returns the handle of the backend in use. Throws if the contents are lost or if a deferred `alloc` failed. */
 export function innerHandle(entry: Entry, operation: string, argument: string): DeviceHandle {
   assertHeld(entry, operation, argument);
   if (entry.inner === undefined)
@@ -29,7 +26,7 @@ export function innerHandle(entry: Entry, operation: string, argument: string): 
   return entry.inner;
 }
 
-/** Throws `DEVICE_LOST` where the contents of an allocation are lost. */
+/** Throws `DEVICE_LOST` if the contents of the allocation are lost. */
 export function assertHeld(entry: Entry, operation: string, argument: string): void {
   if (!entry.lost) return;
   throw new BackendError(
@@ -40,12 +37,12 @@ export function assertHeld(entry: Entry, operation: string, argument: string): v
   );
 }
 
-/** Whether an argument is an operand, and not a scalar or absent. */
+/** Whether an argument is an operand, rather than a scalar or absent. */
 export function isOperand(value: unknown): value is Operand {
   return typeof value === "number" || (typeof value === "object" && value !== null && "handle" in value);
 }
 
-/** The arguments as an object of our own, with those that theirs inherits, from a class with getters for one. */
+/** Returns a shallow copy of the arguments, including inherited ones, such as the getters of a class. */
 function shallowCopyOf({ name, names }: Operation, args: object): Record<string, unknown> {
   new Checks(name).object("arguments", args);
   const given = args as Readonly<Record<string, unknown>>;
@@ -56,7 +53,7 @@ function shallowCopyOf({ name, names }: Operation, args: object): Record<string,
   return copy;
 }
 
-/** The arguments, which were checked, with lists and scalars of their own, which the caller cannot change. */
+/** Returns a copy of checked arguments, with its own lists and scalars, so that the caller cannot change it. */
 export function copyOf(operation: Operation, args: object): Record<string, unknown> {
   const copy = shallowCopyOf(operation, args);
   for (const [name, value] of Object.entries(copy)) {
@@ -67,7 +64,7 @@ export function copyOf(operation: Operation, args: object): Record<string, unkno
   return copy;
 }
 
-/** The same arguments with every operand replaced; other values (scalars, absent ones) are kept. */
+/** Returns the same arguments with every operand replaced. Other values (scalars, absent ones) are kept. */
 export function mapOperands<Arguments extends object>(
   operation: Operation,
   args: Arguments,

@@ -2,38 +2,38 @@
 export type ErrorCode =
   /** A call that needs a device was made before `init()` resolved. */
   | "NOT_INITIALIZED"
-  /** A call was made after `dispose()`, or was pending when it was called. */
+  /** A call was made after `dispose()`, or was pending at that time. */
   | "DISPOSED"
-  /** An argument is malformed, contradicts another, or overlaps what it may not. */
+  /** An argument is malformed, contradicts another, or overlaps one that it must not overlap. */
   | "INVALID_ARGUMENT"
-  /** A handle is not live on this backend: freed, forged, from before a loss, or of another one. */
+  /** A handle is not live on this backend: it was freed or forged, was lost with a device, or is of another one. */
   | "INVALID_HANDLE"
   /** A region reaches past the end of its allocation. */
   | "OUT_OF_BOUNDS"
   /** The device cannot hold the allocation. */
   | "OUT_OF_MEMORY"
-  /** What is asked for excludes something that is under way, such as another `tune`. It can be tried again later. */
+  /** The call cannot run beside something under way, such as another `tune`. Try again later. */
   | "BUSY"
-  /** The backend does not have the operation or element type, or this machine not the backend. */
+  /** The backend lacks the operation or element type, or this machine cannot run the backend. */
   | "UNSUPPORTED"
-  /** The device has gone away, or the call needs contents that went with it. `init()` opens a fresh one. */
+  /** The device is gone, or the call needs contents that were lost with it. `init()` opens a fresh one. */
   | "DEVICE_LOST"
-  /** The device reported a fault after a call had been accepted. */
+  /** The device reported a fault after it had accepted a call. */
   | "DEVICE_ERROR";
 
-/** What else is known of a failure. */
+/** Further facts about a failure. */
 export interface BackendErrorDetails {
   /** The method that failed, such as `gemm`. */
   readonly operation?: string;
   /** The argument at fault, such as `lda`. */
   readonly argument?: string;
-  /** The underlying error, where there is one. */
+  /** The underlying error, if there is one. */
   readonly cause?: unknown;
 }
 
 /**
- * The one error class of every backend. `message` names the operation, the argument, what it was
- * and what was allowed.
+ * The one error class of every backend. `message` names the operation, the argument, its value and the
+ * allowed values.
  */
 export class BackendError extends Error {
   readonly code: ErrorCode;
@@ -49,14 +49,14 @@ export class BackendError extends Error {
   }
 }
 
-/** Told by its name, so that one from a second copy of this package keeps its code. */
+/** Tests the name, not the class, so that an error from a second copy of this package keeps its code. */
 function isBackendError(error: unknown): error is BackendError {
   return error instanceof Error && error.name === "BackendError" && "code" in error;
 }
 
 /**
- * The error itself where it is a `BackendError` that names its operation; else one that names this one, with the
- * error as cause, and `code` unless that has one.
+ * Returns `error` itself if it is a `BackendError` that names its operation. Otherwise returns a new error
+ * that names `operation`, with `error` as cause and its code, or `code` if it has none.
  */
 export function toBackendError(error: unknown, code: ErrorCode, operation: string): BackendError {
   const isOurs = isBackendError(error);

@@ -3,23 +3,23 @@ import { BackendError } from "./errors.js";
 declare const deviceHandle: unique symbol;
 
 /**
- * Names one allocation of one backend: an unsigned integer below 2^53, so it is exact as a number,
- * fits a u64 and survives JSON. Never 0 and never reused. There is no arithmetic on handles; a
- * place inside an allocation is `{ handle, byteOffset }`.
+ * Names one allocation of one backend. It is an unsigned integer below 2^53: exact as a number, fits a u64,
+ * survives JSON. It is never 0 and never reused. There is no arithmetic on handles; a place inside an
+ * allocation is `{ handle, byteOffset }`.
  */
 export type DeviceHandle = number & { readonly [deviceHandle]: true };
 
-/** A region that starts `byteOffset` bytes into an allocation. How long it is follows from its use. */
+/** A region that starts `byteOffset` bytes into an allocation. Its length follows from its use. */
 export interface DeviceSlice {
   readonly handle: DeviceHandle;
-  /** Bytes from the start of the allocation; a multiple of the element size where elements are meant. */
+  /** Bytes from the start of the allocation; a multiple of the element size if the call works on elements. */
   readonly byteOffset: number;
 }
 
-/** Where an operation reads or writes: a whole allocation from its start, or a slice of one. */
+/** The place that an operation reads or writes: a whole allocation from its start, or a slice of one. */
 export type Operand = DeviceHandle | DeviceSlice;
 
-/** No handle is below this, so that what is below was meant for something else. */
+/** All handles are at least this large, so a smaller number was meant for something else. */
 const leastHandle = 2 ** 32;
 
 interface Serial {
@@ -27,10 +27,9 @@ interface Serial {
 }
 
 /**
- * One counter for all backends of a realm, shared even between two copies of this package, so that
- * a handle of one backend is never live on another. It starts at a random multiple of 2^32: handles
- * carried over from another process or worker by mistake are then refused too, and 2^32 handles
- * can be issued before the next stretch begins.
+ * One counter for all backends of a realm, shared even between two copies of this package, so that a handle of
+ * one backend is never live on another. It starts at a random multiple of 2^32. This also refuses handles carried
+ * over by mistake from another process or worker. 2^32 handles can be issued before the next such range begins.
  */
 const serial: Serial = sharedSerial();
 
@@ -41,19 +40,19 @@ function sharedSerial(): Serial {
   return realm[key];
 }
 
-/** A handle that no backend of this realm has had before. For backends not made by `createBackend`. */
+/** Returns a handle that no backend of this realm has used. For backends not made by `createBackend`. */
 export function newHandle(): DeviceHandle {
   return serial.next++ as DeviceHandle;
 }
 
-/** The live handles of one backend and what stands behind each. All methods take O(1). */
+/** The live handles of one backend and their entries. Each method on a single handle takes O(1). */
 export class HandleTable<Entry> {
   readonly #entries = new Map<DeviceHandle, Entry>();
   readonly #takesScalar: (operation: string, argument: string) => boolean;
-  /** Handles below this one date from before the device was lost. */
+  /** Handles below this one were issued before the device was lost. */
   #lostBelow = 0;
 
-  /** `takesScalar`: whether a scalar may stand in place of a handle, for errors that say how to write it. */
+  /** `takesScalar` says whether a scalar may replace a handle; errors then explain how to write one. */
   constructor(takesScalar: (operation: string, argument: string) => boolean = () => false) {
     this.#takesScalar = takesScalar;
   }
@@ -70,17 +69,17 @@ export class HandleTable<Entry> {
     return handle;
   }
 
-  /** What stands behind a live handle; undefined for any other value. */
+  /** Returns the entry of a live handle; undefined for any other value. */
   find(handle: DeviceHandle): Entry | undefined {
     return this.#entries.get(handle);
   }
 
-  /** What stands behind a live handle; throws `INVALID_HANDLE` for any other value. */
+  /** Returns the entry of a live handle. Throws `INVALID_HANDLE` for any other value. */
   get(handle: DeviceHandle, operation: string, argument: string): Entry {
     return this.#entries.get(handle) ?? this.refuse(handle, operation, argument);
   }
 
-  /** Throws `INVALID_HANDLE` that says what an argument, which has no live handle, has instead. */
+  /** Throws an `INVALID_HANDLE` error that describes what the argument holds instead of a live handle. */
   refuse(operand: unknown, operation: string, argument: string): never {
     const isSlice = typeof operand === "object" && operand !== null && "handle" in operand;
     const complaint = complaintAbout(
@@ -95,14 +94,14 @@ export class HandleTable<Entry> {
     );
   }
 
-  /** Ends a live handle and returns what stood behind it; throws `INVALID_HANDLE` otherwise. */
+  /** Ends a live handle and returns its entry. Throws `INVALID_HANDLE` for any other value. */
   remove(handle: DeviceHandle, operation: string, argument: string): Entry {
     const entry = this.get(handle, operation, argument);
     this.#entries.delete(handle);
     return entry;
   }
 
-  /** Live handles with their entries, oldest first. */
+  /** Returns the live handles with their entries, oldest first. */
   entries(): IterableIterator<[DeviceHandle, Entry]> {
     return this.#entries.entries();
   }
@@ -111,7 +110,7 @@ export class HandleTable<Entry> {
     this.#entries.clear();
   }
 
-  /** Ends all handles because the device was lost; errors about any of them will say so. */
+  /** Ends all handles because the device was lost. Later errors about them will say so. */
   lose(): void {
     this.clear();
     this.#lostBelow = serial.next;
@@ -136,12 +135,12 @@ function complaintAbout(value: unknown, lostBelow: number, takesScalar: boolean)
   return `is ${describe(value)}, not a device handle; ${allowed}`;
 }
 
-/** A short rendering of any value for error messages. */
+/** Renders any value briefly for error messages. */
 export function describe(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (typeof value === "bigint") return `${value}n`;
   if (Array.isArray(value)) {
-    // Lists within lists may go on for ever.
+    // Nested lists may be cyclic.
     const entries = value.slice(0, 16).map((entry) => (Array.isArray(entry) ? "[...]" : describe(entry)));
     return `[${entries.join(", ")}${value.length > 16 ? `, ... (${value.length})` : ""}]`;
   }

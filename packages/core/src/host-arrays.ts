@@ -4,10 +4,10 @@ import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 
-/** `Float32Array` and the like; also `Float16Array`, where the engine has it. */
+/** `Float32Array` and the like; also `Float16Array` if the engine has it. */
 export type HostArrayType<Values extends ArrayBufferView<ArrayBuffer>> = new (length: number) => Values;
 
-/** A new allocation that holds the bytes of `source`, which may be changed as soon as this returns. */
+/** Returns a new allocation with the bytes of `source`. The caller may change `source` as soon as this returns. */
 export function upload(backend: ComputeBackend, source: HostBytes): DeviceHandle {
   const { byteLength } = hostBytes("upload", "source", source);
   const handle = backend.alloc(byteLength, { zero: false });
@@ -21,8 +21,8 @@ export function upload(backend: ComputeBackend, source: HostBytes): DeviceHandle
 }
 
 /**
- * A new typed array with `length` elements from `source`, as they were left by the calls before this one:
- * `await download(backend, handle, Float32Array, n)`. The elements are not converted.
+ * Returns a new typed array with `length` elements of `source`, as earlier calls left them: `await
+ * download(backend, handle, Float32Array, n)`. The elements are not converted.
  */
 export async function download<Values extends ArrayBufferView<ArrayBuffer>>(
   backend: ComputeBackend,

@@ -1,26 +1,29 @@
 import { describe } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 
-/** Functions to call at an event. One that throws keeps neither the others nor our caller from going on. */
+/** Functions to call at an event. If one throws, the others and the caller still go on. */
 export class Listeners<Event> {
   readonly #listeners = new Set<(event: Event) => void>();
   readonly #checks: Checks;
 
-  /** `operation`: the method that adds listeners. */
+  /** `operation` is the method that adds listeners. */
   constructor(operation: string) {
     this.#checks = new Checks(operation);
   }
 
-  /** Adds a listener and returns what removes it again; it hears at once of an event that still holds. */
+  /**
+   * Adds a listener and returns a function that removes it. If `present` is given, calls the listener with it
+   * at once.
+   */
   add(listener: (event: Event) => void, present?: Event): () => void {
     if (typeof listener !== "function")
       this.#checks.fail("listener", `is ${describe(listener)}; allowed: a function`);
-    // A wrapper of its own, so that adding one function twice gives two independent subscriptions.
+    // Each subscription has its own wrapper, so that adding one function twice gives two independent subscriptions.
     const entry = (event: Event): void => {
       try {
         listener(event);
       } catch (error) {
-        // The listener's own bug: let it surface as an unhandled rejection.
+        // The bug is the listener's own: it surfaces as an unhandled rejection.
         void Promise.reject(error);
       }
     };

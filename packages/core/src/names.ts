@@ -2,13 +2,12 @@ import { BackendError } from "./errors.js";
 import { describe } from "./handles.js";
 
 /**
- * Throws `INVALID_ARGUMENT` where `given` is no object, or has a name that is not in `known`, whatever
- * stands there: what nobody reads is misspelt, or meant for somebody else. Own enumerable properties
- * count, inherited ones and symbols do not. `within` is the option whose value `given` is.
+ * Throws `INVALID_ARGUMENT` if `given` is not an object, or has a name that is not in `known`, whatever its
+ * value: such a name is misspelt or meant for another call. Own enumerable properties count; inherited ones
+ * and symbols do not. `within` is the option that has `given` as its value.
  *
- * It costs a tenth of a small call. Operations therefore count, each in a loop of its own, which engines make
- * fast for the few forms that its arguments have: where an object has as many names as there are arguments
- * with a value, all are known. Otherwise a name is unknown or has no value, and is looked for here.
+ * The check costs a tenth of a small call. Operations therefore call it only if counting their names leaves a
+ * doubt; see `startCount`.
  */
 export function checkNames<Given extends object>(
   operation: string,
@@ -35,7 +34,7 @@ export function checkNames<Given extends object>(
   }
 }
 
-/** The name that takes the fewest changes of letters, if no more than two for every five letters. */
+/** Returns the name with the fewest changed letters, if they are at most two for every five letters. */
 function nearestTo(name: string, known: readonly string[]): string | undefined {
   const ranked = known.map((other) => ({
     other,
@@ -45,7 +44,7 @@ function nearestTo(name: string, known: readonly string[]): string | undefined {
   return ranked.find(({ changes }) => changes <= 0.4 * name.length)?.other;
 }
 
-/** How many letters are to be added, dropped or replaced to make one text of the other. */
+/** The number of letters to add, drop or replace to turn one text into the other. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let i = 0; i < from.length; i++) {

@@ -1,6 +1,6 @@
 /**
- * Part of an allocation: `byteLength` bytes from `byteOffset`, wholly inside. Regions of a problem may
- * be empty where nothing is to be read (A and B of a gemm with k = 0); do not look at their memory.
+ * Part of an allocation: `byteLength` bytes from `byteOffset`, wholly inside it. A region that a problem does
+ * not read may be empty (A and B of a gemm with k = 0); its memory must not be used.
  */
 export interface Region<Memory> {
   readonly memory: Memory;

@@ -4,27 +4,27 @@ import { BackendError, toBackendError } from "./errors.js";
 import { describe } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 
-/** Whether a backend can be opened here, and on what or why not. */
+/** Whether a backend can be opened here: its device, or the reason why not. */
 export type Availability =
   | { readonly available: true; readonly device: DeviceDescription }
   | { readonly available: false; readonly reason: string };
 
-/** How a backend package offers itself to a registry; it does nothing until asked. */
+/** A backend package's offer to a registry. It does nothing until it is called. */
 export interface BackendProvider {
-  /** Of the backends that `create` makes. */
+  /** The name of the backends that `create` makes. */
   readonly name: string;
-  /** Looks for the device without keeping anything open. Never rejects for a missing device. */
+  /** Looks for the device without keeping anything open. Never rejects because a device is missing. */
   probe(): Promise<Availability>;
-  /** A new backend, not yet initialised and independent of all others. */
+  /** Returns a new backend, not yet initialised and independent of all others. */
   create(): ComputeBackend;
 }
 
 export type BackendListing = { readonly name: string } & Availability;
 
-/** What `open` chose, and what it passed over on the way. */
+/** The backend that `open` chose, and those that it tried in vain before. */
 export interface OpenedBackend {
   readonly name: string;
-  /** Initialised. The caller disposes of it. */
+  /** Initialised. The caller must dispose of it. */
   readonly backend: ComputeBackend;
   readonly rejected: readonly { readonly name: string; readonly reason: BackendError }[];
 }
@@ -37,12 +37,12 @@ export class BackendRegistry {
     for (const provider of providers) this.register(provider);
   }
 
-  /** Names in the order of registration. */
+  /** The names in the order of registration. */
   get names(): readonly string[] {
     return [...this.#providers.keys()];
   }
 
-  /** Adds a provider; a name can be registered once. */
+  /** Adds a provider. Throws `INVALID_ARGUMENT` if the name is already registered. */
   register(provider: BackendProvider): this {
     const checks = new Checks("register");
     checks.object("provider", provider);
@@ -57,7 +57,7 @@ export class BackendRegistry {
     return this;
   }
 
-  /** A new backend, not yet initialised. */
+  /** Returns a new backend, not yet initialised. Throws `INVALID_ARGUMENT` if the name is not registered. */
   create(name: string): ComputeBackend {
     const provider = this.#provider(name);
     try {
@@ -81,7 +81,7 @@ export class BackendRegistry {
     return provider;
   }
 
-  /** Every registered backend with its device here, or the reason why there is none. */
+  /** Returns every registered backend with its device, or the reason why it has none here. */
   list(): Promise<readonly BackendListing[]> {
     const probe = async (provider: BackendProvider): Promise<Availability> => {
       try {
@@ -97,14 +97,14 @@ export class BackendRegistry {
   }
 
   /**
-   * Opens the first backend of `chain` (default: all, in order of registration) that can be opened.
-   * Throws `UNSUPPORTED` with every reason where none can.
+   * Opens the first backend of `chain` that can be opened. Default: all, in the order of registration. Throws
+   * `UNSUPPORTED` with every reason if none can be opened.
    */
   async open(chain: string | readonly string[] = this.names): Promise<OpenedBackend> {
     const names = typeof chain === "string" ? [chain] : chain;
     if (!Array.isArray(names))
       new Checks("open").fail("chain", `is ${describe(names)}; allowed: a name, or a list of names`);
-    // All names first: a misspelt fallback is an error even where it would not be reached.
+    // Check all names first: a misspelt fallback is an error even if it is never reached.
     for (const name of names) this.#provider(name);
     const rejected: { name: string; reason: BackendError }[] = [];
     for (const name of names) {
@@ -115,7 +115,7 @@ export class BackendRegistry {
         return { name, backend, rejected };
       } catch (error) {
         rejected.push({ name, reason: toBackendError(error, "UNSUPPORTED", "open") });
-        // The reason stands, whatever closing says; the rest of the chain is still to be tried.
+        // The reason stands, whether or not closing fails, and the rest of the chain is still to be tried.
         await backend?.dispose().catch(() => {});
       }
     }

@@ -13,8 +13,8 @@ import { upload } from "./host-arrays.js";
  *     return scope.keep(output);
  *   });
  *
- * or, in languages with `using`: `using scope = openScope(backend)`. A scope owns what is allocated by way of
- * it, and nothing else; so scopes may be open side by side, in asynchronous code too.
+ * or, in languages with `using`: `using scope = openScope(backend)`. A scope owns only what was allocated
+ * through it or added to it. Scopes may therefore be open side by side, also in asynchronous code.
  */
 export class Scope implements Disposable {
   readonly #backend: ComputeBackend;
@@ -25,13 +25,13 @@ export class Scope implements Disposable {
     this.#backend = backend;
   }
 
-  /** `ComputeBackend.alloc`. After `dispose` it throws `DISPOSED`, as all that would add to the scope does. */
+  /** `ComputeBackend.alloc`. Like every method that adds to the scope, it throws `DISPOSED` after `dispose`. */
   alloc(bytes: number, options?: AllocOptions): DeviceHandle {
     this.#assertOpen("alloc");
     return this.add(this.#backend.alloc(bytes, options));
   }
 
-  /** A new allocation that holds these bytes. */
+  /** Returns a new allocation with the bytes of `source`. */
   upload(source: HostBytes): DeviceHandle {
     this.#assertOpen("upload");
     return this.add(upload(this.#backend, source));
@@ -44,14 +44,14 @@ export class Scope implements Disposable {
     this.#handles.delete(handle);
   }
 
-  /** Takes over an allocation that was made elsewhere, such as one that an inner scope has kept. */
+  /** Takes over an allocation made elsewhere, such as one that an inner scope has kept. Returns the handle. */
   add(handle: DeviceHandle): DeviceHandle {
     this.#assertOpen("add");
     this.#handles.add(handle);
     return handle;
   }
 
-  /** Lets an allocation outlive the scope: the caller frees it. Returns the handle. */
+  /** Lets an allocation outlive the scope: the caller must free it. Returns the handle. */
   keep(handle: DeviceHandle): DeviceHandle {
     this.#assertOwned("keep", handle);
     this.#handles.delete(handle);
@@ -59,9 +59,9 @@ export class Scope implements Disposable {
   }
 
   /**
-   * Frees what the scope owns. Idempotent. What is gone already is passed over: freed by its handle, or taken
-   * by a loss or by the end of the backend. While the handles of a `SwitchableBackend` are without a device
-   * they cannot be freed: `dispose` does that when it is called again.
+   * Frees the allocations that the scope owns. Idempotent. Skips those that are already gone: freed by their
+   * handle, lost with the device, or ended with the backend. A `SwitchableBackend` cannot free its handles
+   * while it has no device; a second `dispose` then frees them.
    */
   dispose(): void {
     this.#isOver = true;
@@ -94,14 +94,14 @@ export class Scope implements Disposable {
   }
 }
 
-/** A scope of allocations, to be ended with `dispose`. */
+/** Returns a new scope of allocations. End it with `dispose`. */
 export function openScope(backend: ComputeBackend): Scope {
   return new Scope(backend);
 }
 
 /**
- * Returns what `body` returns, and then frees what it has allocated in its scope and not kept; where it returns
- * a promise, when that has settled. What it throws goes on to the caller.
+ * Returns the result of `body`, then frees the allocations of its scope that it did not keep. If the result
+ * is a promise, frees them when it settles. Errors of `body` reach the caller.
  */
 export function withScope<Result>(backend: ComputeBackend, body: (scope: Scope) => Result): Result {
   const scope = openScope(backend);
@@ -127,12 +127,12 @@ export function withScope<Result>(backend: ComputeBackend, body: (scope: Scope) 
   return ended as Result;
 }
 
-/** The error, which is not to be hidden by one of the disposal. */
+/** Returns `error`, so that an error of the disposal does not hide it. */
 function afterDisposal(scope: Scope, error: unknown): unknown {
   try {
     scope.dispose();
   } catch {
-    // It comes of the same trouble, or is told by onError.
+    // It has the same cause, or onError reports it.
   }
   return error;
 }

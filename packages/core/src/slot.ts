@@ -8,8 +8,8 @@ import type { BackendRegistry } from "./registry.js";
 import { type LostAllocation, lossOf, type Moved, moveAll, replaceAll, type SwapReport } from "./swap.js";
 
 /**
- * Which backend a `SwitchableBackend` has in use: opens, exchanges and closes it, moves what stands
- * behind the handles in `table`, and keeps calls back meanwhile.
+ * The backend that a `SwitchableBackend` has in use. Opens, exchanges and closes it, moves the allocations
+ * behind the handles in `table`, and defers calls meanwhile.
  */
 export class BackendSlot {
   readonly #registry: BackendRegistry;
@@ -22,13 +22,13 @@ export class BackendSlot {
   #stopForwarding: () => void = () => {};
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
-  /** Why the backend in use is lost, until another one is. */
+  /** The reason why the backend in use is lost, until another one is in use. */
   #loss: BackendError | undefined;
-  /** Ends when all swaps asked for so far have. Never rejects. */
+  /** Settles when all swaps requested so far have ended. Never rejects. */
   #swaps: Promise<unknown> = Promise.resolve();
-  /** Calls that wait for a move of the allocations to end; undefined while none is under way. */
+  /** Calls that wait for a move of the allocations to end; undefined while there is no move. */
   #deferred: DeferredCalls | undefined;
-  /** Answers that the backends underneath still owe; the one in use is not closed before. */
+  /** Promises of the backends underneath that are still pending. The one in use is not closed before they settle. */
   readonly #pending = new Set<Promise<void>>();
   /** The first fault of a deferred call that no promise has reported yet. */
   #fault: BackendError | undefined;
@@ -50,17 +50,17 @@ export class BackendSlot {
     return this.#inner === undefined ? "new" : "open";
   }
 
-  /** The backend in use, lost or not, for questions that can be asked at any time. */
+  /** The backend in use, lost or not, for questions that are allowed at any time. */
   get inner(): ComputeBackend | undefined {
     return this.#inner;
   }
 
-  /** Whether calls are kept back at this time. */
+  /** Whether calls are deferred at this time. */
   get isDeferring(): boolean {
     return this.#deferred !== undefined;
   }
 
-  /** Live allocations without their contents. */
+  /** Live allocations whose contents are lost. */
   get lost(): readonly LostAllocation[] {
     const isLost = ({ bytes, lost }: Entry) => bytes > 0 && (lost || this.#loss !== undefined);
     return [...this.#table.entries()]
@@ -68,13 +68,13 @@ export class BackendSlot {
       .map(([handle, { bytes }]) => ({ handle, bytes }));
   }
 
-  /** Opens the first backend of the chain that can be opened, now or again after a loss. */
+  /** Opens the first backend of the chain that can be opened; after a loss, does so again. */
   init(): Promise<void> {
     if (this.#closing !== undefined) return Promise.reject(this.unusable("init"));
     if (this.#opening === undefined) {
       const isFirst = this.#inner === undefined;
       const opening: Promise<void> = (isFirst ? this.#open() : this.#reopen()).catch((error: unknown) => {
-        // A loss may have led to another attempt already.
+        // A loss may already have started another attempt.
         if (this.#opening === opening) this.#opening = undefined;
         throw error;
       });
@@ -92,7 +92,7 @@ export class BackendSlot {
 
   async #reopen(): Promise<void> {
     await this.#inTurn(async () => {
-      // A swap that was asked for before may have done it.
+      // A swap requested earlier may have done it.
       if (this.#loss !== undefined) await this.#moveOn("init", () => this.#registry.open(this.#chain));
       else this.assertOpen("init");
     });
@@ -147,7 +147,7 @@ export class BackendSlot {
       await next.init();
       this.assertOpen("use");
       this.#deferred = new DeferredCalls();
-      // What is live now is moved; whatever is done to it from here on waits until it has been.
+      // The allocations live now are moved; calls on them wait until the move ends.
       const live = [...this.#table.entries()].map(([, entry]) => entry);
       const lost = new Set(live.filter((entry) => entry.lost));
       await old.synchronize();
@@ -158,9 +158,9 @@ export class BackendSlot {
       this.assertOpen("use");
     } catch (error) {
       const isNextLost = lossOf(next) !== undefined;
-      // Calls go on where they were.
+      // Calls continue on the old backend.
       this.#resume(old);
-      // The reason stands, whatever closing says.
+      // The reason stands, whether or not closing fails.
       await next.dispose().catch(() => {});
       if (this.#closing !== undefined || this.#loss !== undefined) throw this.unusable("use");
       if (isNextLost) throw lostTakingOver("use", name, error, `${from} stays in use`);
@@ -174,18 +174,18 @@ export class BackendSlot {
     return this.#report(from, start, moved);
   }
 
-  /** Goes on without the contents of the allocations, which went with the backend in use. */
+  /** Switches to the next backend without the contents of the allocations, which were lost with the old one. */
   async #moveOn(
     operation: string,
     open: () => Promise<{ readonly name: string; readonly backend: ComputeBackend }>,
   ): Promise<SwapReport> {
     const from = this.#current;
     const start = performance.now();
-    // Nothing can be had from it any more, but it may hold what the next one needs.
+    // The lost backend is of no more use, but it may hold resources that the next one needs.
     await this.#inner?.dispose().catch(() => {});
     this.#assertNotDisposed(operation);
     const { name, backend: next } = await open();
-    // Nothing can be allocated, freed or asked for meanwhile, since every call is DEVICE_LOST.
+    // No call can allocate, free or read meanwhile, since every call is DEVICE_LOST.
     const live = [...this.#table.entries()].map(([, entry]) => entry);
     let moved: Moved;
     try {
@@ -213,7 +213,7 @@ export class BackendSlot {
     return { from, to: this.#current, allocations, bytes, milliseconds, lost: this.lost };
   }
 
-  /** Ends the time in which calls are deferred and carries them out. */
+  /** Ends the deferral of calls and carries them out. */
   #resume(inner: ComputeBackend): void {
     const deferred = this.#deferred;
     this.#deferred = undefined;
@@ -221,7 +221,7 @@ export class BackendSlot {
     const faults = deferred?.carryOut(inner, () => (isOver() ? this.unusable("use") : undefined)) ?? [];
     if (isOver()) return;
     this.#fault ??= faults[0];
-    // Only now, since listeners may make calls of their own, which come after all these.
+    // Only now: listeners may make calls of their own, which come after the deferred ones.
     for (const fault of faults) this.#errorListeners.emit(fault);
   }
 
@@ -248,13 +248,13 @@ export class BackendSlot {
     return this.#errorListeners.add(listener);
   }
 
-  /** Carries out a call that answers nothing, now or after the move. */
+  /** Carries out a call without a result, now or after the move. */
   tell(run: (inner: ComputeBackend) => void): void {
     if (this.#deferred === undefined) run(this.#inner!);
     else this.#deferred.add(run);
   }
 
-  /** Carries out a call that answers with a promise, now or after the move. */
+  /** Carries out a call that returns a promise, now or after the move. */
   async ask(operation: string, call: (inner: ComputeBackend) => Promise<void>): Promise<void> {
     const inner = this.assertOpen(operation);
     const track = async (backend: ComputeBackend): Promise<void> => {
@@ -277,7 +277,10 @@ export class BackendSlot {
     this.#throwFault();
   }
 
-  /** Carries out a call that waits on this thread; `BUSY` during a move, for which it cannot wait. */
+  /**
+   * Carries out a call that waits on this thread. Throws `BUSY` during a move, because this thread cannot
+   * wait for it.
+   */
   askNow(operation: string, call: (inner: ComputeBackend) => void): void {
     const inner = this.assertOpen(operation);
     if (this.#deferred !== undefined)
@@ -296,7 +299,7 @@ export class BackendSlot {
     if (fault !== undefined) throw fault;
   }
 
-  /** The backend in use; throws where it cannot be used. */
+  /** Returns the backend in use. Throws if it cannot be used. */
   assertOpen(operation: string): ComputeBackend {
     if (this.#inner === undefined || this.#closing !== undefined || this.#loss !== undefined)
       throw this.unusable(operation);
@@ -307,7 +310,7 @@ export class BackendSlot {
     if (this.#closing !== undefined) throw this.unusable(operation);
   }
 
-  /** Why the backend cannot be used. */
+  /** Returns the error that says why the backend cannot be used. */
   unusable(operation: string): BackendError {
     if (this.#closing !== undefined) return this.#error("DISPOSED", operation, "the backend was disposed of");
     if (this.#loss !== undefined)

@@ -3,7 +3,7 @@ import type { Entry } from "./entries.js";
 import type { BackendError } from "./errors.js";
 import type { DeviceHandle } from "./handles.js";
 
-/** Allocations are moved through the host in pieces of this size, so that a swap needs little memory. */
+/** Allocations are moved through the host in pieces of this many bytes, so that a swap needs little memory. */
 const pieceBytes = 16 * 2 ** 20;
 
 /** An allocation whose contents went with a lost device. */
@@ -12,27 +12,27 @@ export interface LostAllocation {
   readonly bytes: number;
 }
 
-/** What a swap did. */
+/** The result of a swap. */
 export interface SwapReport {
   readonly from: string;
   readonly to: string;
-  /** Live allocations moved with their contents, and their bytes. */
+  /** Number of live allocations moved with their contents, and their total bytes. */
   readonly allocations: number;
   readonly bytes: number;
   readonly milliseconds: number;
-  /** Every live allocation whose contents are gone: those that must be written again to be used. */
+  /** Every live allocation whose contents are gone. Each must be written again before it can be used. */
   readonly lost: readonly LostAllocation[];
 }
 
 /** The handles that allocations will have on the next backend. */
 export interface Moved {
   readonly handles: ReadonlyMap<Entry, DeviceHandle>;
-  /** How many were moved with their contents, and their bytes. */
+  /** Number of allocations moved with their contents, and their total bytes. */
   readonly allocations: number;
   readonly bytes: number;
 }
 
-/** Copies allocations to another backend; those without contents, which `lost` has, only get room. */
+/** Copies allocations to another backend. Those in `lost` have no contents and only get room. */
 export async function moveAll(
   entries: readonly Entry[],
   lost: ReadonlySet<Entry>,
@@ -56,7 +56,7 @@ export async function moveAll(
   return { handles, allocations, bytes };
 }
 
-/** Makes room for allocations whose contents went with a lost device. */
+/** Allocates room for allocations whose contents were lost with a device. */
 export function replaceAll(entries: readonly Entry[], next: ComputeBackend): Moved {
   const handles = new Map<Entry, DeviceHandle>();
   let allocations = 0;
@@ -81,10 +81,10 @@ async function copyAcross(
   }
 }
 
-/** Why a backend is lost, where it is. */
+/** Returns the error that says why a backend is lost; undefined if it is not lost. */
 export function lossOf(backend: ComputeBackend): BackendError | undefined {
   let loss: BackendError | undefined;
-  // One that is lost tells a new listener at once.
+  // A lost backend calls a new listener at once.
   backend.onLost((error) => {
     loss = error;
   })();

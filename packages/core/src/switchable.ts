@@ -32,15 +32,14 @@ import type { LostAllocation, SwapReport } from "./swap.js";
  *   ...
  *   await backend.use("cpu");
  *
- * `use` lets the current backend finish, moves every live allocation and closes the old one. All
- * handles stay valid. A swap that fails rejects and leaves everything as it was. Other code may go
- * on calling during a swap: what it asks for while data are being moved is checked at once and
- * carried out right after, in order.
+ * `use` lets the current backend finish, moves every live allocation and closes the old one. All handles stay
+ * valid. A swap that fails rejects and changes nothing. Other code may make calls during a swap: calls made
+ * while data is being moved are checked at once and carried out afterwards, in order.
  *
- * When the backend in use loses its device, every call is `DEVICE_LOST` until `use` (of any backend,
- * also the same one) or `init` (of the chain) has opened a fresh one. Handles stay valid then too, but
- * what they stood for is gone: any use but `free` is `DEVICE_LOST` until one `copyHtoD` or `fill` has
- * written all bytes of the allocation. `lost`, and the report of the swap, tell which.
+ * If the backend in use loses its device, every call throws `DEVICE_LOST` until `use` (of any backend, also
+ * the same one) or `init` (of the chain) opens a fresh one. Handles stay valid then too, but the contents are
+ * gone: any use but `free` throws `DEVICE_LOST` until one `copyHtoD` or `fill` has written all bytes of the
+ * allocation. `lost` and the report of the swap list these allocations.
  */
 export class SwitchableBackend extends OperationMethods implements ComputeBackend {
   readonly name = "switchable";
@@ -49,7 +48,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   #liveBytes = 0;
   #peakBytes = 0;
 
-  /** `chain`: what `init` tries to open, in this order; by default all that is registered. */
+  /** `chain` lists the backends that `init` tries to open, in this order. Default: all that are registered. */
   constructor(registry: BackendRegistry, chain: string | readonly string[] = registry.names) {
     super();
     this.#slot = new BackendSlot(registry, chain, this.#table);
@@ -60,12 +59,12 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     return this.#slot.current;
   }
 
-  /** The backend in use, with handles of its own: for what only it can do, such as profiling. */
+  /** The backend in use, for its own features such as profiling. It has handles of its own. */
   get inner(): ComputeBackend {
     return this.#slot.assertOpen("inner");
   }
 
-  /** Live allocations whose contents went with a lost device and were not written again since. */
+  /** Live allocations whose contents were lost with a device and have not been written again. */
   get lost(): readonly LostAllocation[] {
     return this.#slot.lost;
   }
@@ -82,16 +81,16 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     return inner.capabilities;
   }
 
-  /** Opens the first backend of the chain that can be opened; after a loss, once more. */
+  /** Opens the first backend of the chain that can be opened; after a loss, does so again. */
   init(): Promise<void> {
     return this.#slot.init();
   }
 
   /**
-   * Goes on with another registered backend. Swaps asked for at the same time run one after another.
-   * Rejects where the other backend cannot be opened, cannot hold what is live or is lost, or where
-   * the current one reports a fault or is lost meanwhile; then nothing has changed. Where the current
-   * one was lost before, nothing can be moved: the report tells what is lost.
+   * Switches to another registered backend. Swaps requested at the same time run one after another. Rejects,
+   * and changes nothing, if the other backend cannot be opened, cannot hold the live allocations or is lost,
+   * or if the current one reports a fault or is lost meanwhile. If the current one was already lost, nothing
+   * can be moved, and the report lists what is lost.
    */
   use(name: string): Promise<SwapReport> {
     return this.#slot.use(name);
@@ -173,7 +172,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const entry = this.#table.remove(handle, "free", "handle");
     this.#liveBytes -= entry.bytes;
     this.#slot.tell((inner) => {
-      // There is nothing to free where a deferred alloc has failed.
+      // If a deferred alloc failed, there is nothing to free.
       if (entry.inner !== undefined) inner.free(entry.inner);
     });
   }
@@ -188,13 +187,13 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
     this.#slot.assertOpen("copyDtoH");
-    // As it is now: it may be shortened, or grow, before a deferred call is carried out.
+    // Take its length now: the array may shrink or grow before a deferred call is carried out.
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const operand = this.#bind("copyDtoH", "source", source, bytes.byteLength, 1);
     await this.#slot.ask("copyDtoH", (inner) => inner.copyDtoH(bytes, operand()));
   }
 
-  /** `BUSY` while a swap moves the allocations. */
+  /** As `ComputeBackend.copyDtoHSync`; throws `BUSY` while a swap moves the allocations. */
   copyDtoHSync(destination: HostBytes, source: Operand): void {
     assertReadsSynchronously(this.#slot.assertOpen("copyDtoHSync"));
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
@@ -225,7 +224,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     );
   }
 
-  /** A call that only writes: where it covers all of an allocation, the contents are no longer lost. */
+  /** Makes a call that only writes. If it covers all of an allocation, the contents are no longer lost. */
   #write(
     operation: string,
     destination: Operand,
@@ -245,7 +244,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const coversAll = byteLength === entry.bytes;
     if (!coversAll) assertHeld(entry, operation, argument);
     const wasLost = entry.lost;
-    // At once, for the calls after this one; and again below, where a deferred one before has failed.
+    // Now, for the calls after this one; and again below, in case an earlier deferred one fails.
     entry.lost = false;
     this.#slot.tell((inner) => {
       const stillLost = wasLost || entry.lost;
@@ -272,8 +271,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
       callOperation(inner, operation, translated);
       return;
     }
-    // The operands are looked up and lists copied now, since the caller may free the ones and change
-    // the others before the call is carried out.
+    // Look up the operands and copy lists now: the caller may free or change them before the call is carried out.
     assertSupported(inner, operation, args);
     operation.resolve(args, this.#checkingBinder(name));
     const later = copyOf(operation, args);
@@ -307,7 +305,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     );
   }
 
-  /** Checks an operand now; the result gives its translation when the call is carried out. */
+  /** Checks an operand now. The result returns its translation when the call is carried out. */
   #bind(
     operation: string,
     argument: string,
@@ -322,7 +320,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   }
 }
 
-/** By its method, if it is an operation of core: a backend may have been written before there was `run`. */
+/** Calls the method of a core operation if there is one: the backend may be older than `run`. */
 function callOperation(backend: ComputeBackend, operation: Operation, args: object): void {
   const name = operation.name as OperationName;
   const method = (operations[name] as Operation) === operation ? backend[name] : undefined;

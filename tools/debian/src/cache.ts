@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 
 const workspaceRoot = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** Where the folder of this name is, or would be. */
+/** Returns the path of the folder of this name, whether it exists or not. */
 export function cachePath(name: string): string {
   return join(workspaceRoot, "node_modules", ".cache", "backplane", name);
 }

@@ -5,25 +5,24 @@ import { cachedFolder, cachePath } from "./cache.js";
 import { DebianUnavailable, LIBRARIES, unpackDebianPackage } from "./packages.js";
 
 const FOLDER = "openblas";
-/** With threads of its own, which is what a machine has that has OpenBLAS installed. */
+/** With threads of its own, as machines with OpenBLAS usually have it. */
 const PACKAGE = "libopenblas0-pthread";
 const LIBRARY = "openblas-pthread/libopenblas.so.0";
-/** What it needs of the compilers' libraries, in the order in which one needs the other. */
+/** The compilers' libraries that it needs, each before those that need it. */
 const NEEDED = ["libgcc_s.so.1", "libquadmath.so.0", "libgfortran.so.5"];
 
-/** Fills the cache with OpenBLAS from Debian's archive, unless it is there; answers the path of the library. */
+/** Fills the cache with OpenBLAS from Debian's archive, unless it is there. Returns the path of the library. */
 export async function fetchOpenBlas(): Promise<string> {
   await cachedFolder(FOLDER, (folder) => unpackDebianPackage(folder, { name: PACKAGE, backported: false }));
   return openBlas();
 }
 
-/** Held, since koffi closes what is not. */
+/** Kept, since koffi closes libraries that nobody references. */
 const loaded: LibraryHandle[] = [];
 
 /**
- * The path of the OpenBLAS in the cache. The libraries that came with it are loaded into this process
- * by their paths, where the system's loader would not look. Throws `DebianUnavailable` where it has not
- * been fetched.
+ * Returns the path of the OpenBLAS in the cache. Loads its accompanying libraries into this process by their
+ * paths, where the system's loader would not look. Throws `DebianUnavailable` if it has not been fetched.
  */
 export function openBlas(): string {
   const folders = LIBRARIES.map((path) => join(cachePath(FOLDER), path));
@@ -42,8 +41,8 @@ export function openBlas(): string {
 const ACCELERATE = "/System/Library/Frameworks/Accelerate.framework/Accelerate";
 
 /**
- * The library that tests of native BLAS use: Accelerate on macOS, elsewhere OpenBLAS, which is fetched
- * where `CI` is set. Where there is none otherwise, says so and calls `skip`.
+ * Returns the library for tests of native BLAS: Accelerate on macOS, elsewhere OpenBLAS, which is fetched if
+ * `CI` is set. If there is none otherwise, says so and calls `skip`.
  */
 export async function testBlas(skip: () => never): Promise<string> {
   if (process.platform === "darwin") return ACCELERATE;

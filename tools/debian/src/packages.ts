@@ -14,7 +14,7 @@ export const LIBRARIES: readonly string[] = [`usr/lib/${triplet}`, `lib/${triple
 
 const run = promisify(execFile);
 
-/** Thrown where a package cannot be had; `reason` says why. */
+/** Thrown if a package is not available; `reason` says why. */
 export class DebianUnavailable extends Error {
   readonly reason: string;
 
@@ -33,9 +33,8 @@ export interface DebianPackage {
 
 /**
  * Unpacks the current version of a package, and the libraries that it needs and this machine lacks, into
- * `folder`. Nothing is installed and no root is needed: apt works on lists of its own in that folder, so
- * that its resolver, its retries and its check of signatures and checksums are used, and the system is
- * only read.
+ * `folder`. Nothing is installed and no root is needed. apt works on lists of its own in that folder, so that
+ * its resolver, its retries and its checks of signatures and checksums are used, and the system is only read.
  */
 export async function unpackDebianPackage(folder: string, wanted: DebianPackage): Promise<void> {
   const release = existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "";
@@ -70,7 +69,7 @@ export async function unpackDebianPackage(folder: string, wanted: DebianPackage)
   await rm(apt, { recursive: true });
 }
 
-/** Where a package is, for the Debian that `osRelease` (/etc/os-release) describes. */
+/** Returns the place of a package, for the Debian that `osRelease` (/etc/os-release) describes. */
 export function debianSuites(osRelease: string, { name: wanted, backported }: DebianPackage): string[] {
   const field = (name: string) => new RegExp(`^${name}="?([^"\n]*)"?$`, "m").exec(osRelease)?.[1];
   const name = field("VERSION_CODENAME");

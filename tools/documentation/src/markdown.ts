@@ -20,16 +20,16 @@ export function codeBlocks(markdown: string, language: string): CodeBlock[] {
   return blocks;
 }
 
-/** What a program is to print, line by line: the texts after `// prints: `. */
+/** Returns the lines that a program should print: the texts after `// prints: `. */
 export function expectedOutput(code: string): string[] {
   return [...code.matchAll(/\/\/ prints: (.*)$/gm)].map((match) => match[1]!);
 }
 
 /** A link to a file of the repository, or to a part of one. */
 export interface FileLink {
-  /** Relative to the file that it is in; empty: that file itself. */
+  /** Relative to the file that has the link; empty: that file itself. */
   readonly path: string;
-  /** Of the heading; undefined where the whole file is meant. */
+  /** That of the heading; undefined if the link is to the whole file. */
   readonly anchor: string | undefined;
 }
 
@@ -44,7 +44,9 @@ export function fileLinks(markdown: string): FileLink[] {
     });
 }
 
-/** What links may name after a "#", as GitHub makes it of headings; those that are alike are told apart by numbers. */
+/**
+ * Returns the anchors that links may name after a "#", as GitHub makes them from headings; equal ones are numbered.
+ */
 export function anchors(markdown: string): Set<string> {
   const found = new Set<string>();
   const text = markdown.replaceAll(/^```[\s\S]*?^```/gm, "");

@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { cachedFolder } from "@backplane/software-adapter";
 
-/** An engine beside Node, to run programs with. */
+/** An engine other than Node, to run programs with. */
 export interface Engine {
   readonly name: string;
   readonly version: string;
-  /** What comes before the path of a program. */
+  /** The words before the path of a program. */
   readonly command: readonly string[];
 }
 
@@ -14,9 +14,9 @@ interface Source {
   readonly version: string;
   /** The package that has the executable, by Node's names of platform and processor. */
   readonly packages: Readonly<Record<string, string>>;
-  /** Where in that package it is. */
+  /** The path of the executable in that package. */
   readonly executable: string;
-  /** What makes it run a program. */
+  /** The words that make it run a program. */
   readonly options: readonly string[];
 }
 
@@ -51,8 +51,8 @@ const sources: Readonly<Record<EngineName, Source>> = {
 export const engineNames: readonly EngineName[] = ["deno", "bun"];
 
 /**
- * Fetches an engine from the package registry, the first time, into node_modules/.cache. The packages
- * hold an executable and nothing to install: no script of theirs runs. Rejects where there is none.
+ * Fetches an engine from the package registry, the first time, into node_modules/.cache. The packages hold an
+ * executable and nothing to install: none of their scripts runs. Rejects if there is no engine for this machine.
  */
 export async function fetchEngine(name: EngineName): Promise<Engine> {
   const source = sources[name];
@@ -74,7 +74,7 @@ export async function fetchEngine(name: EngineName): Promise<Engine> {
 }
 
 export interface Ended {
-  /** Null where the program had to be killed. */
+  /** Null if the program had to be killed. */
   readonly code: number | null;
   /** All that it printed. */
   readonly output: string;

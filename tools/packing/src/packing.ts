@@ -13,7 +13,7 @@ export interface Manifest {
   readonly peerDependencies?: Readonly<Record<string, string>>;
 }
 
-/** Packs a package of the workspace as it would be published; answers the path of the file. */
+/** Packs a package of the workspace as it would be published. Returns the path of the file. */
 export function pack(path: string, destination: string): string {
   const before = new Set(readdirSync(destination));
   run(pnpm(), ["pack", "--pack-destination", destination], join(root, path));
@@ -44,14 +44,14 @@ export function manifestOf(folder: string, name: string): Manifest {
   return JSON.parse(readFileSync(join(folder, "node_modules", name, "package.json"), "utf8")) as Manifest;
 }
 
-/** Against hangs only: what has not ended after so long is killed. */
+/** A program that has not ended after this long is killed. This only guards against hangs. */
 const hangMilliseconds = 900_000;
 
-/** Runs a program to its end; answers what it printed, or throws that where it failed. */
+/** Runs a program to its end. Returns its output, or throws it if the program failed. */
 export function run([program, ...first]: readonly string[], rest: readonly string[], folder: string): string {
   const { status, stdout, stderr, error } = spawnSync(program!, [...first, ...rest], {
     cwd: folder,
-    // Nothing of the workspace may help, save where the registry is.
+    // Nothing of the workspace may help, except the address of the registry.
     env: { ...process.env, NODE_PATH: "", NODE_OPTIONS: "" },
     encoding: "utf8",
     timeout: hangMilliseconds,

@@ -23,11 +23,12 @@ export interface HeadlessChromium {
 }
 
 /**
- * SwiftShader as the only Vulkan driver, with the loader that it needs. Both come from the npm package
- * `@sparticuz/chromium`, of which only the compressed files are used; none of its code runs.
+ * Returns the environment for SwiftShader as the only Vulkan driver, with the loader that it needs. Both come
+ * from the npm package `@sparticuz/chromium`, of which only the compressed files are used; none of its code
+ * runs.
  *
- * Or lavapipe, the other one: from the cache, where `fetchLavapipe` has filled it, or else from the
- * system. Throws `SoftwareAdapterUnavailable` where there is none that Dawn accepts.
+ * The other adapter is lavapipe: from the cache, if `fetchLavapipe` has filled it, otherwise from the system.
+ * Throws `SoftwareAdapterUnavailable` if there is none that Dawn accepts.
  */
 export async function softwareVulkan(adapter: SoftwareAdapter = "swiftshader"): Promise<SoftwareVulkan> {
   const folder = await vulkanFolder();
@@ -50,13 +51,13 @@ export async function fetchLavapipe(): Promise<SoftwareVulkan> {
   const loader = await vulkanFolder();
   await cachedFolder(LAVAPIPE, async (folder) => {
     await unpackDebianMesa(folder);
-    // Only what Dawn accepts is kept.
+    // Keep it only if Dawn accepts it.
     await acceptedLavapipe([join(folder, ICD_FILE)], (file) => lavapipeEnvironment(file, loader));
   });
   return softwareVulkan("lavapipe");
 }
 
-/** A headless Chromium whose WebGPU adapter is SwiftShader, with fonts. It needs nothing but a C library. */
+/** A headless Chromium whose WebGPU adapter is SwiftShader, with fonts. It needs only a C library. */
 export async function headlessChromium(): Promise<HeadlessChromium> {
   const vulkan = await vulkanFolder();
   const { folder: source } = chromiumPackage();
@@ -95,7 +96,7 @@ function lavapipeEnvironment(icdFile: string, loader: string): Record<string, st
   return {
     LD_LIBRARY_PATH: libraryPath(...libraries, loader),
     VK_ICD_FILENAMES: icdFile,
-    // LLVM compiles slowly: what one process has compiled, others need not.
+    // LLVM compiles slowly: processes share their compiled shaders.
     MESA_SHADER_CACHE_DIR: cachePath("lavapipe-shaders"),
   };
 }

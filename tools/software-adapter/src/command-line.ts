@@ -8,7 +8,7 @@ export interface CommandLine {
 
 const USAGE = "usage: cli.js [--adapter swiftshader|lavapipe] -- command [argument ...]";
 
-/** What belongs to the command is left alone, so only what stands before it is read. */
+/** Reads only the words before the command; the command's own words are left alone. */
 export function parseCommandLine(words: readonly string[]): CommandLine {
   const rest = [...words];
   let adapter: SoftwareAdapter = "swiftshader";

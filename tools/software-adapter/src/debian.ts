@@ -7,7 +7,10 @@ import { SoftwareAdapterUnavailable } from "./unavailable.js";
 const MESA: DebianPackage = { name: "mesa-vulkan-drivers", backported: true };
 export const ICD_FILE = "lavapipe_icd.json";
 
-/** Unpacks Debian's current Mesa, and what it needs, into `folder`, with a description for the Vulkan loader. */
+/**
+ * Unpacks Debian's current Mesa and the packages that it needs into `folder`, with a description for the
+ * Vulkan loader.
+ */
 export async function unpackDebianMesa(folder: string): Promise<void> {
   try {
     await unpackDebianPackage(folder, MESA);

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { unpackArchive } from "./archive.js";
 
 /**
- * Names no fonts but those beside it. The system may have none, and Chromium ends when it has to draw text
- * without any; and with the system's own, text would have another width on each machine.
- * The paths stay right when the folder is renamed: that of the fonts is relative to this file, and that of
- * the cache, for which fontconfig knows no such thing, to `XDG_CACHE_HOME`.
+ * Names only the fonts beside it. The system may have none, and Chromium ends if it has to draw text without
+ * any; with the system's own fonts, text would have another width on each machine. The paths stay right if
+ * the folder is renamed: the path of the fonts is relative to this file, and that of the cache, which
+ * fontconfig cannot resolve like that, to `XDG_CACHE_HOME`.
  */
 const CONFIGURATION = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
@@ -26,7 +26,7 @@ export async function unpackFonts(archive: string, folder: string): Promise<void
   await writeFile(join(folder, FILE), CONFIGURATION);
 }
 
-/** Makes the fonts in `folder` the only ones of a process, and keeps what fontconfig writes there too. */
+/** Makes the fonts in `folder` the only ones of a process, and keeps fontconfig's cache there too. */
 export function fontsEnvironment(folder: string): Record<string, string> {
   return { FONTCONFIG_FILE: join(folder, FILE), XDG_CACHE_HOME: folder };
 }

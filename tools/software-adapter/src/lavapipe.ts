@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { openAdapterIn } from "./probe.js";
 import { SoftwareAdapterUnavailable } from "./unavailable.js";
 
-/** How to get what is missing. */
+/** How to get the missing adapter. */
 const HOW_TO_GET_IT =
   "On Debian 12 or newer, `node tools/software-adapter/dist/fetch-lavapipe.js` fetches it without " +
   "installing anything; elsewhere, install Mesa's Vulkan drivers, 25 or newer.";
 
-/** Where distributions, and those who build Mesa themselves, put the descriptions of Vulkan drivers. */
+/** Folders in which distributions, and people who build Mesa themselves, put the descriptions of Vulkan drivers. */
 const SYSTEM_FOLDERS = ["/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d"];
 
 export interface Lavapipe {

@@ -1,4 +1,4 @@
-// Opens an adapter and a device through Dawn and prints what it found, as one line of JSON.
+// Opens an adapter and a device through Dawn and prints them as one line of JSON.
 import { create } from "webgpu";
 import type { OpenedAdapter } from "./probe.js";
 

@@ -15,7 +15,10 @@ const program = fileURLToPath(new URL("./open-adapter.js", import.meta.url));
 /** Against hangs only: then the process is killed. */
 const LIMIT_MILLISECONDS = 300_000;
 
-/** What Dawn finds in this environment. It is asked in a process of its own, which a driver may crash. */
+/**
+ * Returns the adapter that Dawn finds in this environment. Asks in a process of its own, because a driver may
+ * crash it.
+ */
 export async function openAdapterIn(env: Readonly<Record<string, string>>): Promise<OpenedAdapter> {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [program], {

@@ -12,7 +12,7 @@ export interface RunOptions {
   readonly nodeArguments?: readonly string[];
 }
 
-/** Runs a Node.js entry on the software adapter and gives its exit code. */
+/** Runs a Node.js entry on the software adapter and returns its exit code. */
 export async function runWithSoftwareAdapter(
   entry: string,
   args: readonly string[] = [],
@@ -21,7 +21,7 @@ export async function runWithSoftwareAdapter(
   return runCommand(process.execPath, [...(options.nodeArguments ?? []), entry, ...args], options);
 }
 
-/** Runs any command on the software adapter and gives its exit code. */
+/** Runs any command on the software adapter and returns its exit code. */
 export async function runCommand(
   command: string,
   args: readonly string[],

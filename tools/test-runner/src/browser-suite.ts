@@ -15,7 +15,7 @@ export interface BrowserSuiteOptions {
   readonly origin: string;
   readonly grep: string | undefined;
   readonly launch: () => Promise<Browser>;
-  /** Gets what the pages print. Default: nobody. */
+  /** Receives the output of the pages. Default: ignored. */
   readonly write?: (text: string) => void;
   /** Default 60 minutes. */
   readonly entryLimitMilliseconds?: number;
@@ -40,7 +40,7 @@ function pageAddress(entry: string, { origin, grep }: BrowserSuiteOptions): stri
 interface EntryRun {
   readonly tests: readonly FinishedTest[];
   readonly failures: readonly PageFailure[];
-  /** What kept the page from running its tests to the end. */
+  /** The error that kept the page from running its tests to the end. */
   readonly breakdown: string | undefined;
 }
 

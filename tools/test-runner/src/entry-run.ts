@@ -1,7 +1,7 @@
 import type { PageFailure, PageMessage } from "./page-messages.js";
 import type { FinishedTest } from "./test-times.js";
 
-/** mocha's build for browsers, where the page's server has it. It works in workers too. */
+/** Address of mocha's build for browsers on the page's server. It works in workers too. */
 const mochaAddress: string = "/vendor/mocha.js";
 
 /**

@@ -12,7 +12,7 @@ export function entryForm(entry: string): EntryForm {
 }
 
 /**
- * Below this path the server gives all files once more, for modules that run in workers: import maps do
- * not apply there, so each import names the address to which the import map of a page would lead.
+ * Below this path the server has all files once more, for modules that run in workers. Import maps do not
+ * apply there, so each import names the address to which the import map of a page would lead.
  */
 export const WORKER_ROOT = "/in-worker";

@@ -13,7 +13,7 @@ export interface VendorPackage {
   readonly name: string;
 }
 
-/** Below this path the server gives npm packages, each as one module without imports. */
+/** Below this path the server has npm packages, each as one module without imports. */
 export const VENDOR_ROOT = "/vendor/";
 
 const CONDITIONS = ["browser", "import", "default"];
@@ -43,7 +43,10 @@ export function importMap(packages: readonly WorkspacePackage[]): ImportMap {
   return map;
 }
 
-/** Where the map leads from a module at `importer`; the specifier itself where the map has nothing for it. */
+/**
+ * Returns the address to which the map leads from a module at `importer`; the specifier itself if the map has
+ * no entry for it.
+ */
 export function resolveSpecifier(
   { imports, scopes }: ImportMap,
   specifier: string,

@@ -7,7 +7,7 @@ import {
 import { type Browser, chromium } from "playwright-core";
 import type { Options } from "./options.js";
 
-/** What the tests run on. */
+/** The environment in which the tests run. */
 export interface Machine {
   readonly description: string;
   readonly env: Readonly<Record<string, string>>;
@@ -15,8 +15,8 @@ export interface Machine {
 }
 
 /**
- * The software adapter wherever it runs; elsewhere, or when asked for, the machine's own GPU and Chrome.
- * Throws `SoftwareAdapterUnavailable` where the adapter that was asked for is missing.
+ * Returns the software adapter if it runs here; otherwise, or on request, the machine's own GPU and Chrome.
+ * Throws `SoftwareAdapterUnavailable` if the requested adapter is missing.
  */
 export async function chooseMachine(adapter: Options["adapter"]): Promise<Machine> {
   const reason = unavailableReason();
@@ -28,7 +28,7 @@ export async function chooseMachine(adapter: Options["adapter"]): Promise<Machin
     };
   }
   const { env, description } = await softwareVulkan(adapter === "lavapipe" ? "lavapipe" : "swiftshader");
-  // Unpacked before the first test, so that none has to do it within its time limit.
+  // Unpacked before the first test, so that no test has to do it within its time limit.
   const browser = await headlessChromium();
   return { description, env, launch: () => launchSoftwareChromium(browser) };
 }

@@ -13,13 +13,13 @@ const REST_LIMIT_MILLISECONDS = 1000;
 
 const mocha = fileURLToPath(new URL("bin/mocha.js", import.meta.resolve("mocha")));
 const reporter = fileURLToPath(new URL("./node-reporter.js", import.meta.url));
-/** Holds what software adapters read from the working folder. */
+/** Holds the files that software adapters read from the working folder. */
 const workingFolder = fileURLToPath(new URL("../working-folder", import.meta.url));
 
 export interface NodeSuiteOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly grep: string | undefined;
-  /** Gets what the tests print. Default: nobody. */
+  /** Receives the output of the tests. Default: ignored. */
   readonly write?: (text: string) => void;
 }
 
@@ -72,7 +72,7 @@ function watch(child: ChildProcess): Promise<Watched> {
       clearTimeout(timer);
       const byItself = signal ?? (code === 0 ? "exit code 0" : "exit code above 0");
       const done = (): void => resolve({ reported, ending: killed ?? byItself });
-      // The rest of what it printed; but a process of its own may hold the pipes open for long.
+      // Wait for the rest of its output; but a child process of its own may hold the pipes open for long.
       child.once("close", done);
       setTimeout(done, REST_LIMIT_MILLISECONDS);
     });

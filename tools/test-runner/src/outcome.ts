@@ -1,6 +1,6 @@
 import type { TestTime } from "./test-times.js";
 
-/** What a step of the run came to. A step that breaks down counts as one failure. */
+/** The outcome of a step of the run. A step that breaks down counts as one failure. */
 export interface Outcome {
   readonly passed: number;
   readonly failed: number;
@@ -24,7 +24,7 @@ export function sum(outcomes: readonly Outcome[]): Outcome {
   };
 }
 
-/** No test at all is a failure, except where a filter left none. */
+/** A run without tests is a failure, unless a filter left none. */
 export function unlessEmpty(where: string, outcome: Outcome, grep: string | undefined): Outcome {
   const isEmpty = outcome.passed + outcome.failed === 0;
   return isEmpty && grep === undefined ? brokenDown(`${where}: no test ran`) : outcome;

@@ -4,13 +4,13 @@ import { dirname, join, resolve } from "node:path";
 import { build } from "esbuild";
 import { workspaceRoot } from "./workspace.js";
 
-/** Where the bundled page lies, relative to the root of the workspace. */
+/** Path of the bundled page, relative to the root of the workspace. */
 export const bundledPage = "packages/conformance/dist/page";
 
 /**
- * Bundles the page of the conformance suite, so that its package works from any static server, whatever
- * the layout of `node_modules`. Writes `index.html` and everything that it loads. `@backplane/core` and `@backplane/conformance` are
- * entries of their own, so that the backend under test can import them too and gets the same modules.
+ * Bundles the page of the conformance suite, so that its package works from any static server, whatever the layout of
+ * `node_modules`. Writes `index.html` and everything that it loads. `@backplane/core` and `@backplane/conformance`
+ * are entries of their own, so that the backend under test can import them too and gets the same modules.
  */
 export async function bundlePage(): Promise<void> {
   const conformance = join(workspaceRoot, "packages/conformance");
@@ -42,7 +42,7 @@ export async function bundlePage(): Promise<void> {
   await writeFile(join(bundle, "LICENSES.txt"), licenses(Object.keys(metafile.inputs)));
 }
 
-/** The licenses of all npm packages of which something was bundled; theirs ask to come along. */
+/** Returns the licenses of all npm packages with bundled files, because they must accompany these. */
 function licenses(inputs: readonly string[]): string {
   const folders = new Set<string>();
   for (const input of inputs) if (input.includes("node_modules/")) folders.add(packageFolder(input));

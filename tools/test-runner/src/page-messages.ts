@@ -1,20 +1,20 @@
 import type { FinishedTest } from "./test-times.js";
 
 /**
- * What an entry tells the runner: from a page through a function that the runner adds to its window,
- * from a worker by a message to its page, which passes it on.
+ * A message of an entry to the runner: from a page through a function that the runner adds to its window,
+ * from a worker through its page, which passes it on.
  */
 export type PageMessage =
   | { readonly type: "test"; readonly test: FinishedTest; readonly failure?: PageFailure }
   | { readonly type: "end" }
   | { readonly type: "broken"; readonly message: string };
 
-/** What the worker of an entry tells its page. It has `started` when it holds `WORKER_LOCK`. */
+/** A message of an entry's worker to its page. It has `started` when it holds `WORKER_LOCK`. */
 export type WorkerMessage = PageMessage | { readonly type: "started" };
 
 /**
- * The name of the lock that the worker of an entry holds for as long as it lives. The browser takes it
- * back however the worker ends, so its page gets it exactly when the worker is gone.
+ * The name of the lock that the worker of an entry holds for as long as it lives. The browser releases it
+ * however the worker ends, so its page gets it exactly when the worker is gone.
  */
 export const WORKER_LOCK = "worker of the entry";
 
@@ -31,7 +31,10 @@ export const TELL_RUNNER = "tellTestRunner";
 
 export type TellRunner = (message: PageMessage) => Promise<void>;
 
-/** What the page has to tell the runner, in order: the end waits for all that came before it. */
+/**
+ * Returns the function that sends the page's messages to the runner, in order: the end waits for all messages
+ * before it.
+ */
 export function runnerOfPage(): (message: PageMessage) => void {
   const tell = (globalThis as unknown as Record<string, TellRunner>)[TELL_RUNNER]!;
   let sent: Promise<void> = Promise.resolve();

@@ -41,7 +41,7 @@ export async function startPageServer(): Promise<PageServer> {
   const vendors = new Map(
     [...vendorPackages(packages).values()].map((vendor) => [vendorPath(vendor.name), vendor]),
   );
-  /** What esbuild has made of a file, by the path that was asked for. Files do not change under a run. */
+  /** esbuild's results, by requested path. Files do not change during a run. */
   const built = new Map<string, Promise<string>>();
   const once = (pathname: string, build: () => Promise<string>): Promise<string> => {
     if (!built.has(pathname)) built.set(pathname, build());
@@ -124,7 +124,7 @@ async function bundle(vendor: VendorPackage): Promise<string> {
 }
 
 /**
- * A module with its imports by name replaced by addresses. esbuild is used because it knows what an
+ * Returns a module with its imports by name replaced by addresses. esbuild is used because it knows what an
  * import is; nothing is bundled, so `import.meta.url` and the identity of modules are as in a page.
  */
 async function workerModule(file: string, pathname: string, map: ImportMap): Promise<string> {

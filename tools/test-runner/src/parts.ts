@@ -10,7 +10,7 @@ import { sourceOf } from "./test-times.js";
 import { Transcript } from "./transcript.js";
 import { browserEntries, nodeTests, type TestFile, workspacePackages, workspaceRoot } from "./workspace.js";
 
-/** What runs in a process, or a browser, of its own. */
+/** A part of the run with a process, or a browser, of its own. */
 export interface Part {
   readonly title: string;
   readonly isLong: boolean;
@@ -21,10 +21,13 @@ export interface Part {
 /** Files of one package that run in one process, unless they take long. */
 const FILES_AT_ONCE = 8;
 
-/** Each waits now and then, for a device or for a time: so there is one more than cores, to a limit. */
+/** Each waits now and then, for a device or for a time, so there is one more than cores, up to a limit. */
 const MOST_AT_ONCE = 3;
 
-/** All that the options ask for. What takes long comes first: begun last, it would run on when all else is done. */
+/**
+ * Returns all parts that the options select. Long ones come first: begun last, they would still run when all
+ * else is done.
+ */
 export function testParts(options: Options, machine: Machine, origin: string): Part[] {
   const packages = workspacePackages().map(({ path }) => path);
   const isWanted = ({ tags }: TestFile) => isChosen(tags, options);

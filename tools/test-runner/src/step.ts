@@ -1,6 +1,6 @@
 import { brokenDown, type Outcome } from "./outcome.js";
 
-/** Part of a run, with a line before and after it. What it throws is a failure. */
+/** Runs part of a run, with a line before and after it. An error that it throws counts as a failure. */
 export async function step(
   title: string,
   work: () => Promise<Outcome> | Outcome,

@@ -1,25 +1,24 @@
 /**
- * What a test file, or an entry of the browser part, asks for. Its first line says so:
+ * The requirements of a test file, or of an entry of the browser part. Its first line lists them:
  *
  *     // Tags: kernels, long
  *
- * A tag holds for the whole file: tests that ask for different things stand in different files.
+ * A tag holds for the whole file: tests with different requirements belong in different files.
  */
 export const tags = {
   /** Begins first, and alone in its process: it takes more than about ten seconds. */
   long: "takes more than about ten seconds",
   /**
-   * Proves the conformance suite itself, the documents or the packages: the reference, the mutants and
-   * what is packed are the same on every adapter, and plain JavaScript, which every engine runs alike.
+   * Proves the conformance suite itself, the documents or the packages: the reference, the mutants and the
+   * packed files are the same on every adapter, and plain JavaScript, which every engine runs alike.
    */
   proof: "proves the suite, the documents or the packages, alike on every adapter and engine",
   /**
-   * Goes through the kernels of WebGPU one after the other. The compiler of lavapipe takes up to ten
-   * seconds for each. Laws on a backend as a whole, and on operations with small kernels, stand in files
-   * without this tag.
+   * Runs the kernels of WebGPU one after the other. The compiler of lavapipe takes up to ten seconds for
+   * each. Laws on a backend as a whole, and on operations with small kernels, are in files without this tag.
    */
   kernels: "goes through kernels of WebGPU one after the other, which compile slowly on lavapipe",
-  /** Does the same small work many thousand times: what that leaves behind shows on any adapter. */
+  /** Does the same small work many thousand times: leaks show on any adapter. */
   soak: "does the same work many thousand times",
   /** Starts an engine of its own, such as Chromium or Deno: the Node.js beside it does not matter. */
   engines: "starts another engine than the Node.js that runs it",
@@ -29,7 +28,7 @@ export type Tag = keyof typeof tags;
 
 export const tagNames: readonly Tag[] = Object.keys(tags) as Tag[];
 
-/** The tags in the first line of a source. Throws where it has some in another form, or unknown ones. */
+/** Returns the tags in the first line of a source. Throws if it has some in another form, or unknown ones. */
 export function tagsOf(source: string, file: string): readonly Tag[] {
   const line = source.slice(0, source.indexOf("\n"));
   if (!/^\W*tags?\b/i.test(line)) return [];
@@ -44,7 +43,7 @@ export function tagsOf(source: string, file: string): readonly Tag[] {
 export interface TagFilter {
   /** Only files with one of these. Default: all. */
   readonly tag: readonly Tag[] | undefined;
-  /** None of the files with one of these. */
+  /** Leaves out files with one of these. */
   readonly without: readonly Tag[];
 }
 

@@ -1,4 +1,4 @@
-/** How one test went, or one hook: what a reporter hears of it. */
+/** The outcome of one test or one hook, as a reporter receives it. */
 export interface FinishedTest {
   readonly titlePath: readonly string[];
   readonly state: "passed" | "failed" | "skipped" | "hook";

@@ -1,6 +1,6 @@
 /**
- * What several parts print while they run at the same time, in the order of the parts: the first that
- * has not ended is printed as it comes, and the others wait for their turn.
+ * Prints the output of several parts that run at the same time, in the order of the parts: that of the first
+ * part that has not ended is printed as it comes, and the others wait for their turn.
  */
 export class Transcript {
   readonly #print: (text: string) => void;

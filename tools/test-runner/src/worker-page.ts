@@ -1,4 +1,4 @@
-// Runs in the page of an entry in a worker: starts the worker, passes on what it tells, and ends it.
+// Runs in the page of an entry in a worker: starts the worker, passes on its messages, and ends it.
 import { WORKER_ROOT } from "./entry.js";
 import { runnerOfPage, WORKER_LOCK, type WorkerMessage } from "./page-messages.js";
 

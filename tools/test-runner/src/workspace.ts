@@ -35,7 +35,7 @@ export function readManifest(path: string): Manifest {
 
 /** A file of tests, or an entry of the browser part. */
 export interface TestFile {
-  /** Where its compiled form lies: an absolute path, or that of an entry below the page's server. */
+  /** The place of its compiled form: an absolute path, or that of an entry below the page's server. */
   readonly compiled: string;
   readonly tags: readonly Tag[];
 }
@@ -50,7 +50,7 @@ export function nodeTests(path: string): TestFile[] {
     }));
 }
 
-/** Browser entries of a package: one for each file that stands directly in test/browser. */
+/** Returns the browser entries of a package: one for each file directly in test/browser. */
 export function browserEntries(path: string): TestFile[] {
   return sources(join(path, "test", "browser"))
     .filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts") && !file.includes("/"))

@@ -15,7 +15,7 @@ import { numbers, type Plan, storing } from "../plan.js";
 
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
-/** What the language has, or gives in a line. It has no error function: erf and gelu are left out. */
+/** Functions that the language has, or that take one line. It has no error function: erf and gelu are left out. */
 export const unaryFunctions: Readonly<Partial<Record<UnaryKind, (x: number) => number>>> = {
   relu: (x) => Math.max(x, 0),
   sigmoid,
@@ -48,7 +48,7 @@ export const binaryFunctions: Readonly<Record<BinaryKind, (a: number, b: number)
   pow: Math.pow,
 };
 
-/** Adding and taking away 2^52, where doubles have no fraction, rounds to the nearest, ties to even. */
+/** Adding and subtracting 2^52, where doubles have no fraction, rounds to the nearest, ties to even. */
 function roundToEven(x: number): number {
   const magnitude = Math.abs(x);
   if (!(magnitude < 2 ** 52)) return x;
@@ -152,7 +152,7 @@ function reading(
   return (i) => {
     let at = 0;
     let stride = 1;
-    // From the last axis on; what the operand lacks in front repeats.
+    // From the last axis on; axes that the operand lacks in front repeat.
     for (let axis = 1, left = i; axis <= own.length; axis++) {
       const extent = own.at(-axis)!;
       const whole = outputShape.at(-axis)!;

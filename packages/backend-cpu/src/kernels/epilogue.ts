@@ -12,13 +12,13 @@ import { elementsOf } from "./convert/elements.js";
 import { unaryFunctions } from "./unary/functions.js";
 import { mapVectors } from "./vector/map.js";
 
-/** What becomes of finished sums, as parameters of kernels. */
+/** The steps after finished sums, as parameters of kernels. */
 export interface EpilogueParameters {
-  /** Address of what is added, in f32; 0: nothing. */
+  /** Address of the bias, in f32; 0 if there is none. */
   readonly bias: number;
-  /** Bytes from column to column of the bias: 4, or 0 where all have the same. */
+  /** Bytes from column to column of the bias: 4, or 0 if all columns share one. */
   readonly biasStep: number;
-  /** As `activationCode` gives it. */
+  /** A value of `activationCode`. */
   readonly activation: number;
 }
 
@@ -28,7 +28,7 @@ export const noEpilogue: EpilogueParameters = { bias: 0, biasStep: 0, activation
 
 export type EpilogueLocals = { readonly [Name in keyof EpilogueParameters]: Local<"i32"> };
 
-/** How parameters name an activation; 0 for none. */
+/** Returns the code of an activation in parameters; 0 for none. */
 export function activationCode(activation: Activation | undefined): number {
   return activation === undefined ? 0 : activations.indexOf(activation) + 1;
 }

@@ -3,7 +3,7 @@ import { i32, i32x4 } from "../wasm/index.js";
 import { type AnyKernel, address, type CpuMemory, defineKernel, type Kernel, type Launch } from "./kernel.js";
 
 const chunkBytes = 1 << 18;
-/** What a byte takes one worker, roughly. */
+/** Roughly how long a byte takes one worker. */
 const byteNanoseconds = 0.025;
 
 const fillTypes = { destination: "i32", bytes: "i32", pattern: "i32" } as const;
@@ -54,7 +54,7 @@ export const copyBytes: Kernel<typeof copyTypes> = defineKernel({
   },
 });
 
-/** What the backend itself needs, whatever the operations. */
+/** The kernels that the backend itself needs, whatever the operations. */
 export const memoryKernels: readonly AnyKernel[] = [fillBytes, fillPattern, copyBytes];
 
 /** The byte at place i of the allocation becomes byte i % 4 of `pattern`. */
@@ -80,7 +80,7 @@ export function planCopy(destination: number, source: number, bytes: number): La
   );
 }
 
-/** A command that does nothing, to mark a place in the queue. */
+/** Returns a command that does nothing, to mark a place in the queue. */
 export function planNothing(): Launch {
   return fillBytes.launch({ destination: 0, bytes: 0, pattern: 0 }, 1);
 }

@@ -7,16 +7,16 @@ export type KernelFunction = (block: number, chunk: number, scratch: number, wor
 /** Kernels that are no WebAssembly, by name. */
 export type NativeKernels = Readonly<Record<string, KernelFunction>>;
 
-/** What every thread has of a `KernelLibrary`: enough to find its kernels, those included that are yet to come. */
+/** The part of a `KernelLibrary` that every thread has: enough to find its kernels, including later ones. */
 export interface KernelCode {
   /** Commands in the queue carry the index into this list. */
   readonly names: readonly string[];
   /**
-   * For each kernel two words of 32 bits, where its module is in here and how long it is, in bytes; then
-   * the modules. Both are written before the first command that names the kernel, and never changed.
+   * For each kernel two words of 32 bits, the place of its module in here and its length, in bytes; then the
+   * modules. Both are written before the first command that names the kernel, and never changed.
    */
   readonly modules: ArrayBufferLike;
-  /** What some of the kernels call. Undefined: there is none. */
+  /** The library that some of the kernels call. Undefined: there is none. */
   readonly blas: BlasLibrary | undefined;
 }
 

@@ -1,16 +1,16 @@
 /**
- * How a kernel is written and started.
+ * Writing and starting kernels.
  *
- * A kernel is a WebAssembly function over the device memory. It works off one chunk of a command,
- * and is called once for each chunk, in any order, by any worker, at the same time as others; so
- * chunks write to different places, and what a chunk computes depends only on its number (never on
- * the worker), which makes results the same for any number of threads. Commands follow one another:
- * all chunks of one have finished before the first of the next starts.
+ * A kernel is a WebAssembly function over the device memory. It computes one chunk of a command. It is called
+ * once for each chunk, in any order, by any worker, at the same time as others. So chunks must write to
+ * different places, and the result of a chunk may depend only on its number, never on the worker; results are
+ * then the same for any number of threads. Commands follow one another: all chunks of one have finished before
+ * the first of the next starts.
  *
- * Declaring one: `defineKernel` gives its name, the layout of its parameter block and a function
- * that emits its body. Starting it: `kernel.launch(parameters, chunks)`, enqueued by a plan.
+ * `defineKernel` declares a kernel: its name, the layout of its parameter block, and a function that emits its
+ * body. `kernel.launch(parameters, chunks)`, enqueued by a plan, starts it.
  *
- * The complete example that others are modelled on (fill.ts is a real one):
+ * A complete example to copy (fill.ts is a real one):
  *
  *     const chunkElements = 1 << 14;
  *
@@ -51,29 +51,28 @@
  *       ],
  *     };
  *
- * An operation lives in kernels/<operation>/<operation>.ts, which exports a `CpuOperation` named
- * `<operation>`; the table in kernels/index.ts lists them all, and the driver takes everything from
- * there. Tests run single kernels with test/workbench.ts.
+ * An operation lives in kernels/<operation>/<operation>.ts, which exports a `CpuOperation` named `<operation>`.
+ * The table in kernels/index.ts lists them all, and the driver takes everything from there. Tests run single
+ * kernels with test/workbench.ts.
  *
- * `f.multiplyAdd`, `f.multiplySubtract` and `f.choose` are the relaxed instructions where the engine has
- * them: faster, and for the first two rounded once in place of twice.
+ * `f.multiplyAdd`, `f.multiplySubtract` and `f.choose` are the relaxed instructions if the engine has them. These
+ * are faster, and the first two round once instead of twice.
  *
- * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes`
- * past the end of an operand (never before its start), so that the last vector needs no care; they
- * must not write there.
+ * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes` past the end of
+ * an operand (never before its start), so that the last vector needs no care. They must not write there.
  */
 import type { DType, Operation, Region } from "@backplane/core";
 import type { FunctionBuilder, Local, ModuleBuilder } from "../wasm/index.js";
 import { f32, i32 } from "../wasm/index.js";
 
-/** What stands behind a handle: a place in the device memory. */
+/** The memory behind a handle: a place in the device memory. */
 export interface CpuMemory {
   /** Address of the first byte, a multiple of 64. */
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** Where the bytes of a region are in the device memory. */
+/** Returns the address of a region in the device memory. */
 export function address(region: Region<CpuMemory>): number {
   return region.memory.byteOffset + region.byteOffset;
 }
@@ -81,11 +80,14 @@ export function address(region: Region<CpuMemory>): number {
 /** Readable bytes after the end of every allocation, for vector loads that reach past the data. */
 export const readSlackBytes = 64;
 
-/** What this engine can do beyond what is required (SIMD). */
+/** The features of this engine beyond the required ones (SIMD). */
 export interface Features {
   /** Fused multiply-add instructions, `f32x4.relaxedMadd`. */
   readonly relaxedSimd: boolean;
-  /** The engine keeps fewer vectors in registers than there are: tiles of sums have four rows in place of six. Default false. */
+  /**
+   * The engine keeps only some vectors in registers: tiles of sums then have four rows instead of six.
+   * Default: false.
+   */
   readonly fewRegisters?: boolean;
   /** A native library with BLAS has been found. Default false. */
   readonly blas?: boolean;
@@ -97,7 +99,7 @@ export type ParameterLocals<Types extends ParameterTypes> = {
   readonly [Name in keyof Types]: Local<Types[Name]>;
 };
 
-/** What the emitted body works with. */
+/** The tools of a kernel's emitted body. */
 export interface KernelContext<Types extends ParameterTypes> {
   /** The parameter block, already read into locals. */
   readonly parameters: ParameterLocals<Types>;
@@ -113,13 +115,13 @@ export interface KernelContext<Types extends ParameterTypes> {
 }
 
 export interface KernelDefinition<Types extends ParameterTypes> {
-  /** Export name, built from what was chosen, such as `gemm_f32_6x8_fma`. */
+  /** Export name, built from the choices made, such as `gemm_f32_6x8_fma`. */
   readonly name: string;
   /** Names and types of the parameters; i32 also for addresses. At most `maxParameters`. */
   readonly parameters: Types;
   /** Scratch for each worker. Default 0. For sizes that depend on the problem see `workspace`. */
   readonly scratchBytes?: number;
-  /** Left out of the module where the engine lacks this. */
+  /** The kernel is left out of the module if the engine lacks this. */
   readonly requires?: keyof Features;
   emit(f: FunctionBuilder, context: KernelContext<Types>): void;
 }
@@ -130,7 +132,7 @@ export interface Launch {
   /** The parameter block: 32-bit patterns. */
   readonly words: readonly number[];
   readonly chunks: number;
-  /** So many workers gain something by taking part, from 1 to `chunks`. */
+  /** The number of workers that gain by taking part, from 1 to `chunks`. */
   readonly helpers: number;
 }
 
@@ -140,7 +142,7 @@ export interface Launch {
  */
 const helperNanoseconds = 20_000;
 
-/** How many workers a command of so many chunks, and of so much work for one of them, is worth. */
+/** Returns how many workers pay off for a command with this many chunks of this much work. */
 export function helpersFor(chunks: number, nanoseconds: number): number {
   return Math.max(1, Math.min(chunks, Math.floor(nanoseconds / helperNanoseconds)));
 }
@@ -152,8 +154,8 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
   /** Adds the function to a module. */
   emit(module: ModuleBuilder, features: Features): void;
   /**
-   * One command. `nanoseconds`: roughly what it takes one worker, where that may be so little that
-   * it is not worth sharing. Default: much.
+   * Returns one command. `nanoseconds` is roughly its time on one worker; give it if the command may be too
+   * small to share. Default: large.
    */
   launch(
     parameters: { readonly [Name in keyof Types]: number },
@@ -164,7 +166,7 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
   launchList(parameters: readonly number[], chunks: number, nanoseconds?: number): Launch;
 }
 
-/** A kernel whatever its parameters are, for lists. */
+/** A kernel with any parameters, for lists. */
 export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
 
 /**
@@ -173,7 +175,7 @@ export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
  */
 export type KernelGroup = AnyKernel | readonly AnyKernel[];
 
-/** What a plan may ask for. */
+/** The tools of a plan. */
 export interface PlanContext {
   readonly features: Features;
   /** Variants that `init` has settled on, by operation. Default: the first that fits. */
@@ -229,8 +231,7 @@ export function launchers<const Types extends ParameterTypes>(
   const typeOf = Object.values(types);
   if (keys.length > maxParameters)
     throw new RangeError(`kernel ${name} has ${keys.length} parameters; allowed: ${maxParameters}`);
-  // Loops that make nothing but the list: with `map` and pairs of key and type each call left three times as
-  // much to the garbage collector.
+  // Loops that make nothing but the list: `map` and pairs of key and type left three times as much garbage per call.
   return {
     launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       const words = new Array<number>(keys.length);

@@ -5,15 +5,15 @@ import type { KernelCode } from "./instance.js";
 import type { AnyKernel, Features, KernelGroup } from "./kernel.js";
 
 /**
- * Room for all modules: several times as much as the kernels of this package take together (a test
- * emits them all). What is not written costs nothing.
+ * Room for all modules: several times the size of all kernels of this package (a test emits them all). Bytes
+ * that are never written cost nothing.
  */
 const moduleBytes = 1 << 20;
 
 /**
- * The kernels that an engine can run. Each is emitted, with its group, when it is first asked for, into
- * memory that threads share: a worker that meets a kernel for the first time compiles what it finds
- * there. So the start of a backend does not pay for kernels that it may never use.
+ * The kernels that an engine can run. Each is emitted, with its group, at its first use, into memory that
+ * threads share; a worker that meets a kernel for the first time compiles it from there. So the start of a
+ * backend does not pay for kernels that it may never use.
  */
 export class KernelLibrary {
   readonly code: KernelCode;
@@ -24,7 +24,7 @@ export class KernelLibrary {
   readonly #indices: ReadonlyMap<string, number>;
   /** Of each kernel that is still to be emitted. */
   readonly #groups: (readonly AnyKernel[] | undefined)[];
-  /** Where the modules so far end. */
+  /** The end of the modules so far. */
   #end: number;
 
   constructor(groups: Iterable<KernelGroup>, memory: MemoryImport, features: Features, blas?: BlasLibrary) {
@@ -51,7 +51,9 @@ export class KernelLibrary {
     this.#features = features;
   }
 
-  /** The index of a kernel in `code.names`; from now on it can be run. Throws where there is none of this name. */
+  /**
+   * Returns the index of a kernel in `code.names`; from now on it can be run. Throws if there is none of this name.
+   */
   index(name: string): number {
     const index = this.#indices.get(name);
     if (index === undefined) throw new TypeError(`no kernel is called ${name}`);
@@ -65,7 +67,7 @@ export class KernelLibrary {
     for (const kernel of group) kernel.emit(builder, this.#features);
     const bytes = builder.toBytes();
     const { modules } = this.code;
-    // Throws where it does not fit.
+    // Throws if it does not fit.
     new Uint8Array(modules).set(bytes, this.#end);
     const directory = new Uint32Array(modules, 0, 2 * this.code.names.length);
     for (const { name } of group) {

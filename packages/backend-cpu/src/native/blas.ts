@@ -4,9 +4,9 @@ import { type Koffi, loadKoffi, type NativeLibrary, optionalFunction } from "./k
 /** The name of the kernel that a library computes. */
 export const sgemmName = "gemm_blas_f32";
 
-/** A library with the C interface of BLAS, as every thread is told of it. */
+/** A library with the C interface of BLAS, as plain data for every thread. */
 export interface BlasLibrary {
-  /** What the system's loader takes: a path, or a name that it looks up. */
+  /** The argument of the system's loader: a path, or a name that it looks up. */
   readonly path: string;
   /** The name of `cblas_sgemm` in this library. */
   readonly symbol: string;
@@ -18,9 +18,9 @@ export interface BlasLibrary {
 export const cblas = { rowMajor: 101, noTranspose: 111, transpose: 112 } as const;
 
 /**
- * C = alpha * op(A) * op(B) + beta * C in f32, with op(A) m x k and op(B) k x n: the function of CBLAS
- * ("BLAS Technical Forum Standard", 2001, appendix B). Leading dimensions are in elements, a, b and c
- * addresses in the process.
+ * C = alpha * op(A) * op(B) + beta * C in f32, with op(A) m x k and op(B) k x n: the function of CBLAS ("BLAS
+ * Technical Forum Standard", 2001, appendix B). Leading dimensions are in elements; a, b and c are addresses
+ * in the process.
  */
 export type Sgemm = (
   order: typeof cblas.rowMajor,
@@ -47,8 +47,8 @@ export interface BoundBlas {
 }
 
 /**
- * Functions, by library, that set how many threads of its own it uses. It is to have one: our workers
- * share the work out among themselves, and do so in the same way however many they are.
+ * Functions, by library, that set how many threads the library itself uses. It gets one: our workers divide
+ * the work among themselves, in the same way for any number of workers.
  */
 const threadSetters: readonly (readonly [name: string, parameter: string])[] = [
   ["openblas_set_num_threads", "int"],
@@ -57,10 +57,10 @@ const threadSetters: readonly (readonly [name: string, parameter: string])[] = [
   ["bli_thread_set_num_threads", "int64_t"],
 ];
 
-/** Koffi closes what nobody holds any more; these stay open as long as the thread lives. */
+/** Koffi closes libraries that nobody references; these stay open as long as the thread lives. */
 const bound = new Map<string, BoundBlas>();
 
-/** Loads a library on the calling thread, or finds it loaded. Throws with the reason where that fails. */
+/** Loads a library on the calling thread, or finds it loaded. Throws with the reason if that fails. */
 export function bindBlas(library: BlasLibrary): BoundBlas {
   let blas = bound.get(library.path);
   if (blas === undefined) {

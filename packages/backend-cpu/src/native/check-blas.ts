@@ -7,14 +7,14 @@ const shapes = [
   [67, 45, 33],
 ] as const;
 
-/** Elements that the rows of each matrix are longer than they need to be. */
+/** Elements by which the rows of each matrix are longer than necessary. */
 const pad = 3;
-/** What lies between the rows of C. */
+/** The value between the rows of C. */
 const mark = 777;
 
 /**
- * Calls a library's sgemm on problems with known results, so that one with another interface, or one
- * that keeps less of IEEE 754 than this backend declares, is not used. Answers what is wrong, if anything.
+ * Calls a library's sgemm on problems with known results. This rejects a library with another interface, or
+ * one that keeps less of IEEE 754 than this backend declares. Returns what is wrong, if anything.
  */
 export function checkSgemm({ koffi, sgemm }: Pick<BoundBlas, "koffi" | "sgemm">): string | undefined {
   for (const [m, n, k] of shapes) {
@@ -23,7 +23,7 @@ export function checkSgemm({ koffi, sgemm }: Pick<BoundBlas, "koffi" | "sgemm">)
     const b = new Float32Array(n * ldb).fill(Number.NaN);
     const c = new Float32Array(m * ldc).fill(mark);
     for (let row = 0; row < m; row++) c.fill(Number.NaN, row * ldc, row * ldc + n);
-    /** C = 2 * A * transpose(B) + beta * C; then whether all of C is as expected. */
+    /** Computes C = 2 * A * transpose(B) + beta * C. Returns whether all of C is as expected. */
     const gives = (beta: number, expected: (row: number, column: number) => number): boolean => {
       const [aAddress, bAddress, cAddress] = [a, b, c].map((array) => Number(koffi.address(array)));
       const operands = [2, aAddress!, lda, bAddress!, ldb, beta, cAddress!, ldc] as const;
@@ -34,7 +34,7 @@ export function checkSgemm({ koffi, sgemm }: Pick<BoundBlas, "koffi" | "sgemm">)
       });
     };
 
-    // Whole numbers, exact in whatever order they are summed: A = 1, -2, 3, ... by row, B = 1.
+    // Whole numbers, exact in any order of summing: A = 1, -2, 3, ... by row, B = 1.
     const sign = (row: number): number => (row % 2 === 0 ? row + 1 : -row - 1);
     for (let row = 0; row < m; row++) a.fill(sign(row), row * lda, row * lda + k);
     for (let row = 0; row < n; row++) b.fill(1, row * ldb, row * ldb + k);

@@ -9,19 +9,19 @@ export type BlasOption = "auto" | false | (string & {});
 
 export interface FoundBlas {
   readonly library: BlasLibrary;
-  /** What it is, for people. */
+  /** A description for people. */
   readonly description: string;
 }
 
-/** What came of the option: nothing was asked for, or found and why not, or a library. */
+/** The outcome of the option: not requested, not found and why, or a library. */
 export interface BlasOutcome {
   readonly found?: FoundBlas;
   readonly unavailable?: string;
 }
 
 /**
- * Where "auto" looks, in this order, by platform. `libblas` is not among them: it is often the plain
- * reference implementation, which is slower than the kernels of this package.
+ * The libraries that "auto" tries, in this order, by platform. `libblas` is not among them: it is often the
+ * plain reference implementation, which is slower than the kernels of this package.
  */
 const wellKnown: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
   linux: ["libopenblas.so.0", "libopenblas.so", "libmkl_rt.so.2", "libmkl_rt.so.1"],
@@ -32,8 +32,8 @@ const wellKnown: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> =
 const opened = new Map<string, FoundBlas>();
 
 /**
- * Opens the library that the option names, once in the life of the thread. Throws `UNSUPPORTED`, with
- * the reason, where a path was given and cannot be used.
+ * Opens the library that the option names, once in the life of the thread. Throws `UNSUPPORTED`, with the
+ * reason, if a path was given and cannot be used.
  */
 export function findBlas(option: BlasOption): BlasOutcome {
   if (option === false) return {};
@@ -76,7 +76,7 @@ function open(koffi: Koffi, path: string): FoundBlas {
   return { library: found, description: describe(path, bound) };
 }
 
-/** Builds with 64-bit integers have the same functions with other parameters, mostly by other names. */
+/** Builds with 64-bit integers have the same functions with other parameters, mostly under other names. */
 function interfaceOf(library: NativeLibrary): Omit<BlasLibrary, "path"> {
   const has = (name: string): boolean => optionalFunction(library, name, "void", []) !== undefined;
   if (has("cblas_sgemm")) {
@@ -89,7 +89,7 @@ function interfaceOf(library: NativeLibrary): Omit<BlasLibrary, "path"> {
   throw new Error("it has no function cblas_sgemm");
 }
 
-/** What OpenBLAS says of itself, such as "OpenBLAS 0.3.21 DYNAMIC_ARCH SkylakeX MAX_THREADS=64". */
+/** Returns OpenBLAS's own description, such as "OpenBLAS 0.3.21 DYNAMIC_ARCH SkylakeX MAX_THREADS=64". */
 function openBlasConfiguration(library: NativeLibrary): string | undefined {
   for (const suffix of ["", "64_"]) {
     const configuration = optionalFunction(library, `openblas_get_config${suffix}`, "str", []);

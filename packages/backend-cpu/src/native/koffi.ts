@@ -1,15 +1,15 @@
 // Part of the worker's script: imports by relative path only.
 import { nodeProcess } from "../node-process.js";
 
-/** What is used of npm `koffi` (https://koffi.dev), an optional peer: calls of C functions. */
+/** The used part of npm `koffi` (https://koffi.dev), an optional peer that calls C functions. */
 export interface Koffi {
   load(path: string): NativeLibrary;
-  /** Of the first byte of a view. */
+  /** Returns the address of the first byte of a view. */
   address(view: ArrayBufferView): bigint;
 }
 
 export interface NativeLibrary {
-  /** Throws where the library has no such function. Pointers are given as numbers. */
+  /** Throws if the library has no such function. Pointers are passed as numbers. */
   func(name: string, result: string, parameters: readonly string[]): NativeFunction;
 }
 
@@ -17,8 +17,8 @@ export interface NativeLibrary {
 export type NativeFunction = (...args: any[]) => any;
 
 /**
- * Loads koffi on the calling thread. It is looked up at run time, so that neither pages nor bundlers
- * nor the types of this package need it. Throws with the reason where it is not there.
+ * Loads koffi on the calling thread. It is looked up at run time, so that neither pages nor bundlers nor the
+ * types of this package need it. Throws with the reason if it is missing.
  */
 export function loadKoffi(): Koffi {
   if (nodeProcess === undefined) throw new Error("native libraries need Node.js");
@@ -30,7 +30,7 @@ export function loadKoffi(): Koffi {
   }
 }
 
-/** Functions of a library that not every version has. */
+/** Returns a function of a library that not every version has. */
 export function optionalFunction(
   library: NativeLibrary,
   name: string,

@@ -6,7 +6,7 @@ import type { Launch } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
 import type { Queue, QueueEvents } from "./queue.js";
 
-/** Where the inline queue keeps the parameter block of the command in hand. */
+/** Address of the parameter block of the current command. */
 const blockAddress = 64;
 
 /** Bytes at the bottom of the memory that the inline queue needs. */

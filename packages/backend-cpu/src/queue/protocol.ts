@@ -1,25 +1,24 @@
 /**
  * How the caller and the workers pass commands, through words at the bottom of the shared memory.
  *
- * The caller appends commands to a ring. One command at a time is current; workers claim its chunks
- * one by one. Whoever finishes the last chunk makes the next command current, or puts the baton
- * (`busy`) down if there is none; whoever publishes a command and finds the baton free picks it up.
- * Commands are numbered by a 32-bit sequence that wraps around; differences stay exact.
+ * The caller appends commands to a ring. One command at a time is current; workers claim its chunks one by
+ * one. The worker that finishes the last chunk makes the next command current, or puts the baton (`busy`)
+ * down if there is none. A caller that publishes a command and finds the baton free picks it up. Commands are
+ * numbered by a 32-bit sequence that wraps around; differences stay exact.
  *
- * Why that is enough: the words are accessed with sequentially consistent atomics (but for those of
- * slots and faults, which `published` and `fault` guard), so whoever loads a value sees everything that
- * was written before it was stored.
- * - A slot, and bytes that the caller puts somewhere for a command, are written before `published`
- *   moves past it. The slot is written again only after `completed` has moved past it, and until then
- *   nobody writes there.
- * - What a chunk writes comes before it is subtracted from `unfinished`. Whoever subtracts the last one
- *   has therefore seen it all before storing `completed`, for the caller, and then `remaining`, for
+ * The words are accessed with sequentially consistent atomics (except those of slots and faults, which
+ * `published` and `fault` guard), so a thread that loads a value sees everything that was written before it
+ * was stored. That suffices:
+ * - A slot, and bytes that the caller stores for a command, are written before `published` moves past the
+ *   slot. The slot is written again only after `completed` has moved past it; until then nobody writes there.
+ * - The writes of a chunk come before it is subtracted from `unfinished`. The thread that subtracts the last
+ *   one has therefore seen them all before it stores `completed`, for the caller, and then `remaining`, for
  *   those who claim chunks of the next command.
- * - Whoever makes a command current stores `remaining` and then reads how many are `free`; whoever goes
- *   to sleep is first taken off that count and then looks once more. So those who were counted see the
- *   command, and only as many are woken as are missing.
- * - A claim relies on nothing that was loaded before it but the number of the chunk: a command cannot
- *   end, nor its slot change, while one of its chunks is claimed.
+ * - A thread that makes a command current stores `remaining` and then reads how many workers are `free`. A
+ *   worker that goes to sleep is first taken off that count and then looks once more. So those that were
+ *   counted see the command, and only the missing ones are woken.
+ * - A claim relies on no earlier load except the number of the chunk: a command cannot end, nor its slot
+ *   change, while one of its chunks is claimed.
  */
 
 /** Places of 32-bit words in the memory. What different sides write lies in different cache lines. */
@@ -32,27 +31,27 @@ export const words = {
   unfinished: 48,
   /** Number of the current command. Fixed while `unfinished` is positive. */
   current: 49,
-  /** How many workers the current command, or the last one, is worth. */
+  /** How many workers the current command, or the last one, keeps busy. */
   helpers: 50,
   /** Commands finished so far. */
   completed: 64,
-  /** 1 while a command is current or somebody is making one so. */
+  /** 1 while a command is current or a thread is making one current. */
   busy: 65,
   /** Changes whenever sleeping workers are woken. */
   signal: 80,
   /** Workers that sleep or are about to. */
   sleepers: 81,
-  /** Workers that are awake and have no chunk: they look for work once more before they sleep. */
+  /** Workers that are awake and have no chunk. They look for work once more before they sleep. */
   free: 82,
-  /** Those of them that look for some time. */
+  /** Those of them that look for work for some time. */
   lookers: 83,
-  /** So many may: the caller needs a processor too. Fixed. */
+  /** The largest number of lookers: the caller needs a processor too. Fixed. */
   mostLookers: 84,
   /** The caller wants a message when `completed` reaches this number ... */
   wanted: 96,
   /** ... if this is 1. */
   asked: 97,
-  /** 1 when the workers are to return. */
+  /** 1 if the workers must return. */
   closing: 98,
   /** 0, or the state of the report of the first fault that the caller has not seen. */
   fault: 112,
@@ -75,10 +74,10 @@ const slotBytes = 256;
 const slotWords = { kernel: 0, chunks: 1, helpers: 2, block: 4 } as const;
 const ringByteOffset = 1024;
 
-/** Where the memory is free for scratch and heap. */
+/** Scratch and heap start at this address. */
 export const controlBytes: number = ringByteOffset + ringSlots * slotBytes;
 
-/** Numbering starts shortly before it wraps around, so that the wrap is met every day and not once a year. */
+/** Numbering starts shortly before it wraps around, so that every run meets the wrap. */
 export const firstSequence = 0x7fffff00;
 
 /** Whether command number `a` comes at or after `b`. */
@@ -102,12 +101,12 @@ export function initialise(control: Int32Array, processors: number): void {
     Atomics.store(control, words[word], firstSequence);
 }
 
-/** What a slot of the ring takes. */
+/** The contents of a slot of the ring. */
 export interface Command {
   /** Index of the kernel. */
   readonly kernel: number;
   readonly chunks: number;
-  /** So many workers gain something by taking part; at least 1. More are not woken for it. */
+  /** How many workers gain by taking part; at least 1. No more are woken for it. */
   readonly helpers: number;
   /** The parameter block. */
   readonly block: readonly number[];
@@ -125,7 +124,7 @@ export function publish(control: Int32Array, { kernel, chunks, helpers, block }:
   if (Atomics.compareExchange(control, words.busy, 0, 1) === 0) startNext(control);
 }
 
-/** Called by whoever holds the baton: makes the next command current, or puts the baton down. */
+/** Makes the next command current, or puts the baton down. Called by the holder of the baton. */
 function startNext(control: Int32Array): void {
   for (;;) {
     const next = Atomics.load(control, words.completed);
@@ -141,14 +140,14 @@ function startNext(control: Int32Array): void {
       return;
     }
     Atomics.store(control, words.busy, 0);
-    // A command published just before the baton was free found it taken: look once more. One
-    // published from here on finds it free.
+    // A command published just before the baton became free found it taken: look once more. One published
+    // from here on finds it free.
     if (Atomics.load(control, words.published) === Atomics.load(control, words.completed)) return;
     if (Atomics.compareExchange(control, words.busy, 0, 1) !== 0) return;
   }
 }
 
-/** Sees to it that so many workers come to look for work: wakes those that are missing. */
+/** Ensures that this many workers come to look for work: wakes those that are missing. */
 function wake(control: Int32Array, workers: number): void {
   const missing = workers - Atomics.load(control, words.free);
   if (missing <= 0 || Atomics.load(control, words.sleepers) === 0) return;
@@ -164,20 +163,20 @@ export function close(control: Int32Array): void {
 }
 
 /**
- * How long a worker without work looks for some before it sleeps, in milliseconds: about as long as the
- * caller takes from the end of one command to the next. For longer it would keep others from the
- * processor, where the scheduler has put it beside one of them.
+ * How long a worker without work looks for some before it sleeps: about as long as the caller takes from the
+ * end of one command to the next. A longer time would keep other threads from the processor, if the scheduler
+ * has put the worker beside one of them.
  */
 const spinMilliseconds = 0.01;
 /**
- * The same while a command that is worth several workers is next but a few in the ring: waking the worker for it
- * takes whoever starts the command 13 us, and then some more until the worker is up.
+ * The same while a command for several workers is only a few places ahead in the ring: waking the worker for
+ * it would take the thread that starts the command 13 us, and the worker some more until it is up.
  */
 const spinMillisecondsAhead = 0.1;
 const commandsAhead = 16;
 /**
- * How long the caller looks for the end of small work before it sleeps: a read after one small operation takes
- * 9 us in place of 31, on a machine with two processors.
+ * How long the caller looks for the end of small work before it sleeps. A read after one small operation
+ * takes 9 us instead of 31, on a machine with two processors.
  */
 const spinMillisecondsOfCaller = 0.03;
 /** Looks between two looks at the clock. */
@@ -186,7 +185,7 @@ const spinRounds = 64;
 export type RunChunk = (kernel: number, block: number, chunk: number) => void;
 
 /**
- * A worker's life: claims chunks and runs them until the queue closes. `tellCaller` sends the
+ * The main loop of a worker: claims chunks and runs them until the queue closes. `tellCaller` sends the
  * message that the caller asked for.
  */
 export function work(control: Int32Array, run: RunChunk, tellCaller: () => void): void {
@@ -197,9 +196,8 @@ export function work(control: Int32Array, run: RunChunk, tellCaller: () => void)
       waitForWork(control);
       continue;
     }
-    // If the command that `remaining` was read of has ended meanwhile, this claims a chunk of the
-    // one that is current now, which is just as good: all else is read after the claim, and no
-    // command can end while one of its chunks is claimed.
+    // If the command whose `remaining` was read has ended meanwhile, this claims a chunk of the current one, which
+    // is just as good: all else is read after the claim, and no command can end while one of its chunks is claimed.
     if (Atomics.compareExchange(control, words.remaining, remaining, remaining - 1) !== remaining) continue;
     Atomics.sub(control, words.free, 1);
     const sequence = Atomics.load(control, words.current);
@@ -217,7 +215,7 @@ export function work(control: Int32Array, run: RunChunk, tellCaller: () => void)
       Atomics.store(control, words.completed, completed);
       startNext(control);
       if (callerWants(control, completed)) {
-        // For one who waits for the word that has just changed, and cannot take messages.
+        // For a caller that waits for the word that has just changed, and cannot take messages.
         Atomics.notify(control, words.asked);
         tellCaller();
       }
@@ -226,7 +224,7 @@ export function work(control: Int32Array, run: RunChunk, tellCaller: () => void)
 }
 
 function waitForWork(control: Int32Array): void {
-  // More than the commands of late are worth would only get in the way, of the caller to begin with.
+  // More lookers than recent commands can use would only slow down others, first of all the caller.
   const most = Math.min(Atomics.load(control, words.mostLookers), Atomics.load(control, words.helpers));
   const found = Atomics.add(control, words.lookers, 1) < most && lookForWork(control);
   Atomics.sub(control, words.lookers, 1);
@@ -254,7 +252,7 @@ function lookForWork(control: Int32Array): boolean {
 export function sharedWorkIsAhead(control: Int32Array): boolean {
   const completed = Atomics.load(control, words.completed);
   const ahead = Math.min(commandsAhead, (Atomics.load(control, words.published) - completed) | 0);
-  // A slot that is over meanwhile, and perhaps written anew, misleads for one look and no longer.
+  // A slot that has ended meanwhile, and may have been rewritten, misleads for one look only.
   for (let i = 1; i < ahead; i++)
     if (control[slotByteOffset(completed + i) / 4 + slotWords.helpers]! > 1) return true;
   return false;
@@ -280,8 +278,8 @@ export function ask(control: Int32Array, sequence: number): void {
 }
 
 /**
- * Waits on the caller's thread until `sequence` commands are completed, or for so many milliseconds; returns
- * whether they are. What was asked for before may be forgotten.
+ * Waits on the caller's thread until `sequence` commands are completed, or for this many milliseconds.
+ * Returns whether they are completed. May forget an earlier request for a message.
  */
 export function waitFor(control: Int32Array, sequence: number, milliseconds: number): boolean {
   const start = performance.now();
@@ -290,9 +288,9 @@ export function waitFor(control: Int32Array, sequence: number, milliseconds: num
       if (reached(Atomics.load(control, words.completed), sequence)) return true;
   } while (performance.now() - start < spinMillisecondsOfCaller);
   for (let isInTime = true; ; ) {
-    // Again each time: a worker that was about to send the message asked for before may have taken this for it.
+    // Ask again each time: a worker about to send the message requested before may have taken this one for it.
     ask(control, sequence);
-    // Who reaches it after this look sees that it was asked, changes the word and wakes the caller.
+    // A worker that completes it after this look sees the request, changes the word and wakes the caller.
     const isReached = reached(Atomics.load(control, words.completed), sequence);
     if (isReached || !isInTime) {
       Atomics.store(control, words.asked, 0);
@@ -318,7 +316,7 @@ export interface Fault {
   readonly message: string;
 }
 
-/** The fault that the workers have reported since the last call, if any. */
+/** Returns the fault that the workers have reported since the last call, if any. */
 export function takeFault(control: Int32Array): Fault | undefined {
   if (Atomics.load(control, words.fault) !== faultReady) return undefined;
   const start = control.byteOffset + 4 * words.faultText;

@@ -2,23 +2,23 @@ import type { BackendError } from "@backplane/core";
 import type { Allocation } from "../heap.js";
 import type { Launch } from "../kernels/kernel.js";
 
-/** Executes what the caller asks for in the order in which it was asked. */
+/** Executes the caller's requests in order. */
 export interface Queue {
-  /** How many chunks run at the same time; at least 1. */
+  /** The number of chunks that run at the same time; at least 1. */
   readonly workers: number;
   /** Appends one command. */
   enqueue(launch: Launch): void;
-  /** Copies bytes of the host to an address. `source` may change when this returns. */
+  /** Copies bytes of the host to an address. `source` may change as soon as this returns. */
   write(address: number, source: Uint8Array<ArrayBufferLike>): void;
-  /** Fills `destination` from an address as all commands so far leave it. */
+  /** Fills `destination` with the bytes at an address as all commands so far leave them. */
   read(destination: Uint8Array<ArrayBufferLike>, address: number): Promise<void>;
-  /** The same, done when it returns: the caller waits. Only if `mayReadSync`. */
+  /** `read` that is complete when it returns: the caller waits. Allowed only if `mayReadSync`. */
   readSync(destination: Uint8Array<ArrayBufferLike>, address: number): void;
   /** Whether the calling thread may wait for the queue. */
   readonly mayReadSync: boolean;
   /**
-   * Gives a block back to the heap. Commands and reads so far still find in it what they would have;
-   * whoever gets it next has to use it by way of the queue.
+   * Returns a block to the heap. Earlier commands and reads still find the same bytes in it; its next owner
+   * must use it through the queue.
    */
   release(block: Allocation): void;
   /** Resolves when all commands so far have finished. */
@@ -27,8 +27,8 @@ export interface Queue {
 }
 
 export interface QueueEvents {
-  /** A command failed; later ones are still executed. */
+  /** A command failed. Later ones are still executed. */
   error(error: BackendError): void;
-  /** No command will be executed any more. */
+  /** No further command will be executed. */
   lost(reason: string): void;
 }

@@ -1,22 +1,21 @@
 import type { Heap } from "../heap.js";
 import { reached } from "./protocol.js";
 
-/** A write on its way: it ends at `end` of the ring, and is over when `sequence` commands are. */
+/** A pending write. It ends at `end` of the ring, and is complete when `sequence` commands are. */
 interface Pending {
   readonly end: number;
   readonly sequence: number;
 }
 
 /**
- * A bounded ring of memory in which bytes of the host wait until the queue gets to copying them to
- * their place. It is written by the caller at once and not through the queue, so unlike all other
- * memory it may not have any use that is still queued.
+ * A bounded ring of memory in which bytes of the host wait until the queue copies them to their place. The
+ * caller writes it at once, not through the queue, so unlike all other memory it must have no queued uses.
  */
 export class StagingRing {
   readonly #heap: Heap;
   readonly #capacity: number;
   #address: number | undefined;
-  /** Commands that may still use the memory from before it became the ring. */
+  /** Commands that may still use the memory from the time before it became the ring. */
   #quietAt: number | undefined;
   readonly #pending: Pending[] = [];
   #start = 0;
@@ -28,12 +27,12 @@ export class StagingRing {
   }
 
   /**
-   * Address of `bytes` bytes that may be written now, or undefined where there is no room. The
+   * Returns the address of `bytes` bytes that may be written now, or undefined if there is no room. The
    * caller then appends a command that reads them, and calls `commit` with the number of commands.
    */
   take(size: number, completed: number, accepted: number): number | undefined {
     const bytes = Math.ceil(size / 64) * 64;
-    // Larger writes would drive out everything else; they have another way.
+    // Larger writes would drive out everything else; they take another way.
     if (bytes > this.#capacity / 2 || !this.#open(completed, accepted)) return undefined;
     while (this.#pending[0] !== undefined && reached(completed, this.#pending[0].sequence)) {
       this.#start = this.#pending.shift()!.end;
@@ -64,7 +63,7 @@ export class StagingRing {
         this.#address = address;
         if (dirtyBytes > 0) this.#quietAt = accepted;
       } catch {
-        // The memory is full; it may not be the next time.
+        // The memory is full, but may have room the next time.
         return false;
       }
     }

@@ -22,8 +22,8 @@ import { StagingRing } from "./staging.js";
 import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
 
 /**
- * Workers beyond the first are started when work that can be shared takes longer than this: a program
- * that now and then multiplies two matrices would pay for their start, and gain nothing.
+ * Workers beyond the first are started only if work that can be shared takes longer than this: a program that
+ * now and then multiplies two matrices would pay for their start and gain nothing.
  */
 const patienceMilliseconds = 5;
 const defaultPatience = (): Promise<void> =>
@@ -31,25 +31,25 @@ const defaultPatience = (): Promise<void> =>
 
 export interface ThreadedQueueOptions {
   readonly kernels: KernelLibrary;
-  /** Called when the first worker is on its way, so that both happen at once. */
+  /** Called while the first worker starts, so that both happen at once. */
   meanwhile?(): Promise<void>;
   /** Shared. */
   readonly memory: WebAssembly.Memory;
   readonly heap: Heap;
-  /** Addresses of the scratch of each worker; as many as there are to be workers. */
+  /** Addresses of the scratch of each worker, one for each worker to be started. */
   readonly scratch: readonly number[];
   readonly events: QueueEvents;
   readonly stagingBytes: number;
   /** Default: real workers. */
   readonly spawn?: SpawnWorker;
-  /** Resolves when shared work has gone on for so long that the other workers are started. Default: by time. */
+  /** Resolves when shared work has lasted long enough to start the other workers. Default: by time. */
   readonly patience?: () => Promise<void>;
 }
 
-/** A command that is not yet in the ring. */
+/** A command that is not in the ring yet. */
 interface Waiting {
   readonly launch: Launch;
-  /** To be done by the caller when all commands before have finished, before this one is published. */
+  /** An action of the caller, after all earlier commands have finished and before this one is published. */
   readonly before: (() => void) | undefined;
 }
 
@@ -61,23 +61,23 @@ interface Waiter {
 }
 
 interface PendingRead extends Waiter {
-  /** Where to copy from. */
+  /** The address to copy from. */
   address: number;
   readonly bytes: number;
-  /** The block of the heap that this read has to itself, when it has one. */
+  /** The block of the heap that belongs to this read alone, if it has one. */
   staged: Allocation | undefined;
 }
 
 /**
  * A queue that workers drain over shared memory. The caller never runs a kernel and never blocks.
  *
- * What commands do to memory is ordered by the protocol. The caller itself touches memory of the heap
- * only where no command that is under way can use it:
- * - It writes to the place itself when nothing is under way, or while the queue stands still for it
- *   (`Waiting.before`), and to the staging ring, which is nobody else's.
- * - It reads where a last read is of, as long as no command has followed and the place is not free
- *   (memory of the heap that is free may be written by the next command, or by a copy for another
- *   read), and blocks that reads have to themselves.
+ * The protocol orders the effects of commands on memory. The caller itself touches memory of the heap only if
+ * no command under way can use it:
+ * - It writes to the place itself if nothing is under way, or while the queue stands still for it
+ *   (`Waiting.before`); and it writes to the staging ring, which it owns.
+ * - It reads the place of a last read as long as no command has followed and the place is not free (free
+ *   memory of the heap may be written by the next command, or by a copy for another read), and blocks that
+ *   belong to reads alone.
  */
 export class ThreadedQueue implements Queue {
   readonly workers: number;
@@ -95,19 +95,19 @@ export class ThreadedQueue implements Queue {
   readonly #handles: WorkerHandle[] = [];
   /** Commands accepted so far, whether they are in the ring or not. */
   #accepted = firstSequence;
-  /** Commands that found the ring full, or that wait for the caller to do something first. */
+  /** Commands that found the ring full, or that wait for an action of the caller. */
   readonly #backlog = new Fifo<Waiting>();
   readonly #waiters = new Fifo<Waiter>();
   /**
-   * Reads with no command after them, which can copy from the place itself when their time comes.
-   * Their places are never free: `release` and `enqueue` stage them first.
+   * Reads with no command after them, which can copy from the place itself when their time comes. Their
+   * places are never free: `release` and `enqueue` stage them first.
    */
   readonly #lastReads = new Fifo<PendingRead>();
   #holding = true;
-  /** When this many commands are completed, all those are that workers can share. */
+  /** When this many commands are completed, so are all those that workers can share. */
   #shared = firstSequence;
   #considering = false;
-  /** `open` has done its part: whatever ends from now on is a loss. */
+  /** `open` has finished: a worker that ends from now on is a loss. */
   #started = false;
   #end: BackendError | undefined;
 
@@ -126,8 +126,8 @@ export class ThreadedQueue implements Queue {
   }
 
   /**
-   * Starts one worker; rejects if it does not come up. The others are started when there is
-   * work to share for some time, and join in when they are up.
+   * Starts one worker. Rejects if it does not start. The others are started when there has been work to share
+   * for some time, and join in when they are up.
    */
   static async open(options: ThreadedQueueOptions): Promise<ThreadedQueue> {
     const queue = new ThreadedQueue(options);
@@ -161,7 +161,7 @@ export class ThreadedQueue implements Queue {
     });
   }
 
-  /** Starts the workers that are still missing, if the one that is up does not get done by itself soon. */
+  /** Starts the missing workers unless the first one finishes the work soon. */
   #considerOthers(): void {
     this.#shared = this.#accepted;
     if (this.#considering) return;
@@ -174,14 +174,14 @@ export class ThreadedQueue implements Queue {
 
   #addOthers(): void {
     while (this.#handles.length < this.workers) {
-      // Whoever fails takes the device along, as at any later time.
+      // A worker that fails takes the device with it, as at any later time.
       this.#addWorker().catch(() => {});
     }
   }
 
   enqueue(launch: Launch): void {
     if (this.#end !== undefined) return;
-    // Whatever is wrong with the kernel is for the caller to know, at once.
+    // Tell the caller at once if something is wrong with the kernel.
     this.#kernels.index(launch.kernel);
     if (this.#lastReads.length > 0) this.#stageReads();
     this.#append(launch);
@@ -249,7 +249,7 @@ export class ThreadedQueue implements Queue {
     destination.set(this.#view(address, destination.byteLength));
   }
 
-  /** Waits, on this thread, until all commands so far have finished; does meanwhile what is the caller's to do. */
+  /** Waits on this thread until all commands so far have finished. Meanwhile does the caller's part of the work. */
   #waitForAll(): void {
     for (;;) {
       if (this.#end !== undefined) throw this.#end;
@@ -266,7 +266,7 @@ export class ThreadedQueue implements Queue {
   }
 
   release(block: Allocation): void {
-    // Somebody else's bytes will lie there, and at once: those of another read that is staged.
+    // This memory will soon hold the bytes of another staged read.
     const end = block.address + block.bytes;
     if (this.#lastReads.some(({ address }) => address >= block.address && address < end)) this.#stageReads();
     this.#heap.release(block);
@@ -288,7 +288,7 @@ export class ThreadedQueue implements Queue {
     return Atomics.load(this.#control, words.completed);
   }
 
-  /** The bytes at an address. Made anew, since growing the memory replaces the buffer. */
+  /** Returns the bytes at an address. Makes a new view, since growing the memory replaces the buffer. */
   #view(address: number, bytes: number): Uint8Array {
     return new Uint8Array(this.#memory.buffer, address, bytes);
   }
@@ -302,7 +302,7 @@ export class ThreadedQueue implements Queue {
     this.#progress();
   }
 
-  /** Something follows that may change what the last reads are to see: copies it aside, in order. */
+  /** A following command may change the source of the last reads: copies it aside, in order. */
   #stageReads(): void {
     this.#settle();
     for (let read = this.#lastReads.shift(); read !== undefined; read = this.#lastReads.shift()) {
@@ -313,7 +313,7 @@ export class ThreadedQueue implements Queue {
         read.staged = staged;
         this.#append(planCopy(staged.address, source, read.bytes));
       } else {
-        // No memory for that: the workers stand still at this place while the caller copies.
+        // There is no memory for that: the workers stop at this place while the caller copies.
         const copyOut = read.done;
         read.done = () => {};
         this.#append(planNothing(), copyOut);
@@ -330,7 +330,7 @@ export class ThreadedQueue implements Queue {
     }
   }
 
-  /** Does everything that is due, then asks for a message when there will be more. */
+  /** Does everything that is due, then asks for a message if there will be more. */
   #progress(): void {
     if (this.#end !== undefined) return;
     this.#settle();
@@ -357,10 +357,10 @@ export class ThreadedQueue implements Queue {
     }
   }
 
-  /** Settles the promises that are due, oldest first; answers how many commands were completed then. */
+  /** Settles the promises that are due, oldest first. Returns how many commands were completed then. */
   #settle(): number {
     const completed = this.#completed();
-    // After that look: a command that is completed has reported its fault before.
+    // After that look: a completed command has already reported its fault.
     this.#reportFault();
     for (;;) {
       const waiter = this.#waiters.first;
@@ -377,28 +377,28 @@ export class ThreadedQueue implements Queue {
     this.#events.error(new BackendError("DEVICE_ERROR", `kernel ${name} failed: ${fault.message}`));
   }
 
-  /** Asks the workers for a message at the next moment at which there is something to do here. */
+  /** Asks the workers for a message at the next moment when there is something to do here. */
   #ask(): void {
     const waiter = this.#waiters.first;
     this.#hold(waiter !== undefined);
     const wanted = this.#nextTurn(waiter?.sequence);
     if (wanted === undefined) return;
     ask(this.#control, wanted);
-    // Reached before the workers could know that they were asked: then nobody sends a message.
+    // If it was reached before the workers could see the request, nobody sends a message.
     if (reached(this.#completed(), wanted)) queueMicrotask(() => this.#progress());
   }
 
-  /** The number of completed commands at which there is something to do here: at `wanted` at the latest. */
+  /** Returns the number of completed commands at which there is something to do here: at most `wanted`. */
   #nextTurn<Wanted extends number | undefined>(wanted: Wanted): Wanted | number {
     const next = this.#backlog.first;
     if (next === undefined) return wanted;
     const published = Atomics.load(this.#control, words.published);
-    // Half a ring at once: enough to keep the workers busy while the message travels.
+    // Wait for half a ring: enough to keep the workers busy while the message travels.
     const room = next.before === undefined ? (published - ringSlots / 2) | 0 : published;
     return wanted === undefined || reached(wanted, room) ? room : wanted;
   }
 
-  /** Workers let the process end, unless somebody waits for a result. */
+  /** Workers let the process end, unless a caller waits for a result. */
   #hold(alive: boolean): void {
     if (alive === this.#holding) return;
     this.#holding = alive;
@@ -417,7 +417,7 @@ export class ThreadedQueue implements Queue {
     this.#lastReads.clear();
     this.#backlog.clear();
     for (let waiter = this.#waiters.shift(); waiter; waiter = this.#waiters.shift()) waiter.fail(error);
-    // Nobody waits any more: workers that are still there let the process end.
+    // No caller waits any more: the remaining workers let the process end.
     this.#hold(false);
   }
 }

@@ -24,12 +24,12 @@ function begin(start: WorkerStart, port: Port, native: NativeKernels): void {
 }
 
 function receive(start: WorkerStart, port: Port): void {
-  // At once, so that what fails is an error of the script: pages would not hear of a rejection.
+  // Begin at once, so that a failure is an error of the script: pages would not notice a rejection.
   if (start.kernels.blas === undefined) begin(start, port, {});
   else void beginWithLibrary(start, port);
 }
 
-/** In Node only. Its files are loaded only here: each costs time when a worker starts. */
+/** In Node only. Its files are loaded only here, because each costs time when a worker starts. */
 async function beginWithLibrary(start: WorkerStart, port: Port): Promise<void> {
   const { nativeKernels } = await import("../kernels/gemm/blas.native.js");
   begin(start, port, nativeKernels(start.kernels.blas, start.memory));

@@ -1,7 +1,7 @@
 import type { KernelCode } from "../kernels/instance.js";
 import { nodeProcess } from "../node-process.js";
 
-/** What a worker is told when it starts. */
+/** The data with which a worker starts. */
 export interface WorkerStart {
   readonly kernels: KernelCode;
   readonly memory: WebAssembly.Memory;
@@ -14,19 +14,19 @@ export interface WorkerStart {
 export interface WorkerListeners {
   /** A message from the worker: `ready` once, then `progress` whenever asked for. */
   message(text: string): void;
-  /** The worker has failed or ended by itself. */
+  /** The worker has failed or has ended by itself. */
   ended(reason: string): void;
 }
 
-/** A worker, the same for Node and pages. It boots from the moment it is spawned. */
+/** A worker, with the same interface in Node and in pages. It boots from the moment it is spawned. */
 export interface WorkerHandle {
-  /** What it is to work with. May be said long before it is up; once. */
+  /** Sends the data to work with. May be called long before the worker is up; once only. */
   start(start: WorkerStart): void;
-  /** Whether it keeps the process alive. Pages have no such thing. */
+  /** Whether it keeps the process alive. Has no effect in pages. */
   hold(alive: boolean): void;
-  /** Stops it in the middle of whatever it does; it is not reported as ended. */
+  /** Stops it in the middle of its work, without reporting it as ended. */
   terminate(): Promise<void>;
-  /** The same, but it is reported: for tests of what happens when a worker dies. */
+  /** Stops it and reports it as ended: for tests of a worker's death. */
   kill(): Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export const spawnWorker: SpawnWorker = (worker, listeners) =>
   nodeProcess === undefined ? spawnInPage(listeners) : spawnInNode(nodeProcess, worker, listeners);
 
 function spawnInPage(listeners: WorkerListeners): WorkerHandle {
-  // In one piece, as bundlers look for it.
+  // One expression, because bundlers look for this form.
   const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }: MessageEvent<string>) => listeners.message(data);
   worker.onerror = (event) => listeners.ended(event.message || "its script could not be loaded");
@@ -56,12 +56,12 @@ function spawnInNode(process: NodeJS.Process, number: number, listeners: WorkerL
   const { Worker } = process.getBuiltinModule("node:worker_threads");
   const worker = new Worker(new URL("./worker.js", import.meta.url), {
     name: `backplane-cpu-${number}`,
-    // Loaders and inspectors of the program have no business here.
+    // Loaders and inspectors of the program do not belong in workers.
     execArgv: [],
   });
   let terminated = false;
   let wanted = true;
-  /** koffi aborts the process where its thread is stopped while it is being loaded: that is waited for. */
+  /** koffi aborts the process if its thread is stopped while loading it, so wait for the end of loading. */
   let loading: Promise<void> | undefined;
   const refer = () => (wanted || loading !== undefined ? worker.ref() : worker.unref());
   const load = async () => {

@@ -1,9 +1,9 @@
 import { nodeProcess } from "../node-process.js";
 
 /**
- * Bytes of the binary format: one character for each byte, with its value as the code. Engines join
- * strings in constant time and flatten them natively, once, at the end; arrays of numbers, nested as
- * expressions are, took several times as long to make, to collect and to flatten.
+ * Bytes of the binary format, as a string with one character for each byte. Engines join strings in constant
+ * time and flatten them natively, once, at the end. Nested arrays of numbers took several times as long to
+ * make, to collect and to flatten.
  */
 export type Code = string;
 
@@ -14,7 +14,7 @@ export type ValueType = keyof typeof valueTypeCodes;
 
 const singleBytes: readonly Code[] = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
 
-/** Bytes as they are. */
+/** Encodes bytes as they are. */
 export function raw(...bytes: readonly number[]): Code {
   let code = "";
   for (let i = 0; i < bytes.length; i++) code += singleBytes[bytes[i]!];
@@ -59,9 +59,9 @@ export function sized(code: Code): Code {
   return unsigned(code.length) + code;
 }
 
-/** The bytes themselves. */
+/** Returns the code as bytes. */
 export function flatten(code: Code): Uint8Array<ArrayBuffer> {
-  // Natively where there is a way: the loop runs but once, and is not compiled before it ends.
+  // Use native code if there is any: the loop runs only once, and ends before it is compiled.
   const native = nodeProcess?.getBuiltinModule("node:buffer").Buffer;
   if (native !== undefined) return new Uint8Array(native.from(code, "latin1"));
   const bytes = new Uint8Array(code.length);
@@ -69,7 +69,7 @@ export function flatten(code: Code): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The bytes of several arrays, one after the other. */
+/** Returns the bytes of several arrays, one after the other. */
 export function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -83,7 +83,7 @@ export function concatenated(parts: readonly Uint8Array[]): Uint8Array<ArrayBuff
 const scalar = new DataView(new ArrayBuffer(8));
 const scalarBytes = new Uint8Array(scalar.buffer);
 
-/** Little-endian bytes of one number of a vector or scalar type. */
+/** Returns the little-endian bytes of one number of a vector or scalar type. */
 export function littleEndian(type: "i8" | "i16" | "i32" | "f32" | "f64", value: number): Code {
   let bytes = 4;
   if (type === "i8") {

@@ -9,16 +9,16 @@ import {
 } from "./encoding.js";
 
 /**
- * An expression: instructions that leave one value on the stack. Expressions nest, so that kernels
- * read like their formulas: `f32x4.add(sum, f32x4.mul(a, b))`. An expression is evaluated where it
- * is used, each time it is used; `f.let(expression)` evaluates it once and keeps it in a local.
+ * An expression: instructions that leave one value on the stack. Expressions nest, so that kernels read like
+ * their formulas: `f32x4.add(sum, f32x4.mul(a, b))`. An expression is evaluated at each place where it is
+ * used; `f.let(expression)` evaluates it once and keeps it in a local.
  */
 export interface Value<Type extends ValueType = ValueType> {
   readonly type: Type;
   readonly code: Code;
 }
 
-/** An operand: an expression, or for scalars simply a number. */
+/** An operand: an expression, or for scalars also a number. */
 export type Arg<Type extends ValueType> = Type extends "v128" ? Value<Type> : Value<Type> | number;
 
 export type I32 = Value<"i32">;
@@ -37,7 +37,7 @@ export type Shift = (a: V128, bits: Arg<"i32">) => V128;
 /** Instructions that push a constant. */
 const opcodes = { i32: raw(0x41), i64: raw(0x42), f32: raw(0x43), f64: raw(0x44) };
 
-/** Turns a number into a constant of the type wanted; passes expressions on. */
+/** Turns a number into a constant of the given type; returns expressions unchanged. */
 export function operand<Type extends ValueType>(type: Type, arg: Arg<Type>): Value<Type> {
   if (typeof arg !== "number") return arg as Value<Type>;
   if (type === "i32") return { type, code: opcodes.i32 + signed(arg) };
@@ -48,7 +48,7 @@ export function operand<Type extends ValueType>(type: Type, arg: Arg<Type>): Val
 
 /** SIMD instructions have a prefix and a number in LEB128. */
 export const simd: (opcode: number) => Code = (opcode) => raw(0xfd) + unsigned(opcode);
-/** Kernels make no promise of alignment (operands may start anywhere), so the hint is 1 byte. */
+/** Kernels do not promise alignment (operands may start anywhere), so the hint is 1 byte. */
 export const memoryArgument = (offset: number): Code => raw(0) + unsigned(offset);
 
 export type Table<Names extends string, Entry> = Readonly<Record<Names, Entry>>;

@@ -3,12 +3,12 @@ import { type Arg, memoryArgument, operand, simd, type Value } from "./expressio
 import { i32 } from "./scalars.js";
 import { f32x4, v128 } from "./vectors.js";
 
-/** A local variable; used as a value it is read. */
+/** A local variable. Used as a value, it is read. */
 export interface Local<Type extends ValueType = ValueType> extends Value<Type> {
   readonly index: number;
 }
 
-/** The place that a `block`, `loop` or `if` can be left towards (a loop: its beginning). */
+/** A place to branch to from a `block`, `loop` or `if` (for a loop: its beginning). */
 export interface Label {
   readonly depth: number;
 }
@@ -18,16 +18,16 @@ export interface Signature {
   readonly result: ValueType | undefined;
 }
 
-/** A function of the module being built, to be called from other functions. */
+/** A function of the module being built, which other functions may call. */
 export interface FunctionReference {
   readonly index: number;
   readonly signature: Signature;
 }
 
 export interface RangeOptions {
-  /** Added to the counter after each round; at least 1. Default 1. */
+  /** Added to the counter after each round; at least 1. Default: 1. */
   readonly step?: number | Value<"i32">;
-  /** Compare as signed numbers. Default false: addresses and counts may pass 2^31. */
+  /** Compare as signed numbers. Default: false, because addresses and counts may pass 2^31. */
   readonly signed?: boolean;
 }
 
@@ -73,7 +73,7 @@ export class FunctionBuilder {
     this.relaxedSimd = relaxedSimd;
   }
 
-  /** a * b + c on f32x4: fused, and so rounded once, where the engine and the machine can do that. */
+  /** a * b + c on f32x4: fused, and so rounded once, if the engine and the machine can do that. */
   multiplyAdd(a: Value<"v128">, b: Value<"v128">, c: Value<"v128">): Value<"v128"> {
     return this.relaxedSimd ? f32x4.relaxedMadd(a, b, c) : f32x4.add(f32x4.mul(a, b), c);
   }
@@ -106,7 +106,10 @@ export class FunctionBuilder {
     this.set(local, i32.add(local, value));
   }
 
-  /** Lanes of `a` where the mask is all ones, of `b` where it is all zeros, as comparisons of 32 or 64 bits give. */
+  /**
+   * Returns lanes of `a` where the mask is all ones, and of `b` where it is all zeros. The mask is the result
+   * of a comparison of 32 or 64 bits.
+   */
   choose(a: Value<"v128">, b: Value<"v128">, mask: Value<"v128">): Value<"v128"> {
     return this.relaxedSimd ? v128.relaxedLaneselect(a, b, mask) : v128.bitselect(a, b, mask);
   }
@@ -205,10 +208,10 @@ export class FunctionBuilder {
     this.forLocal(counter, end, () => body(counter), options);
   }
 
-  /** The same on a counter of the caller's, which goes on from its value and keeps the last one. */
+  /** `forRange` on a counter of the caller, which starts from its present value and keeps the last one. */
   forLocal(counter: Local<"i32">, end: Arg<"i32">, body: () => void, options: RangeOptions = {}): void {
     const within = options.signed ? i32.ltS(counter, end) : i32.ltU(counter, end);
-    // The condition stands at the end of the loop, where one branch both tests and repeats.
+    // The condition is at the end of the loop, so that one branch both tests and repeats.
     this.if(within, () => {
       this.loop((again) => {
         body();

@@ -17,17 +17,17 @@ import { FunctionBuilder, type FunctionReference, type Local, type Signature } f
 export interface MemoryImport {
   readonly initialPages: number;
   readonly maximumPages: number;
-  /** Shared between threads: the memory given at instantiation must be shared too. */
+  /** Shared between threads. The memory given at instantiation must then be shared too. */
   readonly shared: boolean;
 }
 
 export interface FunctionOptions {
-  /** Makes the function callable from outside under its name. Default false. */
+  /** Makes the function callable from outside under its name. Default: false. */
   readonly export?: boolean;
 }
 
 export interface ModuleOptions {
-  /** Whether functions may use relaxed SIMD, see `FunctionBuilder.multiplyAdd`. Default false. */
+  /** Whether functions may use relaxed SIMD; see `FunctionBuilder.multiplyAdd`. Default: false. */
   readonly relaxedSimd?: boolean;
 }
 
@@ -36,8 +36,8 @@ type Locals<Parameters extends Readonly<Record<string, ValueType>>> = {
 };
 
 /**
- * Builds one WebAssembly module: an imported memory and functions. Static data is left out on
- * purpose, since each instantiation on the same memory would write it again.
+ * Builds one WebAssembly module: an imported memory and functions. There is no static data, since each
+ * instantiation on the same memory would write it again.
  */
 export class ModuleBuilder {
   readonly #memory: MemoryImport;
@@ -66,7 +66,7 @@ export class ModuleBuilder {
     });
   }
 
-  /** Adds a function that returns a value: the one that `body` answers. */
+  /** Adds a function that returns the value that `body` returns. */
   functionOf<Result extends ValueType, const Parameters extends Readonly<Record<string, ValueType>>>(
     result: Result,
     label: string,
@@ -77,7 +77,7 @@ export class ModuleBuilder {
     return this.#add(label, parameters, result, options, body);
   }
 
-  /** The function with this label, built the first time: for functions that several others call. */
+  /** Returns the function with this label, which several others may call. Builds it the first time. */
   shared(label: string, build: (label: string) => FunctionReference): FunctionReference {
     const known = this.#shared.get(label) ?? build(label);
     this.#shared.set(label, known);
@@ -101,7 +101,7 @@ export class ModuleBuilder {
         { type, index: i, code: raw(0x20) + unsigned(i) },
       ]),
     );
-    // Bytes at once: the many small strings are garbage then, before the collector has to move them.
+    // Flatten it now: the many small strings are garbage before the collector has to move them.
     entry.body = flatten(sized(builder.code(body(builder, locals as unknown as Locals<Parameters>))));
     if (options.export) this.#exports.push(name(label) + raw(0x00) + unsigned(index));
     return { index, signature };

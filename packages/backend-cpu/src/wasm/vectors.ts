@@ -44,7 +44,7 @@ export const v128: Table<keyof typeof v128Load, Load<"v128">> &
     readonly not: Unary<"v128">;
     /** Bits of `a` where the mask has ones, bits of `b` where it has zeros. */
     readonly bitselect: (a: V128, b: V128, mask: V128) => V128;
-    /** The same for masks of which every lane of 32 bits is all ones or all zeros. Needs `features.relaxedSimd`. */
+    /** `bitselect` for masks in which every lane of 32 bits is all ones or all zeros. Needs `features.relaxedSimd`. */
     readonly relaxedLaneselect: (a: V128, b: V128, mask: V128) => V128;
     readonly anyTrue: Unary<"v128", "i32">;
   } = {
@@ -66,7 +66,7 @@ export const v128: Table<keyof typeof v128Load, Load<"v128">> &
 
 const constant = (bytes: Code): V128 => ({ type: "v128", code: simd(0x0c) + bytes });
 
-/** A vector of one number for each lane, or of the same in all. */
+/** A vector with one number for each lane, or with the same number in all. */
 function constants(type: "i32" | "f32" | "f64", lanes: number, values: readonly number[]): V128 {
   if (values.length === 1) return constant(littleEndian(type, values[0]!).repeat(lanes));
   return constant(values.map((value) => littleEndian(type, value)).join(""));
@@ -89,7 +89,7 @@ export const i8x16: {
   /** Lane i of the result is byte `lanes[i]` of the 32 bytes of `a` and then `b`. */
   readonly shuffle: (lanes: readonly number[], a: V128, b: V128) => V128;
   readonly swizzle: Binary<"v128">;
-  /** The same where no number of a byte is from 16 to 127. Needs `features.relaxedSimd`. */
+  /** `swizzle` if no byte number is from 16 to 127. Needs `features.relaxedSimd`. */
   readonly relaxedSwizzle: Binary<"v128">;
 } = {
   const: (value) => constant(littleEndian("i8", value).repeat(16)),
@@ -99,7 +99,7 @@ export const i8x16: {
   relaxedSwizzle: binary("v128", "v128")(simd(0x100)),
 };
 
-/** By the lanes' numbers in base 8: kernels use a few again and again. */
+/** Indexed by the lanes' numbers in base 8: kernels use a few again and again. */
 const shuffles = new Map<number, Code>();
 
 /** `i8x16.shuffle` by 32-bit lanes: 0..3 are those of `a`, 4..7 those of `b`. */
@@ -222,8 +222,8 @@ export const i64x2: Table<keyof typeof i64x2Binary, Binary<"v128">> &
 };
 
 /**
- * `min` and `max` give NaN where either side is NaN and know that -0 < 0; `pmin(a, b)` is
- * `b < a ? b : a` and `pmax(a, b)` is `a < b ? b : a`, which keep NaN only in `a`.
+ * `min` and `max` give NaN if either side is NaN, and know that -0 < 0. `pmin(a, b)` is `b < a ? b : a` and
+ * `pmax(a, b)` is `a < b ? b : a`, which keep a NaN only in `a`.
  */
 const f32x4Binary = {
   eq: 0x41,
@@ -260,7 +260,7 @@ export const f32x4: Table<keyof typeof f32x4Binary, Binary<"v128">> &
     readonly splat: Unary<"f32", "v128">;
     readonly extractLane: (lane: number, a: V128) => Value<"f32">;
     readonly replaceLane: (lane: number, a: V128, value: Arg<"f32">) => V128;
-    /** a * b + c, rounded once or twice as the machine likes best. Needs `features.relaxedSimd`. */
+    /** a * b + c, rounded once or twice, whichever is faster on the machine. Needs `features.relaxedSimd`. */
     readonly relaxedMadd: (a: V128, b: V128, c: V128) => V128;
     /** -(a * b) + c, likewise. */
     readonly relaxedNmadd: (a: V128, b: V128, c: V128) => V128;

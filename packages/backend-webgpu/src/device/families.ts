@@ -7,14 +7,14 @@ export interface AdapterFamily {
   readonly name: string;
   /**
    * A CPU does the work: invocations are lanes of its vectors, and a few workgroups keep it busy. Barriers
-   * are dear, so invocations that share nothing are quickest, and there is nothing to gain by splitting sums.
+   * are expensive, so invocations that share nothing are fastest, and splitting sums gains nothing.
    */
   readonly isEmulated: boolean;
   /** Kernels with the most text take a minute to compile, so slower ones with less are taken. */
   readonly compilesSlowly?: boolean;
 }
 
-/** What adapters tell of themselves; browsers leave some of it empty. */
+/** Properties that adapters report; browsers leave some of them empty. */
 export interface AdapterTraits {
   readonly vendor: string;
   readonly architecture: string;
@@ -26,14 +26,14 @@ export interface AdapterTraits {
 
 export const general: AdapterFamily = { name: "general", isEmulated: false };
 
-/** Adapters that say what they are. The last is for those that nobody has measured. */
+/** Adapters that name themselves. The last entry is for those that nobody has measured. */
 const software: readonly (AdapterFamily & { readonly words: RegExp })[] = [
   { name: "swiftshader", isEmulated: true, words: /swiftshader/ },
   { name: "llvmpipe", isEmulated: true, compilesSlowly: true, words: /llvmpipe|lavapipe/ },
   { name: "software", isEmulated: true, words: /software|warp|basic render/ },
 ];
 
-/** Adapters that do not say who made them, with subgroups as wide as the vectors of a CPU: few GPUs have those. */
+/** Adapters that do not report a vendor, with subgroups as wide as the vectors of a CPU: few GPUs have those. */
 const narrow: AdapterFamily = { name: "narrow subgroups", isEmulated: true };
 const NARROW_SUBGROUP = 8;
 
@@ -46,7 +46,7 @@ export function familyOf(adapter: AdapterTraits): AdapterFamily {
   return isNarrow && adapter.vendor === "" ? narrow : general;
 }
 
-/** The family of an adapter that says that it is none of hardware; undefined where it does not. */
+/** Returns the family of an adapter that declares itself software; undefined for others. */
 export function softwareFamily(adapter: AdapterTraits): AdapterFamily | undefined {
   const { vendor, architecture, device, description, isFallbackAdapter = false } = adapter;
   const text = [vendor, architecture, device, description].join(" ").toLowerCase();

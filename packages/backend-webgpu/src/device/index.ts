@@ -1,4 +1,4 @@
-/** What a device offers, and what is wanted of it: plain data, without a device. */
+/** The features of a device and the requirements on it: plain data, without a device. */
 export { familyOf, general, softwareFamily } from "./families.js";
 export type { DeviceFeatures, DeviceLimits, TunableOperation, TunedVariants } from "./features.js";
 export type { FindGpu, NativeAdapter, NativeBuffer, NativeDevice, NativeGpu } from "./native.js";

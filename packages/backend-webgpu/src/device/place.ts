@@ -1,6 +1,6 @@
 import type { WebGpuTier } from "./tiers.js";
 
-/** What WebGPU tells of an adapter; empty where it tells nothing. In Node.js, `description` is the driver. */
+/** WebGPU's description of an adapter; empty if it has none. In Node.js, `description` is the driver. */
 export interface TuningAdapter {
   readonly vendor: string;
   readonly architecture: string;
@@ -8,7 +8,7 @@ export interface TuningAdapter {
   readonly description: string;
 }
 
-/** What a kernel is fast on: an adapter, and what is used of it. */
+/** The environment in which a kernel was measured: an adapter, and the features in use. */
 export interface TuningPlace {
   readonly adapter: TuningAdapter;
   readonly tier: WebGpuTier;

@@ -1,23 +1,22 @@
 import type { DeviceLimits } from "./features.js";
 
 /**
- * What kernels may use, from the least that WebGPU guarantees upwards. Each tier allows what those
- * before it allow, and one thing more:
+ * The features that kernels may use. Each tier adds one thing to the one before:
  *
- * - `baseline`: no optional features. Asked for by name, it also keeps to WebGPU's default limits:
- *   16 KiB of workgroup memory, 256 invocations, bindings of 128 MiB, buffers of 256 MiB.
+ * - `baseline`: no optional features. If requested by name, it also keeps to WebGPU's default limits: 16 KiB
+ *   of workgroup memory, 256 invocations, bindings of 128 MiB, buffers of 256 MiB.
  * - `subgroups`: the feature of that name, and all limits of the adapter.
  * - `shader-f16`: the feature of that name.
- * - `subgroup-matrices`: `chromium-experimental-subgroup-matrix`. Experimental, and never chosen
- *   unless asked for: the extension is unfinished, and Dawn hides it behind an unsafe toggle.
+ * - `subgroup-matrices`: `chromium-experimental-subgroup-matrix`. Experimental, and never chosen unless
+ *   requested: the extension is unfinished, and Dawn hides it behind an unsafe toggle.
  */
 export type WebGpuTier = "baseline" | "subgroups" | "shader-f16" | "subgroup-matrices";
 
-/** What is told of an adapter, or of a device that is given; both `GPUAdapter` and `GPUDevice` have it. */
+/** The properties of an adapter, or of a given device; both `GPUAdapter` and `GPUDevice` have them. */
 export interface TierOffer {
   readonly features: { has(name: string): boolean };
   readonly limits: Readonly<Record<RequestedLimit, number>>;
-  /** Lower case, as adapters give it. */
+  /** Lower case, as adapters report it. */
   readonly vendor: string;
   /** The shapes of f16 matrices with f32 results; see `DeviceFeatures.subgroupMatrices`. */
   readonly matrices: readonly string[];
@@ -33,11 +32,11 @@ export interface TierOptions {
 export interface TierChoice {
   /** The highest one whose own feature is there. One below may lack its feature; `reason` says so. */
   readonly tier: WebGpuTier;
-  /** Why no more than `tier` is used; empty where there is no more. */
+  /** Why nothing beyond `tier` is used; empty if there is nothing beyond it. */
   readonly reason: string;
   /** Features to ask the adapter for, and to use. */
   readonly features: readonly string[];
-  /** Limits to ask the adapter for: those that are to exceed WebGPU's defaults. */
+  /** Limits to request from the adapter because they exceed WebGPU's defaults. */
   readonly requiredLimits: Readonly<Partial<Record<RequestedLimit, number>>>;
   /** Limits for kernels to keep to. */
   readonly limits: DeviceLimits;
@@ -57,7 +56,7 @@ export const limitNames: readonly (keyof DeviceLimits)[] = Object.keys(
   defaultLimits,
 ) as (keyof DeviceLimits)[];
 
-/** Limits that devices give out only if asked. */
+/** Limits that a device has only if they are requested. */
 export type RequestedLimit = keyof DeviceLimits | (typeof otherLimits)[number];
 
 const otherLimits = ["maxBufferSize", "maxStorageBuffersPerShaderStage", "maxComputeWorkgroupSizeZ"] as const;
@@ -77,7 +76,7 @@ export const tierFeatures: readonly string[] = ladder.flatMap(({ feature }) => f
 
 const DEFAULT_TIER: WebGpuTier = "shader-f16";
 
-/** Decides what to use of what an adapter (or a given device) has. Pure. */
+/** Chooses the features of an adapter (or a given device) to use. Pure. */
 export function chooseTier(offer: TierOffer, options: TierOptions): TierChoice {
   const highest = tierNames.indexOf(options.tier ?? DEFAULT_TIER);
   const features: string[] = [];
@@ -107,7 +106,7 @@ function aboveHighest(tier: WebGpuTier, options: TierOptions): string {
   return `experimental, only with the option tier: "${tier}"`;
 }
 
-/** Why a feature cannot be used; undefined where it can. `used` are those of the tiers below. */
+/** Returns why a feature cannot be used; undefined if it can. `used` are the features of the tiers below. */
 function missing(
   feature: string,
   used: readonly string[],
@@ -131,7 +130,7 @@ function requiredLimits(
   offer: TierOffer,
   caps: Partial<DeviceLimits>,
 ): Partial<Record<RequestedLimit, number>> {
-  // Asking for less than a default is allowed, and gives the default.
+  // A request for less than a default is allowed, and yields the default.
   const capped = limitNames.map((name) => [name, Math.min(offer.limits[name], caps[name] ?? Infinity)]);
   return Object.fromEntries([...capped, ...otherLimits.map((name) => [name, offer.limits[name]])]);
 }

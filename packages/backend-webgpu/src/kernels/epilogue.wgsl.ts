@@ -2,7 +2,7 @@ import type { Activation, DType } from "@backplane/core";
 import { wgsl } from "../program/index.js";
 import { unaryFunction } from "./unary/index.js";
 
-/** What becomes of a finished sum before it is rounded and stored; see `Activation` in core. */
+/** The operations on a finished sum before it is rounded and stored; see `Activation` in core. */
 export interface Epilogue {
   readonly bias?: boolean | undefined;
   readonly activation?: Activation | undefined;
@@ -14,8 +14,8 @@ export function epilogueName({ bias, activation }: Epilogue): string {
 }
 
 /**
- * `apply` and `apply_quad`, for results that are stored as `dtype`; nothing without an activation. The loop
- * keeps the text that drivers compile short where that of one is long.
+ * Returns `apply` and `apply_quad`, for results that are stored as `dtype`; nothing without an activation.
+ * For a long activation, a loop keeps the text that drivers compile short.
  */
 export function activationText(activation: Activation | undefined, dtype: DType): string {
   if (activation === undefined) return "";
@@ -39,12 +39,12 @@ fn apply_quad(values: vec4f) -> vec4f {
 }
 
 /**
- * x / (1 + 2^e(x)) with an odd e: what silu and geluTanh are by definition, and gelu with e(x) =
- * log2((1 - Phi(x)) / Phi(x)). Good for results that are rounded to f16: WGSL's own exp2 is within 3 + 2 |e| units
- * of f32, and the polynomial for gelu (a minimax fit as those of math.wgsl.ts) within 0.03 units of f16.
+ * x / (1 + 2^e(x)) with an odd e. silu and geluTanh are defined like this, and gelu has e(x) = log2((1 - Phi(x)) /
+ * Phi(x)). Good for results that are rounded to f16: WGSL's own exp2 is within 3 + 2 |e| units of f32, and the
+ * polynomial for gelu (a minimax fit as those of math.wgsl.ts) within 0.03 units of f16.
  *
- * Four at once: where the invocations that finish results wait for one another, they have nothing else to do
- * meanwhile. 4096^3 with gelu on an NVIDIA H200: 201 TFLOP/s one after the other by the formulas for f32, 281 so.
+ * Four at once: invocations that wait for one another while they finish results have nothing else to do. 4096^3
+ * with gelu on an NVIDIA H200 reaches 281 TFLOP/s like this, and 201 with the formulas for f32 one after the other.
  */
 function halfActivation(activation: TailedActivation, name: string, type: "f32" | "vec4f"): string {
   const words = type === "f32" ? "u32" : "vec4u";
@@ -95,8 +95,8 @@ export function hasTail(activation: Activation): activation is TailedActivation 
 }
 
 /**
- * Whether results are stored in loops: what is done to each is long then, and written out for all that an
- * invocation has it would be most of the kernel.
+ * Whether results are stored in loops: the operations on each are then long, and would be most of the kernel
+ * if written out for all results of an invocation.
  */
 export function storesInLoops({ activation }: Epilogue): boolean {
   return activation !== undefined && hasTail(activation);

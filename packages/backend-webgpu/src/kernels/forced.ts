@@ -20,7 +20,7 @@ export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string
   attention: namesOf(attentionVariants),
 };
 
-/** Throws `INVALID_ARGUMENT`, with what is allowed, for operations without variants and unknown names. */
+/** Throws `INVALID_ARGUMENT`, with the allowed names, for operations without variants and unknown names. */
 export function checkForced(variants: ForcedVariants): void {
   const names: Readonly<Record<string, readonly string[]>> = variantNames;
   checkNames("webgpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");

@@ -19,8 +19,8 @@ export interface MatrixLayout {
   /** Elements from one row of the output to the next. Default: columns. */
   readonly rowStride?: number;
   /**
-   * Elements from one matrix of the output to the next: at least the extent of one, or, where the
-   * matrices lie side by side, at least `columns` with all of them inside `rowStride`. Default: tight.
+   * Elements from one matrix of the output to the next: at least the extent of one, or, if the matrices lie
+   * side by side, at least `columns` with all of them inside `rowStride`. Default: tight.
    */
   readonly batchStride?: number;
 }

@@ -38,7 +38,10 @@ export type Kernels = {
   >;
 };
 
-/** Every operation that the backend has, for operands of any size; a new one is a line here. */
+/**
+ * Returns a kernel for every operation that the backend has, for operands of any size. `segmented` adds the
+ * division of operands that do not fit into one binding.
+ */
 export function kernelsWith(forced: ForcedVariants): Kernels {
   const gemmAsItFits = gemmKernel(forced.gemm);
   const convAsItFits = convKernel(forced.conv2d);
@@ -62,14 +65,14 @@ export function kernelsWith(forced: ForcedVariants): Kernels {
   };
 }
 
-/** Records what `enqueue` asks for in the name of an operation that takes so many operations on numbers. */
+/** Records the commands of `enqueue` in the name of an operation that takes `flops` floating-point operations. */
 export type RecordOperation = (
   operation: OperationName,
   enqueue: (context: OperationContext) => void,
   flops: number,
 ) => void;
 
-/** The same for a driver: each enqueues its problems through `record`. */
+/** Returns `kernelsWith` in the form for a driver: each kernel enqueues its problems through `record`. */
 export function boundKernels(forced: ForcedVariants, record: RecordOperation): DriverKernels<DeviceMemory> {
   const bind = (
     name: OperationName,

@@ -11,7 +11,7 @@ import {
 import type { DeviceMemory, KernelDefinition, OperationContext } from "../runtime/index.js";
 import type { OwnWebGpuKernel } from "./own-kernel.js";
 
-/** What a problem has under the names that a kernel of somebody else gives. */
+/** The values of a problem under the names that the author of a kernel chose. */
 type Held = Readonly<Record<string, unknown>>;
 
 export function ownKernel(

@@ -5,18 +5,18 @@ import { general } from "../device/index.js";
 /** One row of a table of variants: a way to compute an operation. */
 export interface Variant<Shape> {
   readonly name: string;
-  /** What the device must offer; a variant that is not possible is passed over even when forced. */
+  /** Whether the device has what the variant needs; otherwise it is passed over even if it is forced. */
   requires(features: DeviceFeatures): boolean;
   /** Whether the variant can compute the shape at all. */
   fits(shape: Shape): boolean;
-  /** Whether it is the one to take for a shape that it fits; the first such row of the table wins. */
+  /** Whether it is the one to take for a shape that it fits; the first such row of the table is chosen. */
   prefers(shape: Shape, features: DeviceFeatures): boolean;
 }
 
 /**
- * The row that was tuned for the shape, or else the first that is possible, fits and is preferred, or
- * else the last that is possible and fits. `forced` names a row that is taken wherever it is possible
- * and fits; throws where there is none of that name.
+ * Returns the row that was tuned for the shape; otherwise the first that is possible, fits and is preferred;
+ * otherwise the last that is possible and fits. `forced` names a row that is taken if it is possible and
+ * fits. Throws if there is none of that name.
  */
 export function selectVariant<Shape, Row extends Variant<Shape>>(
   operation: TunableOperation,
@@ -57,8 +57,8 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
 }
 
 /**
- * By device and table: the rows that are possible. What they require is asked once, since adding up workgroup
- * memory at every call took more of the host's time than all the rest of it (decoding: 75 us, and 12 without).
+ * By device and table: the rows that are possible. Their requirements are checked once, since adding up
+ * workgroup memory at every call took most of the host's time (decoding: 75 us, and 12 without).
  */
 const possibleOn = new WeakMap<DeviceFeatures, Map<readonly unknown[], readonly unknown[]>>();
 
@@ -80,8 +80,8 @@ function possibleRows<Row extends Variant<never>>(
 }
 
 /**
- * What spoke for a row: its name in the options, a measurement, its preference (`here`: one that it has only on
- * adapters of this family), or that no other was left.
+ * The reason for a row: its name in the options, a measurement, its preference (`here`: one that it has only
+ * on adapters of this family), or that no other was left.
  */
 export type Motive = "forced" | "tuned" | "preferred" | "preferred here" | "last";
 
@@ -91,9 +91,9 @@ export interface Choice {
   readonly variant: string;
   readonly motive: Motive;
   readonly shape: unknown;
-  /** The motive for people, and why it is none of the rows before. Not to be built for every call. */
+  /** Returns the motive for people, and the reasons against the rows before. Must not be called for every call. */
   reason(): string;
-  /** Those that are possible on the device and fit the shape. */
+  /** Returns those that are possible on the device and fit the shape. */
   possible(): readonly string[];
 }
 

@@ -1,2 +1,2 @@
-/** What takes the time of the device. */
+/** Measures how long kernels take on the device. */
 export { Profiling } from "./profiler.js";

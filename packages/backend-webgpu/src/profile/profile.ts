@@ -10,20 +10,20 @@ export interface ProfileOptions {
 }
 
 /**
- * One kernel in the service of one operation. A dispatch takes the time from its beginning, or from the
- * end of those before it where that is later, to its own end: devices take the first timestamp of a
- * pass while the one before still runs, or let passes run side by side. So no time counts twice.
+ * One kernel in the service of one operation. The time of a dispatch runs from its beginning, or from the end
+ * of those before it if that is later, to its own end: devices take the first timestamp of a pass while the
+ * one before still runs, or let passes run side by side. So no time counts twice.
  */
 export interface ProfileRow {
-  /** The method that was called, such as `gemm`; `copyHtoD` and the like where they need a kernel. */
+  /** The method that was called, such as `gemm`; `copyHtoD` and the like if they need a kernel. */
   readonly operation: string;
-  /** The program: operation, element type and tile, or whatever else it was generated for. */
+  /** The program: operation, element type and tile, or other properties that it was generated for. */
   readonly kernel: string;
   readonly dispatches: number;
   /** Dispatches whose timestamps make sense. Devices may lose some: only these count in the times. */
   readonly measured: number;
   readonly totalMicroseconds: number;
-  /** 0 where nothing was measured, and so below. */
+  /** 0 if nothing was measured; the same holds for the following. */
   readonly meanMicroseconds: number;
   readonly minMicroseconds: number;
   readonly maxMicroseconds: number;
@@ -32,8 +32,8 @@ export interface ProfileRow {
 }
 
 /**
- * What the host spent in the backend on one method: choosing kernels, recording commands, submitting,
- * and compiling what was not compiled before. Checks of arguments come before, and are not in it.
+ * The host time spent in the backend for one method: choosing kernels, recording commands, submitting, and
+ * compiling new kernels. Argument checks come before and are not included.
  */
 export interface ProfileCalls {
   readonly operation: string;
@@ -42,17 +42,17 @@ export interface ProfileCalls {
   readonly meanMicroseconds: number;
 }
 
-/** What `WebGpuBackend.profile` measured. All but `result` and the methods is plain data. */
+/** The measurements of `WebGpuBackend.profile`. Everything except `result` and the methods is plain data. */
 export interface Profile<Result = unknown> {
-  /** What the profiled function answered. */
+  /** The result of the profiled function. */
   readonly result: Result;
-  /** By operation and kernel, those that took longest first. */
+  /** By operation and kernel, the longest first. */
   readonly rows: readonly ProfileRow[];
-  /** By method, those that took longest first. */
+  /** By method, the longest first. */
   readonly calls: readonly ProfileCalls[];
   /** From the call of the function until the device had done all its work. */
   readonly wallMicroseconds: number;
-  /** The sum over all dispatches: as long as the device was busy with kernels. */
+  /** The sum over all dispatches: the time that the device was busy with kernels. */
   readonly deviceMicroseconds: number;
   /** The sum over all calls. */
   readonly hostMicroseconds: number;
@@ -64,7 +64,7 @@ export interface Profile<Result = unknown> {
   /** Kernels that were compiled meanwhile: 0 after a complete `warmup`. */
   readonly compiledPipelines: number;
   /**
-   * All timestamps lie whole multiples of this apart; 0 where they are all the same. Browsers round
+   * The differences between all timestamps are multiples of this; 0 if they are all the same. Browsers round
    * timestamps to about 100 us, and so does Dawn unless its toggle `timestamp_quantization` is disabled:
    * single dispatches then show as 0 or as one step, and only sums over many of them mean something.
    */
@@ -85,7 +85,7 @@ type MutableRow = {
   -readonly [Key in Exclude<keyof ProfileRow, "meanMicroseconds" | "share">]: ProfileRow[Key];
 };
 
-/** Gathers what is measured. Keeps a bounded number of events, and one row for each kernel. */
+/** Gathers measurements. Keeps a bounded number of events, and one row for each kernel. */
 export class Measurements {
   readonly dispatchEvents: DispatchEvent[] = [];
   readonly callEvents: CallEvent[] = [];
@@ -143,7 +143,7 @@ export class Measurements {
     if (this.callEvents.length < this.#maxEvents) this.callEvents.push({ operation, begin, duration });
   }
 
-  /** All that was measured, together with what the profiled function answered. */
+  /** Returns all measurements, together with the result of the profiled function. */
   profile<Result>(result: Result, wallMicroseconds: number, compiledPipelines: number): Profile<Result> {
     const rows = [...this.#rows.values()].flatMap((byKernel) => [...byKernel.values()]);
     const deviceMicroseconds = total(rows);
@@ -183,7 +183,7 @@ export class Measurements {
   }
 }
 
-/** What a map has under a key; made where it has nothing. */
+/** Returns the value of a map under a key; makes it if there is none. */
 function entry<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
   let value = map.get(key);
   if (value === undefined) {

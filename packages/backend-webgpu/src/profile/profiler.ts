@@ -10,11 +10,11 @@ const MAP_READ = 0x1;
 
 /** Two timestamps of 64 bits. */
 const DISPATCH_BYTES = 16;
-/** Of the timestamps that are brought back at once: those of 64 full batches. */
+/** Bytes of the timestamps that are read back at once: those of 64 full batches. */
 const STAGING_BYTES = 64 * batchLimits.dispatches * DISPATCH_BYTES;
 
 export interface ProfilingOptions {
-  /** With the features that `measuringFeatures` names, or nothing can be measured. */
+  /** Must have the features that `measuringFeatures` names. */
   readonly device: GPUDevice;
   readonly disableFeatures: readonly string[];
   readonly queue: Pick<CommandQueue, "observe">;
@@ -35,7 +35,7 @@ export class Profiling {
     this.#options = options;
   }
 
-  /** What measures now. */
+  /** The profiler that measures now. */
   get profiler(): Profiler | undefined {
     return this.#profiler;
   }
@@ -73,7 +73,7 @@ export class Profiling {
     return profiler;
   }
 
-  /** Submits what is still to be measured. Answers false where the device was closed meanwhile. */
+  /** Submits the commands that are still to be measured. Returns false if the device was closed meanwhile. */
   stop(profiler: Profiler): boolean {
     if (this.#profiler !== profiler) return false;
     this.#profiler = undefined;
@@ -81,14 +81,14 @@ export class Profiling {
     return true;
   }
 
-  /** With the device: nothing is submitted any more. */
+  /** Called with the end of the device: submits nothing any more. */
   destroy(): void {
     this.#profiler?.destroy();
     this.#profiler = undefined;
   }
 }
 
-/** The timestamps of some batches on their way to the host, with what they belong to. */
+/** The timestamps of some batches on their way to the host, and their dispatches. */
 interface Shipment {
   readonly staging: GPUBuffer;
   readonly dispatches: Dispatch[];
@@ -113,7 +113,7 @@ export class Profiler implements DispatchObserver {
   readonly #resolved: GPUBuffer;
   readonly #began = performance.now();
   readonly #pipelinesBefore: number;
-  /** Those of the batch that is being recorded. */
+  /** The dispatches of the batch being recorded. */
   #batch: Dispatch[] = [];
   #shipment: Shipment | undefined;
   /** Resolves when all that was shipped has arrived. */
@@ -188,7 +188,7 @@ export class Profiler implements DispatchObserver {
     if (used + batchLimits.dispatches * DISPATCH_BYTES > STAGING_BYTES) this.#ship();
   }
 
-  /** What was measured, when all of it has arrived. Everything is submitted and done by then. */
+  /** Returns the measurements when all of them have arrived. Everything must be submitted and done by then. */
   async finish<Result>(result: Result): Promise<Profile<Result>> {
     const wallMicroseconds = this.#now();
     const { pipelineCount } = this.#options;
@@ -198,7 +198,7 @@ export class Profiler implements DispatchObserver {
     return this.#measurements.profile(result, wallMicroseconds, compiled);
   }
 
-  /** Gives up what it has of the device; idempotent. Nothing that is recorded may be left unsubmitted. */
+  /** Destroys its objects on the device; idempotent. Nothing recorded may be left unsubmitted. */
   destroy(): void {
     this.#queries.destroy();
     this.#resolved.destroy();
@@ -223,7 +223,7 @@ export class Profiler implements DispatchObserver {
     if (shipment === undefined) return;
     this.#shipment = undefined;
     this.#arrival = this.#receive(shipment, this.#arrival);
-    // Where the profile fails for another reason, nobody waits for it.
+    // If the profile fails for another reason, nobody waits for this.
     this.#arrival.catch(() => {});
   }
 

@@ -1,4 +1,4 @@
-/** What a dispatch takes on the time line of the device, in microseconds from the first one. */
+/** A dispatch on the time line of the device, in microseconds from the first one. */
 export interface DispatchEvent {
   readonly operation: string;
   readonly kernel: string;
@@ -15,7 +15,7 @@ export interface CallEvent {
   readonly duration: number;
 }
 
-/** What chrome://tracing and Perfetto load, once it is JSON ("Trace Event Format", by Google). */
+/** The data that chrome://tracing and Perfetto load as JSON ("Trace Event Format", by Google). */
 export interface ChromeTrace {
   readonly displayTimeUnit: "ns";
   readonly traceEvents: readonly ChromeTraceEvent[];
@@ -58,7 +58,7 @@ function stretch(tid: number, name: string, cat: string, ts: number, dur: number
   return { name, cat, ph: "X", ts, dur, pid: PROCESS, tid };
 }
 
-/** What to add to times of the device so that nothing begins before it was submitted: the least. */
+/** Returns the least shift of device times for which nothing begins before it was submitted. */
 function clockShift(dispatches: readonly DispatchEvent[]): number {
   let shift = Number.NEGATIVE_INFINITY;
   for (const { begin, submitted } of dispatches) shift = Math.max(shift, submitted - begin);

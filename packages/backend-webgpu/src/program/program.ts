@@ -3,7 +3,7 @@
  * source share one pipeline.
  */
 export interface Program<Binding extends string = string, Parameter extends string = string> {
-  /** Shown in error messages and profiles, built from what was chosen: `gemm_f32_64x64x16_8x8`. */
+  /** Shown in error messages and profiles, built from the choices made: `gemm_f32_64x64x16_8x8`. */
   readonly name: string;
   /** Whole WGSL text with the parameters in a uniform block; the entry point is `main`. See `sourceIn`. */
   readonly source: string;
@@ -31,7 +31,7 @@ export interface ProgramParameter<Name extends string> {
 /** A storage buffer seen as `array<wgsl>`. */
 export interface Storage {
   readonly wgsl: string;
-  /** What `<name>_offset` counts, in bytes. A region must start at a multiple of it. */
+  /** The unit of `<name>_offset`, in bytes. A region must start at a multiple of it. */
   readonly unit: number;
   readonly access: "read" | "read_write";
 }
@@ -76,21 +76,21 @@ export interface ProgramDescription<Binding extends string, Parameter extends st
   readonly bindings: Readonly<Record<Binding, Storage>>;
   readonly parameters: Readonly<Record<Parameter, ParameterType>>;
   /**
-   * Keeps the parameters in a uniform block where they would fit immediates. For kernels that are held
-   * up by arithmetic: immediates save half a microsecond per dispatch, but compile to slower code there
+   * Keeps the parameters in a uniform block even if they would fit immediates. For kernels that are limited
+   * by arithmetic: immediates save half a microsecond per dispatch, but such kernels compile to slower code
    * (the tiled product on an NVIDIA H200: 42 instead of 47 TFLOP/s).
    */
   readonly uniform?: boolean;
   /**
-   * A dispatch takes as long as its bytes do, however much the operation around it computes: so several
-   * of them fit a submit beside it.
+   * The time of a dispatch depends on its bytes alone, however much the operation around it computes. So
+   * several of them fit into one submit with it.
    */
   readonly light?: boolean;
   /** Functions, constants and the entry point `main`. */
   readonly body: string;
 }
 
-/** Where the parameters of a program reach it: see `ParameterRing` and `immediateBytes`. */
+/** How a program receives its parameters: see `ParameterRing` and `immediateBytes`. */
 export type ParameterSpace = "uniform" | "immediate";
 
 const declarations: Readonly<Record<ParameterSpace, string>> = {
@@ -98,10 +98,10 @@ const declarations: Readonly<Record<ParameterSpace, string>> = {
   immediate: "var<immediate> parameters: Parameters;",
 };
 
-/** The language feature of WGSL that gives the space "immediate". */
+/** The language feature of WGSL that provides the space "immediate". */
 export const IMMEDIATE_FEATURE = "immediate_address_space";
 
-/** The best space for a program on a device with so many bytes of immediates, 0 where it has none. */
+/** Returns the best space for a program on a device with this many bytes of immediates (0 if it has none). */
 export function parameterSpace(program: Program, immediateBytes: number): ParameterSpace {
   // WGSL allows no arrays among immediates.
   const isFlat = program.parameters.every(({ type }) => typeof type !== "object");
@@ -168,14 +168,14 @@ interface Step<Result> {
   result?: { readonly value: Result };
 }
 
-/** Stand before and after the entries of an object. */
+/** Marks before and after the entries of an object. */
 const start = Symbol("start");
 const end = Symbol("end");
 
 /**
- * Remembers what a generator returned for each list of arguments, so that text is generated once and
- * equal programs are identical objects. Objects among the arguments are told apart by their entries in
- * order, other values by identity. Looking one up makes no garbage: this runs for every dispatch.
+ * Remembers the result of a generator for each list of arguments, so that text is generated once and equal
+ * programs are identical objects. Objects among the arguments are compared by their entries in order, other
+ * values by identity. A look-up makes no garbage, because it runs for every dispatch.
  */
 export function memoized<Arguments extends readonly unknown[], Result>(
   generate: (...args: Arguments) => Result,

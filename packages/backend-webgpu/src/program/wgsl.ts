@@ -29,14 +29,14 @@ fn workgroup_index(workgroup: vec3<u32>, workgroups: vec3<u32>) -> u32 {
 /**
  * Half-precision numbers kept two to a u32 word, low half first, on any adapter.
  *
- * Reading is free of races whatever the offset: `half_at(words[i >> 1u], i)`. Writing is not: two
- * elements share a word, so each word must be written by one invocation that keeps the half it does
- * not own. Kernels that cannot arrange that write f32 to scratch and call `storeHalves`.
+ * Reading is free of races at every offset: `half_at(words[i >> 1u], i)`. Writing is not: two elements share
+ * a word, so each word must be written by one invocation that keeps the half it does not own. Kernels that
+ * cannot arrange that write f32 to scratch and call `storeHalves`.
  *
- * half_bits rounds to nearest even by integer arithmetic, because pack2x16float leaves rounding and
- * overflow to the implementation. Overflow gives infinity, subnormals are kept. The other way every normal
- * number is exact in f32, so that unpack2x16float has no choice; it may flush subnormal ones, which none of
- * the adapters in docs/adapters.md does, and whole-number code costs nine instructions for its one.
+ * half_bits rounds to nearest even by integer arithmetic, because pack2x16float leaves rounding and overflow
+ * to the implementation. Overflow gives infinity, subnormals are kept. In the other direction every normal
+ * number is exact in f32, so that unpack2x16float has no choice. It may flush subnormal ones, but none of the
+ * adapters in docs/adapters.md does, and integer code takes nine instructions instead of one.
  */
 export const halfFunctions: string = wgsl`
 fn half_at(word: u32, index: u32) -> f32 {

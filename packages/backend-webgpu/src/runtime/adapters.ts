@@ -5,11 +5,11 @@ import { inspectAdapter } from "./device.js";
 /** An adapter that could be opened. */
 export interface AdapterListing {
   readonly device: DeviceDescription;
-  /** The highest tier that it has without asking for what is experimental; `tierReason` says why no higher. */
+  /** The highest tier that it has without experimental features; `tierReason` says why no higher. */
   readonly tier: WebGpuTier;
   readonly tierReason: string;
   readonly limits: DeviceLimits & { readonly maxBufferSize: number };
-  /** The values of the option `powerPreference` that lead to it. None: it is found in other ways only. */
+  /** The values of the option `powerPreference` that select it. Empty: it can only be selected in other ways. */
   readonly powerPreferences: readonly ("high-performance" | "low-power")[];
 }
 
@@ -20,7 +20,7 @@ const requests: readonly GPURequestAdapterOptions[] = [
   { forceFallbackAdapter: true },
 ];
 
-/** What these find, each adapter once, in the order in which they are found; opens no device. */
+/** Returns the adapters that these find, each once, in the order in which they are found. Opens no device. */
 export async function listAdaptersOf(gpus: readonly NativeGpu[]): Promise<readonly AdapterListing[]> {
   const found = new Map<string, AdapterListing>();
   for (const [i, gpu] of gpus.entries())
@@ -28,7 +28,7 @@ export async function listAdaptersOf(gpus: readonly NativeGpu[]): Promise<readon
       const adapter = await gpu.requestAdapter(request).catch(() => null);
       if (adapter === null) continue;
       const { powerPreference } = request;
-      // Only what comes first is found by a preference alone.
+      // Only the first one is found by a preference alone.
       const leading = i === 0 && powerPreference !== undefined ? [powerPreference] : [];
       const listing = describe(adapter);
       const key = JSON.stringify(listing);

@@ -7,21 +7,22 @@ import type { DeviceMemory } from "./memory.js";
 export type BufferRegion = Region<DeviceMemory>;
 
 /**
- * How many workgroups run: a count, which the runtime folds to two dimensions where it exceeds 65,535
- * (kernels find their place with `workgroup_index()` of `wgsl.ts` and must check it against a bound:
- * folding may start up to one row too many), or an exact grid.
+ * The workgroups to run: a count, or an exact grid. The runtime folds a count above 65,535 into two
+ * dimensions. Kernels find their place with `workgroup_index()` of `wgsl.ts` and must check it against a
+ * bound, because folding may start up to one row too many.
  */
 export type Workgroups = number | readonly [x: number, y: number, z: number];
 
 export type ParameterValues<Name extends string> = Readonly<Record<Name, number | readonly number[]>>;
 
-/** What kernels enqueue work with. Everything takes effect in order. */
+/** The means by which kernels enqueue work. Everything takes effect in order. */
 export interface KernelContext {
   readonly features: DeviceFeatures;
 
   /**
-   * Enqueues one dispatch. Binds whole buffers; the place of each region inside its buffer reaches
-   * the shader as `parameters.<name>_offset` (see `program`).
+   * Enqueues one dispatch. Binds each buffer whole, or a window of it if the buffer is larger than a binding may
+   * be; a region must fit into one window. The shader finds the region's place inside the binding in
+   * `parameters.<name>_offset` (see `program`).
    *
    * WebGPU refuses one buffer as both read-only and writable in a dispatch. So an input that lies in
    * the same buffer as an output is first copied to scratch (keeping its place modulo 16 bytes). An
@@ -43,7 +44,7 @@ export interface KernelContext {
   fill(destination: BufferRegion, pattern: number): void;
 }
 
-/** What operations enqueue work with that may run kernels several times. */
+/** The means of operations that may run kernels several times. */
 export interface OperationContext extends KernelContext {
   /** Runs something whose scratch is not needed after it. */
   scoped(enqueue: (context: OperationContext) => void): void;

@@ -10,20 +10,20 @@ import {
 } from "../device/index.js";
 import { measuringFeatures } from "./measuring.js";
 
-/** An open device with what kernels and callers want to know of it. */
+/** An open device with the facts that kernels and callers need. */
 export interface OpenDevice {
   readonly device: GPUDevice;
   readonly description: DeviceDescription;
   readonly features: DeviceFeatures;
-  /** Where tuning has to come from to be of use here. */
+  /** Tuning is of use here only if it comes from this place. */
   readonly place: TuningPlace;
-  /** The largest buffer that can be made; what bindings show of it may be less. */
+  /** The largest buffer that can be made; bindings may show less of it. */
   readonly maxBufferBytes: number;
   /** Whether closing the backend destroys the device. */
   readonly owned: boolean;
 }
 
-/** Finds an adapter, or throws `UNSUPPORTED` with the reason why there is none. */
+/** Finds an adapter. Throws `UNSUPPORTED` with the reason if there is none. */
 export async function requestAdapter(gpu: GPU | undefined, options: DeviceOptions): Promise<GPUAdapter> {
   if (options.adapter !== undefined) return options.adapter;
   if (gpu === undefined) throw unsupported("this environment has no WebGPU (navigator.gpu is missing)");
@@ -39,10 +39,10 @@ export async function requestAdapter(gpu: GPU | undefined, options: DeviceOption
   return adapter;
 }
 
-/** Where devices come from, as far as it tells what WGSL has; undefined where that is not known. */
+/** The source of devices, as far as it tells the features of WGSL; undefined if that is unknown. */
 type Source = Pick<GPU, "wgslLanguageFeatures"> | undefined;
 
-/** Opens a device with what the tier takes of all that the adapter offers. */
+/** Opens a device with the features and limits that the tier uses of the adapter. */
 export async function openDevice(
   adapter: GPUAdapter,
   options: DeviceOptions,
@@ -63,7 +63,7 @@ export async function openDevice(
     const given = options.adapter === undefined ? "" : " that was given (an adapter gives one device only)";
     throw unsupported(`the adapter${given} gives no device: ${String(cause)}`, cause);
   }
-  // Where an adapter has nothing left to give, some platforms give a device that is lost already.
+  // If an adapter has no devices left, some platforms return one that is already lost.
   const lost = await lossOf(device);
   if (lost !== undefined) throw unsupported(`the adapter gives no device that works: ${lost.message}`);
   return { ...inspect(device, adapter.info, choice, options, gpu), owned: true };
@@ -87,12 +87,12 @@ export async function adoptDevice(
   return { ...inspect(device, info, choice, options, gpu), owned: false };
 }
 
-/** How the device was lost; undefined where it was not. */
+/** Returns how the device was lost; undefined if it was not. */
 function lossOf(device: GPUDevice): Promise<GPUDeviceLostInfo | undefined> {
   return Promise.race([device.lost, new Promise<undefined>((resolve) => setTimeout(resolve, 0))]);
 }
 
-/** What is to be known of an adapter before a device is opened on it. */
+/** Returns the facts about an adapter before a device is opened on it. */
 export function inspectAdapter(
   adapter: GPUAdapter,
   options: DeviceOptions,
@@ -101,7 +101,7 @@ export function inspectAdapter(
   return { description: describeAdapter(adapter.info, choice), choice };
 }
 
-/** What Chromium's experimental extension adds to the description of an adapter. */
+/** The addition of Chromium's experimental extension to the description of an adapter. */
 interface SubgroupMatrixConfiguration {
   readonly componentType: string;
   readonly resultComponentType: string;
@@ -153,7 +153,7 @@ function halfMatrices(info: GPUAdapterInfo): string[] {
 /** For people and logs. */
 function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierChoice): DeviceDescription {
   const { vendor, architecture, device, description } = info;
-  // Browsers give little more than vendor and architecture; Dawn's description is that of the driver.
+  // Browsers report little more than vendor and architecture; Dawn's description is that of the driver.
   const name =
     device.replace(/-+$/, "") || [vendor, architecture].filter(Boolean).join(" ") || description || "GPU";
   const details: Record<string, string> = { vendor, architecture, device, description };
@@ -167,7 +167,7 @@ function describeAdapter(info: GPUAdapterInfo, { features, tier, reason }: TierC
   };
 }
 
-/** What the log gets when a device has been opened. */
+/** Returns the line for the log when a device has been opened. */
 export function openingLine({ description, features, maxBufferBytes, owned }: OpenDevice): string {
   const { tier, description: driver } = description.details;
   const { limits } = features;

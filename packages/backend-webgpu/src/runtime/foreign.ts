@@ -5,7 +5,7 @@ import type { ImportOptions } from "./sharing.js";
 
 const REQUIRED_USAGE = { STORAGE: 0x80, COPY_SRC: 0x04, COPY_DST: 0x08 } as const;
 
-/** Buffers that others made and destroy, while handles stand for them. */
+/** Buffers that others make and destroy, and that have handles. */
 export class ForeignBuffers {
   readonly #maxBytes: number;
   readonly #onRelease: (memory: DeviceMemory) => void;
@@ -24,7 +24,7 @@ export class ForeignBuffers {
     return this.#reservedBytes;
   }
 
-  /** Throws `INVALID_ARGUMENT` where kernels could not use the buffer. */
+  /** Throws `INVALID_ARGUMENT` if kernels could not use the buffer. */
   take(
     candidate: NativeBuffer,
     { bytes }: ImportOptions,
@@ -42,7 +42,7 @@ export class ForeignBuffers {
     return memory;
   }
 
-  /** Forgets the buffer; false where it is none of these. */
+  /** Forgets the buffer. Returns false if it is none of these. */
   release(memory: DeviceMemory): boolean {
     if (this.#live.get(memory.buffer) !== memory) return false;
     this.#live.delete(memory.buffer);

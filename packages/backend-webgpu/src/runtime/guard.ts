@@ -6,13 +6,13 @@ const BUFFER = ["validation", "out-of-memory"] as const;
 const PROGRAM = ["validation", "internal"] as const;
 
 /**
- * Stands between the runtime and its device, and reports what the device refuses, with the operation
- * that was being recorded. Each call that can fail runs in an error scope of its own, opened and
- * closed at once: so errors of others who use the same device are not taken for ours, and neither
- * ours for theirs. A scope costs a few microseconds; a batch of commands takes three.
+ * Stands between the runtime and its device, and reports errors of the device with the operation that was
+ * being recorded. Each call that can fail runs in an error scope of its own, opened and closed at once. So
+ * errors of other users of the device are not taken for ours, nor ours for theirs. A scope costs a few
+ * microseconds; a batch of commands takes three.
  */
 export class Guard {
-  /** The device as the runtime is to use it. */
+  /** The device that the runtime must use. */
   readonly device: GPUDevice;
   readonly #target: GPUDevice;
   readonly #report: (error: BackendError) => void;
@@ -29,12 +29,12 @@ export class Guard {
     this.device = this.#wrap();
   }
 
-  /** What is being recorded. */
+  /** The operation being recorded. */
   get operation(): string {
     return this.#operation;
   }
 
-  /** From here on, what is done is done for this operation. */
+  /** All calls from here on belong to this operation. */
   enter(operation: string): void {
     this.#operation = operation;
   }
@@ -45,7 +45,7 @@ export class Guard {
     this.#recorded.add(operation);
   }
 
-  /** Resolves when the device has answered for all calls so far. */
+  /** Resolves when the device has reported on all calls so far. */
   async settled(): Promise<void> {
     if (this.#pending.size > 0) await Promise.all(this.#pending);
   }
@@ -136,7 +136,7 @@ export class Guard {
 
 function done(): void {}
 
-/** What the device refused, for those who wait for one of these operations. */
+/** Returns the device's error, for callers that wait for one of these operations. */
 export function faultOf(error: GPUError, operations: readonly string[], object = ""): BackendError {
   const outOfMemory = error.constructor.name === "GPUOutOfMemoryError";
   const said = outOfMemory ? `the device has no memory for a buffer${object}` : "the device reported";
@@ -149,7 +149,7 @@ export function faultOf(error: GPUError, operations: readonly string[], object =
   );
 }
 
-/** The object with some members replaced. Methods of platform objects work on nothing but the original. */
+/** Returns the object with some members replaced. Methods of platform objects work only on the original. */
 function overlay<Target extends object>(target: Target, replaced: Partial<Target>): Target {
   const members = new Map<PropertyKey, unknown>(Object.entries(replaced));
   return new Proxy(target, {

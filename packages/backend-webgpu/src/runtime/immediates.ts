@@ -1,11 +1,11 @@
 import { IMMEDIATE_FEATURE } from "../program/index.js";
 
-/** What WebGPU guarantees where it has immediates. */
+/** The bytes that WebGPU guarantees if it has immediates. */
 export const MAX_IMMEDIATE_BYTES = 64;
 
 /**
- * Bytes that a dispatch may carry to its shader without a buffer; 0 where the device has no immediates
- * or they are switched off. `gpu` is where the device comes from.
+ * Returns the bytes that a dispatch may pass to its shader without a buffer; 0 if the device has no
+ * immediates or they are switched off. `gpu` is the source of the device.
  */
 export function immediateBytes(
   device: Pick<GPUDevice, "limits">,

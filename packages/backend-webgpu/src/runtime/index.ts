@@ -1,4 +1,4 @@
-/** What opens a device and runs programs on it. */
+/** Opens a device and runs programs on it. */
 export type {
   BufferRegion,
   KernelContext,

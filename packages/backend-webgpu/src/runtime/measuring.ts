@@ -1,7 +1,7 @@
-/** The feature of WebGPU without which nothing can be measured. */
+/** The feature of WebGPU that measuring needs. */
 export const TIMESTAMP_FEATURE = "timestamp-query";
 
-/** The features to ask an adapter for, besides those of its tier. Kernels know nothing of them. */
+/** Returns the features to request from an adapter besides those of its tier. Kernels do not use them. */
 export function measuringFeatures(
   { features }: Pick<GPUAdapter, "features">,
   disabled: readonly string[] = [],

@@ -8,11 +8,11 @@ export const BUFFER_GRANULARITY = 16;
 
 /** A read that has not yet taken all its bytes from a buffer. */
 export interface PendingRead {
-  /** Takes them now, to where nobody else writes, and lets go of the buffer. */
+  /** Copies the remaining bytes now, to a place that nobody else writes, and lets go of the buffer. */
   detach(): void;
 }
 
-/** A cached bind group, and what it binds: memory i from byte `starts[i]` on. */
+/** A cached bind group and its bindings: memory i from byte `starts[i]` on. */
 export interface BoundBuffers {
   readonly key: number;
   /** The layout that the group was made for; told from others by identity. */
@@ -29,7 +29,7 @@ export class DeviceMemory {
   readonly capacity: number;
   /** Distinguishes buffers in cache keys. */
   readonly id: number;
-  /** As many as were asked for; what follows is never looked at. */
+  /** The requested bytes; what follows is never used. */
   bytes = 0;
   /** The batch of commands that last used it; see `CommandQueue.batch`. */
   batch = 0;
@@ -37,11 +37,11 @@ export class DeviceMemory {
   stale = false;
   /** Cached bind groups that refer to the buffer. */
   readonly bindGroups: Set<BoundBuffers> = new Set();
-  /** What holds the buffer back from its next owner, and wants to know before its bytes change. */
+  /** Reads that hold the buffer back from its next owner, and must be told before its bytes change. */
   readonly pendingReads: Set<PendingRead> = new Set();
   /** Its owner has returned it while there were pending reads. */
   isReturned = false;
-  /** The device had no memory for it: whatever uses it fails. */
+  /** The device had no memory for it: every use of it fails. */
   isRefused = false;
 
   constructor(buffer: GPUBuffer, capacity: number, id: number) {
@@ -71,7 +71,7 @@ export interface MemoryPoolOptions {
   currentBatch(): number;
   /** A buffer is about to be destroyed. */
   onDestroy(memory: DeviceMemory): void;
-  /** What is being recorded. */
+  /** Returns the operation being recorded. */
   currentOperation(): string;
   /** The device refused to make a buffer, for this operation. */
   onOutOfMemory(bytes: number, reason: string, operation: string): void;
@@ -162,13 +162,13 @@ export class MemoryPool {
     for (const memory of condemned) this.#destroy(memory);
   }
 
-  /** Evicts free buffers until no more than `bytes` of all that exist are left, or none is free. */
+  /** Evicts free buffers until at most `bytes` of all buffers are left, or none is free. */
   trim(bytes: number): void {
     const excess = this.#reservedBytes - bytes;
     if (excess > 0) this.#shrink(Math.max(this.#freeBytes - excess, 0));
   }
 
-  /** Destroys everything, lent or not. Nothing that is recorded and not submitted may be left. */
+  /** Destroys all buffers, in use or not. Nothing recorded may be left unsubmitted. */
   destroyAll(): void {
     this.afterSubmit();
     for (const memory of [...this.#order, ...this.#live]) this.#destroy(memory);
@@ -209,8 +209,8 @@ export class MemoryPool {
   }
 
   /**
-   * What a refused buffer was to hold is lost, and its user is told so; but another attempt finds all
-   * the memory that only the pool was keeping.
+   * The intended contents of a refused buffer are lost, and its user learns it. Another attempt finds all the
+   * memory that only the pool was holding.
    */
   #onRefusal(memory: DeviceMemory, reason: string, operation: string): void {
     memory.isRefused = true;
@@ -219,7 +219,7 @@ export class MemoryPool {
     this.#options.onOutOfMemory(memory.capacity, reason, operation);
   }
 
-  /** Evicts the least recently used of the free buffers until no more than `bytes` are kept. */
+  /** Evicts the least recently used free buffers until at most `bytes` are kept. */
   #shrink(bytes: number): void {
     for (const oldest of this.#order) {
       if (this.#freeBytes <= bytes) return;
@@ -249,8 +249,8 @@ export class MemoryPool {
 }
 
 /**
- * Few distinct sizes, so that a freed buffer suits later requests: steps of an eighth of the next
- * lower power of two, but no more than 1 MiB, so that large buffers waste little.
+ * Returns one of few distinct sizes, so that a freed buffer suits later requests: steps of an eighth of the
+ * next lower power of two, but at most 1 MiB, so that large buffers waste little.
  */
 export function roundedCapacity(bytes: number): number {
   const step = 2 ** Math.min(Math.max(Math.floor(Math.log2(bytes)) - 3, 8), 20);

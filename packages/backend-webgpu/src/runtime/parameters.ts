@@ -1,4 +1,4 @@
-/** The largest parameter block: what the dynamic binding shows to shaders. A multiple of any alignment. */
+/** The largest parameter block: the size that the dynamic binding shows to shaders. A multiple of any alignment. */
 export const PARAMETER_BLOCK_BYTES = 1024;
 
 const UNIFORM_USAGE = 0x40 | 0x08; // UNIFORM | COPY_DST
@@ -19,9 +19,9 @@ export class ParameterBlock {
 }
 
 /**
- * Room for the parameter blocks of one batch in a uniform buffer, of which a binding with a dynamic
- * offset shows one block. The blocks are held on the host until the batch is submitted: writes of the
- * queue take effect between submits, so a single buffer serves all batches.
+ * Room for the parameter blocks of one batch in a uniform buffer; a binding with a dynamic offset shows one
+ * block. The host holds the blocks until the batch is submitted: writes of the queue take effect between
+ * submits, so a single buffer serves all batches.
  */
 export class ParameterRing {
   readonly layout: GPUBindGroupLayout;
@@ -66,7 +66,7 @@ export class ParameterRing {
     return this.#buffer.size;
   }
 
-  /** Keeps the first `count` words for this batch. Answers the byte offset of the block that holds them. */
+  /** Keeps the first `count` words for this batch. Returns the byte offset of the block that holds them. */
   keep(words: Uint32Array, count: number): number {
     if (this.#repeats(words, count)) return 4 * this.#latest;
     const first = this.#taken;
@@ -93,7 +93,7 @@ export class ParameterRing {
     this.#buffer.destroy();
   }
 
-  /** Whether the words are those of the latest block, as in a series of equal operations. */
+  /** Whether the words equal those of the latest block, as in a series of equal operations. */
   #repeats(words: Uint32Array, count: number): boolean {
     if (count !== this.#latestWords) return false;
     for (let i = 0; i < count; i++) if (this.#words[this.#latest + i] !== words[i]) return false;

@@ -5,7 +5,7 @@ import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
 
 const COMPUTE_STAGE = 0x4;
 
-/** What programs with the same kinds of bindings share. */
+/** The objects that programs with the same kinds of bindings share. */
 interface Layout {
   readonly id: number;
   readonly buffers: GPUBindGroupLayout;
@@ -41,7 +41,7 @@ export class PipelineCache {
   readonly #layouts = new Map<string, Layout>();
   readonly #bySource = new Map<string, GPUComputePipeline>();
   readonly #byProgram = new Map<Program, Pipeline>();
-  /** By source: what `prepare` has begun and the device has not finished. */
+  /** By source: the compilations that `prepare` has begun and the device has not finished. */
   readonly #compiling = new Map<string, Promise<void>>();
   /** Those whose keys are the same lie in one list; which of them it is, their contents tell. */
   readonly #bindGroups = new Map<number, BoundBuffers[]>();
@@ -88,8 +88,8 @@ export class PipelineCache {
   }
 
   /**
-   * A group that binds the first `count` of `memories`, each from the byte in `starts` on, in the order
-   * of the program's bindings. Makes no garbage where there is such a group already.
+   * Returns a group that binds the first `count` of `memories`, each from the byte in `starts` on, in the
+   * order of the program's bindings. Makes no garbage if there is such a group already.
    */
   bindGroup(
     layout: Layout,
@@ -128,10 +128,10 @@ export class PipelineCache {
   }
 
   async #compile(program: Program, space: ParameterSpace, source: string): Promise<GPUComputePipeline> {
-    // What is wrong with the text, the module knows; the pipeline knows that something is.
+    // The module knows the error in the text; the pipeline only knows that there is one.
     this.#device.pushErrorScope("validation");
     const descriptor = this.#descriptor(program, this.#layout(program, space), source);
-    // There is nothing to pop where the device is lost; the pipeline fails then.
+    // If the device is lost, there is nothing to pop, and the pipeline fails.
     const complaint = this.#device.popErrorScope().catch(() => null);
     try {
       return await this.#device.createComputePipelineAsync(descriptor);

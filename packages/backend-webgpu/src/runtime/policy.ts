@@ -11,19 +11,19 @@ export interface BatchLimits {
 }
 
 /**
- * Drivers reset a device that takes too long over one submit: after 2 seconds on Windows, a few
- * seconds elsewhere. So a batch holds no more than a quarter of a second's work for a slow device. A
- * fast one is through with that in 30 microseconds, and rests for as long between two submits (f16 gemm of
- * 4096^3 on an NVIDIA H200: 298 TFLOP/s with a submit each, 315 with 16 to a submit). So it may have more once
- * it has been seen to be fast. Kernels differ by a factor of a hundred in how near they come to the best
- * rate: those that are slowest in that take a third of a second for what the best do in `shown`.
+ * Drivers reset a device that takes too long over one submit: after 2 seconds on Windows, a few seconds
+ * elsewhere. So a batch holds at most a quarter of a second's work for a slow device. A fast one finishes
+ * that in 30 microseconds, and rests for as long between two submits (f16 gemm of 4096^3 on an NVIDIA H200:
+ * 298 TFLOP/s with a submit each, 315 with 16 to a submit). So a batch may hold more once the device has been
+ * seen to be fast. Kernels differ by a factor of a hundred in how near they come to the best rate: the
+ * slowest take a third of a second for the work that the best do in `shown`.
  */
 export const batchLimits: BatchLimits = { dispatches: 64, work: 250, shown: 3, recording: 4 };
 
 /** Milliseconds that have to pass for a rate to be believed: clocks of browsers are coarse. */
 const BELIEVED = 5;
 
-/** What an integrated GPU achieves at kernels that do not suit it; software adapters have no watchdog. */
+/** The rate of an integrated GPU with kernels that do not suit it; software adapters have no watchdog. */
 const SLOW_BYTES_PER_MILLISECOND = 16e6;
 const SLOW_FLOPS_PER_MILLISECOND = 40e6;
 
@@ -33,12 +33,12 @@ export function estimatedMilliseconds(bytes: number, flops: number): number {
 }
 
 /**
- * Decides when to submit. To be told of each dispatch before and after it is recorded, and of what is seen
- * to be done. The rate of the device is that of all work between two moments at which it had none: no more
- * than the true one, since the device may have waited for the caller meanwhile.
+ * Decides when to submit. It must be told of each dispatch before and after it is recorded, and of work that
+ * is seen to be done. The rate of the device is that of all work between two moments at which it had none.
+ * The true rate is at least that, since the device may have waited for the caller meanwhile.
  *
- * A dispatch is never divided here: one that is beyond the limit by itself gets a submit of its own,
- * and it is for kernels to make several of it (see `docs/adding-a-kernel.md`).
+ * A dispatch is never divided here. One that is beyond the limit by itself gets a submit of its own; kernels
+ * should make several dispatches of it (see `docs/adding-a-kernel.md`).
  */
 export class BatchPolicy {
   readonly #limits: BatchLimits;
@@ -56,13 +56,13 @@ export class BatchPolicy {
     this.#limits = limits;
   }
 
-  /** Whether to submit what is recorded before a dispatch of so much work is, at the time `now`. */
+  /** Whether to submit the recorded commands before a dispatch of this much work is recorded, at the time `now`. */
   isDue(work: number, now: number): boolean {
     if (this.#dispatches === 0) return false;
     return this.#work + work > this.#mostWork || now - this.#began >= this.#limits.recording;
   }
 
-  /** A dispatch was recorded. Answers whether to submit at once. */
+  /** Records a dispatch. Returns whether to submit at once. */
   add(work: number, now: number): boolean {
     if (this.#dispatches === 0) this.#began = now;
     this.#dispatches++;
@@ -70,7 +70,7 @@ export class BatchPolicy {
     return this.#dispatches >= this.#limits.dispatches || this.#work >= this.#mostWork;
   }
 
-  /** All that was recorded has been submitted. Answers a name for everything submitted so far. */
+  /** All recorded commands have been submitted. Returns a number that stands for everything submitted so far. */
   submitted(now: number): number {
     if (this.#submitted === this.#done) this.#since = now;
     this.#submitted += this.#work;

@@ -5,13 +5,13 @@ import type { Pipeline } from "./pipelines.js";
 import { type BatchLimits, BatchPolicy, batchLimits } from "./policy.js";
 
 /**
- * Sees every dispatch in a compute pass of its own: what a profiler needs, since timestamps are those
- * of passes. See `CommandQueue.observe`.
+ * Sees every dispatch in a compute pass of its own. A profiler needs this, since timestamps belong to passes.
+ * See `CommandQueue.observe`.
  */
 export interface DispatchObserver {
-  /** A dispatch is about to be recorded. Answers what the pass that holds it alone is to write. */
+  /** Called before a dispatch is recorded. Returns the timestamps that its pass must write. */
   timestampWrites(operation: string, program: Program): GPUComputePassTimestampWrites | undefined;
-  /** The batch is about to be submitted; commands such as `resolveQuerySet` may be added to it. */
+  /** Called before the batch is submitted; may add commands to it, such as `resolveQuerySet`. */
   beforeSubmit(encoder: GPUCommandEncoder): void;
   /** The batch was submitted. */
   afterSubmit(): void;
@@ -26,13 +26,13 @@ export interface QueueOptions {
 }
 
 /**
- * Records commands and submits them in batches. One compute pass stays open across operations, and
- * sets nothing that it has set already.
+ * Records commands and submits them in batches. One compute pass stays open across operations, and sets
+ * nothing that is set already.
  *
- * A batch is submitted when it is full (see `BatchPolicy`), when someone waits for it, and otherwise
- * when the caller's synchronous code ends. Nothing here can wait: a program that enqueues without ever
- * awaiting leaves the device ever further behind. What that takes is the implementation's record of
- * the commands; device memory that is freed meanwhile is lent again at once, and does not pile up.
+ * A batch is submitted when it is full (see `BatchPolicy`), when someone waits for it, and otherwise when the
+ * caller's synchronous code ends. Nothing here can wait: a program that enqueues without ever awaiting leaves
+ * the device ever further behind. That costs only the implementation's record of the commands; device memory
+ * that is freed meanwhile is reused at once, and does not pile up.
  */
 export class CommandQueue {
   /** The parameters of the next dispatch, to be filled in before it. */
@@ -49,7 +49,7 @@ export class CommandQueue {
   #observer: DispatchObserver | undefined;
   #encoder: GPUCommandEncoder | undefined;
   #pass: GPUComputePassEncoder | undefined;
-  /** What the open pass has set. */
+  /** The state that is set in the open pass. */
   #pipeline: GPUComputePipeline | undefined;
   #buffers: GPUBindGroup | undefined;
   readonly #immediates = new Uint32Array(MAX_IMMEDIATE_BYTES / 4);
@@ -70,7 +70,7 @@ export class CommandQueue {
     this.#ring = new ParameterRing(device, limits.dispatches);
   }
 
-  /** The number of the batch that is being recorded. What was stamped with a lower one is submitted. */
+  /** The number of the batch being recorded. Everything marked with a lower number is submitted. */
   get batch(): number {
     return this.#batch;
   }
@@ -85,15 +85,15 @@ export class CommandQueue {
     return this.#ring.reservedBytes;
   }
 
-  /** Gives every dispatch from now on a pass of its own, and tells `observer` of it; or stops that. */
+  /** From now on gives every dispatch a pass of its own and reports it to `observer`; undefined stops that. */
   observe(observer: DispatchObserver | undefined): void {
     this.flush();
     this.#observer = observer;
   }
 
   /**
-   * To be called before a dispatch, with the milliseconds that it may take on a slow device. Submits
-   * first where the batch should not hold it too, so `batch` is the one that will.
+   * Must be called before a dispatch, with the milliseconds that it may take on a slow device. Submits first
+   * if the batch should not hold it too, so that `batch` is the one that will.
    */
   reserve(work: number): void {
     if (this.#policy.isDue(work, this.#now())) this.flush();
@@ -135,7 +135,7 @@ export class CommandQueue {
     return this.#encoder;
   }
 
-  /** Submits what has been recorded. Answers a name for all that has been submitted, for `finished`. */
+  /** Submits the recorded commands. Returns a number that stands for everything submitted so far, for `finished`. */
   flush(): number {
     const encoder = this.#encoder;
     if (encoder !== undefined) {
@@ -152,12 +152,12 @@ export class CommandQueue {
     return name;
   }
 
-  /** Somebody has waited for what `flush` gave this name: so the queue learns how fast the device is. */
+  /** A caller has waited for the work that `flush` gave this number: so the queue learns how fast the device is. */
   finished(name: number): void {
     this.#policy.finished(name, this.#now());
   }
 
-  /** Drops what has been recorded and the buffer. The queue is not usable after. */
+  /** Drops the recorded commands and the buffer. The queue must not be used afterwards. */
   destroy(): void {
     this.#endPass();
     this.#reset();
@@ -174,7 +174,7 @@ export class CommandQueue {
     return this.#pass;
   }
 
-  /** Passes inherit nothing from those before them. */
+  /** Passes inherit nothing from earlier ones. */
   #endPass(): void {
     if (this.#pass === undefined) return;
     this.#pass.end();
@@ -196,7 +196,7 @@ export class CommandQueue {
       isSet = false;
     }
     if (isSet) return;
-    // Dawn takes the bytes of an ArrayBuffer in half the time that it takes those of a typed array.
+    // Dawn takes the bytes of an ArrayBuffer in half the time that it needs for a typed array.
     pass.setImmediates(0, bytes, 0, 4 * count);
     if (count > this.#immediateWords) this.#immediateWords = count;
   }

@@ -13,7 +13,7 @@ const MAP_READ = 0x1;
  */
 const PIECE_BYTES = 1 << 22;
 
-/** All staging buffers together, in use or kept. What does not fit waits in line. */
+/** Bytes of all staging buffers together, in use or kept. Reads that do not fit wait in line. */
 const STAGING_BYTES = 4 * PIECE_BYTES;
 
 const SMALLEST_STAGING_BYTES = 1 << 12;
@@ -27,11 +27,10 @@ export interface ReadbackOptions {
 }
 
 /**
- * Brings bytes back to the host through a ring of staging buffers. Reads that come when the ring is
- * full, or that are longer than a piece, wait in line and take their bytes piece by piece. Meanwhile
- * they hold on to the buffer: whatever is about to write to it makes them take the rest at once, to
- * another buffer of the device (`PendingRead.detach`). So a read costs device memory only where what
- * it reads is overwritten before it has arrived.
+ * Brings bytes back to the host through a ring of staging buffers. Reads that come when the ring is full, or
+ * that are longer than a piece, wait in line and take their bytes piece by piece. Meanwhile they hold on to the
+ * buffer: a call that is about to write to it makes them copy the rest at once, to another buffer of the device
+ * (`PendingRead.detach`). So a read costs device memory only if its source is overwritten before it has arrived.
  */
 export class Readback {
   readonly #options: ReadbackOptions;
@@ -87,7 +86,7 @@ export class Readback {
     });
   }
 
-  /** Rejects all that waits and whatever comes later. */
+  /** Rejects all pending and later reads. */
   fail(error: BackendError): void {
     this.#failure ??= error;
     for (const reject of this.#waiting) reject(this.#failure);
@@ -96,7 +95,7 @@ export class Readback {
     this.#line.clear();
   }
 
-  /** Destroys what it keeps for later beyond so many bytes. */
+  /** Destroys the buffers kept for later beyond this many bytes. */
   trim(bytes: number): void {
     while (this.#free.length > 0 && this.reservedBytes > bytes) this.#free.shift()!.destroy();
   }
@@ -108,7 +107,7 @@ export class Readback {
     this.#busy.clear();
   }
 
-  /** Asks for as many pieces of the reads in line as there is room for. */
+  /** Requests as many pieces of the reads in line as there is room for. */
   #advance(): void {
     for (const read of this.#line) {
       while (!read.isAskedFor) {
@@ -152,11 +151,11 @@ export class Readback {
     // Copies move whole words; the buffer ends with one.
     const { start, length } = wordsAround(byteOffset, byteOffset + destination.byteLength);
     recorder.touch(source);
-    // Where the batch is refused, so is the copy, and the staging buffer holds what it held before.
+    // If the batch is refused, so is the copy, and the staging buffer keeps its old contents.
     device.pushErrorScope("validation");
     queue.encoder().copyBufferToBuffer(source.buffer, start, staging, 0, length);
     const submitted = queue.flush();
-    // Where the device is lost there is nothing to pop; the map fails then.
+    // If the device is lost there is nothing to pop, and the map fails.
     const refused = device.popErrorScope().catch(() => null);
     await this.guard(staging.mapAsync(MAP_READ, 0, length));
     queue.finished(submitted);
@@ -214,7 +213,7 @@ interface LongReadOptions {
 class LongRead implements PendingRead {
   readonly #options: LongReadOptions;
   #source: DeviceMemory;
-  /** Where byte 0 of the destination lies in the source; below 0 where that byte is already taken. */
+  /** The place of byte 0 of the destination in the source; below 0 if that byte is already taken. */
   #byteOffset: number;
   /** Bytes of the destination that have been asked for. */
   #next = 0;
@@ -244,7 +243,7 @@ class LongRead implements PendingRead {
     };
   }
 
-  /** `piece` brings what `nextPiece` named. */
+  /** `piece` brings the piece that `nextPiece` named. */
   ask(piece: Promise<void>, onFailure: (error: BackendError) => void): void {
     this.#next += this.nextPiece().destination.byteLength;
     this.#pending++;
@@ -266,7 +265,7 @@ class LongRead implements PendingRead {
 
   detach(): void {
     const { destination, pool, recorder } = this.#options;
-    // Whole blocks, which buffers consist of, are what the device copies fastest.
+    // The device copies whole blocks fastest, and buffers consist of whole blocks.
     const first = this.#byteOffset + this.#next;
     const start = first - (first % 16);
     const byteLength = Math.ceil((this.#byteOffset + destination.byteLength - start) / 16) * 16;
@@ -279,7 +278,7 @@ class LongRead implements PendingRead {
     this.#source = snapshot;
     this.#byteOffset -= start;
     snapshot.pendingReads.add(this);
-    // Nobody else owns it, so it goes back as soon as this read lets go of it.
+    // Nobody else owns it, so it returns to the pool as soon as this read lets go of it.
     pool.release(snapshot);
   }
 }

@@ -10,7 +10,7 @@ import { WINDOW_ALIGNMENT, windowBytes } from "./windows.js";
 
 type Regions = Readonly<Record<string, BufferRegion>>;
 
-/** What a recorder records with. A stand-in for it takes note of programs: see `warmup/`. */
+/** The means by which a recorder records. A stand-in only collects programs: see `warmup/`. */
 export interface RecordingMeans {
   readonly queue: Pick<CommandQueue, "batch" | "parameters" | "reserve" | "dispatch">;
   readonly pool: Pick<MemoryPool, "acquire" | "release">;
@@ -18,8 +18,8 @@ export interface RecordingMeans {
 }
 
 /**
- * Turns what kernels ask for into commands. A dispatch that the caches know makes no garbage here: with
- * small operations, what JavaScript does costs more than what the device does.
+ * Turns the requests of kernels into commands. A dispatch that the caches know makes no garbage here: for
+ * small operations JavaScript costs more than the device.
  */
 export class Recorder implements OperationContext, Mover {
   readonly features: DeviceFeatures;
@@ -31,7 +31,7 @@ export class Recorder implements OperationContext, Mover {
   /** The operation that is being recorded, and the floating-point operations that it takes. */
   #operation = "webgpu";
   #flops = 0;
-  /** Calls of `run` inside each other. The outermost one gives all scratch back. */
+  /** The number of nested calls of `run`. The outermost one returns all scratch. */
   #depth = 0;
   /** The bindings of the dispatch that is being recorded, in order; used anew for each. */
   readonly #memories: DeviceMemory[] = [];
@@ -51,9 +51,9 @@ export class Recorder implements OperationContext, Mover {
   }
 
   /**
-   * Runs something that may record commands and ask for scratch, and takes the scratch back at its end.
-   * `operation` is what errors and profiles call the commands. `flops` says how long they may take,
-   * see `BatchPolicy`; each of several dispatches counts as if it did all of them, but for those of light programs.
+   * Runs a function that may record commands and take scratch, and takes the scratch back at its end.
+   * `operation` is the name of the commands in errors and profiles. `flops` estimates their time, see
+   * `BatchPolicy`; each of several dispatches counts as if it did all of them, except those of light programs.
    */
   run<Result>(operation: string, enqueue: (context: OperationContext) => Result, flops = 0): Result {
     const outerOperation = this.#operation;
@@ -139,7 +139,7 @@ export class Recorder implements OperationContext, Mover {
       if (bindings[i]!.access !== "read") memory.beforeWrite();
       bytes += byteLength;
     }
-    // From here on nothing else is recorded: what follows is about this dispatch and its batch alone.
+    // From here on nothing else is recorded: the following lines concern this dispatch and its batch alone.
     const work = estimatedMilliseconds(bytes, program.light ? 0 : this.#flops);
     queue.reserve(work);
     const { words, floats } = queue.parameters;
@@ -167,8 +167,8 @@ export class Recorder implements OperationContext, Mover {
   }
 
   /**
-   * Where the window starts through which a binding shows the region of a buffer that cannot be bound
-   * whole: at one of few places, so that bind groups are found again.
+   * Returns the start of the window through which a binding shows the region of a buffer that cannot be bound
+   * whole. It is one of few places, so that bind groups are reused.
    */
   #windowStart(program: Program, name: string, { byteOffset, byteLength }: BufferRegion): number {
     const limit = this.#windowBytes;
@@ -229,7 +229,7 @@ export class Recorder implements OperationContext, Mover {
   }
 }
 
-/** At least `count` workgroups in at most two dimensions, with as few to spare as whole rows allow. */
+/** Returns at least `count` workgroups in at most two dimensions, with as few to spare as whole rows allow. */
 export function foldedGrid(count: number, limit: number): readonly [number, number, number] {
   const rows = Math.ceil(count / limit);
   return [Math.ceil(count / rows), rows, 1];

@@ -1,7 +1,7 @@
 import type { NativeBuffer } from "../device/index.js";
 
 export interface ImportOptions {
-  /** The size of the allocation; whole bytes from 1 to the size of the buffer, which is the default. */
+  /** The size of the allocation: whole bytes, from 1 to the size of the buffer, which is the default. */
   readonly bytes?: number;
 }
 
@@ -9,6 +9,6 @@ export interface ExportedBuffer {
   readonly buffer: NativeBuffer;
   /** Bytes. */
   readonly byteOffset: number;
-  /** As many bytes as the allocation has; the buffer may be longer. */
+  /** The bytes of the allocation; the buffer may be longer. */
   readonly byteLength: number;
 }

@@ -15,7 +15,7 @@ import type { BufferRegion, KernelContext } from "./context.js";
  * these, one invocation writes a word, and every other byte keeps its bits.
  */
 
-/** What moves are recorded with. */
+/** The means by which moves are recorded. */
 export interface Mover extends Pick<KernelContext, "features" | "dispatch"> {
   /** A copy of a region in scratch, at the same place modulo 16 bytes. */
   detached(region: BufferRegion): BufferRegion;
@@ -85,7 +85,7 @@ fn main(${linearBuiltins}) {
 `,
 });
 
-/** Sixteen bytes per invocation, where both regions start at a multiple of that. */
+/** Sixteen bytes per invocation, if both regions start at a multiple of that. */
 const copyBlocks = program({
   name: "copy_blocks",
   bindings: { source: input("vec4u"), blocks: output("vec4u") },
@@ -195,8 +195,8 @@ export function fillRegion(mover: Mover, destination: BufferRegion, pattern: num
 }
 
 /**
- * Writes bytes to the words that `destination` covers in part: at most one at each end. Answers the
- * part in between, which consists of whole words, as places within `source`.
+ * Writes bytes to the words that `destination` covers in part: at most one at each end. Returns the part in
+ * between, which consists of whole words, as places within `source`.
  */
 export function writeEdges(
   mover: Mover,
@@ -224,7 +224,7 @@ export function writeEdges(
   return { start: inner.start - first, end: Math.max(inner.start, inner.end) - first };
 }
 
-/** As much as a binding surely shows, wherever it starts. Multiples of it keep every alignment. */
+/** Returns the bytes that a binding shows wherever it starts. Multiples of it keep every alignment. */
 function pieceBytes({ features }: Mover): number {
   const { maxStorageBufferBindingSize } = features.limits;
   return maxStorageBufferBindingSize - (maxStorageBufferBindingSize % 256) - 512;
@@ -240,7 +240,9 @@ function part({ memory, byteOffset }: BufferRegion, start: number, end: number):
   return { memory, byteOffset: byteOffset + start, byteLength: end - start };
 }
 
-/** The whole units in which a region lies, and where in them it starts, in bytes. Buffers end with a unit. */
+/**
+ * Returns the whole units that contain a region, and the region's start in them, in bytes. Buffers end with a unit.
+ */
 function widened(
   { memory, byteOffset, byteLength }: BufferRegion,
   unit: 4 | 16,

@@ -1,10 +1,10 @@
 /**
- * Bytes that go up between two submits, at most. `writeBuffer` stages what it is given in a ring of
- * 4 MiB (in Dawn, and so in Chromium), takes new memory where that is full, and looks for what the
- * device has read only when something is submitted. Kept inside that ring, 256 MiB reach an H200 at 9.1
- * to 9.7 GB/s, of 10.4 to 11.7 at which its host copies memory; in pieces of 3 MiB, or in one, at 2.4.
- * Staging buffers of our own that are mapped all the time bring 9.0 at best, but a call cannot wait for
- * their return and would need as many as it has bytes; made for the call they bring 2.4.
+ * Most bytes to upload between two submits. `writeBuffer` stages its bytes in a ring of 4 MiB (in Dawn, and
+ * so in Chromium), takes new memory if that is full, and looks for what the device has read only when
+ * something is submitted. Kept inside that ring, 256 MiB reach an H200 at 9.1 to 9.7 GB/s (its host copies
+ * memory at 10.4 to 11.7); in pieces of 3 MiB, or in one, at 2.4. Staging buffers of our own that stay mapped
+ * reach 9.0 at best, but a call cannot wait for their return and would need as many as it has bytes; buffers
+ * made for the call reach 2.4.
  */
 const UNSUBMITTED_BYTES = 1 << 20;
 
@@ -13,10 +13,10 @@ export class Uploads {
   readonly #queue: Pick<GPUQueue, "writeBuffer">;
   readonly #submitNothing: () => void;
   #unsubmittedBytes = 0;
-  /** What cannot be given to the device goes through here. */
+  /** Bytes that cannot be passed to the device directly go through this array. */
   #bounce: Uint8Array<ArrayBuffer> | undefined;
 
-  /** `submitNothing` lets the device look for what it has done, as every submit does. */
+  /** `submitNothing` lets the device notice what it has done, as every submit does. */
   constructor(queue: Pick<GPUQueue, "writeBuffer">, submitNothing: () => void) {
     this.#queue = queue;
     this.#submitNothing = submitNothing;

@@ -1,6 +1,6 @@
 import type { DeviceFeatures } from "../device/index.js";
 
-/** Where windows into buffers may start, on every device; see `minStorageBufferOffsetAlignment`. */
+/** Windows into buffers may start at multiples of this on every device; see `minStorageBufferOffsetAlignment`. */
 export const WINDOW_ALIGNMENT = 256;
 
 /** The most that one binding shows of a buffer; larger buffers are seen through windows of this length. */

@@ -20,12 +20,12 @@ export interface TuningData {
   readonly entries: readonly TuningEntry[];
 }
 
-/** What was found for one shape. */
+/** The finding for one shape. */
 export interface TuningEntry {
   readonly operation: TunableOperation;
   /** All that the choice of a kernel looks at: sizes, element type, transposition, alignment. */
   readonly shape: TunedShape;
-  /** What to take: the default itself, unless another variant was faster by the margin. */
+  /** The variant to use: the default itself, unless another one was faster by the margin. */
   readonly variant: string;
   /** Of one run on the device; the median. */
   readonly seconds: number;
@@ -43,7 +43,7 @@ export interface WindowShape {
 
 const adapterFields = ["vendor", "architecture", "device", "description"] as const;
 
-/** Why data are of no use on a device; undefined where they are. */
+/** Returns why data is of no use on a device; undefined if it is of use. */
 export function obstacleTo(
   { format, version, adapter, tier }: TuningData,
   place: TuningPlace,
@@ -56,7 +56,7 @@ export function obstacleTo(
   return tier === place.tier ? undefined : `its tier is ${tier}, and not ${place.tier}`;
 }
 
-/** One for each adapter, tier and version. Where several have a shape, the last one counts. */
+/** Returns one for each adapter, tier and version. If several have a shape, the last one counts. */
 export function mergeTuning(all: readonly TuningData[]): TuningData[] {
   const merged = new Map<string, TuningData>();
   for (const data of all) {
@@ -70,8 +70,8 @@ export function mergeTuning(all: readonly TuningData[]): TuningData[] {
 }
 
 /**
- * The data, checked. Throws `INVALID_ARGUMENT` that says where something is wrong; what another version
- * or format has for entries is not looked at.
+ * Returns the data, checked. Throws `INVALID_ARGUMENT` that says where something is wrong. Does not check the
+ * entries of another version or format.
  */
 export function checkedTuning(value: unknown, operation: string, argument: string): readonly TuningData[] {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];

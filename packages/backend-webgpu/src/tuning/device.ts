@@ -27,28 +27,28 @@ export interface TuningDevice {
 
   alloc(bytes: number): DeviceMemory;
   free(memory: DeviceMemory): void;
-  /** Destroys what of the device's memory was not there when this began, and is free. */
+  /** Destroys free device memory that did not exist when this began. */
   giveBack(): void;
   /** Writes from the beginning of the memory on. */
   write(destination: DeviceMemory, source: Uint8Array): void;
   copy(destination: BufferRegion, source: BufferRegion): void;
   read(destination: Uint8Array, source: DeviceMemory, byteOffset: number): Promise<void>;
 
-  /** Computes nothing, and chooses as these features have it. */
+  /** Returns a driver that computes nothing and chooses as for a device with these features. */
   plan(features: DeviceFeatures): PlanDriver;
-  /** Rejects with `DEVICE_ERROR` where the device refuses one. */
+  /** Rejects with `DEVICE_ERROR` if the device refuses one. */
   prepare(programs: ReadonlySet<Program>): Promise<void>;
   /** Enqueues a problem, choosing as these features have it. */
   run(task: TuningTask, features: DeviceFeatures): void;
-  /** Rejects with what the device refused. */
+  /** Rejects with the device's error. */
   synchronize(): Promise<void>;
-  /** Seconds that the device takes for what is run by `enqueue`. */
+  /** Returns the seconds that the device takes for the commands of `enqueue`. */
   time(enqueue: () => void): Promise<number>;
-  /** Takes from now on what was found. */
+  /** Uses these findings from now on. */
   use(entries: readonly TuningEntry[]): void;
 }
 
-/** What of an open device tuning needs. */
+/** The parts of an open device that tuning needs. */
 export interface TuningSession {
   readonly opened: { readonly features: DeviceFeatures };
   readonly queue: CommandQueue;
@@ -67,7 +67,7 @@ export interface TuningDeviceOptions
   isOpen(): boolean;
 }
 
-/** One session of a driver, and no other, even where the backend has a fresh device meanwhile. */
+/** One session of a driver, and no other, even if the backend gets a fresh device meanwhile. */
 export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
   const { session, synchronize, isOpen, log, variants } = options;
   const { opened, pool, readback, guard, queue, recorder, profiling } = session;
@@ -142,7 +142,7 @@ export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
   };
 }
 
-/** The same context, where kernels choose as other features have it. */
+/** Returns the same context, in which kernels choose as for other features. */
 export function withFeatures(context: OperationContext, features: DeviceFeatures): OperationContext {
   return {
     features,

@@ -3,10 +3,10 @@ import type { BufferRegion, DeviceMemory } from "../runtime/index.js";
 import type { TuningDevice } from "./device.js";
 import type { AnyProblem, TuningTask } from "./rehearsal.js";
 
-/** Bytes of numbers that are repeated; no multiple of what rows are likely to have. */
+/** Bytes of numbers that are repeated; not a multiple of likely row lengths. */
 const BLOCK_BYTES = 4 * 65_521;
 
-/** Results are compared at so many places, by so many bytes each. */
+/** Results are compared at this many places, by this many bytes each. */
 const SAMPLES = 16;
 const SAMPLE_BYTES = 4096;
 
@@ -44,12 +44,12 @@ export class Operands {
     this.#task = task;
   }
 
-  /** The problem; once there is memory for it, on that. */
+  /** The problem; once there is memory for it, on that memory. */
   get task(): TuningTask {
     return this.#task;
   }
 
-  /** Takes memory, all of which `free` gives back, and fills it. */
+  /** Allocates memory, all of which `free` returns, and fills it. */
   place(): void {
     const { operation, problem } = this.#task;
     this.#block = this.#alloc(BLOCK_BYTES);
@@ -71,7 +71,7 @@ export class Operands {
     for (const memory of this.#memories) this.#device.free(memory);
   }
 
-  /** Gives the output the contents that it had at first. */
+  /** Restores the first contents of the output. */
   reset(): void {
     this.#fill(this.#output!);
   }
@@ -120,14 +120,14 @@ function noise(dtype: DType): Uint8Array {
   return new Uint8Array((dtype === "f32" ? values : encodeFloat16(values)).buffer);
 }
 
-/** How results differ from those of the default by more than rounding; undefined where they do not. */
+/** Returns how results differ from those of the default by more than rounding; undefined if they do not. */
 export function difference(results: Float32Array, expected: Float32Array, dtype: DType): string | undefined {
   const finite = expected.filter((value) => Number.isFinite(value));
   const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   for (const [i, value] of results.entries()) {
     const wanted = expected[i]!;
     if (Object.is(value, wanted) || Math.abs(value - wanted) <= TOLERANCE[dtype] * largest) continue;
-    // What overflows may do so a little earlier or later, and NaN comes of that.
+    // A result that overflows may do so a little earlier or later, which leads to NaN.
     if (!Number.isFinite(wanted)) continue;
     return `gives ${value} where the default gives ${wanted}`;
   }

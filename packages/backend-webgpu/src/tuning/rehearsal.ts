@@ -6,7 +6,7 @@ import type { DeviceMemory } from "../runtime/index.js";
 import type { PlanDriver } from "../warmup/index.js";
 import { shapeKey } from "./shapes.js";
 
-/** What a kernel gets, whichever. */
+/** The problem of any kernel. */
 export type AnyProblem = OperationProblems<DeviceMemory>[OperationName];
 
 /** A problem of the caller's, without the memory that it names. */
@@ -22,7 +22,7 @@ export interface ShapeChoice {
   readonly shape: object;
   readonly variant: string;
   readonly forced: boolean;
-  /** Those that the device can run and that fit the shape, `variant` among them. */
+  /** Variants that the device can run and that fit the shape, `variant` among them. */
   readonly possible: readonly string[];
 }
 
@@ -49,7 +49,7 @@ export class TaskCollector {
   readonly #choices: ShapeChoice[];
 
   constructor(features: DeviceFeatures) {
-    // The choices of old would hide what is the default.
+    // Earlier tuning would hide the default.
     const { features: own, choices } = observed({ ...features, tuned: undefined });
     this.features = own;
     this.#choices = choices;
@@ -64,7 +64,7 @@ export class TaskCollector {
   }
 }
 
-/** Runs a problem on a driver that computes nothing, for the programs that it needs. */
+/** Runs a problem on a driver that computes nothing, and returns the programs that it needs. */
 export function programsOf(driver: PlanDriver, { operation, problem }: TuningTask): ReadonlySet<Program> {
   driver.kernels[operation]!.run(problem as never);
   return driver.programs;

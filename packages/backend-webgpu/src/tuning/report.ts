@@ -4,9 +4,9 @@ import type { TunedShape, TuningData, TuningEntry } from "./data.js";
 export interface TuneOptions {
   /** Hears of each shape that is done, and how many are known; a few may come to light on the way. */
   readonly onProgress?: (done: number, shapes: number) => void;
-  /** An `AbortSignal`. Once it is aborted, `tune` rejects with its reason, and changes nothing. */
+  /** An `AbortSignal`. Once it is aborted, `tune` rejects with its reason and changes nothing. */
   readonly signal?: { readonly aborted: boolean; readonly reason?: unknown };
-  /** After so many milliseconds the shapes that are left are skipped. Default: none are. */
+  /** Skips the remaining shapes after this many milliseconds. Default: no limit. */
   readonly budgetMilliseconds?: number;
   /** Shapes whose operands have more bytes than this in all are skipped. Default 1 GiB. */
   readonly maxBytes?: number;
@@ -17,9 +17,9 @@ export interface TuneOptions {
 export interface TuneReport {
   /** All that is in use from now on, like `WebGpuBackend.tuning`. */
   readonly tuning: TuningData;
-  /** Those of its entries that this call has found. */
+  /** The entries that this call has found. */
   readonly entries: readonly TuningEntry[];
-  /** Shapes that go on as before, and why. */
+  /** Shapes that keep their kernels, and why. */
   readonly skipped: readonly SkippedShape[];
   /** Kernels that were not timed, as they failed or gave other results than the default. */
   readonly dropped: readonly DroppedVariant[];

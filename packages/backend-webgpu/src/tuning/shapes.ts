@@ -10,7 +10,7 @@ import {
   reduceVariants,
 } from "../kernels/index.js";
 
-/** What the choice of a variant looks at; gemm stands for batchedGemm too. */
+/** The facts on which the choice of a variant is based; gemm stands for batchedGemm too. */
 interface TunableShapes {
   readonly gemm: GemmShape;
   readonly conv2d: ConvShape;
@@ -33,7 +33,7 @@ const isCount: Test = (value) => Number.isSafeInteger(value) && (value as number
 const count: FieldKind = { is: isCount, allowed: "a whole number from 0" };
 const flag = oneOf(true, false);
 const dtype = oneOf("f32", "f16");
-/** Absent in JSON where it is undefined. */
+/** Absent in JSON if it is undefined. */
 const window: FieldKind = {
   is: (value) =>
     value === undefined ||
@@ -44,7 +44,7 @@ const window: FieldKind = {
   allowed: "nothing, or a side and a stride",
 };
 
-/** Everything that a choice looks at, in the order of keys: whoever adds to a shape adds here. */
+/** Everything that a choice depends on, in the order of keys: a new field of a shape must be added here. */
 export const shapeFields: {
   readonly [Operation in TunableOperation]: {
     readonly [Field in keyof TunableShapes[Operation]]-?: FieldKind;
@@ -97,7 +97,7 @@ export function shapeKey(operation: TunableOperation, shape: object): string {
   return key;
 }
 
-/** For people: the fields of a shape by name, without those that are false or absent. */
+/** Returns the fields of a shape by name, for people, without those that are false or absent. */
 export function shapeText(shape: object): string {
   return Object.entries(shape)
     .filter(([, value]) => value !== undefined && value !== false)

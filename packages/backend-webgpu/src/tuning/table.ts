@@ -49,7 +49,7 @@ export class TunedTable implements TunedVariants {
     else this.#add(data.entries, `webgpu: uses tuning with ${data.entries.length} entries`);
   }
 
-  /** Takes over what was measured here. */
+  /** Adds measurements made here. */
   add(entries: readonly TuningEntry[]): void {
     this.#add(entries, undefined);
   }
@@ -65,7 +65,7 @@ interface TableOptions {
   readonly log?: (line: string) => void;
 }
 
-/** What fits a device of all that was imported, and then found on this and other devices. */
+/** Returns all that fits a device, of the imported tuning, and then of that found on this and other devices. */
 export function tableOf(
   place: TuningPlace,
   { tuning = [], log = () => {} }: TableOptions,

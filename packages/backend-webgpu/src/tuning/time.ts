@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import type { Profiling } from "../profile/index.js";
 
-/** Seconds that the device takes for the kernels of `tune` among those that `enqueue` enqueues. */
+/** Returns the device seconds for the kernels of `tune` among those that `enqueue` enqueues. */
 export async function timeByTimestamps(
   profiling: Profiling,
   enqueue: () => void,
@@ -14,7 +14,7 @@ export async function timeByTimestamps(
     profiling.stop(profiler);
     await synchronize();
     const { rows, wallMicroseconds } = await profiler.finish(undefined);
-    // What others enqueue meanwhile is measured, too.
+    // Kernels that others enqueue meanwhile are measured, too.
     const own = rows.filter(({ operation }) => operation === "tune");
     const isWhole = own.every(({ dispatches, measured }) => measured === dispatches);
     return (isWhole ? own.reduce((sum, row) => sum + row.totalMicroseconds, 0) : wallMicroseconds) / 1e6;
@@ -24,7 +24,7 @@ export async function timeByTimestamps(
   }
 }
 
-/** Seconds until the device has done what `enqueue` enqueues. */
+/** Returns the seconds until the device has done the commands of `enqueue`. */
 export async function timeByWaiting(enqueue: () => void, synchronize: () => Promise<void>): Promise<number> {
   await synchronize();
   const began = performance.now();

@@ -13,11 +13,11 @@ const DEFAULT_MARGIN = 0.03;
 /** Each candidate is timed once in each round, so that all see the same clocks. */
 const ROUNDS = 7;
 
-/** What a candidate runs in a round: long against the steps of coarse timestamps, and against a wait. */
+/** The time of a candidate in a round: long compared with the steps of coarse timestamps, and with a wait. */
 const ROUND_SECONDS = 0.01;
 const MOST_REPEATS = 512;
 
-/** So much slower than the fastest at first sight, with allowance for coarse timestamps, is out. */
+/** A variant that at first is slower than the fastest by this factor is dropped; coarse timestamps are allowed for. */
 const HOPELESS = { factor: 3, seconds: 200e-6 } as const;
 
 /** Drivers reset devices that are busy with one dispatch for two seconds and more. */
@@ -26,13 +26,13 @@ const LONGEST_SECONDS = 0.25;
 /** An idle GPU needs work for about as long before its clocks are up. */
 const WARM_MILLISECONDS = 300;
 
-/** What tests replace. */
+/** The parts that tests replace. */
 export interface TuningMeans {
   /** Milliseconds since some moment. */
   readonly now?: () => number;
   /** Shapes that take longer by default are skipped. */
   readonly longestSeconds?: number;
-  /** Seconds that one run of a variant takes; `time` measures so many runs of it. */
+  /** Seconds that one run of a variant takes; `time` measures this many runs of it. */
   readonly measure?: (
     candidate: { readonly operation: TunableOperation; readonly shape: object; readonly variant: string },
     repeats: number,
@@ -64,7 +64,7 @@ export class Tuner {
   readonly #longestSeconds: number;
   readonly #began: number;
   readonly #findings: Findings = { entries: [], skipped: [], dropped: [] };
-  /** Choices that need no more trying, with the variant to take where there is one. */
+  /** Choices that need no more trying, with the variant to use if there is one. */
   readonly #done = new Map<string, string | undefined>();
   #isWarm = false;
 
@@ -165,7 +165,7 @@ export class Tuner {
     };
   }
 
-  /** The default, and those of the others that compile and agree with it. */
+  /** Returns the default, and those of the others that compile and agree with it. */
   async #saneVariants(operands: Operands, choice: ShapeChoice): Promise<string[]> {
     const { variant: defaultVariant, possible, operation, shape } = choice;
     const others = possible.filter((name) => name !== defaultVariant);
@@ -192,7 +192,9 @@ export class Tuner {
     return sane;
   }
 
-  /** What is merely slow by default may take so long by another variant that the driver resets the device. */
+  /**
+   * A problem that is merely slow by default may take so long with another variant that the driver resets the device.
+   */
   async #assertQuick(operands: Operands, choice: ShapeChoice): Promise<void> {
     const features = this.#features(choice, choice.variant);
     let seconds = Number.POSITIVE_INFINITY;
@@ -203,7 +205,7 @@ export class Tuner {
       throw new Skip(`it takes ${(1000 * seconds).toFixed(0)} ms by default, so others may take too long`);
   }
 
-  /** Compiles all variants side by side; answers, for each, what is fulfilled or was rejected by then. */
+  /** Compiles all variants side by side. Returns, for each, whether its compilation succeeded or failed. */
   async #compile(task: TuningTask, choice: ShapeChoice): Promise<ReadonlyMap<string, Promise<void>>> {
     const device = this.#device;
     const compiled = new Map(
@@ -213,12 +215,12 @@ export class Tuner {
       }),
     );
     const results = await Promise.allSettled(compiled.values());
-    // What refused programs have reported besides is not left for others.
+    // Consume the other reports of refused programs, so that no other caller receives them.
     if (results.some(({ status }) => status === "rejected")) await device.synchronize().catch(refusalOf);
     return compiled;
   }
 
-  /** What a problem gives, from the same operands each time. */
+  /** Returns the results of a problem, from the same operands each time. */
   async #results(operands: Operands, features: DeviceFeatures): Promise<Float32Array> {
     operands.reset();
     this.#device.run(operands.task, features);
@@ -275,7 +277,7 @@ export class Tuner {
   }
 }
 
-/** Carries what an `AbortSignal` gives as its reason, which is what the caller gets. */
+/** Carries the reason of an `AbortSignal`, which the caller receives. */
 export class Abortion {
   readonly reason: unknown;
 
@@ -289,7 +291,7 @@ function plainShape(shape: object): TunedShape {
   return Object.fromEntries(Object.entries(shape).filter(([, value]) => value !== undefined));
 }
 
-/** What the device says against something of ours; throws anything else, such as a loss. */
+/** Returns the device's objection to something of ours. Throws anything else, such as a loss. */
 function refusalOf(error: unknown): string {
   const isOurs =
     error instanceof BackendError &&

@@ -36,8 +36,8 @@ export type ProblemListener = (
 ) => void;
 
 /**
- * A driver that computes nothing and takes note of the programs that its calls need. They go through
- * the same kernels and the same recorder as those of a device, so that it is the same programs.
+ * A driver that computes nothing and collects the programs that its calls need. The calls go through the same
+ * kernels and the same recorder as on a device, so the programs are the same.
  */
 export class PlanDriver implements BackendDriver<DeviceMemory> {
   readonly name = "webgpu";
@@ -70,7 +70,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
 
   alloc(bytes: number, zero: boolean): DeviceMemory {
     const memory = blank(bytes);
-    // On the device it is, where the memory had another owner before.
+    // On a device it is stale if the memory had another owner before.
     memory.stale = zero;
     return memory;
   }
@@ -85,7 +85,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
     });
   }
 
-  /** There is nothing to read: the destination keeps what it holds. */
+  /** There is nothing to read: the destination keeps its contents. */
   async read(_: Uint8Array<ArrayBufferLike>, source: DeviceMemory): Promise<void> {
     this.#record((recorder) => recorder.touch(source));
   }
@@ -110,7 +110,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
   }
 }
 
-/** The same kernels, which tell of each problem when they are done with it. */
+/** The same kernels, which report each problem when it is done. */
 function announced(
   kernels: DriverKernels<DeviceMemory>,
   onProblem: ProblemListener,
@@ -130,7 +130,7 @@ function announced(
   );
 }
 
-/** Memory of which nobody looks at the contents. */
+/** Returns memory whose contents nobody reads. */
 function blank(bytes: number): DeviceMemory {
   const memory = new DeviceMemory({} as GPUBuffer, roundedCapacity(bytes), 0);
   memory.bytes = bytes;
@@ -159,7 +159,7 @@ function takingNote(programs: Set<Program>): RecordingMeans {
   };
 }
 
-/** Runs `plan` on `driver`. It may use handles of `real` beside those that it makes. */
+/** Runs `plan` on `driver`. The plan may use handles of `real` beside those that it makes. */
 export async function rehearse(
   driver: PlanDriver,
   real: DriverBackend<DeviceMemory>,
@@ -174,7 +174,7 @@ export async function rehearse(
   }
 }
 
-/** Where methods other than operations have operands. */
+/** The positions of operands in the methods that are not operations. */
 const operandPositions = {
   ...{ free: [0], native: [0], copyHtoD: [0], copyDtoH: [1], copyDtoD: [0, 1], fill: [0] },
 } as const;

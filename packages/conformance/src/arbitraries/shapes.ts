@@ -2,7 +2,7 @@ import fc, { type Arbitrary } from "fast-check";
 import { type Distribution, distributions } from "../data.js";
 import type { Placement } from "../workspace.js";
 
-/** Extents that crowd where kernels change: the smallest, primes, and one less and more than tiles. */
+/** Extents at which kernels change: the smallest, primes, and one less and one more than tiles. */
 const interesting: readonly number[] = [
   ...[1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 23, 24, 31, 32, 33, 47, 48, 63, 64, 65],
   ...[97, 127, 128, 129, 255, 256, 257],
@@ -32,7 +32,7 @@ export const distribution: Arbitrary<Distribution> = fc.constantFrom(...distribu
 /** Elements by which a stride exceeds the least that it may be. */
 export const extra: Arbitrary<number> = fc.constantFrom(0, 1, 2, 3, 5, 64);
 
-/** The same, but never none. */
+/** Like the above, but never 0. */
 export const someExtra: Arbitrary<number> = fc.constantFrom(1, 2, 3, 5, 64);
 
 /** Every operand at a multiple of 16 bytes in any element type: kernels that load vectors want all of them so. */

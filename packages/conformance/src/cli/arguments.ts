@@ -11,10 +11,10 @@ export class UsageError extends Error {
   }
 }
 
-/** What the command line asks for. */
+/** The request of a command line. */
 export interface Request {
   readonly action: "run" | "list" | "help" | "version";
-  /** Path or name of the module with the backend; undefined only where it is not needed. */
+  /** Path or name of the module with the backend; undefined only if none is needed. */
   readonly module: string | undefined;
   /** Name of the export to take. */
   readonly exportName: string | undefined;

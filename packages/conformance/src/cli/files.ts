@@ -9,9 +9,9 @@ import { type Request, UsageError } from "./arguments.js";
 
 /** The files of one configuration. */
 export interface ReportFiles {
-  /** What `--diff` names, read before anything is written: it may be the file of `--json`. */
+  /** The report that `--diff` names. Read before anything is written, because `--json` may name the same file. */
   readonly earlier: ConformanceReport | undefined;
-  /** Writes what was asked for, and returns what has changed where that was asked for. */
+  /** Writes the requested files. Returns the differences if `--diff` was given. */
   write(report: ConformanceReport): Promise<ReportDiff | undefined>;
 }
 

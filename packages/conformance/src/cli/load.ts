@@ -6,7 +6,7 @@ import { subjectsIn } from "../subjects.js";
 import type { Subject } from "../suite.js";
 import { UsageError } from "./arguments.js";
 
-/** Thrown where the module itself fails while it is loaded. */
+/** Thrown if the module itself fails while it is loaded. */
 export class LoadError extends Error {
   constructor(module: string, cause: unknown) {
     super(`${module} could not be loaded`, { cause });
@@ -14,7 +14,7 @@ export class LoadError extends Error {
   }
 }
 
-/** The backends in a module, as something to test. Throws a `UsageError` where it has none. */
+/** Returns the backends in a module as subjects to test. Throws a `UsageError` if it has none. */
 export async function loadSubjects(
   module: string,
   exportName: string | undefined,

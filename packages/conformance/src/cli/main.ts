@@ -9,7 +9,7 @@ import { LoadError, loadSubjects } from "./load.js";
 import { progressDisplay, type Screen } from "./progress.js";
 import { type Command, diffText, failureText, summaryText } from "./text.js";
 
-/** What the program ends with. */
+/** The exit codes of the program. */
 export const exitCodes = {
   kept: 0,
   broken: 1,
@@ -21,15 +21,15 @@ export const exitCodes = {
 
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** What the program needs of the process that it runs in. */
+/** The parts of the process that the program needs. */
 export interface Host {
   readonly output: Screen;
   readonly errors: Screen;
-  /** Aborted to end early with what is known. */
+  /** Abort it to end the run early and report what is known so far. */
   readonly signal: AbortSignal;
 }
 
-/** The command line program. Never throws for what a user or a backend may do wrong. */
+/** Runs the command line program. Never throws because of a mistake of the user or the backend. */
 export async function main(args: readonly string[], host: Host): Promise<ExitCode> {
   const { output, errors } = host;
   try {
@@ -107,7 +107,7 @@ async function runOne(
       },
     );
   } catch (error) {
-    // The options have been checked before: what is left is the backend.
+    // The options have been checked before, so the backend must have failed.
     display.clear();
     errors.write(`${subject.name} could not be opened: ${described(error)}\n`);
     return exitCodes.unopened;
@@ -125,7 +125,7 @@ function codeOf({ totals, run }: ConformanceReport, { disposal }: SuiteOutcome):
   return run.complete ? exitCodes.kept : exitCodes.unfinished;
 }
 
-/** An error with what caused it, and where it was thrown unless it is one that the contract names. */
+/** Renders an error and its causes, with the stack unless it is a `BackendError`. */
 function described(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const text =

@@ -2,7 +2,7 @@ import type { LawResult } from "../bench.js";
 import { lawId } from "../law.js";
 import type { Listeners } from "../suite.js";
 
-/** Where the progress is written; `process.stdout` is one. */
+/** The place where progress is written; `process.stdout` is one. */
 export interface Screen {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -11,7 +11,7 @@ export interface Screen {
 
 /** Shows how far a run is: one line that is drawn anew on a terminal, else a line for each topic. */
 export interface ProgressDisplay extends Listeners {
-  /** Removes what is drawn, so that something else can be written. */
+  /** Removes the drawn progress, so that something else can be written. */
   clear(): void;
 }
 

@@ -4,11 +4,11 @@ import type { WrongValues } from "../report/failure.js";
 import { formatCount, formatRatio, formatTime } from "../report/format.js";
 import type { ConformanceReport, LawReport, OperationReport } from "../report/report.js";
 
-/** How a replay is called for: the program, the module and what chooses the backend in it. */
+/** The command for a replay: the program, the module, and the choice of the backend in it. */
 export interface Command {
   readonly module: string;
   readonly exportName: string | undefined;
-  /** Given where the module has several. */
+  /** Present if the module has several. */
   readonly configuration: string | undefined;
   readonly grade: string;
 }
@@ -35,7 +35,7 @@ export function failureText(law: LawReport, command: Command): string {
 
 function valueLines(values: WrongValues, reason: string): [string, string][] {
   const { first, wrong, total, from, got, expected, error, allowed } = values;
-  // What a law says before the numbers, such as the function and its argument.
+  // The text that a law puts before the numbers, such as the function and its argument.
   const before = reason.slice(0, Math.max(0, reason.indexOf(`${wrong} of ${total} results`)));
   const indices = got.map((_, i) => String(from + i));
   const width = Math.max(...[...indices, ...got, ...expected].map((text) => text.length));
@@ -67,13 +67,13 @@ export function replayCommand(replay: unknown, command: Command): string {
   ].join(" ");
 }
 
-/** As a shell takes it for one word. */
+/** Quotes a text so that a shell takes it for one word. */
 function quoted(text: string): string {
   if (/^[\w./@:-]+$/.test(text)) return text;
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** What is said last: the operations, the promises, what was not reached, and the counts. */
+/** Returns the closing summary: the operations, the promises, the laws not reached, and the counts. */
 export function summaryText(report: ConformanceReport): string {
   const { totals, run } = report;
   const numerics = report.numerics
@@ -117,7 +117,7 @@ function table(operations: readonly OperationReport[]): string[] {
   );
 }
 
-/** What has changed since an earlier report. */
+/** Returns the changes since an earlier report, as text. */
 export function diffText(diff: ReportDiff): string {
   const lines = [`compared with ${diff.before.name} of ${diff.before.startedAt}`];
   lines.push(...diff.remarks.map((remark) => `  (${remark})`));

@@ -25,11 +25,11 @@ function neighbour(dtype: DType, x: number, steps: number): number {
   return scratch.getFloat32(0);
 }
 
-/** Where functions change course: zeros, poles, overflow, underflow, saturation, ties. */
+/** Arguments at which functions change course: zeros, poles, overflow, underflow, saturation, ties. */
 const landmarks: readonly number[] = [
   ...[0.25, 0.5, 0.625, Math.SQRT1_2, 1, Math.SQRT2, 1.5, 2, 2.5, 3.5, 4, 9, 10, 16, 20, 25, 100, 1000],
   ...[1e-6, 1e-4, 4e-4, 1e-3, 1e-2, 0.1, 1023.5, 2048, 4194303.5, 8388607.5, 8388608, 16777216],
-  // Where exp and its kin underflow and overflow, tanh, erf and sigmoid become 1, gelu and geluTanh vanish.
+  // Points at which exp and its kin underflow and overflow, tanh, erf and sigmoid become 1, gelu and geluTanh vanish.
   ...[87.33655, 88.02969, 88.72284, 103.27893, 103.97208, 9.010913, 8.664339, 3.9192059, 16.635532, 17.32868],
   ...[5.5, 5.9, 10.05, 10.5, 13, 13.1, 13.8, 14.1, 14.4, 14.5],
 ];
@@ -41,13 +41,13 @@ const seams: readonly number[] = [
   ...Array.from({ length: 128 }, (_, k) => ((k + 1) * Math.LN2) / 2),
 ];
 
-/** As many neighbours of a number as show whether a function rises from each to the next. */
+/** Enough neighbours of a number to show whether a function rises from each to the next. */
 const windowLength = 48;
 
 /**
- * Arguments from every binade of a type, either sign: its first and last number and others between; more of
- * them where functions bend, near 1, and round landmarks, seams and the ends of declared ranges; some windows of
- * consecutive numbers; and subnormal ones where asked. In ascending order, each once.
+ * Returns arguments from every binade of a type, of either sign: its first and last number and others between.
+ * There are more of them where functions bend, near 1, and around landmarks, seams and the ends of declared ranges;
+ * also some windows of consecutive numbers, and subnormal ones if asked for. In ascending order, each once.
  */
 export function stratified(
   dtype: DType,
@@ -109,7 +109,7 @@ export function stratifiedPairs(kind: BinaryKind, dtype: DType, seed: number): P
     a.push(x);
     b.push(y);
   };
-  /** An exponent, with a fraction, that the result is to have. */
+  /** The desired exponent of the result, with a fraction. */
   const target = () => lowest + (highest + 1 - lowest) * next();
   for (let exponent = lowest; exponent <= highest; exponent++)
     for (let i = 0; i < 12; i++) {

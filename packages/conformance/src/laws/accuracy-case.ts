@@ -16,11 +16,11 @@ export interface Sweep {
   readonly exact: readonly number[];
   /** The arguments of one result. */
   readonly at: (i: number) => readonly number[];
-  /** Units that are declared there; undefined where none are. */
+  /** Returns the units declared there; undefined if none are. */
   readonly units: (i: number) => number | undefined;
   /** Index of the declared range, or 0. */
   readonly range: (i: number) => number;
-  /** The bound that every backend keeps; infinite where there is none. */
+  /** Returns the bound that every backend keeps; infinite if there is none. */
   readonly least: (i: number) => number;
 }
 
@@ -61,7 +61,7 @@ export async function sweepBinary(
   const exact = Array.from(a, (first, i) => binaryFunctions[kind](first, b[i]!));
   const call = binaryCall(backend, dtype, kind, a.length);
   const got = await compute(backend, dtype, [Array.from(a), Array.from(b)], a.length, call);
-  // WGSL says nothing of larger divisors, nor of powers of what is not positive.
+  // WGSL grants nothing for larger divisors, nor for powers of numbers that are not positive.
   const isGranted = (i: number) =>
     kind === "div" ? Math.abs(b[i]!) <= 2 ** 126 : kind === "pow" ? a[i]! > 0 : true;
   return {
@@ -94,7 +94,7 @@ export function checkErrors(context: LawContext, dtype: DType, sweep: Sweep): vo
   }
   if (dtype === "f32") noteUnits(context, sweep);
   const got = Float64Array.from(sweep.got);
-  // As in shapeAxes: the elements of the output, and of the other operand where there is one.
+  // As in shapeAxes: the elements of the output, and of the other operand if there is one.
   const extents = sweep.at(0).map(() => got.length);
   try {
     measure(context, extents, got, { places, values, magnitudes: values }, (_y, _m, i) => bounds[i]!);

@@ -7,9 +7,9 @@ import { type Sweep, sweepUnary } from "./accuracy-case.js";
 import { binaryCall, compute, unaryCall } from "./numerics-case.js";
 
 /*
- * Functions are used as what they are: a sigmoid is a probability, a sine lies between -1 and 1, e^0 is 1. Bounds
- * of errors leave that open, so declaring a function promises it too. Where none is declared, results stay in
- * their range all the same, except those of sin and cos, and points hold to within the least bounds.
+ * Callers rely on the nature of functions: a sigmoid is a probability, a sine lies between -1 and 1, e^0 is
+ * 1. Error bounds do not ensure that, so declaring a function promises it too. If none is declared, results
+ * still stay in their range, except those of sin and cos, and points hold to within the least bounds.
  */
 
 /** Laws on the shape of the functions that are declared. */
@@ -18,7 +18,7 @@ export function shapeLaws(dtype: DType): readonly Law[] {
     name: string,
     kinds: readonly InexactUnaryKind[],
     check: (context: LawContext, kind: InexactUnaryKind) => Promise<void>,
-    /** Those that a backend is held to whether it declares their units or not. */
+    /** Functions for which a backend must keep the law even if it does not declare their units. */
     always: readonly InexactUnaryKind[] = [],
   ): Law => ({
     ...{ topic: "accuracy", name, operation: "unary", dtype },
@@ -45,7 +45,7 @@ export function shapeLaws(dtype: DType): readonly Law[] {
     async (context, kind) => checkCourse(context, kind, await sweep(context, kind)),
   );
   return [
-    // What is computed in f32 and rounded once rises and falls as it does there.
+    // Results computed in f32 and rounded once rise and fall as those in f32 do.
     ...(dtype === "f32" ? [rising] : []),
     ofUnary(
       "odd and even functions are so bit for bit",
@@ -56,7 +56,7 @@ export function shapeLaws(dtype: DType): readonly Law[] {
       "functions stay inside of their range",
       ranged,
       async (context, kind) => checkOutermost(kind, await sweep(context, kind)),
-      // 2^-11, which is granted to a sine and a cosine, leads beyond 1.
+      // The error 2^-11 granted to sine and cosine leads beyond 1.
       ranged.filter((kind) => kind !== "sin" && kind !== "cos"),
     ),
     ofUnary(
@@ -85,7 +85,7 @@ export function shapeLaws(dtype: DType): readonly Law[] {
 
 type Swept = Sweep & { readonly x: Float64Array };
 
-/** Where a function rises (1) or falls (-1), as far as anybody relies on it. */
+/** The intervals in which a function rises (1) or falls (-1), as far as callers rely on it. */
 interface Course {
   readonly from: number;
   readonly to: number;
@@ -103,7 +103,9 @@ const courses: Partial<Record<InexactUnaryKind, Course>> = {
   cos: { from: 0, to: Math.PI, direction: -1 },
 };
 
-/** x1 < x2 gives f(x1) <= f(x2) + units, for all pairs of arguments; falling functions upside down. */
+/**
+ * Checks that x1 < x2 leads to f(x1) <= f(x2) + units for all pairs of arguments; the reverse for falling functions.
+ */
 function checkCourse(
   { numerics }: LawContext,
   kind: InexactUnaryKind,
@@ -114,7 +116,7 @@ function checkCourse(
   /** The place of the largest result so far. */
   let top: number | undefined;
   for (const [i, y] of exact.entries()) {
-    // What is out of range may be anything, and what is nearly 0 may be 0.
+    // A result out of range may be anything, and one that is nearly 0 may be 0.
     if (!(x[i]! >= from && x[i]! <= to && Math.abs(y) >= smallest && Math.abs(y) < 2 ** 128 * (1 - 2 ** -20)))
       continue;
     const fall = top === undefined ? 0 : direction * (got[top]! - got[i]!);
@@ -153,13 +155,13 @@ const outermost: Partial<Record<InexactUnaryKind, readonly [least: number, large
 
 function checkOutermost(kind: InexactUnaryKind, { x, got, units, least: bound }: Swept): void {
   const [least, largest] = outermost[kind]!;
-  // Where neither units are declared nor WGSL says anything, results may be anything.
+  // If no units are declared and WGSL grants nothing, results may be anything.
   for (const [i, y] of got.entries())
     if (!(y >= least && y <= largest) && (units(i) !== undefined || bound(i) !== Number.POSITIVE_INFINITY))
       throw new Error(`${kind}(${x[i]}) is ${y}; the range of ${kind} is from ${least} to ${largest}`);
 }
 
-/** What people try first, and build on. Squares and their like follow from units below 1. */
+/** Points that people try first and build on. Squares and the like follow from units below 1. */
 const points: Partial<Record<InexactUnaryKind, readonly (readonly [x: number, y: number])[]>> = {
   exp: [[0, 1]],
   log: [[1, 0]],

@@ -14,8 +14,8 @@ import { checkErrors, sweepBinary, sweepUnary } from "./accuracy-case.js";
 import { shapeLaws } from "./accuracy-shape.js";
 
 /**
- * What a backend declares of the accuracy of single functions, at arguments of every exponent; where it declares
- * nothing, the least bounds of all backends, as far as they reach.
+ * The accuracy of single functions, at arguments of every exponent, against the backend's declaration. If it
+ * declares nothing, against the least bounds of all backends, as far as they reach.
  */
 export const accuracyLaws: readonly Law[] = dtypes.flatMap((dtype) => [
   ...unaryKinds.map((kind) =>

@@ -20,7 +20,7 @@ interface AttentionCase {
   /** Null: the default. */
   readonly scale: number | null;
   readonly causal: Causal;
-  /** Multiplies q: 1 gives scores of about 1, more makes the softmax sharper. */
+  /** Multiplies q: 1 leads to scores of about 1, more makes the softmax sharper. */
   readonly sharpness: number;
   readonly placement: Placement;
   readonly seed: number;
@@ -211,7 +211,7 @@ const longCases = fc
   .map(([value, queryLength, keyLength]): AttentionCase => ({ ...value, queryLength, keyLength }))
   .filter((value) => workOf(value) <= work);
 
-/** More queries than keys, aligned at the lower right: the first ones see nothing. */
+/** More queries than keys, aligned at the lower right: the first queries see nothing. */
 const blindCases = cases({ causal: fc.constant("lower-right") }).map((value): AttentionCase => {
   const { queryLength, keyLength } = value;
   return {
@@ -247,8 +247,8 @@ function sumsOnly(context: LawContext, dtype: DType, keyLength: number): Toleran
 }
 
 /**
- * The weights of each query sum to 1, whatever they are: errors of the scores and exponentials enter
- * numerator and denominator alike, and only the two sums over the keys and the division are left.
+ * The weights of each query sum to 1, whatever they are. Errors of the scores and exponentials enter
+ * numerator and denominator alike; only the two sums over the keys and the division are left.
  */
 async function constantValues(context: LawContext, dtype: DType, value: AttentionCase): Promise<void> {
   const operands = operandsOf(value, dtype);

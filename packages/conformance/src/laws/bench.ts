@@ -28,7 +28,7 @@ export class CallBench {
     for (const [name, handle] of Object.entries(this.places)) backend.copyHtoD(handle, this.content(name));
   }
 
-  /** What an operand holds before the call, the output included. */
+  /** Returns the contents of an operand before the call, the output included. */
   content(name: string): Uint8Array<ArrayBuffer> {
     const index = Object.keys(this.call.operands).indexOf(name);
     return operandBytes(this.call.operands[name]!, index, this.dtype);
@@ -38,15 +38,15 @@ export class CallBench {
     invoke(this.#backend, this.call, this.dtype, this.places, change);
   }
 
-  /** The call with another name for one of its arguments. */
+  /** Renames one argument of the call. */
   rename(name: string, other: string): void {
     const { [name]: value, ...others } = this.#arguments;
     this.#call({ ...others, [other]: value });
   }
 
   /**
-   * Checks that the call gives the right result where objects have what they have from classes, by getters;
-   * the output is as before after that.
+   * Checks that the call gives the right result if its objects inherit their properties from classes, as
+   * getters. The output is then as before.
    */
   async checkGetters(): Promise<void> {
     const operands = Object.entries(this.places).map(([name, handle]) => [
@@ -67,7 +67,7 @@ export class CallBench {
     (this.#backend[this.call.operation].bind(this.#backend) as (args: unknown) => void)(args);
   }
 
-  /** Checks that every operand still has the bytes with which it began. */
+  /** Checks that every operand still has its first bytes. */
   async checkUntouched(after: string): Promise<void> {
     for (const [name, handle] of Object.entries(this.places)) {
       const content = this.content(name);
@@ -75,7 +75,7 @@ export class CallBench {
     }
   }
 
-  /** Checks that the call as it should be gives the right result. */
+  /** Checks that the unchanged call gives the right result. */
   async checkWorks(after: string): Promise<void> {
     this.invoke();
     await this.#checkResult(`the result after ${after}`);
@@ -95,7 +95,7 @@ export class CallBench {
   }
 }
 
-/** An object with nothing of its own: its class has a getter for each property. */
+/** Returns an object without own properties; its class has a getter for each of `properties`. */
 function withGetters(properties: object): object {
   const getters = Object.entries(properties).map(([name, value]) => [name, { get: () => value }] as const);
   return Object.create(Object.defineProperties({}, Object.fromEntries(getters))) as object;

@@ -49,7 +49,7 @@ function cases(kinds: readonly BinaryKind[], options: CaseOptions = {}): Arbitra
     .filter((value) => product(outputShape(value)) <= work);
 }
 
-/** Two shapes that broadcast: along each axis both have the extent, or one of them 1, or none at all. */
+/** Two shapes that broadcast: along each axis both have the extent, or one of them has 1 or no such axis. */
 function broadcastShapes(
   extents: readonly number[],
 ): Arbitrary<{ readonly a: readonly number[]; readonly b: readonly number[] }> {
@@ -80,7 +80,7 @@ function outputShape({ shapeA, shapeB }: BinaryCase): number[] {
   });
 }
 
-/** Where each element of the output finds its operand. */
+/** Returns, for each element of the output, the place of its operand. */
 function broadcastPlaces(shape: readonly number[], output: readonly number[]): readonly number[] {
   let step = 1;
   const strides = new Array<number>(output.length).fill(0);
@@ -158,7 +158,7 @@ async function check(context: LawContext, dtype: DType, value: BinaryCase): Prom
   const { numerics } = context;
   const tolerance = (y: number, _magnitude: number, i: number) =>
     binaryTolerance(kind, a[placesA[i]!]!, b[placesB[i]!]!, y, dtype, numerics);
-  // Subnormal results, where they may be flushed, are covered by the tolerance.
+  // The tolerance covers subnormal results that may be flushed.
   measure(
     context,
     [places.length, Math.min(a.length, b.length)],
@@ -201,7 +201,7 @@ function lawsFor(dtype: DType): readonly Law[] {
         ? undefined
         : `${kind} in ${dtype} is not supported`,
   });
-  /** The same law for whatever kinds a backend has. */
+  /** Runs the same law for all kinds that a backend has. */
   const supported = (context: LawContext) =>
     binaryKinds.filter((kind) => context.backend.supports("binary", dtype, kind));
   return [

@@ -21,7 +21,7 @@ export interface SmallCall {
   readonly rest: Readonly<Record<string, unknown>>;
   /** Inputs over which the output may be written exactly. */
   readonly inPlace: readonly string[];
-  /** Changes to the arguments that must be refused as `INVALID_ARGUMENT`; names of none among them. */
+  /** Changes to the arguments that must be refused as `INVALID_ARGUMENT`, unknown names among them. */
   readonly malformed: readonly Readonly<Record<string, unknown>>[];
   /** Changes after which there is nothing to compute, and nothing may be written. */
   readonly nothing: readonly Readonly<Record<string, unknown>>[];
@@ -195,7 +195,7 @@ export function operandBytes(count: number, index: number, dtype: DType): Uint8A
   return new Uint8Array((dtype === "f32" ? values : encodeFloat16(values)).buffer);
 }
 
-/** Where operands lie within one allocation. */
+/** The places of operands within one allocation. */
 export interface Layout {
   readonly bytes: number;
   readonly offsets: Readonly<Record<string, number>>;

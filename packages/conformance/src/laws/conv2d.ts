@@ -21,7 +21,7 @@ import {
 import { convolutionEpilogueLaws } from "./conv2d-epilogue.js";
 import { correctlyRounded } from "./support.js";
 
-/** As networks have them, scaled down as far as kernel selection allows. */
+/** Cases as in neural networks, scaled down as far as kernel selection allows. */
 const largeCases: readonly ConvolutionCase[] = [
   convolution({ inputs: 64, outputs: 16, size: [56, 56], kernel: [3, 3], padding: [1, 1, 1, 1] }),
   convolution({
@@ -103,7 +103,7 @@ const lopsidedCases = convolutionCases().map(
   (value): ConvolutionCase => ({ ...value, padding: [2, 0, 1, 3], kernel: [3, 3], dilation: [1, 1] }),
 );
 
-/** Windows that lie far out in the padding, where the products that lead to coordinates are large. */
+/** Windows far out in the padding, where the products that lead to coordinates are large. */
 const far: readonly Partial<ConvolutionCase>[] = [
   { stride: [2 ** 29, 1], padding: [2 ** 29, 1, 2 ** 29 - 9, 0] },
   { stride: [1, 2 ** 16], padding: [0, 2 ** 17, 1, 2 ** 16] },

@@ -5,7 +5,7 @@ import { unaryFunctions } from "../reference/elementwise.js";
 import { activationTolerance, type Tolerance } from "../tolerance.js";
 import { type Expected, measure } from "../workspace.js";
 
-/** What a call may ask for beyond the sums. */
+/** The options of a call beyond the sums. */
 export interface Finish {
   readonly bias: boolean;
   readonly activation?: Activation;
@@ -40,8 +40,8 @@ export function unlessEpilogue(operation: OperationName, dtype: DType): NonNulla
 }
 
 /**
- * `measure` for results of an activation, or of none. `sums` is what it was applied to; `bound` gives
- * the error that those are allowed when they are stored as an element type.
+ * `measure` for results of an activation, or of none. `sums` are the values before the activation; `bound`
+ * returns the error that those are allowed when they are stored as an element type.
  */
 export function measureActivated(
   context: Pick<LawContext, "observe" | "numerics">,

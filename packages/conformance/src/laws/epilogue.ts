@@ -130,7 +130,7 @@ export function productEpilogueLaws(operation: Product, dtype: DType): readonly 
 }
 
 /**
- * Expected values from a second path: the sums by the operation itself, what follows by binary and unary,
+ * Returns expected values from a second path: the sums by the operation itself, the rest by binary and unary,
  * all in f32, for which f16 operands are widened.
  */
 async function likeUnfused(

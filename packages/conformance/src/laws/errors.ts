@@ -17,7 +17,7 @@ import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./sup
 
 const topic = "errors";
 
-/** Values that no backend issues as a handle, whatever it has issued. */
+/** Values that no backend ever issues as a handle. */
 const forgeries: readonly unknown[] = [
   0,
   -1,
@@ -60,7 +60,7 @@ function supportedTypes(backend: ComputeBackend, operation: OperationName) {
   return backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
 }
 
-/** Checks that the error says which operation failed, and where. */
+/** Checks that the error names the operation that failed, and the argument. */
 function refusesNamed(code: ErrorCode, bench: CallBench, change: Readonly<Record<string, unknown>>): void {
   const { operation } = bench.call;
   // JSON has neither NaN nor undefined nor bigints.
@@ -155,7 +155,7 @@ const operationErrors: readonly Law[] = [
   }),
 ];
 
-/** `refuses`, where the error has to name the method, with which `what` begins. */
+/** `refuses`, if the error must name the method, with which `what` begins. */
 function refusesCall(code: ErrorCode, what: string, call: () => unknown): void {
   checkNamed(refuses(code, what, call), what);
 }
@@ -266,7 +266,7 @@ const memoryErrors: readonly Law[] = [
       );
     }
 
-    // Of nothing, too: up to the end, and no further.
+    // A copy of nothing, too, may go up to the end and no further.
     const nothing = new Uint8Array(0);
     backend.copyHtoD(at(64), nothing);
     await settled(backend.copyDtoH(nothing, at(64)), "copyDtoH");

@@ -84,7 +84,7 @@ function tied(value: GemmCase, tie: string): GemmCase {
   return { ...value, ...(tie === "n = k" ? {} : { m: k }), ...(tie === "m = k" ? {} : { n: k }) };
 }
 
-/** Rows, columns and leading dimensions of whole vectors, for kernels that load vectors where they can. */
+/** Makes rows, columns and leading dimensions whole vectors, for kernels that load vectors if they can. */
 function inVectors(value: GemmCase): GemmCase {
   const whole = (extent: number) => Math.ceil(extent / 4) * 4;
   const { m, n, k, padA, padB, padC } = value;
@@ -123,7 +123,7 @@ function cases(batch: Arbitrary<number>, options: GemmCaseOptions): Arbitrary<Ge
     .filter((value) => value.batch * value.m * value.n * value.k <= work);
 }
 
-/** A fixed call, of which only what matters is said. */
+/** Returns a fixed call; `parts` says only what matters. */
 export function gemmCase(parts: Partial<GemmCase> & Pick<GemmCase, "m" | "n" | "k">): GemmCase {
   return {
     ...{ transA: false, transB: false, padA: 0, padB: 0, padC: 0, alpha: 1, beta: 0, batch: 1 },
@@ -133,7 +133,7 @@ export function gemmCase(parts: Partial<GemmCase> & Pick<GemmCase, "m" | "n" | "
   };
 }
 
-/** Elements between the matrices of a batch; whole vectors where everything else is. */
+/** Returns the elements between the matrices of a batch; whole vectors if everything else is. */
 function gapOf({ m, n, k, padA, padB, padC }: GemmCase): number {
   return [m, n, k, padA, padB, padC].every((extent) => extent % 4 === 0) ? 4 : 3;
 }
@@ -158,7 +158,7 @@ export function shapeOf(value: GemmCase): GemmShape {
   };
 }
 
-/** The arguments of the call; what is at its default is left out. */
+/** Returns the arguments of the call, without those at their default. */
 export function argumentsOf(value: GemmCase, dtype: DType): Omit<BatchedGemmArguments, "a" | "b" | "c"> {
   const { m, n, k, transA, transB, alpha, beta, batch } = value;
   const shape = shapeOf(value);
@@ -179,7 +179,7 @@ export function argumentsOf(value: GemmCase, dtype: DType): Omit<BatchedGemmArgu
   };
 }
 
-/** The stored operands of a case; NaN wherever nothing is to be read. */
+/** The stored operands of a case; NaN wherever nothing may be read. */
 export interface GemmOperands {
   readonly a: Float64Array;
   readonly b: Float64Array;
@@ -238,11 +238,11 @@ function stored(
 export interface GemmOutcome {
   /** C as stored. */
   readonly got: Float64Array;
-  /** Before the activation, where there is one. */
+  /** Before the activation, if there is one. */
   readonly expected: Expected;
 }
 
-/** Runs a case and works out what it should have given. */
+/** Runs a case and computes the expected result. */
 export async function runGemm(
   backend: ComputeBackend,
   dtype: DType,
@@ -274,7 +274,7 @@ export function extentsOf(operation: "gemm" | "batchedGemm", value: GemmCase): r
   return operation === "gemm" ? [m, n, k] : [m, n, k, batch];
 }
 
-/** Roundings of one element beside its products: alpha, beta, their sum, and the bias. */
+/** Returns the roundings of one element beside its products: alpha, beta, their sum, and the bias. */
 export function roundingsOf({ k, bias }: GemmCase): number {
   return k + 3 + (bias ? 1 : 0);
 }
@@ -292,7 +292,7 @@ export async function checkWithinBound(
   measureActivated(context, dtype, extentsOf(operation, value), got, expected, value.activation, bound);
 }
 
-/** Whole numbers, on which every order of summing gives the same bits. For alphas and betas that are whole. */
+/** Checks whole numbers, for which every order of summing gives the same bits. Needs whole alphas and betas. */
 export async function checkExact(
   context: LawContext,
   dtype: DType,
@@ -306,8 +306,8 @@ export async function checkExact(
 }
 
 /**
- * Long sums among some cases, with whole alphas and betas: where the error bound of thousands of
- * roundings would forgive that a term is missing.
+ * Returns the cases with long sums and whole alphas and betas: there the error bound of thousands of
+ * roundings would hide that a term is missing.
  */
 export function longest(cases: readonly GemmCase[]): readonly GemmCase[] {
   return cases

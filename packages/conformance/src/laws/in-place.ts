@@ -19,7 +19,7 @@ const counts = [1, 3, 4, 5, 64, 257, 5000];
 /** Elements before the operand. */
 const before = 3;
 
-/** Numbers between 0.5 and 2, on which every kind is defined and none overflows; as stored. */
+/** Returns numbers between 0.5 and 2, as stored: every kind is defined on them and none overflows. */
 function samples(count: number, seed: number, dtype: DType): Uint8Array<ArrayBuffer> {
   const values = Float32Array.from({ length: count }, (_, i) => 0.5 + (((i + seed) * 37) % 96) / 64);
   return new Uint8Array((dtype === "f32" ? values : encodeFloat16(values)).buffer);
@@ -30,9 +30,9 @@ function numbers(bytes: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike<number
 }
 
 /**
- * The same computation by way of a separate output and over an input gives the same numbers. The two
- * may take different kernels, so they are compared to a few units in the last place; how exact either
- * is, the laws of the operation say.
+ * Checks that the same computation into a separate output and over an input gives the same numbers. The two
+ * may take different kernels, so they are compared to within a few units in the last place; the laws of the
+ * operation check how exact either is.
  */
 function checkClose(
   got: Uint8Array<ArrayBuffer>,

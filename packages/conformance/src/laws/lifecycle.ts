@@ -12,7 +12,7 @@ import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./sup
 
 const topic = "lifecycle";
 
-/** Checks that every call that needs a device fails with this code, whatever else is wrong with it. */
+/** Checks that every call that needs a device fails with this code, even if the call has other errors. */
 export async function refusesEverything(
   backend: ComputeBackend,
   code: "NOT_INITIALIZED" | "DISPOSED" | "DEVICE_LOST",

@@ -31,6 +31,6 @@ export function outcomeOf<Value>(promise: Promise<Value>): Promise<Outcome<Value
   );
 }
 
-/** A turn of the event loop, so that what a lost device still has to say comes out. */
+/** Waits a turn of the event loop, so that late reports of a lost device arrive. */
 export const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -50,7 +50,7 @@ async function checkRevival(backend: SwitchableBackend, handle: DeviceHandle, by
   sameBytes(await bytesOf(backend, handle, bytes), image, "what was written in place of lost contents");
 }
 
-/** Laws on what a switchable backend makes of a loss. */
+/** Laws on how a switchable backend handles a loss. */
 export const lossSwappingLaws: readonly Law[] = [
   law("a swap away from a lost backend tells what is lost, and a whole write revives it", async (context) => {
     for (const to of ["reference", "subject"]) {
@@ -82,7 +82,7 @@ export const lossSwappingLaws: readonly Law[] = [
   }),
 
   law("a backend that is lost during a swap takes nothing else with it", (context) => {
-    // Microtasks for backends that are done at once, milliseconds for those that are not.
+    // Microtasks for backends that are done at once, milliseconds for the others.
     const cases = [
       ...[0, 1, 4, 16, 64, 256].map((microtasks) => ({ microtasks, milliseconds: 0 })),
       ...[1, 3].map((milliseconds) => ({ microtasks: 0, milliseconds })),
@@ -96,7 +96,7 @@ export const lossSwappingLaws: readonly Law[] = [
         const kept = outcomeOf(backend.copyDtoH(target, handle));
         for (let turn = 0; turn < microtasks; turn++) await undefined;
         if (milliseconds > 0) await pause(milliseconds);
-        // The swap may already have closed it, and then it has nothing to lose.
+        // The swap may already have closed it; then it has nothing to lose.
         if (backend.current === "subject") await settled(context.loseDevice(first), "loseDevice");
         const left = await settled(leaving, "use");
         const read = await settled(kept, "a read made during the swap");

@@ -7,7 +7,7 @@ import { lossSwappingLaws } from "./loss-swapping.js";
 import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "./support.js";
 import { checkArithmetic } from "./swapping.js";
 
-/** A promise that was pending when the device was lost, and what a true answer would be. */
+/** A promise that was pending when the device was lost, and its correct result. */
 interface Pending {
   readonly what: string;
   readonly outcome: Promise<Outcome<void>>;
@@ -97,7 +97,7 @@ export const lossLaws: readonly Law[] = [
     const had = backend.supports("unary", "f32");
     await lose(context, backend);
     await refusesEverything(backend, "DEVICE_LOST", handle);
-    // Whatever else is wrong with a call, the state goes first.
+    // The state comes first, even if the call has other errors.
     await refusesEverything(backend, "DEVICE_LOST", 1 as DeviceHandle);
     refuses("DEVICE_LOST", "alloc", () => backend.alloc(-1));
     refuses("DEVICE_LOST", "fill", () => backend.fill(handle, 256, -1, "u8"));
@@ -155,7 +155,7 @@ export const lossLaws: readonly Law[] = [
     check(backend.init() === opening, "init() after it has resolved gives another promise");
     const { liveAllocations, liveBytes, peakBytes: peak, reservedBytes: reserved } = backend.memory();
     check(liveAllocations + liveBytes === 0, `${liveAllocations} allocations are live on a fresh device`);
-    // Less than what was live before on top: a first device may have found things that the next one brings along.
+    // Add less than was live before: a first device may have found memory that the next one must reserve.
     check(
       reserved < reservedBytes + (1 << 20),
       `reservedBytes was ${reservedBytes} on the first device, and is ${reserved} on a fresh one`,

@@ -23,7 +23,7 @@ const size = fc.oneof(
   fc.constantFrom(128, 255, 256, 257, 260, 1000, 4095, 4096, 4099, 65537),
 );
 
-/** What takes a moment to copy. */
+/** Enough bytes that a copy takes a moment. */
 const busyBytes = 2 ** 22;
 
 export const memoryLaws: readonly Law[] = [
@@ -146,7 +146,8 @@ export const memoryLaws: readonly Law[] = [
           for (const [i, handle] of handles.entries()) read(handle, sizes[i]!, i + 1);
           if (round % 2 === 1) handles.reverse();
           for (const handle of handles) backend.free(handle);
-          // If the backend copies the read of this aside now, not to what the other reads are of.
+          // If the backend sets aside the contents for this read now, it must not use the place that the
+          // other reads are of.
           backend.fill(live, round, 64, "u8");
           const next = backend.alloc(sizes[0]!, { zero: false });
           backend.fill(next, 0xdd, sizes[0]!, "u8");

@@ -58,8 +58,8 @@ export function kept(flag: "nan" | "infinity" | "subnormals" | "signedZero"): Nu
 const usualKind: Partial<Record<OperationName, string>> = { reduce: "sum", unary: "neg", binary: "add" };
 
 /**
- * A law on a promise, or on all backends where there is none. Laws on several kinds leave out
- * those that a backend lacks; laws `ofUsualKind` bind only a backend that has it.
+ * A law on a promise, or on all backends if there is none. Laws on several kinds leave out those that a
+ * backend lacks; laws `ofUsualKind` bind only a backend that has it.
  */
 export function numericsLaw(
   dtype: DType,
@@ -88,7 +88,7 @@ export function binaryCall(backend: ComputeBackend, dtype: DType, kind: BinaryKi
   return ([a, b], output) => backend.binary({ kind, n, a: a!, b: b!, output, dtype });
 }
 
-/** A unary kind on some arguments; nothing where the backend lacks the kind. */
+/** Checks a unary kind on some arguments; does nothing if the backend lacks the kind. */
 export async function expectUnary(
   { backend }: LawContext,
   dtype: DType,

@@ -4,7 +4,7 @@ import type { Law, LawContext } from "../law.js";
 import { binaryCall, type Call, compute, expectSame, numericsLaw, unaryCall } from "./numerics-case.js";
 import { infinityLaws, nanLaws, signedZeroLaws, subnormalLaws } from "./special-values.js";
 
-/** What is promised beyond tolerances, flag by flag; and what holds where nothing is promised. */
+/** The promises beyond tolerances, flag by flag, and the rules that hold without a promise. */
 export const numericsLaws: readonly Law[] = dtypes.flatMap((dtype) => [
   ...spreadLaws(dtype),
   ...nanLaws(dtype),
@@ -14,9 +14,9 @@ export const numericsLaws: readonly Law[] = dtypes.flatMap((dtype) => [
   ...determinismLaws(dtype),
 ]);
 
-/** Whatever becomes of an element that depends on a NaN, its neighbours are not affected. */
+/** An element that depends on a NaN must not affect its neighbours. */
 function spreadLaws(dtype: DType): readonly Law[] {
-  /** Result elements that depend on the NaN may hold anything, or must be NaN where that is kept. */
+  /** Result elements that depend on the NaN may hold anything, or must be NaN if that is kept. */
   const expectSpread = (
     context: LawContext,
     got: readonly number[],
@@ -25,7 +25,7 @@ function spreadLaws(dtype: DType): readonly Law[] {
   ) => {
     const keeps = context.backend.capabilities.numerics.nan === "kept";
     for (const [i, value] of clean.entries()) {
-      // Results differ by rounding at most, and not even that where they are deterministic.
+      // Results differ by rounding at most, and not even by that if they are deterministic.
       const isSame = Math.abs(got[i]! - value) <= 0.01;
       if (hit[i] ? keeps && !Number.isNaN(got[i]) : !isSame)
         throw new Error(

@@ -53,7 +53,7 @@ export const poolLaws: readonly Law[] = [
         backend.free(spare);
         return { handle, image };
       });
-      // Some of what was freed is likely to be lent again.
+      // Some of the freed memory is likely to be reused.
       for (const size of sizes.slice(3)) {
         const image = pattern(size, size + round);
         const handle = backend.alloc(size, { zero: false });

@@ -73,7 +73,7 @@ export const reachLaws: readonly Law[] = [
     for (const bytes of [1_048_579, 1_048_579, 1_000_003, 2_500_003, 2_500_003]) {
       const handle = backend.alloc(bytes);
       const got = await bytesOf(backend, handle, bytes);
-      // Never again what was there before, whichever allocation it was.
+      // The old contents must never reappear, in any allocation.
       backend.fill(handle, 0xff, bytes, "u8");
       backend.free(handle);
       sameBytes(got, new Uint8Array(bytes), `a fresh allocation of ${bytes} bytes`);

@@ -94,11 +94,11 @@ function chosenAxes(roles: readonly string[]): number[] {
     if (role === "kept") return [];
     return role === "reduced" ? axis : axis - roles.length;
   });
-  // The order in which axes are listed means nothing.
+  // The order of the axes in the list has no meaning.
   return axes.length % 2 === 0 ? axes : axes.reverse();
 }
 
-/** Kept and reduced axes, none merged: worked out here and not by the code under test. */
+/** Kept and reduced axes, not merged. Computed here, independently of the code under test. */
 function axesOf(value: ReduceCase): { readonly kept: Axis[]; readonly reduced: Axis[] } {
   const { shape, axes } = value;
   const chosen = new Set((axes ?? [...shape.keys()]).map((axis) => (axis < 0 ? axis + shape.length : axis)));
@@ -176,7 +176,7 @@ function lawsFor(dtype: DType): readonly Law[] {
     name: (kind: ReduceKind) => string,
     run: (context: LawContext, kind: ReduceKind) => Promise<void>,
   ) => kinds.map((kind) => law(`${kind}: ${name(kind)}`, kind, (context) => run(context, kind)));
-  /** The same law for whatever kinds a backend has. */
+  /** Runs the same law for all kinds that a backend has. */
   const supported = (context: LawContext) =>
     reduceKinds.filter((kind) => context.backend.supports("reduce", dtype, kind));
   return [
@@ -288,7 +288,7 @@ function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
     });
 }
 
-/** The identities are promised on every backend, whatever it says of infinities and NaN. */
+/** The identities are promised on every backend, whatever it declares about infinities and NaN. */
 async function ofNothing(context: LawContext, dtype: DType, value: ReduceCase): Promise<void> {
   const { kept } = axesOf(value);
   const places = Array.from({ length: countOf(kept) }, (_, place) => place);

@@ -60,7 +60,7 @@ function operationLaw(topic: string, operation: OperationName, name: string, run
 
 const rounds = 3;
 
-/** What an operand holds when the call of a round is made. */
+/** Returns the contents of an operand at the time of a round's call. */
 function contentOf(call: SmallCall, dtype: DType, name: string, round: number): Uint8Array<ArrayBuffer> {
   const index = Object.keys(call.operands).indexOf(name);
   return operandBytes(call.operands[name]!, index + round, dtype);
@@ -84,9 +84,8 @@ async function expectedRounds(call: SmallCall, dtype: DType): Promise<Uint8Array
 }
 
 /**
- * Calls follow one another on the same memory without any wait: each has to see what was written
- * before it, and nothing of what is written after it, be that by the host, by the next call, or by the
- * next owner of memory that is freed meanwhile.
+ * Calls follow one another on the same memory without any wait. Each must see what was written before it, and nothing
+ * that is written after it by the host, by the next call, or by the next owner of memory that is freed meanwhile.
  */
 const orderingLaws: readonly Law[] = operationNames.map((operation) =>
   operationLaw(
@@ -134,7 +133,7 @@ const orderingLaws: readonly Law[] = operationNames.map((operation) =>
   ),
 );
 
-/** Whatever a backend keeps for each call, there may be many calls under way. */
+/** Many calls may be under way, whatever a backend keeps for each. */
 const manyCalls: Law = {
   ...law(
     "ordering",
@@ -165,7 +164,7 @@ const manyCalls: Law = {
 
 const waitingBytes = 18 * 2 ** 20;
 
-/** Bytes from the host may wait somewhere until it is their turn: not where enqueued work is at home. */
+/** Bytes from the host may have to wait for their turn, but not in memory that enqueued work uses. */
 const waitingWrites: Law = {
   ...law(
     "ordering",
@@ -234,7 +233,7 @@ const flushing: Law = law("ordering", "flush changes nothing but when work begin
   });
 });
 
-/** Memory that an operation takes for itself must come back, in whichever kernel. */
+/** Memory that an operation takes for itself must come back, for every kernel. */
 const resourceLaws: readonly Law[] = operationNames.map((operation) =>
   operationLaw("resources", operation, "rounds of calls leave nothing behind", async ({ fresh }) => {
     const backend = await fresh();
@@ -259,7 +258,7 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
     };
     for (let index = 0; index < 6; index++) await round(index);
     const before = await reserved();
-    // So many that the operands of all rounds together come to more than all that is reserved.
+    // So many rounds that their operands together exceed all reserved memory.
     const perRound = names.reduce((sum, name) => sum + operandSize(call, dtypes[0]!, name), 0);
     const count = Math.min(400, Math.max(24, Math.ceil((2 * before) / perRound)));
     for (let index = 0; index < count; index++) await round(index);

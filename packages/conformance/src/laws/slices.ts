@@ -64,7 +64,7 @@ function slicesLaw(operation: OperationName): Law {
   };
 }
 
-/** Two inputs that begin at the same element, or one element apart; only what is written may not overlap. */
+/** Two inputs that begin at the same element, or one element apart; only outputs must not overlap. */
 function sharedInputsLaw(operation: OperationName): Law {
   const call = smallCalls[operation];
   const kind = call.rest.kind as string | undefined;
@@ -77,7 +77,7 @@ function sharedInputsLaw(operation: OperationName): Law {
         others.flatMap((name) => [0, 1].map((element) => ({ dtype, name, element }))),
       );
       await forEach(cases, async ({ dtype, name, element }) => {
-        // Where both are of one size, one cannot begin inside of the other.
+        // If both have the same size, one cannot begin inside the other.
         const room = call.operands[largest!]! - call.operands[name]!;
         const byteOffset = Math.min(element, room) * dtypeBytes[dtype];
         const change = (places: Readonly<Record<string, DeviceHandle>>) => ({
@@ -106,7 +106,7 @@ function sharedInputsLaw(operation: OperationName): Law {
   };
 }
 
-/** Operands need not be whole allocations; where in one they lie must not matter. */
+/** Operands need not be whole allocations; their place within one must not matter. */
 export const sliceLaws: readonly Law[] = [
   ...operationNames.map(slicesLaw),
   ...(["gemm", "batchedGemm", "conv2d", "attention", "binary"] as const).map(sharedInputsLaw),

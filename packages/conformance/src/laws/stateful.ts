@@ -10,11 +10,11 @@ import { type Law, LawFailure } from "../law.js";
 import { settled } from "../patience.js";
 import { bytesOf, check, law, PendingChecks, pattern, refuses, rejects, sameBytes } from "./support.js";
 
-/** What the backend should hold, byte for byte. */
+/** The expected bytes of the backend. */
 interface Model {
   readonly live: { readonly handle: DeviceHandle; readonly bytes: Uint8Array<ArrayBuffer> }[];
   readonly stale: DeviceHandle[];
-  /** Reads that were asked for; each checks what it got when it is done. */
+  /** Pending reads; each checks its result when it arrives. */
   readonly reads: PendingChecks;
   peakBytes: number;
 }
@@ -200,7 +200,7 @@ const steps: readonly fc.Arbitrary<Step>[] = [
   ),
 ];
 
-/** Writes whole numbers to one place and computes from there to another, where the two do not overlap. */
+/** Writes whole numbers to one place and computes from there to another that does not overlap it. */
 function elementwise(
   model: Model,
   backend: ComputeBackend,

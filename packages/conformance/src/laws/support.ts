@@ -15,13 +15,13 @@ export function law(topic: string, name: string, run: (context: LawContext) => P
   return { topic, name, run };
 }
 
-/** For laws on bounds that hold only where every step is rounded to the nearest number. */
+/** For laws on bounds that hold only if every step is rounded to the nearest number. */
 export const correctlyRounded: Pick<Law, "grade" | "promise"> = {
   grade: "tight",
   promise: { flag: "rounding", value: "nearest-even" },
 };
 
-/** For laws that need one allocation of so many bytes. */
+/** For laws that need one allocation of this many bytes. */
 export function unlessRoom(bytes: number): NonNullable<Law["exempt"]> {
   return ({ limits }) =>
     limits.maxAllocationBytes >= bytes
@@ -34,8 +34,8 @@ export function check(condition: boolean, otherwise: string): asserts condition 
 }
 
 /**
- * Checks that a call that answers at once throws a `BackendError` with this code. Errors are told by
- * their name and code, so that a second copy of the class in the program does no harm.
+ * Checks that a synchronous call throws a `BackendError` with this code. Compares name and code of the error,
+ * so that a second copy of the class in the program does no harm.
  */
 export function refuses(code: ErrorCode, what: string, call: () => unknown): BackendError {
   let answer: unknown;
@@ -48,7 +48,7 @@ export function refuses(code: ErrorCode, what: string, call: () => unknown): Bac
   throw new Error(`${what}: was accepted; the contract says ${code}`);
 }
 
-/** Checks that a call that answers with a promise rejects it with this code, and throws nothing. */
+/** Checks that a call that returns a promise rejects it with this code, and throws nothing. */
 export async function rejects(
   code: ErrorCode,
   what: string,
@@ -108,7 +108,7 @@ export function sameBytes(got: HostBytes, expected: HostBytes, what: string): vo
     }
 }
 
-/** Where to begin to look for a difference: large arrays are the same word by word up to there. */
+/** Returns a place to begin the search for a difference: large arrays are equal word by word up to there. */
 function firstWordApart(a: Uint8Array<ArrayBufferLike>, b: Uint8Array<ArrayBufferLike>): number {
   if (a.byteOffset % 4 !== 0 || b.byteOffset % 4 !== 0) return 0;
   const count = a.length >> 2;
@@ -124,7 +124,7 @@ export function asBytes(host: HostBytes): Uint8Array<ArrayBufferLike> {
     : new Uint8Array(host);
 }
 
-/** Allocates, uses and frees again, also where the use fails. */
+/** Allocates memory, uses it, and frees it again, even if the use fails. */
 export async function withAllocations<const Sizes extends readonly number[]>(
   backend: ComputeBackend,
   sizes: Sizes,
@@ -149,7 +149,7 @@ export class PendingChecks {
     this.#checks.push(check);
   }
 
-  /** Settles only when every check has, so that nothing goes on in the background. */
+  /** Settles only when every check has, so that nothing continues in the background. */
   async all(): Promise<void> {
     const checks = this.#checks.splice(0);
     await Promise.allSettled(checks);

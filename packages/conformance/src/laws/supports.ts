@@ -51,7 +51,7 @@ const kindsOf: Partial<Record<OperationName, readonly (string | undefined)[]>> =
   binary: binaryKinds,
 };
 
-/** What is declared is there, and what is not declared is refused: never a wrong answer. */
+/** A backend has what it declares and refuses what it does not declare: never a wrong result. */
 export const supportsLaws: readonly Law[] = [
   ...operationNames.flatMap((operation) => dtypes.map((dtype) => answersTruly(operation, dtype))),
   {

@@ -64,7 +64,7 @@ async function checkHeld(backend: ComputeBackend, held: readonly Held[], when: s
     sameBytes(await bytesOf(backend, handle, image.length), image, `${image.length} bytes ${when}`);
 }
 
-/** Exact arithmetic on the backend in use, where it has it. */
+/** Checks exact arithmetic on the backend in use, if it has it. */
 export async function checkArithmetic(backend: ComputeBackend, when: string): Promise<void> {
   if (!backend.supports("unary", "f32", "neg")) return;
   const values = Float32Array.from({ length: 50 }, (_, i) => i + 1);

@@ -5,7 +5,7 @@ import { bytesOf, check, law, pattern, refuses, sameBytes, unlessRoom, withAlloc
 
 const topic = "memory";
 
-/** What takes a moment to copy. */
+/** Enough bytes that a copy takes a moment. */
 const busyBytes = 2 ** 22;
 
 /** A law on backends that declare synchronous reads. */
@@ -33,7 +33,7 @@ const ofWork = declaredLaw(
         backend.copyHtoD(one, content);
         backend.copyDtoD(two, one, busyBytes);
         sameBytes(bytesNow(backend, two, busyBytes), content, "the copy of a large array");
-        // Small calls that follow large work, each on what the one before has left.
+        // Small calls that follow large work, each on the result of the one before.
         backend.copyDtoD(one, two, busyBytes);
         for (let call = 0; call < calls; call++) {
           const [to, from] = call % 2 === 0 ? [small, one] : [one, small];

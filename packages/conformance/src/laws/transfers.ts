@@ -167,7 +167,7 @@ export const transferLaws: readonly Law[] = [
         sameBytes(await bytesOf(backend, handle, 1100), image, `${count} times ${value} at ${byteOffset}`);
       });
     });
-    // Of a NaN only that it is one is the same everywhere.
+    // The same on all platforms is only that a NaN stays a NaN.
     await withAllocations(backend, [16, 8], async (floats, halves) => {
       backend.fill(floats, Number.NaN, 4);
       backend.fill(halves, Number.NaN, 4, "f16");
@@ -198,7 +198,7 @@ export const transferLaws: readonly Law[] = [
           backend.copyDtoD({ handle: two, byteOffset: 1 }, { handle: one, byteOffset: 0 }, 24);
           images[1]!.set(images[0]!.subarray(0, 24), 1);
         }
-        // What follows a write comes right after it, with no read between.
+        // After a write the next call comes at once, with no read between.
         if (step % 4 === 1) continue;
         const expected = image.slice();
         reads.add(bytesOf(backend, handle, 40).then((got) => sameBytes(got, expected, `after step ${step}`)));

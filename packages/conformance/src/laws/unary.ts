@@ -7,7 +7,7 @@ import { unaryFunctions } from "../reference/elementwise.js";
 import { unaryTolerance } from "../tolerance.js";
 import { execute, measure, type Placement } from "../workspace.js";
 
-/** Where a function is defined and its result representable, per element type. */
+/** The range in which a function is defined and its result representable, per element type. */
 interface Domain {
   readonly lowest: number;
   readonly highest: number;
@@ -24,12 +24,12 @@ const positive: Readonly<Record<DType, Domain>> = {
   f32: { lowest: 0, highest: 3.4e38, zero: false },
   f16: { lowest: 0, highest: 65504, zero: false },
 };
-/** Far beyond where formulas overflow that are taken literally. */
+/** Far beyond the overflow of formulas that are computed literally. */
 const wide: Readonly<Record<DType, Domain>> = {
   f32: { lowest: -1e4, highest: 1e4 },
   f16: { lowest: -1e4, highest: 1e4 },
 };
-/** WGSL says nothing of accuracy elsewhere. */
+/** WGSL grants no accuracy elsewhere. */
 const circle: Readonly<Record<DType, Domain>> = {
   f32: { lowest: -Math.PI, highest: Math.PI },
   f16: { lowest: -Math.PI, highest: Math.PI },
@@ -49,7 +49,7 @@ const domains: Readonly<Record<UnaryKind, Readonly<Record<DType, Domain>>>> = {
   },
 };
 
-/** Where functions change course: overflow, ties, cancellation, the ends of approximations. */
+/** Arguments at which functions change course: overflow, ties, cancellation, the ends of approximations. */
 const landmarks: readonly number[] = [
   ...[0, 0.5, 1, 1.5, 2, 2.5, 3.5, 4, 10, 20, 87, 88.5, 88.72, 103, 104, 1000],
   ...[1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.25, Math.LN2 / 2, 0.49999997, 0.625, Math.SQRT1_2, 0.9999999, 1.0000001],
@@ -115,7 +115,7 @@ async function check(context: LawContext, dtype: DType, value: UnaryCase): Promi
   const { numerics } = context;
   const tolerance = (y: number, x: number) => unaryTolerance(kind, x, y, dtype, numerics);
   try {
-    // What scales the error is the argument itself.
+    // The argument itself scales the error.
     measure(context, [n], got, { places, values, magnitudes: Array.from(input) }, tolerance);
   } catch (error) {
     const wrong = places.find((i) => !(Math.abs(got[i]! - values[i]!) <= tolerance(values[i]!, input[i]!)));

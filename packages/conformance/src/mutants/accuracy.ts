@@ -11,7 +11,7 @@ function ofUnits(kind: string, dtype = "f32"): string {
   return `accuracy ${dtype}: ${kind}: stays within its declared units at every exponent`;
 }
 
-/** A number that is so many units of f32 from another one. */
+/** Returns a number that is this many units of f32 from another one. */
 function off(y: number, units: number): number {
   return y + units * ulp(y);
 }

@@ -51,7 +51,7 @@ export function tamperedProduct(change: (problem: Problem<"gemm">) => Problem<"g
   return replacedProduct((problem, run) => run(change(problem)));
 }
 
-/** Something else in place of a kernel; `run` is the reference. */
+/** Replaces a kernel; `run` is that of the reference. */
 export function replaced<Name extends OperationName>(
   name: Name,
   body: (problem: Problem<Name>, run: (problem: Problem<Name>) => void) => void,
@@ -73,7 +73,7 @@ function replacement<Name extends OperationName>(
   return { ...kernel, run: (problem) => body(problem, kernel.run) };
 }
 
-/** One unary function replaced by another; with `units`, so much is declared of it. */
+/** One unary function replaced by another. `units`, if given, is declared as its accuracy. */
 export function replacedFunction(
   kind: UnaryKind,
   apply: (x: number) => number,
@@ -124,7 +124,9 @@ export function skipping(region: Place, dtype: DType, elements: number): Place {
   return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
 }
 
-/** Remembers what a region held when it was first met, as a backend does that prepares weights once. */
+/**
+ * Returns a function that remembers the first contents of each region, as a backend does that prepares weights once.
+ */
 export function remembering(): (region: Place) => Place {
   const known = new WeakMap<ReferenceMemory, Map<string, Place>>();
   return (region) => {

@@ -7,7 +7,7 @@ import type { Mutant } from "./mutant.js";
 
 const f32 = Math.fround;
 
-/** Defects of unary and binary, and of what a backend says of itself. */
+/** Defects of unary and binary, and of a backend's declarations. */
 export const elementwiseMutants: readonly Mutant[] = [
   {
     name: "ignores n",

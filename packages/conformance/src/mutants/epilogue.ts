@@ -5,7 +5,7 @@ import { picked, replaced, replacedProduct, skipping, tampered, tamperedProduct 
 import { altered } from "./faulty-backends.js";
 import type { Mutant } from "./mutant.js";
 
-/** What a long sum is cut into by the mutants that do. */
+/** The length of the parts into which some mutants cut a long sum. */
 const part = 256;
 
 /** Defects of the bias and the activation of gemm, batchedGemm and conv2d. */

@@ -87,7 +87,7 @@ export function leakyStatistics(): ComputeBackend {
   }));
 }
 
-/** The peak is that of this moment. */
+/** Reports the present memory as the peak. */
 export function forgetfulPeak(): ComputeBackend {
   return altered((right) => ({
     memory: (): MemoryStatistics => ({ ...right.memory(), peakBytes: right.memory().liveBytes }),
@@ -155,7 +155,7 @@ export function hangingReads(): ComputeBackend {
   }));
 }
 
-/** Answers reads that dispose has cut off with whatever is there. */
+/** When dispose cuts off a read, resolves it with made-up data. */
 export function madeUpReads(): ComputeBackend {
   let disposed = false;
   return altered((right) => ({
@@ -205,7 +205,7 @@ export function lateChecks(): ComputeBackend {
   });
 }
 
-/** Takes what it knows from an object of arguments or options, and looks at nothing else there. */
+/** Takes the known names from an object of arguments or options, and ignores all others. */
 export function carefree(): ComputeBackend {
   return altered((right) => {
     const operation = (name: OperationName) => (args: object) => {
@@ -246,7 +246,7 @@ export function missesFirst(): ComputeBackend {
   });
 }
 
-/** Passes on copies of arguments, of what they have themselves. */
+/** Passes on copies of arguments, with own properties only. */
 export function spreading(): ComputeBackend {
   return altered((right) => {
     const operation = (name: OperationName) => (args: object) => {
@@ -256,7 +256,7 @@ export function spreading(): ComputeBackend {
   });
 }
 
-/** Launches one workgroup where there should be none. */
+/** Launches one workgroup although there should be none. */
 export function alwaysSomething(): ComputeBackend {
   return altered((right) => {
     const operation = (name: OperationName) => (args: Record<string, unknown>) => {
@@ -286,7 +286,7 @@ export function reopening(): ComputeBackend {
   return altered((right) => ({ init: async () => right.init() }));
 }
 
-/** Goes on as if nothing had happened. */
+/** Continues as if nothing had happened. */
 export function immortal(): ComputeBackend {
   let statistics: MemoryStatistics | undefined;
   return altered((right) => ({

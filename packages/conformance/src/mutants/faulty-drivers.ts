@@ -3,7 +3,7 @@ import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../refe
 
 type Place = Region<ReferenceMemory>;
 
-/** Pools by size, and forgets to clear what comes out of the pool. */
+/** Pools by size, and forgets to clear the memory that comes out of the pool. */
 export class StalePoolDriver extends ReferenceDriver {
   readonly #pool: ReferenceMemory[] = [];
 
@@ -71,7 +71,7 @@ abstract class LateWriteDriver extends ReferenceDriver {
 
   /** Called before and after every call but `write`. */
   abstract around(body: () => void): void;
-  /** What is kept of the source. */
+  /** Returns the part of the source that is kept. */
   abstract keep(source: Uint8Array<ArrayBufferLike>): Uint8Array<ArrayBufferLike>;
 
   flush(): void {
@@ -158,7 +158,7 @@ export class LateReadDriver extends ReferenceDriver {
   }
 }
 
-/** Frees at once what enqueued work still needs: here the memory is reused under pending reads. */
+/** Frees at once the memory that enqueued work still needs: here it is reused under pending reads. */
 export class EagerFreeDriver extends LateReadDriver {
   override free(memory: ReferenceMemory): void {
     memory.fill(0xdb);

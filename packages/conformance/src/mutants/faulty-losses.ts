@@ -41,7 +41,7 @@ function isLoss(error: unknown): boolean {
   return (error as BackendError).code === "DEVICE_LOST";
 }
 
-/** Keeps freed and lost memory, and clears what it gives only where it has freed it itself. */
+/** Keeps freed and lost memory, and clears it for reuse only if it has freed it itself. */
 export class SurvivingPoolDriver extends ReferenceDriver {
   readonly #known = new Set<ReferenceMemory>();
   readonly #pool: ReferenceMemory[] = [];
@@ -65,7 +65,7 @@ export class SurvivingPoolDriver extends ReferenceDriver {
   }
 }
 
-/** Goes on counting what was allocated on the device that it closes. */
+/** Still counts the allocations of the device that it closes. */
 export class ReservingDriver extends ReferenceDriver {
   #before = 0;
 
@@ -189,7 +189,7 @@ export function hangingAtLoss(): ComputeBackend {
   }));
 }
 
-/** As a queue does that drops what comes after its end. */
+/** Like a queue that drops everything after its end. */
 export function silentWhileLost(): ComputeBackend {
   return losing((right, state) => ({
     fill(...args) {
@@ -271,7 +271,7 @@ export function freesTheLost(): ComputeBackend {
   }));
 }
 
-/** A fault of the lost device is kept for whoever waits next. */
+/** Keeps a fault of the lost device for the next caller that waits. */
 export function resentful(): ComputeBackend {
   return losing((right, state) => {
     let reported = 0;

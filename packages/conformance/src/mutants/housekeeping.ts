@@ -47,7 +47,7 @@ class PoolingDriver extends ReferenceDriver {
   }
 }
 
-/** Gives the memory back that was pooled last, which may be in use again. */
+/** Returns the memory that was pooled last to the system, although it may be in use again. */
 class RecklessDriver extends PoolingDriver {
   #last: ReferenceMemory | undefined;
 
@@ -62,7 +62,7 @@ class RecklessDriver extends PoolingDriver {
   }
 }
 
-/** Counts what it has taken for the pool, and not what it has given back. */
+/** Counts the memory that it has taken for the pool, and not the memory that it has returned. */
 class ForgetfulPoolDriver extends PoolingDriver {
   #pooledBytes = 0;
 
@@ -92,7 +92,7 @@ class DroppingDriver extends QueuedDriver {
   }
 }
 
-/** Reads at once what is there, where `read` waits for its turn. */
+/** Reads the present bytes at once, while `read` waits for its turn. */
 class HastyDriver extends QueuedDriver {
   override async read(...args: Parameters<ReferenceDriver["read"]>): Promise<void> {
     this.flush();
@@ -115,7 +115,7 @@ class OffsetlessDriver extends ReferenceDriver {
   }
 }
 
-/** Defects of what a framework uses beside its work: the state, the pool, and reads without a wait. */
+/** Defects of the parts that a framework uses beside its work: the state, the pool, and synchronous reads. */
 export const housekeepingMutants: readonly Mutant[] = [
   {
     name: "open for ever",

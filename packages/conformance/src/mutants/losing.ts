@@ -179,7 +179,7 @@ const all: readonly [
   ],
 ];
 
-/** Defects of what happens when a device is lost. */
+/** Defects of the behaviour after a device is lost. */
 export const losingMutants: readonly Mutant[] = all.map(
   ([name, defect, description, killedBy, create, hangs]) => ({
     ...{ name, defect, description, killedBy, create },

@@ -4,7 +4,7 @@ import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../refe
 
 type Place = Region<ReferenceMemory>;
 
-/** The reference's kernels, each call of which passes through a function first. */
+/** Returns the reference's kernels, with each call passed through a function first. */
 function intercepted(
   pass: (name: OperationName, problem: unknown, run: () => void) => void,
 ): DriverKernels<ReferenceMemory> {
@@ -27,7 +27,7 @@ export class QueuedDriver extends ReferenceDriver {
     this.#queue.push(command);
   }
 
-  /** What is done for an operation when its turn comes. */
+  /** Returns the work of an operation when its turn comes. */
   protected commandFor(_name: OperationName, _problem: unknown, run: () => void): () => void {
     return run;
   }
@@ -124,8 +124,8 @@ interface WaitingRead {
 }
 
 /**
- * Reads are carried out later; when a call follows that might change what they are of, they are copied
- * aside first, into memory that was freed if there is such: of which another one of them may be.
+ * Carries out reads later. If a call follows that might change their source, it first copies the source
+ * aside, into freed memory if there is any, which may itself be the source of another pending read.
  */
 export class AsideDriver extends ReferenceDriver {
   override readonly kernels: DriverKernels<ReferenceMemory> = intercepted((_name, _problem, run) => {
@@ -206,7 +206,7 @@ export class LazyDriver extends ReferenceDriver {
   }
 }
 
-/** One operation takes memory for itself at each call, and does not give it back. */
+/** One operation allocates memory for itself at each call, and never frees it. */
 export class HoardingDriver extends ReferenceDriver {
   override readonly kernels: DriverKernels<ReferenceMemory>;
 

@@ -6,7 +6,7 @@ const afterDispose = "lifecycle: after dispose every call is refused as DISPOSED
 const memoryHandles = "errors: memory calls refuse freed, foreign and forged handles";
 const memoryArguments = "errors: memory calls refuse bad sizes, offsets and values, and change nothing";
 
-/** Defects in what the contract says in half a sentence. */
+/** Defects in rules that the contract states only in passing. */
 export const smallPrintMutants: readonly Mutant[] = [
   {
     name: "listens only while it is open",

@@ -285,7 +285,7 @@ function runningSums(p: ReduceProblem<ReferenceMemory>): void {
   }
 }
 
-/** The problem with other keys: those of another head for each, or the first few of each. */
+/** Returns the problem with other keys: those of another head for each, or the first few of each. */
 function keysOf(
   p: AttentionProblem<ReferenceMemory>,
   headFor: (head: number) => number,

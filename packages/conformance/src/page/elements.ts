@@ -1,4 +1,4 @@
-/** A new element with properties and children; text is never taken for HTML. */
+/** Returns a new element with properties and children; text is never parsed as HTML. */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   properties: Partial<HTMLElementTagNameMap[Name]> = {},

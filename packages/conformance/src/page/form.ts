@@ -22,7 +22,7 @@ const several = ["ops", "dtype"] as const;
 export class Form {
   readonly #form: HTMLFormElement = byId<HTMLFormElement>("form");
 
-  /** Fills in what can be chosen, then the settings. */
+  /** Fills in the choices, then the settings. */
   constructor(settings: Settings, onSubmit: () => void) {
     for (const name of ["mode", "grade"] as const)
       this.#field(name).append(...choices[name].map((value) => element("option", { value }, value)));
@@ -58,7 +58,7 @@ export class Form {
     return Object.fromEntries([...texts, ...lists]) as unknown as Settings;
   }
 
-  /** The file that was chosen, where one was. */
+  /** The chosen file, if there is one. */
   get file(): File | undefined {
     return (this.#form.elements.namedItem("file") as HTMLInputElement).files?.[0];
   }

@@ -1,5 +1,5 @@
-// The page that runs the suite in a browser. What it does is written on it; `?start` in its address
-// starts at once, for modules of the page's own origin: a link must not run code from elsewhere.
+// The page that runs the suite in a browser. The page itself explains what it does. `?start` in its address
+// starts at once, but only for modules of the page's own origin: a link must not run code from elsewhere.
 import { type Law, lawId } from "../law.js";
 import { formatCount, formatTime } from "../report/format.js";
 import { buildReport } from "../report/report.js";

@@ -6,7 +6,7 @@ import { byId, element } from "./elements.js";
 /** Shows finished reports, one at a time, and offers them as files. */
 export class ReportView {
   readonly #reports: ConformanceReport[] = [];
-  /** Addresses of what is shown, which hold memory until they are given back. */
+  /** Object URLs of the report on show. They hold memory until they are revoked. */
   #addresses: string[] = [];
 
   constructor() {
@@ -65,7 +65,7 @@ export class ReportView {
   }
 }
 
-/** As high as its content, also when parts of that are unfolded, so that there is one scroll bar. */
+/** Makes the frame as high as its content, also when parts of that are unfolded, so that there is one scroll bar. */
 function fit(frame: HTMLIFrameElement): void {
   const root = frame.contentDocument?.documentElement;
   if (root == null) return;
@@ -75,7 +75,7 @@ function fit(frame: HTMLIFrameElement): void {
   observer.observe(root);
 }
 
-/** What any file system takes. */
+/** Returns a file name that any file system takes. */
 function fileName(subject: string): string {
   const plain = subject.replace(/[^\w.-]+/g, "-").replace(/^[-.]+|[-.]+$/g, "");
   return `conformance-${plain || "report"}`;

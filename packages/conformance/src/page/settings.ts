@@ -4,7 +4,7 @@ import { grades, type Mode, modes, type SuiteOptions } from "../options.js";
 
 export type Source = "address" | "file" | "reference" | "mutant";
 
-/** What the form and the address of the page say, as text; the names are those of the address. */
+/** The contents of the form and of the page's address, as text. The names are those in the address. */
 export interface Settings {
   readonly source: Source;
   /** Address of the backend's module. */
@@ -56,8 +56,8 @@ const texts = [
 const lists = ["ops", "dtype"] as const;
 
 /**
- * Settings as an address has them, such as `?backend=/dist/my-backend.js&mode=quick&ops=gemm,reduce`.
- * `?backend=reference` and `?mutant=NAME` stand for the backends that come with the suite.
+ * Returns the settings in an address, such as `?backend=/dist/my-backend.js&mode=quick&ops=gemm,reduce`.
+ * `?backend=reference` and `?mutant=NAME` select backends that come with the suite.
  */
 export function settingsFrom(parameters: URLSearchParams): Settings {
   const backend = parameters.get("backend") ?? "";
@@ -71,7 +71,7 @@ export function settingsFrom(parameters: URLSearchParams): Settings {
   return found as unknown as Settings;
 }
 
-/** The other way round. What is as by default is left out; a file cannot be named by an address. */
+/** The inverse of `settingsFrom`. Leaves out defaults. A file cannot be named in an address. */
 export function parametersFor(settings: Settings): URLSearchParams {
   const { source, backend } = settings;
   const parameters = new URLSearchParams();
@@ -84,7 +84,7 @@ export function parametersFor(settings: Settings): URLSearchParams {
   return parameters;
 }
 
-/** Options for the suite. Numbers and names are checked there; throws where a replay line is no JSON. */
+/** Returns options for the suite, which checks numbers and names. Throws if the replay line is not JSON. */
 export function optionsFrom(settings: Settings): SuiteOptions {
   const { mode, seed, ops, dtype, grade, runs, law, replay } = settings;
   const budget = settings["time-budget"];
@@ -101,7 +101,7 @@ export function optionsFrom(settings: Settings): SuiteOptions {
   };
 }
 
-/** What the form offers. */
+/** The choices that the form offers. */
 export const choices: {
   readonly mode: readonly string[];
   readonly grade: readonly string[];

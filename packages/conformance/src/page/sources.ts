@@ -4,7 +4,9 @@ import { subjectsIn } from "../subjects.js";
 import type { Subject } from "../suite.js";
 import type { Settings } from "./settings.js";
 
-/** The backends that the settings name. Throws, with what there is, where there is no such thing. */
+/**
+ * Returns the backends that the settings name. Throws, with the names that there are, if there is none of this name.
+ */
 export async function subjectsFor(settings: Settings, file: File | undefined): Promise<readonly Subject[]> {
   const { source, backend, mutant } = settings;
   if (source === "reference")

@@ -20,7 +20,7 @@ export class Topics {
     this.#place.replaceChildren();
   }
 
-  /** All results so far, such as `1 broken, 30 kept`. */
+  /** The count of all results so far, such as `1 broken, 30 kept`. */
   get summary(): string {
     return formatCounts(this.#counts);
   }

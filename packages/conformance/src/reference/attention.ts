@@ -16,8 +16,8 @@ export interface AttentionRow {
 }
 
 /**
- * softmax(scale q k^T + mask) v, one query at a time. The magnitude of an element is
- * sum over the keys of probability * |v| * weight, with the weights that `weigh` gives to the row.
+ * softmax(scale q k^T + mask) v, one query at a time. The magnitude of an element is the sum over the keys of
+ * probability * |v| * weight, with the weights that `weigh` returns for the row.
  */
 export function attention(
   shape: AttentionShape,

@@ -58,7 +58,7 @@ function erfSeries(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }
 
-/** 1 - erf(x), from the continued fraction DLMF 7.9.1 (evaluated from the far end) where x is large. */
+/** 1 - erf(x). For large x it uses the continued fraction DLMF 7.9.1, evaluated from the far end. */
 function erfc(x: number): number {
   if (Number.isNaN(x)) return x;
   if (x < 0) return 2 - erfc(-x);

@@ -38,7 +38,7 @@ export function gemm(
           magnitude += Math.abs(product);
         }
         const index = i * shape.strideC + row * shape.ldc + column;
-        // What is multiplied by zero is not read: a NaN there must not show.
+        // Operands that are multiplied by zero are not read: a NaN there must not show.
         const product = k === 0 ? 0 : alpha * sum;
         const previous = beta === 0 ? 0 : beta * c[index]!;
         const offset = bias?.[column] ?? 0;

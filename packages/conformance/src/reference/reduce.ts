@@ -33,7 +33,7 @@ const combiners: Readonly<Record<ReduceKind, (a: number, b: number) => number>> 
   prod: (a, b) => a * b,
 };
 
-/** Where each place along some axes lies, in elements; the last axis moves fastest. */
+/** Returns the offset of each place along some axes, in elements; the last axis moves fastest. */
 export function offsets(axes: readonly Axis[]): readonly number[] {
   let places = [0];
   for (const { extent, stride } of axes) {

@@ -10,7 +10,10 @@ import type { UnitsObservation } from "../law.js";
 import { finite, merged } from "./measurements.js";
 import type { AccuracyReport } from "./report.js";
 
-/** Sets the units that a backend declares of each function against the largest errors found; what was not tried is left out. */
+/**
+ * Compares the units that a backend declares for each function with the largest errors found. Leaves out
+ * functions that were not tried.
+ */
 export function accuracyReports(
   declared: Accuracy | undefined,
   results: readonly LawResult[],

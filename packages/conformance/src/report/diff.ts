@@ -1,6 +1,6 @@
 import type { ConformanceReport, LawReport, LawStatus } from "./report.js";
 
-/** What has changed from one report to a later one. */
+/** The changes from one report to a later one. */
 export interface ReportDiff {
   /** Names of the subjects, and when they were tested. */
   readonly before: { readonly name: string; readonly startedAt: string };
@@ -27,7 +27,7 @@ export interface StatusChange {
   readonly law: string;
   readonly before: LawStatus;
   readonly after: LawStatus;
-  /** Why it is as it is now: how it was broken, or why it was not tried. Null where it is kept. */
+  /** The reason for the present status: how the law was broken, or why it was not tried. Null if it is kept. */
   readonly reason: string | null;
 }
 
@@ -37,7 +37,7 @@ export interface RatioChange {
   readonly after: number;
 }
 
-/** Below this part of a tolerance, changes of a ratio say nothing. */
+/** Changes of a ratio below this part of a tolerance say nothing. */
 const smallestRatio = 2 ** -6;
 
 /** Compares two reports, law by law. */
@@ -71,7 +71,7 @@ export function diffReports(before: ConformanceReport, after: ConformanceReport)
   };
 }
 
-/** Whether nothing has changed that a report shows. */
+/** Whether nothing that a report shows has changed. */
 export function isUnchanged(diff: ReportDiff): boolean {
   const { broken, fixed, lost, gained, missing, added, ratios } = diff;
   return [broken, fixed, lost, gained, missing, added, ratios].every((list) => list.length === 0);

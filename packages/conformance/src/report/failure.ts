@@ -7,14 +7,14 @@ export interface FailureReport {
   readonly message: string;
   /** The smallest case found, as a JavaScript literal or a list of calls. Null: the law has no cases. */
   readonly case: string | null;
-  /** What went wrong, in a sentence. */
+  /** The error, in a sentence. */
   readonly reason: string;
-  /** A line for a test that tries this very case. Null where the case cannot be written down. */
+  /** A line for a test that tries this very case. Null if the case cannot be written down. */
   readonly paste: string | null;
   readonly replay: Replay;
-  /** Results that are wrong. Null where the failure is of another kind. */
+  /** The wrong results. Null if the failure is of another kind. */
   readonly values: WrongValues | null;
-  /** Bytes changed that no operation may touch, in words. Null where the failure is of another kind. */
+  /** The changed bytes that no operation may touch, in words. Null if the failure is of another kind. */
   readonly guard: string | null;
 }
 
@@ -34,7 +34,7 @@ export interface WrongValues {
   readonly allowed: string;
 }
 
-/** What a failed law has thrown, as data. */
+/** Returns the error of a failed law as data. */
 export function describeFailure(error: unknown, law: string, seed: number): FailureReport {
   const failure = error instanceof LawFailure ? error : new LawFailure({ law, seed }, error);
   const { message, reason, shown, isLiteral, replay } = failure;

@@ -1,10 +1,10 @@
 import type { FailureReport } from "./failure.js";
 import type { ConformanceReport, LawStatus, NumericsReport, OperationReport, UnitsReport } from "./report.js";
 
-/** What becomes of laws, in the order of lists and bars. */
+/** The states of laws, in the order of lists and bars. */
 export const statuses: readonly LawStatus[] = ["broken", "unfinished", "kept", "skipped"];
 
-/** Signs to go with the words, so that nothing depends on colours. */
+/** Signs that accompany the words, so that nothing depends on colours. */
 export const signs: Readonly<Record<LawStatus, string>> = {
   kept: "✓",
   broken: "✗",
@@ -16,7 +16,7 @@ export const signs: Readonly<Record<LawStatus, string>> = {
 export interface Verdict {
   readonly status: LawStatus;
   readonly headline: string;
-  /** What the headline leaves out, in sentences. */
+  /** Sentences that add to the headline. */
   readonly remarks: readonly string[];
 }
 
@@ -47,7 +47,7 @@ export function verdictOf({ totals, run }: ConformanceReport): Verdict {
   return { status: "kept", headline, remarks };
 }
 
-/** What the laws of one operation and element type came to. */
+/** The verdict on the laws of one operation and element type. */
 export interface CellVerdict {
   readonly status: LawStatus;
   /** The sign included. */
@@ -64,7 +64,7 @@ export function cellVerdict(operation: OperationReport): CellVerdict {
   return { status: "skipped", text: `${signs.skipped} ${skipped > 0 ? "skipped" : "not tried"}` };
 }
 
-/** How a promise of `capabilities.numerics` and what was seen go together. */
+/** Returns the verdict on a promise of `capabilities.numerics`, given the observations. */
 export function judgePromise({ declared, promised, observed }: NumericsReport): CellVerdict {
   if (observed === null) return { status: "skipped", text: `${signs.skipped} not tried` };
   if (declared === promised)
@@ -76,7 +76,7 @@ export function judgePromise({ declared, promised, observed }: NumericsReport): 
     : { status: "skipped", text: `${signs.skipped} not promised` };
 }
 
-/** How the units that are declared and those that were seen go together. */
+/** Returns the verdict on declared units, given the observed ones. */
 export function judgeUnits({ declared, observed }: UnitsReport): CellVerdict {
   if (observed === null) return { status: "skipped", text: `${signs.skipped} not tried` };
   if (declared === null) return { status: "skipped", text: `${signs.skipped} not declared` };
@@ -85,13 +85,13 @@ export function judgeUnits({ declared, observed }: UnitsReport): CellVerdict {
     : { status: "broken", text: `${signs.broken} exceeded` };
 }
 
-/** Such as `-1 ≤ x < 0`. */
+/** Returns a text such as `-1 ≤ x < 0`. */
 export function rangeText({ from, below }: Pick<UnitsReport, "from" | "below">): string {
   if (from === null) return below === null ? "all" : `x < ${below}`;
   return below === null ? `x ≥ ${from}` : `${from} ≤ x < ${below}`;
 }
 
-/** Units in the last place, to three digits, never below what they are. */
+/** Returns units in the last place with three digits, rounded up. */
 export function formatUnits(units: number | null): string {
   if (units === null) return "";
   if (units >= 1e300) return "∞";
@@ -100,19 +100,19 @@ export function formatUnits(units: number | null): string {
   return String(Math.ceil(units * 1000 - 2 ** -7) / 1000);
 }
 
-/** Where an error was found, such as `(0.5, 3)`. */
+/** Returns the arguments of an error, such as `(0.5, 3)`. */
 export function formatArguments({ at }: UnitsReport): string {
   return at.length === 1 ? String(at[0]) : at.length === 0 ? "" : `(${at.join(", ")})`;
 }
 
-/** What was seen of a promise, such as `kept: holds`, also where something weaker is declared. */
+/** Returns the observation on a promise, such as `kept: holds`, also if the backend declares something weaker. */
 export function observedText({ promised, observed }: NumericsReport): string {
   return observed === null ? "not tried" : `${declaredText(promised)}: ${observed}`;
 }
 
 /** The command that tries a failing case again. */
 export function replayCommand(replay: unknown): string {
-  // Within single quotes a shell changes nothing; a quote itself has to leave them for a moment.
+  // A shell changes nothing within single quotes; a quote itself must leave them for a moment.
   return `npx @backplane/conformance ./my-backend.js --replay '${JSON.stringify(replay).replaceAll("'", `'\\''`)}'`;
 }
 
@@ -123,7 +123,7 @@ export function formatRatio(ratio: number | null): string {
   if (ratio >= 1e300) return "∞";
   if (ratio >= 1e4 || ratio < 1e-3) return ratio.toExponential(1).replace("e+", "e");
   if (ratio >= 100) return ratio.toFixed(0);
-  // What is above 1 has broken a law and must not look like 1, nor must what is below.
+  // A ratio above 1 has broken a law and must not look like 1; nor may a ratio below 1.
   const digits = [2, 3, 4].find((count) => (Number(ratio.toPrecision(count)) === 1) === (ratio === 1));
   if (digits === undefined) return ratio > 1 ? ">1" : "<1";
   return ratio === 1 ? "1" : ratio.toPrecision(digits);
@@ -146,12 +146,12 @@ export function formatCount(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** ISO 8601 as people write it; whatever else it is stays as it is. */
+/** Returns an ISO 8601 time as people write it. Any other text stays as it is. */
 export function formatMoment(moment: string): string {
   return moment.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z$/, "$1 $2 UTC");
 }
 
-/** What went wrong, without the values that reports show in a table of their own. */
+/** Returns the reason without the values, which reports show in a table of their own. */
 export function shortReason({ reason, values }: FailureReport): string {
   return values === null ? reason : reason.replace(/; near it.*$/s, "");
 }
@@ -176,7 +176,7 @@ export function declaredText(value: string | boolean): string {
   return typeof value === "boolean" ? (value ? "yes" : "no") : value;
 }
 
-/** What else a report says of a run, as rows of a table: name and value. */
+/** Returns the further facts about a run, as table rows of name and value. */
 export function facts(report: ConformanceReport): readonly (readonly [name: string, value: string])[] {
   const { subject, run, totals, suiteVersion } = report;
   const { device, limits } = subject;
@@ -229,7 +229,7 @@ export function contractTopics({ laws }: ConformanceReport): readonly TopicSumma
   });
 }
 
-/** Such as `1 broken, 5 kept`: what there is of each. */
+/** Returns the counts that are not 0, such as `1 broken, 5 kept`. */
 export function formatCounts(counts: Readonly<Record<LawStatus, number>>): string {
   const parts = statuses.filter((status) => counts[status] > 0);
   return parts.map((status) => `${formatCount(counts[status])} ${status}`).join(", ");

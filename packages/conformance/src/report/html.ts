@@ -14,8 +14,8 @@ import { times } from "./html/times.js";
 import type { ConformanceReport } from "./report.js";
 
 /**
- * A report as one HTML page that needs nothing else: no script, no style sheet, no picture. With what
- * has changed since an earlier report, where that is given.
+ * Renders a report as one HTML page that needs nothing else: no script, style sheet or picture. If `diff` is
+ * given, shows the changes since an earlier report.
  */
 export function renderHtml(report: ConformanceReport, diff?: ReportDiff): string {
   const sections: readonly (readonly [id: string, title: string, content: Markup | undefined])[] = [

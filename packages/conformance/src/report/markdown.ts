@@ -22,7 +22,7 @@ import {
 } from "./format.js";
 import type { ConformanceReport, LawReport } from "./report.js";
 
-/** A report as Markdown that is readable unrendered too; with what has changed, where that is given. */
+/** Renders a report as Markdown that is also readable as plain text. If `diff` is given, shows the changes. */
 export function renderMarkdown(report: ConformanceReport, diff?: ReportDiff): string {
   const verdict = verdictOf(report);
   const sections = [
@@ -230,7 +230,7 @@ function pad(text: string, width: number, right: boolean): string {
   return right ? space + text : text + space;
 }
 
-/** One line of text in which nothing is taken for Markdown or HTML; no more is escaped than must be. */
+/** Returns one line of text in which nothing reads as Markdown or HTML. Escapes no more than it must. */
 function inline(text: string): string {
   return text
     .replace(/\s+/g, " ")

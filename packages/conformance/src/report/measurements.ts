@@ -39,11 +39,11 @@ export interface ShapeCell {
   readonly worst: number;
 }
 
-/** What laws have measured. */
+/** The measurements of laws. */
 export interface Measurements {
-  /** Cases tried, those of shrinking left out. */
+  /** Cases tried, without those of shrinking. */
   readonly cases: number;
-  /** The largest error over tolerance, perhaps infinite; undefined where nothing was measured. */
+  /** The largest error over tolerance, which may be infinite; undefined if nothing was measured. */
   readonly worst: number | undefined;
   readonly ratios: RatioHistogram;
   readonly cells: readonly ShapeCell[];
@@ -60,7 +60,7 @@ export class Recorder {
   readonly #units = new Map<string, UnitsObservation>();
   #isStopped = false;
 
-  /** Nothing counts from here on: what follows a failure is shrinking. */
+  /** Ends the counting: the cases that follow a failure belong to shrinking. */
   stop(): void {
     this.#isStopped = true;
   }
@@ -69,7 +69,7 @@ export class Recorder {
     if (!this.#isStopped) this.#cases++;
   }
 
-  /** Notes the worst ratio of a result, and the extents of its shape where they are known. */
+  /** Records the worst ratio of a result, and the extents of its shape if they are known. */
   observe(ratio: number, extents?: readonly number[]): void {
     if (this.#isStopped) return;
     const value = Number.isNaN(ratio) ? Number.POSITIVE_INFINITY : ratio;

@@ -6,7 +6,7 @@ import type { NumericsReport } from "./report.js";
 type Verdict = "holds" | "does not hold";
 type Evidence = NumericsReport["evidence"][number];
 
-/** What there is to promise beyond the tolerances that hold for all, in the order of `Numerics`. */
+/** The promises that a backend may make beyond the tolerances that hold for all, in the order of `Numerics`. */
 const promises: Readonly<Record<keyof Numerics, string | boolean>> = {
   ...{ nan: "kept", infinity: "kept", subnormals: "kept", signedZero: "kept" },
   ...{ rounding: "nearest-even", deterministic: true },
@@ -16,7 +16,7 @@ export function verdict(holds: boolean): Verdict {
   return holds ? "holds" : "does not hold";
 }
 
-/** Sets what a backend declares against what the laws on each promise found. */
+/** Compares a backend's declarations with the findings of the laws on each promise. */
 export function numericsReports(declared: Numerics, results: readonly LawResult[]): NumericsReport[] {
   return Object.entries(promises).map(([key, promised]): NumericsReport => {
     const promise = key as keyof Numerics;

@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import type { ConformanceReport } from "./report.js";
 
-/** A report from its JSON. Throws `INVALID_ARGUMENT` where the text is none, or of another version. */
+/** Returns a report, given its JSON. Throws `INVALID_ARGUMENT` if the text is not a report, or of another version. */
 export function parseReport(text: string): ConformanceReport {
   let value: Partial<ConformanceReport> | null;
   try {

@@ -17,9 +17,8 @@ import {
 import { numericsReports, verdict } from "./numerics.js";
 
 /**
- * What a run of the suite found, as data: plain JSON, nothing but strings, finite numbers, booleans,
- * null, arrays and objects. `conformance-report.schema.json` of this package describes it, and
- * docs/conformance-report.md explains it.
+ * The findings of a run of the suite as plain JSON: strings, finite numbers, booleans, null, arrays and objects.
+ * `conformance-report.schema.json` of this package describes it, and docs/conformance-report.md explains it.
  */
 export interface ConformanceReport {
   readonly kind: "backplane-conformance-report";
@@ -55,7 +54,7 @@ export interface SubjectReport {
 export interface RunReport {
   readonly mode: Mode;
   readonly grade: Grade;
-  /** Where the random search started; in soak mode, once for every round, the last perhaps cut short. */
+  /** The start of the random search; in soak mode one for every round, of which the last may be incomplete. */
   readonly seeds: readonly number[];
   /** Random cases per law and round. */
   readonly runs: number;
@@ -70,9 +69,9 @@ export interface RunReport {
   /** ISO 8601, UTC. */
   readonly startedAt: string;
   readonly milliseconds: number;
-  /** False where laws are `unfinished`, be it for the time budget or because the run was stopped. */
+  /** False if some laws are `unfinished`, because of the time budget or because the run was stopped. */
   readonly complete: boolean;
-  /** For people: what was not reached and why, be it of the last seed only. Null where there is nothing to say. */
+  /** For people: the laws that were not reached and why, even if only for the last seed. Null if there are none. */
   readonly note: string | null;
   readonly environment: Environment;
 }
@@ -91,13 +90,13 @@ export interface Totals {
   readonly broken: number;
   readonly skipped: number;
   readonly unfinished: number;
-  /** Cases tried, over all laws and seeds; those of shrinking not counted. */
+  /** Cases tried, over all laws and seeds, without those of shrinking. */
   readonly cases: number;
 }
 
 /**
- * `kept`: no case broke it. `broken`. `skipped`: it does not bind this backend, for what that declares.
- * `unfinished`: no case broke it, but not all were tried.
+ * `kept`: no case broke it. `broken`: a case broke it. `skipped`: it does not bind this backend, given its
+ * declarations. `unfinished`: no case broke it, but not all were tried.
  */
 export type LawStatus = "kept" | "broken" | "skipped" | "unfinished";
 
@@ -117,8 +116,8 @@ export interface LawReport {
   readonly observed: "holds" | "does not hold" | null;
   readonly cases: number;
   /**
-   * The largest error / tolerance of a result; above 1 it broke the law. Null: the law measured none.
-   * An infinite ratio (a NaN, or an error where none is allowed) is written as 1.7976931348623157e308.
+   * The largest error / tolerance of a result; above 1 it broke the law. Null if the law measured none. An
+   * infinite ratio (a NaN, or an error although none is allowed) is written as 1.7976931348623157e308.
    */
   readonly worst: number | null;
   readonly milliseconds: number;
@@ -140,7 +139,7 @@ export interface OperationReport {
   readonly milliseconds: number;
   /** The largest error / tolerance of the laws that bind every backend. As in `LawReport`. */
   readonly worst: number | null;
-  /** The same of the tight laws, whether they bind this backend or not. Null where there are none. */
+  /** The same for the tight laws, whether they bind this backend or not. Null if there are none. */
   readonly worstTight: number | null;
   /** How error / tolerance is distributed over the cases, by the worst element of each. */
   readonly ratios: RatioHistogram;
@@ -151,18 +150,18 @@ export interface OperationReport {
 export interface NumericsReport {
   readonly promise: keyof Numerics;
   readonly declared: string | boolean;
-  /** The value of which `observed` speaks. */
+  /** The value that `observed` refers to. */
   readonly promised: string | boolean;
   /**
-   * What the laws on this promise found: `holds` where all of them held, `does not hold` where one did
-   * not. Null where none was tried.
+   * The findings of the laws on this promise: `holds` if all of them held, `does not hold` if one did not.
+   * Null if none was tried.
    */
   readonly observed: "holds" | "does not hold" | null;
   readonly evidence: readonly {
     /** Id of the law. */
     readonly law: string;
     readonly held: boolean;
-    /** What went otherwise. */
+    /** The observation that contradicts the promise. */
     readonly detail: string | null;
   }[];
 }
@@ -171,7 +170,9 @@ export interface NumericsReport {
 export interface AccuracyReport {
   readonly operation: OperationName;
   readonly kind: string;
-  /** In ascending order of the argument, as declared; one for all arguments where nothing is, and for binary. */
+  /**
+   * In ascending order of the argument, as declared. One range for all arguments if none is declared, and for binary.
+   */
   readonly ranges: readonly UnitsReport[];
 }
 
@@ -179,15 +180,15 @@ export interface UnitsReport {
   /** The range of the argument. Null: it has no end there. */
   readonly from: number | null;
   readonly below: number | null;
-  /** Null: nothing is declared, and only the least bounds of all backends hold. */
+  /** Null if nothing is declared and only the least bounds of all backends hold. */
   readonly declared: number | null;
-  /** The largest error found. Null: none was tried. An infinite one (a NaN) is written as in `LawReport.worst`. */
+  /** The largest error found. Null if none was tried. An infinite one (a NaN) is written as in `LawReport.worst`. */
   readonly observed: number | null;
-  /** Its argument, or both. Empty: none was tried. */
+  /** The argument or arguments of that error. Empty if none was tried. */
   readonly at: readonly number[];
 }
 
-/** Gathers the outcome of a run. Pure: the same outcome gives the same report. */
+/** Makes a report of the outcome of a run. Pure: the same outcome leads to the same report. */
 export function buildReport(outcome: SuiteOutcome): ConformanceReport {
   const { name, backend, plan, results } = outcome;
   const { device, limits, numerics, accuracy, dtypes } = backend.capabilities;
@@ -226,7 +227,7 @@ function runReport(outcome: SuiteOutcome): RunReport {
   };
 }
 
-/** One law of a report. The seed is that of the trial, for failures that do not say it themselves. */
+/** Returns the report on one law. `seed` is the seed of the trial, for failures that do not have it themselves. */
 export function lawReport(result: LawResult, seed: number): LawReport {
   const { law, status, reason, observed, measurements, milliseconds, error } = result;
   return {
@@ -275,5 +276,5 @@ function statusCounts(results: readonly LawResult[]): Record<LawStatus, number> 
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 
-/** Milliseconds to a tenth: more digits say nothing. */
+/** Rounds milliseconds to a tenth: more digits say nothing. */
 const tenths = (milliseconds: number): number => Math.round(milliseconds * 10) / 10;

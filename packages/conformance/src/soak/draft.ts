@@ -17,7 +17,7 @@ export interface Dice {
   /** A whole number from 0 to below `end`. */
   below(end: number): number;
   pick<Value>(values: readonly Value[]): Value;
-  /** From 1 to `largest`, small ones as often as large ones. */
+  /** Returns a size from 1 to `largest`; small ones are as frequent as large ones. */
   size(largest: number): number;
 }
 
@@ -42,7 +42,10 @@ export interface Draft {
   readonly keepsOutput?: boolean;
   /** An input over which the output may be written. */
   readonly inPlace?: string;
-  /** Where results lie if inputs (and an output that is read) lie there; undefined where it cannot be said. */
+  /**
+   * Returns the range of the results, given those of the inputs (and of an output that is read); undefined if
+   * it is unknown.
+   */
   range(ranges: Readonly<Record<string, Range>>): Range | undefined;
 }
 

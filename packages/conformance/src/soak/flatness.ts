@@ -1,12 +1,12 @@
-/** What is held at one moment. Bytes. */
+/** The memory held at one moment, in bytes. */
 export interface MemorySample {
   readonly seconds: number;
   /** Of the backend: see `MemoryStatistics`. */
   readonly liveBytes: number;
   readonly reservedBytes: number;
-  /** Of what is reserved, all that is neither live nor allowed to be kept for later; at least 0. */
+  /** Reserved bytes that are neither live nor allowed to be kept for later; at least 0. */
   readonly excessBytes: number;
-  /** Of the process, where the caller can tell. */
+  /** Memory of the process, if the caller can tell. */
   readonly residentBytes?: number;
   readonly heapBytes?: number;
   readonly externalBytes?: number;
@@ -22,8 +22,8 @@ export const memoryGauges: readonly MemoryGauge[] = [
 ];
 
 /**
- * Bytes by which a gauge may rise in half a run, since samples of a walk scatter by what happens to be
- * live. The process also holds compiled shaders and what its allocator has not given back.
+ * Bytes by which a gauge may rise in half a run, since samples scatter with the allocations that happen to be
+ * live. The process also holds compiled shaders and memory that its allocator has not given back.
  */
 const allowances: Readonly<Record<MemoryGauge, number>> = {
   excessBytes: 2 ** 23,
@@ -38,18 +38,17 @@ export interface Trend {
   readonly flat: boolean;
   /** Bytes by which the line of least squares rises over the second half. */
   readonly rise: number;
-  /** Bytes by which it may rise: 8 MiB (the process: 32), or three standard errors where that is more. */
+  /** Bytes by which it may rise: 8 MiB (the process: 32), or three standard errors if that is more. */
   readonly allowed: number;
   /** In the second half. */
   readonly mean: number;
 }
 
 /**
- * Fits a line to the second half of the samples, when caches and pools have been filled: bytes over the number
- * of the sample, since samples stand at equal steps of the run, which pauses of the machine do not stretch. Memory is flat
- * where the line rises by no more than `Trend.allowed`, of which the standard error is that of its slope
- * (from the scatter of the samples around it). Undefined for gauges that were not read, and for fewer
- * than 8 samples, of which nothing can be said.
+ * Fits a line to the second half of the samples, when caches and pools are full: bytes over the number of the
+ * sample. Samples come at equal steps of the run, so pauses of the machine do not stretch it. Memory is flat if the
+ * line rises by at most `Trend.allowed`; its standard error is that of the slope, from the scatter of the samples
+ * around the line. Returns undefined for gauges that were not read, and for fewer than 8 samples, which say nothing.
  */
 export function trendOf(gauge: MemoryGauge, samples: readonly MemorySample[]): Trend | undefined {
   const half = samples.slice(Math.floor(samples.length / 2));

@@ -24,23 +24,23 @@ import {
 
 type Place = Region<ReferenceMemory>;
 
-/** Is told each element that an operation should write: where, what, and how far off it may be. */
+/** Receives each element that an operation should write: its index, its value, and its tolerance. */
 type Judge = (index: number, value: number, tolerance: number) => void;
 
-/** What came of the check of one result. */
+/** The outcome of the check of one result. */
 export interface Verdict {
   /** Elements compared. */
   readonly checked: number;
-  /** The first element that is wrong; undefined where none is. */
+  /** The first element that is wrong; undefined if none is. */
   readonly complaint: string | undefined;
-  /** Inputs had subnormal numbers, which the backend may take for zeros: nothing was compared. */
+  /** True if inputs had subnormal numbers, which the backend may read as zeros: nothing was compared. */
   readonly skipped: boolean;
 }
 
 /**
- * A backend that computes nothing new: each operation is handed the bytes that another backend had
- * found, compares them with the reference, and stores them. So the operations after it start from what
- * that backend really held, and no error is counted twice.
+ * A backend that computes nothing new. Each operation receives the bytes that another backend computed,
+ * compares them with the reference, and stores them. So the next operations start from the bytes that the
+ * other backend really held, and no error counts twice.
  */
 export class Oracle extends ReferenceDriver {
   override readonly name = "oracle";
@@ -50,7 +50,7 @@ export class Oracle extends ReferenceDriver {
   verdict: Verdict = { checked: 0, complaint: undefined, skipped: false };
   readonly #numerics: Numerics;
 
-  /** `numerics`: what the other backend declares. */
+  /** `numerics` are those that the other backend declares. */
   constructor(numerics: Numerics) {
     super();
     this.#numerics = numerics;
@@ -146,7 +146,7 @@ export class Oracle extends ReferenceDriver {
     };
   }
 
-  /** Compares the answer with what a formula gives; bytes that it does not name must be as they were. */
+  /** Compares the result with that of a formula. Bytes that the formula does not name must be unchanged. */
   #check(output: Place, dtype: DType, inputs: readonly Place[], formula: (judge: Judge) => void): void {
     const { answer } = this;
     const { memory, byteOffset, byteLength } = output;

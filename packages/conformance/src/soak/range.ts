@@ -7,7 +7,7 @@ export interface Range {
   readonly high: number;
 }
 
-/** Arrays that reach further are no longer used as inputs, so that nothing overflows, in f16 either. */
+/** Arrays with larger numbers are no longer used as inputs, so that nothing overflows, in f16 either. */
 const largest = 32;
 
 export function within(bound: number): Range {
@@ -22,12 +22,12 @@ export function isUsable(range: Range): boolean {
   return magnitude(range) <= largest;
 }
 
-/** What f16 makes of a bound, and a little more. */
+/** Returns a range that allows for rounding to f16, and a little more. */
 function widened(low: number, high: number): Range {
   return { low: low - Math.abs(low) / 256 - 2 ** -14, high: high + Math.abs(high) / 256 + 2 ** -14 };
 }
 
-/** Where the functions below have no poles, and where their accuracy is granted. */
+/** The range in which the functions below have no poles and a guaranteed accuracy. */
 const positive = (range: Range) => range.low >= 2 ** -4;
 const domains: Partial<Record<UnaryKind, (range: Range) => boolean>> = {
   log: positive,
@@ -49,7 +49,7 @@ const images: Partial<Record<UnaryKind, (range: Range) => Range>> = {
   silu: ({ high }) => ({ low: -0.3, high: Math.max(high, 0) }),
 };
 
-/** Undefined where the function is not to be asked for numbers of this range. */
+/** Returns the range of the results; undefined if the function must not be called with numbers of this range. */
 export function unaryRange(kind: UnaryKind, range: Range): Range | undefined {
   if (domains[kind]?.(range) === false) return undefined;
   const image = images[kind]?.(range);

@@ -32,7 +32,10 @@ export function touches(content: Content, byteOffset: number, length: number): b
   return length > 0 && byteOffset < endOf(content) && content.byteOffset < byteOffset + length;
 }
 
-/** The numbers where so many bytes from `from` on go to `to`; undefined unless all of them do, to where they may lie. */
+/**
+ * Returns the numbers after `length` bytes from `from` on are copied to `to`; undefined unless all of them
+ * move and may lie there.
+ */
 export function moved(content: Content, from: number, to: number, length: number): Content | undefined {
   const arrives =
     from <= content.byteOffset &&

@@ -7,17 +7,17 @@ import { type Round, Walk, type WalkLimits } from "./walk.js";
 export interface SoakOptions {
   /** How long, in minutes. Default 10. */
   readonly minutes?: number;
-  /** How long in rounds of 40 calls, in place of a time: what is done is then the same however fast the machine is. */
+  /** Length in rounds of 40 calls, instead of a time: the work is then the same on fast and slow machines. */
   readonly rounds?: number;
   /** The same seed makes the same calls; only how many differs. Default 1. */
   readonly seed?: number;
-  /** Ends the soak early; what has been done until then is verified and reported. */
+  /** Ends the soak early; the work done until then is verified and reported. */
   readonly signal?: AbortSignal;
   /** Called at each sample of memory: every two seconds, and at least 32 times; of `rounds`, 32 times or after each. */
   readonly onSample?: (sample: MemorySample, tally: Readonly<Tally>) => void;
-  /** What the process holds, in bytes; where it can tell. May collect garbage first. */
+  /** Returns the memory of the process in bytes, if the caller can tell. May collect garbage first. */
   readonly processMemory?: () => Pick<MemorySample, "residentBytes" | "heapBytes" | "externalBytes">;
-  /** What the backend may keep for later beside what is live (pools, staging, a heap), in bytes. Default 0. */
+  /** Bytes that the backend may keep for later beside live memory (pools, staging, a heap). Default: 0. */
   readonly keptBytes?: number;
   readonly limits?: Partial<WalkLimits>;
 }
@@ -30,7 +30,7 @@ export interface SoakReport {
   readonly tally: Tally;
   readonly samples: readonly MemorySample[];
   readonly trends: readonly Trend[];
-  /** After all has been freed: nothing may be live. */
+  /** Taken after everything has been freed: nothing may be live. */
   readonly left: MemoryStatistics;
   /** Whether no result was wrong or lost, nothing was left live, and all memory that was read is flat. */
   readonly passed: boolean;
@@ -57,13 +57,13 @@ const sampleSeconds = 2;
 const samplesAtLeast = 32;
 
 /**
- * Works an initialised backend with random calls for a while: every operation and element type that it
- * has, allocations of random sizes, frees right behind the last use, transfers at any byte, reads that
- * overlap the calls after them. Each result is compared with the reference, on the bytes that its inputs
- * really had, and memory is watched; see `trendOf` for what counts as flat. At half time all is freed, and the
- * same calls are made again, as often as it takes to fill the other half: by then whatever a backend makes once for each sort of
- * call, like compiled kernels, has been made, and memory that rises is lost. Rejects with `INVALID_ARGUMENT`
- * where an option is bad; a call that fails is a reason in the report.
+ * Exercises an initialised backend with random calls for a while: every operation and element type that it
+ * has, allocations of random sizes, frees right after the last use, transfers at any byte, reads that overlap
+ * later calls. Compares each result with the reference, on the bytes that its inputs really had. Also watches
+ * memory; `trendOf` defines "flat". At half time it frees everything and repeats the same calls as often as
+ * it takes to fill the second half. By then the backend has made whatever it makes once for each sort of
+ * call, such as compiled kernels, so memory that still rises is a leak. Rejects with `INVALID_ARGUMENT` if an
+ * option is bad. A call that fails is a reason in the report.
  */
 export async function soak(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
   checkNames("soak", options, optionNames);

@@ -1,4 +1,4 @@
-/** What was done and what was found, in numbers. */
+/** Counts of the work done and of the findings. */
 export interface Tally {
   readonly calls: Record<string, number>;
   /** Results compared: outputs of operations, and reads of bytes that were written, copied or filled. */
@@ -7,7 +7,7 @@ export interface Tally {
   /** Outputs of operations that were not compared; see `Verdict`. */
   skipped: number;
   wrong: number;
-  /** What was wrong, of the first few. */
+  /** Descriptions of the first few errors. */
   readonly complaints: string[];
   uploadedBytes: number;
   downloadedBytes: number;

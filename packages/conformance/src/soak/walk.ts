@@ -18,7 +18,7 @@ import { isUsable, magnitude, type Range, within } from "./range.js";
 import { type Location, moved, type Slot, touches } from "./slots.js";
 import { complaintsKept, type Tally } from "./tally.js";
 
-/** Sizes of what a walk does. */
+/** Sizes of the work of a walk. */
 export interface WalkLimits extends DraftLimits {
   /** Live allocations at most, and their bytes. */
   readonly allocations: number;
@@ -231,13 +231,13 @@ export class Walk {
     return got;
   }
 
-  /** Some bytes are about to change: whatever an operation has left there is read before. */
+  /** Some bytes are about to change: reads any result of an operation there first. */
   #overwrite(slot: Slot, byteOffset: number, length: number): void {
     slot.fetch?.();
     if (slot.content !== undefined && touches(slot.content, byteOffset, length)) slot.content = undefined;
   }
 
-  /** Where a random part of so many bytes or elements starts, and how long it is. */
+  /** Returns the start and length of a random part of `length` bytes or elements. */
   #part(length: number): [start: number, length: number] {
     if (length === 0 || this.#dice.next() < 0.2) return [0, length];
     const count = this.#dice.size(length);
@@ -276,7 +276,7 @@ export class Walk {
     this.#call(name, rest, operands, place, range);
   }
 
-  /** Numbers to start from: what an operation has left, possibly just now, or new ones. */
+  /** Returns input numbers: results of an operation, possibly of the last one, or new numbers. */
   #input(dtype: DType, count: number): Location {
     const size = dtypeBytes[dtype];
     const found = this.#slots.filter(
@@ -301,7 +301,7 @@ export class Walk {
     return { slot, byteOffset: before, count, range: slot.content.range };
   }
 
-  /** Where a result goes: over anything that is not an input, or to new memory. */
+  /** Returns a place for a result: over anything that is not an input, or in new memory. */
   #output(dtype: DType, count: number): Location {
     const size = dtypeBytes[dtype];
     const fits = this.#slots.filter((slot) => !this.#held.has(slot) && slot.bytes >= count * size);

@@ -18,14 +18,14 @@ export class Checks {
     });
   }
 
-  /** A whole number of at least `least` that is exact as a number. */
+  /** Returns `value` if it is a whole number of at least `least` and below 2^53. */
   count(argument: string, value: unknown, least = 0): number {
     if (!Number.isSafeInteger(value) || (value as number) < least)
       this.fail(argument, `is ${describe(value)}; allowed: a whole number of at least ${least}`);
     return value as number;
   }
 
-  /** A factor, rounded to f32 so that it is the same on every backend. */
+  /** Returns a finite factor rounded to f32, so that it is the same on every backend. */
   float32(argument: string, value: unknown): number {
     const rounded = typeof value === "number" ? Math.fround(value) : Number.NaN;
     if (!Number.isFinite(rounded))
@@ -49,26 +49,26 @@ export class Checks {
     return value as Value;
   }
 
-  /** A list of whole numbers, of exactly `length` where given. */
+  /** Returns a list of whole numbers of at least `least`, with exactly `length` entries if given. */
   counts(argument: string, value: unknown, length?: number, least = 0): readonly number[] {
     if (!Array.isArray(value) || (length !== undefined && value.length !== length))
       this.fail(
         argument,
         `is ${describe(value)}; allowed: a list of ${length ?? "any number of"} whole numbers`,
       );
-    // Not value.map, which would pass over holes.
+    // Not value.map, which would skip holes.
     return Array.from(value, (entry, i) => this.count(`${argument}[${i}]`, entry, least));
   }
 
-  /** The product of extents; fails where it is not exact. */
+  /** Returns the product of extents. Fails if it is not exact. */
   product(argument: string, extents: readonly number[]): number {
-    // A zero anywhere makes the product zero even if the other extents would overflow.
+    // A zero anywhere makes the product zero, even if the other extents would overflow.
     const total = extents.includes(0) ? 0 : extents.reduce((a, b) => a * b, 1);
     if (!Number.isSafeInteger(total)) this.fail(argument, `${describe(extents)} has more than 2^53 elements`);
     return total;
   }
 
-  /** Refuses an output that shares bytes with an input. */
+  /** Fails if an output shares bytes with an input. */
   disjoint<Memory>(output: NamedRegion<Memory>, input: NamedRegion<Memory>): void {
     if (overlaps(output.region, input.region))
       this.fail(
@@ -78,7 +78,7 @@ export class Checks {
       );
   }
 
-  /** Refuses an output that shares bytes with an input, unless the two are exactly the same region. */
+  /** Fails if an output shares bytes with an input, unless both are exactly the same region. */
   disjointOrSame<Memory>(output: NamedRegion<Memory>, input: NamedRegion<Memory>): void {
     const same =
       output.region.byteOffset === input.region.byteOffset &&
@@ -92,7 +92,7 @@ export interface NamedRegion<Memory> {
   readonly region: Region<Memory>;
 }
 
-/** Number of elements in a region. */
+/** Returns the number of elements in a region. */
 export function elements(region: Region<unknown>, dtype: DType): number {
   return region.byteLength / dtypeBytes[dtype];
 }

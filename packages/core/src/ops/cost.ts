@@ -6,15 +6,15 @@ import { type OperationArguments, type OperationName, operationOf } from "./inde
 import { Fill, type Operation } from "./operation.js";
 import type { Binder } from "./reader.js";
 
-/** What a call costs at least. */
+/** The least cost of a call. */
 export interface Cost {
   /** Floating-point operations: a multiply-add counts 2, any other function of one element 1. */
   readonly flops: number;
-  /** Each input element read once, each output element written once. */
+  /** Each input element is read once and each output element written once. */
   readonly bytes: number;
 }
 
-/** The cost of a call with these arguments, which are checked; handles are not looked up. */
+/** Returns the cost of a call with these arguments. Checks the arguments but does not look up handles. */
 export function costOf<Name extends OperationName>(name: Name, args: OperationArguments[Name]): Cost;
 export function costOf<Arguments extends object>(operation: Operation<Arguments>, args: Arguments): Cost;
 export function costOf(given: OperationName | Operation, args: object): Cost {
@@ -27,7 +27,7 @@ export function costOf(given: OperationName | Operation, args: object): Cost {
 }
 
 const unboundRegions: Binder<unknown> = {
-  // A memory of its own for each operand, so that no two of them overlap.
+  // Each operand has a memory of its own, so that no two overlap.
   region: (_argument: string, _operand: Operand, elements: number, dtype: DType): Region<unknown> => ({
     memory: Symbol("unbound"),
     byteOffset: 0,

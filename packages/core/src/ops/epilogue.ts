@@ -1,8 +1,8 @@
 import type { ArgumentsOf } from "./table.js";
 
-/** Beside the arguments of gemm, batchedGemm and conv2d. The formulas are those of `UnaryKind`. */
+/** The epilogue arguments of gemm, batchedGemm and conv2d. `UnaryKind` has the formulas. */
 export const epilogueTable = {
-  /** Applied to each finished sum, in f32 and before it is rounded to the element type. */
+  /** Applied to each finished sum in f32, before it is rounded to the element type. */
   activation: {
     role: "choice",
     values: ["relu", "gelu", "geluTanh", "silu"],
@@ -11,7 +11,7 @@ export const epilogueTable = {
   },
 } as const;
 
-/** A call with `activation`, or gemm with `bias`, is `UNSUPPORTED` unless the backend supports the "epilogue". */
+/** A call with `activation`, or gemm with `bias`, throws `UNSUPPORTED` unless the backend supports the "epilogue". */
 export interface EpilogueArguments extends ArgumentsOf<typeof epilogueTable> {}
 
 export type Activation = NonNullable<EpilogueArguments["activation"]>;

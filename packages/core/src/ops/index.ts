@@ -15,15 +15,15 @@ import type { Binder } from "./reader.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
-/** What callers pass to each operation. */
+/** The arguments that callers pass to each operation. */
 export interface OperationArguments {
-  /** C = activation(alpha op(A) op(B) + beta C + bias), the activation and the bias being optional */
+  /** C = activation(alpha op(A) op(B) + beta C + bias); the activation and the bias are optional */
   readonly gemm: GemmArguments;
   /** C[i] = activation(alpha op(A[i]) op(B[i]) + beta C[i] + bias) for each i of a batch */
   readonly batchedGemm: BatchedGemmArguments;
   /** output = activation(input (cross-correlated with) filter + bias), NCHW */
   readonly conv2d: Conv2dArguments;
-  /** out = softmax(scale q k^T, causally masked if asked for) v */
+  /** out = softmax(scale q k^T, with an optional causal mask) v */
   readonly attention: AttentionArguments;
   /** Sum, mean, max, min or product over some axes */
   readonly reduce: ReduceArguments;
@@ -33,7 +33,7 @@ export interface OperationArguments {
   readonly binary: BinaryArguments;
 }
 
-/** What the kernel of each operation gets. */
+/** The problem that the kernel of each operation receives. */
 export interface OperationProblems<Memory> {
   readonly gemm: GemmProblem<Memory>;
   readonly batchedGemm: GemmProblem<Memory>;
@@ -46,14 +46,14 @@ export interface OperationProblems<Memory> {
 
 export type OperationName = keyof OperationArguments;
 
-/** The operations that every backend is asked about, by name. Anybody may define more: `defineOperation`. */
+/** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
 } = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
-/** The operation that a caller names, or brings along. */
+/** Returns an operation, given the name of a core operation or the operation itself. */
 export function operationOf(caller: string, given: OperationName | Operation): Operation {
   if (typeof given === "string" && Object.hasOwn(operations, given)) return operations[given];
   if (typeof (given as Operation | undefined)?.resolve === "function") return given as Operation;
@@ -61,7 +61,7 @@ export function operationOf(caller: string, given: OperationName | Operation): O
   return new Checks(caller).fail("operation", `is ${describe(given)}; allowed: ${allowed}`);
 }
 
-/** The problem of a call, with regions in the memory of the binder; see `Operation.resolve`. */
+/** Returns the problem of a call, with regions in the memory of the binder; see `Operation.resolve`. */
 export function resolveOperation<Name extends OperationName, Memory>(
   name: Name,
   args: OperationArguments[Name],

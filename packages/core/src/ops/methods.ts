@@ -1,18 +1,18 @@
 import { type OperationArguments, type OperationName, operationNames, operations } from "./index.js";
 import type { Operation } from "./operation.js";
 
-/** A method for each operation of core. */
+/** A method for each core operation. */
 export type MethodsOfOperations = {
   -readonly [Name in OperationName]: (args: OperationArguments[Name]) => void;
 };
 
-/** One call for all operations, those of core by name or as they are, and those that others define. */
+/** Runs any operation: a core operation by name or as an object, or one defined elsewhere. */
 export interface RunsOperations {
   run<Name extends OperationName>(operation: Name, args: OperationArguments[Name]): void;
   run<Arguments extends object>(operation: Operation<Arguments>, args: Arguments): void;
 }
 
-/** The operations of core as methods that all lead to `run`: for classes that implement `ComputeBackend`. */
+/** The core operations as methods that all call `run`: for classes that implement `ComputeBackend`. */
 export interface OperationMethods extends MethodsOfOperations, RunsOperations {}
 
 abstract class Methods {

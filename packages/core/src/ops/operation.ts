@@ -5,32 +5,32 @@ import { argumentsRead, type Binder, Reader, startCount } from "./reader.js";
 import type { ArgumentsOf, ArgumentTable } from "./table.js";
 
 /**
- * Everything core knows of one operation; made by `defineOperation`.
+ * Everything core knows about one operation; made by `defineOperation`.
  *
- * Arguments are what callers pass. A problem is what kernels get: every default filled in, every operand a
- * region, special cases reduced to one form. The memory of its regions is what the binder gave.
+ * Callers pass arguments. Kernels receive a problem: every default is filled in, every operand is a region,
+ * and special cases are reduced to one form. The binder determines the memory of the regions.
  */
 export interface Operation<Arguments extends object = object, Problem extends object = object> {
   readonly name: string;
   readonly arguments: ArgumentTable;
-  /** All arguments. */
+  /** The names of all arguments. */
   readonly names: readonly string[];
-  /** The arguments that may hold operands, those that are only read first. */
+  /** The arguments that may hold operands; those that are only read come first. */
   readonly operands: readonly string[];
-  /** The values that the argument `kind` may have, where the operation has one. */
+  /** The values of the argument `kind`, if the operation has one. */
   readonly kinds: readonly string[] | undefined;
-  /** What calls may ask for that not every backend has. */
+  /** The options that calls may ask for and that not every backend has. */
   readonly options: readonly string[];
-  /** The option that a call asks for, if it asks for one that not every backend has. */
+  /** Returns the option that a call asks for; undefined if every backend with the operation can run it. */
   optionOf(args: Arguments): string | undefined;
   /**
-   * Checks the arguments. Returns undefined if nothing is left to do, and a `Fill` if all that is left is to
-   * fill the output.
+   * Checks the arguments. Returns undefined if nothing is left to do, and a `Fill` if only the output is left
+   * to fill.
    */
   resolve(args: Arguments, binder: Binder<unknown>): Problem | Fill | undefined;
   /** Floating-point operations: a multiply-add counts 2, any other function of one element 1. */
   flops(problem: Problem): number;
-  /** Bytes that must cross memory at least once: each input element read, each output written. */
+  /** Bytes that must cross memory at least once: each input element is read, each output element written. */
   bytes(problem: Problem): number;
 }
 
@@ -49,25 +49,25 @@ export class Fill {
 
 export interface OperationDefinition<Table extends ArgumentTable, Problem extends object> {
   readonly name: string;
-  /** In the order of the documents. */
+  /** In the order of the documentation. */
   readonly arguments: Table;
   /**
-   * Reads every argument once with `read`, checks how they go together, and returns the problem. Outputs may not
-   * overlap inputs (`read.disjoint`).
+   * Reads every argument once with `read`, checks how the arguments fit together, and returns the problem.
+   * Must refuse outputs that overlap inputs (`read.disjoint`).
    */
   resolve(args: ArgumentsOf<Table>, binder: Binder<unknown>, read: Reader<Table>): Problem | Fill | undefined;
   flops(problem: Problem): number;
   /**
-   * How many names the arguments have, by a `for ... in` of their own: engines make that loop fast for the few
-   * forms that the arguments of one operation have, which is worth a tenth of a small call. Default: a loop that
-   * all operations share.
+   * Counts the names of the arguments with a `for ... in` loop of its own. Engines make such a loop fast for
+   * the few forms that the arguments of one operation have, which is worth a tenth of a small call. Default:
+   * a loop that all operations share.
    */
   countNames?(args: ArgumentsOf<Table>): number;
-  /** Default: the sizes of the problem's regions, those that are read and written twice. */
+  /** Default: the bytes of the problem's regions; a region that is both read and written counts twice. */
   bytes?(problem: Problem): number;
 }
 
-/** An operation, from the table of its arguments and what its calls come to. */
+/** Makes an operation from the table of its arguments and the functions of its definition. */
 export function defineOperation<const Table extends ArgumentTable, Problem extends object>(
   definition: OperationDefinition<Table, Problem>,
 ): Operation<ArgumentsOf<Table>, Problem> {
@@ -93,7 +93,7 @@ export function defineOperation<const Table extends ArgumentTable, Problem exten
       try {
         problem = definition.resolve(args, binder, read);
       } catch (error) {
-        // A name that nobody knows may well be why another one is missing.
+        // A misspelt name may well be the reason why another one is missing.
         checkNames<object>(name, args, names as never[]);
         throw error;
       }
@@ -111,11 +111,11 @@ function countOfNames(args: object): number {
   return names;
 }
 
-/** An argument that asks for an option, if it has one of `values`. */
+/** An argument that asks for an option, if its value is one of `values`. */
 interface OptionalPart {
   readonly argument: string;
   readonly option: string;
-  /** Values that no backend has are left to the argument checks. Undefined: any. */
+  /** Undefined: any value. Values that no backend has are left to the argument checks. */
   readonly values: readonly unknown[] | undefined;
 }
 
@@ -145,7 +145,9 @@ function bytesOf(table: ArgumentTable, operands: readonly string[], problem: obj
   return bytes;
 }
 
-/** Of a region, of a scalar or one beside the strides of an input, or of nothing. */
+/**
+ * Returns the bytes of a problem's operand: a region, an input with strides, a scalar (0 bytes) or nothing (0 bytes).
+ */
 function regionBytes(held: unknown): number {
   const { byteLength, region } = (held ?? {}) as Partial<Region<unknown>> & {
     readonly region?: Region<unknown>;

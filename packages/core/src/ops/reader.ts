@@ -5,8 +5,8 @@ import { Checks } from "./checks.js";
 import type { ArgumentTable, Scalar, ValueOf } from "./table.js";
 
 /**
- * How `resolve` turns operands into regions; `createBackend` has one for each operation. Looks the operand up;
- * checks offset, alignment to the element size, and bounds.
+ * Turns operands into regions for `resolve`; `createBackend` has one for each operation. Looks up the operand
+ * and checks its offset, its alignment to the element size, and its bounds.
  */
 export interface Binder<Memory> {
   region(argument: string, operand: Operand, elements: number, dtype: DType): Region<Memory>;
@@ -19,13 +19,13 @@ type NamesOf<Table, Role> = {
 
 type OperandRole = "reads" | "writes" | "updates";
 
-/** How many arguments with a value were read since `startCount`. */
+/** The number of arguments with a value that were read since `startCount`. */
 let counted = 0;
 
 /**
- * Finding an unknown name takes a tenth of a small call if each name is looked up. So arguments are counted as
- * they are read, which costs next to nothing: where an object has as many names as arguments were read, all of
- * its names are known. Otherwise some name is unknown, or has no value, and is looked for.
+ * Starts the count of arguments that are read. Looking up each name, to find an unknown one, would cost a tenth
+ * of a small call; counting costs next to nothing. If an object has as many names as arguments were read, all
+ * its names are known. Otherwise some name is unknown or has no value, and `checkNames` looks for it.
  */
 export function startCount(): void {
   counted = 0;
@@ -36,14 +36,14 @@ export function argumentsRead(): number {
 }
 
 /**
- * Reads the arguments of one operation: each method takes a name and what the caller passed, and returns it
- * checked. All throw `INVALID_ARGUMENT`. `resolve` reads every argument once.
+ * Reads the arguments of one operation. Each method takes a name and the caller's value, and returns the
+ * value checked. All throw `INVALID_ARGUMENT`. `resolve` must read every argument once.
  *
- * The methods are few and belong to roles, not to arguments, so that engines compile them into `resolve`: with a
- * function for each argument small calls took 1.4 times as long.
+ * The methods are few and belong to roles, not to arguments, so that engines compile them into `resolve`:
+ * with a function for each argument small calls took 1.4 times as long.
  */
 export class Reader<Table extends ArgumentTable> extends Checks {
-  /** A size, or elements from one thing to the next. `fallback`: what stands for one that was left out. */
+  /** A size, or elements from one thing to the next. `fallback` replaces a value that was left out. */
   extent(
     argument: NamesOf<Table, "extent" | "stride">,
     value: number | undefined,
@@ -105,7 +105,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return this.counts(argument, value, length, least) as unknown as ValueOf<Table[Name]>;
   }
 
-  /** The same for a list that may be left out; then `missing` stands for it. */
+  /** Like `extents`, for a list that may be left out; `missing` then replaces it. */
   optionalExtents<Name extends NamesOf<Table, "extents">, Missing>(
     argument: Name,
     value: readonly number[] | undefined,
@@ -116,7 +116,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return value === undefined ? missing : this.extents(argument, value, length, least);
   }
 
-  /** Not beyond being a list: what the axes belong to is for `resolve` to know. */
+  /** Checks only that the axes are a list: `resolve` knows the rank that they belong to. */
   axes(
     argument: NamesOf<Table, "axes">,
     value: readonly number[] | undefined,
@@ -127,7 +127,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return value;
   }
 
-  /** The place of an operand that has so many elements. */
+  /** Returns the region of an operand with `elements` elements. */
   region<Memory>(
     binder: Binder<Memory>,
     argument: NamesOf<Table, OperandRole>,
@@ -139,7 +139,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return binder.region(argument, operand, elements, dtype);
   }
 
-  /** The same for an operand that may be left out. */
+  /** Like `region`, for an operand that may be left out. */
   optionalRegion<Memory>(
     binder: Binder<Memory>,
     argument: NamesOf<Table, OperandRole>,
@@ -150,7 +150,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return operand === undefined ? undefined : this.region(binder, argument, operand, elements, dtype);
   }
 
-  /** The same for an operand in whose place one number may stand, which is rounded to f32. */
+  /** Like `region`, for an operand that may also be one number, which is rounded to f32. */
   regionOrScalar<Memory>(
     binder: Binder<Memory>,
     argument: NamesOf<Table, OperandRole>,
@@ -163,7 +163,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return { scalar: this.float32(`${argument}.scalar`, operand.scalar) };
   }
 
-  /** The places of several operands, with so many elements each. */
+  /** Returns the regions of several operands with `elements` elements each. */
   regions<Memory>(
     binder: Binder<Memory>,
     argument: NamesOf<Table, OperandRole>,

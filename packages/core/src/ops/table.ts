@@ -2,11 +2,11 @@ import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
 
 /**
- * What one argument of an operation is. A table of these, one for each argument, is the only place where the
- * argument stands: its type, unknown names, defaults, checks, the translation of handles and the documents
- * follow from it. It is plain data, written `as const`.
+ * The description of one argument of an operation. A table has one for each argument. The argument's type,
+ * name check, default, value check, translation of handles and documentation all follow from it. It is plain
+ * data, written `as const`.
  *
- * An argument may be left out if it has a `default`, or `otherwise`, which says in words what holds then.
+ * An argument may be left out if it has a `default`, or `otherwise`, which says in words what then holds.
  */
 export type Argument =
   | OperandArgument
@@ -19,7 +19,7 @@ export type Argument =
   | ElementTypeArgument;
 
 interface Optional {
-  /** What holds if the argument is left out, in words. */
+  /** In words: the value that holds if the argument is left out. */
   readonly otherwise?: string;
   /** A call that has this argument asks for an option that not every backend has; see `supports`. */
   readonly option?: string;
@@ -28,9 +28,9 @@ interface Optional {
 /** Device memory. `updates`: read and written. */
 export interface OperandArgument extends Optional {
   readonly role: "reads" | "writes" | "updates";
-  /** The elements there, in terms of other arguments, in words. */
+  /** The elements of the operand, in terms of other arguments, in words. */
   readonly shape: string;
-  /** One number may stand there instead: `{ scalar: 2 }`. */
+  /** One number may replace the operand: `{ scalar: 2 }`. */
   readonly scalar?: true;
   /** Several operands, as a list. */
   readonly list?: true;
@@ -39,7 +39,7 @@ export interface OperandArgument extends Optional {
 /** A whole number below 2^53: a size (`extent`), or elements from one thing to the next (`stride`). */
 export interface ExtentArgument extends Optional {
   readonly role: "extent" | "stride";
-  /** The smallest one allowed. Default 0. */
+  /** The smallest value allowed. Default: 0. */
   readonly least?: number;
   readonly default?: number;
 }
@@ -47,13 +47,13 @@ export interface ExtentArgument extends Optional {
 /** A list of whole numbers: extents, or (`axes`) places in such a list, negative ones counting from the last. */
 export interface ExtentsArgument extends Optional {
   readonly role: "extents" | "axes";
-  /** How many. Default: any number. */
+  /** The number of entries. Default: any number. */
   readonly length?: 2 | 4;
   readonly least?: number;
   readonly default?: readonly number[];
 }
 
-/** A number that is finite in f32, to which it is rounded. */
+/** A number, rounded to f32; it must be finite there. */
 export interface FactorArgument extends Optional {
   readonly role: "factor";
   readonly default?: number;
@@ -64,7 +64,7 @@ export interface FlagArgument extends Optional {
   readonly default: boolean;
 }
 
-/** Which of several functions: name and formula. A backend may have some of them only. */
+/** One of several functions, by name and formula. A backend may have only some of them. */
 export interface KindArgument {
   readonly role: "kind";
   readonly kinds: Readonly<Record<string, string>>;
@@ -83,12 +83,12 @@ export interface ElementTypeArgument {
 
 export type ArgumentTable = Readonly<Record<string, Argument>>;
 
-/** One number in place of an operand; it is rounded to f32, also where the data are f16. */
+/** One number in place of an operand. It is rounded to f32, even if the data is f16. */
 export interface Scalar {
   readonly scalar: number;
 }
 
-/** What callers pass, as the table of an operation has it. */
+/** The arguments that callers pass, by the table of an operation. */
 export type ArgumentsOf<Table extends ArgumentTable> = {
   readonly [Name in keyof Table as Exclude<Name, OptionalNames<Table>>]: ValueOf<Table[Name]>;
 } & {
@@ -101,7 +101,7 @@ type OptionalNames<Table> = {
     : never;
 }[keyof Table];
 
-/** The type of an argument that is given. */
+/** The type of an argument that is present. */
 export type ValueOf<Given> = Given extends { readonly role: "reads" | "writes" | "updates" }
   ? Given extends { readonly list: true }
     ? readonly OperandOf<Given>[]

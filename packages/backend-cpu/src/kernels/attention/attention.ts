@@ -13,7 +13,7 @@ const rowKernels: Readonly<Record<DType, Kernel<AttentionRowTypes>>> = {
   f16: attentionRowKernel("f16"),
 };
 
-/** Up to so many queries per head are done one by one; a tile's cost is that of 8. */
+/** Up to this many queries per head are computed one by one; a tile costs as much as 8. */
 export const rowQueries = 4;
 
 export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {

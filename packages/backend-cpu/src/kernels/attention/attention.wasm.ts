@@ -314,7 +314,7 @@ function emitSums(
   );
 }
 
-/** out[i] = sums[i] / total[i]; zeros where no key is seen. */
+/** out[i] = sums[i] / total[i]; zeros if no key is seen. */
 function emitOutput(
   f: FunctionBuilder,
   elements: Elements,

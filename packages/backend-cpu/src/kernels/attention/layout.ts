@@ -22,7 +22,7 @@ export interface AttentionLayout {
   readonly scores: number;
   /** [blocks][2][8]: the largest score so far, and the sum of probabilities. */
   readonly statistics: number;
-  /** [blocks][8]: what the sums so far are to be multiplied by. */
+  /** [blocks][8]: the factors of the sums so far. */
   readonly corrections: number;
   /** [keyTile][head size]: widened keys and values, for f16 only. */
   readonly keys: number;
@@ -32,7 +32,7 @@ export interface AttentionLayout {
   readonly paddedSize: number;
 }
 
-/** The workspace is O(tile * head size), whatever the sequence lengths are. */
+/** The workspace is O(tile * head size), independent of the sequence lengths. */
 export function attentionLayout(headSize: number, dtype: DType): AttentionLayout {
   const paddedSize = Math.ceil(headSize / 8) * 8;
   let bytes = 0;

@@ -44,9 +44,9 @@ type Vector = Value<"v128">;
 const rowVectors = 4;
 
 /**
- * One query against all the keys it sees, for few queries (as when text is generated): the same online
- * softmax as for tiles, but lanes run along the head for both products, so that none are wasted on
- * queries that do not exist and keys are read once, in order.
+ * One query against all the keys it sees, for few queries (as in text generation). It uses the same online
+ * softmax as tiles, but lanes run along the head for both products, so that none are wasted on missing
+ * queries and keys are read once, in order.
  */
 export function attentionRowKernel(dtype: DType): Kernel<AttentionRowTypes> {
   return defineKernel({
@@ -106,11 +106,11 @@ export function attentionRowKernel(dtype: DType): Kernel<AttentionRowTypes> {
           );
           const end = f.let(i32.add(scores, i32.shl(count, 2)));
           const before = f.let(largest);
-          // A NaN is not taken for the largest: it makes its own probability NaN and with it the sum.
+          // A NaN does not count as the largest: it makes its own probability NaN and with it the sum.
           f.forRange(scores, end, (at) => f.set(largest, f32x4.pmax(largest, v128.load(at))), { step: 16 });
           for (const lanes of [[2, 3, 0, 1] as const, [1, 0, 3, 2] as const])
             f.set(largest, f32x4.pmax(largest, shuffle32(lanes, largest, largest)));
-          // Where every score so far is -Infinity, 0 takes its place: the probabilities are then 0, not NaN.
+          // If every score so far is -Infinity, 0 replaces the maximum: the probabilities are then 0, not NaN.
           const reference = f.let(v128.andnot(largest, f32x4.eq(largest, minusInfinity)));
           const correction = f.let(exp(f.let(f32x4.sub(before, reference))));
           f.set(total, f32x4.mul(total, correction));
@@ -146,7 +146,7 @@ export function attentionRowKernel(dtype: DType): Kernel<AttentionRowTypes> {
   });
 }
 
-/** query . k[key + i] in lane i; the last key is repeated where there are fewer than four. */
+/** query . k[key + i] in lane i; the last key is repeated if there are fewer than four. */
 function emitDots(
   f: FunctionBuilder,
   elements: Elements,
@@ -185,7 +185,7 @@ function emitDots(
       f.set(dots[r]!, f32x4.add(dots[r]!, product));
     }
   });
-  // Lane sums of four vectors: two rounds of adding what shuffles bring side by side.
+  // Lane sums of four vectors: two rounds of adding lanes that shuffles bring together.
   const [a, b, c, d] = dots as readonly Vector[] as readonly [Vector, Vector, Vector, Vector];
   const ab = f.let(f32x4.add(shuffle32([0, 4, 1, 5], a, b), shuffle32([2, 6, 3, 7], a, b)));
   const cd = f.let(f32x4.add(shuffle32([0, 4, 1, 5], c, d), shuffle32([2, 6, 3, 7], c, d)));
@@ -225,6 +225,6 @@ function emitSums(
     f.add(column, 4 * vectors);
   };
   f.while(i32.leU(i32.add(column, 4 * rowVectors), headSize), () => columns(rowVectors));
-  // Lanes past the head hold nothing of use; the sums have room for them.
+  // Lanes past the head hold garbage; the sums have room for them.
   f.while(i32.ltU(column, headSize), () => columns(1));
 }

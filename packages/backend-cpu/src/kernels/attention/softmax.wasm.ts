@@ -44,13 +44,13 @@ export function emitSoftmax(
     scores,
     end,
     (at) => {
-      // A NaN is not taken for the largest: it makes its own probability NaN and with it the sum.
+      // A NaN does not count as the largest: it makes its own probability NaN and with it the sum.
       for (const [i, value] of largest.entries()) f.set(value, f32x4.pmax(value, v128.load(at, 16 * i)));
     },
     { step: rowBytes },
   );
   const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
-  // Where every score so far is -Infinity, 0 takes its place: the probabilities are then 0, not NaN.
+  // If every score so far is -Infinity, 0 replaces the maximum: the probabilities are then 0, not NaN.
   const reference = largest.map((value) => f.let(v128.andnot(value, f32x4.eq(value, minusInfinity))));
   const totals = halves.map((half, i) => {
     const correction = f.let(exp(f.let(f32x4.sub(before[i]!, reference[i]!))));

@@ -108,7 +108,7 @@ function launch(
   );
 }
 
-/** What an element takes one worker, roughly. */
+/** Returns roughly how long an element takes one worker. */
 function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory>): number {
   return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + (dtype === "f16" ? 0.7 : 0);
 }

@@ -44,7 +44,7 @@ const parameterTypes = {
   chunkElements: "i32",
   chunksPerRow: "i32",
   repeats: "i32",
-  /** In place of a or b where `repeats` says so. */
+  /** Replaces a or b, as `repeats` says. */
   scalar: "f32",
   ...Object.fromEntries(
     Array.from({ length: outerAxes }, (_, axis) => [

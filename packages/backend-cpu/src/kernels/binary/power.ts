@@ -28,9 +28,9 @@ const powerCoefficients = [
 const roundingBias = 6755399441055744;
 
 /**
- * a^b = 2^(b log2 |a|), with a sign. The logarithm is multiplied by up to 2^7 / log2|a|, which f32
- * does not survive; in f64 the result is within 0.51 ULP. Special cases are those of `Math.pow`:
- * a^0 is 1 for every a, a negative number to a power that is not whole is NaN.
+ * a^b = 2^(b log2 |a|), with a sign. The logarithm is multiplied by up to 2^7 / log2|a|, for which f32 is not
+ * accurate enough; in f64 the result is within 0.51 ULP. Special cases are those of `Math.pow`: a^0 is 1 for
+ * every a, and a negative number to a power that is not whole is NaN.
  */
 export function power(f: FunctionBuilder): (a: Vector, b: Vector) => Vector {
   const { zero, half, one, sign } = sharedConstants(f);

@@ -6,7 +6,7 @@ export const planesTypes = {
   filter: "i32",
   /** 0: none. */
   bias: "i32",
-  /** As `activationCode` gives it. */
+  /** A value of `activationCode`. */
   activation: "i32",
   output: "i32",
   inChannels: "i32",
@@ -40,11 +40,13 @@ export const planesTypes = {
   /** Pairs of an image and a group; and of how many of them a chunk does its share. */
   images: "i32",
   imagesPerChunk: "i32",
-  /** Elements from row to row, those of padding that a row shares with the next one, and bytes from phase to phase. */
+  /**
+   * Elements from row to row, including padding that a row shares with the next one, and bytes from phase to phase.
+   */
   pitch: "i32",
   sharedPadding: "i32",
   phaseBytes: "i32",
-  /** f32 only. 1: the input is read where it lies, as one plane; `phaseBytes` is from channel to channel then. */
+  /** f32 only. 1: the input is read in place, as one plane; `phaseBytes` is then from channel to channel. */
   inPlace: "i32",
   /** f32 only, as in the table below: whether sums go to the output. */
   direct: "i32",
@@ -57,12 +59,12 @@ export const planesTypes = {
   sums: "i32",
 } as const;
 
-/** Where the places of a chunk follow one another in the output, sums go there. */
+/** If the places of a chunk are consecutive in the output, the sums are stored there. */
 export const direct = {
   no: 0,
   /** All places do. */
   places: 1,
-  /** Those of a row do, and make tiles; places between rows are not computed. */
+  /** The places of a row are consecutive and make tiles; places between rows are not computed. */
   rows: 2,
 } as const;
 
@@ -70,7 +72,7 @@ export type PlanesTypes = typeof planesTypes;
 
 type Parameters = { readonly [Name in keyof PlanesTypes]: Local<"i32"> };
 
-/** What a chunk works on. */
+/** The work of one chunk. */
 export interface Block {
   readonly parameters: Parameters;
   /** The first output row and column, and how many. */
@@ -78,7 +80,7 @@ export interface Block {
   readonly x: Local<"i32">;
   readonly rows: Local<"i32">;
   readonly columns: Local<"i32">;
-  /** Phases that the kernel reaches: all, or fewer where steps are longer than it. */
+  /** Phases that the kernel reaches: all, or fewer if steps are longer than the kernel. */
   readonly phasesY: Local<"i32">;
   readonly phasesX: Local<"i32">;
   /** Bytes of one row, of one input channel. */

@@ -16,11 +16,11 @@ import { emitTile, tileColumns } from "../vector/tile.js";
 
 const parameterTypes = {
   input: "i32",
-  /** f32, also where the data are f16. */
+  /** f32, even if the data is f16. */
   filter: "i32",
   /** 0: none. */
   bias: "i32",
-  /** As `activationCode` gives it. */
+  /** A value of `activationCode`. */
   activation: "i32",
   output: "i32",
   inChannels: "i32",
@@ -151,11 +151,11 @@ export function conv2dKernel(dtype: DType): Kernel<Conv2dTypes> {
       const biases = f.let(nothing);
       const float32 = elementsOf(f, "f32");
       const { activation } = parameters;
-      const added = f.let(scratch); // where the patches were
+      const added = f.let(scratch); // in place of the patches
       f.forRange(0, channels, () => {
         f.if(parameters.bias, () => f.set(biases, elements.loadSplat(bias)));
         f.if(activation, () => {
-          // All in f32 where the sums are, and then to the output, with nothing to add.
+          // Compute all in f32 in the place of the sums, then write the output without adding anything.
           f.store(added, biases);
           f.call(epilogueFunction(module), sums, 0, 1, pixels, added, 0, activation);
           f.set(biases, nothing);
@@ -187,8 +187,8 @@ interface PatchBlock {
 }
 
 /**
- * Writes rows of patches, going on where the last call ended: row (c, i, j) holds, for each output
- * pixel (y, x), input[c, y strideY + i dilationY - top, x strideX + j dilationX - left], zero outside.
+ * Writes rows of patches, starting where the last call ended. Row (c, i, j) holds, for each output pixel (y,
+ * x), input[c, y strideY + i dilationY - top, x strideX + j dilationX - left], and zero outside the input.
  */
 function patchPacker(
   f: FunctionBuilder,
@@ -207,7 +207,7 @@ function patchPacker(
   const i = f.let(i32.const(0));
   const j = f.let(i32.const(0));
 
-  /** Where the next value goes. Vectors may reach 12 bytes past the end; what follows overwrites that. */
+  /** The place of the next value. Vectors may reach 12 bytes past the end; the next values overwrite that. */
   const to = f.local("i32");
   const zeros = (count: Value<"i32">): void => {
     const end = f.let(i32.add(to, i32.shl(count, 2)));

@@ -24,8 +24,8 @@ export function emitDistances(f: FunctionBuilder, block: Block, distances: Local
 }
 
 /**
- * Copies what the block meets of one input channel. Vectors may reach past the end of a row, by less than
- * 64 bytes: what follows is written later.
+ * Copies the part of one input channel that the block uses. Vectors may reach past the end of a row, by less
+ * than 64 bytes: the next row is written later.
  */
 export function emitPlane(
   f: FunctionBuilder,

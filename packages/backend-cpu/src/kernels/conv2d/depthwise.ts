@@ -26,7 +26,7 @@ export function suitsDepthwise(shape: ConvolutionShape): boolean {
   );
 }
 
-/** The problem plane by plane, or undefined where its shape does not suit that. */
+/** Returns the plan plane by plane, or undefined if the shape does not suit it. */
 export function planDepthwise(
   problem: Conv2dProblem<CpuMemory>,
   { workers, workspace }: PlanContext,
@@ -37,7 +37,7 @@ export function planDepthwise(
   const rows = Math.ceil(chunkPlaces / outWidth / depthwiseRows) * depthwiseRows;
   const rowBlocks = Math.max(1, Math.floor(outHeight / rows));
   const rowBlock = rowBlocks === 1 ? outHeight : rows;
-  // Small planes are done several a chunk, where that leaves some for all workers.
+  // A chunk computes several small planes, if that leaves enough chunks for all workers.
   const enough = workers === 1 ? 1 : 4 * workers;
   const small = Math.floor(chunkPlaces / (rowBlock * outWidth));
   const planesPerChunk = Math.max(1, Math.min(small, Math.floor(planes / enough)));

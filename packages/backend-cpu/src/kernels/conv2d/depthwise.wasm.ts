@@ -16,7 +16,7 @@ const depthwiseTypes = {
   filter: "i32",
   /** 0: none. */
   bias: "i32",
-  /** As `activationCode` gives it. */
+  /** A value of `activationCode`. */
   activation: "i32",
   output: "i32",
   inChannels: "i32",
@@ -31,7 +31,7 @@ const depthwiseTypes = {
   /** Output planes, through the whole batch, and how many of them a chunk does its share of. */
   planes: "i32",
   planesPerChunk: "i32",
-  /** Rows of a share, at least as many as a tile has; the last one also has what is left over. */
+  /** Rows of a share, at least as many as a tile has. The last share also takes the rows that are left over. */
   rowBlock: "i32",
   rowBlocks: "i32",
   /** Address of a row of the input for worker 0, to be filled with zeros; bytes to the next worker's. */
@@ -43,16 +43,16 @@ export type DepthwiseTypes = typeof depthwiseTypes;
 
 /** Extent of the kernel in both directions. */
 export const depthwiseKernel = 3;
-/** Output rows and columns of a tile: with the filter all but one or two of the registers. */
+/** Output rows and columns of a tile. With the filter they take all but one or two of the registers. */
 export const depthwiseRows = 4;
 export const depthwiseColumns = 4;
 
 /**
- * Convolution of single planes with 3x3 elements, without stride or dilation, from the input as it lies. The
- * filter stays in registers. A tile is one vector of four rows: what is loaded of an input row is used for up
- * to three of them. Beyond the first and the last row of the input there are rows of zeros; the first and last
- * vectors of a row get their zeros when they are loaded. The last tiles of rows and columns go back over
- * what others have computed, to be whole.
+ * Convolution of single planes with 3x3 elements, without stride or dilation, from the input in place. The
+ * filter stays in registers. A tile is one vector of four rows: each loaded vector of an input row serves up
+ * to three of them. There are rows of zeros beyond the first and the last row of the input; the first and
+ * last vectors of a row get their zeros when they are loaded. To be whole, the last tiles of rows and columns
+ * overlap others and compute some results again.
  */
 export const depthwiseKernelF32: Kernel<DepthwiseTypes> = defineKernel({
   name: "conv2d_depthwise_f32",
@@ -75,12 +75,12 @@ export const depthwiseKernelF32: Kernel<DepthwiseTypes> = defineKernel({
     const rowBytes = f.let(i32.shl(width, 2));
     const outRowBytes = f.let(i32.shl(outWidth, 2));
     const leftBytes = f.let(i32.shl(left, 2));
-    // The last place, in bytes from the start of a row, where a tile ends within it; and where it still
-    // meets only what the input has.
+    // The last place, in bytes from the start of a row, at which a tile ends within the row; and the last at
+    // which it still reads only the input.
     const last = f.let(i32.sub(outRowBytes, 4 * depthwiseColumns));
     const met = i32.sub(i32.add(rowBytes, leftBytes), 4 * (depthwiseColumns + depthwiseKernel - 1));
     const lastInside = f.let(i32.minS(last, met));
-    // What depends on the place of the first and of the last tile is computed once.
+    // Compute the values that depend on the place of the first and of the last tile once.
     const firstOrders = borderOrders(f, i32.sub(0, leftBytes), width);
     const lastOrders = borderOrders(f, i32.sub(last, leftBytes), width);
     const orders = firstOrders.map((order) => f.let(order));
@@ -164,10 +164,10 @@ export const depthwiseKernelF32: Kernel<DepthwiseTypes> = defineKernel({
   },
 });
 
-/** What the filter elements of column j meet in a row of the input. */
+/** Returns the inputs of the filter elements of column j in one row of the input. */
 type TapLoad = (row: Local<"i32">, j: number) => Value<"v128">;
 
-/** The sums of a tile, those of each element in the order of the filter. */
+/** Computes the sums of a tile, each in the order of the filter. */
 function emitTile(
   f: FunctionBuilder,
   factors: readonly Value<"v128">[],
@@ -189,15 +189,15 @@ function emitTile(
 }
 
 /**
- * For the elements of each filter column, which bytes of the vector at max(from + 4 j, 0) from the start of a row
- * are those at from + 4 j; numbers out of range, which give zeros, for what lies left and right of the input.
+ * For the elements of each filter column: which bytes of the vector at max(from + 4 j, 0) from the start of a
+ * row are those at from + 4 j. Numbers out of range give zeros, left and right of the input.
  */
 function borderOrders(f: FunctionBuilder, from: Value<"i32">, width: Local<"i32">): readonly Local<"v128">[] {
   const lanes = f.let(i32x4.const(0, 1, 2, 3));
   const bytes = f.let(i32x4.const(0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c));
   return Array.from({ length: depthwiseKernel }, (_, j) => {
     const wanted = f.let(i32.add(from, 4 * j));
-    // The vector lies so many bytes, a multiple of 4, right of what is wanted.
+    // The loaded vector starts this many bytes, a multiple of 4, right of the wanted one.
     const moved = i32x4.splat(i32.mul(i32.sub(i32.maxS(wanted, 0), wanted), 0x01010101));
     const columns = i32x4.add(lanes, i32x4.splat(i32.shrS(wanted, 2)));
     const outside = i32x4.geU(columns, i32x4.splat(width));

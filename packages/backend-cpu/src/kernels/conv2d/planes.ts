@@ -55,7 +55,7 @@ export type ConvolutionShape = Omit<
   "input" | "filter" | "bias" | "activation" | "output" | "dtype"
 >;
 
-/** Where the kernel is one element and meets each input element once, images are single rows. */
+/** If the kernel is one element and meets each input element once, images become single rows. */
 export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
   const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right, height, width } = shape;
   const isPlain = kernelHeight * kernelWidth * strideY * strideX === 1 && top + left + bottom + right === 0;
@@ -66,14 +66,14 @@ export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
 
 /** Output channels of a chunk from which on reading in place is worth it. */
 const inPlaceChannels = 64;
-/** Addresses so far apart meet in the same set of a first-level cache, which holds so many lines at the least. */
+/** Addresses this far apart share a set of a first-level cache, which holds at least this many lines. */
 const cacheWayBytes = 4096;
 const cacheWays = 8;
 const lineBytes = 64;
 
 /**
- * Whether a chunk of a flattened shape reads the input where it lies: up to 4% faster than copying it where many
- * output channels use it, unless the elements of all channels at one place meet in a few sets of the cache.
+ * Whether a chunk of a flattened shape reads the input in place. That is up to 4% faster than copying it if
+ * many output channels use it, unless the elements of all channels at one place share a few sets of the cache.
  */
 export function readsInPlace(
   { height, width, outChannels, groups }: ConvolutionShape,
@@ -86,7 +86,7 @@ export function readsInPlace(
   return depthChannels <= cacheWays * sets;
 }
 
-/** Of what tiles compute of a row, the part that is to be of use. */
+/** The least useful share of the row elements that tiles compute. */
 const leastUsed = 0.8;
 
 /** How sums in f32 get to the output. */
@@ -120,7 +120,7 @@ export interface PlanesBlocks {
   readonly chunks: number;
 }
 
-/** Undefined where planes would be too large or mostly empty; that follows from the shape alone. */
+/** Undefined if planes would be too large or mostly empty; this depends on the shape alone. */
 export function planesBlocks(
   shape: ConvolutionShape,
   features: Features,
@@ -195,7 +195,7 @@ function rowsOfBlock(
   return best;
 }
 
-/** The problem by planes, or undefined where its shape does not suit them. */
+/** Returns the plan by planes, or undefined if the shape does not suit it. */
 export function planPlanes(
   given: Conv2dProblem<CpuMemory>,
   { features, workers, workspace }: PlanContext,
@@ -208,7 +208,7 @@ export function planPlanes(
   const depth = groupInChannels * kernelHeight * kernelWidth;
   const form = convolutionForm(groupOutChannels);
   const { channels } = convolutionTile(form, features);
-  // Fewer channels a chunk where that gives all workers something to do; results are the same.
+  // Use fewer channels per chunk if that gives all workers something to do; results are the same.
   const enough = workers === 1 ? 1 : 4 * workers;
   const candidates = channelShares.map((share) => planesBlocks(problem, features, share));
   const blocks =

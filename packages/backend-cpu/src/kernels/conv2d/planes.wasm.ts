@@ -18,18 +18,18 @@ import { emitDistances, emitPlane } from "./copy.wasm.js";
 import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
 
 /**
- * Convolution without patches. The part of the input that a block of output meets is copied once, with
- * its padding, into planes; there the value that the filter element (c, i, j) meets at output place
- * (y, x) lies at a distance from that of (c, 0, 0) that is the same for all places. So the block is one
- * row of places, `pitch` elements for each row of the output, and
+ * Convolution without patches. The part of the input that a block of output uses is copied once, with its
+ * padding, into planes. There, the value that the filter element (c, i, j) meets at output place (y, x) lies
+ * at a distance from that of (c, 0, 0) that is the same for all places. So the block is one row of places,
+ * `pitch` elements for each row of the output, and
  *
  *   sums[channel][place] += filter[channel][t] * planes[place + distance[t]]
  *
  * is a matrix product whose second operand is never formed. Places between the end of one row and the
- * beginning of the next hold nothing of use.
+ * beginning of the next hold garbage.
  *
- * With a stride, elements that are `stride` apart become neighbours: a plane has a phase for each
- * remainder of the row and of the column.
+ * With a stride, elements that are `stride` apart become neighbours: a plane has a phase for each remainder
+ * of the row and of the column.
  */
 export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<PlanesTypes> {
   return defineKernel({
@@ -227,7 +227,7 @@ export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<Planes
   });
 }
 
-/** What is computed of the last panel where no more channels than these are left in it. */
+/** If at most this many channels are left in the last panel, only these are computed. */
 const fewerChannels = 4;
 
 /** The products of one tile, or of its first channels; all filter elements of the block of input channels. */
@@ -245,7 +245,7 @@ function emitTile(
   const distance = f.let(at.distances);
   const addProducts = (number: number, separate: (channel: number) => void): void => {
     const from = f.let(i32.add(at.base, i32.load(distance, 4 * number)));
-    // Vectors that several channels use are loaded once; with one channel the factor is what is shared.
+    // Vectors that several channels use are loaded once; with one channel, the factor is shared instead.
     const vectors = Array.from({ length: tile.vectors }, (_, j) => v128.load(from, 16 * j));
     const shared = tile.channels > 1 ? vectors.map((vector) => f.let(vector)) : vectors;
     for (const [i, row] of sums.entries()) {
@@ -264,7 +264,7 @@ function emitTile(
   return sums;
 }
 
-/** Stores the sums of the channels that exist, or adds them to what is there. */
+/** Stores the sums of the channels that exist, or adds them to the stored ones. */
 function storeTile(
   f: FunctionBuilder,
   parts: readonly (readonly Local<"v128">[])[],
@@ -275,7 +275,7 @@ function storeTile(
     /** Channels that exist, at least `least`. */
     readonly left: Local<"i32">;
     readonly least: number;
-    /** Bytes of the line from here on, where the tile is longer. */
+    /** Bytes of the line from here on, if the tile is longer. */
     readonly bytes?: Local<"i32">;
   },
   add: boolean,
@@ -293,7 +293,7 @@ function storeTile(
   });
 }
 
-/** Bias and activation of what is in the output already. */
+/** Applies bias and activation to sums that are in the output already. */
 function emitEpilogue(
   f: FunctionBuilder,
   module: ModuleBuilder,
@@ -343,7 +343,7 @@ function emitOutput(
   const biases = f.let(nothing);
   const biasAt = f.let(i32.add(bias, i32.shl(of.outChannel, elements.shift)));
   const outRow = f.let(i32.mul(of.plane, outHeight));
-  // Where some are in the output, the places have no others between them: they are one row.
+  // If some are in the output, no others lie between the places: they are one row.
   const directPlaces = f.let(i32.shrU(of.directBytes, 2));
   const rows = f.let(block.rows);
   const columns = f.let(block.columns);
@@ -355,7 +355,7 @@ function emitOutput(
   f.forRange(0, of.channels, () => {
     f.if(bias, () => f.set(biases, elements.loadSplat(biasAt)));
     f.if(activation, () => {
-      // All in f32 where the sums are, and then to the output, with nothing to add.
+      // Compute all in f32 in the place of the sums, then write the output without adding anything.
       f.store(of.spare, biases);
       const epilogue = epilogueFunction(of.module);
       f.call(epilogue, channelSums, block.rowBytes, rows, columns, of.spare, 0, activation);

@@ -1,10 +1,10 @@
 import type { Features } from "../kernel.js";
 import { tileRows } from "../vector/tile.js";
 
-/** Many output channels per group, which are computed several at a time, or few, such as in depthwise. */
+/** "tall": many output channels per group, which are computed several at a time. "wide": few, as in depthwise. */
 export type ConvolutionForm = "tall" | "wide";
 
-/** What the innermost loop keeps in registers: output channels x vectors of output places. */
+/** The register tile of the innermost loop: output channels x vectors of output places. */
 export interface ConvolutionTile {
   readonly channels: number;
   readonly vectors: number;
@@ -21,5 +21,5 @@ export function convolutionForm(groupOutChannels: number): ConvolutionForm {
   return groupOutChannels < fewestTallChannels ? "wide" : "tall";
 }
 
-/** What a multiply-add takes one worker, roughly. */
+/** Roughly how long a multiply-add takes one worker. */
 export const productNanoseconds = 0.05;

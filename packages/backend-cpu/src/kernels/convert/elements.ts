@@ -19,8 +19,8 @@ export interface Elements {
 }
 
 /**
- * Access to elements; f16 is widened when loaded and rounded when stored. Emits constants where it
- * is called: call it before loops.
+ * Returns access to elements. f16 is widened when loaded and rounded when stored. Emits constants at the
+ * place of the call: call it before loops.
  */
 export function elementsOf(f: FunctionBuilder, dtype: DType): Elements {
   return dtype === "f32" ? float32Elements(f) : float16Elements(f);

@@ -27,10 +27,10 @@ export function widenHalves(f: FunctionBuilder): VectorFunction {
 /**
  * f32 to binary16, to nearest with ties to even: four halves in the low 64 bits of the result.
  *
- * With E the exponent of |x|, or -14 where that is more, |x| + 2^(E + 13) has the spacing 2^(E - 10)
- * of halves at that exponent, so the addition does the rounding; the fraction of the sum counts
- * units of that spacing (1024 to 2048, or fewer for subnormal halves), and a carry into 2048 flows
- * into the exponent of the half. |x| is first limited to 65536, which is where Infinity lies.
+ * With E the exponent of |x|, or -14 if that is more, |x| + 2^(E + 13) has the spacing 2^(E - 10) of halves
+ * at that exponent, so the addition does the rounding. The fraction of the sum counts units of that spacing
+ * (1024 to 2048, or fewer for subnormal halves), and a carry into 2048 flows into the exponent of the half.
+ * |x| is first limited to 65536, which is the place of Infinity.
  */
 export function narrowToHalves(f: FunctionBuilder): VectorFunction {
   const magnitudeBits = f.let(i32x4.const(0x7fffffff));

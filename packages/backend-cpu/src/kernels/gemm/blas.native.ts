@@ -23,7 +23,7 @@ export const sgemmTypes = {
   cBatch: "i32",
   alpha: "f32",
   beta: "f32",
-  /** Rows and columns of C for one chunk, and how many such parts there are. */
+  /** Rows and columns of C for one chunk, and the number of such parts. */
   chunkRows: "i32",
   chunkColumns: "i32",
   rowChunks: "i32",
@@ -32,12 +32,12 @@ export const sgemmTypes = {
   matricesPerChunk: "i32",
 } as const;
 
-/** Where each parameter is in the block. */
+/** The place of each parameter in the block. */
 const word = Object.fromEntries(Object.keys(sgemmTypes).map((name, i) => [name, i])) as Readonly<
   Record<keyof typeof sgemmTypes, number>
 >;
 
-/** What a module has of a library, on the calling thread. */
+/** Returns the functions of a library for a module, on the calling thread. */
 export function nativeKernels(library: BlasLibrary | undefined, memory: WebAssembly.Memory): NativeKernels {
   return library === undefined ? {} : { [sgemmName]: sgemmKernel(library, memory) };
 }
@@ -48,7 +48,7 @@ function sgemmKernel(library: BlasLibrary, memory: WebAssembly.Memory): KernelFu
   let buffer: ArrayBufferLike | undefined;
   let integers = new Uint32Array();
   let floats = new Float32Array();
-  /** Where the memory is in the process. A shared one stays there; another one may move when it grows. */
+  /** Address of the memory in the process. A shared memory stays there; another one may move when it grows. */
   let base = 0;
 
   return (block, chunk) => {

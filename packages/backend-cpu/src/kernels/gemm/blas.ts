@@ -4,20 +4,20 @@ import { address, type CpuMemory, type Launch, launchers, type PlanContext } fro
 import { sgemmTypes } from "./blas.native.js";
 import { evenParts } from "./variants.js";
 
-/** What the choice goes by. */
+/** The properties that determine the choice. */
 export type BlasShape = Pick<GemmProblem<unknown>, "dtype" | "m" | "n" | "k" | "lda" | "ldb" | "ldc">;
 
 /** When a library is used, and for how much at a time. */
 export const blasBlocking = {
   /** Multiply-adds of one matrix from which a library is the faster one (32^3). */
   leastProducts: 32768,
-  /** With fewer rows or columns the kernels that read the other matrix where it lies are faster. */
+  /** With fewer rows or columns, the kernels that read the other matrix in place are faster. */
   leastRows: 4,
   leastColumns: 2,
-  /** Elements of C for one chunk: a quarter of it within these bounds (128^2, 512^2). */
+  /** Elements of C for one chunk: a quarter of C, within these bounds (128^2, 512^2). */
   leastArea: 16384,
   mostArea: 262144,
-  /** Chunks are as wide and high as whole multiples of this. */
+  /** The width and height of chunks are multiples of this. */
   unit: 16,
   /** Multiply-adds that make a chunk of a batch worth its while. */
   chunkProducts: 262144,
@@ -41,14 +41,14 @@ export function blasSuits({ m, n, k }: BlasShape): boolean {
 }
 
 /**
- * Rows and columns of C for one chunk. They follow from the shape alone and not from the number of
- * workers: a library may sum in another order where the part of C that it is given has another shape.
+ * Returns the rows and columns of C for one chunk. They depend on the shape alone and not on the number of
+ * workers: a library may sum in another order for another shape of the part of C.
  */
 export function blasChunk(m: number, n: number): { readonly rows: number; readonly columns: number } {
   const { leastArea, mostArea, unit } = blasBlocking;
   const area = Math.min(mostArea, Math.max(leastArea, (m * n) / 4));
   const side = Math.sqrt(area);
-  // Where C is narrower than that one way, chunks are longer the other way.
+  // If C is narrower than that one way, chunks are longer the other way.
   const columns = evenParts(n, Math.max(side, area / m), unit);
   return { rows: evenParts(m, Math.max(side, area / Math.min(n, columns)), unit), columns };
 }
@@ -61,7 +61,7 @@ export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanConte
   const chunk = blasChunk(m, n);
   const rowChunks = Math.ceil(m / chunk.rows);
   const columnChunks = Math.ceil(n / chunk.columns);
-  // A chunk for every matrix would cost more than it gains where matrices are small.
+  // For small matrices, a chunk for each would cost more than it gains.
   const worthwhile = Math.ceil(blasBlocking.chunkProducts / (m * n * k));
   const matricesPerChunk = Math.min(worthwhile, Math.ceil(batch / workers));
   return launch(
@@ -82,7 +82,7 @@ export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanConte
       a: address(problem.a),
       b: address(problem.b),
       c: address(problem.c),
-      // Within the memory, and so of 32 bits, wherever there is a second matrix.
+      // It lies within the memory, and so has 32 bits, if there is a second matrix.
       aBatch: batch === 1 ? 0 : 4 * strideA,
       bBatch: batch === 1 ? 0 : 4 * strideB,
       cBatch: batch === 1 ? 0 : 4 * strideC,

@@ -179,9 +179,9 @@ export class BlockPlanner {
 }
 
 /**
- * Divides a block of C into chunks of some rows and all columns, or a part of the columns where rows are too few
- * to give each worker four chunks: then rows of A are packed once for each part. The last chunks are small, so
- * that workers finish together; in a batch only those that are left over in each matrix.
+ * Divides a block of C into chunks of some rows and all columns. If the rows are too few to give each worker
+ * four chunks, divides columns too; rows of A are then packed once for each part. The last chunks are small,
+ * so that workers finish together; in a batch only those left over in each matrix are.
  */
 function divide({ rows, columns, matrices }: Block, workers: number, tile: Tile): Division {
   if (workers === 1) {

@@ -11,9 +11,9 @@ export interface TimedVariant {
 }
 
 /**
- * Engines start with slow code and replace it, one function at a time, on another thread: the best
- * window counts, and rounds go on until no variant has become faster for some of them. Where another than the
- * first is ahead then, it may be that the code of the first is late: that is waited for longer.
+ * Engines start with slow code and replace it, one function at a time, on another thread. So the best window
+ * counts, and rounds go on until no variant has become faster for some of them. If another variant than the
+ * first is then ahead, the fast code of the first may be late, and the rounds go on for longer.
  */
 const windowMilliseconds = 0.2;
 const pauseMilliseconds = 1;
@@ -23,10 +23,10 @@ const mostDoubtfulRounds = 32;
 const callsBetweenLooks = 16;
 /** A variant must be faster than the best before it by this factor: less may be chance ... */
 const clearly = 1.1;
-/** ... and not by more than this: twice is what longer vectors can give, so the other was still slow code. */
+/** ... and not by more than this: longer vectors can make it twice as fast, so the other was still slow code. */
 const credible = 2.4;
 
-/** What a tile of any variant is computed from, in a memory of one page: 256 of k. */
+/** The operands of a tile of any variant, in a memory of one page: 256 of k. */
 const operands = { a: 1024, b: 16384, k: 256, c: 49152, stride: 64, alpha: 0x3f800000, beta: 0 } as const;
 
 /** Computes one tile, always the same, by the functions that the variant's products call. */
@@ -53,7 +53,7 @@ export function loneProbe(variant: GemmVariant, features: Features): KernelFunct
 /**
  * Runs the probes of the variants in turns, if there are several. Takes some 10 ms, most of which it waits.
  * Functions that engines have replaced by fast code by then are fast in every kernel of a probe's module.
- * `now`: milliseconds since some moment.
+ * `now` returns milliseconds since some fixed time.
  */
 export async function timeGemmVariants(
   probes: readonly { readonly variant: GemmVariant; readonly run: KernelFunction }[],
@@ -78,7 +78,7 @@ export async function timeGemmVariants(
   return timed;
 }
 
-/** Runs one variant for a moment; answers its GFLOP/s. */
+/** Runs one variant for a moment. Returns its GFLOP/s. */
 function timeOnce({ rows, columns }: Tile, run: KernelFunction, now: () => number): number {
   const start = now();
   let calls = 0;

@@ -6,7 +6,7 @@ import { address, type CpuMemory, type Launch, type PlanContext } from "../kerne
 
 type Problem = GemmProblem<CpuMemory>;
 
-/** The epilogue of a problem, and what makes it ready. */
+/** The epilogue of a problem, and the commands that prepare it. */
 export interface PlannedEpilogue {
   readonly parameters: EpilogueParameters;
   readonly launches: readonly Launch[];
@@ -25,7 +25,7 @@ export function planEpilogue({ dtype, n, bias, activation }: Problem, context: P
 }
 
 /**
- * A problem with nothing to sum as one that sums products of zeros, for the kernels that have an
+ * Turns a problem with nothing to sum into one that sums products of zeros, for the kernels that have an
  * epilogue: m x 1 times 1 x n.
  */
 export function zeroProduct(problem: Problem, context: PlanContext): { problem: Problem; launch: Launch } {

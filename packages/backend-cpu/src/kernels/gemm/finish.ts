@@ -20,9 +20,9 @@ interface FinishOperands
 }
 
 /**
- * C = alpha * sums + beta * C for m x n elements, and the epilogue, rounded to their type at the very
- * end. `sums` are f32, and used up; strides are bytes from row to row; rows of sums have room for whole
- * vectors. C is not read where beta is 0.
+ * C = alpha * sums + beta * C for m x n elements, and the epilogue, rounded to their type at the very end.
+ * `sums` are f32 and are overwritten; strides are bytes from row to row; rows of sums have room for whole
+ * vectors. C is not read if beta is 0.
  */
 export function finishRows(
   f: FunctionBuilder,
@@ -68,7 +68,7 @@ export function finishRows(
     f.if(
       hasEpilogue(epilogue),
       () => {
-        // Row by row, each in the first-level cache: all in f32 where the sums are, then to C.
+        // Row by row, each in the first-level cache: first all in f32 in the place of the sums, then to C.
         eachVector(n, () => {
           combine();
           f.store(source, value);

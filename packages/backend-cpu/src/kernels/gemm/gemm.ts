@@ -34,17 +34,18 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = n
 );
 
 /**
- * gemm and batchedGemm. Blocked and packed as in Goto and van de Geijn, "Anatomy of high-performance
- * matrix multiplication" (ACM TOMS 34, 2008): C is taken in blocks; for each, and for each stretch
- * of 512 of k, the block of op(B) is packed into panels by one command and multiplied by the next, whose
- * chunks pack their rows of op(A) themselves. Transposition, leading dimensions and f16 end with packing.
+ * gemm and batchedGemm. Blocked and packed as in Goto and van de Geijn, "Anatomy of high-performance matrix
+ * multiplication" (ACM TOMS 34, 2008). C is computed in blocks. For each block, and for each stretch of 512
+ * of k, one command packs the block of op(B) into panels and the next multiplies it; the chunks of the second
+ * pack their rows of op(A) themselves. After packing, transposition, leading dimensions and f16 no longer
+ * matter.
  *
- * Up to 32 rows go without packing (skinny.ts), up to 256 in strips whose columns of op(B) their
- * chunks pack themselves (strips.ts), and small problems are done in one command (small.ts). In which
- * order the products of an element are summed follows from the shape alone: results do not depend on
- * the number of workers. Where a native library does gemm instead, blas.ts says which problems.
+ * Up to 32 rows need no packing (skinny.ts). Up to 256 rows are computed in strips whose chunks pack their
+ * own columns of op(B) (strips.ts). Small problems take one command (small.ts). The order in which the
+ * products of an element are summed depends on the shape alone, so results do not depend on the number of
+ * workers. blas.ts says which problems a native library computes instead.
  *
- * Made with `features`, it brings only the kernels among which there is something to choose.
+ * If `features` is given, it has only those kernels among which there is a choice.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
   /** The variant of the last context. Not the context itself: it holds the memory of its device. */

@@ -22,7 +22,7 @@ const packTypes = {
   panels: "i32",
   /** Bytes of panels from matrix to matrix. */
   panelsBatch: "i32",
-  /** 1 where the last two panels are alike high: see `panelHeight`. */
+  /** 1 if the last two panels have the same height: see `panelHeight`. */
   even: "i32",
 } as const;
 
@@ -44,12 +44,12 @@ const multiplyTypes = {
   stride: "i32",
   alpha: "i32",
   beta: "i32",
-  /** Rows and columns of C for one chunk, multiples of the tile; and how many such parts there are. */
+  /** Rows and columns of C for one chunk, multiples of the tile; and the number of such parts. */
   chunkRows: "i32",
   chunkColumns: "i32",
   rowChunks: "i32",
   columnChunks: "i32",
-  /** Parts of so many rows, of those above, have `lateRows` in place of `chunkRows`: all but the first `earlyChunks`. */
+  /** The parts after the first `earlyChunks` have `lateRows` rows instead of `chunkRows`. */
   earlyChunks: "i32",
   lateRows: "i32",
   /** Room of worker 0 for the panels of A of a chunk; bytes from worker to worker. */

@@ -3,8 +3,8 @@ import { address, type CpuMemory } from "../kernel.js";
 import { elementBytes } from "./variants.js";
 
 /**
- * How op(A) or op(B) lies in memory, in bytes. A line is a row of op(A) or a column of op(B): k
- * elements that are multiplied with those of another line.
+ * The layout of op(A) or op(B) in memory, in bytes. A line is a row of op(A) or a column of op(B): k elements
+ * that are multiplied with those of another line.
  */
 export interface Lines {
   readonly address: number;
@@ -12,7 +12,7 @@ export interface Lines {
   readonly stride: number;
   /** From matrix to matrix. */
   readonly batch: number;
-  /** 1 where a line lies along a stored row, 0 where it lies across. */
+  /** 1 if a line lies along a stored row, 0 if it lies across. */
   readonly alongK: number;
   /** From line to line, and from one element of a line to the next. */
   readonly lineStep: number;

@@ -11,10 +11,10 @@ import {
 import { type Elements, elementsOf } from "../convert/elements.js";
 
 /**
- * Packing. A `line` is a row of op(A) or a column of op(B): k elements that are multiplied with
- * those of another line. A panel is `width` lines, stored so that the innermost loop reads straight
- * ahead: for each p, element p of every line, in f32. The last panel repeats lines or takes up
- * whatever follows them; what comes of that is never stored in C.
+ * Packing. A `line` is a row of op(A) or a column of op(B): k elements that are multiplied with those of
+ * another line. A panel is `width` lines, stored so that the innermost loop reads straight ahead: for each p,
+ * element p of every line, in f32. The last panel repeats lines or takes up the bytes after them; those
+ * results are never stored in C.
  *
  * pack(source, stride, lines, k, panels, alongK, even):
  *   alongK != 0: element p of line i is at source + i * stride + p * element bytes
@@ -57,9 +57,9 @@ export function packFunction(module: ModuleBuilder, dtype: DType, width: number)
 }
 
 /**
- * Lines of the next panel where `left` are left: as many as it is wide, or the rest. If `even`, the last two
- * panels are alike high: tiles of one, two or three rows take as long as one of four, for want of sums
- * that do not wait for each other.
+ * Returns the lines of the next panel if `left` are left: its width, or the rest. If `even`, the last two
+ * panels have the same height: tiles of one, two or three rows take as long as one of four, because they have
+ * too few independent sums.
  */
 export function panelHeight(
   f: FunctionBuilder,
@@ -74,10 +74,9 @@ export function panelHeight(
 }
 
 /**
- * Stored rows that are copied side by side where lines lie across k, from the first panel to the last. Memory
- * delivers some long pieces at a time best, and whole cache lines of panels are written one after the other.
- * Eight panels at a time, from the first row to the last, take 1.4 to 2 times as long where B comes from
- * memory.
+ * Stored rows that are copied side by side if lines lie across k, from the first panel to the last. Memory is
+ * fastest with a few long pieces at a time, and whole cache lines of panels are written one after the other.
+ * Eight panels at a time, from the first row to the last, take 1.4 to 2 times as long if B comes from memory.
  */
 const rowsTogether = 8;
 
@@ -93,7 +92,10 @@ function transposeFunction(module: ModuleBuilder, dtype: DType, width: number): 
   );
 }
 
-/** `rows` elements of all lines, where lines lie across k: each row in one piece, in pieces to all panels. */
+/**
+ * Copies `rows` elements of all lines, if lines lie across k: reads each row in one piece and writes it in
+ * pieces to all panels.
+ */
 function copyFunction(module: ModuleBuilder, dtype: DType, width: number, rows: number): FunctionReference {
   return module.shared(`gemm_copy_rows_${dtype}_${width}_${rows}`, (label) =>
     module.function(

@@ -7,15 +7,16 @@ import { finishRows } from "./finish.js";
 import { blocking, fewRows } from "./variants.js";
 
 /**
- * A few rows times a matrix that is stored k x n: chunks take parts of k, so that each reads whole rows,
- * one after the other. With two workers that takes half to two thirds of the time in which chunks of columns
- * read them from memory, and nine tenths where they are in a cache. The sums of the parts are added in the order of
- * k, and how many parts there are follows from the shape alone.
+ * A few rows times a matrix that is stored k x n. Chunks take parts of k, so that each reads whole rows, one
+ * after the other. With two workers that takes half to two thirds of the time of chunks of columns if the
+ * matrix comes from memory, and nine tenths if it is in a cache. The sums of the parts are added in the order
+ * of k, and the number of parts depends on the shape alone.
  */
 
 /**
- * Elements of B and rows of it (for each row of A, too) for a part, at the least, and how many parts there are at the most. From some
- * number of them on parts are longer: fewer sums to be added, of which twice as many take 2 to 3% of the time.
+ * The least number of elements of B, and of rows of it (for each row of A, too), in a part, and the largest
+ * number of parts. Beyond some number of them parts are longer, which leaves fewer sums to add: twice as many
+ * sums take 2 to 3% of the time.
  */
 const partElements = 1 << 17;
 const partRows = 128;

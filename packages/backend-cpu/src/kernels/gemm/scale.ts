@@ -15,7 +15,7 @@ const scaleTypes = {
   rowChunks: "i32",
 } as const;
 
-/** C = beta * C, where there is nothing to add. Zeros, without reading C, where beta is 0. */
+/** C = beta * C, if there is nothing to add. If beta is 0, writes zeros without reading C. */
 export const scaleKernels: Readonly<Record<DType, Kernel<typeof scaleTypes>>> = {
   f32: scaleKernel("f32"),
   f16: scaleKernel("f16"),

@@ -7,11 +7,11 @@ import { skinnyKernels } from "./skinny.wasm.js";
 import { blocking, elementBytes, fewRows, skinnyProductNanoseconds } from "./variants.js";
 
 /**
- * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order
- * to use it a few times; here B is read where it lies, from memory once, straight ahead.
+ * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order to use
+ * it a few times; here B is read in place, from memory once, straight ahead.
  *
- * A chunk computes some columns of C, with the sums in f32 in the scratch; or, where that is worth
- * dividing and all columns fit, the sums over a part of k (parts.ts).
+ * A chunk computes some columns of C, with the sums in f32 in the scratch. If it is worth dividing k and all
+ * columns fit, a chunk computes the sums over a part of k instead (parts.ts).
  */
 
 /** More rows than these are worth packing for. B in f16 would be widened again for every two rows. */
@@ -26,7 +26,7 @@ const memoryElements = 1 << 23;
 const leastColumns = 64;
 const manyRowsColumns = 256;
 
-/** The plan for a problem with few rows, or undefined where it is better packed. */
+/** Returns the plan for a problem with few rows, or undefined if packing is better. */
 export function planSkinny(
   problem: GemmProblem<CpuMemory>,
   context: PlanContext,
@@ -47,7 +47,7 @@ export function planSkinny(
   const whole = workers === 1 || parts > 1 || m * n * k * batch <= blocking.smallProducts;
   const even = Math.ceil((n * batch) / (2 * workers));
   const share = whole ? n : apart ? even : Math.min(even, manyRowsColumns);
-  // Sums of parts are in the workspace, those of others in the scratch.
+  // Sums of parts are in the workspace, all others in the scratch.
   const most = Math.floor((parts > 1 ? blocking.partSums : blocking.skinnySums) / m / 16) * 16;
   const chunkColumns = Math.min(most, Math.max(leastColumns, Math.ceil(share / 16) * 16));
   const columnChunks = Math.ceil(n / chunkColumns);

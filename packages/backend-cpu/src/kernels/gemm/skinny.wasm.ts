@@ -36,13 +36,13 @@ const skinnyTypes = {
   beta: "f32",
   chunkColumns: "i32",
   columnChunks: "i32",
-  /** Parts of k, their size, and where their sums go; not 0 only if B is stored k x n. */
+  /** Parts of k, their size, and the place of their sums; not 0 only if B is stored k x n. */
   parts: "i32",
   partDepth: "i32",
   partials: "i32",
   /** Not 0: rows of B that are added together are apart (addRows). */
   apart: "i32",
-  /** How many of them: 6, for one row of A in f32 alone, or 4. */
+  /** The number of rows of B that are added together: 6 for a single row of A in f32, otherwise 4. */
   depth: "i32",
   bias: "i32",
   biasStep: "i32",
@@ -151,11 +151,11 @@ interface Stretch {
 /**
  * sums[i] = sum over p of a[i, p] * (row p of B), several rows of A and of B at a time.
  *
- * Rows of B that are added together are of equal shares of k, each of which is read from its first row to its
- * last; or they are neighbours. From memory a 4096 x 4096 matrix comes 14% faster in four shares than in six on an
- * AMD Zen 4 (7% with two threads; one share 35% slower than six, two 21%, three 4% faster), and on an Intel Xeon at
- * 0.91 to 1.01 of the rate of six. Out of a cache six have fewer sums to load and store: 2048 x 2048 is 10% faster with them.
- * Neighbours are for many rows and a B that may be in a cache.
+ * The rows of B that are added together come from equal shares of k, each of which is read from its first row to
+ * its last; or they are neighbours. From memory, a 4096 x 4096 matrix is read 14% faster in four shares than in
+ * six on an AMD Zen 4 (7% with two threads; one share is 35% slower than six, two 21% slower, three 4% faster),
+ * and at 0.91 to 1.01 of the rate of six on an Intel Xeon. From a cache, six shares have fewer sums to load and
+ * store: 2048 x 2048 is 10% faster with them. Neighbours are for many rows and a B that may be in a cache.
  */
 function addRows(f: FunctionBuilder, operands: Sums): void {
   const { m, k, columns, apart, aRow, aK, bStride, sums, sumsStride } = operands;
@@ -211,9 +211,9 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
 }
 
 /**
- * sums[i] += sum over p of a[i, p] * (row p of B) for a stretch. The factors wait in registers, and
- * sums are loaded and stored once for all of `depth`. A function of its own, so that nothing but this
- * loop competes for registers.
+ * sums[i] += sum over p of a[i, p] * (row p of B) for a stretch. The factors stay in registers, and sums are
+ * loaded and stored once for all of `depth`. It is a function of its own, so that nothing but this loop
+ * competes for registers.
  */
 function addFunction({ module, dtype }: Sums, { rows, depth }: Stretch): FunctionReference {
   return module.shared(`gemm_skinny_add_${dtype}_${rows}x${depth}`, (label) =>
@@ -253,7 +253,7 @@ function addFunction({ module, dtype }: Sums, { rows, depth }: Stretch): Functio
           for (const target of targets) f.add(target, 16 * count * groups);
         };
         // Two vectors side by side are for engines that fuse them. The V8 of Node 20, which has no fused
-        // multiply-add, spills then. Two such pairs a round are 1 to 2% faster (Node 22: 11%), but not for one row.
+        // multiply-add, would spill. Two such pairs a round are 1 to 2% faster (Node 22: 11%), but not for one row.
         const rest = f.let(columns);
         if (f.relaxedSimd && dtype === "f32") {
           const groups = rows === 1 ? 1 : 2;
@@ -270,7 +270,7 @@ function range(length: number): readonly number[] {
   return Array.from({ length }, (_, index) => index);
 }
 
-/** sums[i, j] = (row i of A) . (column j of B), where both lie along k. */
+/** sums[i, j] = (row i of A) . (column j of B), if both lie along k. */
 function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
   const { m, k, columns, aRow, bStride, sumsStride } = operands;
   const b = f.let(operands.b);

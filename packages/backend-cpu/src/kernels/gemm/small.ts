@@ -7,9 +7,9 @@ import { spareBytes, type Tile } from "./tile.js";
 import { blocking, elementBytes, productNanoseconds } from "./variants.js";
 
 /**
- * The plan for matrices that are so small that one chunk packs and multiplies a whole one, or several
- * of a batch; undefined where they do not fit the scratch or are better divided among workers. The
- * arithmetic is the same as that of blocks, so this may depend on the number of workers.
+ * Returns the plan for matrices so small that one chunk packs and multiplies a whole one, or several of a
+ * batch. Returns undefined if they do not fit the scratch or are better divided among workers. The arithmetic
+ * is the same as that of blocks, so this choice may depend on the number of workers.
  */
 export function planSmall(
   problem: GemmProblem<CpuMemory>,
@@ -31,7 +31,7 @@ export function planSmall(
   const bytes = elementBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
-  // A chunk for every matrix would cost more than it gains where matrices are tiny.
+  // For tiny matrices, a chunk for each would cost more than it gains.
   const worthwhile = Math.ceil(blocking.chunkProducts / products);
   const matricesPerChunk = Math.min(worthwhile, Math.ceil(batch / workers));
   const parameters = {

@@ -7,14 +7,13 @@ import type { Tile } from "./tile.js";
 import { blocking, elementBytes, packNanoseconds, productNanoseconds } from "./variants.js";
 
 /**
- * gemm with so few rows that all of op(A) is packed at once, by one command, and each element of op(B)
- * is used by a single chunk. A chunk computes a strip: some columns of C, all rows. It packs its
- * columns of op(B) itself, a stretch of k after the other, into a room of its worker's that stays in
- * the second-level cache, so that packed B is never written to memory; and for all of k there is one
- * command.
+ * gemm with so few rows that one command packs all of op(A) at once, and a single chunk uses each element of
+ * op(B). A chunk computes a strip: some columns of C, all rows. It packs its columns of op(B) itself, one
+ * stretch of k after the other, into its worker's buffer, which stays in the second-level cache. So packed B
+ * is never written to memory, and one command covers all of k.
  */
 
-/** The plan for a problem with few rows and many columns, or undefined where blocks suit it better. */
+/** Returns the plan for a problem with few rows and many columns, or undefined if blocks suit it better. */
 export function planStrips(
   problem: GemmProblem<CpuMemory>,
   kernels: GemmKernels,
@@ -44,7 +43,7 @@ export function planStrips(
   const roomBytes = sums + (dtype === "f16" ? 4 * m * chunkColumns : 0);
   const rooms = context.workspace(roomBytes * workers);
   const aChunks = Math.ceil(m / (blocking.packPanels * tile.rows));
-  // Where one chunk packs all of A.
+  // If one chunk packs all of A.
   const even = aChunks === 1 ? 1 : 0;
   const launches: Launch[] = [];
   for (let first = 0; first < batch; first += group) {

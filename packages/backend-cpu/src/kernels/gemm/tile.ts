@@ -26,21 +26,21 @@ export function tileName({ rows, columns, fused }: Tile): string {
   return `${rows}x${columns}${fused ? "_fma" : ""}`;
 }
 
-/** What a chunk keeps at the beginning of its scratch: a tile for the edges of C. */
+/** Bytes at the beginning of a chunk's scratch: a tile for the edges of C. */
 export function spareBytes({ rows, columns }: Tile): number {
   return Math.ceil((4 * rows * columns) / 64) * 64;
 }
 
 /**
- * C[i, j] = alpha * sum over p of a[p, i] * b[p, j] + beta * C[i, j] for one tile, or for its first
- * `height` rows
+ * C[i, j] = alpha * sum over p of a[p, i] * b[p, j] + beta * C[i, j] for one tile, or for its first `height`
+ * rows
  *
  *   a     k x rows, packed
  *   b     k x columns, packed
- *   c     height x columns, `stride` bytes from row to row; not read where beta is 0
+ *   c     height x columns, `stride` bytes from row to row; not read if beta is 0
  *
- * k >= 1. alpha and beta come as bit patterns, so that they wait in integer registers: the 15 vector
- * registers that V8 has to give away hold the tile (6 x 2), a row of b (2) and an element of a.
+ * k >= 1. alpha and beta are passed as bit patterns, so that they wait in integer registers: the 15 vector
+ * registers that V8 can assign hold the tile (6 x 2), a row of b (2) and an element of a.
  */
 export function tileFunction(
   module: ModuleBuilder,
@@ -49,8 +49,8 @@ export function tileFunction(
 ): FunctionReference {
   const { rows, columns, fused } = tile;
   const vectors = columns / 4;
-  // Of k in a round. On Intel processors, where branches take turns with multiply-adds on an execution
-  // port, one is 12% slower than two.
+  // Steps of k in a round. One is 12% slower than two on Intel processors, where branches and multiply-adds
+  // share an execution port.
   const steps = 2;
   return module.shared(`gemm_tile_${tileName(tile)}_${height}`, (label) =>
     module.function(
@@ -119,9 +119,10 @@ export function tileFunction(
 }
 
 /**
- * The same for a whole block of C: `m` x `n` elements from packed panels, tile by tile. From panel to
- * panel of A it is `aPanelBytes`, and `even` is what they were packed with. Tiles are only as high as
- * there are rows in their panel; those that reach past the last column are computed in `spare` (rows x columns floats) and copied in part.
+ * The same for a whole block of C: `m` x `n` elements from packed panels, tile by tile. Panels of A are
+ * `aPanelBytes` apart; `even` is the value that they were packed with. Tiles are only as high as the rows in
+ * their panel. Tiles that reach past the last column are computed in `spare` (rows x columns floats) and
+ * copied in part.
  *
  * A panel of B stays in the first-level cache while the panels of A, in the second level, pass by.
  */

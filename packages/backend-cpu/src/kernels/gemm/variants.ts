@@ -7,13 +7,13 @@ export interface GemmVariant {
   readonly name: string;
   readonly tile: Tile;
   readonly requires?: "relaxedSimd";
-  /** Not chosen where `Features.fewRegisters` is something else. */
+  /** If set, the variant is chosen only if `Features.fewRegisters` has this value. */
   readonly fewRegisters?: boolean;
 }
 
 /** The first one that the engine can run is chosen, or a later one that `init` finds to be faster. */
 export const gemmVariants: readonly GemmVariant[] = [
-  // 12 sums + 2 of b + 1 of a: all 15 vector registers that V8 gives away on x64.
+  // 12 sums + 2 of b + 1 of a: all 15 vector registers that V8 assigns on x64.
   {
     ...{ name: "6x8_fma", tile: { rows: 6, columns: 8, fused: true }, requires: "relaxedSimd" },
     fewRegisters: false,
@@ -24,15 +24,15 @@ export const gemmVariants: readonly GemmVariant[] = [
   },
   // For engines that fuse two vectors to one of 256 bits, or have more registers; else half as fast.
   { name: "6x16_fma", tile: { rows: 6, columns: 16, fused: true }, requires: "relaxedSimd" },
-  // One register goes to the product. With the V8 of Node 20 on Zen 4 45 GFLOP/s; five rows reach 37, as some
-  // of what they need does not stay in registers.
+  // One register holds the product. With the V8 of Node 20 on Zen 4 it reaches 45 GFLOP/s; five rows reach
+  // 37, as some values do not stay in registers.
   { name: "4x8", tile: { rows: 4, columns: 8, fused: false } },
   { name: "5x8", tile: { rows: 5, columns: 8, fused: false } },
 ];
 
 /**
- * The variants among which to choose: those that the engine can run and that round like the first of
- * them, none after one that runs everywhere; or only the one asked for by name. So a choice by speed
+ * Returns the variants among which to choose: those that the engine can run and that round like the first of
+ * them, up to the first one that runs everywhere; or only the one that `forced` names. So a choice by speed
  * never changes a bit of a result: all tiles sum the products of an element in the same order.
  */
 export function fittingGemmVariants(features: Features, forced: string | undefined): readonly GemmVariant[] {
@@ -50,7 +50,7 @@ export function fittingGemmVariants(features: Features, forced: string | undefin
 /** A variant by a native library, for some problems; the others go to the tiles. */
 export const blasName = "blas";
 
-/** Which problems a native library computes: none, those that are faster so, or all that it can. */
+/** Which problems a native library computes: none, those for which it is faster, or all that it can. */
 export type BlasUse = "never" | "where faster" | "where possible";
 
 export function blasUse(features: Features, forced: string | undefined): BlasUse {
@@ -111,10 +111,10 @@ export function evenParts(extent: number, most: number, unit: number): number {
   return Math.ceil(extent / parts / unit) * unit;
 }
 
-/** What a multiply-add takes one worker, roughly: of packed panels, and of a few rows as they lie. */
+/** Roughly how long a multiply-add takes one worker: of packed panels, and of a few rows in place. */
 export const productNanoseconds = 0.04;
 export const skinnyProductNanoseconds = 0.07;
-/** What an element takes one worker to pack, roughly. */
+/** Roughly how long one worker takes to pack an element. */
 export const packNanoseconds = 0.3;
 
 export const elementBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };

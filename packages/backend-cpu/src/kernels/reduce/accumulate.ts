@@ -15,19 +15,19 @@ type Pairwise = (a: Vector, b: Vector) => Vector;
 
 /** How one kind folds elements, vectors of four at a time, into an accumulator of some vectors. */
 export interface Accumulation {
-  /** What changes nothing, for lanes without an element. */
+  /** The neutral value, for lanes without an element. */
   readonly identity: number;
   /** An accumulator without elements, one vector for each of its locals. Constants: for use before loops. */
   readonly empty: readonly Vector[];
   /**
-   * The accumulator, some vectors folded into it: fast, and right unless `isDoubtful` says later that it
-   * may not be, which some kinds never say.
+   * Returns the accumulator with some vectors folded into it. Fast, and correct unless `isDoubtful` later
+   * says otherwise, which some kinds never do.
    */
   readonly fold: (accumulator: readonly Vector[], xs: readonly Vector[]) => readonly Vector[];
-  /** Makes one vector of two before they are folded, where that is as good for a few of them. */
+  /** Combines two vectors into one before they are folded, if that is as good for a few of them. */
   readonly combine?: Pairwise;
   readonly isDoubtful?: (f: FunctionBuilder, accumulator: readonly Vector[]) => Value<"i32">;
-  /** The same for one vector, always right. */
+  /** `fold` for one vector, correct in all cases. */
   readonly foldExactly: (accumulator: readonly Vector[], x: Vector) => readonly Vector[];
   /** Lanes 0 and 1, and lanes 2 and 3, in f64. */
   readonly toDouble: (f: FunctionBuilder, accumulator: readonly Vector[]) => readonly [Vector, Vector];
@@ -48,11 +48,10 @@ export function tree(values: readonly Vector[], operation: Pairwise): Vector {
 }
 
 /**
- * What is folded at once is added up in f32, eight vectors in pairs, or of columns three times four in pairs,
- * and the sums of that in f64: three or four roundings, and one at the end, for any length that
- * fits the memory. Widening every element would take longer than reading it. A sum in f32 may overflow where
- * the whole does not: infinities are doubtful.
- * The sum of negative zeros is -0, so that is what a sum starts from.
+ * Vectors that are folded together are added in f32, eight in pairs, or for columns three times four in pairs,
+ * and these sums are added in f64. That makes three or four roundings, and one at the end, for any length that
+ * fits the memory. Widening every element would take longer than reading it. A sum in f32 may overflow although
+ * the whole does not: infinities are doubtful. The sum of negative zeros is -0, so sums start from -0.
  */
 const sum: Accumulation = {
   identity: -0,
@@ -72,7 +71,7 @@ const sum: Accumulation = {
   mergeDouble: f64x2.add,
 };
 
-/** In f64: no product of a few elements overflows, and what is folded at once is combined in a tree. */
+/** In f64: no product of a few elements overflows, and vectors that are folded together are combined in a tree. */
 const prod: Accumulation = {
   identity: 1,
   empty: [f64x2.const(1), f64x2.const(1)],
@@ -94,10 +93,10 @@ const prod: Accumulation = {
 };
 
 /**
- * The instructions for a maximum that heeds NaN and the sign of zeros take several times as long as
- * reading. So three things are kept: the extreme by comparison, which may miss a NaN and has the sign of
- * any of several zeros; the sum, which is NaN if an element is (or if infinities of both signs are there:
- * doubtful too); and the sign bits, from which a zero gets its sign.
+ * The instructions for a maximum that respects NaN and the sign of zeros take several times as long as
+ * reading. So three values are kept: the extreme by comparison, which may miss a NaN and has the sign of any
+ * of several zeros; the sum, which is NaN if an element is (or if there are infinities of both signs:
+ * doubtful too); and the sign bits, which give a zero its sign.
  */
 const extreme = (
   identity: number,

@@ -11,26 +11,26 @@ import { elementsOf } from "../convert/elements.js";
 import { accumulations, tree } from "./accumulate.js";
 import { farStreams, loadAccumulator, storeAccumulator } from "./rows.wasm.js";
 
-/** Columns of a panel where rows are wider than `streamedColumns` or not equally far apart. */
+/** Columns of a panel if rows are wider than `streamedColumns` or not equally far apart. */
 export const panelColumns = 1024;
 
 /** Parts of the rows that are read side by side. */
 const columnStreams = 4;
 /** Vectors of a row that a round takes. */
 const roundVectors = 2;
-/** Rows of each part that are combined before they are folded, where the kind allows that. */
+/** Rows of each part that are combined before they are folded, if the kind allows that. */
 const combinedRows = 3;
-/** From so many rows to a part on it costs nothing to have one less. */
+/** From this many rows per part on, one row less costs nothing. */
 const leastUneven = 16;
 /** Rows that are read and combined at once. */
 export const columnRound: number = columnStreams * combinedRows;
 
-/** Rows of at most so many columns are one panel, of which the accumulators stay in the first-level cache. */
+/** Rows of at most this many columns are one panel, whose accumulators stay in the first-level cache. */
 export function streamedColumns(kind: ReduceKind): number {
   return accumulations[kind].combine === undefined ? panelColumns : 4 * panelColumns;
 }
 
-/** Scratch for the accumulators of a panel, and for what is combined. */
+/** Scratch bytes for the accumulators of a panel and for combined rows. */
 export function columnScratchBytes(kind: ReduceKind): number {
   const { combine, empty } = accumulations[kind];
   return (streamedColumns(kind) / 4) * 16 * (empty.length + (combine === undefined ? 0 : 1));
@@ -46,9 +46,9 @@ export function columnScratchBytes(kind: ReduceKind): number {
  *
  * Vectors are read up to the end of the accumulators: up to seven elements past the end of a row.
  *
- * Parts of the rows are read side by side, each straight on from row to row. GB/s, sums of 256, 1024 and 4096
- * columns from memory, on Zen 4 30, 26 and 23 in place of 9, 20 and 19 by eight neighbouring rows at a time.
- * With wide rows more goes to the accumulators, which is why some rows are combined first.
+ * Parts of the rows are read side by side, each straight on from row to row. Sums of 256, 1024 and 4096
+ * columns from memory reach 30, 26 and 23 GB/s on Zen 4, instead of 9, 20 and 19 with eight neighbouring rows
+ * at a time. Wide rows move more bytes of accumulators, which is why some rows are combined first.
  */
 export function foldColumnsFunction(
   module: ModuleBuilder,
@@ -111,7 +111,7 @@ export function foldColumnsFunction(
             f.set(each, i32.sub(each, combinedRows));
           });
         f.forRange(0, each, () => alongRows(streams, foldInto));
-        // What is left is after the last part.
+        // The rest lies after the last part.
         f.forRange(0, rows, () => alongRows(streams.slice(-1), foldInto));
       },
     ),

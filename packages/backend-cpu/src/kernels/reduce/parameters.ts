@@ -12,7 +12,7 @@ export type ReduceTypes = Readonly<Record<(typeof scalarNames)[number] | AxisKey
 const scalarNames = [
   "input",
   "output",
-  /** Where partial results go (f64): `partials + 8 * (piece * outputs + output)`. */
+  /** Address of the partial results (f64): `partials + 8 * (piece * outputs + output)`. */
   "partials",
   /** Elements of the output. */
   "outputs",
@@ -23,7 +23,7 @@ const scalarNames = [
   "placesPerChunk",
   /** 1: the rows lie one after the other, or equally far apart: parts of them are read side by side. */
   "streamed",
-  /** Panels of columns, where the innermost axis is kept, and how many columns one has. */
+  /** Panels of columns, if the innermost axis is kept, and the columns of one. */
   "panels",
   "panelWidth",
   /** Elements (columns: rows) to be reduced, the pieces that they are split into, and their size. */
@@ -40,7 +40,7 @@ export const reduceTypes: ReduceTypes = Object.fromEntries(
   [...scalarNames, ...axisNames("kept"), ...axisNames("reduced")].map((name) => [name, "i32"]),
 ) as ReduceTypes;
 
-/** Bytes from row to row, where one reduced axis is walked along. */
+/** Bytes from row to row, if one reduced axis is walked along. */
 export const lastReducedStep: AxisKeys = `reducedStep${walkedAxes - 1}`;
 
 function axisNames(axes: "kept" | "reduced"): string[] {
@@ -59,7 +59,7 @@ export function axisOdometer(
   return new Odometer(f, walked, 1);
 }
 
-/** What a chunk does: places [place, placeEnd) and elements (rows) [begin, end) of the reduced axes. */
+/** The work of a chunk: places [place, placeEnd) and elements (rows) [begin, end) of the reduced axes. */
 export interface ChunkRange {
   readonly place: Local<"i32">;
   readonly placeEnd: Local<"i32">;

@@ -35,15 +35,15 @@ const kernels = Object.fromEntries(
   reduceKinds.map((kind) => [kind, { f32: kernelsOf(kind, "f32"), f16: kernelsOf(kind, "f16") }]),
 ) as Record<ReduceKind, Record<DType, Kernels>>;
 
-/** Elements that a chunk should read at the least, roughly. */
+/** The number of elements that a chunk should read at least, roughly. */
 const chunkElements = 1 << 14;
 
-/** With at least this many chunks nothing is gained by splitting reductions into pieces. */
+/** With at least this many chunks, splitting reductions into pieces gains nothing. */
 const enoughChunks = 64;
 
 /**
- * The same where columns are streamed: each piece leaves as many partial results as there are columns, which
- * at 4096 of them takes 5% of the time with 32 pieces. And rows of a piece, at the least.
+ * The same if columns are streamed: each piece leaves as many partial results as there are columns, which
+ * take 5% of the time for 4096 columns and 32 pieces. And the least number of rows of a piece.
  */
 const enoughStreamedChunks = 16;
 const leastStreamedRows = 32;
@@ -53,7 +53,7 @@ export interface ReducePlan {
   /** `rows`: the innermost axis is reduced. */
   readonly form: "rows" | "columns";
   readonly inner: number;
-  /** Outer axes that the kernel walks along, and those that become commands of their own. */
+  /** Outer axes that the kernel walks along, and outer axes that become commands of their own. */
   readonly kept: Split;
   readonly reduced: Split;
   /** Places along the walked kept axes. */
@@ -186,9 +186,9 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
   },
 };
 
-// Streams that are a power of two apart get into each other's way: on a Xeon 9.9 GB/s in place of 12.1.
+// Streams whose distance is a power of two slow each other down: on a Xeon 9.9 GB/s instead of 12.1.
 
-/** The next odd multiple of what a round of columns takes. */
+/** Returns the next odd multiple of the rows that a round of columns takes. */
 function unevenPiece(rows: number): number {
   return columnRound * (2 * Math.ceil((rows / columnRound - 1) / 2) + 1);
 }
@@ -216,7 +216,7 @@ function offsetsOf(axes: readonly Axis[]): readonly number[] {
   );
 }
 
-/** Extent and step in bytes of each of `walkedAxes` axes; those that are missing are the first. */
+/** Returns extent and step in bytes of each of `walkedAxes` axes; missing axes come first. */
 function axisParameters(axes: readonly Axis[], bytes: number): number[] {
   const parameters: number[] = [];
   for (let axis = axes.length; axis < walkedAxes; axis++) parameters.push(1, 0);

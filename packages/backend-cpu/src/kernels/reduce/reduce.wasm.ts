@@ -29,15 +29,15 @@ import {
 type Vector = Value<"v128">;
 
 /**
- * A long run of a row is read as so many streams side by side, which processors fetch ahead better than one:
- * on a Xeon from memory 18 to 24 GB/s. A round folds some vectors of each at once.
+ * A long run of a row is read as this many streams side by side, which processors fetch ahead better than
+ * one: on a Xeon from memory 18 to 24 GB/s. A round folds some vectors of each at once.
  */
 const runStreams = 4;
 const streamVectors = 2;
 const runVectors = runStreams * streamVectors;
 /**
  * Bytes of a long run. Parts of less than a page of memory are slower than one stream: on Zen 4, rows of 512
- * floats that are far apart 6.7 GB/s in place of 12.6, rows of 1024 f16 4.2 in place of 7.6.
+ * floats that are far apart reach 6.7 GB/s instead of 12.6, rows of 1024 f16 4.2 instead of 7.6.
  */
 const leastLongRun = 4 * 4096;
 
@@ -109,7 +109,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
         });
       };
 
-      /** Where the accumulators of places are whose whole units have been folded: of the next one, and their end. */
+      /** The accumulators of places whose whole units have been folded: address of the next one, and their end. */
       const foldedAt = f.let(scratch);
       const foldedEnd = f.local("i32");
       const wholeElements = f.let(i32.and(inner, -unit));
@@ -141,7 +141,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceT
           f.set(at, i32.add(i32.add(input, offset), i32.shl(start, elements.shift)));
           foldRun(at, run);
           f.set(start, 0);
-          // Where all places have been visited this goes back to the first one.
+          // After all places this returns to the first one.
           reduced.next();
           f.brIf(again, i32.ne(remaining, 0));
         });
@@ -214,14 +214,14 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<Redu
       const columnBytes = f.let(i32.shl(column, elements.shift));
       const vectors = f.let(i32.shrU(i32.add(columns, 3), 2));
       const accumulatorsEnd = f.let(i32.add(scratch, i32.mul(vectors, accumulatorBytes)));
-      /** With one more where there is an odd number of them. */
+      /** With one more if their number is odd. */
       const evenEnd = f.let(i32.add(accumulatorsEnd, i32.mul(i32.and(vectors, 1), accumulatorBytes)));
       const kept = axisOdometer(f, parameters, "kept");
       const reduced = axisOdometer(f, parameters, "reduced");
       const seekReduced = (): void => reduced.seek(f.let(range.begin));
       kept.seek(f.let(range.place));
       seekReduced();
-      /** At least so many rows are folded fast. */
+      /** At least this many rows are folded fast. */
       const fastFrom = f.local("i32");
       const doubts = f.local("i32");
 

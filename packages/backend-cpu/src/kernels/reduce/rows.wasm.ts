@@ -17,15 +17,15 @@ export const rowStreams = 4;
 export const mostStreamedRows = 256;
 export const leastStreamedRow = 512;
 
-/** Rounds whose vectors are combined before they are folded, where a kind allows that. */
+/** Rounds whose vectors are combined before they are folded, if a kind allows that. */
 const combinedRounds = 4;
 
-/** Vectors of a row that a round takes: as many as have room in registers beside the accumulators. */
+/** Returns the vectors of a row that a round takes: as many as fit in registers beside the accumulators. */
 function roundVectors(kind: ReduceKind): number {
   return kind === "prod" ? 4 : 2;
 }
 
-/** A row is folded in parts of so many elements. */
+/** A row is folded in parts of this many elements. */
 export function rowUnit(kind: ReduceKind): number {
   return 4 * roundVectors(kind);
 }
@@ -39,10 +39,10 @@ export function rowUnit(kind: ReduceKind): number {
  *   rows           of each of `rowStreams` parts, which follow one another too
  *   accumulators   where they go, in the order of the rows
  *
- * The parts are far apart, and each is read straight on from row to row: wherever a stream ends and another
- * starts, the processor has to begin anew to fetch ahead. GB/s, sums of rows of 512, 1024 and 4096 floats from
- * memory, on Zen 4 25, 26 and 29 in place of 12, 20 and 23 by eight neighbouring rows at a time. Shorter rows
- * come as fast one by one. With f16 widening takes longer than reading.
+ * The parts are far apart, and each is read straight on from row to row: the processor's prefetching starts
+ * anew wherever a stream ends and another begins. Sums of rows of 512, 1024 and 4096 floats from memory reach
+ * 25, 26 and 29 GB/s on Zen 4, instead of 12, 20 and 23 with eight neighbouring rows at a time. Shorter rows
+ * are as fast one by one. With f16, widening takes longer than reading.
  */
 export function foldRowsFunction(module: ModuleBuilder, kind: ReduceKind): FunctionReference {
   const { combine, empty, fold } = accumulations[kind];

@@ -27,7 +27,7 @@ const trigonometric = (emit: UnaryFunction["emit"]): UnaryFunction => ({
 
 /** The one table of unary functions: kernels, operation and tests are made from it. */
 export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
-  // pmax keeps NaN and -0, to which the addition gives the sign of relu(0); max is several instructions.
+  // pmax keeps NaN and -0, and the addition gives them the sign of relu(0); max takes several instructions.
   relu: short((f) => {
     const { zero } = sharedConstants(f);
     return (x) => f32x4.add(f32x4.pmax(x, zero), zero);

@@ -10,7 +10,7 @@ const kernels = Object.fromEntries(
   unaryKinds.map((kind) => [kind, { f32: unaryKernel(kind, "f32"), f16: unaryKernel(kind, "f16") }]),
 ) as Record<UnaryKind, Kernels>;
 
-/** What an element takes one worker, roughly. */
+/** Returns roughly how long an element takes one worker. */
 const nanoseconds = (kind: UnaryKind, dtype: DType): number =>
   (unaryFunctions[kind].unroll > 1 ? 0.2 : 0.9) + (dtype === "f16" ? 0.5 : 0);
 

@@ -5,8 +5,8 @@ const most = 1 << 17;
 const mostAlone = 1 << 20;
 
 /**
- * Elements for one chunk of `n`: long streams are read faster than many short ones, but all workers
- * should have several. Each element is computed by itself, so results do not depend on this.
+ * Returns the elements of one chunk of `n`. Long streams are read faster than many short ones, but all
+ * workers should have several. Each element is computed by itself, so results do not depend on this.
  */
 export function elementsPerChunk(n: number, workers: number): number {
   const wanted = Math.ceil(n / (8 * workers) / fewest) * fewest;

@@ -24,9 +24,9 @@ export interface VectorMap {
    */
   readonly unroll: number;
   /**
-   * Parts of many elements that a loop before the main one goes along side by side, `unroll` vectors of each.
-   * Default 1. From memory two are 7% faster with one input and 3% with two, as long as each round takes whole
-   * lines of the cache; four are not faster than two.
+   * Parts of many elements that a loop before the main one walks along side by side, `unroll` vectors of
+   * each. From memory, two are 7% faster with one input and 3% with two, as long as each round takes whole
+   * lines of the cache; four are not faster than two. Default: 1.
    */
   readonly parts?: number;
 }

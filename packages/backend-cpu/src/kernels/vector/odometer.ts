@@ -41,7 +41,7 @@ export class Odometer {
     }
   }
 
-  /** Goes on to the next place. */
+  /** Moves to the next place. */
   next(): void {
     this.#advance(this.#axes.length - 1);
   }

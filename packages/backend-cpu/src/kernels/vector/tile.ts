@@ -32,8 +32,8 @@ export function tileRows({ relaxedSimd, fewRegisters = false }: Features): 4 | 6
 export const tileColumns = 8;
 
 /**
- * sum[r][c] = sum over k < depth of row[r][k] * column[k][c], everything f32. 4 x 8 multiply-adds from 6
- * loads, or 6 x 8 fused ones from 8, with their sums are as much as V8's 15 registers hold.
+ * sum[r][c] = sum over k < depth of row[r][k] * column[k][c], all in f32. 4 x 8 multiply-adds from 6 loads,
+ * or 6 x 8 fused ones from 8, with their sums, fill V8's 15 registers.
  */
 export function emitTile(f: FunctionBuilder, tile: RegisterTile): readonly (readonly Local<"v128">[])[] {
   const { columns, columnStep } = tile;
@@ -62,21 +62,21 @@ export function emitTile(f: FunctionBuilder, tile: RegisterTile): readonly (read
   return sums;
 }
 
-/** Whether there are steps left: at least two, if they are to go in pairs, and at least one. */
+/** Whether steps are left: at least two, if they run in pairs, and at least one. */
 export interface StepsLeft {
-  /** Moved on by `advance`; never as large as 2^32 less the number of rows. */
+  /** Moved by `advance`; never as large as 2^32 less the number of rows. */
   readonly counter: Local<"i32">;
   readonly pairs: Value<"i32"> | undefined;
   readonly ones: Value<"i32">;
 }
 
 /**
- * The loop around the products of a register tile: `addProducts` adds those of a step, counted from where
- * `advance` has moved to, and calls `separate` after each row.
+ * The loop around the products of a register tile. `addProducts` adds those of a step, counted from the place
+ * that `advance` has reached, and calls `separate` after each row.
  *
- * Two steps a round, on Intel processors 2 to 3% faster than one. Without a fused multiply-add they are not,
- * and Node 20 would load ahead for both and spill; so does Node 22 with it, unless there are branches between
- * the rows, which are never taken (25% faster).
+ * Two steps a round are 2 to 3% faster than one on Intel processors. Without a fused multiply-add they are
+ * not faster, and Node 20 would load ahead for both and spill. Node 22 spills even with it, unless there are
+ * branches between the rows, which are never taken (25% faster).
  */
 export function emitSteps(
   f: FunctionBuilder,

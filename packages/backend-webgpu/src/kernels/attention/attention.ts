@@ -53,7 +53,7 @@ function isVector({ dtype, headSize, q, k, v, out }: Problem, elements: 4 | 8): 
   return headSize % elements === 0 && isAligned(q) && isAligned(k) && isAligned(v) && isAligned(out);
 }
 
-/** Enqueues what was chosen for a problem of the shape. */
+/** Enqueues the choice made for a problem of the shape. */
 export function enqueueAttention(
   context: KernelContext,
   problem: Problem,
@@ -73,7 +73,7 @@ export function enqueueAttention(
   storeHalves(context, results, out, { batch: 1, rows: 1, columns: out.byteLength / 2 });
 }
 
-/** Enqueues what leaves results, in the order of the output, in `results`: the output, or scratch for f32. */
+/** Enqueues commands that leave results, in the order of the output, in `results`: the output, or scratch for f32. */
 function enqueue(
   context: KernelContext,
   problem: Problem,

@@ -35,7 +35,7 @@ import {
   WEIGHT_KEYS,
 } from "./tile.js";
 
-/** What a kernel is generated for, besides its tile; sizes reach it as parameters. */
+/** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
 export interface AttentionForm {
   readonly dtype: DType;
   /** headSize is a multiple of four and q, k and v are aligned to four elements. */
@@ -53,7 +53,7 @@ export interface AttentionForm {
 /** Lower than any score of use, and finite: WGSL may assume that there are no infinities. */
 const lowest = "-1.0e38";
 
-/** What keys get that a row does not see: their weight is zero even where nothing was seen before. */
+/** The score of keys that a row does not see: their weight is zero even if nothing was seen before. */
 const unseen = "-2.0e38";
 
 const component = (i: number) => "xyzw"[i & 3]!;
@@ -134,7 +134,7 @@ ${rowLines(tile, (r) => {
 })}`;
 }
 
-/** Where `weights` holds a value for each of four rows from the invocations in one column of the tile. */
+/** The place in `weights` of a value for each of four rows, from the invocations in one column of the tile. */
 function rowValue(tile: AttentionTile, column: string, quad: number): string {
   const down = tile.queries / tile.threadRows;
   return `weights[${column} / UNROLL][${column} % UNROLL * LEFT_PITCH + threadRow + ${quad * down}u]`;
@@ -215,7 +215,7 @@ ${lines(tile.across, (other) => quadLines(tile, (i) => `  totals_${i} += ${rowVa
 ${stores}`;
 }
 
-/** Bindings and the function that writes four neighbouring head elements, as far as they exist. */
+/** Returns the bindings, and the function that writes four neighbouring head elements, as far as they exist. */
 function resultText(form: AttentionForm): { binding: Storage; functions: string } {
   if (form.results === "elements" || (form.results === "parts" && !form.vector))
     return {

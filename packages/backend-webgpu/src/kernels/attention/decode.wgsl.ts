@@ -23,7 +23,7 @@ import { seenFunction } from "./rows.wgsl.js";
  */
 export interface DecodeTile {
   readonly threads: number;
-  /** Neighbours that share a key of f16, at most, each with every so many 16 bytes of it; in f32 twice as many do. */
+  /** Largest number of neighbours that share a key of f16, reading its 16-byte units in turns; twice as many in f32. */
   readonly lanes: number;
   /** Keys of each group that are on their way at a time, and as many values: `lanes` / 4 at least, and a multiple. */
   readonly ahead: number;
@@ -40,7 +40,7 @@ function layout(tile: DecodeTile, { dtype, columns }: ThinForm) {
   const lanes = Math.min(dtype === "f16" ? tile.lanes : 2 * tile.lanes, units);
   const groups = tile.threads / lanes;
   const ahead = Math.max(tile.ahead, lanes / 4);
-  /** Of twice as long rows, half as many fit. */
+  /** If rows are twice as long, half as many fit. */
   const joined = columns > 128 ? Math.ceil(tile.joined / 2) : tile.joined;
   return { unit, units, lanes, perKey: units / lanes, groups, ahead, joined, step: groups * ahead };
 }
@@ -60,9 +60,9 @@ export function decodeBytes(tile: DecodeTile): number {
 }
 
 /**
- * The scores of `together` keys, whose products with four rows lie as a vec4f in each lane, summed over lanes: of
- * 4 * n lanes each ends with one row of one of n keys, `one_<index>`. In each round lanes keep half of what they
- * have, and get the same half of what others have.
+ * The scores of `together` keys, summed over lanes; their products with four rows are a vec4f in each lane.
+ * Of 4 * n lanes, each ends with one row of one of n keys, `one_<index>`. In each round, lanes keep half of
+ * their values, and receive the same half of the values of others.
  */
 function exchanged(index: number, together: number, lanes: number): string {
   let names = Array.from({ length: together }, (_, i) => `sum_${index * together + i}`);
@@ -83,10 +83,10 @@ function exchanged(index: number, together: number, lanes: number): string {
 }
 
 /**
- * For few queries, as in decoding, where time goes into reading keys and values once. Each group of lanes has
- * running sums of its own, relative to the largest score that it has seen, so that there is no barrier but at
- * the end, where groups are joined; a register is filled again as soon as it was used. Four rows share what was
- * read. Leaves parts for `mergeProgram`.
+ * For few queries, as in decoding, where reading keys and values once takes most of the time. Each group of
+ * lanes has running sums of its own, relative to the largest score that it has seen. So the only barriers are
+ * at the end, where groups are joined; a register is filled again as soon as it was used. Four rows share
+ * each load. Leaves parts for `mergeProgram`.
  */
 export const decodeProgram: (tile: DecodeTile, form: ThinForm) => Program = memoized(
   (tile: DecodeTile, form: ThinForm): Program => {
@@ -136,7 +136,7 @@ ${rows((r) => times(quads, (h) => `        out_${r}_${i}_${h} += w_${r} * ${quad
 ${load("v", slot, "next", "keyLast")}`;
 
     const masks = [16, 8, 4, 2, 1].filter((mask) => mask < lanes);
-    /** Combines what the lanes with the same row have. */
+    /** Combines the values of the lanes with the same row. */
     const amongKeys = (line: (mask: number) => string) =>
       masks
         .filter((mask) => mask >= 4)

@@ -7,12 +7,12 @@ export const THIN_ROWS = 4;
 /** Few numbers, because each makes another program to compile. */
 export const thinColumns: readonly number[] = [32, 64, 128, 256];
 
-/** Of `thinColumns`, what a kernel for rows of `headSize` elements is generated for. */
+/** Returns the entry of `thinColumns` that a kernel for rows of `headSize` elements is generated for. */
 export function columnsFor(headSize: number): number {
   return thinColumns.find((columns) => columns >= headSize)!;
 }
 
-/** What a kernel for few rows is generated for, besides its tile. */
+/** The properties that a kernel for few rows is generated for, besides its tile. */
 export interface ThinForm {
   readonly dtype: DType;
   /** Head elements, at least headSize: one of `thinColumns`. */
@@ -70,11 +70,11 @@ export function fewRowsBindings(dtype: DType): Readonly<Record<string, Storage>>
   };
 }
 
-/** Less than any score, the first as a maximum and the other as a score. */
+/** Less than any score: the first as a maximum, the other as a score. */
 export const unseenConstants = `const LOWEST = -1.0e38;
 const UNSEEN = -2.0e38;`;
 
-/** Which rows a workgroup has, and up to where they and it see keys. */
+/** The rows of a workgroup, and the keys up to which they and the workgroup see. */
 export const seenRows: string = `${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}
   let seen = vec4u(${four((r) => `seen_until(row_${r} % parameters.query_length, partEnd)`)});
   let keyEnd = max(max(seen.x, seen.y), max(seen.z, seen.w));

@@ -24,9 +24,9 @@ import {
 import { rowLimits, seenFunction } from "./rows.wgsl.js";
 
 /**
- * Rows that see so many keys may have rough weights. Rounding weights P to f16 is an error of at most
- * 2^-11 sum P |v|, and the roundings of two f32 sums over n keys may add up to 2 n 2^-23 sum P |v|: as much
- * from 1024 keys on if half of the weights' errors cancel, and for certain from 2048.
+ * Rows that see this many keys may have rough weights. Rounding weights P to f16 is an error of at most 2^-11
+ * sum P |v|, and the roundings of two f32 sums over n keys may add up to 2 n 2^-23 sum P |v|: as much from
+ * 1024 keys on if half of the weights' errors cancel, and for certain from 2048.
  */
 export const ROUGH_KEYS = 1024;
 
@@ -55,7 +55,7 @@ ${each((i, j) => `    subgroupMatrixStore<col_major>(&scores[subgroup], ${i * SI
     workgroupBarrier();`;
 }
 
-/** What an invocation has of the scores: rows, and runs of 16 keys in them. */
+/** The scores of an invocation: rows, and runs of 16 keys in them. */
 function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm) {
   const { pitches, blocks } = attentionLayout(tile, form.columns);
   const count = tile.keys / SIDE / ROW_SHARE;
@@ -70,7 +70,7 @@ function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm) {
       lines(blocks.rows, (i) => lines(count, (j) => lines(4, (q) => line(i, j, q)))),
     score: (i: number, j: number, q: number) =>
       `scores[subgroup][${row(i)} * ${pitches.scores}u + ${run(j)} * 4u + ${q}u]`,
-    /** Of eight weights, h = 0 and 1 for a run; in its scores' place, or in that of the weights. */
+    /** Eight weights, h = 0 and 1 for a run, in the place of its scores or in that of the weights. */
     weight: (i: number, j: number, h: number) =>
       tile.separate
         ? `weights[subgroup][${row(i)} * ${pitches.weights}u + ${run(j)} * 2u + ${h}u]`
@@ -108,7 +108,7 @@ function weightsText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFin
     (i, j, h) =>
       `    ${share.weight(i, j, h)} = eight_halves(score_${i}_${j}_${2 * h}, score_${i}_${j}_${2 * h + 1});`,
   );
-  // Remainders follow where the run's scores were.
+  // Remainders follow in the place of the run's scores.
   const fine = each(
     (i, j, h) => `    {
       let low = leading(score_${i}_${j}_${2 * h});
@@ -157,7 +157,7 @@ ${each((name, i) => `      out_${i}_${j} = subgroupMatrixMultiplyAccumulate(${na
 ${tile.separate && !isFine ? "" : "    workgroupBarrier(); // weights and values have been read"}`;
 }
 
-/** Goes through all keys, again where the first step's scores were too low. */
+/** Walks through all keys, and again if the first step's scores were too low. */
 function keysText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: boolean): string {
   const { separate, subgroups } = tile;
   const { blocks } = attentionLayout(tile, form.columns);
@@ -165,7 +165,7 @@ function keysText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: 
   const stage = matrixStaging(tile, form);
   const storedKeys = `${stage.store("k")}\n    workgroupBarrier();`;
   const nextKeys = stage.fetch("k", "keyBase + KEYS");
-  // Small weights are rounded to multiples of 2^-24. That is less of the largest one where it is larger than 1.
+  // Small weights are rounded to multiples of 2^-24. The larger the largest weight, the less that matters.
   return `  let headroom = ${isFine ? "4.0" : "0.0"}; // the largest weight of the first step is two to this
 ${share.rows((i) => `  reference_${i} = first_${i} - headroom;`)}
   var again = false;
@@ -195,12 +195,12 @@ ${lines(blocks.rows, (i) => lines(blocks.out, (j) => `    out_${i}_${j} = zero;`
   }`;
 }
 
-/** Output by way of the scores' memory, as many columns at a time as fit there. */
+/** Output through the scores' memory, as many columns at a time as fit there. */
 function storeText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
   const { rows, pitches, blocks } = attentionLayout(tile, form.columns);
   const share = shares(tile, form);
   const isPart = form.results === "parts";
-  // What a row of the output is multiplied by is kept behind its scores.
+  // The factor of a row of the output is kept behind its scores.
   const factor = (row: string) => `scores[subgroup][${row} * ${pitches.scores}u + ${pitches.scores - 1}u].x`;
   return `${share.rows(
     (i) => `  var sum_${i} = add_up(total_${i});
@@ -246,14 +246,13 @@ const storeOctet = {
 };
 
 /**
- * As `attentionProgram`, with both products on the matrix units of a GPU: f16 operands, f32 sums. WGSL
- * gives no access to the elements of subgroup matrices, so scores go through workgroup memory to
- * invocations, and weights come back as f16.
+ * As `attentionProgram`, with both products on the matrix units of a GPU: f16 operands, f32 sums. WGSL gives no
+ * access to the elements of subgroup matrices, so invocations read scores from workgroup memory and write weights
+ * back as f16.
  *
- * The output cannot be rescaled either, when a larger score comes up. So weights are relative to the
- * largest score of the first step, with room for others 2^LARGEST times as heavy. Where that was not
- * enough for some row, which shows at the end, the workgroup begins again, once, with the largest scores
- * of all, which it then knows.
+ * For the same reason, the output cannot be rescaled when a larger score comes up. So weights are relative to the
+ * largest score of the first step, with room for others 2^LARGEST times as heavy. If that was not enough for some
+ * row, which shows at the end, the workgroup begins again, once, with the largest scores of all, which it then knows.
  */
 export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: AttentionMatrixForm) => Program =
   memoized((tile: AttentionMatrixTile, form: AttentionMatrixForm): Program => {

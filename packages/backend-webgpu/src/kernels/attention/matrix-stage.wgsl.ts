@@ -49,9 +49,9 @@ export function matrixStaging(tile: AttentionMatrixTile, form: AttentionMatrixFo
 }
 
 /**
- * Leaves the subgroup's queries in registers as `query_ROWS_DEPTH`, through the memory of its scores, as
- * many head elements at a time as fit there. A negative scale becomes a positive one of negated queries:
- * the largest product then has the largest score.
+ * Leaves the subgroup's queries in registers as `query_ROWS_DEPTH`, through the memory of its scores, as many
+ * head elements at a time as fit there. A negative scale becomes a positive one of negated queries: the
+ * largest product then has the largest score.
  */
 export function queriesText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
   const { rows, pitches, blocks } = attentionLayout(tile, form.columns);

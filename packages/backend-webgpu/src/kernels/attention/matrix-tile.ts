@@ -9,15 +9,16 @@ export interface AttentionMatrixTile {
   readonly keys: number;
   readonly subgroups: number;
   /**
-   * Keys, values, scores and weights have workgroup memory of their own: two barriers for each step. Without:
-   * values take the place of keys, and weights that of scores: four barriers, but more workgroups at a time.
+   * True: keys, values, scores and weights have workgroup memory of their own, with two barriers for each
+   * step. False: values take the place of keys, and weights that of scores, with four barriers, but more
+   * workgroups at a time.
    */
   readonly separate: boolean;
 }
 
-/** What a kernel is generated for, besides its tile; sizes reach it as parameters. */
+/** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
 export interface AttentionMatrixForm {
-  /** Head elements, a multiple of 16; there are zeros behind those of the problem. */
+  /** Head elements, a multiple of 16, with zeros after those of the problem. */
   readonly columns: number;
   /** headSize is `columns`. */
   readonly whole: boolean;
@@ -37,7 +38,7 @@ export function attentionMatrixThreads({ subgroups }: AttentionMatrixTile): numb
   return subgroups * SUBGROUP;
 }
 
-/** Such as `128x32_4`, by its subgroups; `_s` where all is separate. */
+/** Such as `128x32_4`, by its subgroups; with `_s` if all is separate. */
 export function attentionMatrixName({ queries, keys, subgroups, separate }: AttentionMatrixTile): string {
   return `${queries}x${keys}_${subgroups}${separate ? "_s" : ""}`;
 }
@@ -49,16 +50,16 @@ export interface AttentionLayout {
   readonly rows: number;
   /** From one row of a panel to the next. */
   readonly pitches: Readonly<Record<Panel, number>>;
-  /** The length of a panel, 0 where there is none. */
+  /** The length of a panel; 0 if there is none. */
   readonly panels: Readonly<Record<Panel, number>>;
   /** Matrices that a subgroup has of each, down or across. */
   readonly blocks: Readonly<Record<"rows" | "scores" | "out", number>>;
 }
 
 /**
- * Where operands and results lie in workgroup memory, in units of 16 bytes. Keys and values have a panel
- * each, and each subgroup has panels of its own for scores and weights, as arrays: so the places of subgroup
- * matrices within them are constants, proved inside when the kernel is compiled.
+ * Returns the places of operands and results in workgroup memory, in units of 16 bytes. Keys and values have
+ * a panel each, and each subgroup has panels of its own for scores and weights, as arrays: so the places of
+ * subgroup matrices within them are constants, proved inside when the kernel is compiled.
  */
 export function attentionLayout(tile: AttentionMatrixTile, columns: number): AttentionLayout {
   const { queries, keys, subgroups, separate } = tile;

@@ -11,7 +11,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 
-/** How results are written: as `AttentionForm` has it. */
+/** The form of the results, as in `AttentionForm`. */
 export interface MergeForm {
   /** Four head elements at a time; headSize is a multiple of four. Without: one. */
   readonly vector: boolean;
@@ -30,7 +30,7 @@ function shares({ few }: MergeForm): { readonly groups: number; readonly reads: 
   return few ? { groups: 1, reads: FEW_PARTS } : { groups: 16, reads: 8 };
 }
 
-/** Workgroups for so many results. */
+/** Returns the workgroups for this many results. */
 export function mergeGroups(results: number, form: MergeForm): number {
   return Math.ceil(results / (form.vector ? 4 : 1) / (INVOCATIONS / shares(form).groups));
 }

@@ -8,7 +8,7 @@ fn seen_until(query: u32, keyEnd: u32) -> u32 {
 }
 `;
 
-/** What the ROWS rows from `rowBase` on see of the keys from `keyStart` on. */
+/** The keys from `keyStart` on that the ROWS rows from `rowBase` on see. */
 export const rowLimits: string = wgsl`
   // The last query of the tile sees most keys, the first fewest; a tile may reach into another head.
   let lastRow = min(rowBase + ROWS, parameters.rows) - 1u;

@@ -44,7 +44,7 @@ interface MatrixChoice extends Parts {
   readonly columns: number;
 }
 
-/** What was chosen for one shape. */
+/** The choice for one shape. */
 export type AttentionChoice = MatrixChoice | TiledChoice | ThinChoice | DecodeChoice;
 
 /** Splitting the keys is not worth it for parts shorter than this. */
@@ -78,8 +78,8 @@ export function selectAttention(
 }
 
 /**
- * As many parts as run at a time, so that all end together; or four times that, where these would leave much room.
- * 160 key heads of 2,048 keys take 56 us on an NVIDIA H200 in 480 workgroups of possible 528, and 66 in 2,080.
+ * Returns as many parts as run at a time, so that all end together; or four times that, if these would leave much
+ * room. 160 key heads of 2,048 keys take 56 us on an NVIDIA H200 in 480 workgroups of possible 528, and 66 in 2,080.
  */
 function decodeParts(groups: number, busy: number): number {
   const parts = Math.floor(busy / groups);

@@ -6,7 +6,7 @@ import { type AttentionTile, attentionThreads, SHARE } from "./tile.js";
 export interface Stage {
   /** How many registers it uses. */
   readonly registers: number;
-  /** Reads a step into the registers, where possible without conditions, which would hold up the loads. */
+  /** Reads a step into the registers, if possible without conditions, which would hold up the loads. */
   readonly load: string;
   /** Writes the registers to workgroup memory. */
   readonly store: string;
@@ -16,8 +16,8 @@ const fours = (map: (i: number) => string): string[] => [0, 1, 2, 3].map(map);
 const fetched = (i: number) => `fetched_${i}`;
 
 /**
- * Declares the registers that hold what was read ahead. Stages take turns in using them: had each its
- * own, these would be occupied all the time.
+ * Declares the registers for values that are read ahead. Stages take turns in using them: registers for each
+ * stage would be occupied all the time.
  */
 export function fetchedRegisters(...stages: readonly Stage[]): string {
   const count = Math.max(...stages.map(({ registers }) => registers));
@@ -38,12 +38,12 @@ interface Access {
 }
 
 /**
- * A block of queries (four rows) or keys, and of head elements from `depthBase` on (four, or one where
- * they cannot be read four at a time), staged as quads along rows or keys.
+ * A block of queries (four rows) or keys, and of head elements from `depthBase` on (four, or one if they
+ * cannot be read four at a time), staged as quads along rows or keys.
  *
- * The i-th value of a quad of keys is 8 * i keys further on: so neighbouring invocations, which
- * have neighbouring quads, have weights of neighbouring keys. Rows and keys past the end repeat the last
- * one, whose results are not used. Head elements past the end repeat the last ones, and are zeros in q.
+ * The i-th value of a quad of keys is 8 * i keys further on: so neighbouring invocations, which have
+ * neighbouring quads, have weights of neighbouring keys. Rows and keys past the end repeat the last one,
+ * whose results are not used. Head elements past the end repeat the last ones, and are zeros in q.
  */
 function block(tile: AttentionTile, side: "q" | "k", vector: boolean, unit: Unit): Access {
   const perUnit = vector ? 4 : 1;

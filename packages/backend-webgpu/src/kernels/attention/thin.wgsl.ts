@@ -27,7 +27,7 @@ export interface ThinTile {
   readonly threads: number;
   /** At most as many as `threads`. */
   readonly keys: number;
-  /** Neighbouring invocations that share a key, at most: each has every so many 16 bytes of it. */
+  /** Largest number of neighbouring invocations that share a key, reading its 16-byte units in turns. */
   readonly lanes: number;
   /** Runs of 16 bytes that an invocation reads before it uses the first. */
   readonly ahead: number;
@@ -49,7 +49,7 @@ function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
     /** Keys, and values, that are read at a time. */
     keyGroups: tile.threads / lanes,
     valueGroups: tile.threads / units,
-    /** Of `small`, where q is: a quad of rows for each element, padded. */
+    /** The place of q in `small`: a quad of rows for each element, padded. */
     quads: units * (unit + 1),
     shared: Math.max(tile.keys, parts, lanes * pitch),
   };
@@ -71,9 +71,9 @@ export function thinBytes(tile: ThinTile): number {
 const MAXIMA = 16;
 
 /**
- * For few queries, as in decoding, where time goes into reading keys and values once. Neighbouring
- * invocations read neighbouring 16 bytes, four rows share what was read, and each register is filled again
- * as soon as it was used. Leaves parts for `mergeProgram`.
+ * For few queries, as in decoding, where reading keys and values once takes most of the time. Neighbouring
+ * invocations read neighbouring 16 bytes, four rows share each load, and each register is filled again as
+ * soon as it was used. Leaves parts for `mergeProgram`.
  */
 export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized(
   (tile: ThinTile, form: ThinForm): Program => {

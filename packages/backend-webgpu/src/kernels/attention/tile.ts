@@ -22,13 +22,13 @@ export interface AttentionTile {
   readonly unroll: number;
 }
 
-/** The product that gives the scores: queries x keys, summed over the head. */
+/** Returns the tile of the product for the scores: queries x keys, summed over the head. */
 export function scoreTile(tile: AttentionTile): ProductTile {
   const { queries, keys, depth, across, threadRows } = tile;
   return { rows: queries, columns: keys, depth, threadRows, threadColumns: keys / across };
 }
 
-/** The product that gives the output: queries x `columns` head elements, summed over the keys. */
+/** Returns the tile of the product for the output: queries x `columns` head elements, summed over the keys. */
 export function valueTile(tile: AttentionTile, columns: number): ProductTile {
   const { queries, valueDepth, across, threadRows } = tile;
   return { rows: queries, columns, depth: valueDepth, threadRows, threadColumns: columns / across };
@@ -60,7 +60,7 @@ export function attentionBytes(tile: AttentionTile, columns: number): number {
   return 16 * (stageParts(tile) * stagePartQuads(tile, columns) + WEIGHT_KEYS * stagedPitch(tile.queries));
 }
 
-/** Such as `64x128`, or `16x32x32` where more than 16 head elements are staged at a time. */
+/** Such as `64x128`, or `16x32x32` if more than 16 head elements are staged at a time. */
 export function attentionTileName({ queries, keys, depth }: AttentionTile): string {
   return `${queries}x${keys}${depth > 16 ? `x${depth}` : ""}`;
 }

@@ -14,7 +14,7 @@ import {
 import { type ThinTile, thinBytes } from "./thin.wgsl.js";
 import { type AttentionTile, attentionBytes, attentionThreads, attentionTileName } from "./tile.js";
 
-/** What a choice between variants may look at. */
+/** The facts on which a choice between variants may be based. */
 export interface AttentionShape {
   readonly dtype: "f32" | "f16";
   /** Key heads of the whole batch. */
@@ -45,7 +45,7 @@ export interface DecodeVariant extends Variant<AttentionShape> {
 export interface MatrixVariant extends Variant<AttentionShape> {
   readonly kind: "matrices";
   readonly tile: AttentionMatrixTile;
-  /** Head elements that it is generated for, in ascending order. */
+  /** The numbers of head elements that it is generated for, in ascending order. */
   readonly columns: readonly number[];
 }
 
@@ -92,13 +92,13 @@ function tiled(tile: AttentionTile, prefers: TiledVariant["prefers"]): TiledVari
   };
 }
 
-/** So many that parts of the results take no more than the keys. */
+/** With this many, parts of the results take no more memory than the keys. */
 const MOST_THIN_ROWS = 64;
 
-/** What a dispatch may have of workgroups in each direction. */
+/** The largest number of workgroups in each direction of a dispatch. */
 const MOST_WORKGROUPS = defaultLimits.maxComputeWorkgroupsPerDimension;
 
-/** Where keys and values are all there is to read; `rows` are few enough for one or two workgroups. */
+/** Few enough `rows` for one or two workgroups, so that reading keys and values takes the time. */
 const fewRows: ThinVariant["prefers"] = ({ rows, keyLength }, features) =>
   rows <= 2 * THIN_ROWS && keyLength >= 256 && !isNarrow(features);
 
@@ -122,8 +122,9 @@ function thin(tile: ThinTile): ThinVariant {
 }
 
 /**
- * On an NVIDIA H200, 8 key heads of 16,384 keys and 128 elements take 28.1 us in place of 32.2 by `thin`, and 43.0
- * in place of 44.3 in f32; 480 key heads of 1,024 keys 75 in place of 105. Longer heads of f32 would take too many registers.
+ * On an NVIDIA H200, 8 key heads of 16,384 keys and 128 elements take 28.1 us instead of 32.2 with `thin`,
+ * and 43.0 instead of 44.3 in f32; 480 key heads of 1,024 keys take 75 instead of 105. Longer heads of f32
+ * would take too many registers.
  */
 function decode(tile: DecodeTile): DecodeVariant {
   return {
@@ -142,7 +143,7 @@ function decode(tile: DecodeTile): DecodeVariant {
   };
 }
 
-/** Workgroups that a tile makes of a shape, where they compute whole heads. */
+/** Returns the workgroups of a tile for a shape, if they compute whole heads. */
 export function tileCount(shape: AttentionShape, tile: { readonly queries: number }): number {
   return Math.ceil(shape.rows / tile.queries) * shape.matrices;
 }
@@ -157,7 +158,7 @@ const medium: AttentionTile = {
 };
 const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 16 };
 
-/** What no kernel for few rows is made for. */
+/** Too many rows for the kernels for few rows. */
 const manyRows: MatrixVariant["prefers"] = (shape) => shape.rows > small.queries;
 
 const short: AttentionMatrixTile = { queries: 64, keys: 32, subgroups: 4, separate: true };
@@ -165,9 +166,9 @@ const tall: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 4, separa
 const wide: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 8, separate: true };
 
 /**
- * With matrix units. On an NVIDIA H200, 64 heads of length 2048: `tall` gives 147 TFLOP/s with heads of 64 elements
- * (`short` 127), and `wide` 196 with 128 (`short` 132). But 16 heads of 64 elements take 168 us by `tall` and
- * 121 by `short`; 8 heads of 128 and length 1024 take 51 us by `wide` and 41 by `short`, 90 and 124 at length 2048.
+ * With matrix units. On an NVIDIA H200, 64 heads of length 2048: `tall` reaches 147 TFLOP/s with heads of 64 elements
+ * (`short` 127), and `wide` 196 with 128 (`short` 132). But 16 heads of 64 elements take 168 us with `tall` and 121
+ * with `short`; 8 heads of 128 and length 1024 take 51 us with `wide` and 41 with `short`, 90 and 124 at length 2048.
  */
 export const matrixVariants: readonly MatrixVariant[] = [
   matrices(short, [64, 128], (shape) => {
@@ -178,11 +179,11 @@ export const matrixVariants: readonly MatrixVariant[] = [
   matrices(wide, [64, 128], manyRows),
 ];
 
-/** Where a GPU is emulated, barriers take the most: so more is staged at a time, for as few invocations. */
+/** Barriers take the most time on an emulated GPU: so more is staged at a time, for as few invocations. */
 const deep: AttentionTile = { ...small, depth: 32, valueDepth: 32 };
 const deeper: AttentionTile = { ...deep, queries: 32, threadRows: 8 };
 
-/** Every kernel for attention. The last row takes what no other prefers. */
+/** Every kernel for attention. The last row takes the shapes that no other prefers. */
 export const attentionVariants: readonly AttentionVariant[] = [
   decode({ threads: 128, lanes: 16, ahead: 4, joined: 2, busy: 2 * BUSY_WORKGROUPS }),
   thin({ threads: 128, keys: 128, lanes: 4, ahead: 8 }),

@@ -25,7 +25,7 @@ const functions: Readonly<Record<BinaryKind, BinaryFunction>> = {
   pow: { expression: "power(a, b)", uses: ["power"] },
 };
 
-/** `fn apply(a: f32, b: f32) -> f32` and what it needs. */
+/** Returns `fn apply(a: f32, b: f32) -> f32` and the functions that it calls. */
 export function binaryFunction(kind: BinaryKind): string {
   const { expression, uses = [] } = functions[kind];
   return [mathFunctions(uses), `fn apply(a: f32, b: f32) -> f32 { return ${expression}; }`].join("\n\n");

@@ -6,7 +6,7 @@ import { isSameRegion } from "../same-region.js";
 export interface BinaryPlan {
   readonly sources: readonly [Source, Source];
   readonly wide: boolean;
-  /** Rows of the program's table; 0 where all inputs run along with the output. */
+  /** Rows of the program's table; 0 if all inputs run along with the output. */
   readonly axes: number;
   /** Extent and both strides of each axis, in the units that the program counts. */
   readonly table: readonly (readonly [extent: number, strideA: number, strideB: number])[];
@@ -37,7 +37,7 @@ export function planBinary(problem: Problem): BinaryPlan {
   const step = wide ? vector : 1;
   const unit = (i: 0 | 1, axis: number): number => {
     const stride = strides[i][axis]!;
-    // A step along the innermost axis is one vector, of which the stride is 1 in either unit.
+    // A step along the innermost axis is one vector; its stride is 1 in either unit.
     return sources[i] === "strided" && axis < shape.length - 1 ? stride / step : stride;
   };
   const table = shape.map(
@@ -50,7 +50,7 @@ export function planBinary(problem: Problem): BinaryPlan {
 function sourceOf(input: BinaryInput<unknown>, { dtype, shape, output }: Problem): Source {
   if ("scalar" in input) return "scalar";
   if (isSameRegion(input.region, output)) return "output";
-  // As many elements as the output: then its strides are those of the output.
+  // If it has as many elements as the output, its strides are those of the output.
   const n = shape.reduce((product, extent) => product * extent, 1);
   return input.region.byteLength === n * dtypeBytes[dtype] ? "contiguous" : "strided";
 }

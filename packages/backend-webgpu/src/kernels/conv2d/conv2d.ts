@@ -91,7 +91,7 @@ function writesQuads(problem: Problem, { kind }: ConvVariant): boolean {
   return kind === "implicit" && hasVectorOutput(problem);
 }
 
-/** Enqueues what leaves the results in `results`: the output, or f32 scratch in the order of the output. */
+/** Enqueues commands that leave the results in `results`: the output, or f32 scratch in the order of the output. */
 function enqueue(
   context: KernelContext,
   problem: Problem,

@@ -18,7 +18,7 @@ export function directName({ channels, pixels, lanes }: DirectTile): string {
   return `${channels}x${pixels * lanes}`;
 }
 
-/** Sums straight from the buffers: right where a group has too few output channels to share patches. */
+/** Sums straight from the buffers: right if a group has too few output channels to share patches. */
 export const directProgram: (tile: DirectTile, form: ConvResult) => Program = memoized(
   (tile: DirectTile, form: ConvResult): Program => {
     const source = operandText("input", form.dtype, false);

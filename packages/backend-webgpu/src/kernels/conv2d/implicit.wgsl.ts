@@ -12,7 +12,7 @@ import {
 import { type Patches, patchParameters, patchStage, pixelFunctions, tapFunctions } from "./patches.wgsl.js";
 import { type ConvResult, resultName, resultText } from "./results.wgsl.js";
 
-/** What an implicit product is generated for, besides its tile; sizes reach it as parameters. */
+/** The properties that an implicit product is generated for, besides its tile; sizes are parameters. */
 export interface ImplicitForm extends ConvResult {
   /** The taps of one output channel are a multiple of four and the filter is aligned to four elements. */
   readonly vectorFilter: boolean;
@@ -20,9 +20,9 @@ export interface ImplicitForm extends ConvResult {
 }
 
 /**
- * Implicit gemm: for each group, filter (output channels x taps) times patches (taps x pixels of the
- * whole batch), whose values are gathered from the input when they are staged. Taps may be summed in
- * parts of `part_depth`; then the results are parts x those of one.
+ * Implicit gemm: for each group, filter (output channels x taps) times patches (taps x pixels of the whole
+ * batch), whose values are gathered from the input when they are staged. Taps may be summed in parts of
+ * `part_depth`; the results are then parts x those of one.
  */
 export const implicitProgram: (tile: ProductTile, form: ImplicitForm) => Program = memoized(
   (tile: ProductTile, form: ImplicitForm): Program => {

@@ -26,8 +26,8 @@ export const patchParameters = {
 } as const;
 
 /**
- * Needs `input_base`. A tap is one of the terms of the sum: a channel of the group and a place in the
- * filter. Indices of input elements wrap round below zero, where nothing is read.
+ * Needs `input_base`. A tap is one of the terms of the sum: a channel of the group and a place in the filter.
+ * Indices of input elements wrap below zero; nothing is read there.
  */
 export const pixelFunctions: string = wgsl`
 struct Pixel {
@@ -94,8 +94,8 @@ const choice = "return select(0.0, input_load1(select(0u, index, inside)), insid
 
 /**
  * How patches are read. `padded`: any filter, with tests for the padding. `points`: filters of one tap
- * without padding, which need no tests; `quads`: the same where every run of four pixels is four
- * neighbours of the input, in one image and aligned.
+ * without padding, which need no tests. `quads`: as `points`, if every run of four pixels is four neighbours
+ * of the input, in one image and aligned.
  */
 export type Patches = "padded" | "points" | "quads";
 
@@ -138,7 +138,7 @@ interface Access {
   readonly prepareRound: (round: number, depth: string) => string;
   /** WGSL expression: the four values of a round. */
   readonly value: (round: number) => string;
-  /** A statement that goes on to the next step of k. */
+  /** Returns a statement that moves to the next step of k. */
   readonly step: (round: number) => string;
 }
 

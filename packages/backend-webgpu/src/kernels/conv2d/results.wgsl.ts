@@ -2,13 +2,13 @@ import type { DType } from "@backplane/core";
 import { halfFunctions, input, output, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
 import { activated, activationText, type Epilogue } from "../epilogue.wgsl.js";
 
-/** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */
+/** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
 export interface ConvResult extends Epilogue {
   readonly dtype: DType;
   readonly bias: boolean;
   /**
-   * `output`: into the output, which is f32 or `vectorOutput`. `scratch`: f32 results elsewhere, in the
-   * order of the output, because f16 is rounded and packed afterwards, or because the sums are parts.
+   * `output`: into the output, which is f32 or `vectorOutput`. `scratch`: f32 results elsewhere, in the order
+   * of the output, because f16 is rounded and packed afterwards, or because the sums are parts.
    */
   readonly target: "output" | "scratch";
   /**

@@ -4,14 +4,14 @@ import { tileThreads } from "../tiles/index.js";
 import { selectVariant } from "../variant.js";
 import { type ConvShape, type ConvVariant, convTileCount, convVariants } from "./variants.js";
 
-/** What was chosen for one shape. */
+/** The choice for one shape. */
 export interface ConvChoice {
   readonly variant: ConvVariant;
   /** Taps are summed in parts of this length, each by workgroups of its own; all of them: no parts. */
   readonly partDepth: number;
 }
 
-/** Those of six workgroups of 64 on each of 132 multiprocessors. */
+/** The invocations of six workgroups of 64 on each of 132 multiprocessors. */
 const BUSY_INVOCATIONS = 6 * 64 * 132;
 
 /** Splitting is not worth it for shorter sums, and for shorter parts. */

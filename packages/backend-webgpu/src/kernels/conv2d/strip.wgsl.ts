@@ -21,8 +21,8 @@ export function stripName({ side, stride, rows }: StripTile): string {
 
 export interface StripForm extends ConvResult {
   /**
-   * The zeros on the left, where quads of the input can be loaded: then rows of the input, and images,
-   * are a multiple of four and aligned to four elements.
+   * The zeros on the left, if quads of the input can be loaded: rows of the input, and images, are then
+   * multiples of four and aligned to four elements.
    */
   readonly vectorLeft: number | undefined;
 }

@@ -4,14 +4,14 @@ import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
 
-/** What a choice between variants may look at. */
+/** The facts on which a choice between variants may be based. */
 export interface ConvShape {
   readonly dtype: "f32" | "f16";
   readonly batch: number;
   readonly groups: number;
   /** Output channels of one group. */
   readonly groupOutputs: number;
-  /** Terms of the sum for one output element: 0 where there are no input channels. */
+  /** Terms of the sum for one output element: 0 if there are no input channels. */
   readonly taps: number;
   /** Output pixels of the whole batch. */
   readonly pixels: number;
@@ -86,7 +86,7 @@ function strip(tile: StripTile): ConvVariant {
 
 const { huge, large, medium, small } = productTiles;
 
-/** Every kernel for conv2d. The last row takes what no other prefers. */
+/** Every kernel for conv2d. The last row takes the shapes that no other prefers. */
 export const convVariants: readonly ConvVariant[] = [
   {
     kind: "gemm",
@@ -113,7 +113,7 @@ export const convVariants: readonly ConvVariant[] = [
       shape.groupOutputs > small.rows &&
       (takesLargeTexts(features) || convTileCount(shape, medium) >= BUSY_WORKGROUPS / 2),
   ),
-  // Staging is worth a tile that is half empty, but not where a GPU is emulated.
+  // Staging is worth a half-empty tile, but not on an emulated GPU.
   implicit(
     small,
     (shape, features) => shape.groupOutputs > (isNarrow(features) ? small.rows / 2 : FEW_OUTPUTS - 1),

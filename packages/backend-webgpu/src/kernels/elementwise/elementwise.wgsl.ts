@@ -14,16 +14,16 @@ import {
 } from "../../program/index.js";
 
 /**
- * Where the values of one input come from:
+ * The source of the values of one input:
  * - `contiguous`: element i of its own region;
- * - `output`: element i of the output, which it is to be written over;
+ * - `output`: element i of the output, which is then overwritten;
  * - `strided`: an element found from i by the table of axes;
- * - `repeated`: the same, in wide kernels, for an input that repeats along the innermost axis;
+ * - `repeated`: as `strided`, in wide kernels, for an input that repeats along the innermost axis;
  * - `scalar`: a parameter.
  */
 export type Source = "contiguous" | "output" | "strided" | "repeated" | "scalar";
 
-/** What one generated kernel does; everything else is a parameter. */
+/** The properties of one generated kernel; everything else is a parameter. */
 export interface ElementwiseTile {
   /** The first part of the program's name, such as `unary_exp`. */
   readonly name: string;
@@ -125,7 +125,7 @@ const single: Body = (names, sources) => {
 `;
 };
 
-/** One word per invocation, that is the two f16 that share it, of which one may lie outside the output. */
+/** One word per invocation: the two f16 that share it, one of which may lie outside the output. */
 const halfPair: Body = (names, sources) => {
   const values = sources.map((source, i) => {
     const name = names[i]!;
@@ -151,7 +151,7 @@ const halfPair: Body = (names, sources) => {
 `;
 };
 
-/** What a wide kernel loads for each input: a vector, or one number that is repeated. */
+/** The loads of a wide kernel for each input: a vector, or one number that is repeated. */
 function wideLoads(
   names: readonly string[],
   sources: readonly Source[],

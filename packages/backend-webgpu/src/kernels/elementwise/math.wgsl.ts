@@ -4,13 +4,13 @@ import { powerFunctions } from "./power.wgsl.js";
 import { turnFunctions } from "./turns.wgsl.js";
 
 /**
- * Elementary functions for one f32. WGSL leaves its own wide tolerances (exp may be off by 3 + 2|x|
- * units in the last place, sin by 2^-11, and only within [-pi, pi]), and says nothing of arguments at
- * which a formula overflows; these are within a few units and right at both ends.
+ * Elementary functions for one f32. WGSL's own have wide tolerances (exp may be off by 3 + 2|x| units in the
+ * last place, sin by 2^-11, and only within [-pi, pi]), and WGSL says nothing about arguments at which a
+ * formula overflows. These are within a few units and right at both ends.
  *
- * All coefficients are minimax fits made for this file by iterated least squares (Lawson's method)
- * against values of 40 digits, in the reduced range given beside them. The reductions are classical:
- * W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980.
+ * All coefficients are minimax fits made for this file by iterated least squares (Lawson's method) against
+ * values of 40 digits, in the reduced range given beside them. The reductions are classical: W. J. Cody and
+ * W. Waite, Software Manual for the Elementary Functions, 1980.
  */
 const functions: Readonly<Record<MathFunctionName, MathFunction>> = {
   /** Infinity and NaN by their bits; as constants, WGSL refuses them. */
@@ -47,7 +47,7 @@ fn rank(x: f32) -> i32 {
 }`,
   },
 
-  /** A result of x, or x itself where that is NaN, which bounds such as max(x, 0) would lose. */
+  /** A result of x, or x itself if that is NaN, which bounds such as max(x, 0) would lose. */
   or_nan: {
     uses: ["is_nan"],
     source: wgsl`
@@ -58,7 +58,7 @@ fn or_nan(x: f32, result: f32) -> f32 {
 
   /**
    * x, which is below 3e38. WGSL lets compilers reassociate: (x - n a) - n b, which is exact step by step,
-   * may become x - n (a + b), which is not, and Mesa does that. They cannot see through the bound.
+   * may become x - n (a + b), which is not, and Mesa does that. The bound hides this from them.
    */
   settled: {
     source: wgsl`
@@ -78,9 +78,9 @@ fn exponential_near_zero(r: f32) -> f32 {
 
   /**
    * The whole number nearest to x factor, for |x factor| < 2^21, as a number and as the last bits of a word:
-   * in 1.5 2^23 + n, n stands in the last bits. Conversions between numbers and whole numbers, which this
-   * saves, are among the slowest instructions of GPUs. (Where an adapter rounds otherwise than to nearest,
-   * it is a neighbour, and polynomials behind it are a few units less accurate.)
+   * in 1.5 2^23 + n, the last bits are n. This avoids conversions between numbers and whole numbers, which
+   * are among the slowest instructions of GPUs. (If an adapter does not round to nearest, it is a neighbour,
+   * and polynomials after it are a few units less accurate.)
    */
   nearest: {
     uses: ["settled"],
@@ -105,7 +105,7 @@ fn less_logarithms(x: f32, n: f32) -> f32 {
 
   /**
    * e^(x + more) 2^63 = 2^(n + 63) e^r, n = round(x / log 2), r = x + more - n log 2, for -112 <= x <= 0 and
-   * |more| < 0.11. With this scale no number on the way underflows where the product with 2^-63 does not.
+   * |more| < 0.11. With this scale no intermediate number underflows unless the product with 2^-63 does.
    */
   scaled_decay: {
     uses: ["nearest", "less_logarithms", "exponential_near_zero"],
@@ -206,7 +206,7 @@ fn logistic(x: f32) -> f32 {
   },
 
   /**
-   * x / (1 + e^-u) for a u of x's sign, also where 1 / (1 + e^-u) would underflow. -|u| is the sum of `exponent`
+   * x / (1 + e^-u) for a u of x's sign, even if 1 / (1 + e^-u) would underflow. -|u| is the sum of `exponent`
    * and `more`, see scaled_decay.
    */
   times_logistic: {
@@ -247,8 +247,8 @@ fn error_near_zero(x: f32) -> f32 {
   },
 
   /**
-   * (1 - erf(x)) 2^63 for 0.7072 <= x <= 10.5: e^(-x^2) t P(t), t = 1 / `divisor`, divisor = 1 + 3/5 x. x^2 is the
-   * sum of `square`, which is exact, and `more`: an error of x^2 is one of the result, in proportion.
+   * (1 - erf(x)) 2^63 for 0.7072 <= x <= 10.5: e^(-x^2) t P(t), t = 1 / `divisor`, divisor = 1 + 3/5 x. x^2 is
+   * the sum of `square`, which is exact, and `more`: an error of x^2 leads to a proportional error of the result.
    */
   error_complement: {
     uses: ["scaled_decay", "upper_half"],

@@ -4,9 +4,9 @@ import type { MathFunction } from "./math-function.js";
 /** The power of two numbers; a part of `math.wgsl.ts`. */
 export const powerFunctions: Readonly<Record<"power", MathFunction>> = {
   /**
-   * a^b, in the sense of C's pow: a product for whole exponents up to 15, which is exact where all of it
-   * fits (3^15 does); otherwise e^(b log |a|), with the logarithm and its product with b as sums of two
-   * numbers, since an error of the exponent is one of the result, in proportion.
+   * a^b, in the sense of C's pow. For whole exponents up to 15 it is a product, which is exact if all of it
+   * fits (3^15 does). Otherwise it is e^(b log |a|), with the logarithm and its product with b as sums of two
+   * numbers, since an error of the exponent leads to a proportional error of the result.
    */
   power: {
     uses: [

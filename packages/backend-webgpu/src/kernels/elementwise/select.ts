@@ -4,7 +4,7 @@ import { elementsPerInvocation } from "./elementwise.wgsl.js";
 
 type Place = Pick<Region<unknown>, "byteOffset">;
 
-/** Whether every region starts where a 16-byte vector may. */
+/** Whether every region starts at a place for a 16-byte vector. */
 export function allAligned(regions: readonly Place[]): boolean {
   return regions.every(({ byteOffset }) => byteOffset % 16 === 0);
 }

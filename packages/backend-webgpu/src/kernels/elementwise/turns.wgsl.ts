@@ -22,10 +22,10 @@ fn quarter_turns(x: f32) -> QuarterTurns {
   },
 
   /**
-   * The same by whole numbers for any |x| from 6000 on: x is a multiple of a power of two, and x / 2 pi
-   * needs only those bits of 1 / 2 pi that give neither whole turns nor less than 2^-64 of one.
-   * M. Payne and R. Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18, 1983.
-   * No f32 comes closer to a multiple of pi/2 than 2^-31 or so, so that 30 bits remain of r at least.
+   * The same in whole numbers for any |x| from 6000 on: x is a multiple of a power of two, and x / 2 pi needs
+   * only those bits of 1 / 2 pi that lead neither to whole turns nor to less than 2^-64 of one. M. Payne and
+   * R. Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18, 1983. No f32 comes closer
+   * to a multiple of pi/2 than 2^-31 or so, so that at least 30 bits of r remain.
    */
   far_quarter_turns: {
     uses: ["from_bits", "power_of_two", "upper_half"],

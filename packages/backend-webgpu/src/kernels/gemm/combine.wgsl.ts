@@ -23,8 +23,9 @@ export function combineLanes(parts: number): 1 | 4 | 16 {
 }
 
 /**
- * Sums of parts, what is left to do with sums that are whole, and all there is to do where k is 0: C[i] = alpha *
- * (sum of parts) + beta * C[i], with the epilogue of the whole. A workgroup does `WORKGROUP_SIZE / lanes` neighbouring elements of a C.
+ * Sums parts and finishes the whole: C[i] = alpha * (sum of parts) + beta * C[i], with the epilogue. It also
+ * finishes sums that are already whole, and does all the work if k is 0. A workgroup computes `WORKGROUP_SIZE
+ * / lanes` neighbouring elements of a C.
  */
 export const combineProgram: (form: ResultForm, lanes: 1 | 4 | 16) => Program = memoized(
   (form: ResultForm, lanes: 1 | 4 | 16): Program => {

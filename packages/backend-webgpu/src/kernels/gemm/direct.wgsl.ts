@@ -13,9 +13,9 @@ import { operandText } from "../tiles/index.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /**
- * A product without workgroup memory. Each of the `lanes` invocations of a workgroup computes
- * `threadRows` rows of `threadColumns` columns that are `lanes` apart, so that neighbouring
- * invocations read neighbouring columns and the same rows: what SIMD units of a CPU do best.
+ * A product without workgroup memory. Each of the `lanes` invocations of a workgroup computes `threadRows`
+ * rows of `threadColumns` columns that are `lanes` apart, so that neighbouring invocations read neighbouring
+ * columns and the same rows, which suits the SIMD units of a CPU best.
  */
 export interface DirectTile {
   readonly threadRows: number;

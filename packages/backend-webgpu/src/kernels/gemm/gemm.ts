@@ -57,14 +57,14 @@ function runInHalves(context: KernelContext, planned: Plan): void {
   storeHalves(context, results, c, batch === 1 ? layout : { ...layout, batchStride: problem.strideC });
 }
 
-/** The form with the epilogue of a problem; itself where there is none. */
+/** Returns the form with the epilogue of a problem, or the form itself if there is none. */
 function finished(form: ResultForm, { bias, activation }: Problem): ResultForm {
   if (bias === undefined && activation === undefined) return form;
   const { dtype, target, readsC } = form;
   return { dtype, target, readsC, bias: bias !== undefined, activation };
 }
 
-/** Enqueues what computes `results` as `form` says; f32 results of f16 problems still await rounding. */
+/** Enqueues commands that compute `results` as `form` says; f32 results of f16 problems still await rounding. */
 function enqueue(context: KernelContext, planned: Plan, results: BufferRegion, form: ResultForm): void {
   const { problem, choice } = planned;
   const { m, n, k, batch } = problem;
@@ -88,7 +88,10 @@ function enqueue(context: KernelContext, planned: Plan, results: BufferRegion, f
   combine(context, problem, results, form, sums, n, parts);
 }
 
-/** Sums straight to where results belong, if they are nothing else and in whole quads; else there by way of scratch. */
+/**
+ * Sums straight to the place of the results, if nothing else is to do and they are whole quads; otherwise
+ * through scratch.
+ */
 function packed(
   context: KernelContext,
   { problem, shape, vectorC }: Plan,
@@ -110,13 +113,13 @@ function packed(
   combine(context, problem, results, form, sums, pitch, 1);
 }
 
-/** A problem with what is worked out of it, once for each call. */
+/** A problem with the facts derived from it, once for each call. */
 interface Plan {
   readonly problem: Problem;
   readonly shape: GemmShape;
   /** Whether C can be written four elements at a time. */
   readonly vectorC: boolean;
-  /** How to compute it; nothing is chosen where there is nothing to multiply. */
+  /** The choice of a kernel; undefined if there is nothing to multiply. */
   readonly choice: GemmChoice | undefined;
 }
 
@@ -131,7 +134,7 @@ function plan({ features }: KernelContext, problem: Problem, forced: string | un
   };
 }
 
-/** The operands and the result's bindings: C itself, or scratch and C where it is read, and the bias. */
+/** The operands and the result's bindings: C itself, or scratch and C if it is read, and the bias. */
 function withResults(
   regions: Record<string, BufferRegion>,
   problem: Problem,
@@ -165,7 +168,7 @@ function combine(
   );
 }
 
-/** The sums over parts of k are plain ones: alpha, beta and C come in where they are combined. */
+/** Sums over parts of k are plain ones: alpha, beta and C are applied when they are combined. */
 function product(
   context: KernelContext,
   planned: Plan,
@@ -289,18 +292,18 @@ function isBlocked(variant: GemmVariant): variant is BlockedVariant {
   return variant.kind === "tiled" || variant.kind === "streamed" || variant.kind === "matrices";
 }
 
-/** The form is written out as well; what it lacks must not be among its entries (see `memoized`). */
+/** The form is written out: entries that it lacks must be absent (see `memoized`). */
 function blockedProgram(
   { problem, shape, vectorC: isVectorC }: Plan,
   variant: BlockedVariant,
   { dtype, target, readsC, bias, activation }: ResultForm,
 ): Program {
   const { transA, transB, vectorA, vectorB } = shape;
-  // Elements of scratch may lie anyhow.
+  // Elements of scratch may have any layout.
   const vectorC = target === "matrix" ? isVectorC : !readsC && problem.n % 4 === 0;
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
-    // C is written by these where quads of it are whole (else `runInHalves` does), and not read for beta = 0.
+    // These write C if quads of it are whole (otherwise `runInHalves` does), and do not read it for beta = 0.
     return matrixProgram(
       variant.tile,
       target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,

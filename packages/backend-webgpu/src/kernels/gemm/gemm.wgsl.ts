@@ -12,14 +12,14 @@ import {
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 import { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
 
-/** What a tiled kernel is generated for, besides its tile; sizes reach it as parameters. */
+/** The properties that a tiled kernel is generated for, besides its tile; sizes are parameters. */
 export interface GemmForm extends ResultForm {
   readonly transA: boolean;
   readonly transB: boolean;
   /** Every run of four along the rows of the stored A (or B) is whole and aligned to four elements. */
   readonly vectorA: boolean;
   readonly vectorB: boolean;
-  /** Only the results in wide blocks of this size are computed: what `enqueueSplit` leaves. */
+  /** Computes only the results in wide blocks of this size: those that `enqueueSplit` leaves. */
   readonly onlyWide?: Block;
 }
 
@@ -35,9 +35,8 @@ export const operandParameters = {
 } as const;
 
 /**
- * Finds the tile of a workgroup: `result`, which counts parts of k and matrices, `rowBase` and
- * `columnBase`, the part of k from `depthStart` to `k`, and where the matrices start. Workgroups
- * without a tile end.
+ * Finds the tile of a workgroup: `result`, which counts parts of k and matrices, `rowBase` and `columnBase`,
+ * the part of k from `depthStart` to `k`, and the start of each matrix. Workgroups without a tile end.
  */
 export const tilePrologue: string = wgsl`
   let tiles_across = (parameters.n + COLUMNS - 1u) / COLUMNS;

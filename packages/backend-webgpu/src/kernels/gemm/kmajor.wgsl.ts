@@ -28,15 +28,15 @@ function extentOf({ contiguousDepth }: UnpackedForm): { deep: number; wide: numb
   return { deep, wide: WORKGROUP_SIZE / deep };
 }
 
-/** Workgroups that pack so many lines and k of so many matrices. */
+/** Returns the workgroups that pack this many lines and k of this many matrices. */
 export function packGroups(form: UnpackedForm, lineCount: number, k: number, matrices: number): number {
   const { deep, wide } = extentOf(form);
   return matrices * Math.ceil(k / (4 * deep)) * Math.ceil(lineCount / (4 * wide));
 }
 
 /**
- * packed[matrix][k][line] = the operand's element at k of that line, as f32; zeros from `k` up to `packed_k`, a
- * multiple of 4. Each k has whole quads of lines: what is missing to the last one repeats the last line. One
+ * packed[matrix][k][line] = the operand's element at k of that line, as f32; zeros from `k` up to `packed_k`,
+ * a multiple of 4. Each k has whole quads of lines: the last quad is filled with copies of the last line. One
  * invocation packs four k of four lines.
  */
 export const kMajorProgram: (

@@ -38,12 +38,12 @@ export function matrixBytes(tile: MatrixTile): number {
 const STRIP = 2;
 
 /**
- * Stores the results, strip by strip: each subgroup through an area of its own in its panel of A, or of B where
- * the panels of A are too small for all subgroups that share them.
+ * Stores the results, strip by strip. Each subgroup uses an area of its own in its panel of A, or in that of
+ * B if the panels of A are too small for all subgroups that share them.
  *
- * A workgroup runs this code once, so that its length costs more than what it does: there is a loop, of which only
- * the choice of the strip is written out. (All written out with a bias: 191 in place of 281 TFLOP/s on an NVIDIA
- * H200, with gelu 156.)
+ * A workgroup runs this code once, so that its length costs more than its work: it is a loop, in which only
+ * the choice of the strip is written out. (All written out with a bias: 191 instead of 281 TFLOP/s on an
+ * NVIDIA H200, with gelu 156.)
  */
 function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm): string {
   const [down, across] = [tile.subgroupRows / SIDE, tile.subgroupColumns / SIDE / STRIP];
@@ -96,19 +96,19 @@ const SPAN = 512;
 const TURNS = 8;
 
 /**
- * Walks through k in steps of `depth`. Of what is staged, the subgroup matrices of 16 steps of k are read
- * while those of the 16 before are multiplied, from one of two sets of variables into the other; and while
- * the last ones are multiplied, the next step is already staged and its first ones are read. What is staged
- * then has been read into registers before. So the matrix units rest for little more than the barriers.
+ * Walks through k in steps of `depth`. The subgroup matrices of 16 steps of k are read from the staged data
+ * while those of the 16 before are multiplied, from one of two sets of variables into the other. While the
+ * last ones are multiplied, the next step is already staged and its first ones are read. Data is read into
+ * registers before it is staged. So the matrix units rest for little more than the barriers.
  *
- * The loads from A and B stand between two barriers, since drivers put off what may be put off until the
- * values are stored: 181 TFLOP/s where nothing kept them from it, 315 so (128 x 256, 4096^3, NVIDIA H200).
- * It depends on details: with one counter of steps in place of three, `(row + 8)` kept for each load, and the
- * results stored column by column, it was 281; without the branch around what is past the end of k, 205.
+ * The loads from A and B stand between two barriers, since drivers otherwise postpone them until the values
+ * are stored: 181 TFLOP/s without the barriers, 315 with them (128 x 256, 4096^3, NVIDIA H200). It depends on
+ * details: with one counter of steps instead of three, `(row + 8)` kept for each load, and the results stored
+ * column by column, it was 281; without the branch around the part past the end of k, 205.
  *
- * Workgroups that share rows of A or columns of B walk through each `SPAN` of k from different places on, round
- * and round, so that most of what one reads another one has brought to the cache: when all wait for the memory
- * at the same time, that is a tenth of the time. So the order of a sum depends on its tile.
+ * Workgroups that share rows of A or columns of B walk through each `SPAN` of k from different places on,
+ * round and round, so that another one has brought most of the data to the cache: if all wait for the memory
+ * at the same time, that takes a tenth of the time. So the order of a sum depends on its tile.
  */
 function stagedLoop(tile: MatrixTile, a: Panels, b: Panels): string {
   const steps = tile.depth / SIDE;

@@ -11,8 +11,8 @@ import {
 import { UNIT } from "../tiles/index.js";
 
 /**
- * Copies the rows of f16 matrices, which may lie anyhow, one after the other, each as whole units with
- * zeros after its end: what kernels that load unit by unit ask for. One invocation makes one unit.
+ * Copies the rows of f16 matrices of any layout, one after the other, each as whole units with zeros after
+ * its end, for kernels that load unit by unit. One invocation makes one unit.
  */
 export const packProgram: Program<"source" | "packed", "rows" | "columns" | "pitch" | "step" | "batch"> =
   program({

@@ -23,30 +23,30 @@ function isKMajor(shape: GemmShape, name: "a" | "b"): boolean {
   return dtype === "f32" && k % WHOLE_DEPTH === 0 && (name === "a" ? transA && vectorA : !transB && vectorB);
 }
 
-/** Scratch for a copy of an operand in all matrices of a batch, in bytes; 0 where none is made. */
+/** Returns the scratch for a copy of an operand in all matrices of a batch, in bytes; 0 if no copy is made. */
 function packedBytes(shape: GemmShape, name: "a" | "b"): number {
   const lines = name === "a" ? shape.m : shape.n;
   return isKMajor(shape, name) ? 0 : 4 * shape.batch * packedDepth(shape.k) * packedPitch(lines);
 }
 
-/** Scratch of a product with packed operands, in bytes: as much as is kept for the next call by default. */
+/** Largest scratch of a product with packed operands, in bytes: as much as is kept for the next call by default. */
 const MOST_PACKED = 2 ** 29;
 
-/** Those of a large product in a microsecond, on an NVIDIA H200. */
+/** Multiplications of a large product in a microsecond, on an NVIDIA H200. */
 const MULTIPLICATIONS = 24.5e6;
 
 /** Microseconds that a copy takes however small it is. */
 const COPYING = 3;
 
 /**
- * What copies of the operands take, in proportion to the product: each number of A is used n times, and copying
- * it takes an NVIDIA H200 as long as 46 multiplications.
+ * Returns the time of copies of the operands, relative to the product. Each number of A is used n times, and
+ * copying it takes an NVIDIA H200 as long as 46 multiplications.
  */
 function packingShare(shape: GemmShape): number {
   return (isKMajor(shape, "a") ? 0 : 46 / shape.n) + (isKMajor(shape, "b") ? 0 : 46 / shape.m);
 }
 
-/** Microseconds that copies of the operands take there, and rounding the sums where they are of halves. */
+/** Returns the microseconds for copies of the operands there, and for rounding the sums if they are f16. */
 export function copyTime(shape: GemmShape): number {
   const { dtype, m, n, k, batch } = shape;
   const copies = (isKMajor(shape, "a") ? 0 : COPYING) + (isKMajor(shape, "b") ? 0 : COPYING);
@@ -54,7 +54,7 @@ export function copyTime(shape: GemmShape): number {
   return copies + (share * batch * m * n * k) / MULTIPLICATIONS;
 }
 
-/** Whether there is room for copies, and for the sums where they have to be rounded to f16. */
+/** Whether there is room for copies, and for the sums if they have to be rounded to f16. */
 function hasRoomForCopies(shape: GemmShape, { limits }: DeviceFeatures): boolean {
   const [a, b] = [packedBytes(shape, "a"), packedBytes(shape, "b")];
   const sums = 4 * shape.batch * shape.m * packedPitch(shape.n);
@@ -73,8 +73,9 @@ export function isAwkward({ dtype, transB, vectorA, vectorB }: GemmShape): boole
 }
 
 /**
- * Whether a product is large enough for copies of its operands to be thought of, and there is room for them. Whether they
- * pay is seen by comparing with other tiles (`expectedTime`). Those like A best transposed, which that does not know.
+ * Whether a product is large enough to consider copies of its operands, and there is room for them. A
+ * comparison with other tiles (`expectedTime`) shows whether they pay. Other tiles are fastest
+ * if A is stored transposed, which that comparison does not know.
  */
 export function allowsCopies(shape: GemmShape, features: DeviceFeatures): boolean {
   const { m, n, k, batch, transA } = shape;
@@ -87,7 +88,7 @@ export function allowsCopies(shape: GemmShape, features: DeviceFeatures): boolea
   );
 }
 
-/** An operand as `isKMajor` has it, k padded with zeros: itself or a copy in scratch. */
+/** Returns an operand as `isKMajor` requires, k padded with zeros: the operand itself or a copy in scratch. */
 function inKMajor(
   context: KernelContext,
   problem: Problem,
@@ -116,12 +117,12 @@ function inKMajor(
   return { region: packed, rows, columns: pitch, ld: pitch, step: step === 0 ? 0 : rows * pitch };
 }
 
-/** Elements from one k to the next in a packed operand of so many lines; whole quads. */
+/** Returns the elements from one k to the next in a packed operand of this many lines; whole quads. */
 export function packedPitch(lines: number): number {
   return 4 * Math.ceil(lines / 4);
 }
 
-/** One text for all: whatever is done to a sum after it is done by another program. */
+/** One text for all: another program does everything that follows a sum. */
 const form: GemmForm = {
   ...{ dtype: "f32", target: "matrix", readsC: false, vectorC: true, sumsOnly: true },
   ...{ transA: true, transB: false, vectorA: true, vectorB: true },

@@ -44,26 +44,26 @@ function extents(tile: MatrixTile, left: boolean): [extent: number, panel: numbe
   return left ? [tile.rows, tile.subgroupRows] : [tile.columns, tile.subgroupColumns];
 }
 
-/** The texts by which one operand is staged as it is stored, and read as subgroup matrices. */
+/** The texts that stage one operand in its stored layout, and read it as subgroup matrices. */
 export interface Panels {
   readonly layout: PanelLayout;
   readonly declaration: string;
-  /** Run once: what does not change from one step of k to the next. */
+  /** Run once: the values that do not change from one step of k to the next. */
   readonly prepare: string;
   /** Reads the part that starts at `depthAt` into registers; past the end of k anything. */
   readonly load: string;
-  /** Writes the registers, which hold what starts at `held`, to workgroup memory. */
+  /** Writes the registers, which hold the data that starts at `held`, to workgroup memory. */
   readonly store: string;
-  /** The same where they reach past the end of k, with zeros from there on. */
+  /** As `store` if they reach past the end of k, with zeros from there on. */
   readonly storeEnd: string;
   /** Reads matrix `i` of the step that starts at `16 * step`. */
   matrix(i: number, step: number): string;
 }
 
 /**
- * Each row (or column) of subgroups has a panel, which is an array of its own: so the places of
- * subgroup matrices within it are constants, which are proved inside it when the kernel is compiled.
- * Checks at run time would cost a third of the speed.
+ * Each row (or column) of subgroups has a panel, which is an array of its own: so the places of subgroup
+ * matrices within it are constants, which are proved inside it when the kernel is compiled. Checks at run
+ * time would cost a third of the speed.
  */
 export function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boolean): Panels {
   const left = name === "a";
@@ -79,8 +79,8 @@ export function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boo
   const each = (line: (round: number) => string) => lines(rounds, line);
   const steps = depth / UNIT;
 
-  // What an invocation moves in a round is as far from what it moved in the first one for all of them, where
-  // the tile allows it; then only the first one's places are kept. Elsewhere each round has its own.
+  // If the tile allows it, all invocations move data in a round that is equally far from their data of the
+  // first round; then only the first places are kept. Otherwise each round has its own.
   const rowsPerRound = threads / perRow;
   const alike = contiguousDepth
     ? rowsPerRound % SIDE === 0 && (rowsPerRound % panel === 0 || panel % rowsPerRound === 0)
@@ -117,8 +117,8 @@ export function panelsOf(tile: MatrixTile, name: "a" | "b", contiguousDepth: boo
   let ${name}_at_${i} = ${at(i)};`,
   );
 
-  // Rows and columns past the end repeat the last ones, whose results are never stored, and so do steps
-  // of k: no load waits for a decision. Sums start with what all rounds share.
+  // Rows and columns past the end repeat the last ones, whose results are never stored, and so do steps of k:
+  // no load waits for a decision. Sums start with the terms that all rounds share.
   const [start, onwards, deep] = contiguousDepth
     ? [
         (i: number) => `min(${origin} + ${rowSum(i)}, ${limit} - 1u) * ${name}_units`,

@@ -2,12 +2,11 @@ import type { DType } from "@backplane/core";
 import { input, output, type Storage, wgsl } from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
-/** Where a kernel leaves its results, and what it makes of them; sums of parts have no epilogue. */
+/** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
 export interface ResultForm extends Epilogue {
   /**
-   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`.
-   * `scratch`: f32 results elsewhere, because f16 is rounded and packed afterwards, or because the sums
-   * are parts of the whole.
+   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`. `scratch`: f32
+   * results elsewhere, because f16 is rounded and packed afterwards, or because the sums are parts of the whole.
    */
   readonly target: "matrix" | "scratch";
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
@@ -15,8 +14,8 @@ export interface ResultForm extends Epilogue {
   /** Element type of C. */
   readonly dtype: DType;
   /**
-   * Every run of four along the rows of the results is whole and aligned to four elements. Only for
-   * kernels that write nothing but quads. C, where it is read to be added to scratch, may lie anyhow.
+   * Every run of four along the rows of the results is whole and aligned to four elements. Only for kernels
+   * that write nothing but quads. A C that is only read, to be added to scratch, may have any layout.
    */
   readonly vectorC?: boolean;
   /** With `vectorC`: beta is 0, and the text does not mention C. Default: that is found out when it runs. */
@@ -29,8 +28,8 @@ export interface ResultForm extends Epilogue {
 }
 
 /**
- * Bindings for one form of result and the functions that write it: `store(matrix, row, column, sum)` for
- * one element, `store_quad` for as many of four neighbours as exist.
+ * Returns the bindings for one form of result and the functions that write it: `store(matrix, row, column,
+ * sum)` for one element, `store_quad` for as many of four neighbours as exist.
  */
 export function resultText(form: ResultForm): { bindings: Record<string, Storage>; functions: string } {
   if (form.vectorC) return vectorResultText(form);
@@ -84,7 +83,7 @@ function biasBinding({ bias, dtype }: ResultForm): Record<string, Storage> {
   return bias ? { bias: input(dtype === "f16" ? "half" : "f32") } : {}; // n elements
 }
 
-/** `bias_at` and `bias_quad`, which repeats the last one past the end; nothing without a bias. */
+/** Returns `bias_at` and `bias_quad`, which repeats the last one past the end; nothing without a bias. */
 function biasText({ bias, dtype }: ResultForm): string {
   if (!bias) return "";
   const element = dtype === "f16" ? "half_at(bias[at >> 1u], at)" : "bias[at]";
@@ -126,7 +125,7 @@ fn half_quad(values: vec4f) -> vec2u {
 `;
 
 /**
- * The same, sooner where none is subnormal, too large or no number: they are rounded to 11 bits, so that
+ * The same, but faster if none is subnormal, too large or NaN: they are rounded to 11 bits, so that
  * pack2x16float has no choice.
  */
 export const packQuad: string = wgsl`${halfQuad}
@@ -151,8 +150,8 @@ function packing({ activation }: ResultForm): { functions: string; name: string 
 }
 
 /**
- * The same for `vectorC`: only `store_quad`, which writes all four at once, and with a bias `store_biased`, which is
- * given its quad.
+ * The same for `vectorC`: only `store_quad`, which writes all four at once, and with a bias `store_biased`,
+ * which receives its quad.
  */
 function vectorResultText(form: ResultForm): ReturnType<typeof resultText> {
   const { dtype, target, readsC, overwritesC = false } = form;

@@ -19,13 +19,13 @@ const COMBINING_PART = 2e-6;
 export interface TilePace {
   readonly tile: ProductTile;
   /**
-   * Workgroups for each multiprocessor that take hardly longer than one, since one does not keep it busy. They
-   * come in rounds of so many: a last round that few are left for takes as long as a full one.
+   * Workgroups for each multiprocessor that take hardly longer than one, since one does not keep it busy.
+   * They run in rounds of this many: a last round with few workgroups takes as long as a full one.
    */
   readonly together: number;
-  /** What a round takes for each step of k, in nanoseconds. */
+  /** The time of a round for each step of k, in nanoseconds. */
   readonly round: number;
-  /** The same where operands are awkward to stage (`isAwkward`). Default: `round`. */
+  /** The same if operands are awkward to stage (`isAwkward`). Default: `round`. */
   readonly awkwardRound?: number;
   /** Operands are copied before (see `inKMajor`), and k is never split. */
   readonly packs: boolean;
@@ -37,8 +37,9 @@ export function tileCount(shape: GemmShape, tile: Pick<ProductTile, "rows" | "co
 }
 
 /**
- * Long sums with few results would leave most of a GPU idle: so that there are about `busy` workgroups, several
- * share what `groups` would do. Gives how much of k each sums up; k itself where that does not pay.
+ * Long sums with few results would leave most of a GPU idle. Several workgroups then share the work of each
+ * of `groups`, so that there are about `busy` of them. Returns how much of k each sums up; k itself if that
+ * does not pay.
  */
 export function partDepth(k: number, groups: number, busy: number): number {
   const parts = Math.min(Math.floor(busy / groups), Math.floor(k / SHORTEST_PART));
@@ -47,7 +48,7 @@ export function partDepth(k: number, groups: number, busy: number): number {
   return Math.ceil(k / parts / 32) * 32;
 }
 
-/** Microseconds that a product takes by a tile, but for what all tiles take. */
+/** Returns the microseconds of a product with a tile, without the time that all tiles take. */
 export function expectedTime(shape: GemmShape, pace: TilePace): number {
   const { tile, together, packs } = pace;
   const round = (isAwkward(shape) ? pace.awkwardRound : undefined) ?? pace.round;
@@ -61,8 +62,8 @@ export function expectedTime(shape: GemmShape, pace: TilePace): number {
 }
 
 /**
- * Whether `pace` is that of the quickest tile, all those that come before it in `paces` apart. Each is possible wherever
- * those before it are, as none asks for more workgroup memory, so that nobody has to ask which are.
+ * Whether `pace` is that of the fastest tile, without those that come before it in `paces`. Each tile is
+ * possible wherever those before it are, as none asks for more workgroup memory, so this need not be checked.
  */
 export function isQuickest(
   paces: readonly TilePace[],

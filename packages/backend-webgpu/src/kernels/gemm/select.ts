@@ -14,7 +14,7 @@ import {
 
 type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant | PackedVariant>;
 
-/** What was chosen for one shape. */
+/** The choice for one shape. */
 export interface GemmChoice {
   readonly variant: GemmVariant;
   /** k is summed in parts of this length, each by workgroups of its own; k itself: no parts. */
@@ -31,7 +31,7 @@ export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: 
   return { variant, partDepth: partDepth(shape.k, groupCount(shape, variant), variant.busy) };
 }
 
-/** Workgroups of a variant where k is not split. */
+/** Returns the workgroups of a variant if k is not split. */
 function groupCount(shape: GemmShape, variant: Splittable): number {
   if (variant.kind !== "thin") return tileCount(shape, variant.tile);
   const { wide, contiguousDepth, tile } = variant;

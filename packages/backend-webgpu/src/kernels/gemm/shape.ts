@@ -3,7 +3,7 @@ import type { BufferRegion, DeviceMemory } from "../../runtime/index.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
-/** What a choice between variants may look at: sizes and how the operands lie, no buffers. */
+/** The facts on which a choice between variants may be based: sizes and layouts of the operands, no buffers. */
 export interface GemmShape {
   readonly dtype: "f32" | "f16";
   readonly m: number;

@@ -33,10 +33,10 @@ export interface StreamedTile extends ProductTile {
 }
 
 /**
- * C[i] = alpha * op(A[i]) * B[i] + beta * C[i] for a few rows: the rows of op(A) are staged in workgroup
- * memory as in the tiled product, and B goes straight from memory to the registers of the invocations
- * that have its columns. Each register is filled for the next window as soon as it was used, so that loads
- * are always under way; a step of `depth` is several windows, so that there are few barriers.
+ * C[i] = alpha * op(A[i]) * B[i] + beta * C[i] for a few rows. The rows of op(A) are staged in workgroup
+ * memory as in the tiled product, and B goes straight from memory to the registers of the invocations that
+ * have its columns. Each register is filled for the next window as soon as it was used, so that loads are
+ * always under way; a step of `depth` is several windows, so that there are few barriers.
  */
 export const streamedProgram: (tile: StreamedTile, form: GemmForm) => Program = memoized(
   (tile: StreamedTile, form: GemmForm): Program => {

@@ -21,7 +21,7 @@ export interface ThinTile {
   /** Invocations side by side along the wide operand. */
   readonly span: number;
   readonly lanes: number;
-  /** Places that one invocation computes where consecutive k lie next to each other. */
+  /** Places that one invocation computes if consecutive k are next to each other. */
   readonly places: number;
 }
 

@@ -60,11 +60,11 @@ export interface MatrixVariant extends PartialVariant {
   readonly tile: MatrixTile;
 }
 
-/** f32 by way of f16; only by the option `f32Products`. */
+/** f32 through f16; only with the option `f32Products`. */
 export interface SplitVariant extends Variant<GemmShape> {
   readonly kind: "split";
   readonly tile: MatrixTile;
-  /** What computes the blocks of `tile` that cannot be split; it divides them. */
+  /** The tile for the blocks of `tile` that cannot be split; it divides them. */
   readonly plain: ProductTile;
 }
 
@@ -99,7 +99,7 @@ function tiled(
   };
 }
 
-/** One of `paces`, preferred where it is the quickest. */
+/** Returns one of `paces`, preferred if it is the fastest. */
 function quickest(tile: ProductTile): TiledVariant {
   const pace = paces.find((one) => one.tile === tile)!;
   return tiled(tile, (shape, features) => isQuickest(paces, pace, shape, features));
@@ -111,10 +111,10 @@ function packed(tile: ProductTile): PackedVariant {
 }
 
 /**
- * For rows that one tile holds, with B in whole quads along its rows. `busy` is what runs at a time on an
- * H200, since a few workgroups more would take as long again: 16 x 16384 x 16384 took 395 us in 512 of them,
- * and 634 in 576. Preferred for sums of at least `depth` in all, over all tiles of columns, unless most of each tile
- * is beyond them: 4,096 products of 32^3 took 157 us by 512 columns, and 24 by 32.
+ * For rows that one tile holds, with B in whole quads along its rows. `busy` is the number of workgroups that
+ * run at a time on an H200, since a few more would take as long again: 16 x 16384 x 16384 took 395 us in 512
+ * of them, and 634 in 576. Preferred for sums of at least `depth` in total, over all tiles of columns, unless
+ * most of each tile is beyond them: 4,096 products of 32^3 took 157 us with 512 columns, and 24 with 32.
  */
 function streamed(tile: StreamedTile, busy: number, depth: number): StreamedVariant {
   return {
@@ -156,7 +156,7 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
       limits.maxComputeWorkgroupStorageSize >= THIN_BYTES,
     fits: (shape) => {
       const vectors = wide === "b" ? shape.m : shape.n;
-      // Neighbours at different k would each gather many vectors one by one: 4,300 us for 8, in place of 490.
+      // Neighbours at different k would each gather many vectors one by one: 4,300 us for 8, instead of 490.
       const gathers = contiguousDepth && !hasThinVector(shape, wide);
       return (
         vectors <= (gathers ? Math.min(most, 4) : most) &&
@@ -182,7 +182,7 @@ function hasMatrices(
   );
 }
 
-/** Whether there is enough to compute that copies of A, B and C are a small part of it. */
+/** Whether the computation is so long that copies of A, B and C are a small part of it. */
 function paysPacking({ m, n, k }: GemmShape): boolean {
   return Math.min(m, n, k) >= 256;
 }
@@ -205,12 +205,12 @@ function matrices(
   };
 }
 
-/** Sums that are worth sharing even where a GPU is emulated, as there is but one for each row of A. */
+/** Sums that are worth sharing even on an emulated GPU, as there is only one for each row of A. */
 const LONG_SUM = 1024;
 
 /**
  * Splitting costs a fixed time and more per number. On an NVIDIA H200 it pays from 128 tiles on (512 x 4096 x
- * 4096: 352 us in place of 425), not with 64 (1024^3: 185 in place of 71).
+ * 4096: 352 us instead of 425), not with 64 (1024^3: 185 instead of 71).
  */
 function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
   return {
@@ -226,7 +226,7 @@ function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
   };
 }
 
-/** Where a GPU is emulated, invocations that share nothing are quickest. */
+/** On an emulated GPU, invocations that share nothing are fastest. */
 function direct(tile: DirectTile, prefers: (shape: GemmShape) => boolean): DirectVariant {
   return {
     kind: "direct",
@@ -239,20 +239,20 @@ function direct(tile: DirectTile, prefers: (shape: GemmShape) => boolean): Direc
 }
 
 const { huge, large, medium, small, deep } = productTiles;
-/** Where there are few rows, or few columns: both operands then come from far away about as fast as is computed. */
+/** For few rows or few columns: loading both operands then takes about as long as computing. */
 const flat: ProductTile = { ...medium, rows: 32, columns: 128 };
 const upright: ProductTile = { ...flat, rows: 128, columns: 32 };
 /**
  * A subgroup by itself, so that a multiprocessor has eight at a time. 1,024 products of 64^3 take 20 us on an NVIDIA
- * H200 and 26 by `medium`, of which there are six; 600 take 18 and 15, and sides of 96 are no quicker either.
+ * H200, and 26 with `medium`, of which there are six; 600 take 18 and 15, and sides of 96 are no faster either.
  */
 const lone: ProductTile = { ...medium, depth: 8, threadRows: 16 };
-/** The same for products that are no larger than its tile, where `small` would take two subgroups. */
+/** The same for products that are no larger than its tile, for which `small` would take two subgroups. */
 const lonelySmall: ProductTile = { ...small, threadRows: 8 };
 /**
- * Where each row of B is read for few rows of the result, by the invocations that have its columns. By n =
- * k = 16384 on an H200: 8 rows 283 us, 16 rows 311, 32 rows 469 (the thin kernels 360 and 430, `flat` 619). 32 rows
- * with one quad of columns for each invocation take 585, and with windows of 4 in place of 8 745.
+ * For few rows of the result: the invocations that have the columns of B read each of its rows. With n = k =
+ * 16384 on an H200: 8 rows 283 us, 16 rows 311, 32 rows 469 (the thin kernels 360 and 430, `flat` 619). 32
+ * rows with one quad of columns for each invocation take 585, and with windows of 4 instead of 8 745.
  */
 const eightRows: StreamedTile = {
   ...{ rows: 8, columns: 256, depth: 32, threadRows: 8, threadColumns: 4 },
@@ -269,8 +269,8 @@ const widest: ProductTile = { ...huge, depth: 8, buffers: 2 };
 const upper: ProductTile = { ...widest, rows: 128, columns: 64, threadRows: 8 };
 
 /**
- * In an order of workgroup memory, see `isQuickest`; the last stands for `small`, too. Of 168 shapes with m and n from 48
- * to 8192 and k from 48 to 65,536, 159 get a tile within 5% of the best.
+ * In the order of workgroup memory, see `isQuickest`; the last stands for `small`, too. Of 168 shapes with m
+ * and n from 48 to 8192 and k from 48 to 65,536, 159 get a tile within 5% of the best.
  */
 const paces: readonly TilePace[] = [
   { tile: widest, together: 1, round: 178, packs: true },
@@ -281,7 +281,7 @@ const paces: readonly TilePace[] = [
   { tile: deep, together: 2, round: 28, packs: false },
 ];
 
-/** Every kernel for gemm and batchedGemm. The last row takes what no other prefers. */
+/** Every kernel for gemm and batchedGemm. The last row takes the shapes that no other prefers. */
 export const gemmVariants: readonly GemmVariant[] = [
   direct({ threadRows: 1, threadColumns: 8, lanes: 8 }, ({ m, n }) => m === 1 && n > 1),
   direct({ threadRows: 8, threadColumns: 2, lanes: 8 }, ({ n, k }) => (n === 1 ? k < LONG_SUM : n <= 32)),
@@ -334,7 +334,7 @@ export const gemmVariants: readonly GemmVariant[] = [
   tiled(small, () => true),
 ];
 
-/** For the description of the device: what the option `f32Products` came to, where it was given. */
+/** Returns the effect of the option `f32Products`, if it was given, for the description of the device. */
 export function splittingDetails(features: DeviceFeatures): Readonly<Record<string, string>> {
   if (features.splitsProducts !== true) return {};
   const isPossible = gemmVariants.some(({ kind, requires }) => kind === "split" && requires(features));

@@ -24,17 +24,17 @@ export type ReduceOperator = Exclude<ReduceKind, "mean">;
 export type LaneCount = 1 | 4 | 16 | 64 | 256;
 export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, REDUCE_WORKGROUP];
 
-/** What one generated kernel does; everything else is a parameter. */
+/** The properties of one generated kernel; everything else is a parameter. */
 export interface ReduceTile {
   readonly dtype: DType;
   readonly operator: ReduceOperator;
-  /** Invocations that share one output: so many, or a subgroup of whatever size. */
+  /** Invocations that share one output: a number, or a subgroup of any size. */
   readonly lanes: LaneCount | "subgroup";
-  /** What neighbouring invocations read: neighbours along the reduced axes, or along the kept ones. */
+  /** Neighbouring invocations read neighbours along the reduced axes, or along the kept ones. */
   readonly along: "reduced" | "kept";
-  /** Whether a load takes `elementsPerLoad` elements along the innermost axis, of which `along` tells. */
+  /** Whether a load takes `elementsPerLoad` elements along the innermost axis of the kind that `along` names. */
   readonly wide: boolean;
-  /** Whether there is but one reduced axis, so that places need no division. */
+  /** Whether there is only one reduced axis, so that places need no division. */
   readonly single: boolean;
   /** Rows of the table of axes: the kept ones, then the reduced ones. */
   readonly axes: number;
@@ -60,11 +60,11 @@ type ReduceParameter =
 type LastParameter = "identity" | "divisor" | "axes";
 
 /**
- * output[segment * outputs + o] = operator over the reduced elements of output o that lie in the segment.
- * A workgroup does one segment of `slots` neighbouring outputs: `REDUCE_WORKGROUP / lanes`, or any number
- * where subgroups take them in turn.
+ * output[segment * outputs + o] = operator over the reduced elements of output o that lie in the segment. A
+ * workgroup computes one segment of `slots` neighbouring outputs: `REDUCE_WORKGROUP / lanes`, or any number if
+ * subgroups take them in turn.
  *
- * Lengths, extents and strides count loads, outputs of wide loads along the kept axes vectors of outputs.
+ * Lengths, extents and strides count loads; for wide loads along the kept axes, outputs count vectors of outputs.
  */
 export function reduceProgram(tile: ReduceTile): Program<"data" | "output", ReduceParameter> {
   const { dtype, operator, lanes, along, wide, single, axes } = tile;
@@ -154,7 +154,7 @@ ${lanes === "subgroup" ? subgroupMain(operator) : workgroupMain(lanes, along, re
   });
 }
 
-/** The part of a workgroup: `slots` outputs from `first` on, of which it does one segment. */
+/** The part of a workgroup: one segment of `slots` outputs from `first` on. */
 const part = wgsl`
   let group = workgroup_index(workgroup, workgroups);
   let segment = group / parameters.output_blocks;
@@ -198,9 +198,9 @@ const subgroupDirectives = {
 } as const;
 
 /**
- * Outputs go to subgroups in turn, whose shares meet without a tree. Nothing is assumed of subgroups, as
- * sizes differ between devices and pipelines, and WebGPU promises neither that they are full nor which
- * invocations make one: a subgroup counts its invocations and gives each a place, and workgroup memory
+ * Outputs go to subgroups in turn, whose shares are combined without a tree. It assumes nothing about
+ * subgroups: sizes differ between devices and pipelines, and WebGPU promises neither that they are full nor
+ * which invocations make one. A subgroup counts its invocations and assigns each a place. Workgroup memory
  * tells how many subgroups there are and which of them this is, in the order of their first invocations.
  */
 function subgroupMain(operator: ReduceOperator): string {

@@ -10,14 +10,14 @@ import {
   type ReduceTile,
 } from "./reduce.wgsl.js";
 
-/** One pass over the data: a shape and where it lies. */
+/** One pass over the data: a shape and its place. */
 export interface ReduceShape {
   readonly dtype: DType;
   readonly kept: readonly Axis[];
   readonly reduced: readonly Axis[];
   readonly outputCount: number;
   readonly reducedCount: number;
-  /** Where the input starts. */
+  /** The start of the input. */
   readonly byteOffset: number;
 }
 
@@ -25,7 +25,7 @@ export interface ReduceShape {
 export interface ReducePlan extends Pick<ReduceTile, "lanes" | "along" | "wide" | "single"> {
   /** Elements per load. */
   readonly vector: number;
-  /** Outputs, or vectors of outputs where these lie along the loads. */
+  /** Outputs, or vectors of outputs if these lie along the loads. */
   readonly outputs: number;
   /** Loads per output. */
   readonly length: number;
@@ -41,15 +41,15 @@ export interface ReducePlan extends Pick<ReduceTile, "lanes" | "along" | "wide" 
 /** Enough workgroups to fill the largest devices; more segments than that only make more partial results. */
 const TARGET_WORKGROUPS = 4096;
 
-/** The size of subgroups where a device does not tell: any other would be correct, too. */
+/** The size of subgroups if a device does not report it: any other would be correct, too. */
 const USUAL_SUBGROUP = 32;
 
-/** Where fewer invocations than this would run, more of them share an output. */
+/** If fewer invocations than this would run, more of them share an output. */
 const BUSY_INVOCATIONS = 65_536;
 
 /**
- * Loads that an invocation does at most before more of them share an output: one that does but a few
- * does little else than share. Wide loads, narrow ones, and either where `BUSY_INVOCATIONS` would not run.
+ * Most loads of an invocation before more of them share an output: an invocation with only a few loads does
+ * little else than share. For wide loads, narrow ones, and either if `BUSY_INVOCATIONS` would not run.
  */
 const LOADS_PER_LANE = { wide: 32, narrow: 96, few: 4 } as const;
 
@@ -59,29 +59,29 @@ const LOADS_PER_LANE_OF_SEGMENT = 16;
 /** Outputs side by side that are worth reading across rather than along the reduced axes. */
 const MIN_NEIGHBOURS = 16;
 
-/** Where neighbouring invocations have different outputs, this many still share one. */
+/** If neighbouring invocations have different outputs, this many still share one. */
 const MIN_LANES_ACROSS = 4;
 
 /** Narrow loads per output from which on a subgroup is kept busy by one output. */
 const LOADS_OF_SUBGROUP = 192;
 
-/** Outputs from which on most subgroups of a workgroup have one, where the barriers of a tree are dear. */
+/** From this number of outputs on, most subgroups of a workgroup have one, if the barriers of a tree are expensive. */
 const OUTPUTS_OF_EMULATION = 16;
 
-/** What a choice between variants looks at, besides the device. */
+/** The facts on which a choice between variants is based, besides the device. */
 export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length" | "outputs"> {
   readonly dtype: DType;
 }
 
 interface ReduceVariant extends Variant<ReduceLoads> {
-  /** Invocations per output, as far as that is known. */
+  /** Returns the invocations per output, as far as they are known. */
   lanes(loads: ReduceLoads, features: DeviceFeatures): number;
 }
 
 /**
- * Where rows begin anywhere, loads are narrow, and whole subgroups at neighbouring elements make the best
- * of each memory transaction. Elsewhere few invocations per output do as well, with a tree of few steps;
- * but where a GPU is emulated, subgroups are two to ten times as fast as a tree of any height.
+ * If rows begin anywhere, loads are narrow, and whole subgroups at neighbouring elements make the best of
+ * each memory transaction. Otherwise few invocations per output do as well, with a tree of few steps; but on
+ * an emulated GPU, subgroups are two to ten times as fast as a tree of any height.
  */
 export const reduceVariants: readonly ReduceVariant[] = [
   {
@@ -127,7 +127,7 @@ export function planReduce(
   const loads: ReduceLoads = { dtype, along, wide, length, outputs };
   const variant = selectVariant("reduce", reduceVariants, loads, features);
   const sharers = variant.lanes(loads, features);
-  // A subgroup takes so many outputs that it has as many loads to do as an invocation has elsewhere.
+  // A subgroup takes so many outputs that it has as many loads as an invocation has elsewhere.
   const turns = variant.name === "subgroups" ? Math.ceil((LOADS_PER_LANE.wide * sharers) / length) : 1;
   const slots = (REDUCE_WORKGROUP / sharers) * turns;
   const outputBlocks = Math.ceil(outputs / slots);

@@ -9,7 +9,7 @@ import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
 
-/** What a walk over blocks of keys is made of. */
+/** The kernels for a walk over blocks of keys. */
 interface Tools {
   readonly gemm: KernelDefinition<GemmProblem<DeviceMemory>>;
   /** For operands of any size. */
@@ -17,13 +17,13 @@ interface Tools {
 }
 
 /**
- * Cuts batch, key heads, the heads that share one, and queries into problems of their own. Where keys
- * and values of a single head do not fit, walks over blocks of them.
+ * Cuts batch, key heads, the heads that share one, and queries into problems of their own. If keys and values
+ * of a single head do not fit, walks over blocks of them.
  */
 export function attentionSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ q, k, v, out }) => Math.max(windowOf(q), windowOf(k), windowOf(v), windowOf(out)),
-    // Results in f32, and those of parts: of few rows, they take no more than the keys.
+    // Results in f32, and those of parts: for few rows, they take no more memory than the keys.
     scratchBound: (_problem, longest) => Math.max(2 * longest, PARTIAL_SUM_BYTES),
 
     divide(context, problem, run) {
@@ -169,7 +169,7 @@ const single = {
   ...{ bias: undefined, activation: undefined },
 };
 
-/** How many keys any of the rows sees: those of the last query among them. */
+/** Returns how many keys any of the rows sees: those of the last query include all others. */
 function seenKeys({ queryLength, keyLength, visible }: Problem, row: number, count: number): number {
   const last = row + count - 1;
   const oneHead = Math.floor(row / queryLength) === Math.floor(last / queryLength);

@@ -13,7 +13,7 @@ import { indivisible, type Run, type Segmentation } from "./segmented.js";
 
 type Problem = Conv2dProblem<DeviceMemory>;
 
-/** What blocks of one image are computed with. */
+/** The kernels for blocks of one image. */
 interface Tools {
   readonly kernel: KernelDefinition<Problem>;
   /** For operands of any size. */
@@ -22,8 +22,8 @@ interface Tools {
 }
 
 /**
- * Cuts batch, groups and output channels, where the operands stay in one piece, into problems of their
- * own. One group of one image whose input does not fit is done block by block.
+ * Cuts batch, groups and output channels into problems of their own, as long as the operands stay in one
+ * piece. If the input of one group of one image does not fit, computes it block by block.
  */
 export function convSegments(tools: Tools): Segmentation<Problem> {
   return {
@@ -80,7 +80,7 @@ function channels(problem: Problem, first: number, end: number): Problem {
   };
 }
 
-/** What belongs to [first, end) of the outermost axis, of `extent` steps. */
+/** Returns the part of [first, end) along the outermost axis, which has `extent` steps. */
 function shareOf(
   { dtype }: Problem,
   region: BufferRegion,
@@ -98,7 +98,7 @@ interface Range {
   readonly end: number;
 }
 
-/** Axes of results, and of the sums that give them. */
+/** Axes of results, and of the sums that lead to them. */
 const resultAxes = ["outputs", "rows", "columns"] as const;
 const sumAxes = ["inputs", "kernelRows", "kernelColumns"] as const;
 type Axis = (typeof resultAxes)[number] | (typeof sumAxes)[number];
@@ -109,9 +109,9 @@ type Block = Readonly<Record<Axis, Range>>;
 const sizeOf = ({ first, end }: Range): number => end - first;
 
 /**
- * Gathers what a block of results needs into compact f32 scratch: the rows and columns of the input
- * under the block ("halo" included), with the zeros around the image as padding. Where that is too much
- * at once, channels or taps are taken some at a time and their results added up in f32.
+ * Gathers the input of a block of results into compact f32 scratch: the rows and columns of the input under
+ * the block ("halo" included), with the zeros around the image as padding. If that is too much at once, takes
+ * some channels or taps at a time and adds up their results in f32.
  */
 function runBlocks(context: OperationContext, tools: Tools, problem: Problem): void {
   const whole: Block = {
@@ -122,7 +122,7 @@ function runBlocks(context: OperationContext, tools: Tools, problem: Problem): v
     kernelRows: { first: 0, end: problem.kernelHeight },
     kernelColumns: { first: 0, end: problem.kernelWidth },
   };
-  // One size for all blocks of an axis: the largest that halving the whole comes to with which all fit.
+  // One size for all blocks of an axis: halve the whole until all blocks fit.
   let block = whole;
   for (;;) {
     const axis = tooLong(context, tools, problem, blocksOf(whole, block, [...resultAxes, ...sumAxes]));
@@ -151,7 +151,10 @@ function pick(block: Block, axes: readonly Axis[]): Partial<Block> {
   return Object.fromEntries(axes.map((axis) => [axis, block[axis]]));
 }
 
-/** The whole in blocks of the size of `block` along these axes, in order. At least one, even of nothing. */
+/**
+ * Returns the whole in blocks of the size of `block` along these axes, in order. Returns at least one, even
+ * an empty one.
+ */
 function blocksOf(whole: Block, block: Block, axes: readonly Axis[]): readonly Block[] {
   let blocks = [whole];
   for (const axis of axes) {
@@ -167,7 +170,9 @@ function blocksOf(whole: Block, block: Block, axes: readonly Axis[]): readonly B
   return blocks;
 }
 
-/** The axis to halve next; undefined where all blocks can be done. Some are smaller, at edges or in padding. */
+/**
+ * Returns the axis to halve next; undefined if all blocks can be computed. Some are smaller, at edges or in padding.
+ */
 function tooLong(
   context: KernelContext,
   tools: Tools,
@@ -203,7 +208,7 @@ function tooLongFor(
   if (part.filter.byteLength > limit) return first("outputs", "inputs", "kernelRows", "kernelColumns");
   if (part.output.byteLength > limit) return first("rows", "outputs", "columns");
   if (part.input.byteLength > limit) {
-    // Fewer rows are of use as long as most of them are not there for the height of the filter.
+    // Fewer rows help as long as most of them are not needed for the height of the filter.
     const { strideY, strideX, dilationY, dilationX } = problem;
     const reachY = (sizeOf(block.kernelRows) - 1) * dilationY + 1;
     const reachX = (sizeOf(block.kernelColumns) - 1) * dilationX + 1;
@@ -216,7 +221,7 @@ function tooLongFor(
   return first("rows", "inputs", "outputs", "columns", "kernelRows", "kernelColumns");
 }
 
-/** What a block reads of one axis of the input, and how many zeros stand around it. */
+/** The part of one axis of the input that a block reads, and the zeros around it. */
 interface Reach {
   readonly first: number;
   readonly size: number;

@@ -33,9 +33,9 @@ export const binarySegments: Segmentation<Binary> = {
   scratchBound: () => 0,
 
   /**
-   * Cuts the outermost axis, where the output stays in one piece. An input that repeats along that axis
-   * is left whole; its turn comes when nothing is left of the axis. By then every part of the output is
-   * as long as that input, so that there are no more parts than the output's size calls for.
+   * Cuts the outermost axis as long as the output stays in one piece. An input that repeats along that axis
+   * is left whole until the axis is used up. By then every part of the output is as long as that input, so
+   * that there are no more parts than the output's size requires.
    */
   divide(context, problem, run) {
     const middle = middleOf(problem.shape[0]!);
@@ -48,7 +48,7 @@ function windowOfInput(input: Input): number {
   return "region" in input ? windowOf(input.region) : 0;
 }
 
-/** What is computed at [first, end) of the outermost axis. */
+/** Returns the part of the problem at [first, end) of the outermost axis. */
 function slab(problem: Binary, first: number, end: number): Binary {
   const { dtype, shape, n } = problem;
   const extent = end - first;

@@ -9,7 +9,7 @@ import type {
 } from "../../runtime/index.js";
 import { windowBytes, windowOf } from "./regions.js";
 
-/** Runs a kernel for nothing but the sizes of what it binds. Kernels decide by shapes and features alone. */
+/** Runs a kernel only to learn the sizes of its bindings. Kernels decide by shapes and features alone. */
 class FittingRoom implements KernelContext {
   readonly features: DeviceFeatures;
   readonly #limit: number;

@@ -17,7 +17,7 @@ import { indivisible, PARTIAL_SUM_BYTES, type Run, type Segmentation } from "./s
 type Problem = GemmProblem<DeviceMemory>;
 type Kernel = KernelDefinition<Problem>;
 
-/** Element types of the stored operands (the bias has that of C). The problem's own `dtype` says nothing where they differ. */
+/** Element types of the stored operands (the bias has that of C). They override the problem's own `dtype`. */
 export interface Stored {
   readonly a: DType;
   readonly b: DType;
@@ -30,14 +30,14 @@ const operands = ["a", "b", "c"] as const;
 type Name = (typeof operands)[number];
 
 /**
- * Cuts batch, m and n into problems of their own, and k into parts that are added up in f32: in C
- * itself, or in scratch where C is f16. `isForced`: `kernel` is one that shapes may not suit.
+ * Cuts batch, m and n into problems of their own, and k into parts that are added up in f32: in C itself, or
+ * in scratch if C is f16. `isForced`: `kernel` is one that shapes may not suit.
  */
 export function gemmSegments(kernel: Kernel, isForced: boolean): Segmentation<Problem> {
   return {
     longestWindow: ({ a, b, c, bias }) =>
       Math.max(windowOf(a), windowOf(b), windowOf(c), bias === undefined ? 0 : windowOf(bias)),
-    // Copies, padded: single columns become eight, and single rows a tile, but only where that kernel is asked for.
+    // Copies, padded: single columns become eight, and single rows a tile, but only if that kernel is forced.
     scratchBound: (_problem, longest) => Math.max((isForced ? 256 : 8) * longest, PARTIAL_SUM_BYTES),
 
     divide(context, problem, run) {
@@ -53,7 +53,7 @@ export function gemmSegments(kernel: Kernel, isForced: boolean): Segmentation<Pr
   };
 }
 
-/** A product with an f32 result of operands that may be f16 and of any size. Adds to C where beta is 1. */
+/** A product with an f32 result of operands that may be f16 and of any size. Adds to C if beta is 1. */
 export function runMixed(context: OperationContext, kernel: Kernel, problem: Problem, stored: Stored): void {
   const fits =
     excess(problem, stored, context.features) === 0 &&
@@ -102,8 +102,8 @@ function throughSums(context: OperationContext, kernel: Kernel, problem: Problem
 }
 
 /**
- * Only where results are f32: each part of k after the first adds to what the one before it left. The
- * last one has the epilogue.
+ * Only for f32 results: each part of k after the first adds to the result of the one before it. The last one
+ * has the epilogue.
  */
 function divideStored(context: OperationContext, problem: Problem, stored: Stored, run: Run<Problem>): void {
   const axis = chooseAxis(context, problem, stored);
@@ -114,7 +114,7 @@ function divideStored(context: OperationContext, problem: Problem, stored: Store
 
 interface Matrices extends StoredOperand {
   readonly batch: number;
-  /** Of all matrices, without what lies between rows and matrices. */
+  /** Elements of all matrices, without the gaps between rows and matrices. */
   readonly elements: number;
 }
 
@@ -124,7 +124,7 @@ function matrices(problem: Problem, name: Name): Matrices {
   return { ...stored, batch, elements: batch * stored.rows * stored.columns };
 }
 
-/** The problem in f32, with compact copies of A and B where they are f16. */
+/** Returns the problem in f32, with compact copies of A and B if they are f16. */
 function widened(problem: Problem, stored: Stored, copy: (operand: Matrices) => BufferRegion): Problem {
   let wide: Problem = { ...problem, dtype: "f32" };
   if (isCopied(problem, stored, "a")) {
@@ -150,7 +150,7 @@ function strideAlong(problem: Problem, name: Name, axis: Axis): number {
   }[name][axis];
 }
 
-/** What is computed at [first, end) of an axis. */
+/** Returns the part of the problem at [first, end) of an axis. */
 function partOf(problem: Problem, stored: Stored, axis: Axis, first: number, end: number): Problem {
   const part = { ...problem, [axis]: end - first };
   const region = (name: Name): BufferRegion => {
@@ -191,8 +191,8 @@ function isCopied(problem: Problem, stored: Stored, name: Name): boolean {
 }
 
 /**
- * The axis along which a cut brings the operands nearest to fitting; among equals the first of `axes`.
- * Where they fit, and only scratch is too long, the results are cut.
+ * Returns the axis along which a cut brings the operands nearest to fitting; among equals the first of
+ * `axes`. If they fit, and only scratch is too long, cuts the results.
  */
 function chooseAxis({ features }: KernelContext, problem: Problem, stored: Stored): Axis {
   const possible = axes.filter((axis) => problem[axis] > 1);

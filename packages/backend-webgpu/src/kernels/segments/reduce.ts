@@ -16,22 +16,21 @@ type Problem = ReduceProblem<DeviceMemory>;
 type Kernel = KernelDefinition<Problem>;
 type RunBinary = Run<BinaryProblem<DeviceMemory>>;
 
-/** What partial results are made with. */
+/** The kernels for partial results. */
 interface Tools {
   readonly kernel: Kernel;
   /** For operands of any size. */
   readonly binary: RunBinary;
 }
 
-/** What joins two partial results; a mean is a sum until its end. */
+/** The operation that joins two partial results; a mean is a sum until its end. */
 const joins: Readonly<Record<ReduceKind, BinaryKind>> = {
   ...{ sum: "add", mean: "add", prod: "mul", max: "max", min: "min" },
 };
 
 /**
- * Cuts the outermost axis, where the input stays in one piece. Along a kept axis the parts are problems
- * of their own. Along a reduced one they are joined in f32: in the output, or in scratch where the
- * output is f16.
+ * Cuts the outermost axis as long as the input stays in one piece. Along a kept axis the parts are problems of
+ * their own. Along a reduced one they are joined in f32: in the output, or in scratch if the output is f16.
  */
 export function reduceSegments(kernel: Kernel, binary: RunBinary): Segmentation<Problem> {
   const tools = { kernel, binary };
@@ -114,7 +113,7 @@ function joinBlocks(
   });
 }
 
-/** f32 results of f32 or f16 input, written to the output or joined with what is there. */
+/** f32 results of f32 or f16 input, written to the output or joined with its contents. */
 function joinParts(context: OperationContext, tools: Tools, problem: Problem, first: boolean): void {
   const { dtype, kind, outputCount, input, output } = problem;
   const limit = windowBytes(context.features);
@@ -160,7 +159,7 @@ function halves(problem: Problem, list: List, outputType = problem.dtype): reado
   return [part(problem, list, 0, middle, outputType), part(problem, list, middle, extent, outputType)];
 }
 
-/** What is at [first, end) of the outermost axis, which is the first of `list`. */
+/** Returns the part at [first, end) of the outermost axis, which is the first of `list`. */
 function part(problem: Problem, list: List, first: number, end: number, outputType = problem.dtype): Problem {
   const { dtype, kept, outputCount } = problem;
   const [{ extent, stride }, ...inner] = problem[list] as readonly [Axis, ...Axis[]];

@@ -6,7 +6,7 @@ import { windowBytes as bindableBytes, WINDOW_ALIGNMENT } from "../../runtime/in
 /** Shaders count some elements in i32; no window may hold more than that reaches. */
 const LARGEST_WINDOW = 2 ** 31;
 
-/** Parts begin at multiples of so many elements where they can, so that vectors stay whole and aligned. */
+/** Parts begin at multiples of this many elements if possible, so that vectors stay whole and aligned. */
 const GRAIN = 64;
 
 /** The longest window into a buffer that operations may count on, in bytes. */
@@ -22,7 +22,7 @@ export function scratchBytes(features: DeviceFeatures): number {
   return Math.min(windowBytes(features), LARGEST_SCRATCH);
 }
 
-/** The length of the window that shows a region; nothing has to be shown of an empty one. */
+/** Returns the length of the window that shows a region; 0 for an empty one. */
 export function windowOf({ byteOffset, byteLength }: BufferRegion): number {
   return byteLength === 0 ? 0 : (byteOffset % WINDOW_ALIGNMENT) + byteLength;
 }
@@ -33,7 +33,7 @@ export function sliceOf(region: BufferRegion, dtype: DType, first: number, count
   return { memory: region.memory, byteOffset: region.byteOffset + first * bytes, byteLength: count * bytes };
 }
 
-/** Where to cut `extent` > 1 in two. Both parts have something; the first is the larger one. */
+/** Returns the place at which to cut `extent` > 1 in two. Neither part is empty; the first is the larger one. */
 export function middleOf(extent: number): number {
   const half = Math.ceil(extent / 2);
   return extent > GRAIN ? Math.ceil(half / GRAIN) * GRAIN : half;

@@ -4,12 +4,12 @@ import { kernelFits } from "./fit.js";
 import { windowBytes } from "./regions.js";
 
 /**
- * More bytes than the sums of parts of a long sum take, whatever its size: a kernel makes no more parts than
- * keep a large GPU busy, of a tile each.
+ * An upper bound on the bytes that the sums of parts of a long sum take, whatever its size: a kernel makes no
+ * more parts than keep a large GPU busy, of a tile each.
  */
 export const PARTIAL_SUM_BYTES: number = 2 ** 26;
 
-/** Enqueues one problem, whatever its size. Its scratch is given back when it returns. */
+/** Enqueues one problem of any size. Its scratch is returned at the end. */
 export type Run<Problem> = (context: OperationContext, problem: Problem) => void;
 
 /** How problems of one operation are made smaller. */
@@ -17,19 +17,19 @@ export interface Segmentation<Problem> {
   /** Bytes of the longest window that an operand needs; see `windowOf`. */
   longestWindow(problem: Problem): number;
   /**
-   * At least as many bytes as the kernels would ever bind at once for scratch. Only problems where that is above
-   * the limit are looked at closely, which takes the host as long as to enqueue them: so it should be near.
-   * `longest` is their longest window.
+   * Returns at least as many bytes as the kernels would ever bind at once for scratch. Only problems for
+   * which this exceeds the limit are examined closely, which takes the host as long as enqueueing them, so
+   * the bound should be close. `longest` is their longest window.
    */
   scratchBound(problem: Problem, longest: number): number;
-  /** Does a problem that does not fit by way of smaller ones, which are given to `run`, or else throws. */
+  /** Runs a problem that does not fit as smaller ones, through `run`, or throws if it cannot be divided. */
   divide(context: OperationContext, problem: Problem, run: Run<Problem>): void;
 }
 
 /**
- * A kernel for operands of any size. WebGPU binds buffers by windows, of 128 MiB on many devices, while
- * buffers may be larger: problems whose operands or scratch do not fit into windows are divided on the
- * host. What fits is left alone, and costs no more than a look at its operands, unless it is near the limit.
+ * Returns a kernel for operands of any size. WebGPU binds buffers by windows, of 128 MiB on many devices,
+ * while buffers may be larger. Problems whose operands or scratch do not fit into windows are divided on the
+ * host. Others are left alone, and cost no more than a look at their operands, unless they are near the limit.
  */
 export function segmented<Problem>(
   kernel: KernelDefinition<Problem>,

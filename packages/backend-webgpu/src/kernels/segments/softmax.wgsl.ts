@@ -8,14 +8,14 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 
-/** What one row has seen so far: the highest score and the sum of the weights. */
+/** The state of one row so far: the highest score and the sum of the weights. */
 const statistics = output("vec2f");
 
 type Parameter = "rows" | "columns" | "first_row" | "first_key" | "first" | "query_length" | "visible";
 
 /**
- * Turns a block of scores into weights, relative to the highest score so far, and finds the factor that
- * makes what was summed before relative to it too. A workgroup does one row.
+ * Turns a block of scores into weights, relative to the highest score so far, and finds the factor that makes
+ * earlier sums relative to it too. A workgroup computes one row.
  */
 export const weightsProgram: Program<"scores" | "statistics" | "factors", Parameter> = program({
   name: "attention_weights",

@@ -5,7 +5,7 @@ import { input, type Storage, wgsl } from "../../program/index.js";
 export interface QuadAccess {
   /** The WGSL function that reads them. */
   readonly load: string;
-  /** What it gives: halves stay packed, as unpacking has to wait for them. */
+  /** The type of its values: halves stay packed, as unpacking would have to wait for them. */
   readonly type: "vec4f" | "vec2u";
   /** WGSL expression: the same as a vec4f. */
   readonly unpacked: (value: string) => string;

@@ -3,28 +3,31 @@ import { type ProductTile, stagedPitch, tileThreads } from "./tile.js";
 
 /** How one operand gets from its buffer to workgroup memory. */
 export interface Stage {
-  /** Run once: what does not change from one step of k to the next. */
+  /** Run once: the values that do not change from one step of k to the next. */
   readonly prepare: string;
   /** Reads the part that starts at `depthBase` into registers, zeros from `k` on. */
   readonly load: string;
-  /** The same where `k` is not reached: without checks, which would hold up the loads. */
+  /** The same if `k` is not reached: without checks, which would hold up the loads. */
   readonly loadWhole: string;
   /** Writes the registers to workgroup memory, to one of its staged tiles. */
   readonly store: (tile: number) => string;
 }
 
-/** What makes a kernel of the tiled product. */
+/** The parts of a kernel of the tiled product. */
 export interface ProductParts {
   readonly tile: ProductTile;
   /** Bindings, parameters and the functions that the other parts call. */
   readonly declarations: string;
-  /** Defines `rowBase` and `columnBase`, where the tile starts, and `depthStart` and `k`, from where to where it sums. */
+  /** Defines `rowBase` and `columnBase`, the start of the tile, and `depthStart` and `k`, the ends of the sum. */
   readonly prologue: string;
   readonly left: Stage;
   readonly right: Stage;
   /** Statements run before the first store of each quad of columns, numbered from 0, that starts at `column`. */
   readonly prepareStore?: (number: number, column: string) => string;
-  /** A statement that stores `quad`, quad `number` of the results at `row`: those from `column` on, as far as they exist. */
+  /**
+   * Returns a statement that stores `quad`, quad `number` of the results at `row`: those from `column` on, as
+   * far as they exist.
+   */
   readonly store: (row: string, column: string, quad: string, number: number) => string;
   /** Stores row by row in a loop, and not written out: for stores whose text is long. */
   readonly storesInLoop?: boolean;
@@ -33,10 +36,10 @@ export interface ProductParts {
 /** Rows of tiles that are worked off together. */
 const BAND = 8;
 
-/** An element of what is staged, as a WGSL expression. */
+/** Returns an element of the staged data, as a WGSL expression. */
 export type Staged = (index: string) => string;
 
-/** That of one of the staged tiles, which are variables of their own so that compilers tell them apart. */
+/** An element of one of the staged tiles, which are variables of their own so that compilers tell them apart. */
 export const leftTile = (tile: number): Staged => staged("leftTile", tile);
 export const rightTile = (tile: number): Staged => staged("rightTile", tile);
 
@@ -51,7 +54,7 @@ export interface OuterProduct {
   readonly step: string;
   readonly left: Staged;
   readonly leftPitch: string;
-  /** A quad of columns: where it is staged, or by its number. */
+  /** Returns a quad of columns, from its staged place or by its number. */
   readonly right: (index: string, quad: number) => string;
   readonly rightPitch: string;
   /** Prefix of the accumulators: `<sum>_<row>_<quad of columns>`. */
@@ -98,7 +101,8 @@ export const tileInBands: string = wgsl`  let in_matrix = group % tiles;
 function stagedPairs(left: Stage, right: Stage, steps: (tile: number) => string): string {
   const load = `${left.loadWhole}\n${right.loadWhole}`;
   const store = (tile: number) => `${left.store(tile)}\n${right.store(tile)}\n    workgroupBarrier();`;
-  // Without the condition, which always holds but at the end, drivers move the loads to where they are waited for.
+  // Without the condition, which holds always except at the end, drivers move the loads to the place that
+  // waits for them.
   const step = (tile: number) => `    depthBase += DEPTH;
     if (depthBase < k) {
 ${load}
@@ -116,8 +120,8 @@ ${step(1)}
 }
 
 /**
- * Stages two operands step by step, from `depthStart` to `k`, and does `steps` with what is staged. The
- * next step is read into registers meanwhile. Workgroup memory is still being read at the end.
+ * Stages two operands step by step, from `depthStart` to `k`, and runs `steps` on the staged data. The next
+ * step is read into registers meanwhile. Workgroup memory is still being read at the end.
  */
 function stagedLoop(left: Stage, right: Stage, steps: string): string {
   const loads = `    if (depthBase + DEPTH <= k) {
@@ -182,7 +186,7 @@ const RIGHT_PITCH = ${stagedPitch(tile.columns)}u;`;
 }
 
 /**
- * Where an invocation is in its tile. Where the tile is large enough, 32 neighbours form a block of
+ * Returns the place of an invocation in its tile. If the tile is large enough, 32 neighbours form a block of
  * 4 x 8, so that a subgroup reads few different quads of either operand.
  */
 export function tilePlace(tile: ProductTile): string {

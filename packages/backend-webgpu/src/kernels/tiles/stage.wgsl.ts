@@ -18,7 +18,7 @@ export interface MatrixStage {
   readonly extent: string;
 }
 
-/** Registers and places of what one invocation brings in one round. */
+/** Registers and places of the values that one invocation brings in one round. */
 interface Round {
   readonly prepare: string[];
   readonly load: string[];
@@ -115,7 +115,7 @@ function alongExtent(matrix: MatrixStage, round: number, origin: string, depth: 
   const name = `${matrix.side}_at_${round}`;
   if (matrix.vector)
     return {
-      // Packed operands go on to the end of the last quad.
+      // Packed operands extend to the end of the last quad.
       prepare: [`  let ${name} = ${matrix.base} + min(${origin}, (${matrix.extent} - 1u) & ~3u);`],
       load: [`    ${value} = ${matrix.quad.load}(${name} + (${depth}) * ${matrix.pitch});`],
       values: [value],
@@ -130,7 +130,7 @@ function alongExtent(matrix: MatrixStage, round: number, origin: string, depth: 
   };
 }
 
-/** What is staged for each step: the register, or a column of the block that four registers hold. */
+/** Returns the staged value of each step: the register, or a column of the block that four registers hold. */
 function stagedValues(values: readonly string[]): readonly string[] {
   if (values.length === 1) return values;
   return fours((i) => `vec4f(${values.map((value) => `${value}.${"xyzw"[i]}`).join(", ")})`);

@@ -10,8 +10,8 @@ export interface ProductTile {
   readonly threadRows: number;
   readonly threadColumns: number;
   /**
-   * Tiles that are staged by turns. Two of them take half as many barriers, as one is written while the other may
-   * still be read; then the sum over k has to be one of whole pairs of steps. Default: 1.
+   * The number of tiles that are staged by turns. Two need half as many barriers, as one is written while the
+   * other may still be read; the sum over k must then consist of whole pairs of steps. Default: 1.
    */
   readonly buffers?: 1 | 2;
 }
@@ -23,7 +23,7 @@ const small: ProductTile = { rows: 32, columns: 32, depth: 16, threadRows: 4, th
 export const productTiles: Readonly<Record<"huge" | "large" | "medium" | "small" | "deep", ProductTile>> = {
   ...{ huge, medium, small },
   large: { ...huge, rows: 128 },
-  /** Half as many steps to wait for where a few workgroups leave a GPU nothing else to do. */
+  /** Half as many steps to wait for if a few workgroups leave a GPU nothing else to do. */
   deep: { ...small, depth: 32 },
 };
 
@@ -39,7 +39,7 @@ export function stagedPitch(extent: number): number {
   return extent / 4 + 1;
 }
 
-/** Workgroup memory of one staged tile of so many rows or columns, in bytes. */
+/** Returns the workgroup memory of one staged tile of this many rows or columns, in bytes. */
 export function stagedBytes({ depth }: ProductTile, extent: number): number {
   return 16 * depth * stagedPitch(extent);
 }

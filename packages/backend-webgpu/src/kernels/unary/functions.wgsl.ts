@@ -12,7 +12,7 @@ interface UnaryFunction {
 }
 
 const functions: Readonly<Record<UnaryKind, UnaryFunction>> = {
-  // By their bits, from -0 to -infinity: max(x, 0) may give 0 for NaN, and flush subnormal numbers.
+  // Compares bits, from -0 to -infinity: max(x, 0) may give 0 for NaN, and flush subnormal numbers.
   relu: { expression: "select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u)" },
   sigmoid: { expression: "or_nan(x, logistic(x))", uses: ["logistic", "or_nan"] },
   tanh: { expression: "or_nan(x, hyperbolic_tangent(x))", uses: ["hyperbolic_tangent", "or_nan"] },
@@ -91,8 +91,9 @@ fn gaussian_unit(x: f32) -> f32 {
   geluTanh: {
     expression: "or_nan(x, tanh_unit(x))",
     uses: ["times_logistic", "upper_half", "settled", "or_nan"],
-    // An error of u is one of the result, in proportion, and u reaches 104. So u is the product of two numbers of
-    // 12 bits, which is exact, and a small rest; s + c x^2 is one of the two, with a small rest of its own.
+    // An error of u leads to a proportional error of the result, and u reaches 104. So u is the product of
+    // two numbers of 12 bits, which is exact, and a small rest; s + c x^2 is one of the two, with a small
+    // rest of its own.
     source: wgsl`
 fn tanh_unit(x: f32) -> f32 {
   let size = min(abs(x), 10.9); // where the result is x or -0
@@ -118,7 +119,7 @@ fn tanh_unit(x: f32) -> f32 {
   },
 };
 
-/** `fn apply(x: f32) -> f32` and what it needs. */
+/** Returns `fn apply(x: f32) -> f32` and the functions that it calls. */
 export function unaryFunction(kind: UnaryKind): string {
   const { expression, uses = [], source = "" } = functions[kind];
   return [mathFunctions(uses), source.trim(), `fn apply(x: f32) -> f32 { return ${expression}; }`].join(

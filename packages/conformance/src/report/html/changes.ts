@@ -2,7 +2,7 @@ import type { ReportDiff, StatusChange } from "../diff.js";
 import { formatMoment, formatRatio, signs } from "../format.js";
 import { type Content, html, type Markup } from "./markup.js";
 
-/** What has changed since an earlier report. */
+/** The changes since an earlier report. */
 export function changes(diff: ReportDiff): Markup {
   const { before, after, remarks, ratios } = diff;
   const statuses = [

@@ -43,7 +43,7 @@ export function heatMap({ axes, cells }: ShapeCells): Markup {
   const top = isFlat ? 4 : 18;
   const floor = top + rows.length * cellHeight;
   const end = left + columns.length * cellWidth;
-  // Labels such as 256k would touch where the picture has to be made smaller.
+  // Labels such as 256k would touch if the picture has to be made smaller.
   const every = columns.length > 14 ? 2 : 1;
   const width = Math.max(end, 170) + 2;
   const draw = (square: Square) => {

@@ -9,8 +9,8 @@ const top = 6;
 const height = 84;
 
 /**
- * How error / tolerance is distributed: exact results, then a bar for each power of two up to 1, then
- * what broke a law. Heights follow log10(1 + cases), so that one case among a million can be seen.
+ * The distribution of error / tolerance: exact results, then a bar for each power of two up to 1, then the
+ * results that broke a law. Heights follow log10(1 + cases), so that one case among a million can be seen.
  */
 export function histogram(ratios: RatioHistogram): Markup {
   const width = left + ratios.length * step + 4;

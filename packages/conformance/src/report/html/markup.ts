@@ -1,4 +1,4 @@
-/** Text that is HTML already. Everything else is escaped where it is put into a page. */
+/** Text that is HTML already. Everything else is escaped when it is put into a page. */
 export class Markup {
   readonly text: string;
 
@@ -11,11 +11,11 @@ export class Markup {
   }
 }
 
-/** What may stand between the braces of `html`: numbers and strings are escaped, lists are joined. */
+/** The values allowed between the braces of `html`. Numbers and strings are escaped, lists are joined. */
 export type Content = Markup | string | number | undefined | readonly Content[];
 
 /**
- * A piece of HTML: html`<td title="${tip}">${value}</td>`. Values are escaped for elements and for
+ * Returns a piece of HTML: html`<td title="${tip}">${value}</td>`. Values are escaped for elements and for
  * quoted attributes alike; `undefined` leaves nothing behind.
  */
 export function html(strings: TemplateStringsArray, ...contents: readonly Content[]): Markup {
@@ -43,7 +43,7 @@ const entities: Readonly<Record<string, string>> = {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
 const illegal = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\p{Surrogate}/gu;
 
-/** Text for an element or a quoted attribute; what HTML cannot hold becomes U+FFFD. */
+/** Escapes text for an element or a quoted attribute. Characters that HTML cannot hold become U+FFFD. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character]!).replace(illegal, "\ufffd");
 }

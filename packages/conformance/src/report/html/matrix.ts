@@ -12,7 +12,7 @@ import {
 import type { ConformanceReport, OperationReport } from "../report.js";
 import { html, type Markup } from "./markup.js";
 
-/** What became of each operation in each element type, and of the contract around them. */
+/** The verdicts on each operation in each element type, and on the contract around them. */
 export function matrix(report: ConformanceReport): Markup {
   const { operations, laws } = report;
   const names = [...new Set(operations.map(({ operation }) => operation))];

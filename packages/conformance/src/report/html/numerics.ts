@@ -2,7 +2,7 @@ import { declaredText, judgePromise, observedText, signs } from "../format.js";
 import type { ConformanceReport, NumericsReport } from "../report.js";
 import { html, type Markup } from "./markup.js";
 
-/** What the backend promises of its arithmetic, next to what was seen. */
+/** The backend's promises about arithmetic, next to the observations. */
 export function numerics({ numerics }: ConformanceReport): Markup | undefined {
   if (numerics.length === 0) return undefined;
   return html`<section id="numerics"><h2>Numerics, declared and observed</h2>

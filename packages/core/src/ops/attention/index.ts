@@ -3,7 +3,7 @@ import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
 
-/** Which keys j a query i may see. */
+/** Which keys j a query i sees. */
 export type CausalMode =
   /** j <= i: the first query sees the first key. */
   | "upper-left"
@@ -25,7 +25,7 @@ const table = {
   out: { role: "writes", shape: "[batch, heads, queryLength, headSize]" },
   /** Rounded to f32. */
   scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
-  /** False: every query sees every key. True means "upper-left", as in ONNX and PyTorch. */
+  /** False: every query sees every key. True: "upper-left", as in ONNX and PyTorch. */
   causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
   dtype: { role: "elementType", default: "f32" },
 } as const;
@@ -33,9 +33,9 @@ const table = {
 /**
  * out[b, h, i] = sum over j of P[i, j] * v[b, g, j], P = softmax over j of scale * q[b, h, i] . k[b, g, j]
  *
- * over the keys that `causal` lets i see, with g = floor(h / (heads / kvHeads)): grouped-query
- * attention where kvHeads < heads. A query that sees no key gives zeros. Extra memory is O(length),
- * never O(length^2). All operands are contiguous.
+ * The sums run over the keys j that `causal` lets query i see. g = floor(h / (heads / kvHeads)), which is
+ * grouped-query attention if kvHeads < heads. A query that sees no key yields zeros. Extra memory is
+ * O(length), never O(length^2). All operands are contiguous.
  */
 export interface AttentionArguments extends ArgumentsOf<typeof table> {}
 
@@ -50,8 +50,8 @@ export interface AttentionProblem<Memory> {
   readonly headSize: number;
   readonly scale: number;
   /**
-   * Query i sees the keys j <= i + visible. `keyLength` (every key) without a mask, 0 for
-   * upper-left, keyLength - queryLength (possibly negative) for lower-right.
+   * Query i sees the keys j <= i + visible. The value is `keyLength` (every key) without a mask, 0 for
+   * upper-left, and keyLength - queryLength (possibly negative) for lower-right.
    */
   readonly visible: number;
   readonly q: Region<Memory>;
@@ -115,7 +115,7 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
 
   flops(problem) {
     const { queryLength, keyLength, visible } = problem;
-    // Pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form.
+    // Counts the pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form.
     const first = Math.min(Math.max(-visible, 0), queryLength);
     const full = Math.min(Math.max(keyLength - 1 - visible, first), queryLength);
     const ramp = ((full - first) * (first + visible + 1 + full + visible)) / 2;

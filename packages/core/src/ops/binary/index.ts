@@ -21,11 +21,11 @@ const table = {
   },
   a: { role: "reads", shape: "shapeA, or n", scalar: true },
   b: { role: "reads", shape: "shapeB, or n", scalar: true },
-  /** May be exactly a or b if that has as many elements. */
+  /** May be exactly a or b if that operand has as many elements. */
   output: { role: "writes", shape: "outputShape, or n" },
-  /** Elements of output and of each operand that is not a scalar; instead of shapes. */
+  /** Elements of output and of each operand that is not a scalar. Replaces the shapes. */
   n: { role: "extent", otherwise: "by shapeA and shapeB" },
-  /** Of a, contiguous; instead of n. Not for a scalar. */
+  /** Shape of a, which is contiguous. Replaces n. Not allowed for a scalar. */
   shapeA: { role: "extents", otherwise: "[n]" },
   shapeB: { role: "extents", otherwise: "[n]" },
   /** Checked if given. */
@@ -36,8 +36,8 @@ const table = {
 /**
  * output[i] = kind(a[i], b[i]).
  *
- * Either `n` elements each, or shapes that broadcast as NumPy does: aligned at the last axis, an
- * extent of 1 (or an absent axis) repeats. At most one of a and b may be a scalar.
+ * The operands have `n` elements each, or shapes that broadcast as in NumPy: shapes are aligned at the last
+ * axis, and an extent of 1 (or an absent axis) repeats. At most one of a and b may be a scalar.
  */
 export interface BinaryArguments extends ArgumentsOf<typeof table> {}
 
@@ -57,8 +57,8 @@ export type BinaryInput<Memory> =
     };
 
 /**
- * Axes of extent 1 are dropped and neighbours merged wherever both inputs allow it; a problem
- * without broadcasting has one axis. The shape may be empty: one element.
+ * Axes of extent 1 are dropped, and neighbours are merged if both inputs allow it. A problem without
+ * broadcasting has one axis. An empty shape means one element.
  */
 export interface BinaryProblem<Memory> {
   readonly dtype: DType;
@@ -68,7 +68,7 @@ export interface BinaryProblem<Memory> {
   readonly n: number;
   readonly a: BinaryInput<Memory>;
   readonly b: BinaryInput<Memory>;
-  /** Contiguous. Disjoint from each input's region, or the same. */
+  /** Contiguous. Disjoint from each input's region, or the same region. */
   readonly output: Region<Memory>;
 }
 
@@ -143,7 +143,7 @@ function operandShapes(
   return { a: shapeOf("shapeA", a, shapeA), b: shapeOf("shapeB", b, shapeB) };
 }
 
-/** The extent along an axis that counts from the last; 1 where there is none. */
+/** Returns the extent along an axis counted from the last; 1 if the shape has no such axis. */
 function extentFromLast(shape: readonly number[], fromLast: number): number {
   return shape[shape.length - 1 - fromLast] ?? 1;
 }
@@ -177,7 +177,7 @@ function mergeAxes(shape: readonly number[], a: readonly number[], b: readonly n
     if (extent !== 1) {
       const axis = { extent, strideA: inA === 1 ? 0 : stepA, strideB: inB === 1 ? 0 : stepB };
       const inner = axes[0];
-      // Two neighbours are one axis where, for both inputs, the outer one goes on where the inner ends.
+      // Two neighbouring axes are one if, for both inputs, the outer axis continues where the inner one ends.
       const merges =
         inner !== undefined &&
         axis.strideA === inner.strideA * inner.extent &&

@@ -9,8 +9,8 @@ const table = {
   /** [batch, inChannels, height, width] */
   inputShape: { role: "extents", length: 4 },
   /**
-   * [outChannels, inChannels / groups, kernelHeight, kernelWidth]; the kernel is at least 1 x 1, and
-   * with dilation it fits into the padded input.
+   * [outChannels, inChannels / groups, kernelHeight, kernelWidth]. The kernel is at least 1 x 1; with
+   * dilation it must fit into the padded input.
    */
   filterShape: { role: "extents", length: 4 },
   /**
@@ -24,33 +24,35 @@ const table = {
   output: { role: "writes", shape: "outputShape" },
   /** [y, x] */
   stride: { role: "extents", length: 2, least: 1, default: [1, 1] },
-  /** Zeros around the input: [top, left, bottom, right]. With them it has less than 2^30 rows and columns. */
+  /**
+   * Zeros around the input: [top, left, bottom, right]. The padded input must have fewer than 2^30 rows and columns.
+   */
   padding: { role: "extents", length: 4, default: [0, 0, 0, 0] },
   /** [y, x] */
   dilation: { role: "extents", length: 2, least: 1, default: [1, 1] },
-  /** Divides inChannels and outChannels. */
+  /** Must divide inChannels and outChannels. */
   groups: { role: "extent", least: 1, default: 1 },
   dtype: { role: "elementType", default: "f32" },
 } as const;
 
 /**
- * 2-D convolution, forward, as networks mean it (cross-correlation):
+ * 2-D convolution, forward, as in neural networks (cross-correlation):
  *
  *   output[b, o, y, x] = bias[o] + sum over c, i, j of
  *     filter[o, c, i, j] * input[b, group(o) * C + c, y * strideY + i * dilationY - top,
  *                                                     x * strideX + j * dilationX - left]
  *
- * with C = inChannels / groups input channels per group, group(o) = floor(o / (outChannels / groups)),
- * and zeros outside the input; to each of these the activation is applied, if there is one. All operands
- * are contiguous.
+ * C = inChannels / groups is the number of input channels per group, and group(o) = floor(o / (outChannels /
+ * groups)). The input is zero outside its bounds. The activation, if there is one, is applied to each output
+ * element. All operands are contiguous.
  */
 export interface Conv2dArguments extends ArgumentsOf<typeof table>, EpilogueArguments {}
 
 /**
- * Every output extent is at least 1. inChannels, height and width may be 0 (the latter two within
- * padding): then the output is the bias, or zero, with the activation applied. The padded input has less than
- * 2^30 rows and columns, and a stride or dilation that leads past it is cut off there: so kernels may add
- * coordinates in 32 bits with a sign.
+ * Every output extent is at least 1. inChannels may be 0, and so may height and width if there is padding;
+ * the output is then the bias, or zero, with the activation applied. The padded input has fewer than 2^30
+ * rows and columns, and a stride or dilation that leads past it is cut off there, so that kernels may add
+ * coordinates in signed 32-bit integers.
  */
 export interface Conv2dProblem<Memory> {
   readonly dtype: DType;

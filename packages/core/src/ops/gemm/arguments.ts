@@ -17,11 +17,11 @@ export const gemmTable = {
   transA: { role: "flag", default: false },
   /** op(B) is the transpose of the stored B. */
   transB: { role: "flag", default: false },
-  /** Elements from one stored row of A to the next; at least its columns. */
+  /** Elements from one stored row of A to the next; at least the columns of the stored A. */
   lda: { role: "stride", otherwise: "the columns of the stored A" },
   ldb: { role: "stride", otherwise: "the columns of the stored B" },
   ldc: { role: "stride", otherwise: "n" },
-  /** One for each column of C; the same for all of a batch. */
+  /** One element for each column of C; the same for the whole batch. */
   bias: { role: "reads", shape: "n", otherwise: "none", option: "epilogue" },
   dtype: { role: "elementType", default: "f32" },
 } as const;
@@ -35,36 +35,35 @@ export const batchTable = {
 } as const;
 
 /**
- * C = alpha * op(A) * op(B) + beta * C, with op(A) m x k, op(B) k x n, C m x n; or, with the optional
- * epilogue, for each row i and column j,
+ * C = alpha * op(A) * op(B) + beta * C, with op(A) m x k, op(B) k x n, C m x n. With the optional epilogue,
+ * for each row i and column j:
  *
  *   C[i, j] = activation(alpha * (op(A) * op(B))[i, j] + beta * C[i, j] + bias[j])
  *
- * beta = 0 never reads C; alpha = 0 reads neither A nor B; k = 0 leaves beta * C, to which the epilogue
- * applies as to any other result. f16: products are accumulated in f32, all else is done in f32 too, and
- * the result is rounded once at the end.
+ * beta = 0 never reads C. alpha = 0 reads neither A nor B. k = 0 leaves beta * C, and the epilogue applies to
+ * it too. f16: products are accumulated and all else is computed in f32; the result is rounded once at the
+ * end.
  *
- * C may not overlap A, B or the bias, from its first element to its last: gaps between rows count as
- * overlap.
+ * C may not overlap A, B or the bias, from its first element to its last: gaps between rows count as overlap.
  */
 export interface GemmArguments extends ArgumentsOf<typeof gemmTable>, EpilogueArguments {}
 
 /**
- * The same for i in 0..batch-1, on operands that lie `i * stride` elements further on. A stride of 0
- * for A or B uses that matrix for the whole batch. The C matrices may follow one another or lie side
- * by side within the rows of one larger matrix, but may not overlap.
+ * The same for i in 0..batch-1, on operands that lie `i * stride` elements further on. A stride of 0 for A or
+ * B uses that matrix for the whole batch. The C matrices may follow one another or lie side by side within
+ * the rows of one larger matrix, but may not overlap.
  */
 export interface BatchedGemmArguments extends GemmArguments, ArgumentsOf<typeof batchTable> {}
 
 /**
- * One form for gemm (batch 1) and batchedGemm. m, n and batch are at least 1; k may be 0. Where there is only one
- * row or matrix, what would lead to the next is no more than 2^30, or than the row or matrix.
+ * One form for gemm (batch 1) and batchedGemm. m, n and batch are at least 1; k may be 0. If there is only one
+ * row or matrix, the distance to the next is cut to 2^30, or to the size of the row or matrix if that is larger.
  */
 export interface GemmProblem<Memory> {
   readonly dtype: DType;
   readonly m: number;
   readonly n: number;
-  /** 0 also stands for alpha = 0: then A and B are not to be read. */
+  /** 0 also stands for alpha = 0: A and B must then not be read. */
   readonly k: number;
   readonly alpha: number;
   readonly beta: number;
@@ -77,8 +76,8 @@ export interface GemmProblem<Memory> {
   readonly strideA: number;
   readonly strideB: number;
   /**
-   * Either at least the extent of one C, (m - 1) * ldc + n, or the matrices lie side by side:
-   * strideC >= n and (batch - 1) * strideC + n <= ldc.
+   * Either at least the extent of one C, (m - 1) * ldc + n, or the matrices lie side by side: strideC >= n
+   * and (batch - 1) * strideC + n <= ldc.
    */
   readonly strideC: number;
   readonly a: Region<Memory>;

@@ -14,10 +14,12 @@ export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./argumen
 
 const table = { ...gemmTable, ...epilogueTable };
 
-/** What leads to a second row or matrix is cut off here where there is none, so that kernels can hold it. */
+/**
+ * If there is no second row or matrix, the distance to it is cut to this many elements, so that kernels can hold it.
+ */
 const NOWHERE = 2 ** 30;
 
-/** What batchedGemm has beside gemm. */
+/** The arguments that batchedGemm has and gemm lacks. */
 interface Batch {
   readonly batch: number;
   readonly strideA: number | undefined;
@@ -80,7 +82,7 @@ function resolveProduct(
         `or from ${n} to ${Math.floor((c.ld - n) / (batch - 1))} for results side by side within rows of ldc`,
     );
 
-  // Where alpha is 0 or there is nothing to sum, A and B are checked as handles but not as regions.
+  // If alpha is 0 or there is nothing to sum, A and B are checked as handles but not as regions.
   const reads = alpha !== 0 && m > 0 && n > 0 && k > 0;
   const regionA = read.region(binder, "a", args.a, reads ? a.total : 0, dtype);
   const regionB = read.region(binder, "b", args.b, reads ? b.total : 0, dtype);

@@ -16,7 +16,7 @@ const table = {
       prod: "product of x",
     },
   },
-  /** Of the contiguous input, any rank; [] is one element. */
+  /** Shape of the input, which is contiguous; any rank. [] is one element. */
   shape: { role: "extents" },
   /** Axes to reduce over, each once; negative ones count from the last. [] copies. */
   axes: { role: "axes", otherwise: "all" },
@@ -37,7 +37,7 @@ export type ReduceKind = ReduceArguments["kind"];
 
 export const reduceKinds: readonly ReduceKind[] = Object.keys(table.kind.kinds) as ReduceKind[];
 
-/** What a reduction over no elements gives. */
+/** The result of a reduction over no elements. */
 export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   sum: 0,
   mean: Number.NaN,
@@ -46,15 +46,15 @@ export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   prod: 1,
 };
 
-/** One or more neighbouring axes seen as one: `extent` steps of `stride` input elements. */
+/** One or more neighbouring axes merged into one: `extent` steps of `stride` input elements. */
 export interface Axis {
   readonly extent: number;
   readonly stride: number;
 }
 
 /**
- * Axes of extent 1 are dropped and neighbours merged, so that kept and reduced axes alternate in
- * the input, outermost first. Both lists may be empty: that is one output, or a plain copy.
+ * Axes of extent 1 are dropped and neighbours merged, so that kept and reduced axes alternate in the input,
+ * outermost first. Both lists may be empty, for a single output or a plain copy.
  */
 export interface ReduceProblem<Memory> {
   readonly dtype: DType;

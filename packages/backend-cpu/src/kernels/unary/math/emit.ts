@@ -12,10 +12,10 @@ export type Vector = Value<"v128">;
 export type VectorLocal = Local<"v128">;
 
 /**
- * c[0] + c[1] x + c[2] x^2 + ... Returns a function for use inside a loop; the coefficients become
- * locals here, before it. The high powers are summed by Horner's rule in x^2 on pairs c[i] + c[i + 1] x:
- * half as many steps wait for one another as with the rule in x, and that is what limits the speed of
- * these functions. The up to three lowest ones, whose rounding errors show, follow the rule in x.
+ * c[0] + c[1] x + c[2] x^2 + ... Returns a function for use inside a loop; the coefficients become locals
+ * here, before it. The high powers are summed by Horner's rule in x^2 on pairs c[i] + c[i + 1] x: half as
+ * many steps depend on one another as with the rule in x, and that limits the speed of these functions. The
+ * up to three lowest coefficients, whose rounding errors show, follow the rule in x.
  */
 export function polynomial(f: FunctionBuilder, coefficients: readonly number[]): (x: VectorLocal) => Vector {
   const locals = coefficients.map((coefficient) => f.let(f32x4.const(coefficient)));

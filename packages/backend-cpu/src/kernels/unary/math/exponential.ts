@@ -82,8 +82,8 @@ export function normalExponential(f: FunctionBuilder): (x: Vector, excess?: Vect
 }
 
 /**
- * e^(factor (x - excess)) under the same conditions for factor x, in two factors, of which the
- * mantissa is in [sqrt(1/2), sqrt(2)].
+ * e^(factor (x - excess)) under the same conditions for factor x, in two factors; the mantissa is in
+ * [sqrt(1/2), sqrt(2)].
  */
 export function splitExponential(
   f: FunctionBuilder,
@@ -104,7 +104,7 @@ export function scaledExponential(
   const limits = [lowest / factor, highest / factor];
   const lower = f.let(f32x4.const(Math.min(...limits)));
   const upper = f.let(f32x4.const(Math.max(...limits)));
-  // What remains of `biased` less this is n + 2 * 127, for two exponents.
+  // `biased` less this is n + 2 * 127, for two exponents.
   const biasBits = f.let(i32x4.const(0x4b400000 - 127));
   const parts = exponentialParts(f, factor);
   return (argument, excess) => {
@@ -121,8 +121,8 @@ export function scaledExponential(
 }
 
 /**
- * Emits `usual`, and `rare` in its place where some lane of |x| is above the limit: large arguments
- * take steps that would cost all others a good part of their time. Both give the same for small ones.
+ * Emits `usual`, and instead `rare` if some lane of |x| is above the limit: large arguments take steps that
+ * would cost all others a good part of their time. Both give the same for small ones.
  */
 export function unlessLarge(
   f: FunctionBuilder,

@@ -10,11 +10,11 @@ import {
 } from "./exponential.js";
 
 /**
- * e^(x^2 / 2) times the upper tail of the normal distribution, 1 / sqrt(2 pi) * integral from x to
- * Infinity of e^(-t^2 / 2), for x in [0, 15], as a quotient of two polynomials, near-minimax for the
- * relative error (2^-26.3): least squares of numerator - tail * denominator, reweighted by Lawson's
- * method; the coefficients were rounded to f32 one by one, the rest refitted, in whatever order gave
- * the best. All are positive, so nothing cancels.
+ * e^(x^2 / 2) times the upper tail of the normal distribution, 1 / sqrt(2 pi) * integral from x to Infinity
+ * of e^(-t^2 / 2), for x in [0, 15], as a quotient of two polynomials, near-minimax for the relative error
+ * (2^-26.3): least squares of numerator - tail * denominator, reweighted by Lawson's method. The coefficients
+ * were rounded to f32 one by one and the rest refitted, in the order that gave the best result. All are
+ * positive, so nothing cancels.
  */
 const tailNumerator = [
   48.033172607421875, 42.200016021728516, 17.67284393310547, 3.9271209239959717, 0.3989465534687042,
@@ -60,7 +60,7 @@ export function gelu(f: FunctionBuilder): VectorFunction {
     const magnitude = f.let(f32x4.abs(x));
     // -0 for negative x, and for -0 itself.
     const positivePart = f.let(f32x4.pmax(x, sign));
-    // Whatever does not need the mantissa, which takes longest, is multiplied first; scales are exact.
+    // Multiply first the factors that do not need the mantissa, which takes longest; scales are exact.
     const lessTail = (start: Vector, t: VectorLocal, { mantissa, scale }: ScaledExponential): Vector =>
       f.multiplySubtract(mantissa, f32x4.mul(f32x4.mul(t, tail(t)), scale), start);
     // The square of the magnitude, which the tail needs as well, is computed once.

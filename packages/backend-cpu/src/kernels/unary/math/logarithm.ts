@@ -19,7 +19,7 @@ export function splitExponent(
   return (x) => {
     const subnormal = f.let(f32x4.lt(x, normal));
     const scaled = f.let(f32x4.mul(x, f.choose(up, one, subnormal)));
-    // The bits from those of sqrt(1/2) on count fractions first and then exponents.
+    // From the bits of sqrt(1/2) on, these count fractions first and then exponents.
     const steps = f.let(i32x4.shrS(i32x4.sub(scaled, lowest), 23));
     return {
       fraction: f.let(i32x4.sub(scaled, i32x4.shl(steps, 23))),

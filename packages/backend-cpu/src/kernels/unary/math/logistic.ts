@@ -34,9 +34,9 @@ const tanhCoefficients = [
 ];
 
 /**
- * h / (h + 1) with h = (e^2|x| - 1) / 2, within 2.5 ULP (2.6 unfused). With |x| = n ln(2) / 2 + r, h is 2^n times
- * that of r, plus (2^n - 1) / 2: what h loses to rounding matters less and less the larger it is, so
- * that one form serves for all x, and n ln(2) / 2 need not be exact.
+ * h / (h + 1) with h = (e^2|x| - 1) / 2, within 2.5 ULP (2.6 unfused). With |x| = n ln(2) / 2 + r, h is 2^n
+ * times that of r, plus (2^n - 1) / 2. The larger h is, the less its rounding errors matter, so one form
+ * serves for all x, and n ln(2) / 2 need not be exact.
  */
 export function tanh(f: FunctionBuilder): VectorFunction {
   const { half, one, sign } = sharedConstants(f);
@@ -69,7 +69,7 @@ function weightedSigmoid(
   f: FunctionBuilder,
 ): (x: VectorLocal, u: VectorLocal, excess?: Vector) => VectorLocal {
   const { zero, one, sign } = sharedConstants(f);
-  // Where e^u has long become 0 a large x must not bring it back.
+  // When e^u has become 0, a large x must not bring it back.
   const lowest = f.let(f32x4.const(-128));
   const limit = f.let(f32x4.const(normalLimit));
   const normal = normalExponential(f);
@@ -107,8 +107,8 @@ const tanhSlope = 2 * Math.sqrt(2 / Math.PI);
 const tanhCubic = tanhSlope * 0.044715;
 
 /**
- * x / 2 (1 + tanh(u / 2)) = x sigmoid(u) with u = 2 sqrt(2 / pi) (x + 0.044715 x^3). u reaches 170,
- * where its rounding to f32 would already show in e^u, so it is computed in f64 and kept in two parts.
+ * x / 2 (1 + tanh(u / 2)) = x sigmoid(u) with u = 2 sqrt(2 / pi) (x + 0.044715 x^3). u reaches 170, at which
+ * its rounding to f32 would already show in e^u, so it is computed in f64 and kept in two parts.
  */
 export function geluTanh(f: FunctionBuilder): VectorFunction {
   const weighted = weightedSigmoid(f);
@@ -130,8 +130,8 @@ export function geluTanh(f: FunctionBuilder): VectorFunction {
 }
 
 /**
- * max(x, 0) + ln(1 + e) with e = e^-|x|. The sum 1 + e is rounded; the logarithm is corrected by
- * what that lost, divided by the sum.
+ * max(x, 0) + ln(1 + e) with e = e^-|x|. The sum 1 + e is rounded; the logarithm is corrected by the rounding
+ * error divided by the sum.
  */
 export function softplus(f: FunctionBuilder): VectorFunction {
   const { zero, one } = sharedConstants(f);

@@ -14,17 +14,17 @@ import {
 import { packQuad } from "../results.wgsl.js";
 
 /*
- * Splitting an f32 operand into pairs of f16. A line, which is a row of op(A) or a column of op(B), has
- * one exponent e for all its elements x, such that the largest lies in [2^14, 2^15) after scaling:
+ * Splitting an f32 operand into pairs of f16. A line, which is a row of op(A) or a column of op(B), has one
+ * exponent e for all its elements x, such that the largest lies in [2^14, 2^15) after scaling:
  *
  *   x 2^-e = high + 2^-11 low, up to max(2^-23 |x| 2^-e, 2^-36)
  *
- * with high and low in f16. Lines are stored one after the other, `part_pitch` halves each: for every run
- * of 16 along k (zeros past the end) 16 high parts and then 16 low ones, the depth of a subgroup matrix.
+ * with high and low in f16. Lines are stored one after the other, `part_pitch` halves each: for every run of
+ * 16 along k (zeros past the end) 16 high parts and then 16 low ones, the depth of a subgroup matrix.
  *
- * A line is *wide* where that is not good enough: where a number other than zero is more than `octaves`
- * powers of two below the largest, where the largest is near the ends of the range of f32, or where
- * there is a NaN or an infinity. Its parts are not written.
+ * A line is *wide* if that is not accurate enough: if a number other than zero is more than `octaves` powers
+ * of two below the largest, if the largest is near the ends of the range of f32, or if there is a NaN or an
+ * infinity. The parts of a wide line are not written.
  */
 
 /** The exponent of a wide line. */
@@ -37,8 +37,8 @@ export const LOW_SHIFT = 11;
 export const RUN = 16;
 
 /**
- * The shortest sums to split operands for. What is lost of a product may be 5 units of 2^-23 of its size,
- * more than the bound of a sum of one or two leaves room for.
+ * The shortest sums to split operands for. A product may lose 5 units of 2^-23 of its size, more than the
+ * bound of a sum of one or two leaves room for.
  */
 export const SHORTEST: number = RUN;
 
@@ -293,7 +293,7 @@ fn main(${linearBuiltins}) {
 `,
 });
 
-/** For each `block` lines of a matrix, the last of them fewer: 1 where one of them is wide, else 0. */
+/** For each `block` lines of a matrix (the last block may have fewer): 1 if one of them is wide, otherwise 0. */
 export const wideBlocksProgram: (block: number) => Program = memoized((block: number) =>
   program({
     name: `gemm_split_blocks_${block}`,

@@ -16,7 +16,7 @@ import { type ResultForm, resultParameters, resultText } from "../results.wgsl.j
 import { LOW_SHIFT } from "./pass.wgsl.js";
 import { wideBinding, wideParameters, wideText } from "./wide.wgsl.js";
 
-/** Parts in a unit, which is what one load brings (a vec4<u32>). */
+/** Parts in a unit, the size of one load (a vec4<u32>). */
 const UNIT = 8;
 /** Quads of a row of a matrix of results, and of all of it: as many units of a panel. */
 const QUADS = SIDE / 4;
@@ -33,9 +33,9 @@ export function splitBytes(tile: MatrixTile): number {
 }
 
 /**
- * Staging of the lines of A or B that a workgroup multiplies: of `tile.depth` parts of each at a time. Each row
- * (or column) of subgroups has a panel, which is an array of its own: so places in it are constants, or
- * constants further than an invocation's own, which Tint proves inside it.
+ * Stages the lines of A or B that a workgroup multiplies: `tile.depth` parts of each at a time. Each row (or
+ * column) of subgroups has a panel, which is an array of its own: so places in it are constants, or constants
+ * further than an invocation's own, which Tint proves inside it.
  */
 function panelsOf(tile: MatrixTile, name: "a" | "b") {
   const isLeft = name === "a";
@@ -68,7 +68,7 @@ ${lines(rounds, (i) => `  var ${name}_value_${i}: vec4u;`)}`,
   };
 }
 
-/** Multiplies step by step what lies between `depthStart` and `k`; the next step is read into registers meanwhile. */
+/** Multiplies step by step from `depthStart` to `k`; the next step is read into registers meanwhile. */
 function stagedLoop(tile: MatrixTile, load: string, store: string, steps: string): string {
   return `  var unit = depthStart / ${UNIT}u;
 ${load}
@@ -86,8 +86,8 @@ ${steps}
 }
 
 /**
- * Statements that finish and store matrix (i, j) of the results of a subgroup, by way of its share of the
- * panels of A, which nobody reads any more. The loop keeps the text short.
+ * Returns statements that finish and store matrix (i, j) of the results of a subgroup, through its share of
+ * the panels of A, which nobody reads any more. The loop keeps the text short.
  */
 function storeMatrix(i: number, j: number): string {
   const stage = (sum: string, from: number) =>
@@ -159,7 +159,7 @@ ${lines(down, (i) => add(`low_${i}_${j}`, `left_low_${i}`, `right_high_${j}`))}`
         ...resultParameters,
         ...operandParameters,
         ...wideParameters,
-        // Exponents from one matrix to the next; where those of columns start.
+        // Exponents from one matrix to the next; the start of those of columns.
         ...{ row_step: "u32", column_step: "u32", column_exponents: "u32" },
       },
       uniform: true,

@@ -45,19 +45,19 @@ interface Parts {
 }
 
 /**
- * By how many powers of two a number may lie below the largest of its line: such that each product of parts
- * is off by no more than a third of the k + 3 units of 2^-23 of its size that rounding a sum may take. From
- * 2^-28 of the largest on the last bits of low parts are lost, and 2^-t below that what is lost of a
- * product is at most 2^(t + 2) + 2^(2 t + 1) of those units. For k >= `SHORTEST`.
+ * Returns by how many powers of two a number may lie below the largest of its line, such that the error of
+ * each product of parts is at most a third of the k + 3 units of 2^-23 of its size that rounding a sum may
+ * take. From 2^-28 of the largest on, the last bits of low parts are lost; 2^-t below that, a product loses
+ * at most 2^(t + 2) + 2^(2 t + 1) of those units. For k >= `SHORTEST`.
  */
 export function octavesFor(k: number): number {
   return 26 + Math.floor(Math.log2(k) / 2);
 }
 
 /**
- * An f32 product by way of f16 parts: splits both operands, multiplies the parts on matrix units, and
- * leaves blocks of results that have wide rows or columns (see `pass.wgsl.ts`) to the plain product, all
- * without asking the device. `regions` are the bindings of the result, `results` its parameters.
+ * An f32 product through f16 parts: splits both operands, multiplies the parts on matrix units, and leaves
+ * blocks of results that have wide rows or columns (see `pass.wgsl.ts`) to the plain product, all without
+ * asking the device. `regions` are the bindings of the result, `results` its parameters.
  */
 export function enqueueSplit(
   context: KernelContext,
@@ -80,7 +80,7 @@ export function enqueueSplit(
   };
   const exponents = context.scratch(4 * (lineCount(rows) + lineCount(columns)));
   const blocks = context.scratch(4 * (blockCount(rows) + blockCount(columns)));
-  // The largest last: a pool that is full gives up first what was returned first.
+  // The largest last: a full pool first gives up the buffers that were returned first.
   const ofRows = extentsOf(context, rows);
   const ofColumns = extentsOf(context, columns);
   const left = split(context, rows, ofRows, exponents, 0, blocks, 0);

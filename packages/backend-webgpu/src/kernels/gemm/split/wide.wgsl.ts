@@ -17,8 +17,8 @@ export const wideParameters: Readonly<Record<string, ParameterType>> = {
 };
 
 /**
- * `is_wide`: whether the block of a result has a wide row or column, so that it is left to the plain
- * product. For tiles that lie in one block; the same for all invocations of such a tile.
+ * `is_wide`: whether the block of a result has a wide row or column, so that it is left to the plain product.
+ * For tiles that lie in one block; the same for all invocations of such a tile.
  */
 export function wideText(block: Block): string {
   return wgsl`
