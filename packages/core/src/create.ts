@@ -7,7 +7,6 @@ import {
   fillPattern,
   hostBytes,
   locate,
-  requestedKind,
   takesScalar,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -16,6 +15,7 @@ import type { BackendDriver, DriverDescription, Kernel, PoolStatistics } from ".
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
+import { checkOwnKernels, has, takes } from "./kernels.js";
 import { Listeners } from "./listeners.js";
 import { Checks } from "./ops/checks.js";
 import { type OperationName, operationNames, operationOf, operations } from "./ops/index.js";
@@ -476,38 +476,5 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
 
   #error(code: ErrorCode, operation: string, message: string): BackendError {
     return new BackendError(code, `${operation}: ${message}`, { operation });
-  }
-}
-
-/** Whether a driver with this kernel has an element type, and a kind or option of it. */
-function has(
-  kernel: Kernel<never> | undefined,
-  operation: Operation,
-  dtype: DType,
-  kind: string | undefined,
-): boolean {
-  if (!kernel?.dtypes.includes(dtype)) return false;
-  if (kind === undefined) return true;
-  if (kind === "epilogue") return kernel.epilogue ?? false;
-  return (kernel.kinds ?? operation.kinds)?.includes(kind) ?? false;
-}
-
-/** Whether it has what a call asks for; false also for arguments that are none. */
-function takes(kernel: Kernel<never> | undefined, operation: Operation, args: object): boolean {
-  if (typeof args !== "object" || args === null || Array.isArray(args)) return false;
-  const { dtype = "f32" } = args as { readonly dtype?: DType };
-  // Most kernels have all kinds and options: then nobody needs to know which one is asked for.
-  const hasAll = kernel?.kinds === undefined && (operation.options.length === 0 || kernel?.epilogue === true);
-  return has(kernel, operation, dtype, hasAll ? undefined : requestedKind(operation, args));
-}
-
-function checkOwnKernels<Memory>({ ownKernels = [] }: BackendDriver<Memory>): void {
-  const checks = new Checks("createBackend");
-  const defined = new Set<Operation>();
-  for (const { operation } of ownKernels) {
-    if (Object.values<Operation>(operations).includes(operation))
-      checks.fail("ownKernels", `has ${operation.name}, which belongs in kernels`);
-    if (defined.has(operation)) checks.fail("ownKernels", `has ${operation.name} twice; allowed: once`);
-    defined.add(operation);
   }
 }
