@@ -157,12 +157,9 @@ export function assertSupported(backend: ComputeBackend, operation: Operation, a
   if (!dtypes.includes(dtype)) return;
   const kind = requestedKind(operation, args);
   if (backend.supports(operation, dtype, kind)) return;
-  const wanted =
-    kind === undefined
-      ? ""
-      : operation.options.includes(kind)
-        ? `with the option ${kind} `
-        : `of kind ${kind} `;
+  let wanted = "";
+  if (kind !== undefined)
+    wanted = operation.options.includes(kind) ? `with the option ${kind} ` : `of kind ${kind} `;
   throw new BackendError(
     "UNSUPPORTED",
     `${name}: ${wanted}in ${dtype} is not available on ${backend.name}; see supports()`,

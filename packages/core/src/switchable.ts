@@ -16,7 +16,7 @@ import { assertHeld, type BoundOperand, copyOf, type Entry, innerHandle, mapOper
 import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
-import { type OperationName, operationOf, operations } from "./ops/index.js";
+import { isOfCore, type OperationName, operationOf } from "./ops/index.js";
 import { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
@@ -322,8 +322,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
 /** Calls the method of a core operation if there is one: the backend may be older than `run`. */
 function callOperation(backend: ComputeBackend, operation: Operation, args: object): void {
-  const name = operation.name as OperationName;
-  const method = (operations[name] as Operation) === operation ? backend[name] : undefined;
+  const method = isOfCore(operation) ? backend[operation.name as OperationName] : undefined;
   if (method === undefined) backend.run(operation, args);
   else method.call(backend, args as never);
 }

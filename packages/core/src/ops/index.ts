@@ -53,6 +53,11 @@ export const operations: {
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
+/** Whether an operation is one of core's, and not one of somebody else that has the same name. */
+export function isOfCore(operation: Operation): boolean {
+  return (operations[operation.name as OperationName] as Operation | undefined) === operation;
+}
+
 /** Returns an operation, given the name of a core operation or the operation itself. */
 export function operationOf(caller: string, given: OperationName | Operation): Operation {
   if (typeof given === "string" && Object.hasOwn(operations, given)) return operations[given];
