@@ -38,13 +38,14 @@ function definitionOf(own: OwnWebGpuKernel): KernelDefinition<Held> {
     parameters,
     body: wgsl`${workgroupIndex}${own.wgsl}`,
   });
-  const pick = <Value>(problem: Held, names: object) =>
-    Object.fromEntries(Object.keys(names).map((name) => [name, problem[name] as Value]));
+  const [operandNames, parameterNames] = [Object.keys(operands), Object.keys(parameters)];
+  const pick = <Value>(problem: Held, names: readonly string[]) =>
+    Object.fromEntries(names.map((name) => [name, problem[name] as Value]));
   return {
     dtypes,
     run(context, problem) {
-      const regions = pick<Region<DeviceMemory>>(problem, operands);
-      const numbers = pick<number>(problem, parameters);
+      const regions = pick<Region<DeviceMemory>>(problem, operandNames);
+      const numbers = pick<number>(problem, parameterNames);
       context.dispatch(compiled, regions, numbers, own.workgroups(problem as never));
     },
   };
