@@ -1,10 +1,10 @@
 import {
   type ComputeBackend,
   type DeviceHandle,
-  type DType,
   decodeFloat16,
   dtypeBytes,
   encodeFloat16,
+  type FloatType,
 } from "@backplane/core";
 
 /**
@@ -17,10 +17,10 @@ export const period: number = 8 * 65_537;
 export class PeriodicData {
   /** The stored data: f16 as its bits. */
   readonly stored: Float32Array | Uint16Array;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly #values: Float32Array;
 
-  constructor(dtype: DType, seed: number) {
+  constructor(dtype: FloatType, seed: number) {
     const random = generator(seed);
     const drawn = Float32Array.from({ length: period }, () => random() * 2 - 1);
     this.dtype = dtype;

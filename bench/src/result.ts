@@ -1,10 +1,10 @@
-import type { DeviceDescription, DType } from "@backplane/core";
+import type { DeviceDescription, FloatType } from "@backplane/core";
 
 /** The times of one case on one configuration, in seconds per operation. */
 export interface Row {
   readonly case: string;
   readonly operation: string;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly configuration: string;
   readonly flops: number;
   /** That must cross memory at least once. */

@@ -1,8 +1,8 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { type Case, type CaseOptions, epsilon, operationCase, storage } from "./case.js";
 
 export interface AttentionSize {
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
   readonly batch?: number;
   readonly heads: number;
   /** Default: heads. */

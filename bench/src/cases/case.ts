@@ -3,7 +3,7 @@ import {
   type Cost,
   costOf,
   type DeviceHandle,
-  type DType,
+  type FloatType,
   newHandle,
   type OperationArguments,
   type OperationName,
@@ -42,7 +42,7 @@ export interface Case {
   /** Unique within a table of cases. */
   readonly name: string;
   readonly operation: OperationName | "small operation" | "transfer";
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   /** Elements of each input by argument name. */
   readonly inputs: Readonly<Record<string, number>>;
   readonly output: Output;
@@ -92,7 +92,7 @@ export interface CaseOptions {
 export interface OperationCase<Name extends OperationName> extends CaseOptions {
   readonly name: string;
   readonly operation: Name;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly inputs: Readonly<Record<string, number>>;
   readonly output: Output;
   readonly args: (handles: Handles) => OperationArguments[Name];
@@ -118,14 +118,14 @@ export function operationCase<Name extends OperationName>(spec: OperationCase<Na
 }
 
 /** eps of the element type; twice the unit roundoff, since rounding may be other than to nearest. */
-export const epsilon: Readonly<Record<DType, number>> = { f32: 2 ** -23, f16: 2 ** -10 };
+export const epsilon: Readonly<Record<FloatType, number>> = { f32: 2 ** -23, f16: 2 ** -10 };
 
 /** Tolerance of a sum of `terms` products accumulated in f32 and stored in `dtype`. */
-export function sumOfProducts(dtype: DType, value: number, magnitude: number, terms: number): Expected {
+export function sumOfProducts(dtype: FloatType, value: number, magnitude: number, terms: number): Expected {
   return { value, tolerance: (terms + 3) * epsilon.f32 * magnitude + storage(dtype, value) };
 }
 
 /** Returns the error that rounding a result to its element type may add. */
-export function storage(dtype: DType, value: number): number {
+export function storage(dtype: FloatType, value: number): number {
   return dtype === "f16" ? epsilon.f16 * Math.abs(value) + 2 ** -24 : 0;
 }

@@ -1,8 +1,8 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { type Case, type CaseOptions, operationCase, sumOfProducts } from "./case.js";
 
 export interface GemmOptions extends CaseOptions {
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
   readonly transA?: boolean;
   readonly transB?: boolean;
   /** Elements by which each row is longer than the matrix is wide. */

@@ -1,5 +1,5 @@
 import { binaryFunctions, unaryFunctions } from "@backplane/conformance";
-import type { BinaryKind, ComputeBackend, DType, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, ComputeBackend, FloatType, UnaryKind } from "@backplane/core";
 import { binaryArguments, unaryArguments } from "./arguments.js";
 import { runBinary, runUnary } from "./device.js";
 import { exponentOf, format, spacing } from "./format.js";
@@ -8,8 +8,8 @@ import { type Range, rangesOf } from "./ranges.js";
 /** How far the results of one function lie from the exact ones, over one sweep of arguments. */
 export interface Accuracy extends Findings {
   readonly operation: "unary" | "binary";
-  readonly kind: UnaryKind | BinaryKind;
-  readonly dtype: DType;
+  readonly kind: UnaryKind | ArithmeticKind;
+  readonly dtype: FloatType;
   readonly ranges: readonly Range[];
 }
 
@@ -66,7 +66,7 @@ export type Outcome =
 
 export async function unaryAccuracy(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   kind: UnaryKind,
   perExponent: number,
 ): Promise<Accuracy> {
@@ -78,8 +78,8 @@ export async function unaryAccuracy(
 
 export async function binaryAccuracy(
   backend: ComputeBackend,
-  dtype: DType,
-  kind: BinaryKind,
+  dtype: FloatType,
+  kind: ArithmeticKind,
   count: number,
 ): Promise<Accuracy> {
   const [a, b] = binaryArguments(dtype, kind, count);
@@ -98,7 +98,7 @@ const edge = 2 ** -19;
 
 /** Compares the results of a function of one or two numbers with the exact ones. */
 export function compare(
-  dtype: DType,
+  dtype: FloatType,
   results: Float32Array,
   exactOf: (a: number, b: number) => number,
   a: Float32Array,

@@ -1,10 +1,10 @@
-import { type BinaryKind, type DType, decodeFloat16 } from "@backplane/core";
+import { type ArithmeticKind, decodeFloat16, type FloatType } from "@backplane/core";
 import { generator } from "../data.js";
 import { rounded } from "./device.js";
 import { format } from "./format.js";
 
 /** Arguments for functions of one number: all of f16, a selection of f32. */
-export function unaryArguments(dtype: DType, perExponent: number): Float32Array {
+export function unaryArguments(dtype: FloatType, perExponent: number): Float32Array {
   return dtype === "f16" ? everyHalf() : spreadSingles(perExponent);
 }
 
@@ -59,15 +59,15 @@ function spreadSingles(perExponent: number): Float32Array {
 
 /** Arguments for functions of two numbers. */
 export function binaryArguments(
-  dtype: DType,
-  kind: BinaryKind,
+  dtype: FloatType,
+  kind: ArithmeticKind,
   count: number,
 ): readonly [Float32Array, Float32Array] {
   return kind === "pow" ? powers(dtype, count) : pairs(dtype, count);
 }
 
 /** Both of ordinary size, or of any exponent, in turn. */
-function pairs(dtype: DType, count: number): readonly [Float32Array, Float32Array] {
+function pairs(dtype: FloatType, count: number): readonly [Float32Array, Float32Array] {
   const next = generator(2);
   const { lowest, largest } = format[dtype];
   const range = Math.log2(largest) - lowest;
@@ -87,7 +87,7 @@ function pairs(dtype: DType, count: number): readonly [Float32Array, Float32Arra
  * Bases of any exponent with exponents for which the power is in range; bases near 1, down to its neighbours,
  * with large ones; and whole exponents.
  */
-function powers(dtype: DType, count: number): readonly [Float32Array, Float32Array] {
+function powers(dtype: FloatType, count: number): readonly [Float32Array, Float32Array] {
   const next = generator(3);
   const { digits, lowest, largest } = format[dtype];
   const range = Math.log2(largest) - lowest;
@@ -105,7 +105,7 @@ function powers(dtype: DType, count: number): readonly [Float32Array, Float32Arr
 }
 
 /** Rounds to the type; numbers that would not be normal become 1. */
-function normal(dtype: DType, values: Float64Array): Float32Array {
+function normal(dtype: FloatType, values: Float64Array): Float32Array {
   const smallest = 2 ** format[dtype].lowest;
   return rounded(dtype, values).map((value) =>
     Math.abs(value) >= smallest && Math.abs(value) <= format[dtype].largest ? value : 1,

@@ -1,11 +1,11 @@
 import {
-  type BinaryKind,
+  type ArithmeticKind,
   type ComputeBackend,
   type DeviceHandle,
-  type DType,
   decodeFloat16,
   dtypeBytes,
   encodeFloat16,
+  type FloatType,
   type UnaryKind,
 } from "@backplane/core";
 
@@ -13,13 +13,13 @@ import {
 const callElements = 2 ** 20;
 
 /** The numbers as an element type holds them. */
-export function rounded(dtype: DType, values: ArrayLike<number>): Float32Array {
+export function rounded(dtype: FloatType, values: ArrayLike<number>): Float32Array {
   return dtype === "f32" ? Float32Array.from(values) : decodeFloat16(encodeFloat16(values));
 }
 
 export function runUnary(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   kind: UnaryKind,
   values: Float32Array,
 ): Promise<Float32Array> {
@@ -30,8 +30,8 @@ export function runUnary(
 
 export function runBinary(
   backend: ComputeBackend,
-  dtype: DType,
-  kind: BinaryKind,
+  dtype: FloatType,
+  kind: ArithmeticKind,
   a: Float32Array,
   b: Float32Array,
 ): Promise<Float32Array> {
@@ -43,7 +43,7 @@ export function runBinary(
 /** Uploads, calls and reads back, piece by piece. */
 async function run(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   inputs: readonly Float32Array[],
   call: (n: number, inputs: readonly DeviceHandle[], output: DeviceHandle) => void,
 ): Promise<Float32Array> {

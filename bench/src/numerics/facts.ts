@@ -1,9 +1,9 @@
 import { binaryFunctions } from "@backplane/conformance";
 import {
-  type BinaryKind,
+  type ArithmeticKind,
   type ComputeBackend,
-  type DType,
   decodeFloat16,
+  type FloatType,
   type UnaryKind,
 } from "@backplane/core";
 import { rounded, runBinary, runUnary } from "./device.js";
@@ -11,8 +11,8 @@ import { spacing } from "./format.js";
 
 /** Something that holds of a function exactly, and whether it does here. */
 export interface Fact {
-  readonly kind: UnaryKind | BinaryKind;
-  readonly dtype: DType;
+  readonly kind: UnaryKind | ArithmeticKind;
+  readonly dtype: FloatType;
   /** Such as `never falls`, `odd`, `exact: exp(0) and such`. */
   readonly claim: string;
   /** Arguments. */
@@ -32,12 +32,12 @@ const even: readonly UnaryKind[] = ["cos"];
 /** The promises of functions besides accuracy: they rise where the exact ones do, have symmetry, and exact results. */
 export async function facts(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   runs: number,
   report: (fact: Fact) => void,
 ): Promise<void> {
   for (const kind of new Set([...rising, ...odd, ...even])) {
-    if (!backend.supports("unary", dtype, kind)) continue;
+    if (!backend.supports("unary", { dtype, kind })) continue;
     const watches: Watch[] = [];
     if (rising.includes(kind)) watches.push(new Rise(kind, dtype));
     if (odd.includes(kind) || even.includes(kind))
@@ -62,7 +62,7 @@ interface Watch {
 /** Whether results of rising arguments never fall. NaN neither rises nor falls. */
 export class Rise implements Watch {
   readonly #kind: UnaryKind;
-  readonly #dtype: DType;
+  readonly #dtype: FloatType;
   readonly #last: Record<"up" | "down", { x: number; y: number }> = {
     up: { x: 0, y: Number.NaN },
     down: { x: 0, y: Number.NaN },
@@ -72,7 +72,7 @@ export class Rise implements Watch {
   #worst = 0;
   #example: string | undefined;
 
-  constructor(kind: UnaryKind, dtype: DType) {
+  constructor(kind: UnaryKind, dtype: FloatType) {
     this.#kind = kind;
     this.#dtype = dtype;
   }
@@ -114,14 +114,14 @@ export class Rise implements Watch {
 /** Whether f(-x) has the bits of -f(x), or of f(x). */
 export class Symmetry implements Watch {
   readonly #kind: UnaryKind;
-  readonly #dtype: DType;
+  readonly #dtype: FloatType;
   readonly #isEven: boolean;
   #samples = 0;
   #broken = 0;
   #worst = 0;
   #example: string | undefined;
 
-  constructor(kind: UnaryKind, dtype: DType, isEven: boolean) {
+  constructor(kind: UnaryKind, dtype: FloatType, isEven: boolean) {
     this.#kind = kind;
     this.#dtype = dtype;
     this.#isEven = isEven;
@@ -156,7 +156,7 @@ const pieceLength = 2 ** 20;
  * Positive numbers in rising order, in pieces: all of f16; of f32 zero and, from each exponent, `runs` runs of
  * 4096 neighbours, one of them at its start (from 2048 on: all numbers).
  */
-function* sortedPieces(dtype: DType, runs: number): Generator<Float32Array> {
+function* sortedPieces(dtype: FloatType, runs: number): Generator<Float32Array> {
   if (dtype === "f16") {
     yield decodeFloat16(Array.from({ length: 0x7c00 }, (_, i) => i));
     return;
@@ -178,7 +178,7 @@ function* sortedPieces(dtype: DType, runs: number): Generator<Float32Array> {
 /** Calls whose exact result is a number of the type, which they must return. */
 async function exactPoints(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   report: (fact: Fact) => void,
 ): Promise<void> {
   const wholes = Array.from({ length: dtype === "f32" ? 4097 : 46 }, (_, i) => i);
@@ -198,7 +198,7 @@ async function exactPoints(
     ["reciprocal", [-4, -2, -1, -0.5, 0.5, 1, 2, 4, 1024], (x) => 1 / x],
   ];
   for (const [kind, values, exact] of unary) {
-    if (!backend.supports("unary", dtype, kind)) continue;
+    if (!backend.supports("unary", { dtype, kind })) continue;
     const got = await runUnary(backend, dtype, kind, Float32Array.from(values));
     const calls = values.map((x) => `${kind}(${text(x)})`);
     report(exactFact(kind, dtype, calls, got, values.map(exact)));
@@ -210,7 +210,7 @@ async function exactPoints(
     [both.map(() => 1), (x) => x],
     [[2, 4, 3, 5, -3], (x) => (x === 2 ? 10 : x === 4 ? 0.5 : 4)],
   ];
-  if (!backend.supports("binary", dtype, "pow")) return;
+  if (!backend.supports("binary", { dtype, kind: "pow" })) return;
   for (const [values, exponentOf] of powers) {
     const b = Float32Array.from(values, exponentOf);
     const got = await runBinary(backend, dtype, "pow", Float32Array.from(values), b);
@@ -222,7 +222,7 @@ async function exactPoints(
 
 function exactFact(
   kind: Fact["kind"],
-  dtype: DType,
+  dtype: FloatType,
   calls: readonly string[],
   got: Float32Array,
   exact: readonly number[],

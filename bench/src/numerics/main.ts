@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { cpu } from "@backplane/backend-cpu";
 import { type WebGpuTier, webgpu } from "@backplane/backend-webgpu";
-import { BackendRegistry, binaryKinds, type DType, dtypes, unaryKinds } from "@backplane/core";
+import { arithmeticKinds, BackendRegistry, type FloatType, floatTypes, unaryKinds } from "@backplane/core";
 import { type Accuracy, binaryAccuracy, unaryAccuracy } from "./accuracy.js";
 import { type Fact, facts } from "./facts.js";
 import { type Range, rangeText } from "./ranges.js";
@@ -52,8 +52,8 @@ async function main(): Promise<number> {
     return refuse(`--samples is ${options.samples}; allowed: 1 to 100000`);
   if (!Number.isSafeInteger(runs) || runs < 0 || runs > 2048)
     return refuse(`--runs is ${options.runs}; allowed: 0 to 2048`);
-  if (options.dtype !== undefined && !dtypes.includes(options.dtype as DType))
-    return refuse(`--dtype is ${options.dtype}; allowed: ${dtypes.join(", ")}`);
+  if (options.dtype !== undefined && !floatTypes.includes(options.dtype as FloatType))
+    return refuse(`--dtype is ${options.dtype}; allowed: ${floatTypes.join(", ")}`);
   if (options.backend !== "webgpu" && options.backend !== "cpu")
     return refuse(`--backend is ${options.backend}; allowed: cpu, webgpu`);
   const tier = options.tier as WebGpuTier | undefined;
@@ -74,12 +74,12 @@ async function main(): Promise<number> {
     accuracies.push(accuracy);
     console.log(block(accuracy));
   };
-  for (const dtype of options.dtype === undefined ? dtypes : [options.dtype as DType]) {
+  for (const dtype of options.dtype === undefined ? floatTypes : [options.dtype as FloatType]) {
     for (const kind of unaryKinds)
-      if (kind.includes(options.only) && backend.supports("unary", dtype, kind))
+      if (kind.includes(options.only) && backend.supports("unary", { dtype, kind }))
         report(await unaryAccuracy(backend, dtype, kind, samples));
-    for (const kind of binaryKinds)
-      if (kind.includes(options.only) && backend.supports("binary", dtype, kind))
+    for (const kind of arithmeticKinds)
+      if (kind.includes(options.only) && backend.supports("binary", { dtype, kind }))
         report(await binaryAccuracy(backend, dtype, kind, 512 * samples));
     if (options.only !== "") continue;
     console.log("");

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import type { Bin, SubnormalResults } from "./accuracy.js";
 import { format } from "./format.js";
 
@@ -31,7 +31,7 @@ interface Group extends Omit<Bin, "negative" | "exponent"> {
  * Returns the fewest ranges whose exponents' largest errors are alike. It joins the two neighbours that are
  * most alike until none are. Both signs are joined if they are alike for every exponent.
  */
-export function rangesOf(dtype: DType, bins: readonly Bin[]): Range[] {
+export function rangesOf(dtype: FloatType, bins: readonly Bin[]): Range[] {
   const side = (negative: boolean): Group[] =>
     bins
       .filter((bin) => bin.negative === negative && isUsed(bin))
@@ -101,7 +101,7 @@ function ratio({ worst, mildest }: Group): number {
   return Math.max(worst, small) / Math.max(mildest, small);
 }
 
-function rangeOf(dtype: DType, sign: Range["sign"], { first, last, mildest: _, ...found }: Group): Range {
+function rangeOf(dtype: FloatType, sign: Range["sign"], { first, last, mildest: _, ...found }: Group): Range {
   const { lowest, largest } = format[dtype];
   return {
     sign,

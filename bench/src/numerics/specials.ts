@@ -1,9 +1,9 @@
 import { binaryFunctions, unaryFunctions } from "@backplane/conformance";
 import {
-  type BinaryKind,
-  binaryKinds,
+  type ArithmeticKind,
+  arithmeticKinds,
   type ComputeBackend,
-  type DType,
+  type FloatType,
   type UnaryKind,
   unaryKinds,
 } from "@backplane/core";
@@ -12,7 +12,7 @@ import { rounded, runBinary, runUnary } from "./device.js";
 /** One group of special arguments, and the calls whose result differs from that of IEEE 754. */
 export interface Special {
   readonly topic: string;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly calls: number;
   /** Such as `exp(NaN) = 0, not NaN`. */
   readonly deviations: readonly string[];
@@ -23,7 +23,7 @@ type Triple = readonly [a: number, b: number];
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 
 /** Returns the device's results for NaN, infinities, subnormal numbers, zeros of either sign, and ties. */
-export async function specials(backend: ComputeBackend, dtype: DType): Promise<Special[]> {
+export async function specials(backend: ComputeBackend, dtype: FloatType): Promise<Special[]> {
   const [least, half, smallest, largest] =
     dtype === "f32"
       ? [2 ** -149, 2 ** -127, 2 ** -126, (2 - 2 ** -23) * 2 ** 127]
@@ -34,7 +34,7 @@ export async function specials(backend: ComputeBackend, dtype: DType): Promise<S
   for (const kind of unaryKinds) await group.unary("NaN", kind, [nan]);
   for (const kind of ["sqrt", "log", "rsqrt"] as const) await group.unary("NaN", kind, [-1, -infinity]);
   for (const kind of ["sin", "cos"] as const) await group.unary("NaN", kind, [infinity, -infinity]);
-  for (const kind of binaryKinds)
+  for (const kind of arithmeticKinds)
     await group.binary("NaN", kind, [
       [nan, 2],
       [2, nan],
@@ -51,7 +51,7 @@ export async function specials(backend: ComputeBackend, dtype: DType): Promise<S
   for (const kind of unaryKinds)
     if (kind !== "sin" && kind !== "cos") await group.unary("infinity", kind, [infinity, -infinity]);
   for (const kind of ["log", "reciprocal", "rsqrt"] as const) await group.unary("infinity", kind, [0]);
-  for (const kind of binaryKinds)
+  for (const kind of arithmeticKinds)
     await group.binary("infinity", kind, [
       [infinity, 3],
       [-infinity, 3],
@@ -155,10 +155,10 @@ const singleTies: readonly Triple[] = [
 /** Collects the calls under each topic. */
 class Groups {
   readonly #backend: ComputeBackend;
-  readonly #dtype: DType;
+  readonly #dtype: FloatType;
   readonly #groups = new Map<string, { calls: number; deviations: string[] }>();
 
-  constructor(backend: ComputeBackend, dtype: DType) {
+  constructor(backend: ComputeBackend, dtype: FloatType) {
     this.#backend = backend;
     this.#dtype = dtype;
   }
@@ -168,15 +168,15 @@ class Groups {
   }
 
   async unary(topic: string, kind: UnaryKind, values: readonly number[]): Promise<void> {
-    if (!this.#backend.supports("unary", this.#dtype, kind)) return;
+    if (!this.#backend.supports("unary", { dtype: this.#dtype, kind })) return;
     const x = rounded(this.#dtype, values);
     const got = await runUnary(this.#backend, this.#dtype, kind, x);
     const exact = Array.from(x, unaryFunctions[kind]);
     this.#compare(topic, got, exact, (i) => `${kind}(${name(x[i]!)})`);
   }
 
-  async binary(topic: string, kind: BinaryKind, values: readonly Triple[]): Promise<void> {
-    if (values.length === 0 || !this.#backend.supports("binary", this.#dtype, kind)) return;
+  async binary(topic: string, kind: ArithmeticKind, values: readonly Triple[]): Promise<void> {
+    if (values.length === 0 || !this.#backend.supports("binary", { dtype: this.#dtype, kind })) return;
     const a = rounded(
       this.#dtype,
       values.map(([first]) => first),

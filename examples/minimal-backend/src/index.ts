@@ -92,19 +92,17 @@ const binary: Functions<[number, number]> = { add: (a, b) => a + b, mul: (a, b) 
 
 /** One entry per operation. An operation without an entry throws `UNSUPPORTED`, and the suite skips its laws. */
 const kernels: DriverKernels<Memory> = {
-  gemm: { dtypes: ["f32"], run: gemm },
-  batchedGemm: { dtypes: ["f32"], run: gemm },
+  gemm: { supports: [{ dtype: ["f32"] }], run: gemm },
+  batchedGemm: { supports: [{ dtype: ["f32"] }], run: gemm },
   unary: {
-    dtypes: ["f32"],
-    kinds: Object.keys(unary),
+    supports: [{ dtype: ["f32"], kind: Object.keys(unary) }],
     run({ kind, n, input, output }) {
       const [from, to] = [elements(input), elements(output)];
       for (let i = 0; i < n; i++) to[i] = unary[kind]!(from[i]!);
     },
   },
   binary: {
-    dtypes: ["f32"],
-    kinds: Object.keys(binary),
+    supports: [{ dtype: ["f32"], kind: Object.keys(binary) }],
     run({ kind, n, shape, a, b, output }) {
       const [first, second, to] = [reader(a, shape), reader(b, shape), elements(output)];
       for (let i = 0; i < n; i++) to[i] = binary[kind]!(first(i), second(i));

@@ -31,7 +31,7 @@ const table = {
   b: { role: "reads", shape: "n" },
   /** Disjoint from a and b. */
   output: { role: "writes", shape: "n" },
-  dtype: { role: "elementType", default: "f32" },
+  dtype: { role: "elementType", types: ["f32"], default: "f32" },
 } as const;
 
 export type HypotArguments = ArgumentsOf<typeof table>;
@@ -48,7 +48,7 @@ export const hypot: Operation<HypotArguments, HypotProblem<unknown>> = defineOpe
   name: "hypot",
   arguments: table,
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const n = read.extent("n", args.n);
     const a = read.region(binder, "a", args.a, n, dtype);
     const b = read.region(binder, "b", args.b, n, dtype);
@@ -64,7 +64,7 @@ const groupSize = 64;
 
 export const hypotOnWebGpu: OwnWebGpuKernel<HypotProblem<unknown>> = {
   operation: hypot,
-  dtypes: ["f32"],
+  supports: [{ dtype: ["f32"] }],
   operands: { a: "f32", b: "f32", output: "f32" },
   parameters: { n: "u32" },
   workgroups: ({ n }) => Math.ceil(n / groupSize),
@@ -112,7 +112,7 @@ const cpuKernel = defineKernel({
 
 export const hypotOnCpu: OwnCpuKernel<HypotProblem<CpuMemory>> = {
   operation: hypot,
-  dtypes: ["f32"],
+  supports: [{ dtype: ["f32"] }],
   kernels: [cpuKernel],
   plan({ n, ...held }) {
     const [a, b, output] = [address(held.a), address(held.b), address(held.output)];

@@ -1,4 +1,4 @@
-import { BackendError, type DType, type HostBytes, type Operand } from "@backplane/core";
+import { BackendError, type FloatType, type HostBytes, type Operand } from "@backplane/core";
 import type { Version } from "./graph.js";
 
 /** The entry of a live handle: the newest version of its bytes. */
@@ -14,7 +14,7 @@ export interface Place {
   readonly byteLength: number;
 }
 
-export const elementBytes: Readonly<Record<DType | "u8", number>> = { f32: 4, f16: 2, u8: 1 };
+export const elementBytes: Readonly<Record<FloatType, number>> = { f32: 4, f16: 2 };
 
 /** The checks of one call. Each returns the checked value, or throws a `BackendError` that names call and argument. */
 export class Call {

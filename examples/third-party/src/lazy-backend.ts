@@ -10,8 +10,9 @@ import {
   type DeviceHandle,
   type DType,
   dtypes,
-  float16ToBits,
-  float32ToBits,
+  elementTypes,
+  type FloatType,
+  floatTypes,
   type HostBytes,
   inexactBinaryKinds,
   inexactUnaryKinds,
@@ -22,10 +23,11 @@ import {
   type OperationArguments,
   OperationMethods,
   type OperationName,
+  type Question,
   reduceKinds,
   unaryKinds,
 } from "@backplane/core";
-import { type Allocation, Call, elementBytes } from "./checks.js";
+import { type Allocation, Call } from "./checks.js";
 import { type Bytes, Graph, type Version } from "./graph.js";
 import { argumentNames } from "./names.js";
 import { planAttention } from "./operations/attention.js";
@@ -37,15 +39,15 @@ import type { Plan, Planner } from "./plan.js";
 
 /** The offers of this backend: element types, and the kinds of operations that have kinds. */
 const offers: Readonly<
-  Record<OperationName, { readonly dtypes: readonly DType[]; readonly kinds?: readonly string[] }>
+  Record<OperationName, { readonly dtypes: readonly FloatType[]; readonly kinds?: readonly string[] }>
 > = {
   gemm: { dtypes: ["f32"] },
   batchedGemm: { dtypes: ["f32"] },
   conv2d: { dtypes: ["f32"] },
   attention: { dtypes: ["f32"] },
   reduce: { dtypes: ["f32"], kinds: reduceKinds },
-  unary: { dtypes, kinds: Object.keys(unaryFunctions) },
-  binary: { dtypes, kinds: Object.keys(binaryFunctions) },
+  unary: { dtypes: floatTypes, kinds: Object.keys(unaryFunctions) },
+  binary: { dtypes: floatTypes, kinds: Object.keys(binaryFunctions) },
 };
 
 /** Arguments that some backends do not support in full. */
@@ -74,7 +76,7 @@ const maxAllocationBytes = 2 ** 30;
 /** Known without opening anything. */
 export const capabilities: Capabilities = {
   device: { kind: "cpu", name: "JavaScript, on demand", software: false, details: {} },
-  dtypes,
+  dtypes: floatTypes,
   limits: { maxAllocationBytes },
   // Every result is computed in double precision and rounded once.
   numerics: {
@@ -173,10 +175,15 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     return () => this.#errorListeners.delete(entry);
   }
 
-  supports(operation: OperationName, dtype: DType, kind?: string): boolean {
-    const offer = Object.hasOwn(offers, operation) ? offers[operation] : undefined;
-    if (!offer?.dtypes.includes(dtype)) return false;
-    return kind === undefined || (offer.kinds?.includes(kind) ?? false);
+  supports(given: OperationName | Operation, { dtype = "f32", kind, ...others }: Question = {}): boolean {
+    const name = (typeof given === "string" ? given : given.name) as OperationName;
+    const offer = Object.hasOwn(offers, name) ? offers[name] : undefined;
+    if (!(offer?.dtypes as readonly DType[] | undefined)?.includes(dtype)) return false;
+    const asked = Object.keys(others).filter((other) => others[other] !== undefined);
+    // There is no epilogue here, because gelu is missing; the bias of conv2d is not part of it.
+    const missing = name === "conv2d" ? ["activation"] : ["activation", "bias"];
+    if (asked.some((other) => missing.includes(other) || !argumentNames(name).includes(other))) return false;
+    return kind === undefined || (offer?.kinds?.includes(kind) ?? false);
   }
 
   memory(): MemoryStatistics {
@@ -274,20 +281,23 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     this.#record({ output, inputs: [input], compute });
   }
 
-  fill(destination: Operand, value: number, count: number, dtype: DType | "u8" = "f32"): void {
+  fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
     const call = this.#begin("fill");
-    call.choice("dtype", dtype, ["f32", "f16", "u8"]);
+    call.choice("dtype", dtype, dtypes);
     call.whole("count", count);
     if (typeof value !== "number") call.refuse("value", value, "numbers");
-    if (dtype === "u8" && (call.whole("value", value) as number) > 255) call.refuse("value", value, "bytes");
-    const output = call.place("destination", destination, count, elementBytes[dtype]);
+    const { bytes: size, range } = elementTypes[dtype];
+    if (range !== undefined && !(Number.isInteger(value) && value >= range[0] && value <= range[1]))
+      call.refuse("value", value, `whole numbers from ${range[0]} to ${range[1]}`);
+    const output = call.place("destination", destination, count, size);
     const { byteOffset } = output;
+    const bits = elementTypes[dtype].toBits(value);
     const fills = {
-      f32: (bytes: Bytes) => new Uint32Array(bytes.buffer, byteOffset, count).fill(float32ToBits(value)),
-      f16: (bytes: Bytes) => new Uint16Array(bytes.buffer, byteOffset, count).fill(float16ToBits(value)),
-      u8: (bytes: Bytes) => bytes.fill(value, byteOffset, byteOffset + count),
+      1: (bytes: Bytes) => bytes.fill(bits, byteOffset, byteOffset + count),
+      2: (bytes: Bytes) => new Uint16Array(bytes.buffer, byteOffset, count).fill(bits),
+      4: (bytes: Bytes) => new Uint32Array(bytes.buffer, byteOffset, count).fill(bits),
     };
-    this.#record({ output, inputs: [], compute: fills[dtype] });
+    this.#record({ output, inputs: [], compute: fills[size] });
   }
 
   override run(given: OperationName | Operation, args: object): void {
@@ -301,11 +311,15 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
   #operate<Arguments extends Wishes>(name: OperationName, args: Arguments, plan: Planner<Arguments>): void {
     const call = this.#begin(name);
     call.names("arguments", args, argumentNames(name));
-    const dtype = call.choice("dtype", args.dtype ?? "f32", dtypes);
-    const kind = wantedKind(call, name, args);
-    if (!this.supports(name, dtype, kind))
-      throw call.error("UNSUPPORTED", "kind and dtype", `are ${kind ?? "none"} and ${dtype}; see supports()`);
-    const planned = plan(call, args, dtype);
+    const dtype = call.choice<DType>("dtype", args.dtype ?? "f32", dtypes);
+    const question = questionOf(call, name, args);
+    if (!this.supports(name, { dtype, ...question }))
+      throw call.error(
+        "UNSUPPORTED",
+        Object.keys(question).join(", ") || "dtype",
+        `in ${dtype}; see supports()`,
+      );
+    const planned = plan(call, args, dtype as FloatType);
     if (planned !== undefined) this.#record(planned);
   }
 
@@ -363,16 +377,13 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
 }
 
 /**
- * Returns the kind that a call needs, for `supports`. A value that no backend has is a mistake of the caller,
- * and is left to the operation's own checks. There is no epilogue here, because gelu is missing; the bias of
- * conv2d is not part of it.
+ * Returns what a call asks for beside its element type. A kind that no backend has is a mistake of the caller,
+ * and is left to the operation's own checks.
  */
-function wantedKind(call: Call, name: OperationName, args: Wishes): string | undefined {
-  if (kinds.includes(args.kind ?? "")) return args.kind;
+function questionOf(call: Call, name: OperationName, { kind, activation, bias }: Wishes): Question {
   const isProduct = name === "gemm" || name === "batchedGemm";
-  if ((isProduct || name === "conv2d") && args.activation !== undefined) {
-    call.choice("activation", args.activation, activations);
-    return "epilogue";
-  }
-  return isProduct && args.bias !== undefined ? "epilogue" : undefined;
+  if (activation !== undefined && (isProduct || name === "conv2d"))
+    return { activation: call.choice("activation", activation, activations) };
+  if (bias !== undefined && isProduct) return { bias: true };
+  return kinds.includes(kind ?? "") ? { kind } : {};
 }

@@ -1,4 +1,4 @@
-import { type DType, decodeFloat16, float16ToBits } from "@backplane/core";
+import { decodeFloat16, type FloatType, float16ToBits } from "@backplane/core";
 import { type Call, elementBytes, type Place } from "./checks.js";
 import type { Bytes } from "./graph.js";
 
@@ -10,10 +10,14 @@ export interface Plan {
 }
 
 /** Checks the arguments of a call and plans it; undefined if there is nothing to do. */
-export type Planner<Arguments> = (call: Call, args: Arguments, dtype: DType) => Plan | undefined;
+export type Planner<Arguments> = (call: Call, args: Arguments, dtype: FloatType) => Plan | undefined;
 
 /** The elements at a place as f32: in place for f32 itself, widened for f16. */
-export function numbers(bytes: Bytes, { byteOffset, byteLength }: Place, dtype: DType = "f32"): Float32Array {
+export function numbers(
+  bytes: Bytes,
+  { byteOffset, byteLength }: Place,
+  dtype: FloatType = "f32",
+): Float32Array {
   const count = byteLength / elementBytes[dtype];
   if (dtype === "f32") return new Float32Array(bytes.buffer, byteOffset, count);
   return decodeFloat16(new Uint16Array(bytes.buffer, byteOffset, count));
@@ -23,7 +27,7 @@ export function numbers(bytes: Bytes, { byteOffset, byteLength }: Place, dtype: 
 export function storing(
   bytes: Bytes,
   { byteOffset, byteLength }: Place,
-  dtype: DType,
+  dtype: FloatType,
 ): (index: number, value: number) => void {
   if (dtype === "f32") {
     const elements = new Float32Array(bytes.buffer, byteOffset, byteLength / 4);

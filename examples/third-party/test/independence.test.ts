@@ -9,9 +9,12 @@ const allowed = [
   ...[
     "activations",
     "BackendError",
+    "arithmeticKinds",
     "binaryKinds",
     "decodeFloat16",
     "dtypes",
+    "elementTypes",
+    "floatTypes",
     "float16ToBits",
     "float32ToBits",
   ],

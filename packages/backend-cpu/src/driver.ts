@@ -157,14 +157,14 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type belongs to its operation; `entries` loses that.
-        const { dtypes, kinds, epilogue = false, plan } = operation as CpuOperation<unknown>;
+        const { supports, plan } = operation as CpuOperation<unknown>;
         const run = (problem: unknown) => this.#run(plan, problem);
-        return [name, kinds === undefined ? { dtypes, epilogue, run } : { dtypes, kinds, run }];
+        return [name, { supports, run }];
       }),
     ) as DriverKernels<CpuAllocation>;
-    this.ownKernels = options.kernels.map(({ operation, dtypes, kinds, plan }) => {
+    this.ownKernels = options.kernels.map(({ operation, supports, plan }) => {
       const run = (problem: never) => this.#run(plan, problem);
-      return kinds === undefined ? { operation, dtypes, run } : { operation, dtypes, kinds, run };
+      return { operation, supports, run };
     });
   }
 

@@ -1,4 +1,10 @@
-import { type DType, decodeFloat16, encodeFloat16, float16FromBits, float16ToBits } from "@backplane/core";
+import {
+  decodeFloat16,
+  encodeFloat16,
+  type FloatType,
+  float16FromBits,
+  float16ToBits,
+} from "@backplane/core";
 import { expect } from "chai";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import type { Workbench } from "./workbench.js";
@@ -18,7 +24,7 @@ export interface Shape {
   readonly strideB?: number;
   /** C side by side in the rows of one matrix. */
   readonly sideBySide?: boolean;
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
 }
 
 export const hostile: readonly Shape[] = [

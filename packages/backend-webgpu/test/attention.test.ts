@@ -1,5 +1,5 @@
 // Tags: kernels, long
-import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
+import { type AttentionProblem, type FloatType, floatTypes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures } from "#src/device/features.js";
@@ -38,7 +38,7 @@ interface Case {
   readonly scale?: number;
   /** Query i sees the keys j <= i + visible. Default: all. */
   readonly visible?: number;
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
   /** Largest magnitude in q and k. */
@@ -201,7 +201,7 @@ describe("webgpu attention", () => {
     device().instead = withoutShuffles;
   });
 
-  for (const dtype of dtypes) {
+  for (const dtype of floatTypes) {
     for (const { name, kind } of attentionVariants.filter(({ requires }) => requires(emulated)))
       it(`${name} is right in ${dtype} for every kind of shape that it fits`, async () => {
         let tried = 0;
@@ -262,7 +262,7 @@ describe("webgpu attention", () => {
         });
   };
 
-  for (const dtype of dtypes)
+  for (const dtype of floatTypes)
     it(`${decoding} is right in ${dtype} for every kind of shape, its shuffles emulated`, async () => {
       const features = (real: DeviceFeatures) => ({
         ...asLargeGpu(real),
@@ -305,10 +305,10 @@ describe("webgpu attention", () => {
     for (const variant of attentionVariants)
       if (variant.kind === "thin")
         for (const columns of thinColumns)
-          for (const dtype of dtypes) texts.push(thinProgram(variant.tile, { dtype, columns }));
+          for (const dtype of floatTypes) texts.push(thinProgram(variant.tile, { dtype, columns }));
       else if (variant.kind === "decode")
         for (const columns of thinColumns)
-          for (const dtype of dtypes) texts.push(decodeProgram(variant.tile, { dtype, columns }));
+          for (const dtype of floatTypes) texts.push(decodeProgram(variant.tile, { dtype, columns }));
     for (const { tile, columns } of matrixVariants)
       for (const count of columns)
         for (const whole of [true, false])

@@ -1,17 +1,17 @@
 // Tags: kernels
 import {
+  type ArithmeticKind,
+  arithmeticKinds,
   type BinaryInput,
-  type BinaryKind,
-  binaryKinds,
-  type DType,
   dtypeBytes,
-  dtypes,
+  type FloatType,
+  floatTypes,
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { type BufferRegion, encode, random, rounded, spacing, withDevice } from "./support.js";
 
-const reference: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {
+const reference: Readonly<Record<ArithmeticKind, (a: number, b: number) => number>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
@@ -21,7 +21,7 @@ const reference: Readonly<Record<BinaryKind, (a: number, b: number) => number>> 
   pow: (a, b) => a ** b,
 };
 
-const units: Readonly<Record<BinaryKind, number>> = {
+const units: Readonly<Record<ArithmeticKind, number>> = {
   add: 1,
   sub: 1,
   mul: 1,
@@ -39,7 +39,7 @@ function numbers(count: number, seed: number, from = -4, to = 4): Float32Array {
 function assertClose(
   results: Float32Array,
   expected: readonly number[],
-  { dtype, kind }: { dtype: DType; kind: BinaryKind },
+  { dtype, kind }: { dtype: FloatType; kind: ArithmeticKind },
 ): void {
   for (const [i, exact] of expected.entries()) {
     if (results[i] === exact || (dtype === "f16" && results[i] === rounded([exact], dtype)[0])) continue;
@@ -52,8 +52,8 @@ function assertClose(
 describe("webgpu binary", () => {
   const device = withDevice();
 
-  for (const dtype of dtypes)
-    for (const kind of binaryKinds) {
+  for (const dtype of floatTypes)
+    for (const kind of arithmeticKinds) {
       it(`${kind} in ${dtype} is accurate, elementwise and with scalars`, async () => {
         const n = 1001;
         const a = rounded(numbers(n, 1, kind === "pow" ? 0 : -4), dtype);
@@ -170,7 +170,7 @@ describe("webgpu binary", () => {
     );
   }
 
-  for (const dtype of dtypes)
+  for (const dtype of floatTypes)
     for (const { shape, a, b } of broadcasts)
       it(`broadcasts [${shape}] with strides [${a}] and [${b}] in ${dtype}`, async () => {
         const n = shape.reduce((product, extent) => product * extent, 1);
@@ -206,7 +206,7 @@ describe("webgpu binary", () => {
         assertClose(await device().numbers(region, dtype), expected, { dtype, kind: "sub" });
       });
 
-  for (const dtype of dtypes)
+  for (const dtype of floatTypes)
     it(`may write over either operand or both, beside slices of the same memory, in ${dtype}`, async () => {
       const n = 37;
       const size = dtypeBytes[dtype];

@@ -1,5 +1,11 @@
 // Tags: kernels, long
-import { type Activation, activations, type Conv2dProblem, type DType, dtypes } from "@backplane/core";
+import {
+  type Activation,
+  activations,
+  type Conv2dProblem,
+  type FloatType,
+  floatTypes,
+} from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { type ConvVariant, convVariants, runConv } from "#src/kernels/conv2d/index.js";
@@ -26,7 +32,7 @@ interface Case {
   readonly groups?: number;
   readonly bias?: boolean;
   readonly activation?: Activation;
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
 }
@@ -56,7 +62,7 @@ type Operands = Readonly<Record<"input" | "filter" | "bias", Float32Array>>;
 function* reference(
   p: ReturnType<typeof geometry>,
   { input, filter, bias }: Operands,
-  dtype: DType,
+  dtype: FloatType,
   activation: Activation | undefined,
 ): Generator<Expected> {
   const channels = p.inChannels / p.groups;
@@ -182,7 +188,7 @@ const isLarge = (variant: ConvVariant): boolean => variant.kind === "implicit" &
 describe("webgpu conv2d", () => {
   const device = withProducts();
 
-  for (const dtype of dtypes) {
+  for (const dtype of floatTypes) {
     for (const variant of convVariants) {
       const { name, kind } = variant;
       if (kind === "strip")

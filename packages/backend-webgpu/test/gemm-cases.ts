@@ -1,4 +1,4 @@
-import type { Activation, DType, GemmProblem } from "@backplane/core";
+import type { Activation, FloatType, GemmProblem } from "@backplane/core";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { runGemm } from "#src/kernels/gemm/index.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
@@ -9,7 +9,7 @@ export interface GemmCase {
   readonly m: number;
   readonly n: number;
   readonly k: number;
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
   readonly transA?: boolean;
   readonly transB?: boolean;
   readonly batch?: number;

@@ -1,5 +1,5 @@
 // Tags: kernels, long
-import { activations, dtypeBytes, dtypes, type GemmProblem } from "@backplane/core";
+import { activations, dtypeBytes, floatTypes, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
@@ -46,7 +46,7 @@ const portableVariants = gemmVariants.filter(({ kind }) => !["matrices", "split"
 describe("webgpu gemm", () => {
   const device = withProducts();
 
-  for (const dtype of dtypes) {
+  for (const dtype of floatTypes) {
     for (const { name, fits } of portableVariants.filter((variant) => !isLarge(variant)))
       it(`${name} is right in ${dtype} for every transpose and layout that it fits`, async () => {
         let tried = 0;
@@ -168,7 +168,7 @@ describe("webgpu gemm", () => {
   }
 
   it("streams the rows of B where there are few rows of A, in parts", async () => {
-    for (const dtype of dtypes)
+    for (const dtype of floatTypes)
       for (const m of [7, 16]) {
         const shape = { m, n: 68, k: 12_290, batch: 3, dtype, beta: 0.5 };
         await checkGemm(device(), shape, undefined, asLargeGpu);
@@ -178,7 +178,7 @@ describe("webgpu gemm", () => {
   });
 
   it("splits long sums between workgroups of large GPUs", async () => {
-    for (const dtype of dtypes) {
+    for (const dtype of floatTypes) {
       await checkGemm(device(), { m: 6, n: 5, k: 777, dtype, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
       assert.isTrue(device().programs.some((name) => name.includes("combine")));
     }
@@ -223,7 +223,7 @@ describe("webgpu gemm", () => {
       [2, 70, 2600],
       [2, 5, 12000],
     ] as const)
-      for (const dtype of dtypes) {
+      for (const dtype of floatTypes) {
         await checkGemm(device(), { m, n, k, dtype, batch: 2, beta: 0.5, padC: 1 }, undefined, asLargeGpu);
         lanes.push(/gemm_combine_(\d+)_/.exec(device().programs.join())?.[1]);
       }
@@ -235,7 +235,7 @@ describe("webgpu gemm", () => {
   });
 
   it("takes operands and result from one allocation", async () => {
-    for (const dtype of dtypes) {
+    for (const dtype of floatTypes) {
       const [m, n, k] = [3, 5, 7];
       const values = signed(200, dtype, 5);
       const all = device().place(values, dtype, 1);

@@ -1,5 +1,5 @@
 // Tags: kernels
-import { type DType, dtypes } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import { assert } from "chai";
 import { checkGemm, distinctResults, type GemmCase, transposes } from "./gemm-cases.js";
 import { withProducts } from "./products.js";
@@ -17,7 +17,7 @@ const layouts: readonly Partial<GemmCase>[] = [
 describe("webgpu gemm with packed operands", () => {
   const device = withProducts();
 
-  for (const dtype of dtypes)
+  for (const dtype of floatTypes)
     it(`is right in ${dtype} whatever lies next to what`, async () => {
       const packed = new Set<string>();
       for (const { transA, transB } of transposes)
@@ -37,7 +37,7 @@ describe("webgpu gemm with packed operands", () => {
     });
 
   it("takes operands as they are that need no packing", async () => {
-    const packs = async (shape: Partial<GemmCase>, dtype: DType = "f32") => {
+    const packs = async (shape: Partial<GemmCase>, dtype: FloatType = "f32") => {
       await checkGemm(device(), { m: 8, n: 12, k: 32, dtype, multiple: 4, ...shape }, row);
       return device().programs.map((name) => packing.exec(name)?.[0] ?? name.slice(0, 12));
     };

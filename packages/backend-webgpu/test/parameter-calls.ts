@@ -3,9 +3,9 @@ import {
   type BinaryArguments,
   type ComputeBackend,
   type DeviceHandle,
-  type DType,
   dtypeBytes,
-  dtypes,
+  type FloatType,
+  floatTypes,
 } from "@backplane/core";
 import { assert } from "chai";
 import { IMMEDIATE_FEATURE } from "#src/program/program.js";
@@ -51,7 +51,7 @@ export function callsLargeKernels(name: string): boolean {
   return /^(gemm|batchedGemm|conv2d|attention)\b/.test(name);
 }
 
-type Call = (backend: ComputeBackend, at: (slot: number) => Operand, out: Operand, dtype: DType) => void;
+type Call = (backend: ComputeBackend, at: (slot: number) => Operand, out: Operand, dtype: FloatType) => void;
 
 type Operand = DeviceHandle | { readonly handle: DeviceHandle; readonly byteOffset: number };
 
@@ -75,7 +75,7 @@ export function describeParameters(isChosen: (name: string) => boolean): void {
     });
 
     /** The bytes that the call leaves behind. */
-    async function result(backend: ComputeBackend, call: Call, dtype: DType): Promise<Uint8Array> {
+    async function result(backend: ComputeBackend, call: Call, dtype: FloatType): Promise<Uint8Array> {
       const bytes = ELEMENTS * dtypeBytes[dtype];
       const next = random(5);
       const handles = Array.from({ length: 4 }, () => backend.alloc(bytes));
@@ -95,7 +95,7 @@ export function describeParameters(isChosen: (name: string) => boolean): void {
     }
 
     // The tests of each operation hold all variants to the formula; here it is the way of the parameters.
-    for (const dtype of dtypes)
+    for (const dtype of floatTypes)
       for (const [name, call] of Object.entries(calls).filter(([name]) => isChosen(name)))
         it(`reach ${name} as immediates and in a uniform block, in ${dtype}`, async () => {
           const [expected, uniform] = await Promise.all(

@@ -1,4 +1,4 @@
-import { type Activation, type BackendError, type DType, dtypeBytes } from "@backplane/core";
+import { type Activation, type BackendError, dtypeBytes, type FloatType } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import { general } from "#src/device/families.js";
@@ -29,7 +29,7 @@ export function gamma(n: number): number {
 }
 
 /** What rounding to `dtype` at the end adds to an error bound, with subnormals of f16. */
-export function finalRounding(dtype: DType, value: number): number {
+export function finalRounding(dtype: FloatType, value: number): number {
   return dtype === "f16" ? 2 ** -10 * Math.abs(value) + 2 ** -25 : 0;
 }
 
@@ -55,7 +55,7 @@ export function finishedSum(
   index: number,
   sum: number,
   bound: number,
-  dtype: DType,
+  dtype: FloatType,
   activation: Activation | undefined,
 ): Expected {
   if (activation === undefined) return { index, value: sum, tolerance: bound + finalRounding(dtype, sum) };
@@ -94,7 +94,7 @@ export class ProductDevice {
   }
 
   /** A region of `values` rounded to `dtype`, `offset` elements into memory with noise around it. */
-  place(values: ArrayLike<number>, dtype: DType, offset = 0): BufferRegion {
+  place(values: ArrayLike<number>, dtype: FloatType, offset = 0): BufferRegion {
     const bytes = encode(values, dtype);
     const byteOffset = offset * dtypeBytes[dtype];
     const all = noise(byteOffset + bytes.byteLength + 37);
@@ -139,7 +139,7 @@ export class ProductDevice {
    */
   async check(
     output: BufferRegion,
-    dtype: DType,
+    dtype: FloatType,
     expected: Iterable<Expected>,
     label: string,
     run: () => void,
@@ -171,7 +171,7 @@ export function withProducts(): () => ProductDevice {
 }
 
 /** Numbers from -amplitude to amplitude, exact in `dtype`. */
-export function signed(count: number, dtype: DType, seed: number, amplitude = 1): Float32Array {
+export function signed(count: number, dtype: FloatType, seed: number, amplitude = 1): Float32Array {
   const next = random(seed);
   const values = Float32Array.from({ length: count }, () => amplitude * (2 * next() - 1));
   return decode(encode(values, dtype), dtype);

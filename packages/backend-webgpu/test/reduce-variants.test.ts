@@ -1,5 +1,5 @@
 // Tags: kernels
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
@@ -20,7 +20,7 @@ const grouped = (size: number): DeviceFeatures => ({
 });
 
 /** Rows of a matrix, each reduced. */
-function rows(count: number, length: number, dtype: DType = "f32", byteOffset = 0) {
+function rows(count: number, length: number, dtype: FloatType = "f32", byteOffset = 0) {
   return {
     ...{ dtype, outputCount: count, reducedCount: length, byteOffset },
     kept: [{ extent: count, stride: length }],
@@ -29,7 +29,7 @@ function rows(count: number, length: number, dtype: DType = "f32", byteOffset = 
 }
 
 /** Columns of a matrix, each reduced. */
-function columns(length: number, count: number, dtype: DType = "f32", byteOffset = 0) {
+function columns(length: number, count: number, dtype: FloatType = "f32", byteOffset = 0) {
   return {
     ...{ dtype, outputCount: count, reducedCount: length, byteOffset },
     kept: [{ extent: count, stride: 1 }],

@@ -1,5 +1,11 @@
-import type { AttentionProblem, DType, GemmProblem, ReduceProblem } from "@backplane/core";
-import { dtypeBytes, dtypes } from "@backplane/core";
+import {
+  type AttentionProblem,
+  dtypeBytes,
+  type FloatType,
+  floatTypes,
+  type GemmProblem,
+  type ReduceProblem,
+} from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { attentionKernel, attentionVariants } from "#src/kernels/attention/index.js";
@@ -50,9 +56,9 @@ function mostScratch<Problem>(
   return most;
 }
 
-const elements = (dtype: DType, count: number): BufferRegion => placeholder(dtypeBytes[dtype] * count);
+const elements = (dtype: FloatType, count: number): BufferRegion => placeholder(dtypeBytes[dtype] * count);
 
-const products: readonly GemmProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
+const products: readonly GemmProblem<DeviceMemory>[] = floatTypes.flatMap((dtype) =>
   (
     [
       [1, 1, 100_000, 1],
@@ -77,7 +83,7 @@ const products: readonly GemmProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
   ),
 );
 
-const attentions: readonly AttentionProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
+const attentions: readonly AttentionProblem<DeviceMemory>[] = floatTypes.flatMap((dtype) =>
   (
     [
       [1, 32, 8, 1, 16384, 128],
@@ -99,7 +105,7 @@ const attentions: readonly AttentionProblem<DeviceMemory>[] = dtypes.flatMap((dt
   }),
 );
 
-const reductions: readonly ReduceProblem<DeviceMemory>[] = dtypes.flatMap((dtype) =>
+const reductions: readonly ReduceProblem<DeviceMemory, FloatType>[] = floatTypes.flatMap((dtype) =>
   (
     [
       [1, 1 << 26],

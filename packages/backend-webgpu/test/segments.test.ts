@@ -3,9 +3,9 @@ import {
   type ComputeBackend,
   createBackend,
   type DeviceSlice,
-  type DType,
   dtypeBytes,
-  dtypes,
+  type FloatType,
+  floatTypes,
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
@@ -26,7 +26,7 @@ interface Toy {
 describe("webgpu segmented", () => {
   const runs: string[] = [];
   const kernel: KernelDefinition<Toy> = {
-    dtypes: ["f32"],
+    supports: [{ dtype: ["f32"] }],
     run(context, { scratch }) {
       runs.push("kernel");
       if (scratch > 0) context.scratch(scratch);
@@ -80,7 +80,7 @@ describe("webgpu operations above the binding limit", () => {
   after(() => backend.dispose());
 
   /** Numbers on the device, `before` elements into memory of their own. */
-  function place(values: readonly number[], dtype: DType, before: number): DeviceSlice {
+  function place(values: readonly number[], dtype: FloatType, before: number): DeviceSlice {
     const size = dtypeBytes[dtype];
     const bytes = encode(values, dtype);
     const handle = backend.alloc(bytes.byteLength + before * size);
@@ -91,7 +91,7 @@ describe("webgpu operations above the binding limit", () => {
 
   /** Runs what writes an output and looks at every byte; `undefined` is expected to keep its bits. */
   async function check(
-    dtype: DType,
+    dtype: FloatType,
     expected: readonly (number | undefined)[],
     run: (output: DeviceSlice) => void,
     { tolerance = 0, before = 5, initial = [] as readonly number[] } = {},
@@ -136,7 +136,7 @@ describe("webgpu operations above the binding limit", () => {
     for (const handle of [a!, b!, c!]) backend.free(handle);
   });
 
-  for (const dtype of dtypes) {
+  for (const dtype of floatTypes) {
     for (const before of [0, 3])
       it(`${dtype}: unary, ${before} elements into the buffers, and in place`, async () => {
         const values = wholes(10_001, 1);

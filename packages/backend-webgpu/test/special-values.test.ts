@@ -1,5 +1,5 @@
 // Tags: kernels
-import type { BinaryKind, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, UnaryKind } from "@backplane/core";
 import { assert } from "chai";
 import { withDevice } from "./support.js";
 
@@ -25,7 +25,10 @@ describe("webgpu special values", () => {
     return [...new Uint32Array((await device().download(memory, 0, 4 * n)).buffer)];
   }
 
-  async function binary(kind: BinaryKind, pairs: readonly (readonly [number, number])[]): Promise<number[]> {
+  async function binary(
+    kind: ArithmeticKind,
+    pairs: readonly (readonly [number, number])[],
+  ): Promise<number[]> {
     const n = pairs.length;
     const [a, b] = [0, 1].map((side) => {
       const memory = device().upload(new Uint8Array(Uint32Array.from(pairs, (pair) => pair[side]!).buffer));

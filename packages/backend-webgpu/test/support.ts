@@ -3,11 +3,11 @@ import {
   BackendError,
   type DriverDescription,
   type DriverEvents,
-  type DType,
   decodeFloat16,
   dtypeBytes,
   type ErrorCode,
   encodeFloat16,
+  type FloatType,
   type Kernel,
   type OperationName,
   type OperationProblems,
@@ -133,14 +133,14 @@ export class TestDevice {
   }
 
   /** A region that holds these numbers, rounded to `dtype`, `byteOffset` bytes into memory of its own. */
-  place(values: ArrayLike<number>, dtype: DType, byteOffset = 0): BufferRegion {
+  place(values: ArrayLike<number>, dtype: FloatType, byteOffset = 0): BufferRegion {
     const bytes = encode(values, dtype);
     const memory = this.upload(noise(byteOffset + bytes.byteLength + 32));
     this.driver.write(memory, byteOffset, bytes);
     return { memory, byteOffset, byteLength: bytes.byteLength };
   }
 
-  async numbers(region: BufferRegion, dtype: DType): Promise<Float32Array> {
+  async numbers(region: BufferRegion, dtype: FloatType): Promise<Float32Array> {
     return decode(await this.download(region.memory, region.byteOffset, region.byteLength), dtype);
   }
 }
@@ -157,18 +157,18 @@ export function withDevice(options: WebGpuOptions = {}): () => TestDevice {
   return () => device!;
 }
 
-export function encode(values: ArrayLike<number>, dtype: DType): Uint8Array<ArrayBuffer> {
+export function encode(values: ArrayLike<number>, dtype: FloatType): Uint8Array<ArrayBuffer> {
   const typed = dtype === "f32" ? Float32Array.from(values) : encodeFloat16(values);
   return new Uint8Array(typed.buffer);
 }
 
-export function decode(bytes: Uint8Array, dtype: DType): Float32Array {
+export function decode(bytes: Uint8Array, dtype: FloatType): Float32Array {
   const copy = bytes.slice().buffer;
   return dtype === "f32" ? new Float32Array(copy) : decodeFloat16(new Uint16Array(copy));
 }
 
 /** The numbers as the device gets them. */
-export function rounded(values: ArrayLike<number>, dtype: DType): Float32Array {
+export function rounded(values: ArrayLike<number>, dtype: FloatType): Float32Array {
   return decode(encode(values, dtype), dtype);
 }
 
@@ -190,7 +190,7 @@ export function noise(length: number, seed = length): Uint8Array<ArrayBuffer> {
 }
 
 /** The spacing of numbers of this type around `value`; subnormal results may be flushed. */
-export function spacing(value: number, dtype: DType): number {
+export function spacing(value: number, dtype: FloatType): number {
   const [digits, smallest] = dtype === "f32" ? [23, -126] : [10, -14];
   const exponent = value === 0 ? smallest : Math.max(Math.floor(Math.log2(Math.abs(value))), smallest);
   return 2 ** (exponent - digits);

@@ -1,5 +1,5 @@
 // Tags: kernels
-import { type DType, dtypeBytes, dtypes, type UnaryKind, unaryKinds } from "@backplane/core";
+import { dtypeBytes, type FloatType, floatTypes, type UnaryKind, unaryKinds } from "@backplane/core";
 import { assert } from "chai";
 import { erf, erfc, logistic, roundHalfEven } from "./special-functions.js";
 import { noise, random, rounded, spacing, withDevice } from "./support.js";
@@ -47,7 +47,7 @@ function inDomain(kind: UnaryKind, x: number): boolean {
   return true;
 }
 
-function samples(dtype: DType): Float32Array {
+function samples(dtype: FloatType): Float32Array {
   const next = random(3);
   const powers = Array.from({ length: 45 * 16 }, (_, i) => 2 ** ((i % 45) - 30) * (1 + next()));
   const spread = Array.from({ length: 1500 }, () => next() * 220 - 110);
@@ -73,7 +73,7 @@ function samples(dtype: DType): Float32Array {
 describe("webgpu unary", () => {
   const device = withDevice();
 
-  for (const dtype of dtypes)
+  for (const dtype of floatTypes)
     for (const kind of unaryKinds)
       it(`${kind} in ${dtype} is accurate everywhere`, async () => {
         const xs = samples(dtype).filter((x) => Number.isFinite(x) && inDomain(kind, x));
@@ -98,7 +98,7 @@ describe("webgpu unary", () => {
         }
       });
 
-  for (const dtype of dtypes) {
+  for (const dtype of floatTypes) {
     const size = dtypeBytes[dtype];
     for (const place of ["apart", "in place", "beside the input"] as const)
       it(`writes exactly its elements in ${dtype}, ${place}, at any offset`, async () => {

@@ -39,7 +39,7 @@ describe("webgpu warmup", () => {
         }
       plan.free(weights);
       assert.equal(plan.capabilities.device.name, backend.capabilities.device.name);
-      assert.isTrue(plan.supports("gemm", "f16"));
+      assert.isTrue(plan.supports("gemm", { dtype: "f16" }));
       assert.isBelow(plan.memory().liveBytes, 8192);
     });
     assert.deepEqual(

@@ -1,4 +1,4 @@
-import type { Accuracy, BinaryKind, DType, Numerics, UnaryKind, UnitsRange } from "@backplane/core";
+import type { Accuracy, ArithmeticKind, FloatType, Numerics, UnaryKind, UnitsRange } from "@backplane/core";
 import { ulp } from "./tolerance.js";
 
 /*
@@ -21,8 +21,8 @@ export function declaredRanges(
 }
 
 /** Returns the units declared for a binary function; undefined if none are. */
-export function declaredUnits(accuracy: Accuracy | undefined, kind: BinaryKind): number | undefined {
-  return (accuracy?.binary as Partial<Record<BinaryKind, number>> | undefined)?.[kind];
+export function declaredUnits(accuracy: Accuracy | undefined, kind: ArithmeticKind): number | undefined {
+  return (accuracy?.binary as Partial<Record<ArithmeticKind, number>> | undefined)?.[kind];
 }
 
 /** The smallest normal number, the distance of subnormal ones, and the bound from which numbers round to infinity. */
@@ -32,7 +32,7 @@ const format = {
 } as const;
 
 /** Returns the allowed error of a result whose exact value is y. In f16 it includes one rounding to nearest. */
-export function unitsTolerance(units: number, y: number, dtype: DType, numerics: Numerics): number {
+export function unitsTolerance(units: number, y: number, dtype: FloatType, numerics: Numerics): number {
   const { smallest, step } = format[dtype];
   const size = Math.abs(y);
   const rounding = dtype === "f32" ? 0 : Math.max(halfUlp(size), step / 2);
@@ -54,7 +54,7 @@ export function expectedOf(
   got: number,
   y: number,
   allowed: number,
-  dtype: DType,
+  dtype: FloatType,
   numerics: Numerics,
 ): number | undefined {
   if (Number.isNaN(y)) return undefined;

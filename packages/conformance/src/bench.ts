@@ -1,12 +1,13 @@
 import {
-  binaryKinds,
+  arithmeticKinds,
   type Capabilities,
   type ComputeBackend,
-  type DType,
-  dtypes,
+  type FloatType,
+  floatTypes,
   type Numerics,
   type OperationName,
   operationNames,
+  type Question,
   reduceKinds,
   unaryKinds,
 } from "@backplane/core";
@@ -29,7 +30,7 @@ export interface BackendFacts {
 
 export interface Support {
   readonly operation: OperationName;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly supported: boolean;
   /** For operations with kinds: the kinds that the backend has and lacks. */
   readonly kinds: { readonly supported: readonly string[]; readonly missing: readonly string[] } | undefined;
@@ -236,7 +237,7 @@ function asFailure(law: Law, seed: number, error: unknown): LawFailure {
 /** Returns why a law does not bind a backend, given what the backend declares; undefined if it does. */
 function exemption(law: Law, backend: ComputeBackend, canLose: boolean): string | undefined {
   const { operation, dtype, needsLoss = false } = law;
-  if (operation !== undefined && dtype !== undefined && !backend.supports(operation, dtype))
+  if (operation !== undefined && dtype !== undefined && !backend.supports(operation, { dtype }))
     return `${operation} in ${dtype} is not supported`;
   if (needsLoss && !canLose) return "loseDevice is not declared";
   return law.exempt?.(backend.capabilities, backend);
@@ -245,7 +246,7 @@ function exemption(law: Law, backend: ComputeBackend, canLose: boolean): string 
 const kindsOf: Partial<Record<OperationName, readonly string[]>> = {
   reduce: reduceKinds,
   unary: unaryKinds,
-  binary: binaryKinds,
+  binary: arithmeticKinds,
 };
 
 /**
@@ -273,14 +274,14 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     ...(declared?.accuracy === undefined ? {} : { accuracy: declared.accuracy }),
     synchronousReads: declared?.synchronousReads ?? undeclared.synchronousReads,
   };
-  const has = (...question: Parameters<ComputeBackend["supports"]>) =>
-    attempt(() => backend.supports(...question), false);
+  const has = (operation: OperationName, question: Question) =>
+    attempt(() => backend.supports(operation, question), false);
   const supports = operationNames.flatMap((operation) =>
-    dtypes.map((dtype): Support => {
+    floatTypes.map((dtype): Support => {
       const kinds = kindsOf[operation];
       return {
-        ...{ operation, dtype, supported: has(operation, dtype) },
-        kinds: kinds === undefined ? undefined : divided(kinds, (kind) => has(operation, dtype, kind)),
+        ...{ operation, dtype, supported: has(operation, { dtype }) },
+        kinds: kinds === undefined ? undefined : divided(kinds, (kind) => has(operation, { dtype, kind })),
       };
     }),
   );

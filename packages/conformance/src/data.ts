@@ -1,4 +1,4 @@
-import { type DType, float16FromBits, float16ToBits, float32ToBits } from "@backplane/core";
+import { type FloatType, float16FromBits, float16ToBits, float32ToBits } from "@backplane/core";
 
 /**
  * How test data is drawn. `uniform`: [-1, 1). `normal`: standard normal. `wide`: magnitudes over many powers
@@ -21,12 +21,12 @@ export function random(seed: number): () => number {
 }
 
 /** Returns the nearest number that the element type can hold. */
-export function roundTo(dtype: DType, value: number): number {
+export function roundTo(dtype: FloatType, value: number): number {
   return dtype === "f32" ? Math.fround(value) : float16FromBits(float16ToBits(value));
 }
 
 /** Like `roundTo`, but faster, for numbers in the normal range. Ties go either way. */
-function roundNormal(dtype: DType, value: number): number {
+function roundNormal(dtype: FloatType, value: number): number {
   if (dtype === "f32") return Math.fround(value);
   // Veltkamp's splitting cuts a double to 53 - 42 bits.
   const scaled = value * (2 ** 42 + 1);
@@ -42,14 +42,14 @@ export function halfBits(value: number): number {
 }
 
 /** The smallest normal number. A backend that declares it may flush smaller numbers to zero. */
-export const smallestNormal: Readonly<Record<DType, number>> = { f32: 2 ** -126, f16: 2 ** -14 };
+export const smallestNormal: Readonly<Record<FloatType, number>> = { f32: 2 ** -126, f16: 2 ** -14 };
 
 /** Returns test data that the element type holds exactly. It has no subnormal numbers; other laws cover those. */
 export function draw(
   distribution: Distribution,
   count: number,
   seed: number,
-  dtype: DType,
+  dtype: FloatType,
 ): Float64Array<ArrayBuffer> {
   const next = random(seed);
   const values = new Float64Array(count);
@@ -61,7 +61,7 @@ export function draw(
   return values;
 }
 
-type DrawOne = (next: () => number, index: number, dtype: DType) => number;
+type DrawOne = (next: () => number, index: number, dtype: FloatType) => number;
 
 const drawers: Readonly<Record<Distribution, () => DrawOne>> = {
   uniform: () => (next) => 2 * next() - 1,
@@ -99,7 +99,7 @@ export function drawIntegers(limit: number, count: number, seed: number): Float6
  * Returns the largest whole number L for which sums of `terms` products of numbers up to L, times `factor`, are exact
  * in every order, with or without fused multiply-adds: factor * terms * L^2 < 2^24, or 2^11 for results in f16.
  */
-export function exactLimit(terms: number, factor: number, dtype: DType): number {
+export function exactLimit(terms: number, factor: number, dtype: FloatType): number {
   const largest = dtype === "f32" ? 2 ** 24 : 2 ** 11;
   const limit = Math.floor(Math.sqrt((largest - 1) / (Math.max(terms, 1) * Math.max(factor, 1))));
   return Math.min(Math.max(limit, 1), 512);

@@ -1,8 +1,8 @@
 import type {
-  BinaryKind,
+  ArithmeticKind,
   Capabilities,
   ComputeBackend,
-  DType,
+  FloatType,
   Numerics,
   OperationName,
   UnaryKind,
@@ -22,7 +22,7 @@ export interface Law {
   /** The sentence. Unique within the topic and element type. */
   readonly name: string;
   readonly operation?: OperationName;
-  readonly dtype?: DType;
+  readonly dtype?: FloatType;
   /** The grade of bound that it checks. Default: `must`. */
   readonly grade?: Grade;
   /**
@@ -87,7 +87,7 @@ export interface LawContext {
 
 /** The worst result of a function in f32 over one range of its argument. */
 export interface UnitsObservation {
-  readonly kind: UnaryKind | BinaryKind;
+  readonly kind: UnaryKind | ArithmeticKind;
   /** Index of the range in the backend's declaration; 0 if it declares none. */
   readonly range: number;
   /** Error in units in the last place; may be infinite. */

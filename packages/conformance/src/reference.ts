@@ -1,20 +1,27 @@
 import {
   type Accuracy,
   type Activation,
+  type ArithmeticKind,
+  arithmeticKinds,
   type BackendDriver,
   type BinaryInput,
+  type BinaryProblem,
   type ComputeBackend,
   createBackend,
   type DriverDescription,
   type DriverEvents,
   type DriverKernels,
-  type DType,
   decodeFloat16,
   dtypeBytes,
-  dtypes,
+  type FloatType,
   float16ToBits,
+  floatTypes,
   inexactBinaryKinds,
   inexactUnaryKinds,
+  type Kernel,
+  type OperationName,
+  type OperationProblems,
+  type ReduceProblem,
   type Region,
 } from "@backplane/core";
 import { attention } from "./reference/attention.js";
@@ -42,6 +49,14 @@ export const correctlyRounded: Accuracy = {
 export function loseReferenceDevice(backend: ComputeBackend): void {
   (backend.native() as ReferenceDriver).lose();
 }
+
+/** The problems of all operations in the types and kinds that the reference has. */
+export interface ReferenceProblems extends Omit<OperationProblems<ReferenceMemory>, "reduce" | "binary"> {
+  readonly reduce: ReduceProblem<ReferenceMemory, FloatType>;
+  readonly binary: BinaryProblem<ReferenceMemory, FloatType, ArithmeticKind>;
+}
+
+export type ReferenceKernels = { readonly [Name in OperationName]: Kernel<ReferenceProblems[Name]> };
 
 /** An allocation is an array of bytes. */
 export type ReferenceMemory = Uint8Array<ArrayBuffer>;
@@ -133,13 +148,18 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
 }
 
 /** One entry per operation: read the operands, run the formula, store the results. */
-export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
-  gemm: { dtypes, epilogue: true, run: (problem) => runGemm(problem) },
-  batchedGemm: { dtypes, epilogue: true, run: (problem) => runGemm(problem) },
+export const referenceKernels: ReferenceKernels = {
+  gemm: {
+    supports: [{ dtype: floatTypes, bias: true, activation: true }],
+    run: (problem) => runGemm(problem),
+  },
+  batchedGemm: {
+    supports: [{ dtype: floatTypes, bias: true, activation: true }],
+    run: (problem) => runGemm(problem),
+  },
 
   conv2d: {
-    dtypes,
-    epilogue: true,
+    supports: [{ dtype: floatTypes, activation: true }],
     run(problem) {
       const { dtype, input, filter, bias, activation, output } = problem;
       const biases = bias && load(bias, dtype);
@@ -149,7 +169,7 @@ export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
   },
 
   attention: {
-    dtypes,
+    supports: [{ dtype: floatTypes }],
     run(problem) {
       const { dtype, q, k, v, out } = problem;
       attention(problem, load(q, dtype), load(k, dtype), load(v, dtype), storeInto(out, dtype));
@@ -157,7 +177,7 @@ export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
   },
 
   reduce: {
-    dtypes,
+    supports: [{ dtype: floatTypes }],
     run(problem) {
       const { dtype, input, output } = problem;
       reduce(problem, load(input, dtype), storeInto(output, dtype));
@@ -165,7 +185,7 @@ export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
   },
 
   unary: {
-    dtypes,
+    supports: [{ dtype: floatTypes }],
     run({ kind, dtype, n, input, output }) {
       const apply = unaryFunctions[kind];
       const values = load(input, dtype);
@@ -175,7 +195,7 @@ export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = {
   },
 
   binary: {
-    dtypes,
+    supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
     run({ kind, dtype, shape, n, a, b, output }) {
       const apply = binaryFunctions[kind];
       const first = loadBroadcast(a, shape, dtype);
@@ -200,7 +220,7 @@ function activating(activation: Activation | undefined, emit: Emit): Emit {
 }
 
 /** Returns the elements of a region as doubles; none for an empty region. */
-export function load({ memory, byteOffset, byteLength }: Place, dtype: DType): Float64Array<ArrayBuffer> {
+export function load({ memory, byteOffset, byteLength }: Place, dtype: FloatType): Float64Array<ArrayBuffer> {
   if (byteLength === 0) return new Float64Array(0);
   const count = byteLength / dtypeBytes[dtype];
   if (dtype === "f32") return new Float64Array(new Float32Array(memory.buffer, byteOffset, count));
@@ -208,7 +228,7 @@ export function load({ memory, byteOffset, byteLength }: Place, dtype: DType): F
 }
 
 /** Returns an `Emit` that stores single elements, so that the bytes between them stay unchanged. */
-export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: DType): Emit {
+export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: FloatType): Emit {
   const count = byteLength / dtypeBytes[dtype];
   if (dtype === "f32") {
     const elements = new Float32Array(memory.buffer, byteOffset, count);
@@ -226,7 +246,7 @@ export function storeInto({ memory, byteOffset, byteLength }: Place, dtype: DTyp
 export function loadBroadcast(
   input: BinaryInput<ReferenceMemory>,
   shape: readonly number[],
-  dtype: DType,
+  dtype: FloatType,
 ): (i: number) => number {
   if ("scalar" in input) return () => input.scalar;
   const values = load(input.region, dtype);

@@ -1,7 +1,7 @@
 import {
   type Activation,
-  type BinaryKind,
-  type DType,
+  type ArithmeticKind,
+  type FloatType,
   float32ToBits,
   type Numerics,
   type ReduceKind,
@@ -20,7 +20,7 @@ import { unaryFunctions } from "./reference/elementwise.js";
 export const epsilon: number = 2 ** -23;
 
 /** Error of one result when it is rounded to f16: a unit in the last place, or of the subnormals. */
-function storage(dtype: DType, value: number, numerics: Numerics): number {
+function storage(dtype: FloatType, value: number, numerics: Numerics): number {
   if (dtype === "f32") return numerics.subnormals === "kept" ? 0 : flushed(value, 2 ** -126);
   const lost = numerics.subnormals === "kept" ? 0 : flushed(value, 2 ** -14);
   return Math.max(2 ** -10 * Math.abs(value) + 2 ** -24, lost);
@@ -52,7 +52,7 @@ export type Tolerance = (value: number, magnitude: number) => number;
  * gamma_n times the sum of the magnitudes. For gemm n is k + 3 (alpha, beta, their sum); for conv2d it is
  * kernelHeight * kernelWidth * inChannels / groups + 1.
  */
-export function productSum(n: number, dtype: DType, numerics: Numerics, alpha = 1): Tolerance {
+export function productSum(n: number, dtype: FloatType, numerics: Numerics, alpha = 1): Tolerance {
   const small = underflow(n, numerics) * Math.max(1, Math.abs(alpha));
   return (value, magnitude) => gamma(n) * magnitude + small + storage(dtype, value, numerics);
 }
@@ -62,7 +62,7 @@ export function productSum(n: number, dtype: DType, numerics: Numerics, alpha = 
  * square root of their number (Higham, section 2.8). 8 sqrt(k) half units is far out in that distribution,
  * and below the certain bound from k = 60 or so.
  */
-export function tightProductSum(k: number, dtype: DType, numerics: Numerics): Tolerance {
+export function tightProductSum(k: number, dtype: FloatType, numerics: Numerics): Tolerance {
   return (value, magnitude) =>
     8 * Math.sqrt(Math.max(k, 1)) * (epsilon / 2) * magnitude + storage(dtype, value, numerics);
 }
@@ -71,13 +71,13 @@ export function tightProductSum(k: number, dtype: DType, numerics: Numerics): To
  * Integers whose sums stay below 2^24: no error at all. A sum beyond what f16 holds exactly (2^11) may be
  * rounded once.
  */
-export function exact(dtype: DType): Tolerance {
+export function exact(dtype: FloatType): Tolerance {
   if (dtype === "f32") return () => 0;
   return (value) => (Math.abs(value) <= 2 ** 11 ? 0 : 2 ** -10 * Math.abs(value));
 }
 
 /** A reduction over n elements: max and min pick one of them; the others round n - 1 times. */
-export function reduction(kind: ReduceKind, n: number, dtype: DType, numerics: Numerics): Tolerance {
+export function reduction(kind: ReduceKind, n: number, dtype: FloatType, numerics: Numerics): Tolerance {
   if (kind === "max" || kind === "min") return () => 0;
   if (n === 1) return () => 0;
   const small = underflow(n, numerics);
@@ -118,7 +118,7 @@ export function attentionWeights(row: AttentionRow, headSize: number): Float64Ar
 }
 
 /** For the magnitude that `attentionWeights` leads to. */
-export function attentionTolerance(keyLength: number, dtype: DType, numerics: Numerics): Tolerance {
+export function attentionTolerance(keyLength: number, dtype: FloatType, numerics: Numerics): Tolerance {
   // Probabilities below the smallest normal number may vanish; values are at most a few units large.
   const small = 8 * keyLength * 2 ** -126;
   return (value, magnitude) => magnitude + small + storage(dtype, value, numerics);
@@ -190,7 +190,7 @@ export function unaryTolerance(
   kind: UnaryKind,
   x: number,
   y: number,
-  dtype: DType,
+  dtype: FloatType,
   numerics: Numerics,
 ): number {
   const error = unaryErrors[kind];
@@ -218,7 +218,7 @@ export function activationTolerance(
   activation: SmoothActivation,
   x: number,
   error: number,
-  dtype: DType,
+  dtype: FloatType,
   numerics: Numerics,
 ): number {
   const y = unaryFunctions[activation](x);
@@ -226,7 +226,7 @@ export function activationTolerance(
   return steepest[activation] * error + own + storage(dtype, y, numerics);
 }
 
-const binaryErrors: Readonly<Record<BinaryKind, (a: number, b: number, y: number) => number>> = {
+const binaryErrors: Readonly<Record<ArithmeticKind, (a: number, b: number, y: number) => number>> = {
   add: (_a, _b, y) => ulp(y),
   sub: (_a, _b, y) => ulp(y),
   mul: (_a, _b, y) => ulp(y),
@@ -247,11 +247,11 @@ const binaryErrors: Readonly<Record<BinaryKind, (a: number, b: number, y: number
 };
 
 export function binaryTolerance(
-  kind: BinaryKind,
+  kind: ArithmeticKind,
   a: number,
   b: number,
   y: number,
-  dtype: DType,
+  dtype: FloatType,
   numerics: Numerics,
 ): number {
   if (kind === "max" || kind === "min") return 0;

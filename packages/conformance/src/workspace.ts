@@ -1,8 +1,8 @@
 import {
   type ComputeBackend,
   type DeviceHandle,
-  type DType,
   dtypeBytes,
+  type FloatType,
   float16FromBits,
 } from "@backplane/core";
 import { halfBits } from "./data.js";
@@ -47,7 +47,7 @@ const guardAfter = 5;
 const halves: Float64Array = Float64Array.from({ length: 2 ** 16 }, (_, bits) => float16FromBits(bits));
 
 /** A quiet NaN that is easy to recognise, as a bit pattern. */
-const poison: Readonly<Record<DType, number>> = { f32: 0x7fc0dead, f16: 0x7ead };
+const poison: Readonly<Record<FloatType, number>> = { f32: 0x7fc0dead, f16: 0x7ead };
 
 /** The place of an operand, in the form that operations take. */
 export interface Slice {
@@ -57,7 +57,7 @@ export interface Slice {
 
 export interface Execution<Name extends string> {
   readonly backend: ComputeBackend;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly placement: Placement;
   /** The stored elements of each operand. NaN stands for poison, which must not be read. */
   readonly operands: Readonly<Record<Name, Float64Array>>;
@@ -128,7 +128,7 @@ interface Image {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-function render(image: Image, dtype: DType): Uint8Array<ArrayBuffer> {
+function render(image: Image, dtype: FloatType): Uint8Array<ArrayBuffer> {
   if (dtype === "f32") {
     const bits = new Uint32Array(image.elements).fill(poison.f32);
     const numbers = new Float32Array(bits.buffer);
@@ -143,7 +143,12 @@ function render(image: Image, dtype: DType): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bits.buffer);
 }
 
-function decode(bytes: Uint8Array<ArrayBuffer>, start: number, count: number, dtype: DType): Float64Array {
+function decode(
+  bytes: Uint8Array<ArrayBuffer>,
+  start: number,
+  count: number,
+  dtype: FloatType,
+): Float64Array {
   if (dtype === "f32") return new Float64Array(new Float32Array(bytes.buffer, start * 4, count));
   const bits = new Uint16Array(bytes.buffer, start * 2, count);
   const values = new Float64Array(count);
@@ -168,7 +173,7 @@ function describeDamage<Name extends string>(
   names: readonly Name[],
   spots: Readonly<Record<Name, { readonly image: Image; readonly start: number }>>,
   output: Name,
-  dtype: DType,
+  dtype: FloatType,
 ): string {
   for (const name of names) {
     const { start, image: home } = spots[name];

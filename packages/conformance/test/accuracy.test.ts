@@ -3,7 +3,7 @@ import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import {
   type ComputeBackend,
-  type DType,
+  type FloatType,
   inexactBinaryKinds,
   inexactUnaryKinds,
   type Numerics,
@@ -45,7 +45,7 @@ describe("Declared units", () => {
 
   it("end in infinities where these are kept, and anywhere else beyond the largest number", () => {
     const [largest, infinity] = [(2 - 2 ** -23) * 2 ** 127, Number.POSITIVE_INFINITY];
-    const expected = (got: number, y: number, numerics: Numerics, dtype: DType = "f32") =>
+    const expected = (got: number, y: number, numerics: Numerics, dtype: FloatType = "f32") =>
       expectedOf(got, y, unitsTolerance(2, y, dtype, numerics), dtype, numerics);
     assert.equal(expected(1, 1e30, kept), 1e30);
     assert.equal(expected(largest, 1e39, kept), infinity);

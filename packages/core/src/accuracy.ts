@@ -1,6 +1,6 @@
 import { describe } from "./handles.js";
 import { checkNames } from "./names.js";
-import { type BinaryKind, binaryKinds } from "./ops/binary/index.js";
+import { type ArithmeticKind, arithmeticKinds } from "./ops/binary/index.js";
 import { Checks } from "./ops/checks.js";
 import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
 
@@ -21,7 +21,7 @@ import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
  * docs/numerics.md.
  *
  * These are not declared, because they are exact on every backend: relu, abs, neg, floor, ceil, round, sign,
- * max and min. A declaration does not cover the fused activations of gemm and conv2d.
+ * max, min and comparisons. A declaration does not cover the fused activations of gemm and conv2d.
  */
 export interface Accuracy {
   /** By ranges of the argument. */
@@ -34,7 +34,7 @@ export type InexactUnaryKind = Exclude<
   UnaryKind,
   "relu" | "abs" | "neg" | "floor" | "ceil" | "round" | "sign"
 >;
-export type InexactBinaryKind = Exclude<BinaryKind, "max" | "min">;
+export type InexactBinaryKind = Exclude<ArithmeticKind, "max" | "min">;
 
 /**
  * One range in a list that covers all arguments in ascending order. Each range begins where the one before ends; the
@@ -54,7 +54,7 @@ const exactKinds: readonly string[] = [
 export const inexactUnaryKinds: readonly InexactUnaryKind[] = unaryKinds.filter(
   (kind): kind is InexactUnaryKind => !exactKinds.includes(kind),
 );
-export const inexactBinaryKinds: readonly InexactBinaryKind[] = binaryKinds.filter(
+export const inexactBinaryKinds: readonly InexactBinaryKind[] = arithmeticKinds.filter(
   (kind): kind is InexactBinaryKind => !exactKinds.includes(kind),
 );
 

@@ -1,6 +1,6 @@
 import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Limits } from "./capabilities.js";
-import { type DType, dtypeBytes, dtypes, float16ToBits, float32ToBits } from "./dtype.js";
+import { type DType, dtypes, elementTypes } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
 import { checkNames } from "./names.js";
@@ -99,28 +99,23 @@ export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits
   return zero;
 }
 
-/** Returns the element size of a fill in bytes, and the element repeated to a 32-bit pattern. */
-export function fillPattern(
-  value: number,
-  dtype: DType | "u8",
-): { readonly elementBytes: number; readonly pattern: number } {
-  if (dtype === "f32") return { elementBytes: dtypeBytes.f32, pattern: float32ToBits(value) };
-  if (dtype === "f16") {
-    const bits = float16ToBits(value);
-    return { elementBytes: dtypeBytes.f16, pattern: ((bits << 16) | bits) >>> 0 };
-  }
-  return { elementBytes: 1, pattern: (value * 0x01010101) >>> 0 };
+/** Returns an element repeated to a 32-bit pattern. */
+export function fillPattern(value: number, dtype: DType): number {
+  const { bytes, toBits } = elementTypes[dtype];
+  return (toBits(value) * repetitions[bytes]) >>> 0;
 }
 
+/** What a bit pattern of 1, 2 or 4 bytes is multiplied with to fill 4. */
+const repetitions = { 1: 0x01010101, 2: 0x00010001, 4: 1 } as const;
+
 /** Checks those arguments of `fill` that are not operands. */
-export function checkFill(value: unknown, count: unknown, dtype: unknown): void {
+export function checkFill(value: unknown, count: unknown, dtype: DType): void {
   const checks = new Checks("fill");
-  checks.oneOf("dtype", dtype, ["f32", "f16", "u8"]);
+  checks.oneOf("dtype", dtype, dtypes);
   checks.count("count", count);
-  const isByte = Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 255;
   if (typeof value !== "number") checks.fail("value", `is ${describe(value)}; allowed: a number`);
-  else if (dtype === "u8" && !isByte)
-    checks.fail("value", `is ${describe(value)}; allowed: whole numbers from 0 to 255`);
+  // Any number may be rounded to a fraction, NaN among them.
+  if (elementTypes[dtype].range !== undefined) checks.scalar("value", value, dtype);
 }
 
 /** Throws `UNSUPPORTED` if the backend cannot read synchronously. */
@@ -131,38 +126,5 @@ export function assertReadsSynchronously({ name, capabilities }: ComputeBackend)
     `copyDtoHSync: ${name} cannot read here while the caller waits (capabilities.synchronousReads is false); ` +
       "await copyDtoH() instead",
     { operation: "copyDtoHSync" },
-  );
-}
-
-/**
- * Returns the `kind` to pass to `supports` for a call. Returns undefined if the element type alone decides,
- * or if no backend has the kind.
- */
-export function requestedKind(operation: Operation, args: object): string | undefined {
-  const option = operation.optionOf(args);
-  if (option !== undefined) return option;
-  const { kind } = args as { readonly kind?: string };
-  return kind !== undefined && operation.kinds?.includes(kind) ? kind : undefined;
-}
-
-/**
- * Throws `UNSUPPORTED` if the backend lacks the operation, element type or kind. Values that no backend has
- * are left to the argument checks, which know the allowed ones.
- */
-export function assertSupported(backend: ComputeBackend, operation: Operation, args: object): void {
-  const { name } = operation;
-  new Checks(name).object("arguments", args);
-  const { dtype: given } = args as { readonly dtype?: DType };
-  const dtype = given ?? "f32";
-  if (!dtypes.includes(dtype)) return;
-  const kind = requestedKind(operation, args);
-  if (backend.supports(operation, dtype, kind)) return;
-  let wanted = "";
-  if (kind !== undefined)
-    wanted = operation.options.includes(kind) ? `with the option ${kind} ` : `of kind ${kind} `;
-  throw new BackendError(
-    "UNSUPPORTED",
-    `${name}: ${wanted}in ${dtype} is not available on ${backend.name}; see supports()`,
-    { operation: name },
   );
 }

@@ -5,6 +5,7 @@ import type { DeviceHandle, Operand } from "./handles.js";
 import type { OperationName } from "./ops/index.js";
 import type { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
+import type { Question } from "./support.js";
 
 /**
  * The state of a backend.
@@ -82,11 +83,10 @@ export interface ComputeBackend extends OperationMethods, AsyncDisposable {
   /** Calls the listener at each fault of the device. Returns a function that removes the listener. */
   onError(listener: (error: BackendError) => void): () => void;
   /**
-   * Whether an operation takes an element type. For reduce, unary and binary, `kind` asks about one of their
-   * kinds. For gemm, batchedGemm and conv2d, the kind "epilogue" asks about an `activation` (for gemm and
-   * batchedGemm also a `bias`). If this returns false, the call throws `UNSUPPORTED`.
+   * Whether calls with these arguments work: `supports("unary", { kind: "erf", dtype: "f16" })`. If this
+   * returns false, they throw `UNSUPPORTED`, or `INVALID_ARGUMENT` for a name or value that no backend knows.
    */
-  supports(operation: OperationName | Operation, dtype: DType, kind?: string): boolean;
+  supports(operation: OperationName | Operation, question?: Question): boolean;
   /** Returns the memory statistics. After a loss or `dispose` nothing is live or reserved; the peak stays. */
   memory(): MemoryStatistics;
   /**
@@ -115,8 +115,11 @@ export interface ComputeBackend extends OperationMethods, AsyncDisposable {
   copyDtoHSync(destination: HostBytes, source: Operand): void;
   /** Copies `bytes` bytes between two regions that do not overlap. */
   copyDtoD(destination: Operand, source: Operand, bytes: number): void;
-  /** Writes `value` `count` times as elements of type `dtype`. Default: f32. u8 takes whole numbers from 0 to 255. */
-  fill(destination: Operand, value: number, count: number, dtype?: DType | "u8"): void;
+  /**
+   * Writes `value` `count` times as elements of type `dtype`. Default: f32. Integer types take the whole
+   * numbers that they hold; others round to nearest.
+   */
+  fill(destination: Operand, value: number, count: number, dtype?: DType): void;
 
   // Operations. Each core operation has a method, such as `gemm(args)`. `run(operation, args)` takes these and
   // operations defined elsewhere. A class that implements this interface inherits both from `OperationMethods`.

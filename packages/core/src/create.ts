@@ -1,7 +1,6 @@
 import { checkAccuracy } from "./accuracy.js";
 import {
   assertReadsSynchronously,
-  assertSupported,
   checkAlloc,
   checkFill,
   fillPattern,
@@ -15,7 +14,6 @@ import type { BackendDriver, DriverDescription, Kernel, PoolStatistics } from ".
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
-import { checkOwnKernels, has, takes } from "./kernels.js";
 import { Listeners } from "./listeners.js";
 import { Checks } from "./ops/checks.js";
 import { type OperationName, operationNames, operationOf, operations } from "./ops/index.js";
@@ -23,6 +21,14 @@ import { OperationMethods } from "./ops/methods.js";
 import { Fill, type Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
 import type { Region } from "./region.js";
+import {
+  assertSupported,
+  callTest,
+  checkOwnKernels,
+  type Question,
+  supportsQuestion,
+  typesTaken,
+} from "./support.js";
 
 /** A backend made by `createBackend`, for the package that wrote the driver. */
 export interface DriverBackend<Memory> extends ComputeBackend {
@@ -58,6 +64,8 @@ interface Allocation<Memory> {
 /** A kernel of the driver, and the binder that turns its operands into regions. */
 interface Known<Memory> {
   readonly kernel: Kernel<never>;
+  /** Whether the kernel takes a call. */
+  readonly takes: (args: object) => boolean;
   readonly binder: Binder<Memory>;
 }
 
@@ -160,10 +168,11 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #describe(description: DriverDescription): Capabilities {
     const { device, limits, numerics, accuracy, synchronousReads = false } = description;
     if (accuracy !== undefined) checkAccuracy("init", accuracy);
-    const kernels = Object.values(this.#driver.kernels) as readonly Kernel<never>[];
-    const has = (dtype: DType) => kernels.some((kernel) => kernel.dtypes.includes(dtype));
+    const taken = new Set(
+      operationNames.flatMap((name) => typesTaken(operations[name], this.#driver.kernels[name])),
+    );
     return {
-      ...{ device, dtypes: dtypes.filter(has), limits, numerics },
+      ...{ device, dtypes: dtypes.filter((dtype) => taken.has(dtype)), limits, numerics },
       synchronousReads: synchronousReads && this.#driver.readSync !== undefined,
       ...(accuracy === undefined ? {} : { accuracy }),
     };
@@ -213,10 +222,11 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     return this.#errorListeners.add(listener);
   }
 
-  supports(given: OperationName | Operation, dtype: DType, kind?: string): boolean {
+  supports(given: OperationName | Operation, question: Question = {}): boolean {
     if (typeof given === "string" && !Object.hasOwn(operations, given)) return false;
     const operation = operationOf("supports", given);
-    return has(this.#known.get(operation)?.kernel, operation, dtype, kind);
+    const kernel = this.#known.get(operation)?.kernel;
+    return kernel !== undefined && supportsQuestion(operation, kernel.supports, question);
   }
 
   memory(): MemoryStatistics {
@@ -330,10 +340,11 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     if (bytes > 0) this.#call("copyDtoD", () => this.#driver.copy(to, from));
   }
 
-  fill(destination: Operand, value: number, count: number, dtype: DType | "u8" = "f32"): void {
+  fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
     this.assertOpen("fill");
     checkFill(value, count, dtype);
-    const { elementBytes, pattern } = fillPattern(value, dtype);
+    const elementBytes = dtypeBytes[dtype];
+    const pattern = fillPattern(value, dtype);
     const region = this.#region("fill", "destination", destination, count * elementBytes, elementBytes);
     if (count > 0) this.#call("fill", () => this.#driver.fill(region, pattern));
   }
@@ -346,14 +357,14 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     this.assertOpen(name);
     const known = this.#known.get(operation);
     // Asked here first, since `assertSupported` looks the operation up again.
-    if (!takes(known?.kernel, operation, args)) assertSupported(this, operation, args);
+    if (known === undefined || !known.takes(args)) assertSupported(this, operation, args);
     // Without a kernel the element type is one that no backend has, which the argument checks refuse.
     const { kernel, binder } = known ?? { binder: this.#binder(name) };
     const problem = operation.resolve(args, binder);
     if (problem === undefined) return;
     if (problem instanceof Fill) {
       const { region, value, dtype } = problem as { region: Region<Memory>; value: number; dtype: DType };
-      this.#call(name, () => this.#driver.fill(region, fillPattern(value, dtype).pattern));
+      this.#call(name, () => this.#driver.fill(region, fillPattern(value, dtype)));
     } else this.#call(name, () => kernel!.run(problem as never));
   }
 
@@ -361,7 +372,9 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #learnKernels(): void {
     this.#known.clear();
     const learn = (operation: Operation, kernel: Kernel<never>) =>
-      this.#known.set(operation, { kernel, binder: this.#binder(operation.name) });
+      this.#known.set(operation, {
+        ...{ kernel, takes: callTest(operation, kernel), binder: this.#binder(operation.name) },
+      });
     for (const name of operationNames) {
       const kernel = this.#driver.kernels[name];
       if (kernel !== undefined) learn(operations[name], kernel);

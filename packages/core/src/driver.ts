@@ -1,10 +1,10 @@
 import type { Accuracy } from "./accuracy.js";
 import type { DeviceDescription, Limits, Numerics } from "./capabilities.js";
-import type { DType } from "./dtype.js";
 import type { BackendError } from "./errors.js";
 import type { OperationName, OperationProblems } from "./ops/index.js";
 import type { Operation } from "./ops/operation.js";
 import type { Region } from "./region.js";
+import type { Support } from "./support.js";
 
 /**
  * The part of a backend that its author writes; `createBackend(driver)` makes a `ComputeBackend` from it.
@@ -97,15 +97,11 @@ export type DriverKernels<Memory> = {
 
 /** A driver's implementation of one operation. */
 export interface Kernel<Problem> {
-  readonly dtypes: readonly DType[];
-  /** For reduce, unary and binary: the kinds that it has. Default: all. */
-  readonly kinds?: readonly string[];
   /**
-   * For gemm, batchedGemm and conv2d: whether `run` applies `activation`, and for the first two also `bias`.
-   * Default: false. Then both are always undefined, and calls that ask for them throw `UNSUPPORTED`. The bias
-   * of conv2d is not part of this.
+   * The calls that it takes: those that any of the entries covers. All others throw `UNSUPPORTED`. The
+   * options are `bias` and `activation` of gemm and batchedGemm, and `activation` of conv2d.
    */
-  readonly epilogue?: boolean;
+  readonly supports: readonly Support[];
   /** Enqueues one problem. */
   run(problem: Problem): void;
 }

@@ -1,11 +1,54 @@
-/** Element types that a backend may store. Sums and products of f16 data are accumulated in f32. */
-export type DType = "f32" | "f16";
+import { bfloat16FromBits, bfloat16ToBits, float16FromBits, float16ToBits } from "./small-floats.js";
+
+/** Element types of floating-point arithmetic. Sums and products of f16 data are accumulated in f32. */
+export type FloatType = "f32" | "f16";
+
+/** Element types of integer arithmetic, which wraps around at 32 bits. */
+export type IntegerType = "i32" | "u32";
+
+/**
+ * Element types. u8 holds bytes, and truth values: 0 is false and all else is true, while results are 0 or 1.
+ * bf16 is storage, to be converted: the upper half of an f32.
+ */
+export type DType = FloatType | IntegerType | "u8" | "bf16";
+
+export const floatTypes: readonly FloatType[] = ["f32", "f16"];
+
+export const integerTypes: readonly IntegerType[] = ["i32", "u32"];
 
 /** Every element type, in the order used by tables and reports. */
-export const dtypes: readonly DType[] = ["f32", "f16"];
+export const dtypes: readonly DType[] = [...floatTypes, ...integerTypes, "u8", "bf16"];
+
+/** What there is to know about the elements of one type. */
+export interface ElementType {
+  /** Storage size, in bytes. */
+  readonly bytes: 1 | 2 | 4;
+  /** Integers: the least and the largest. Undefined: the type holds fractions, infinities and NaN. */
+  readonly range?: readonly [least: number, largest: number];
+  /** Returns the bit pattern of a number, as an unsigned integer. Fractions are rounded to nearest, ties to even. */
+  toBits(value: number): number;
+  /** Returns the number that a bit pattern stands for (exact). */
+  fromBits(bits: number): number;
+}
+
+export const elementTypes: Readonly<Record<DType, ElementType>> = {
+  f32: { bytes: 4, toBits: float32ToBits, fromBits: float32FromBits },
+  f16: { bytes: 2, toBits: float16ToBits, fromBits: float16FromBits },
+  i32: {
+    bytes: 4,
+    range: [-(2 ** 31), 2 ** 31 - 1],
+    toBits: (value) => value >>> 0,
+    fromBits: (bits) => bits | 0,
+  },
+  u32: { bytes: 4, range: [0, 2 ** 32 - 1], toBits: (value) => value >>> 0, fromBits: (bits) => bits >>> 0 },
+  u8: { bytes: 1, range: [0, 255], toBits: (value) => value & 0xff, fromBits: (bits) => bits & 0xff },
+  bf16: { bytes: 2, toBits: bfloat16ToBits, fromBits: bfloat16FromBits },
+};
 
 /** Storage size of one element, in bytes. */
-export const dtypeBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };
+export const dtypeBytes: Readonly<Record<DType, number>> = Object.fromEntries(
+  dtypes.map((dtype) => [dtype, elementTypes[dtype].bytes]),
+) as Record<DType, number>;
 
 const float32 = new Float32Array(1);
 const float32Bits = new Uint32Array(float32.buffer);
@@ -16,65 +59,8 @@ export function float32ToBits(value: number): number {
   return float32Bits[0]!;
 }
 
-/**
- * Returns the bit pattern of the IEEE 754 binary16 nearest to `value`, as an unsigned 16-bit integer. Rounds
- * once, straight from the double, ties to even. Overflow gives Infinity; subnormals are kept.
- */
-export function float16ToBits(value: number): number {
-  if (Number.isNaN(value)) return 0x7e00;
-  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
-  const magnitude = Math.abs(value);
-  // 65520 is halfway between the largest binary16 (65504) and the next power-of-two step.
-  if (magnitude >= 65520) return sign | 0x7c00;
-  // The spacing of binary16 numbers at this magnitude; 2^-24 throughout the subnormal range.
-  const exponent = magnitude < 2 ** -14 ? -14 : Math.floor(Math.log2(magnitude));
-  // Math.log2 may be off by one next to a power of two; correct it exactly.
-  const floor = magnitude < 2 ** -14 ? -14 : correctExponent(magnitude, exponent);
-  const units = roundHalfToEven(magnitude / 2 ** (floor - 10));
-  // In the normal range `units` lies in [1024, 2048]; the carry at 2048 flows into the exponent.
-  const biased = floor + 15;
-  return sign | (magnitude < 2 ** -14 ? units : (biased << 10) + (units - 1024));
-}
-
-/** Returns the number that a binary16 bit pattern stands for (exact). */
-export function float16FromBits(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = bits & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
-  return sign * (1024 + fraction) * 2 ** (exponent - 25);
-}
-
-/** Rounds each number to binary16 and returns the bit patterns, ready for `copyHtoD`. */
-export function encodeFloat16(values: ArrayLike<number>): Uint16Array<ArrayBuffer> {
-  const bits = new Uint16Array(values.length);
-  for (let i = 0; i < bits.length; i++) bits[i] = float16ToBits(values[i]!);
-  return bits;
-}
-
-/**
- * Widens binary16 bit patterns, as `copyDtoH` delivers them, to f32 (exact). A `Float16Array` holds numbers
- * rather than patterns; these are copied.
- */
-export function decodeFloat16(bits: ArrayLike<number>): Float32Array<ArrayBuffer> {
-  // Tests the name, because not every engine has the class.
-  if (Object.prototype.toString.call(bits) === "[object Float16Array]") return Float32Array.from(bits);
-  const values = new Float32Array(bits.length);
-  for (let i = 0; i < values.length; i++) values[i] = float16FromBits(bits[i]!);
-  return values;
-}
-
-function correctExponent(magnitude: number, guess: number): number {
-  if (2 ** guess > magnitude) return guess - 1;
-  if (2 ** (guess + 1) <= magnitude) return guess + 1;
-  return guess;
-}
-
-function roundHalfToEven(value: number): number {
-  const below = Math.floor(value);
-  const rest = value - below;
-  if (rest < 0.5) return below;
-  if (rest > 0.5) return below + 1;
-  return below % 2 === 0 ? below : below + 1;
+/** Returns the number that the bit pattern of an f32 stands for. */
+export function float32FromBits(bits: number): number {
+  float32Bits[0] = bits;
+  return float32[0]!;
 }

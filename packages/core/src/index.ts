@@ -27,11 +27,15 @@ export { download, type HostArrayType, upload } from "./host-arrays.js";
 export { checkNames } from "./names.js";
 export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention/index.js";
 export {
+  type ArithmeticKind,
+  arithmeticKinds,
   type BinaryArguments,
   type BinaryInput,
   type BinaryKind,
   type BinaryProblem,
   binaryKinds,
+  type ComparisonKind,
+  isComparison,
 } from "./ops/binary/index.js";
 export { Checks, type NamedRegion } from "./ops/checks.js";
 export type { Conv2dArguments, Conv2dProblem } from "./ops/conv2d/index.js";
@@ -48,6 +52,7 @@ export {
 } from "./ops/index.js";
 export { OperationMethods } from "./ops/methods.js";
 export {
+  type DecisiveArgument,
   defineOperation,
   Fill,
   type Operation,
@@ -56,6 +61,7 @@ export {
 export { type Binder, Reader } from "./ops/reader.js";
 export {
   type Axis,
+  identityOf,
   type ReduceArguments,
   type ReduceKind,
   type ReduceProblem,
@@ -73,5 +79,7 @@ export {
   type OpenedBackend,
 } from "./registry.js";
 export { openScope, Scope, withScope } from "./scope.js";
+export * from "./small-floats.js";
+export type { Question, Support } from "./support.js";
 export type { LostAllocation, SwapReport } from "./swap.js";
 export { SwitchableBackend } from "./switchable.js";

@@ -1,9 +1,7 @@
 import {
   assertReadsSynchronously,
-  assertSupported,
   checkAlloc,
   checkFill,
-  fillPattern,
   hostBytes,
   locate,
   takesScalar,
@@ -22,6 +20,7 @@ import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
 import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
+import { assertSupported, type Question } from "./support.js";
 import type { LostAllocation, SwapReport } from "./swap.js";
 
 /**
@@ -122,8 +121,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     return this.#slot.onError(listener);
   }
 
-  supports(operation: OperationName | Operation, dtype: DType, kind?: string): boolean {
-    return this.#slot.inner?.supports(operation, dtype, kind) ?? false;
+  supports(operation: OperationName | Operation, question?: Question): boolean {
+    return this.#slot.inner?.supports(operation, question) ?? false;
   }
 
   memory(): MemoryStatistics {
@@ -214,10 +213,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     this.#slot.tell((inner) => inner.copyDtoD(to(), from(), bytes));
   }
 
-  fill(destination: Operand, value: number, count: number, dtype: DType | "u8" = "f32"): void {
+  fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
     this.#slot.assertOpen("fill");
     checkFill(value, count, dtype);
-    const { elementBytes } = fillPattern(value, dtype);
+    const elementBytes = dtypeBytes[dtype];
     const byteLength = count * elementBytes;
     this.#write("fill", destination, byteLength, elementBytes, (inner, to) =>
       inner.fill(to, value, count, dtype),

@@ -1,10 +1,17 @@
 import {
+  bfloat16FromBits,
+  bfloat16ToBits,
+  type DType,
+  decodeBfloat16,
   decodeFloat16,
   dtypeBytes,
   dtypes,
+  elementTypes,
+  encodeBfloat16,
   encodeFloat16,
   float16FromBits,
   float16ToBits,
+  float32FromBits,
   float32ToBits,
 } from "@backplane/core";
 import { assert } from "chai";
@@ -21,10 +28,86 @@ function decoded(bits: number): number {
 
 describe("dtype", () => {
   it("lists every element type with its size", () => {
-    assert.deepEqual(
-      dtypes.map((dtype) => dtypeBytes[dtype]),
-      [4, 2],
-    );
+    assert.deepEqual(dtypeBytes, { f32: 4, f16: 2, i32: 4, u32: 4, u8: 1, bf16: 2 });
+    assert.deepEqual(dtypes, ["f32", "f16", "i32", "u32", "u8", "bf16"]);
+  });
+
+  it("converts numbers of each type to their bits and back", () => {
+    const samples: Readonly<Record<DType, readonly (readonly [number, number])[]>> = {
+      f32: [
+        [1, 0x3f800000],
+        [-2.5, 0xc0200000],
+        [-Infinity, 0xff800000],
+        [2 ** -149, 1],
+      ],
+      f16: [
+        [1, 0x3c00],
+        [-2.5, 0xc100],
+        [-Infinity, 0xfc00],
+        [2 ** -24, 1],
+      ],
+      i32: [
+        [0, 0],
+        [-1, 0xffffffff],
+        [-(2 ** 31), 0x80000000],
+        [2 ** 31 - 1, 0x7fffffff],
+      ],
+      u32: [
+        [0, 0],
+        [1, 1],
+        [2 ** 31, 0x80000000],
+        [2 ** 32 - 1, 0xffffffff],
+      ],
+      u8: [
+        [0, 0],
+        [1, 1],
+        [255, 255],
+      ],
+      bf16: [
+        [1, 0x3f80],
+        [-2.5, 0xc020],
+        [-Infinity, 0xff80],
+        [2 ** -133, 1],
+      ],
+    };
+    for (const dtype of dtypes)
+      for (const [value, bits] of samples[dtype]) {
+        assert.equal(elementTypes[dtype].toBits(value), bits, `${dtype} ${value}`);
+        assert.isTrue(Object.is(elementTypes[dtype].fromBits(bits), value), `${dtype} ${bits}`);
+      }
+  });
+
+  describe("bfloat16", () => {
+    it("is the upper half of an f32, for all bit patterns", () => {
+      for (let bits = 0; bits < 0x10000; bits++)
+        if (!Object.is(bfloat16FromBits(bits), float32FromBits(bits * 0x10000)))
+          assert.fail(`pattern ${bits.toString(16)}`);
+      assert.deepEqual([...decodeBfloat16(encodeBfloat16([1.5, -3, 2 ** -133]))], [1.5, -3, 2 ** -133]);
+    });
+
+    it("gives every pattern back, and one quiet NaN for all NaNs", () => {
+      for (let bits = 0; bits < 0x10000; bits++) {
+        const isNotANumber = (bits & 0x7f80) === 0x7f80 && (bits & 0x7f) !== 0;
+        if (bfloat16ToBits(bfloat16FromBits(bits)) !== (isNotANumber ? 0x7fc0 : bits))
+          assert.fail(`pattern ${bits.toString(16)}`);
+      }
+    });
+
+    it("rounds to the nearest, ties to even, between all neighbours, once", () => {
+      for (let bits = 0; bits < 0x7f80; bits++) {
+        const below = bfloat16FromBits(bits);
+        const above = bits === 0x7f7f ? 2 ** 128 : bfloat16FromBits(bits + 1);
+        const middle = (below + above) / 2;
+        for (const [value, expected] of [
+          [middle, bits + (bits % 2)],
+          [middle * (1 - 2 ** -53), bits],
+          [middle * (1 + 2 ** -52), bits + 1],
+        ] as const) {
+          if (bfloat16ToBits(value) !== expected) assert.fail(`${value}: ${bfloat16ToBits(value)}`);
+          if (bfloat16ToBits(-value) !== expected + 0x8000) assert.fail(`${-value}`);
+        }
+      }
+    });
   });
 
   describe("float16", () => {

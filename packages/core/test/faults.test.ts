@@ -110,7 +110,7 @@ describe("faults of a driver", () => {
     const { backend } = await openFake({
       kernels: {
         unary: {
-          dtypes: ["f32"],
+          supports: [{ dtype: ["f32"] }],
           run: () => {
             throw new Error("no scratch");
           },

@@ -287,6 +287,18 @@ describe("memory of createBackend", () => {
       throws("INVALID_ARGUMENT", () => backend.fill(at(byteOffset), 0, 1, "f16"), "destination.byteOffset");
     for (const value of [-1, 256, 0.5, Number.NaN])
       throws("INVALID_ARGUMENT", () => backend.fill(memory, value, 1, "u8"), "value");
+    backend.fill(memory, -2, 1, "i32");
+    backend.fill(at(4), 2 ** 32 - 2, 1, "u32");
+    backend.fill(at(8), 1 + 2 ** -8, 1, "bf16");
+    backend.fill(at(10), -2.5, 1, "bf16");
+    assert.deepEqual(
+      await bytesOf(backend, memory, 12),
+      [0xfe, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff, 0x80, 0x3f, 0x20, 0xc0],
+    );
+    for (const value of [0.5, Number.NaN, Infinity, 2 ** 31, -(2 ** 31) - 1])
+      throws("INVALID_ARGUMENT", () => backend.fill(memory, value, 1, "i32"), "value");
+    for (const value of [0.5, Number.NaN, -1, 2 ** 32])
+      throws("INVALID_ARGUMENT", () => backend.fill(memory, value, 1, "u32"), "value");
     throws("INVALID_ARGUMENT", () => backend.fill(memory, "0" as unknown as number, 1), "value");
     throws("INVALID_ARGUMENT", () => backend.fill(memory, 0, 1.5), "count");
     throws("INVALID_ARGUMENT", () => backend.fill(memory, 0, -1), "count");

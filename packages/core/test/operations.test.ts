@@ -150,9 +150,9 @@ describe("operations of createBackend", () => {
     const run = () => runs.push("ran");
     const { backend } = await openFake({
       kernels: {
-        gemm: { dtypes: ["f32"], run },
-        unary: { dtypes: ["f32", "f16"], kinds: ["neg"], run },
-        reduce: { dtypes: ["f16"], run },
+        gemm: { supports: [{ dtype: ["f32"] }], run },
+        unary: { supports: [{ dtype: ["f32", "f16"], kind: ["neg"] }], run },
+        reduce: { supports: [{ dtype: ["f16"] }], run },
       },
     });
     assert.deepEqual(backend.capabilities.dtypes, ["f32", "f16"]);
@@ -170,17 +170,17 @@ describe("operations of createBackend", () => {
       ["gemm", "f32", "sum", false],
     ];
     for (const [name, dtype, kind, supported] of expected)
-      assert.equal(backend.supports(name, dtype, kind), supported, `${name} ${dtype} ${kind}`);
-    assert.isFalse(backend.supports("softmax" as OperationName, "f32"));
-    assert.isFalse(backend.supports("gemm", "f64" as DType));
+      assert.equal(backend.supports(name, { dtype, kind }), supported, `${name} ${dtype} ${kind}`);
+    assert.isFalse(backend.supports("softmax" as OperationName));
+    assert.isFalse(backend.supports("gemm", { dtype: "f64" as DType }));
     for (const name of ["toString", "constructor", "__proto__"] as unknown as OperationName[])
-      assert.isFalse(backend.supports(name, "f32"), name);
+      assert.isFalse(backend.supports(name), name);
     for (const name of operationNames)
       for (const dtype of ["f32", "f16"] as const) {
         const kinds = operations[name].kinds ?? [undefined];
         for (const kind of kinds) {
           const change = kind === undefined ? { dtype } : { dtype, kind };
-          if (backend.supports(name, dtype, kind)) {
+          if (backend.supports(name, { dtype, kind })) {
             runs.length = 0;
             call(backend, name, change);
             assert.deepEqual(runs, ["ran"]);
@@ -195,19 +195,20 @@ describe("operations of createBackend", () => {
     const run = (problem: unknown) => problems.push(problem);
     const { backend } = await openFake({
       kernels: {
-        gemm: { dtypes: ["f32"], run },
-        batchedGemm: { dtypes: ["f32"], epilogue: true, run },
-        conv2d: { dtypes: ["f32"], epilogue: false, run },
+        gemm: { supports: [{ dtype: ["f32"] }], run },
+        batchedGemm: { supports: [{ dtype: ["f32"], bias: true, activation: true }], run },
+        conv2d: { supports: [{ dtype: ["f32"] }], run },
       },
     });
     const bias = backend.alloc(64);
-    assert.isFalse(backend.supports("gemm", "f32", "epilogue"));
-    assert.isTrue(backend.supports("batchedGemm", "f32", "epilogue"));
-    assert.isFalse(backend.supports("batchedGemm", "f16", "epilogue"));
-    assert.isFalse(backend.supports("conv2d", "f32", "epilogue"));
+    assert.isFalse(backend.supports("gemm", { bias: true }));
+    assert.isTrue(backend.supports("batchedGemm", { bias: true }));
+    assert.isFalse(backend.supports("batchedGemm", { dtype: "f16", bias: true }));
+    assert.isFalse(backend.supports("conv2d", { activation: "relu" }));
+    assert.isTrue(backend.supports("conv2d", { bias: true }));
     const none = { dtype: "f32", bias: undefined, activation: undefined };
     const error = throws("UNSUPPORTED", () => call(backend, "gemm", { ...none, activation: "silu" }));
-    assert.include(error.message, "gemm: with the option epilogue in f32");
+    assert.include(error.message, "gemm: dtype f32 with activation silu");
     throws("UNSUPPORTED", () => call(backend, "gemm", { ...none, bias }));
     throws("UNSUPPORTED", () => call(backend, "conv2d", { ...none, activation: "relu" }));
     // What no backend has is an error of the caller, here too.

@@ -23,8 +23,8 @@ const table = {
   inputs: { role: "reads", shape: "n each", list: true },
   output: { role: "writes", shape: "2 n, or n" },
   count: { role: "writes", shape: "1", otherwise: "not counted" },
-  hint: { role: "choice", values: ["fast", "small"], otherwise: "none", option: "hint" },
-  dtype: { role: "elementType", default: "f32" },
+  hint: { role: "choice", values: ["fast", "small"], otherwise: "none", option: true },
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 interface JoinProblem<Memory> {
@@ -43,7 +43,7 @@ const join: Operation<JoinArguments, JoinProblem<unknown>> = defineOperation({
   name: "join",
   arguments: table,
   resolve(args, binder: Binder<unknown>, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, ["joined", "added"]);
     const n = read.extent("n", args.n);
     read.choice("hint", args.hint, table.hint.values);
@@ -60,8 +60,7 @@ const join: Operation<JoinArguments, JoinProblem<unknown>> = defineOperation({
 function joinKernel(seen: JoinProblem<FakeMemory>[]): OwnKernel<JoinProblem<FakeMemory>> {
   return {
     operation: join,
-    dtypes: ["f32"],
-    kinds: ["joined"],
+    supports: [{ dtype: ["f32"], kind: ["joined"] }],
     run(problem) {
       seen.push(problem);
       const { inputs, output } = problem;
@@ -128,9 +127,9 @@ describe("an operation of somebody else", () => {
     refused("UNSUPPORTED", { kind: "added" });
     refused("UNSUPPORTED", { dtype: "f16" });
     refused("UNSUPPORTED", { hint: "fast" });
-    assert.isTrue(backend.supports(join, "f32", "joined"));
-    assert.isFalse(backend.supports(join, "f32", "added"));
-    assert.isFalse(backend.supports(join, "f16"));
+    assert.isTrue(backend.supports(join, { kind: "joined" }));
+    assert.isFalse(backend.supports(join, { kind: "added" }));
+    assert.isFalse(backend.supports(join, { dtype: "f16" }));
     assert.isEmpty(driver.seen);
     await backend.dispose();
   });
@@ -144,7 +143,7 @@ describe("an operation of somebody else", () => {
       resolve: () => undefined,
       flops: () => 0,
     });
-    assert.isFalse(backend.supports(twin, "f32"));
+    assert.isFalse(backend.supports(twin));
     throws("UNSUPPORTED", () => backend.run(twin, { input: a }));
     for (const given of ["join", "toString", undefined, {}])
       throws("INVALID_ARGUMENT", () => backend.run(given as never, { input: b } as never), "operation");
@@ -177,7 +176,7 @@ describe("an operation of somebody else", () => {
     backend.run(join, args);
     await backend.copyDtoH(result, c);
     assert.deepEqual([...result], [1, 2, 3, 4]);
-    assert.isTrue(backend.supports(join, "f32", "joined"));
+    assert.isTrue(backend.supports(join, { kind: "joined" }));
     await backend.dispose();
   });
 });

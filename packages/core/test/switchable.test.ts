@@ -15,7 +15,7 @@ describe("SwitchableBackend", () => {
     ]);
     const backend = new SwitchableBackend(registry);
     assert.equal(backend.current, "");
-    assert.isFalse(backend.supports("gemm", "f32"));
+    assert.isFalse(backend.supports("gemm"));
     throws("NOT_INITIALIZED", () => backend.capabilities);
     throws("NOT_INITIALIZED", () => backend.alloc(4));
     await rejects("NOT_INITIALIZED", backend.use("b"));
@@ -25,7 +25,7 @@ describe("SwitchableBackend", () => {
     await first;
     assert.equal(backend.current, "b");
     assert.equal(backend.capabilities.device.name, "b");
-    assert.isTrue(backend.supports("gemm", "f32"));
+    assert.isTrue(backend.supports("gemm"));
     await backend.dispose();
     throws("DISPOSED", () => backend.alloc(4));
     await rejects("DISPOSED", backend.init());

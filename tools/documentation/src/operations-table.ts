@@ -1,24 +1,44 @@
-import { type ComputeBackend, dtypes, operationNames, operations } from "@backplane/core";
+import {
+  type ComputeBackend,
+  dtypes,
+  type OperationName,
+  operationNames,
+  operations,
+  type Question,
+} from "@backplane/core";
 
-/** A Markdown table of the element types that each backend takes, operation by operation. */
+/**
+ * A Markdown table of the operations, with the element types in which each backend has them. Kinds for which
+ * the answer is the same share a row.
+ */
 export function operationsTable(backends: readonly ComputeBackend[]): string {
-  const rows = operationNames.map((name) => [
-    `\`${name}\``,
-    ...backends.map(
-      (backend) => dtypes.filter((dtype) => backend.supports(name, dtype)).join(", ") || "none",
-    ),
-    kinds(backends, name),
-  ]);
-  const header = ["operation", ...backends.map((backend) => backend.name), "kinds"];
+  const rows = operationNames.flatMap((name) => rowsOf(backends, name));
+  const header = ["operation", "kinds and options", ...backends.map((backend) => backend.name)];
   return [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
-/** The kinds that all of these backends have in every element type they take. */
-function kinds(backends: readonly ComputeBackend[], name: (typeof operationNames)[number]): string {
-  const everywhere = (kind: string): boolean =>
-    backends.every((backend) =>
-      dtypes.every((dtype) => !backend.supports(name, dtype) || backend.supports(name, dtype, kind)),
+function rowsOf(backends: readonly ComputeBackend[], name: OperationName): readonly (readonly string[])[] {
+  const typesOf = (question: Question) =>
+    backends.map((backend) =>
+      dtypes.filter((dtype) => backend.supports(name, { ...question, dtype })).join(", "),
     );
-  const { kinds: own = [], options } = operations[name];
-  return [...own, ...options].filter(everywhere).join(", ");
+  const { decisive, kinds } = operations[name];
+  if (kinds === undefined) {
+    const options = decisive.flatMap(
+      ({ role, argument, values }): readonly (readonly [string, Question])[] => {
+        if (role !== "option") return [];
+        return [[argument, { [argument]: values?.[0] ?? true }]];
+      },
+    );
+    const everywhere = typesOf({}).join("|");
+    const had = options.filter(([, question]) => typesOf(question).join("|") === everywhere);
+    return [[`\`${name}\``, had.map(([argument]) => argument).join(", "), ...typesOf({})]];
+  }
+  const groups = new Map<string, string[]>();
+  for (const kind of kinds) {
+    const types = typesOf({ kind }).map((list) => list || "none");
+    const key = types.join(" | ");
+    groups.set(key, [...(groups.get(key) ?? []), kind]);
+  }
+  return [...groups].map(([types, list]) => [`\`${name}\``, list.join(", "), ...types.split(" | ")]);
 }

@@ -1,8 +1,8 @@
 import {
+  type ArithmeticKind,
+  arithmeticKinds,
   type BinaryArguments,
-  type BinaryKind,
-  binaryKinds,
-  type DType,
+  type FloatType,
   type Operand,
   type Scalar,
   type UnaryArguments,
@@ -38,7 +38,7 @@ export const unaryFunctions: Readonly<Partial<Record<UnaryKind, (x: number) => n
   softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
 };
 
-export const binaryFunctions: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {
+export const binaryFunctions: Readonly<Record<ArithmeticKind, (a: number, b: number) => number>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
@@ -56,7 +56,7 @@ function roundToEven(x: number): number {
   return x < 0 || Object.is(x, -0) ? -rounded : rounded;
 }
 
-export function planUnary(call: Call, args: UnaryArguments, dtype: DType): Plan | undefined {
+export function planUnary(call: Call, args: UnaryArguments, dtype: FloatType): Plan | undefined {
   const apply = unaryFunctions[call.choice("kind", args.kind, unaryKinds)]!;
   const n = call.whole("n", args.n);
   const input = call.place("input", args.input, n, elementBytes[dtype]);
@@ -79,8 +79,8 @@ type Side =
   | { readonly scalar: number; readonly shape: readonly number[] }
   | { readonly place: Place; readonly shape: readonly number[] };
 
-export function planBinary(call: Call, args: BinaryArguments, dtype: DType): Plan | undefined {
-  const apply = binaryFunctions[call.choice("kind", args.kind, binaryKinds)];
+export function planBinary(call: Call, args: BinaryArguments, dtype: FloatType): Plan | undefined {
+  const apply = binaryFunctions[call.choice("kind", args.kind, arithmeticKinds)];
   if (isScalar(args.a) && isScalar(args.b)) call.refuse("b", args.b, "at most one scalar");
   if (args.n !== undefined && (args.shapeA !== undefined || args.shapeB !== undefined))
     call.refuse("n", args.n, "either n, or shapeA and shapeB");
@@ -144,7 +144,7 @@ function reading(
   side: Side,
   bytes: Bytes | undefined,
   outputShape: readonly number[],
-  dtype: DType,
+  dtype: FloatType,
 ): (i: number) => number {
   if ("scalar" in side) return () => side.scalar;
   const values = numbers(bytes!, side.place, dtype);

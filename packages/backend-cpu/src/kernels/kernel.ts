@@ -36,7 +36,7 @@
  *     });
  *
  *     export const scale: CpuOperation<ScaleProblem> = {
- *       dtypes: ["f32"],
+ *       supports: [{ dtype: ["f32"] }],
  *       kernels: [scaleKernel],
  *       plan: (problem) => [
  *         scaleKernel.launch(
@@ -61,7 +61,7 @@
  * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes` past the end of
  * an operand (never before its start), so that the last vector needs no care. They must not write there.
  */
-import type { DType, Operation, Region } from "@backplane/core";
+import type { Operation, Region, Support } from "@backplane/core";
 import type { FunctionBuilder, Local, ModuleBuilder } from "../wasm/index.js";
 import { f32, i32 } from "../wasm/index.js";
 
@@ -191,11 +191,8 @@ export interface PlanContext {
 
 /** How this backend does one operation. */
 export interface CpuOperation<Problem> {
-  readonly dtypes: readonly DType[];
-  /** For reduce, unary and binary: the kinds it has. Default: all. */
-  readonly kinds?: readonly string[];
-  /** For gemm, batchedGemm and conv2d: whether it heeds the epilogue. Default false. */
-  readonly epilogue?: boolean;
+  /** The calls that it takes. */
+  readonly supports: readonly Support[];
   /** Every kernel that its plans start. */
   readonly kernels: readonly KernelGroup[];
   /** Turns a problem into commands, to be executed one after the other. */
@@ -203,7 +200,7 @@ export interface CpuOperation<Problem> {
 }
 
 /** A kernel for an operation that somebody else than core has defined. */
-export interface OwnCpuKernel<Problem = never> extends Omit<CpuOperation<Problem>, "epilogue"> {
+export interface OwnCpuKernel<Problem = never> extends CpuOperation<Problem> {
   readonly operation: Operation;
 }
 

@@ -1,4 +1,4 @@
-import type { AttentionArguments, DeviceHandle, DType } from "@backplane/core";
+import type { AttentionArguments, DeviceHandle, FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";
 import { describeEachTile, Workbench } from "../workbench.js";
@@ -32,7 +32,7 @@ describeEachTile("attention kernels", (options) => {
     return Math.min(Math.max(i + visible + 1, 0), keyLength);
   };
 
-  const inputsFor = (shape: Shape, dtype: DType, seed: number, spread = 1): Inputs => {
+  const inputsFor = (shape: Shape, dtype: FloatType, seed: number, spread = 1): Inputs => {
     const random = randomNumbers(seed);
     const { batch, heads, kvHeads = heads, queryLength, keyLength, headSize } = shape;
     const make = (count: number, scale: number): Float32Array =>
@@ -47,7 +47,7 @@ describeEachTile("attention kernels", (options) => {
     };
   };
 
-  const run = (shape: Shape, dtype: DType, inputs: Inputs): Float32Array => {
+  const run = (shape: Shape, dtype: FloatType, inputs: Inputs): Float32Array => {
     const out = guardedOutput(bench, dtype, inputs.q.length);
     const regions = {
       q: uploadElements(bench, dtype, inputs.q),
@@ -60,7 +60,7 @@ describeEachTile("attention kernels", (options) => {
   };
 
   /** In f64, with the bound that the arithmetic admits: see the error analysis of the conformance suite. */
-  const check = (shape: Shape, dtype: DType, inputs: Inputs, got = run(shape, dtype, inputs)): void => {
+  const check = (shape: Shape, dtype: FloatType, inputs: Inputs, got = run(shape, dtype, inputs)): void => {
     const { batch, heads, kvHeads = heads, queryLength, keyLength, headSize } = shape;
     const scale = shape.scale ?? 1 / Math.sqrt(headSize);
     for (let b = 0; b < batch; b++)

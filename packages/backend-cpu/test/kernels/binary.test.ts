@@ -1,9 +1,9 @@
 import {
+  type ArithmeticKind,
+  arithmeticKinds,
   type BinaryArguments,
-  type BinaryKind,
-  binaryKinds,
   type DeviceHandle,
-  type DType,
+  type FloatType,
   float16FromBits,
   float16ToBits,
 } from "@backplane/core";
@@ -17,7 +17,7 @@ import { binaryReferences } from "./references.js";
 const handle = 1 as DeviceHandle;
 
 /** The largest error in ULP; everything but pow is correctly rounded. */
-const bound = (kind: BinaryKind): number => (kind === "pow" ? 0.51 : 0.5);
+const bound = (kind: ArithmeticKind): number => (kind === "pow" ? 0.51 : 0.5);
 
 describeEitherWay("binary kernels", (options) => {
   let bench: Workbench;
@@ -26,7 +26,7 @@ describeEitherWay("binary kernels", (options) => {
   });
 
   const run = (
-    dtype: DType,
+    dtype: FloatType,
     args: Omit<BinaryArguments, "output" | "dtype">,
     a: Float32Array | undefined,
     b: Float32Array | undefined,
@@ -42,7 +42,7 @@ describeEitherWay("binary kernels", (options) => {
     return output.read();
   };
 
-  for (const kind of binaryKinds) {
+  for (const kind of arithmeticKinds) {
     it(`${kind} is within ${bound(kind)} ULP for all pairs of special values and random ones`, () => {
       const random = randomNumbers(2);
       const pairs: [number, number][] = specialNumbers.flatMap((a) =>

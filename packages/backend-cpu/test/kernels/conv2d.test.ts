@@ -1,4 +1,4 @@
-import { activations, type Conv2dArguments, type DeviceHandle, type DType } from "@backplane/core";
+import { activations, type Conv2dArguments, type DeviceHandle, type FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
 import { unary } from "#src/kernels/unary/unary.js";
@@ -68,7 +68,7 @@ describeEachTile("conv2d kernels", (options) => {
     bench = await Workbench.create([...conv2d.kernels, ...unary.kernels], { ...options, pages: 512 });
   });
 
-  const inputsFor = (shape: Shape, make: () => number, dtype: DType): Inputs => {
+  const inputsFor = (shape: Shape, make: () => number, dtype: FloatType): Inputs => {
     const data = (n: number): Float32Array => asStored(dtype, Float32Array.from({ length: n }, make));
     return {
       input: data(count(shape.inputShape)),
@@ -77,7 +77,12 @@ describeEachTile("conv2d kernels", (options) => {
     };
   };
 
-  const run = ({ bias: _, ...shape }: Shape, dtype: DType, inputs: Inputs, outputs: number): Float32Array => {
+  const run = (
+    { bias: _, ...shape }: Shape,
+    dtype: FloatType,
+    inputs: Inputs,
+    outputs: number,
+  ): Float32Array => {
     const output = guardedOutput(bench, dtype, outputs);
     const regions = {
       input: uploadElements(bench, dtype, inputs.input),

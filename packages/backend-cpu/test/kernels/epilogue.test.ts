@@ -2,9 +2,9 @@
 import {
   type Activation,
   activations,
-  type DType,
   decodeFloat16,
   encodeFloat16,
+  type FloatType,
   type GemmProblem,
 } from "@backplane/core";
 import { expect } from "chai";
@@ -35,7 +35,7 @@ describe("gemm epilogue", () => {
     bench = await Workbench.create([...gemmOperation().kernels, ...unary.kernels], { pages: 2048 });
   });
 
-  const upload = (values: Float32Array, dtype: DType) =>
+  const upload = (values: Float32Array, dtype: FloatType) =>
     bench.upload(dtype === "f16" ? encodeFloat16(values) : values);
 
   /** Quarters, so that the sums are the same in every order and in f16. */
@@ -51,7 +51,7 @@ describe("gemm epilogue", () => {
         const old = numbers(extent, 3).map((value, at) => (at % ldc < n ? value : 777));
         const shift = numbers(n, 4);
         const run = (
-          dtype: DType,
+          dtype: FloatType,
           rest: Pick<GemmProblem<CpuMemory>, "bias" | "activation">,
         ): Float32Array => {
           const c = upload(old, dtype);

@@ -1,9 +1,9 @@
 import {
-  type DType,
   decodeFloat16,
   dtypeBytes,
   encodeFloat16,
   Fill,
+  type FloatType,
   type OperationArguments,
   type OperationName,
   type OperationProblems,
@@ -47,7 +47,7 @@ export interface Output {
 }
 
 /** Uploads numbers as elements of a type, at an odd element offset. */
-export function uploadElements(bench: Workbench, dtype: DType, values: Float32Array): Region<CpuMemory> {
+export function uploadElements(bench: Workbench, dtype: FloatType, values: Float32Array): Region<CpuMemory> {
   const bits = dtype === "f32" ? values : encodeFloat16(values);
   const offset = 3 * dtypeBytes[dtype];
   const whole = bench.alloc(bits.byteLength + offset);
@@ -58,11 +58,11 @@ export function uploadElements(bench: Workbench, dtype: DType, values: Float32Ar
 }
 
 /** The numbers as the elements of a type hold them. */
-export function asStored(dtype: DType, values: Float32Array): Float32Array {
+export function asStored(dtype: FloatType, values: Float32Array): Float32Array {
   return dtype === "f32" ? values : decodeFloat16(encodeFloat16(values));
 }
 
-export function guardedOutput(bench: Workbench, dtype: DType, count: number): Output {
+export function guardedOutput(bench: Workbench, dtype: FloatType, count: number): Output {
   const bytes = count * dtypeBytes[dtype];
   const start = guard + dtypeBytes[dtype];
   const whole = bench.alloc(bytes + 2 * guard);

@@ -1,13 +1,15 @@
 // Tags: long
 import {
   type DeviceHandle,
-  type DType,
+  type FloatType,
   float16FromBits,
   float16ToBits,
   type ReduceKind,
+  type ReduceProblem,
   reduceKinds,
 } from "@backplane/core";
 import { expect } from "chai";
+import type { CpuMemory } from "#src/kernels/kernel.js";
 import { planReduce, reduce } from "#src/kernels/reduce/reduce.js";
 import { Workbench } from "../workbench.js";
 import { randomNumbers, ulp32 } from "./numbers.js";
@@ -31,7 +33,7 @@ describe("reduce kernels", () => {
 
   const run = (
     kind: ReduceKind,
-    dtype: DType,
+    dtype: FloatType,
     shape: readonly number[],
     axes: readonly number[],
     data: Float32Array,
@@ -45,7 +47,7 @@ describe("reduce kernels", () => {
       { kind, shape, axes, dtype, input: handle, output: handle },
       regions,
     );
-    if (problem) bench.run(reduce.plan(problem, bench.context));
+    if (problem) bench.run(reduce.plan(problem as ReduceProblem<CpuMemory, FloatType>, bench.context));
     return output.read();
   };
 
@@ -77,7 +79,12 @@ describe("reduce kernels", () => {
     return values.map((value) => (kind === "mean" ? value! / reduced : value!));
   };
 
-  const check = (kind: ReduceKind, dtype: DType, shape: readonly number[], axes: readonly number[]): void => {
+  const check = (
+    kind: ReduceKind,
+    dtype: FloatType,
+    shape: readonly number[],
+    axes: readonly number[],
+  ): void => {
     const count = shape.reduce((n, extent) => n * extent, 1);
     const random = randomNumbers(count + shape.length);
     // Products stay near 1.

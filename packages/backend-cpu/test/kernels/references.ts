@@ -1,4 +1,4 @@
-import type { BinaryKind, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, UnaryKind } from "@backplane/core";
 
 /** The functions in f64, accurate to well below one f32 ULP wherever f32 results are not 0. */
 
@@ -74,7 +74,7 @@ export const unaryReferences: Readonly<Record<UnaryKind, (x: number) => number>>
   softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
 };
 
-export const binaryReferences: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {
+export const binaryReferences: Readonly<Record<ArithmeticKind, (a: number, b: number) => number>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,

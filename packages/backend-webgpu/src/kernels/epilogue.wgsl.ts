@@ -1,4 +1,4 @@
-import type { Activation, DType } from "@backplane/core";
+import type { Activation, FloatType } from "@backplane/core";
 import { wgsl } from "../program/index.js";
 import { unaryFunction } from "./unary/index.js";
 
@@ -17,7 +17,7 @@ export function epilogueName({ bias, activation }: Epilogue): string {
  * Returns `apply` and `apply_quad`, for results that are stored as `dtype`; nothing without an activation.
  * For a long activation, a loop keeps the text that drivers compile short.
  */
-export function activationText(activation: Activation | undefined, dtype: DType): string {
+export function activationText(activation: Activation | undefined, dtype: FloatType): string {
   if (activation === undefined) return "";
   if (dtype === "f16" && hasTail(activation))
     return wgsl`

@@ -1,4 +1,4 @@
-import type { DType, Operation } from "@backplane/core";
+import type { Operation, Support } from "@backplane/core";
 
 /**
  * A kernel for an operation that somebody else than core has defined: a WGSL text and a grid. `dispatch` runs it
@@ -10,9 +10,8 @@ import type { DType, Operation } from "@backplane/core";
  */
 export interface OwnWebGpuKernel<Problem = never> {
   readonly operation: Operation;
-  readonly dtypes: readonly DType[];
-  /** The kinds it has. Default: all. */
-  readonly kinds?: readonly string[];
+  /** The calls that it takes. */
+  readonly supports: readonly Support[];
   /** How elements lie in the operands of the problem that have these names. */
   readonly operands: Readonly<Record<string, "f32" | "u32" | "i32">>;
   /** The numbers of the problem that the text uses. Default: none. */

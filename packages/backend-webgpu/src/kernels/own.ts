@@ -18,15 +18,15 @@ export function ownKernel(
   own: OwnWebGpuKernel,
   record: (operation: string, enqueue: (context: OperationContext) => void, flops: number) => void,
 ): OwnKernel {
-  const { operation, dtypes, kinds } = own;
+  const { operation, supports } = own;
   const { run } = definitionOf(own);
   const bound = (problem: object): void =>
     record(operation.name, (context) => run(context, problem as Held), operation.flops(problem));
-  return { operation, dtypes, ...(kinds === undefined ? {} : { kinds }), run: bound };
+  return { operation, supports, run: bound };
 }
 
 function definitionOf(own: OwnWebGpuKernel): KernelDefinition<Held> {
-  const { operation, operands, parameters = {}, dtypes } = own;
+  const { operation, operands, parameters = {}, supports } = own;
   const compiled: Program = program({
     name: operation.name,
     bindings: Object.fromEntries(
@@ -42,7 +42,7 @@ function definitionOf(own: OwnWebGpuKernel): KernelDefinition<Held> {
   const pick = <Value>(problem: Held, names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, problem[name] as Value]));
   return {
-    dtypes,
+    supports,
     run(context, problem) {
       const regions = pick<Region<DeviceMemory>>(problem, operandNames);
       const numbers = pick<number>(problem, parameterNames);

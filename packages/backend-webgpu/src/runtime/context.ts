@@ -1,4 +1,4 @@
-import type { DType, Region } from "@backplane/core";
+import type { Region, Support } from "@backplane/core";
 import type { DeviceFeatures } from "../device/index.js";
 import type { Program } from "../program/index.js";
 import type { DeviceMemory } from "./memory.js";
@@ -52,8 +52,6 @@ export interface OperationContext extends KernelContext {
 
 /** One operation of this package. Listed in `kernels/index.ts`. */
 export interface KernelDefinition<Problem, Context = KernelContext> {
-  readonly dtypes: readonly DType[];
-  readonly kinds?: readonly string[];
-  readonly epilogue?: boolean;
+  readonly supports: readonly Support[];
   run(context: Context, problem: Problem): void;
 }

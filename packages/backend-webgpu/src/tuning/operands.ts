@@ -1,4 +1,4 @@
-import { type DType, decodeFloat16, encodeFloat16, type OperationName } from "@backplane/core";
+import { decodeFloat16, encodeFloat16, type FloatType, type OperationName } from "@backplane/core";
 import type { BufferRegion, DeviceMemory } from "../runtime/index.js";
 import type { TuningDevice } from "./device.js";
 import type { AnyProblem, TuningTask } from "./rehearsal.js";
@@ -11,7 +11,7 @@ const SAMPLES = 16;
 const SAMPLE_BYTES = 4096;
 
 /** The largest difference that rounding may explain, relative to the largest result. */
-const TOLERANCE: Readonly<Record<DType, number>> = { f32: 2 ** -12, f16: 2 ** -7 };
+const TOLERANCE: Readonly<Record<FloatType, number>> = { f32: 2 ** -12, f16: 2 ** -7 };
 
 const outputOf: Partial<Readonly<Record<OperationName, string>>> = {
   ...{ gemm: "c", batchedGemm: "c", conv2d: "output", attention: "out", reduce: "output" },
@@ -33,14 +33,14 @@ function regionsOf(problem: AnyProblem): [string, BufferRegion][] {
 export class Operands {
   #task: TuningTask;
   readonly #device: TuningDevice;
-  readonly #dtype: DType;
+  readonly #dtype: FloatType;
   #block: DeviceMemory | undefined;
   #output: BufferRegion | undefined;
   readonly #memories: DeviceMemory[] = [];
 
   constructor(device: TuningDevice, task: TuningTask) {
     this.#device = device;
-    this.#dtype = task.problem.dtype;
+    this.#dtype = task.problem.dtype as FloatType;
     this.#task = task;
   }
 
@@ -110,7 +110,7 @@ export class Operands {
 }
 
 /** Repeatable numbers (a linear congruential generator, with the factors of Numerical Recipes). */
-function noise(dtype: DType): Uint8Array {
+function noise(dtype: FloatType): Uint8Array {
   let state = 1;
   const values = Float32Array.from({ length: BLOCK_BYTES / (dtype === "f32" ? 4 : 2) }, () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -121,7 +121,11 @@ function noise(dtype: DType): Uint8Array {
 }
 
 /** Returns how results differ from those of the default by more than rounding; undefined if they do not. */
-export function difference(results: Float32Array, expected: Float32Array, dtype: DType): string | undefined {
+export function difference(
+  results: Float32Array,
+  expected: Float32Array,
+  dtype: FloatType,
+): string | undefined {
   const finite = expected.filter((value) => Number.isFinite(value));
   const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   for (const [i, value] of results.entries()) {

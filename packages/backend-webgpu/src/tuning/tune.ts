@@ -1,4 +1,4 @@
-import { BackendError } from "@backplane/core";
+import { BackendError, type FloatType } from "@backplane/core";
 import type { DeviceFeatures, TunableOperation } from "../device/index.js";
 import type { TunedShape, TuningEntry } from "./data.js";
 import type { TuningDevice } from "./device.js";
@@ -180,7 +180,7 @@ export class Tuner {
     const sane = [defaultVariant];
     for (const variant of others) {
       const reason = await results(variant).then(
-        (got) => difference(got, expected, operands.task.problem.dtype),
+        (got) => difference(got, expected, operands.task.problem.dtype as FloatType),
         refusalOf,
       );
       if (reason === undefined) sane.push(variant);

@@ -1,6 +1,6 @@
 import {
-  type BinaryKind,
-  type DType,
+  type ArithmeticKind,
+  type FloatType,
   float16FromBits,
   float16ToBits,
   float32ToBits,
@@ -9,17 +9,17 @@ import {
 import { random, roundTo } from "../data.js";
 
 /** Exponents of the normal numbers of a type. */
-const exponents: Readonly<Record<DType, readonly [lowest: number, highest: number]>> = {
+const exponents: Readonly<Record<FloatType, readonly [lowest: number, highest: number]>> = {
   f32: [-126, 127],
   f16: [-14, 15],
 };
 
-const digits: Readonly<Record<DType, number>> = { f32: 23, f16: 10 };
+const digits: Readonly<Record<FloatType, number>> = { f32: 23, f16: 10 };
 
 const scratch = new DataView(new ArrayBuffer(4));
 
 /** The number that is `steps` further from 0, or nearer to it. */
-function neighbour(dtype: DType, x: number, steps: number): number {
+function neighbour(dtype: FloatType, x: number, steps: number): number {
   if (dtype === "f16") return float16FromBits(float16ToBits(x) + steps);
   scratch.setUint32(0, float32ToBits(x) + steps);
   return scratch.getFloat32(0);
@@ -50,7 +50,7 @@ const windowLength = 48;
  * also some windows of consecutive numbers, and subnormal ones if asked for. In ascending order, each once.
  */
 export function stratified(
-  dtype: DType,
+  dtype: FloatType,
   ranges: readonly UnitsRange[],
   withSubnormals: boolean,
   seed: number,
@@ -95,7 +95,7 @@ export interface Pairs {
 }
 
 /** First operands from every binade, either sign, and second ones that spread the results over all binades. */
-export function stratifiedPairs(kind: BinaryKind, dtype: DType, seed: number): Pairs {
+export function stratifiedPairs(kind: ArithmeticKind, dtype: FloatType, seed: number): Pairs {
   const next = random(seed);
   const [lowest, highest] = exponents[dtype];
   const sign = () => (next() < 0.5 ? -1 : 1);
@@ -137,7 +137,7 @@ const addend: SecondOperand = (x, target, next, i) => {
 };
 
 /** For a result of 2^target. */
-const secondOperand: Readonly<Record<BinaryKind, SecondOperand>> = {
+const secondOperand: Readonly<Record<ArithmeticKind, SecondOperand>> = {
   ...{ add: addend, sub: addend, max: addend, min: addend },
   mul: (x, target) => 2 ** target() / x,
   div: (x, target) => x / 2 ** target(),

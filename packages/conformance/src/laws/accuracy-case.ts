@@ -1,4 +1,4 @@
-import { type BinaryKind, type DType, rangeAt, type UnaryKind } from "@backplane/core";
+import { type ArithmeticKind, type FloatType, rangeAt, type UnaryKind } from "@backplane/core";
 import { declaredRanges, declaredUnits, expectedOf, unitsOff, unitsTolerance } from "../accuracy.js";
 import type { LawContext } from "../law.js";
 import { binaryFunctions, unaryFunctions } from "../reference/elementwise.js";
@@ -10,7 +10,7 @@ import { inDomain } from "./unary.js";
 
 /** Arguments and results of one function on a backend. */
 export interface Sweep {
-  readonly kind: UnaryKind | BinaryKind;
+  readonly kind: UnaryKind | ArithmeticKind;
   readonly count: number;
   readonly got: readonly number[];
   readonly exact: readonly number[];
@@ -27,7 +27,7 @@ export interface Sweep {
 /** A unary function at arguments of every exponent, in ascending order. */
 export async function sweepUnary(
   { backend, numerics }: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   kind: UnaryKind,
   seed: number,
 ): Promise<Sweep & { readonly x: Float64Array }> {
@@ -52,8 +52,8 @@ export async function sweepUnary(
 /** A binary function at first operands of every exponent, with results of every exponent. */
 export async function sweepBinary(
   { backend, numerics }: LawContext,
-  dtype: DType,
-  kind: BinaryKind,
+  dtype: FloatType,
+  kind: ArithmeticKind,
   seed: number,
 ): Promise<Sweep> {
   const units = declaredUnits(backend.capabilities.accuracy, kind);
@@ -77,7 +77,7 @@ export async function sweepBinary(
 }
 
 /** Checks every result against the stricter of its bounds, and notes by how many units it is off. */
-export function checkErrors(context: LawContext, dtype: DType, sweep: Sweep): void {
+export function checkErrors(context: LawContext, dtype: FloatType, sweep: Sweep): void {
   const { numerics } = context;
   const places: number[] = [];
   const values: number[] = [];

@@ -1,4 +1,4 @@
-import { type DType, type InexactUnaryKind, inexactUnaryKinds, type UnaryKind } from "@backplane/core";
+import { type FloatType, type InexactUnaryKind, inexactUnaryKinds, type UnaryKind } from "@backplane/core";
 import { declaredRanges, declaredUnits } from "../accuracy.js";
 import type { Law, LawContext } from "../law.js";
 import { ulp, unaryTolerance } from "../tolerance.js";
@@ -13,7 +13,7 @@ import { binaryCall, compute, unaryCall } from "./numerics-case.js";
  */
 
 /** Laws on the shape of the functions that are declared. */
-export function shapeLaws(dtype: DType): readonly Law[] {
+export function shapeLaws(dtype: FloatType): readonly Law[] {
   const ofUnary = (
     name: string,
     kinds: readonly InexactUnaryKind[],
@@ -29,7 +29,7 @@ export function shapeLaws(dtype: DType): readonly Law[] {
     run: (context) => {
       const { backend } = context;
       const isBound = (kind: InexactUnaryKind) =>
-        backend.supports("unary", dtype, kind) &&
+        backend.supports("unary", { dtype, kind }) &&
         (always.includes(kind) || declaredRanges(backend.capabilities.accuracy, kind) !== undefined);
       return context.forEach(kinds, async (kind) => {
         if (isBound(kind)) await check(context, kind);
@@ -73,7 +73,7 @@ export function shapeLaws(dtype: DType): readonly Law[] {
         dtype,
       },
       exempt: ({ accuracy }, backend) => {
-        if (!backend.supports("binary", dtype, "pow")) return `pow in ${dtype} is not supported`;
+        if (!backend.supports("binary", { dtype, kind: "pow" })) return `pow in ${dtype} is not supported`;
         return declaredUnits(accuracy, "pow") === undefined
           ? "the accuracy of pow is not declared"
           : undefined;
@@ -199,7 +199,7 @@ const points: Partial<Record<InexactUnaryKind, readonly (readonly [x: number, y:
 
 async function checkPoints(
   { backend, numerics }: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   kind: InexactUnaryKind,
 ): Promise<void> {
   const isDeclared = declaredRanges(backend.capabilities.accuracy, kind) !== undefined;
@@ -218,7 +218,7 @@ async function checkPoints(
   }
 }
 
-async function checkPowers({ backend }: LawContext, dtype: DType): Promise<void> {
+async function checkPowers({ backend }: LawContext, dtype: FloatType): Promise<void> {
   const some = Array.from(stratified(dtype, [], false, 1)).filter((x) => x !== 0);
   const triples = [
     ...some.map((x) => [x, 1, x]),

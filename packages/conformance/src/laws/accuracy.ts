@@ -1,8 +1,8 @@
 import {
-  type BinaryKind,
-  binaryKinds,
-  type DType,
-  dtypes,
+  type ArithmeticKind,
+  arithmeticKinds,
+  type FloatType,
+  floatTypes,
   type OperationName,
   type UnaryKind,
   unaryKinds,
@@ -17,13 +17,13 @@ import { shapeLaws } from "./accuracy-shape.js";
  * The accuracy of single functions, at arguments of every exponent, against the backend's declaration. If it
  * declares nothing, against the least bounds of all backends, as far as they reach.
  */
-export const accuracyLaws: readonly Law[] = dtypes.flatMap((dtype) => [
+export const accuracyLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
   ...unaryKinds.map((kind) =>
     law(dtype, "unary", kind, async (context, seed) =>
       checkErrors(context, dtype, await sweepUnary(context, dtype, kind, seed)),
     ),
   ),
-  ...binaryKinds.map((kind) =>
+  ...arithmeticKinds.map((kind) =>
     law(dtype, "binary", kind, async (context, seed) =>
       checkErrors(context, dtype, await sweepBinary(context, dtype, kind, seed)),
     ),
@@ -32,16 +32,16 @@ export const accuracyLaws: readonly Law[] = dtypes.flatMap((dtype) => [
 ]);
 
 function law(
-  dtype: DType,
+  dtype: FloatType,
   operation: OperationName,
-  kind: UnaryKind | BinaryKind,
+  kind: UnaryKind | ArithmeticKind,
   check: (context: LawContext, seed: number) => Promise<void>,
 ): Law {
   return {
     ...{ topic: "accuracy", operation, dtype },
     name: `${kind}: stays within its declared units at every exponent`,
     exempt: (_capabilities, backend) =>
-      backend.supports(operation, dtype, kind) ? undefined : `${kind} in ${dtype} is not supported`,
+      backend.supports(operation, { dtype, kind }) ? undefined : `${kind} in ${dtype} is not supported`,
     // One case of the default mode has arguments of every exponent; soaking adds others.
     run: (context) =>
       context.forAll(fc.record({ seed: dataSeed }), ({ seed }) => check(context, seed), { runs: 0.05 }),

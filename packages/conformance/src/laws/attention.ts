@@ -1,4 +1,4 @@
-import { type CausalMode, type DType, dtypes } from "@backplane/core";
+import { type CausalMode, type FloatType, floatTypes } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, extent, fixedPlacement, oddPlacement, placement } from "../arbitraries/shapes.js";
 import { draw, roundTo } from "../data.js";
@@ -110,7 +110,7 @@ interface AttentionOperands {
   readonly v: Float64Array;
 }
 
-function operandsOf(value: AttentionCase, dtype: DType): AttentionOperands {
+function operandsOf(value: AttentionCase, dtype: FloatType): AttentionOperands {
   const { batch, kvHeads, group, queryLength, keyLength, headSize, sharpness, seed } = value;
   const keys = batch * kvHeads * keyLength * headSize;
   const q = draw("normal", batch * kvHeads * group * queryLength * headSize, seed, dtype);
@@ -123,7 +123,7 @@ function operandsOf(value: AttentionCase, dtype: DType): AttentionOperands {
 
 async function check(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   value: AttentionCase,
   operands: AttentionOperands = operandsOf(value, dtype),
   special?: Tolerance,
@@ -151,9 +151,9 @@ async function check(
   measure(context, [queryLength, keyLength, headSize], got, expected, tolerance);
 }
 
-export const attentionLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const attentionLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
+function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"]): Law => ({
     ...{ topic: "attention", name, operation: "attention", dtype, run },
   });
@@ -225,7 +225,7 @@ const blindCases = cases({ causal: fc.constant("lower-right") }).map((value): At
  * With a scale of 0, element d of the output is the part of the keys seen whose number is d modulo the
  * head size: one key more or less shows, which the error bound of a long softmax might forgive.
  */
-async function equalScores(context: LawContext, dtype: DType, value: AttentionCase): Promise<void> {
+async function equalScores(context: LawContext, dtype: FloatType, value: AttentionCase): Promise<void> {
   const operands = operandsOf(value, dtype);
   const { keyLength, headSize } = value;
   const v = operands.v.map((_, i) =>
@@ -241,7 +241,7 @@ async function equalScores(context: LawContext, dtype: DType, value: AttentionCa
 }
 
 /** For laws on which errors of scores and exponentials have no influence. */
-function sumsOnly(context: LawContext, dtype: DType, keyLength: number): Tolerance {
+function sumsOnly(context: LawContext, dtype: FloatType, keyLength: number): Tolerance {
   const storage = attentionTolerance(0, dtype, context.numerics);
   return (exact) => gamma(2 * keyLength + 8) * Math.abs(exact) + storage(exact, 0);
 }
@@ -250,7 +250,7 @@ function sumsOnly(context: LawContext, dtype: DType, keyLength: number): Toleran
  * The weights of each query sum to 1, whatever they are. Errors of the scores and exponentials enter
  * numerator and denominator alike; only the two sums over the keys and the division are left.
  */
-async function constantValues(context: LawContext, dtype: DType, value: AttentionCase): Promise<void> {
+async function constantValues(context: LawContext, dtype: FloatType, value: AttentionCase): Promise<void> {
   const operands = operandsOf(value, dtype);
   const { keyLength, headSize } = value;
   const first = operands.v.slice();

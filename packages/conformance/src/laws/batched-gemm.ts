@@ -1,4 +1,4 @@
-import { type DType, dtypes } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import fc from "fast-check";
 import { oddPlacement, someExtra } from "../arbitraries/shapes.js";
 import type { Law, LawContext } from "../law.js";
@@ -33,9 +33,9 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ batch: 65_536, m: 1, n: 1, k: 2 }),
 ];
 
-export const batchedGemmLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const batchedGemmLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
+function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"]): Law => ({
     ...{ topic: "batchedGemm", name, operation: "batchedGemm", dtype, run },
   });
@@ -99,7 +99,7 @@ const emptyCases = fc
   .tuple(batchedGemmCases({ largest: 9 }), fc.constantFrom("batch", "m", "n"))
   .map(([value, name]): GemmCase => ({ ...value, [name]: 0 }));
 
-async function likeLoop(context: LawContext, dtype: DType, value: GemmCase): Promise<void> {
+async function likeLoop(context: LawContext, dtype: FloatType, value: GemmCase): Promise<void> {
   const { backend } = context;
   const operands = floatOperands(value, dtype);
   const { got, expected } = await runGemm(backend, dtype, "batchedGemm", value, operands);

@@ -1,9 +1,9 @@
 import {
   type ComputeBackend,
   type DeviceHandle,
-  type DType,
   decodeFloat16,
   dtypeBytes,
+  type FloatType,
   type Operand,
 } from "@backplane/core";
 import { createReferenceBackend } from "../reference.js";
@@ -13,12 +13,12 @@ import { bytesOf, check, sameBytes } from "./support.js";
 /** Small calls set up on a backend: every operand with known content in an allocation of its own. */
 export class CallBench {
   readonly call: SmallCall;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly places: Readonly<Record<string, DeviceHandle>>;
   readonly #backend: ComputeBackend;
 
   /** Allocates and fills all operands. */
-  constructor(backend: ComputeBackend, call: SmallCall, dtype: DType) {
+  constructor(backend: ComputeBackend, call: SmallCall, dtype: FloatType) {
     this.call = call;
     this.dtype = dtype;
     this.#backend = backend;
@@ -104,7 +104,7 @@ function withGetters(properties: object): object {
 /** The output bytes of a small call, from the reference; `change` may move operands onto each other. */
 export async function expectedResult(
   call: SmallCall,
-  dtype: DType,
+  dtype: FloatType,
   change: (places: Record<string, DeviceHandle>) => Readonly<Record<string, unknown>> = () => ({}),
 ): Promise<Uint8Array<ArrayBuffer>> {
   await using reference = createReferenceBackend();
@@ -123,7 +123,7 @@ export async function expectedResult(
  */
 export function checkResult(
   call: SmallCall,
-  dtype: DType,
+  dtype: FloatType,
   got: Uint8Array<ArrayBuffer>,
   expected: Uint8Array<ArrayBuffer>,
   what: string,
@@ -141,6 +141,6 @@ export function checkResult(
 }
 
 /** Bytes of all elements of an operand. */
-export function operandSize(call: SmallCall, dtype: DType, name: string): number {
+export function operandSize(call: SmallCall, dtype: FloatType, name: string): number {
   return call.operands[name]! * dtypeBytes[dtype];
 }

@@ -1,4 +1,11 @@
-import { type BinaryKind, binaryKinds, type DType, dtypes, type Operand, type Scalar } from "@backplane/core";
+import {
+  type ArithmeticKind,
+  arithmeticKinds,
+  type FloatType,
+  floatTypes,
+  type Operand,
+  type Scalar,
+} from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from "../arbitraries/shapes.js";
 import { type Distribution, draw, random, roundTo } from "../data.js";
@@ -12,7 +19,7 @@ import { execute, measure, type Placement } from "../workspace.js";
 type Form = "n" | "scalar a" | "scalar b" | "shapes";
 
 interface BinaryCase {
-  readonly kind: BinaryKind;
+  readonly kind: ArithmeticKind;
   readonly form: Form;
   /** For all forms but shapes. */
   readonly n: number;
@@ -34,7 +41,7 @@ interface CaseOptions {
   readonly extents?: readonly number[];
 }
 
-function cases(kinds: readonly BinaryKind[], options: CaseOptions = {}): Arbitrary<BinaryCase> {
+function cases(kinds: readonly ArithmeticKind[], options: CaseOptions = {}): Arbitrary<BinaryCase> {
   return fc
     .record({
       kind: fc.constantFrom(...kinds),
@@ -94,8 +101,8 @@ function broadcastPlaces(shape: readonly number[], output: readonly number[]): r
 
 /** Data for both sides of an operation that keep its results in range. */
 function drawPair(
-  kind: BinaryKind,
-  dtype: DType,
+  kind: ArithmeticKind,
+  dtype: FloatType,
   data: Distribution,
   seed: number,
   countA: number,
@@ -124,7 +131,7 @@ function drawPair(
   };
 }
 
-async function check(context: LawContext, dtype: DType, value: BinaryCase): Promise<void> {
+async function check(context: LawContext, dtype: FloatType, value: BinaryCase): Promise<void> {
   const { backend } = context;
   const { kind, form, n } = value;
   const isScalarA = form === "scalar a";
@@ -191,21 +198,21 @@ const manyAxes: readonly BinaryCase[] = [
   ...shapes,
 }));
 
-export const binaryLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const binaryLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
-  const law = (name: string, kind: BinaryKind | undefined, run: Law["run"]): Law => ({
+function lawsFor(dtype: FloatType): readonly Law[] {
+  const law = (name: string, kind: ArithmeticKind | undefined, run: Law["run"]): Law => ({
     ...{ topic: "binary", name, operation: "binary", dtype, run },
     exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("binary", dtype, kind)
+      kind === undefined || backend.supports("binary", { dtype, kind })
         ? undefined
         : `${kind} in ${dtype} is not supported`,
   });
   /** Runs the same law for all kinds that a backend has. */
   const supported = (context: LawContext) =>
-    binaryKinds.filter((kind) => context.backend.supports("binary", dtype, kind));
+    arithmeticKinds.filter((kind) => context.backend.supports("binary", { dtype, kind }));
   return [
-    ...binaryKinds.map((kind) =>
+    ...arithmeticKinds.map((kind) =>
       law(`${kind}: stays within its error bound`, kind, (context) =>
         context.forAll(cases([kind]), (value) => check(context, dtype, value)),
       ),

@@ -1,8 +1,9 @@
 import {
   type ComputeBackend,
-  type DType,
   dtypeBytes,
   encodeFloat16,
+  type FloatType,
+  floatTypes,
   type Operand,
   type OperationName,
   operationNames,
@@ -167,12 +168,12 @@ export const smallCalls: Readonly<Record<OperationName, SmallCall>> = {
 /** Every operation and element type that a backend supports in its small call. */
 export function supportedCalls(
   backend: ComputeBackend,
-): { readonly call: SmallCall; readonly dtype: DType }[] {
+): { readonly call: SmallCall; readonly dtype: FloatType }[] {
   return operationNames.flatMap((operation) => {
     const call = smallCalls[operation];
     const kind = call.rest.kind as string | undefined;
-    return backend.capabilities.dtypes
-      .filter((dtype) => backend.supports(operation, dtype, kind))
+    return floatTypes
+      .filter((dtype) => backend.supports(operation, { dtype, kind }))
       .map((dtype) => ({ call, dtype }));
   });
 }
@@ -181,7 +182,7 @@ export function supportedCalls(
 export function invoke(
   backend: ComputeBackend,
   call: SmallCall,
-  dtype: DType,
+  dtype: FloatType,
   operands: Readonly<Record<string, Operand>>,
   change: Readonly<Record<string, unknown>> = {},
 ): void {
@@ -190,7 +191,7 @@ export function invoke(
 }
 
 /** Small whole numbers for the i-th operand, on which all but attention is exact; as stored. */
-export function operandBytes(count: number, index: number, dtype: DType): Uint8Array<ArrayBuffer> {
+export function operandBytes(count: number, index: number, dtype: FloatType): Uint8Array<ArrayBuffer> {
   const values = Float32Array.from({ length: count }, (_, i) => ((i * 7 + index * 3) % 9) - 4 || 1);
   return new Uint8Array((dtype === "f32" ? values : encodeFloat16(values)).buffer);
 }
@@ -202,7 +203,7 @@ export interface Layout {
 }
 
 /** All operands of a call one after another in one allocation, each `gap` elements after the last. */
-export function layOut(call: SmallCall, dtype: DType, gap: number): Layout {
+export function layOut(call: SmallCall, dtype: FloatType, gap: number): Layout {
   const offsets: Record<string, number> = {};
   let elements = gap;
   for (const [name, count] of Object.entries(call.operands)) {

@@ -1,4 +1,4 @@
-import type { Activation, ComputeBackend, DType } from "@backplane/core";
+import type { Activation, ComputeBackend, FloatType } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, placement } from "../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, exactLimit } from "../data.js";
@@ -126,12 +126,12 @@ function operandsOf(
   };
 }
 
-export const floats = (value: ConvolutionCase, dtype: DType): ConvolutionOperands =>
+export const floats = (value: ConvolutionCase, dtype: FloatType): ConvolutionOperands =>
   operandsOf(value, (count, seed) => draw(value.data, count, seed, dtype));
 
 export async function runConvolution(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   value: ConvolutionCase,
   operands: ConvolutionOperands,
   expected: Expected,
@@ -167,10 +167,10 @@ export async function runConvolution(
 
 export async function checkConvolution(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   value: ConvolutionCase,
   operands: ConvolutionOperands,
-  bound: (dtype: DType) => Tolerance,
+  bound: (dtype: FloatType) => Tolerance,
 ): Promise<void> {
   const { input, filter, bias } = operands;
   const expected = collect((emit) => conv2d(shapeOf(value), input, filter, bias, emit));
@@ -189,13 +189,13 @@ export function window(value: ConvolutionCase): number {
   return value.inputs * value.kernel[0] * value.kernel[1];
 }
 
-export function withinBound(context: LawContext, dtype: DType, value: ConvolutionCase): Promise<void> {
-  const bound = (type: DType) => productSum(window(value) + 1, type, context.numerics);
+export function withinBound(context: LawContext, dtype: FloatType, value: ConvolutionCase): Promise<void> {
+  const bound = (type: FloatType) => productSum(window(value) + 1, type, context.numerics);
   return checkConvolution(context, dtype, value, floats(value, dtype), bound);
 }
 
 /** On whole numbers, small enough for sums without rounding. */
-export function exactly(context: LawContext, dtype: DType, value: ConvolutionCase): Promise<void> {
+export function exactly(context: LawContext, dtype: FloatType, value: ConvolutionCase): Promise<void> {
   const limit = exactLimit(window(value) + 1, 1, dtype);
   const operands = operandsOf(value, (count, seed) => drawIntegers(limit, count, seed));
   return checkConvolution(context, dtype, value, operands, exact);

@@ -1,4 +1,4 @@
-import { activations, type ComputeBackend, type DType } from "@backplane/core";
+import { activations, type ComputeBackend, type FloatType } from "@backplane/core";
 import fc from "fast-check";
 import { oddPlacement } from "../arbitraries/shapes.js";
 import type { Law } from "../law.js";
@@ -19,7 +19,7 @@ const largeCases: readonly ConvolutionCase[] = finishedInTurn([
 const anyFinish = fc.record({ bias: fc.boolean(), activation: fc.constantFrom(...activations) });
 
 /** Laws on the activation of conv2d: the same as of its sums. */
-export function convolutionEpilogueLaws(dtype: DType): readonly Law[] {
+export function convolutionEpilogueLaws(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"]): Law => ({
     ...{ topic: "conv2d", name: `epilogue: ${name}`, operation: "conv2d", dtype, run },
     exempt: unlessEpilogue("conv2d", dtype),
@@ -49,7 +49,7 @@ export function convolutionEpilogueLaws(dtype: DType): readonly Law[] {
   ];
 }
 
-async function refusals(backend: ComputeBackend, dtype: DType): Promise<void> {
+async function refusals(backend: ComputeBackend, dtype: FloatType): Promise<void> {
   await withAllocations(backend, [64, 64, 64], async (input, filter, output) => {
     for (const activation of ["sigmoid", "GELU", "", 1, null, true])
       refuses("INVALID_ARGUMENT", `activation ${String(activation)}`, () =>

@@ -1,4 +1,4 @@
-import { type DType, dtypes } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import { oddPlacement } from "../arbitraries/shapes.js";
 import type { Law, LawContext } from "../law.js";
 import { gemm } from "../reference/gemm.js";
@@ -44,9 +44,9 @@ const largeCases: readonly ConvolutionCase[] = [
   convolution({ inputs: 1, outputs: 1, size: [1, 2], kernel: [1, 2], batch: 65_536 }),
 ];
 
-export const conv2dLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const conv2dLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
+function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"], rest: Partial<Law> = {}): Law => ({
     ...{ topic: "conv2d", name, operation: "conv2d", dtype, run, ...rest },
   });
@@ -65,7 +65,7 @@ function lawsFor(dtype: DType): readonly Law[] {
       (context) =>
         context.forAll(convolutionCases(), (value) => {
           const { numerics } = context;
-          const bound = (type: DType) => tightProductSum(window(value) + 1, type, numerics);
+          const bound = (type: FloatType) => tightProductSum(window(value) + 1, type, numerics);
           return checkConvolution(context, dtype, value, floats(value, dtype), bound);
         }),
       correctlyRounded,
@@ -114,7 +114,7 @@ const farCases = far.map((parts) =>
 );
 
 /** Expected values from a second formula: each window becomes a column, the filters are the rows. */
-async function unfolded(context: LawContext, dtype: DType, value: ConvolutionCase): Promise<void> {
+async function unfolded(context: LawContext, dtype: FloatType, value: ConvolutionCase): Promise<void> {
   const shape = shapeOf(value);
   const operands = floats(value, dtype);
   const pixels = shape.outHeight * shape.outWidth;

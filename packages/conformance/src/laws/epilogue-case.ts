@@ -1,4 +1,4 @@
-import { type Activation, activations, type DType, type OperationName } from "@backplane/core";
+import { type Activation, activations, type FloatType, type OperationName } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import type { Law, LawContext } from "../law.js";
 import { unaryFunctions } from "../reference/elementwise.js";
@@ -34,9 +34,11 @@ export function finishedInTurn<Case>(cases: readonly Case[]): readonly (Case & F
 }
 
 /** For laws on the epilogue, which backends need not have. */
-export function unlessEpilogue(operation: OperationName, dtype: DType): NonNullable<Law["exempt"]> {
+export function unlessEpilogue(operation: OperationName, dtype: FloatType): NonNullable<Law["exempt"]> {
   return (_capabilities, backend) =>
-    backend.supports(operation, dtype, "epilogue") ? undefined : `${operation} in ${dtype} has no epilogue`;
+    backend.supports(operation, { dtype, activation: "relu" })
+      ? undefined
+      : `${operation} in ${dtype} has no epilogue`;
 }
 
 /**
@@ -45,12 +47,12 @@ export function unlessEpilogue(operation: OperationName, dtype: DType): NonNulla
  */
 export function measureActivated(
   context: Pick<LawContext, "observe" | "numerics">,
-  dtype: DType,
+  dtype: FloatType,
   extents: readonly number[],
   got: Float64Array,
   sums: Expected,
   activation: Activation | undefined,
-  bound: (dtype: DType) => Tolerance,
+  bound: (dtype: FloatType) => Tolerance,
 ): void {
   if (activation === undefined) {
     measure(context, extents, got, sums, bound(dtype));

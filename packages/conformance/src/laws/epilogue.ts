@@ -1,4 +1,4 @@
-import { type ComputeBackend, type DType, dtypeBytes } from "@backplane/core";
+import { type ComputeBackend, dtypeBytes, type FloatType } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { extent, oddPlacement, someExtra } from "../arbitraries/shapes.js";
 import type { Law, LawContext } from "../law.js";
@@ -59,7 +59,7 @@ const largeCases: Readonly<Record<Product, readonly GemmCase[]>> = {
 };
 
 /** Laws on the bias and the activation of gemm or batchedGemm: the same as of their sums. */
-export function productEpilogueLaws(operation: Product, dtype: DType): readonly Law[] {
+export function productEpilogueLaws(operation: Product, dtype: FloatType): readonly Law[] {
   const cases = (options?: GemmCaseOptions) => finished(arbitraries[operation](options), finishes);
   const law = (name: string, run: Law["run"]): Law => ({
     ...{ topic: operation, name: `epilogue: ${name}`, operation, dtype, run },
@@ -119,7 +119,7 @@ export function productEpilogueLaws(operation: Product, dtype: DType): readonly 
       ),
       exempt: (capabilities, backend) =>
         unlessEpilogue(operation, dtype)(capabilities, backend) ??
-        (backend.supports("unary", "f32", "silu") && backend.supports("binary", "f32", "add")
+        (backend.supports("unary", { kind: "silu" }) && backend.supports("binary", { kind: "add" })
           ? undefined
           : "silu or add in f32 is not supported"),
     },
@@ -135,7 +135,7 @@ export function productEpilogueLaws(operation: Product, dtype: DType): readonly 
  */
 async function likeUnfused(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   operation: Product,
   value: GemmCase,
 ): Promise<void> {
@@ -160,13 +160,13 @@ async function likeUnfused(
   // Each of the two may be off, from an exact value that neither is.
   const tolerance = (_y: number, magnitude: number, i: number): number => {
     const x = expected.values[i]!;
-    const allowed = (type: DType) => activationTolerance("silu", x, bound(x, magnitude), type, numerics);
+    const allowed = (type: FloatType) => activationTolerance("silu", x, bound(x, magnitude), type, numerics);
     return 1.01 * (allowed(dtype) + allowed("f32"));
   };
   measure(context, extentsOf(operation, value), got, { ...expected, values: [...output] }, tolerance);
 }
 
-async function refusals(backend: ComputeBackend, dtype: DType, operation: Product): Promise<void> {
+async function refusals(backend: ComputeBackend, dtype: FloatType, operation: Product): Promise<void> {
   const size = dtypeBytes[dtype];
   await withAllocations(backend, [64, 64, 64, 8 * size], async (a, b, c, bias) => {
     const call = (change: Readonly<Record<string, unknown>>) => () => {

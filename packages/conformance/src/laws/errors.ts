@@ -5,6 +5,7 @@ import {
   type DeviceHandle,
   dtypeBytes,
   type ErrorCode,
+  floatTypes,
   type HostBytes,
   type OperationName,
   operationNames,
@@ -57,7 +58,7 @@ function forEveryOperation(
 
 function supportedTypes(backend: ComputeBackend, operation: OperationName) {
   const kind = smallCalls[operation].rest.kind as string | undefined;
-  return backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
+  return floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
 }
 
 /** Checks that the error names the operation that failed, and the argument. */

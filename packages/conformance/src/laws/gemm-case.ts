@@ -1,4 +1,4 @@
-import type { Activation, BatchedGemmArguments, ComputeBackend, DType } from "@backplane/core";
+import type { Activation, BatchedGemmArguments, ComputeBackend, FloatType } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, extent, extra, fixedPlacement, placement } from "../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, exactLimit } from "../data.js";
@@ -159,7 +159,7 @@ export function shapeOf(value: GemmCase): GemmShape {
 }
 
 /** Returns the arguments of the call, without those at their default. */
-export function argumentsOf(value: GemmCase, dtype: DType): Omit<BatchedGemmArguments, "a" | "b" | "c"> {
+export function argumentsOf(value: GemmCase, dtype: FloatType): Omit<BatchedGemmArguments, "a" | "b" | "c"> {
   const { m, n, k, transA, transB, alpha, beta, batch } = value;
   const shape = shapeOf(value);
   return {
@@ -190,12 +190,12 @@ export interface GemmOperands {
 type Draw = (count: number, seed: number) => Float64Array;
 
 /** Data from the distribution of the case. */
-export function floatOperands(value: GemmCase, dtype: DType): GemmOperands {
+export function floatOperands(value: GemmCase, dtype: FloatType): GemmOperands {
   return operandsOf(value, (count, seed) => draw(value.data, count, seed, dtype));
 }
 
 /** Whole numbers small enough for sums without rounding. */
-export function integerOperands(value: GemmCase, dtype: DType): GemmOperands {
+export function integerOperands(value: GemmCase, dtype: FloatType): GemmOperands {
   const factor = Math.abs(value.alpha) + Math.abs(value.beta) + (value.bias ? 1 : 0);
   const limit = exactLimit(value.k + 1, factor, dtype);
   return operandsOf(value, (count, seed) => drawIntegers(limit, count, seed));
@@ -245,7 +245,7 @@ export interface GemmOutcome {
 /** Runs a case and computes the expected result. */
 export async function runGemm(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   operation: "gemm" | "batchedGemm",
   value: GemmCase,
   operands: GemmOperands,
@@ -282,20 +282,20 @@ export function roundingsOf({ k, bias }: GemmCase): number {
 /** The law behind most laws: every element of C within its error bound. */
 export async function checkWithinBound(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   operation: "gemm" | "batchedGemm",
   value: GemmCase,
 ): Promise<void> {
   const { backend } = context;
   const { got, expected } = await runGemm(backend, dtype, operation, value, floatOperands(value, dtype));
-  const bound = (type: DType) => productSum(roundingsOf(value), type, context.numerics, value.alpha);
+  const bound = (type: FloatType) => productSum(roundingsOf(value), type, context.numerics, value.alpha);
   measureActivated(context, dtype, extentsOf(operation, value), got, expected, value.activation, bound);
 }
 
 /** Checks whole numbers, for which every order of summing gives the same bits. Needs whole alphas and betas. */
 export async function checkExact(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   operation: "gemm" | "batchedGemm",
   value: GemmCase,
 ): Promise<void> {
@@ -318,7 +318,7 @@ export function longest(cases: readonly GemmCase[]): readonly GemmCase[] {
 /** A and B are all poison; C comes out as beta C + bias, or zero. For cases with alpha or k 0. */
 export async function checkUnread(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   operation: "gemm" | "batchedGemm",
   value: GemmCase,
 ): Promise<void> {
@@ -328,14 +328,14 @@ export async function checkUnread(
   const b = new Float64Array(value.n * Math.max(value.k, 1)).fill(Number.NaN);
   const operands = { a, b, c, ...(bias === undefined ? {} : { bias }) };
   const { got, expected } = await runGemm(backend, dtype, operation, value, operands);
-  const bound = (type: DType) => productSum(value.bias ? 2 : 1, type, context.numerics);
+  const bound = (type: FloatType) => productSum(value.bias ? 2 : 1, type, context.numerics);
   measureActivated(context, dtype, extentsOf(operation, value), got, expected, value.activation, bound);
 }
 
 /** Some extent is 0. */
 export async function checkEmpty(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   operation: "gemm" | "batchedGemm",
   value: GemmCase,
 ): Promise<void> {

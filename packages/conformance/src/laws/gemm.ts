@@ -1,4 +1,4 @@
-import { type DType, dtypes } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import fc from "fast-check";
 import { extent, oddPlacement, someExtra } from "../arbitraries/shapes.js";
 import { smallestNormal } from "../data.js";
@@ -58,9 +58,9 @@ const probes = gemmCases({
   data: fc.constantFrom("normal", "cancelling"),
 });
 
-export const gemmLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const gemmLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
+function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"], rest: Partial<Law> = {}): Law => ({
     ...{ topic: "gemm", name, operation: "gemm", dtype, run, ...rest },
   });
@@ -141,7 +141,12 @@ const scalingCases = fc.record({
   exponent: fc.constantFrom(1, 2, 3),
 });
 
-async function scaling(context: LawContext, dtype: DType, value: GemmCase, exponent: number): Promise<void> {
+async function scaling(
+  context: LawContext,
+  dtype: FloatType,
+  value: GemmCase,
+  exponent: number,
+): Promise<void> {
   const { a, b, c } = floatOperands(value, dtype);
   const factor = 2 ** exponent;
   const once = await runGemm(context.backend, dtype, "gemm", value, { a, b, c });
@@ -155,7 +160,7 @@ async function scaling(context: LawContext, dtype: DType, value: GemmCase, expon
 }
 
 /** B^T A^T is the same data read with both transposition flags turned over. */
-async function transposed(context: LawContext, dtype: DType, value: GemmCase): Promise<void> {
+async function transposed(context: LawContext, dtype: FloatType, value: GemmCase): Promise<void> {
   const { a, b, c } = floatOperands(value, dtype);
   const plain = await runGemm(context.backend, dtype, "gemm", value, { a, b, c });
   const { m, n, padA, padB, transA, transB } = value;

@@ -1,12 +1,13 @@
 import {
-  type BinaryKind,
-  binaryKinds,
+  type ArithmeticKind,
+  arithmeticKinds,
   type ComputeBackend,
   type DeviceSlice,
-  type DType,
   decodeFloat16,
   dtypeBytes,
   encodeFloat16,
+  type FloatType,
+  floatTypes,
   type UnaryKind,
   unaryKinds,
 } from "@backplane/core";
@@ -20,12 +21,12 @@ const counts = [1, 3, 4, 5, 64, 257, 5000];
 const before = 3;
 
 /** Returns numbers between 0.5 and 2, as stored: every kind is defined on them and none overflows. */
-function samples(count: number, seed: number, dtype: DType): Uint8Array<ArrayBuffer> {
+function samples(count: number, seed: number, dtype: FloatType): Uint8Array<ArrayBuffer> {
   const values = Float32Array.from({ length: count }, (_, i) => 0.5 + (((i + seed) * 37) % 96) / 64);
   return new Uint8Array((dtype === "f32" ? values : encodeFloat16(values)).buffer);
 }
 
-function numbers(bytes: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike<number> {
+function numbers(bytes: Uint8Array<ArrayBuffer>, dtype: FloatType): ArrayLike<number> {
   return dtype === "f32" ? new Float32Array(bytes.buffer) : decodeFloat16(new Uint16Array(bytes.buffer));
 }
 
@@ -37,7 +38,7 @@ function numbers(bytes: Uint8Array<ArrayBuffer>, dtype: DType): ArrayLike<number
 function checkClose(
   got: Uint8Array<ArrayBuffer>,
   expected: Uint8Array<ArrayBuffer>,
-  dtype: DType,
+  dtype: FloatType,
   what: string,
 ): void {
   const [a, b] = [numbers(got, dtype), numbers(expected, dtype)];
@@ -54,7 +55,7 @@ type Compute = (inputs: readonly DeviceSlice[], output: DeviceSlice) => void;
 /** Runs `compute` into a separate output and over each input in turn, and compares. */
 async function compare(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   contents: readonly Uint8Array<ArrayBuffer>[],
   outputs: readonly number[],
   compute: Compute,
@@ -103,8 +104,8 @@ function inPlaceLaw(
   return {
     ...law("in-place", `${operation} ${name}`, run),
     operation,
-    exempt: (capabilities, backend) =>
-      capabilities.dtypes.some((dtype) => backend.supports(operation, dtype))
+    exempt: (_capabilities, backend) =>
+      floatTypes.some((dtype) => backend.supports(operation, { dtype }))
         ? undefined
         : `${operation} is not supported`,
   };
@@ -115,9 +116,9 @@ function having<Kind extends string>(
   backend: ComputeBackend,
   operation: "unary" | "binary",
   kinds: readonly Kind[],
-): { readonly dtype: DType; readonly kind: Kind }[] {
-  return backend.capabilities.dtypes.flatMap((dtype) =>
-    kinds.filter((kind) => backend.supports(operation, dtype, kind)).map((kind) => ({ dtype, kind })),
+): { readonly dtype: FloatType; readonly kind: Kind }[] {
+  return floatTypes.flatMap((dtype) =>
+    kinds.filter((kind) => backend.supports(operation, { dtype, kind })).map((kind) => ({ dtype, kind })),
   );
 }
 
@@ -134,7 +135,7 @@ export const inPlaceLaws: readonly Law[] = [
   }),
 
   inPlaceLaw("binary", "may write exactly over either input", async ({ backend, forEach }) => {
-    const cases = having<BinaryKind>(backend, "binary", binaryKinds).flatMap((given, i) =>
+    const cases = having<ArithmeticKind>(backend, "binary", arithmeticKinds).flatMap((given, i) =>
       (i % 7 === 0 ? counts : [counts[i % counts.length]!]).map((n) => ({ ...given, n })),
     );
     await forEach(cases, async ({ dtype, kind, n }) => {
@@ -145,14 +146,14 @@ export const inPlaceLaws: readonly Law[] = [
   }),
 
   inPlaceLaw("binary", "may write over an input that is both of its inputs", async ({ backend, forEach }) => {
-    await forEach(having<BinaryKind>(backend, "binary", ["mul", "sub"]), async ({ dtype, kind }) => {
+    await forEach(having<ArithmeticKind>(backend, "binary", ["mul", "sub"]), async ({ dtype, kind }) => {
       const run: Compute = ([a], output) => backend.binary({ kind, dtype, n: 300, a: a!, b: a!, output });
       await compare(backend, dtype, [samples(300, 0, dtype)], [0], run, `${kind} ${dtype} with itself`);
     });
   }),
 
   inPlaceLaw("binary", "may write over the input that is not repeated", async ({ backend, forEach }) => {
-    await forEach(having<BinaryKind>(backend, "binary", ["add", "div"]), async ({ dtype, kind }) => {
+    await forEach(having<ArithmeticKind>(backend, "binary", ["add", "div"]), async ({ dtype, kind }) => {
       const contents = [samples(9 * 33, 0, dtype), samples(33, 5, dtype)];
       const row: Compute = ([a, b], output) =>
         backend.binary({

@@ -38,7 +38,7 @@ export async function refusesEverything(
   for (const name of operationNames) {
     const operands = Object.fromEntries(Object.keys(smallCalls[name].operands).map((key) => [key, handle]));
     // Operations that a backend lacks may be refused for that reason first.
-    if (backend.supports(name, "f32", smallCalls[name].rest.kind as string | undefined))
+    if (backend.supports(name, { kind: smallCalls[name].rest.kind as string | undefined }))
       refuses(code, name, () => invoke(backend, smallCalls[name], "f32", operands));
   }
   await rejects(code, "copyDtoH", () => backend.copyDtoH(new Uint8Array(1), handle));

@@ -28,7 +28,7 @@ function enqueue(backend: ComputeBackend, { bytes, rounds }: Load): Pending[] {
   };
   const [from, to] = [backend.alloc(bytes, { zero: false }), backend.alloc(bytes)];
   const n = Math.min(64, Math.floor(Math.sqrt(bytes / 4)));
-  const factors = backend.supports("gemm", "f32") ? [0, 1, 2].map(() => backend.alloc(n * n * 4)) : [];
+  const factors = backend.supports("gemm") ? [0, 1, 2].map(() => backend.alloc(n * n * 4)) : [];
   for (let round = 0; round < rounds; round++) {
     const truth = pattern(bytes, round);
     backend.copyHtoD(from, truth);
@@ -94,7 +94,7 @@ export const lossLaws: readonly Law[] = [
     const backend = await context.fresh();
     const handle = backend.alloc(64);
     const { device } = backend.capabilities;
-    const had = backend.supports("unary", "f32");
+    const had = backend.supports("unary");
     await lose(context, backend);
     await refusesEverything(backend, "DEVICE_LOST", handle);
     // The state comes first, even if the call has other errors.
@@ -102,7 +102,7 @@ export const lossLaws: readonly Law[] = [
     refuses("DEVICE_LOST", "alloc", () => backend.alloc(-1));
     refuses("DEVICE_LOST", "fill", () => backend.fill(handle, 256, -1, "u8"));
     check(backend.capabilities.device.name === device.name, "capabilities changed with the loss");
-    check(backend.supports("unary", "f32") === had, "supports() changed with the loss");
+    check(backend.supports("unary") === had, "supports() changed with the loss");
     checkEmpty(backend);
     check(backend.memory().peakBytes >= 64, `peakBytes fell to ${backend.memory().peakBytes} with the loss`);
   }),
@@ -185,7 +185,7 @@ export const lossLaws: readonly Law[] = [
       refuses("INVALID_HANDLE", "copyDtoD", () => backend.copyDtoD(live, handle, 0));
       refuses("INVALID_HANDLE", "fill", () => backend.fill(handle, 7, 0, "u8"));
       await rejects("INVALID_HANDLE", "copyDtoH", () => backend.copyDtoH(new Uint8Array(0), handle));
-      if (backend.supports("unary", "f32", "neg"))
+      if (backend.supports("unary", { kind: "neg" }))
         refuses("INVALID_HANDLE", "unary", () =>
           backend.unary({ kind: "neg", n: 1, input: handle, output: live }),
         );

@@ -222,7 +222,7 @@ export const memoryLaws: readonly Law[] = [
       const bytes = 65536 + (index % 7) * 64;
       const [one, two] = [backend.alloc(bytes), backend.alloc(bytes)];
       backend.fill(one, index, bytes / 4);
-      if (backend.supports("unary", "f32", "neg"))
+      if (backend.supports("unary", { kind: "neg" }))
         backend.unary({ kind: "neg", n: bytes / 4, input: one, output: two });
       else backend.copyDtoD(two, one, bytes);
       const last = new Float32Array(1);

@@ -1,8 +1,8 @@
 import {
-  type BinaryKind,
+  type ArithmeticKind,
   type ComputeBackend,
-  type DType,
   dtypeBytes,
+  type FloatType,
   float16FromBits,
   float16ToBits,
   type Operand,
@@ -16,7 +16,7 @@ export type Call = (operands: readonly Operand[], output: Operand) => void;
 /** Runs a call on inputs of any values, NaN and zeros of either sign included. */
 export async function compute(
   backend: ComputeBackend,
-  dtype: DType,
+  dtype: FloatType,
   inputs: readonly (readonly number[])[],
   outputs: number,
   call: Call,
@@ -62,7 +62,7 @@ const usualKind: Partial<Record<OperationName, string>> = { reduce: "sum", unary
  * backend lacks; laws `ofUsualKind` bind only a backend that has it.
  */
 export function numericsLaw(
-  dtype: DType,
+  dtype: FloatType,
   operation: OperationName,
   name: string,
   promise: NumericsPromise | undefined,
@@ -74,28 +74,28 @@ export function numericsLaw(
     ...(promise === undefined ? {} : { promise }),
     exempt: (_capabilities, backend) => {
       const kind = ofUsualKind ? usualKind[operation] : undefined;
-      if (kind === undefined || backend.supports(operation, dtype, kind)) return undefined;
+      if (kind === undefined || backend.supports(operation, { dtype, kind })) return undefined;
       return `${kind} in ${dtype} is not supported`;
     },
   };
 }
 
-export function unaryCall(backend: ComputeBackend, dtype: DType, kind: UnaryKind, n: number): Call {
+export function unaryCall(backend: ComputeBackend, dtype: FloatType, kind: UnaryKind, n: number): Call {
   return ([input], output) => backend.unary({ kind, n, input: input!, output, dtype });
 }
 
-export function binaryCall(backend: ComputeBackend, dtype: DType, kind: BinaryKind, n: number): Call {
+export function binaryCall(backend: ComputeBackend, dtype: FloatType, kind: ArithmeticKind, n: number): Call {
   return ([a, b], output) => backend.binary({ kind, n, a: a!, b: b!, output, dtype });
 }
 
 /** Checks a unary kind on some arguments; does nothing if the backend lacks the kind. */
 export async function expectUnary(
   { backend }: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   kind: UnaryKind,
   pairs: readonly (readonly [x: number, y: number])[],
 ): Promise<void> {
-  if (!backend.supports("unary", dtype, kind)) return;
+  if (!backend.supports("unary", { dtype, kind })) return;
   const inputs = pairs.map(([x]) => x);
   const got = await compute(
     backend,
@@ -113,11 +113,11 @@ export async function expectUnary(
 
 export async function expectBinary(
   { backend }: LawContext,
-  dtype: DType,
-  kind: BinaryKind,
+  dtype: FloatType,
+  kind: ArithmeticKind,
   triples: readonly (readonly [a: number, b: number, y: number])[],
 ): Promise<void> {
-  if (!backend.supports("binary", dtype, kind)) return;
+  if (!backend.supports("binary", { dtype, kind })) return;
   const inputs = [triples.map(([a]) => a), triples.map(([, b]) => b)];
   const n = triples.length;
   const got = await compute(backend, dtype, inputs, n, binaryCall(backend, dtype, kind, n));

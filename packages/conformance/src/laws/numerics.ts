@@ -1,11 +1,11 @@
-import { type ComputeBackend, type DType, dtypes, type OperationName } from "@backplane/core";
+import { type ComputeBackend, type FloatType, floatTypes, type OperationName } from "@backplane/core";
 import { draw } from "../data.js";
 import type { Law, LawContext } from "../law.js";
 import { binaryCall, type Call, compute, expectSame, numericsLaw, unaryCall } from "./numerics-case.js";
 import { infinityLaws, nanLaws, signedZeroLaws, subnormalLaws } from "./special-values.js";
 
 /** The promises beyond tolerances, flag by flag, and the rules that hold without a promise. */
-export const numericsLaws: readonly Law[] = dtypes.flatMap((dtype) => [
+export const numericsLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
   ...spreadLaws(dtype),
   ...nanLaws(dtype),
   ...infinityLaws(dtype),
@@ -15,7 +15,7 @@ export const numericsLaws: readonly Law[] = dtypes.flatMap((dtype) => [
 ]);
 
 /** An element that depends on a NaN must not affect its neighbours. */
-function spreadLaws(dtype: DType): readonly Law[] {
+function spreadLaws(dtype: FloatType): readonly Law[] {
   /** Result elements that depend on the NaN may hold anything, or must be NaN if that is kept. */
   const expectSpread = (
     context: LawContext,
@@ -130,7 +130,7 @@ function spreadLaws(dtype: DType): readonly Law[] {
   ];
 }
 
-function determinismLaws(dtype: DType): readonly Law[] {
+function determinismLaws(dtype: FloatType): readonly Law[] {
   const promise = { flag: "deterministic", value: true } as const;
   const normal = (count: number, seed: number) => Array.from(draw("normal", count, seed, dtype));
   const twice = (

@@ -99,7 +99,7 @@ export const reachLaws: readonly Law[] = [
     }),
     operation: "unary",
     exempt: (capabilities, backend) =>
-      backend.supports("unary", "f32", "neg")
+      backend.supports("unary", { kind: "neg" })
         ? unlessRoom(2 ** 24 + 24)(capabilities, backend)
         : "neg in f32 is not supported",
   },

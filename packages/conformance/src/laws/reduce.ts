@@ -1,4 +1,11 @@
-import { type Axis, type DType, dtypes, type ReduceKind, reduceIdentity, reduceKinds } from "@backplane/core";
+import {
+  type Axis,
+  type FloatType,
+  floatTypes,
+  type ReduceKind,
+  reduceIdentity,
+  reduceKinds,
+} from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import {
   dataSeed,
@@ -114,7 +121,7 @@ function axesOf(value: ReduceCase): { readonly kept: Axis[]; readonly reduced: A
 const countOf = (axes: readonly Axis[]): number => axes.reduce((count, axis) => count * axis.extent, 1);
 
 /** Random data; for products near 1, so that they stay in range. */
-function floats(value: ReduceCase, dtype: DType): Float64Array {
+function floats(value: ReduceCase, dtype: FloatType): Float64Array {
   const count = value.shape.reduce((a, b) => a * b, 1);
   const next = random(value.seed + 1);
   const numbers = draw(value.data, count, value.seed, dtype).map((x) =>
@@ -128,7 +135,7 @@ function floats(value: ReduceCase, dtype: DType): Float64Array {
 
 async function run(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   value: ReduceCase,
   input: Float64Array,
   expected: Expected,
@@ -149,7 +156,7 @@ async function run(
 
 async function check(
   context: LawContext,
-  dtype: DType,
+  dtype: FloatType,
   value: ReduceCase,
   input: Float64Array = floats(value, dtype),
   special?: Tolerance,
@@ -161,13 +168,13 @@ async function check(
   measure(context, [countOf(reduced), countOf(kept)], got, expected, tolerance);
 }
 
-export const reduceLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const reduceLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
+function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, kind: ReduceKind | undefined, run: Law["run"]): Law => ({
     ...{ topic: "reduce", name, operation: "reduce", dtype, run },
     exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("reduce", dtype, kind)
+      kind === undefined || backend.supports("reduce", { dtype, kind })
         ? undefined
         : `${kind} in ${dtype} is not supported`,
   });
@@ -178,7 +185,7 @@ function lawsFor(dtype: DType): readonly Law[] {
   ) => kinds.map((kind) => law(`${kind}: ${name(kind)}`, kind, (context) => run(context, kind)));
   /** Runs the same law for all kinds that a backend has. */
   const supported = (context: LawContext) =>
-    reduceKinds.filter((kind) => context.backend.supports("reduce", dtype, kind));
+    reduceKinds.filter((kind) => context.backend.supports("reduce", { dtype, kind }));
   return [
     ...ofEach(
       reduceKinds,
@@ -244,7 +251,7 @@ function lawsFor(dtype: DType): readonly Law[] {
 }
 
 /** Whole numbers whose sums or products stay exact in every order. */
-function wholeNumbers(value: ReduceCase, dtype: DType): Float64Array {
+function wholeNumbers(value: ReduceCase, dtype: FloatType): Float64Array {
   const count = value.shape.reduce((a, b) => a * b, 1);
   const terms = Math.max(countOf(axesOf(value).reduced), 1);
   if (value.kind !== "prod") {
@@ -259,7 +266,7 @@ function wholeNumbers(value: ReduceCase, dtype: DType): Float64Array {
 }
 
 /** Equal numbers, for which the rounding errors of one running sum all have the same sign. */
-function longCases(kind: ReduceKind, dtype: DType): readonly ReduceCase[] {
+function longCases(kind: ReduceKind, dtype: FloatType): readonly ReduceCase[] {
   const n = dtype === "f32" ? 2 ** 20 : 2 ** 18;
   return [
     reduceCase({ kind, shape: [n + 1], axes: null }),
@@ -268,7 +275,7 @@ function longCases(kind: ReduceKind, dtype: DType): readonly ReduceCase[] {
   ];
 }
 
-async function longSums(context: LawContext, dtype: DType, value: ReduceCase): Promise<void> {
+async function longSums(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
   // f16 could not hold the sum of many tenths.
   const term = roundTo(dtype, dtype === "f32" || value.kind === "mean" ? 0.1 : 0.1 / 16);
   const input = new Float64Array(value.shape.reduce((a, b) => a * b, 1)).fill(term);
@@ -289,7 +296,7 @@ function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
 }
 
 /** The identities are promised on every backend, whatever it declares about infinities and NaN. */
-async function ofNothing(context: LawContext, dtype: DType, value: ReduceCase): Promise<void> {
+async function ofNothing(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
   const { kept } = axesOf(value);
   const places = Array.from({ length: countOf(kept) }, (_, place) => place);
   const values = places.map(() => reduceIdentity[value.kind]);

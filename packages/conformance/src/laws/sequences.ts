@@ -1,4 +1,4 @@
-import { type DType, type OperationName, operationNames } from "@backplane/core";
+import { type FloatType, floatTypes, type OperationName, operationNames } from "@backplane/core";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
@@ -51,8 +51,8 @@ function operationLaw(topic: string, operation: OperationName, name: string, run
   return {
     ...law(topic, `${operation}: ${name}`, run),
     operation,
-    exempt: (capabilities, backend) =>
-      capabilities.dtypes.some((dtype) => backend.supports(operation, dtype, kind))
+    exempt: (_capabilities, backend) =>
+      floatTypes.some((dtype) => backend.supports(operation, { dtype, kind }))
         ? undefined
         : `${operation} is not supported`,
   };
@@ -61,13 +61,13 @@ function operationLaw(topic: string, operation: OperationName, name: string, run
 const rounds = 3;
 
 /** Returns the contents of an operand at the time of a round's call. */
-function contentOf(call: SmallCall, dtype: DType, name: string, round: number): Uint8Array<ArrayBuffer> {
+function contentOf(call: SmallCall, dtype: FloatType, name: string, round: number): Uint8Array<ArrayBuffer> {
   const index = Object.keys(call.operands).indexOf(name);
   return operandBytes(call.operands[name]!, index + round, dtype);
 }
 
 /** The output of each round, from the reference. */
-async function expectedRounds(call: SmallCall, dtype: DType): Promise<Uint8Array<ArrayBuffer>[]> {
+async function expectedRounds(call: SmallCall, dtype: FloatType): Promise<Uint8Array<ArrayBuffer>[]> {
   await using reference = createReferenceBackend();
   await reference.init();
   const names = Object.keys(call.operands);
@@ -94,7 +94,7 @@ const orderingLaws: readonly Law[] = operationNames.map((operation) =>
     "uses its operands as they are at the call",
     async ({ backend, forEach }) => {
       const kind = smallCalls[operation].rest.kind as string | undefined;
-      const dtypes = backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
+      const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
       const cases = [
         ...dtypes.map((dtype) => ({ dtype, size: "small" as const })),
         // Sums of f16 would not be whole numbers any more.
@@ -159,7 +159,7 @@ const manyCalls: Law = {
   ),
   operation: "binary",
   exempt: (_capabilities, backend) =>
-    backend.supports("binary", "f32", "add") ? undefined : "add in f32 is not supported",
+    backend.supports("binary", { kind: "add" }) ? undefined : "add in f32 is not supported",
 };
 
 const waitingBytes = 18 * 2 ** 20;
@@ -239,7 +239,7 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
     const backend = await fresh();
     const call = mediumCalls[operation];
     const kind = call.rest.kind as string | undefined;
-    const dtypes = backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
+    const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
     const names = Object.keys(call.operands);
     const round = async (index: number) => {
       const dtype = dtypes[index % dtypes.length]!;

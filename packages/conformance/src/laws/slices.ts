@@ -1,4 +1,10 @@
-import { type DeviceHandle, dtypeBytes, type OperationName, operationNames } from "@backplane/core";
+import {
+  type DeviceHandle,
+  dtypeBytes,
+  floatTypes,
+  type OperationName,
+  operationNames,
+} from "@backplane/core";
 import type { Law } from "../law.js";
 import { CallBench, checkResult, expectedResult, operandSize } from "./bench.js";
 import { invoke, layOut, operandBytes, smallCalls } from "./calls.js";
@@ -15,9 +21,7 @@ function slicesLaw(operation: OperationName): Law {
       "slices",
       `${operation}: all operands may be slices of one allocation`,
       async ({ backend, forEach }) => {
-        const dtypes = backend.capabilities.dtypes.filter((dtype) =>
-          backend.supports(operation, dtype, kind),
-        );
+        const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
         const cases = dtypes.flatMap((dtype) =>
           gaps.flatMap((gap) => [false, true].map((reversed) => ({ dtype, gap, reversed }))),
         );
@@ -57,8 +61,8 @@ function slicesLaw(operation: OperationName): Law {
       },
     ),
     operation,
-    exempt: (capabilities, backend) =>
-      capabilities.dtypes.some((dtype) => backend.supports(operation, dtype, kind))
+    exempt: (_capabilities, backend) =>
+      floatTypes.some((dtype) => backend.supports(operation, { dtype, kind }))
         ? undefined
         : `${operation} is not supported`,
   };
@@ -72,7 +76,7 @@ function sharedInputsLaw(operation: OperationName): Law {
   const [largest, ...others] = inputs.toSorted((a, b) => call.operands[b]! - call.operands[a]!);
   return {
     ...law("slices", `${operation}: inputs may share their elements`, async ({ backend, forEach }) => {
-      const dtypes = backend.capabilities.dtypes.filter((dtype) => backend.supports(operation, dtype, kind));
+      const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
       const cases = dtypes.flatMap((dtype) =>
         others.flatMap((name) => [0, 1].map((element) => ({ dtype, name, element }))),
       );
@@ -99,8 +103,8 @@ function sharedInputsLaw(operation: OperationName): Law {
       });
     }),
     operation,
-    exempt: (capabilities, backend) =>
-      capabilities.dtypes.some((dtype) => backend.supports(operation, dtype, kind))
+    exempt: (_capabilities, backend) =>
+      floatTypes.some((dtype) => backend.supports(operation, { dtype, kind }))
         ? undefined
         : `${operation} is not supported`,
   };

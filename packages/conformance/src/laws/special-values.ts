@@ -1,10 +1,10 @@
-import { type DType, type UnaryKind, unaryKinds } from "@backplane/core";
+import { type FloatType, type UnaryKind, unaryKinds } from "@backplane/core";
 import type { Law } from "../law.js";
 import { compute, expectBinary, expectSame, expectUnary, kept, numericsLaw } from "./numerics-case.js";
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 
-export function nanLaws(dtype: DType): readonly Law[] {
+export function nanLaws(dtype: FloatType): readonly Law[] {
   return [
     numericsLaw(dtype, "unary", "gives NaN for NaN", kept("nan"), async (context) => {
       for (const kind of unaryKinds) await expectUnary(context, dtype, kind, [[nan, nan]]);
@@ -31,7 +31,7 @@ export function nanLaws(dtype: DType): readonly Law[] {
     }),
     numericsLaw(dtype, "reduce", "gives NaN where one element is NaN", kept("nan"), async ({ backend }) => {
       for (const kind of ["sum", "mean", "max", "min", "prod"] as const) {
-        if (!backend.supports("reduce", dtype, kind)) continue;
+        if (!backend.supports("reduce", { dtype, kind })) continue;
         for (const place of [0, 1, 16, 40]) {
           const input = new Array<number>(41).fill(1).with(place, nan);
           const got = await compute(backend, dtype, [input], 1, ([x], output) =>
@@ -44,7 +44,7 @@ export function nanLaws(dtype: DType): readonly Law[] {
   ];
 }
 
-export function infinityLaws(dtype: DType): readonly Law[] {
+export function infinityLaws(dtype: FloatType): readonly Law[] {
   const flag = kept("infinity");
   const largest = dtype === "f32" ? Math.fround(3.4e38) : 65504;
   return [
@@ -176,7 +176,7 @@ export function infinityLaws(dtype: DType): readonly Law[] {
         ["prod", [largest, -2, 2], -infinity],
       ] as const;
       for (const [kind, input, expected] of cases) {
-        if (!backend.supports("reduce", dtype, kind)) continue;
+        if (!backend.supports("reduce", { dtype, kind })) continue;
         const got = await compute(backend, dtype, [input], 1, ([x], output) =>
           backend.reduce({ kind, shape: [3], input: x!, output, dtype }),
         );
@@ -186,7 +186,7 @@ export function infinityLaws(dtype: DType): readonly Law[] {
   ];
 }
 
-export function subnormalLaws(dtype: DType): readonly Law[] {
+export function subnormalLaws(dtype: FloatType): readonly Law[] {
   const flag = kept("subnormals");
   // The smallest number of the type, and half the smallest normal one.
   const [least, half] = dtype === "f32" ? [2 ** -149, 2 ** -127] : [2 ** -24, 2 ** -15];
@@ -264,7 +264,7 @@ export function subnormalLaws(dtype: DType): readonly Law[] {
   ];
 }
 
-export function signedZeroLaws(dtype: DType): readonly Law[] {
+export function signedZeroLaws(dtype: FloatType): readonly Law[] {
   const flag = kept("signedZero");
   return [
     numericsLaw(dtype, "unary", "keeps the sign of zeros", flag, async (context) => {

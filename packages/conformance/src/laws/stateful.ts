@@ -223,7 +223,11 @@ function elementwise(
     what === "neg"
       ? backend.unary({ kind: "neg", n, input, output })
       : backend.binary({ kind: "add", n, a: input, b: input, output });
-  if (what === "neg" ? !backend.supports("unary", "f32", "neg") : !backend.supports("binary", "f32", "add"))
+  if (
+    what === "neg"
+      ? !backend.supports("unary", { kind: "neg" })
+      : !backend.supports("binary", { kind: "add" })
+  )
     return;
   if (target === source && distance > 0 && distance < n) {
     refuses("INVALID_ARGUMENT", `${what} with partial overlap`, compute);

@@ -66,7 +66,7 @@ async function checkHeld(backend: ComputeBackend, held: readonly Held[], when: s
 
 /** Checks exact arithmetic on the backend in use, if it has it. */
 export async function checkArithmetic(backend: ComputeBackend, when: string): Promise<void> {
-  if (!backend.supports("unary", "f32", "neg")) return;
+  if (!backend.supports("unary", { kind: "neg" })) return;
   const values = Float32Array.from({ length: 50 }, (_, i) => i + 1);
   const handle = backend.alloc(values.byteLength);
   backend.copyHtoD(handle, values);

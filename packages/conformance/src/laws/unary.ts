@@ -1,4 +1,4 @@
-import { type DType, dtypes, type UnaryKind, unaryKinds } from "@backplane/core";
+import { type FloatType, floatTypes, type UnaryKind, unaryKinds } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, oddPlacement, placement } from "../arbitraries/shapes.js";
 import { random, roundTo, smallestNormal } from "../data.js";
@@ -16,26 +16,26 @@ interface Domain {
   readonly zero?: boolean;
 }
 
-const everything: Readonly<Record<DType, Domain>> = {
+const everything: Readonly<Record<FloatType, Domain>> = {
   f32: { lowest: -3.4e38, highest: 3.4e38 },
   f16: { lowest: -65504, highest: 65504 },
 };
-const positive: Readonly<Record<DType, Domain>> = {
+const positive: Readonly<Record<FloatType, Domain>> = {
   f32: { lowest: 0, highest: 3.4e38, zero: false },
   f16: { lowest: 0, highest: 65504, zero: false },
 };
 /** Far beyond the overflow of formulas that are computed literally. */
-const wide: Readonly<Record<DType, Domain>> = {
+const wide: Readonly<Record<FloatType, Domain>> = {
   f32: { lowest: -1e4, highest: 1e4 },
   f16: { lowest: -1e4, highest: 1e4 },
 };
 /** WGSL grants no accuracy elsewhere. */
-const circle: Readonly<Record<DType, Domain>> = {
+const circle: Readonly<Record<FloatType, Domain>> = {
   f32: { lowest: -Math.PI, highest: Math.PI },
   f16: { lowest: -Math.PI, highest: Math.PI },
 };
 
-const domains: Readonly<Record<UnaryKind, Readonly<Record<DType, Domain>>>> = {
+const domains: Readonly<Record<UnaryKind, Readonly<Record<FloatType, Domain>>>> = {
   ...{ relu: everything, abs: everything, neg: everything, sign: everything },
   ...{ floor: everything, ceil: everything, round: everything },
   ...{ sigmoid: wide, tanh: wide, silu: wide, softplus: wide, erf: wide, gelu: wide, geluTanh: wide },
@@ -58,7 +58,7 @@ const landmarks: readonly number[] = [
 ];
 
 /** Landmarks, then numbers spread evenly, near 1, and evenly over the exponents, in turn. */
-function drawArguments(kind: UnaryKind, dtype: DType, n: number, seed: number): Float64Array {
+function drawArguments(kind: UnaryKind, dtype: FloatType, n: number, seed: number): Float64Array {
   const { lowest, highest, smallest = smallestNormal[dtype] } = domains[kind][dtype];
   const next = random(seed);
   const sign = () => (lowest < 0 && next() < 0.5 ? -1 : 1);
@@ -80,7 +80,7 @@ function drawArguments(kind: UnaryKind, dtype: DType, n: number, seed: number): 
 }
 
 /** Whether the least bounds of a function speak of the argument x. */
-export function inDomain(kind: UnaryKind, dtype: DType, x: number): boolean {
+export function inDomain(kind: UnaryKind, dtype: FloatType, x: number): boolean {
   const { lowest, highest, smallest = smallestNormal[dtype], zero = true } = domains[kind][dtype];
   return x === 0 ? zero : x >= lowest && x <= highest && Math.abs(x) >= smallest;
 }
@@ -101,7 +101,7 @@ function cases(kinds: readonly UnaryKind[], place: Arbitrary<Placement> = placem
   });
 }
 
-async function check(context: LawContext, dtype: DType, value: UnaryCase): Promise<void> {
+async function check(context: LawContext, dtype: FloatType, value: UnaryCase): Promise<void> {
   const { backend } = context;
   const { kind, n, seed } = value;
   const input = drawArguments(kind, dtype, n, seed);
@@ -124,13 +124,13 @@ async function check(context: LawContext, dtype: DType, value: UnaryCase): Promi
   }
 }
 
-export const unaryLaws: readonly Law[] = dtypes.flatMap((dtype) => lawsFor(dtype));
+export const unaryLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
-function lawsFor(dtype: DType): readonly Law[] {
+function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, kind: UnaryKind | undefined, run: Law["run"]): Law => ({
     ...{ topic: "unary", name, operation: "unary", dtype, run },
     exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("unary", dtype, kind)
+      kind === undefined || backend.supports("unary", { dtype, kind })
         ? undefined
         : `${kind} in ${dtype} is not supported`,
   });
@@ -145,11 +145,11 @@ function lawsFor(dtype: DType): readonly Law[] {
       ),
     ),
     law("touches nothing but n elements of its output", undefined, (context) => {
-      const kinds = unaryKinds.filter((kind) => context.backend.supports("unary", dtype, kind));
+      const kinds = unaryKinds.filter((kind) => context.backend.supports("unary", { dtype, kind }));
       return context.forAll(cases(kinds, oddPlacement), (value) => check(context, dtype, value));
     }),
     law("takes n = 0 for nothing to do", undefined, (context) => {
-      const kinds = unaryKinds.filter((kind) => context.backend.supports("unary", dtype, kind));
+      const kinds = unaryKinds.filter((kind) => context.backend.supports("unary", { dtype, kind }));
       return context.forAll(cases(kinds), (value) => check(context, dtype, { ...value, n: 0 }), {
         runs: 0.5,
       });

@@ -3,11 +3,10 @@ import {
   type ComputeBackend,
   createBackend,
   type DriverKernels,
-  type DType,
   dtypeBytes,
+  type FloatType,
   type Kernel,
   type OperationName,
-  type OperationProblems,
   type Region,
   type UnaryKind,
 } from "@backplane/core";
@@ -17,11 +16,12 @@ import {
   loadBroadcast,
   ReferenceDriver,
   type ReferenceMemory,
+  type ReferenceProblems,
   referenceKernels,
   storeInto,
 } from "../reference.js";
 
-type Problem<Name extends OperationName> = OperationProblems<ReferenceMemory>[Name];
+type Problem<Name extends OperationName> = ReferenceProblems[Name];
 export type Place = Region<ReferenceMemory>;
 type Kernels = DriverKernels<ReferenceMemory>;
 
@@ -99,7 +99,7 @@ export function replacedPower(apply: (a: number, b: number) => number): Kernel<P
 }
 
 /** A copy of a region in a memory of its own, with every element passed through a function. */
-export function mapped(region: Place, dtype: DType, change: (value: number, i: number) => number): Place {
+export function mapped(region: Place, dtype: FloatType, change: (value: number, i: number) => number): Place {
   const memory = new Uint8Array(region.byteLength);
   const copy = { memory, byteOffset: 0, byteLength: region.byteLength };
   if (region.byteLength === 0) return copy;
@@ -109,7 +109,7 @@ export function mapped(region: Place, dtype: DType, change: (value: number, i: n
 }
 
 /** A region made of some elements of another, in a memory of its own. */
-export function picked(region: Place, dtype: DType, places: readonly number[]): Place {
+export function picked(region: Place, dtype: FloatType, places: readonly number[]): Place {
   const memory = new Uint8Array(Math.max(places.length, 1) * dtypeBytes[dtype]);
   const copy = { memory, byteOffset: 0, byteLength: places.length * dtypeBytes[dtype] };
   const values = load(region, dtype);
@@ -119,7 +119,7 @@ export function picked(region: Place, dtype: DType, places: readonly number[]): 
 }
 
 /** The region without its first elements. */
-export function skipping(region: Place, dtype: DType, elements: number): Place {
+export function skipping(region: Place, dtype: FloatType, elements: number): Place {
   const bytes = Math.min(elements * dtypeBytes[dtype], region.byteLength);
   return { ...region, byteOffset: region.byteOffset + bytes, byteLength: region.byteLength - bytes };
 }
@@ -143,7 +143,7 @@ export function remembering(): (region: Place) => Place {
 }
 
 /** The region and everything behind it in its allocation. */
-export function throughEnd(region: Place, dtype: DType): Place {
+export function throughEnd(region: Place, dtype: FloatType): Place {
   const rest = region.memory.length - region.byteOffset;
   return { ...region, byteLength: rest - (rest % dtypeBytes[dtype]) };
 }

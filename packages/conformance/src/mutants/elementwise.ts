@@ -311,7 +311,7 @@ export const elementwiseMutants: readonly Mutant[] = [
     killedBy: ["supports: reduce in f32: declared calls work, undeclared ones throw UNSUPPORTED"],
     create: () =>
       altered((right) => ({
-        supports: (operation, dtype, kind) => kind !== "prod" && right.supports(operation, dtype, kind),
+        supports: (operation, question) => question?.kind !== "prod" && right.supports(operation, question),
       })),
   },
 ];

@@ -162,7 +162,7 @@ export const epilogueMutants: readonly Mutant[] = [
     killedBy: ["supports: gemm in f32: declared calls work, undeclared ones throw UNSUPPORTED"],
     create: () =>
       altered((right) => ({
-        supports: (name, dtype, kind) => kind !== "epilogue" && right.supports(name, dtype, kind),
+        supports: (name, question) => question?.activation === undefined && right.supports(name, question),
         gemm: ({ bias: _, activation: __, ...args }) => right.gemm(args),
       })),
   },

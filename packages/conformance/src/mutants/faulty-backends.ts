@@ -132,7 +132,8 @@ export function unshared(): ComputeBackend {
 /** Lists element types whether any operation takes them or not. */
 export function boastful(): ComputeBackend {
   return altered((right) => ({
-    supports: (operation, dtype, kind) => dtype === "f32" && right.supports(operation, dtype, kind),
+    supports: (operation, question) =>
+      (question?.dtype ?? "f32") === "f32" && right.supports(operation, question),
   }));
 }
 

@@ -1,5 +1,10 @@
 import { type DriverKernels, operationNames, operations, type Region } from "@backplane/core";
-import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../reference.js";
+import {
+  ReferenceDriver,
+  type ReferenceKernels,
+  type ReferenceMemory,
+  referenceKernels,
+} from "../reference.js";
 
 type Place = Region<ReferenceMemory>;
 
@@ -106,9 +111,9 @@ abstract class LateWriteDriver extends ReferenceDriver {
 
   #watched(): DriverKernels<ReferenceMemory> {
     const watched = operationNames.map((name) => {
-      const { dtypes, run } = referenceKernels[name];
+      const { supports, run } = referenceKernels[name];
       const late = (problem: unknown) => this.around(() => (run as (problem: unknown) => void)(problem));
-      return [name, { dtypes, run: late }];
+      return [name, { supports, run: late }];
     });
     return Object.fromEntries(watched) as DriverKernels<ReferenceMemory>;
   }
@@ -177,7 +182,7 @@ export class WordFillDriver extends ReferenceDriver {
 /** Takes operands in one allocation for whole allocations. */
 function sliceless(): DriverKernels<ReferenceMemory> {
   const kernels = operationNames.map((name) => {
-    const { dtypes, run } = referenceKernels[name];
+    const { supports, run } = referenceKernels[name];
     const { operands } = operations[name] as { readonly operands: readonly string[] };
     const wrong = (problem: Record<string, unknown>) => {
       const regions = operands.map((operand) => problem[operand] as Place | { region: Place } | undefined);
@@ -187,7 +192,7 @@ function sliceless(): DriverKernels<ReferenceMemory> {
       const changed = moved ? { [operands[0]!]: { ...first, byteOffset: 0 } } : {};
       (run as (problem: unknown) => void)({ ...problem, ...changed });
     };
-    return [name, { dtypes, run: wrong }];
+    return [name, { supports, run: wrong }];
   });
   return Object.fromEntries(kernels) as DriverKernels<ReferenceMemory>;
 }
@@ -198,7 +203,7 @@ export class SlicelessDriver extends ReferenceDriver {
 
 /** Clears the output before it computes. */
 export class ClobberingDriver extends ReferenceDriver {
-  override readonly kernels: DriverKernels<ReferenceMemory> = {
+  override readonly kernels: ReferenceKernels = {
     ...referenceKernels,
     unary: {
       ...referenceKernels.unary,

@@ -1,5 +1,12 @@
-import type { BinaryProblem, DriverKernels, OperationName, Region } from "@backplane/core";
-import { operationNames } from "@backplane/core";
+import {
+  type ArithmeticKind,
+  type BinaryProblem,
+  type DriverKernels,
+  type FloatType,
+  type OperationName,
+  operationNames,
+  type Region,
+} from "@backplane/core";
 import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../reference.js";
 
 type Place = Region<ReferenceMemory>;
@@ -9,9 +16,9 @@ function intercepted(
   pass: (name: OperationName, problem: unknown, run: () => void) => void,
 ): DriverKernels<ReferenceMemory> {
   const kernels = operationNames.map((name) => {
-    const { dtypes, run } = referenceKernels[name];
+    const { supports, run } = referenceKernels[name];
     const call = run as (problem: unknown) => void;
-    return [name, { dtypes, run: (problem: unknown) => pass(name, problem, () => call(problem)) }];
+    return [name, { supports, run: (problem: unknown) => pass(name, problem, () => call(problem)) }];
   });
   return Object.fromEntries(kernels) as DriverKernels<ReferenceMemory>;
 }
@@ -82,7 +89,7 @@ export class FewArgumentsDriver extends QueuedDriver {
   #calls = 0;
 
   protected override commandFor(name: OperationName, problem: unknown, run: () => void): () => void {
-    const given = problem as BinaryProblem<ReferenceMemory>;
+    const given = problem as BinaryProblem<ReferenceMemory, FloatType, ArithmeticKind>;
     if (name !== "binary" || !("scalar" in given.b)) return run;
     const slot = this.#calls++ % this.#scalars.length;
     this.#scalars[slot] = given.b.scalar;

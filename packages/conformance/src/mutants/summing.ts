@@ -1,4 +1,4 @@
-import type { AttentionProblem, BackendError, ReduceProblem } from "@backplane/core";
+import type { AttentionProblem, BackendError, FloatType, ReduceProblem } from "@backplane/core";
 import { offsets } from "../reference/reduce.js";
 import { load, type ReferenceMemory, storeInto } from "../reference.js";
 import { mapped, picked, replaced, tampered, truncate } from "./build.js";
@@ -274,7 +274,7 @@ export const summingMutants: readonly Mutant[] = [
 ];
 
 /** Sums in the order of the data, rounded to f32 after each addition. */
-function runningSums(p: ReduceProblem<ReferenceMemory>): void {
+function runningSums(p: ReduceProblem<ReferenceMemory, FloatType>): void {
   const values = load(p.input, p.dtype);
   const store = storeInto(p.output, p.dtype);
   const places = offsets(p.reduced);

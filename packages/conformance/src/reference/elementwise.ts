@@ -1,4 +1,4 @@
-import type { BinaryKind, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, UnaryKind } from "@backplane/core";
 
 /** Each function in double precision, accurate to a few of its units in the last place. */
 export const unaryFunctions: Readonly<Record<UnaryKind, (x: number) => number>> = {
@@ -27,7 +27,7 @@ export const unaryFunctions: Readonly<Record<UnaryKind, (x: number) => number>> 
   softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
 };
 
-export const binaryFunctions: Readonly<Record<BinaryKind, (a: number, b: number) => number>> = {
+export const binaryFunctions: Readonly<Record<ArithmeticKind, (a: number, b: number) => number>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,

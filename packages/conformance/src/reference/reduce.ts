@@ -1,7 +1,13 @@
-import { type Axis, type ReduceKind, type ReduceProblem, reduceIdentity } from "@backplane/core";
+import {
+  type Axis,
+  type FloatType,
+  type ReduceKind,
+  type ReduceProblem,
+  reduceIdentity,
+} from "@backplane/core";
 import type { Emit } from "./gemm.js";
 
-export type ReduceShape = Pick<ReduceProblem<unknown>, "kind" | "kept" | "reduced">;
+export type ReduceShape = Pick<ReduceProblem<unknown, FloatType>, "kind" | "kept" | "reduced">;
 
 /**
  * One element per place along the kept axes. The magnitude of an element is sum |input| for sum and

@@ -1,7 +1,7 @@
 import {
-  type BinaryKind,
-  binaryKinds,
-  type DType,
+  type ArithmeticKind,
+  arithmeticKinds,
+  type FloatType,
   type OperationName,
   type ReduceKind,
   reduceKinds,
@@ -55,7 +55,7 @@ export interface DraftLimits {
   readonly multiplications: number;
 }
 
-type Draw = (dice: Dice, limits: DraftLimits, dtype: DType) => Draft;
+type Draw = (dice: Dice, limits: DraftLimits, dtype: FloatType) => Draft;
 
 function gemm(isBatched: boolean): Draw {
   return (dice, limits, dtype) => {
@@ -167,7 +167,7 @@ const binary: Draw = (dice, limits, dtype) => {
   const rows = dice.size(64);
   const columns = dice.size(limits.elements / rows);
   const form = dice.pick(["same", "row", "column", "scalar"] as const);
-  const kind = dice.pick<BinaryKind>(binaryKinds);
+  const kind = dice.pick<ArithmeticKind>(arithmeticKinds);
   const scalar = dice.below(64) / 16 + 0.25;
   const count = rows * columns;
   const b = { same: count, row: columns, column: rows, scalar: 0 }[form];

@@ -1,8 +1,9 @@
 import {
+  arithmeticKinds,
   type DriverKernels,
-  type DType,
   dtypeBytes,
-  dtypes,
+  type FloatType,
+  floatTypes,
   type Numerics,
   type Region,
 } from "@backplane/core";
@@ -12,7 +13,13 @@ import { conv2d } from "../reference/conv2d.js";
 import { binaryFunctions, unaryFunctions } from "../reference/elementwise.js";
 import { gemm } from "../reference/gemm.js";
 import { reduce } from "../reference/reduce.js";
-import { load, loadBroadcast, ReferenceDriver, type ReferenceMemory } from "../reference.js";
+import {
+  load,
+  loadBroadcast,
+  ReferenceDriver,
+  type ReferenceKernels,
+  type ReferenceMemory,
+} from "../reference.js";
 import {
   attentionTolerance,
   attentionWeights,
@@ -56,9 +63,9 @@ export class Oracle extends ReferenceDriver {
     this.#numerics = numerics;
   }
 
-  #kernels(): DriverKernels<ReferenceMemory> {
+  #kernels(): ReferenceKernels {
     const product = {
-      dtypes,
+      supports: [{ dtype: floatTypes }],
       run: (problem: Parameters<NonNullable<DriverKernels<ReferenceMemory>["gemm"]>["run"]>[0]) => {
         const { dtype, a, b, c, k, alpha, beta } = problem;
         const tolerance = productSum(k + 3, dtype, this.#numerics, alpha);
@@ -74,7 +81,7 @@ export class Oracle extends ReferenceDriver {
       gemm: product,
       batchedGemm: product,
       conv2d: {
-        dtypes,
+        supports: [{ dtype: floatTypes }],
         run: (problem) => {
           const { dtype, input, filter, bias, output, inChannels, groups, kernelHeight, kernelWidth } =
             problem;
@@ -89,7 +96,7 @@ export class Oracle extends ReferenceDriver {
         },
       },
       attention: {
-        dtypes,
+        supports: [{ dtype: floatTypes }],
         run: (problem) => {
           const { dtype, q, k, v, out, keyLength, headSize } = problem;
           const tolerance = attentionTolerance(keyLength, dtype, this.#numerics);
@@ -106,7 +113,7 @@ export class Oracle extends ReferenceDriver {
         },
       },
       reduce: {
-        dtypes,
+        supports: [{ dtype: floatTypes }],
         run: (problem) => {
           const { dtype, kind, input, output, reducedCount } = problem;
           const tolerance = reduction(kind, reducedCount, dtype, this.#numerics);
@@ -118,7 +125,7 @@ export class Oracle extends ReferenceDriver {
         },
       },
       unary: {
-        dtypes,
+        supports: [{ dtype: floatTypes }],
         run: ({ kind, dtype, n, input, output }) => {
           const values = load(input, dtype);
           this.#check(output, dtype, [input], (judge) => {
@@ -130,7 +137,7 @@ export class Oracle extends ReferenceDriver {
         },
       },
       binary: {
-        dtypes,
+        supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
         run: ({ kind, dtype, shape, n, a, b, output }) => {
           const [first, second] = [loadBroadcast(a, shape, dtype), loadBroadcast(b, shape, dtype)];
           const inputs = [a, b].flatMap((operand) => ("region" in operand ? [operand.region] : []));
@@ -147,7 +154,7 @@ export class Oracle extends ReferenceDriver {
   }
 
   /** Compares the result with that of a formula. Bytes that the formula does not name must be unchanged. */
-  #check(output: Place, dtype: DType, inputs: readonly Place[], formula: (judge: Judge) => void): void {
+  #check(output: Place, dtype: FloatType, inputs: readonly Place[], formula: (judge: Judge) => void): void {
     const { answer } = this;
     const { memory, byteOffset, byteLength } = output;
     const skipped =
@@ -173,6 +180,6 @@ export class Oracle extends ReferenceDriver {
   }
 }
 
-function hasSubnormals(input: Place, dtype: DType): boolean {
+function hasSubnormals(input: Place, dtype: FloatType): boolean {
   return load(input, dtype).some((value) => value !== 0 && Math.abs(value) < smallestNormal[dtype]);
 }

@@ -1,4 +1,4 @@
-import type { BinaryKind, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, UnaryKind } from "@backplane/core";
 import { binaryFunctions, unaryFunctions } from "../reference/elementwise.js";
 
 /** Between which numbers all elements of an array lie. */
@@ -58,7 +58,7 @@ export function unaryRange(kind: UnaryKind, range: Range): Range | undefined {
   return widened(Math.min(...ends), Math.max(...ends));
 }
 
-export function binaryRange(kind: BinaryKind, a: Range, b: Range): Range | undefined {
+export function binaryRange(kind: ArithmeticKind, a: Range, b: Range): Range | undefined {
   if (kind === "div" && !positive(b)) return undefined;
   if (kind === "pow" && !(positive(a) && magnitude(a) <= 4 && magnitude(b) <= 2)) return undefined;
   // All of these are monotonic in either argument wherever they are asked for.

@@ -1,9 +1,9 @@
-import { type DeviceHandle, type DType, dtypeBytes } from "@backplane/core";
+import { type DeviceHandle, dtypeBytes, type FloatType } from "@backplane/core";
 import type { Range } from "./range.js";
 
 /** Numbers that an allocation holds, from some byte on. */
 export interface Content {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly byteOffset: number;
   readonly count: number;
   readonly range: Range;

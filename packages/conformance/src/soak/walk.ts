@@ -2,10 +2,10 @@ import {
   type ComputeBackend,
   createBackend,
   type DeviceHandle,
-  type DType,
   dtypeBytes,
-  dtypes,
   encodeFloat16,
+  type FloatType,
+  floatTypes,
   type Operand,
   type OperationName,
   operationNames,
@@ -44,7 +44,7 @@ export class Walk {
   readonly #twin: ComputeBackend;
   readonly #limits: WalkLimits;
   readonly #dice: Dice;
-  readonly #operations: readonly { readonly name: OperationName; readonly dtype: DType }[];
+  readonly #operations: readonly { readonly name: OperationName; readonly dtype: FloatType }[];
   readonly #slots: Slot[] = [];
   /** Operands of the step that is being made: not to be freed to make room for the next one. */
   readonly #held = new Set<Slot>();
@@ -59,9 +59,9 @@ export class Walk {
     this.#twin = createBackend(this.#oracle);
     this.#limits = limits;
     this.#dice = makeDice(random(seed));
-    const has = (name: OperationName, dtype: DType) => backend.supports(name, dtype);
+    const has = (name: OperationName, dtype: FloatType) => backend.supports(name, { dtype });
     this.#operations = operationNames.flatMap((name) =>
-      dtypes.filter((dtype) => has(name, dtype)).map((dtype) => ({ name, dtype })),
+      floatTypes.filter((dtype) => has(name, dtype)).map((dtype) => ({ name, dtype })),
     );
   }
 
@@ -257,7 +257,7 @@ export class Walk {
     const { name, dtype } = this.#dice.pick(this.#operations);
     const draft = drafts[name](this.#dice, this.#limits, dtype);
     const { rest, output, outputCount, keepsOutput = false, inPlace } = draft;
-    if (!this.#backend.supports(name, dtype, rest.kind as string | undefined)) return;
+    if (!this.#backend.supports(name, { dtype, kind: rest.kind as string | undefined })) return;
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
       operands[argument] = this.#input(dtype, count);
@@ -277,7 +277,7 @@ export class Walk {
   }
 
   /** Returns input numbers: results of an operation, possibly of the last one, or new numbers. */
-  #input(dtype: DType, count: number): Location {
+  #input(dtype: FloatType, count: number): Location {
     const size = dtypeBytes[dtype];
     const found = this.#slots.filter(
       ({ content }) =>
@@ -302,7 +302,7 @@ export class Walk {
   }
 
   /** Returns a place for a result: over anything that is not an input, or in new memory. */
-  #output(dtype: DType, count: number): Location {
+  #output(dtype: FloatType, count: number): Location {
     const size = dtypeBytes[dtype];
     const fits = this.#slots.filter((slot) => !this.#held.has(slot) && slot.bytes >= count * size);
     if (fits.length === 0 || this.#dice.next() < 0.5) return this.#fresh(dtype, count);
@@ -313,7 +313,7 @@ export class Walk {
   }
 
   /** New memory full of known numbers. */
-  #fresh(dtype: DType, count: number): Location {
+  #fresh(dtype: FloatType, count: number): Location {
     const slot = this.#allocate(count * dtypeBytes[dtype]);
     const values = Float32Array.from({ length: count }, () => this.#dice.below(65) / 32 - 1);
     const stored = dtype === "f32" ? values : encodeFloat16(values);
@@ -328,7 +328,7 @@ export class Walk {
     output: Location,
     range: Range,
   ): void {
-    const dtype = rest.dtype as DType;
+    const dtype = rest.dtype as FloatType;
     const { slot, byteOffset, count } = output;
     const invoke = (backend: ComputeBackend, handleOf: (slot: Slot) => DeviceHandle) => {
       const places = Object.entries(operands).map(([argument, location]): [string, Operand] => [

@@ -1,4 +1,4 @@
-import { type DType, dtypeBytes } from "../dtype.js";
+import { type DType, dtypeBytes, elementTypes } from "../dtype.js";
 import { BackendError } from "../errors.js";
 import { describe } from "../handles.js";
 import type { Region } from "../region.js";
@@ -31,6 +31,17 @@ export class Checks {
     if (!Number.isFinite(rounded))
       this.fail(argument, `is ${describe(value)}; allowed: a number that is finite in f32`);
     return rounded;
+  }
+
+  /** Returns a number that is an element of the type; fractions are rounded to f32 and finite there. */
+  scalar(argument: string, value: unknown, dtype: DType): number {
+    const { range } = elementTypes[dtype];
+    if (range === undefined) return this.float32(argument, value);
+    const [least, largest] = range;
+    if (!Number.isInteger(value) || (value as number) < least || (value as number) > largest)
+      this.fail(argument, `is ${describe(value)}; allowed: whole numbers from ${least} to ${largest}`);
+    // Not -0.
+    return (value as number) + 0;
   }
 
   object(argument: string, value: unknown): void {

@@ -7,11 +7,11 @@ export const epilogueTable = {
     role: "choice",
     values: ["relu", "gelu", "geluTanh", "silu"],
     otherwise: "none",
-    option: "epilogue",
+    option: true,
   },
 } as const;
 
-/** A call with `activation`, or gemm with `bias`, throws `UNSUPPORTED` unless the backend supports the "epilogue". */
+/** A call with `activation`, or gemm with `bias`, throws `UNSUPPORTED` unless the backend supports it. */
 export interface EpilogueArguments extends ArgumentsOf<typeof epilogueTable> {}
 
 export type Activation = NonNullable<EpilogueArguments["activation"]>;

@@ -19,10 +19,8 @@ export interface Operation<Arguments extends object = object, Problem extends ob
   readonly operands: readonly string[];
   /** The values of the argument `kind`, if the operation has one. */
   readonly kinds: readonly string[] | undefined;
-  /** The options that calls may ask for and that not every backend has. */
-  readonly options: readonly string[];
-  /** Returns the option that a call asks for; undefined if every backend with the operation can run it. */
-  optionOf(args: Arguments): string | undefined;
+  /** The arguments that decide whether a backend can run a call; element types come first. */
+  readonly decisive: readonly DecisiveArgument[];
   /**
    * Checks the arguments. Returns undefined if nothing is left to do, and a `Fill` if only the output is left
    * to fill.
@@ -77,7 +75,6 @@ export function defineOperation<const Table extends ArgumentTable, Problem exten
     names.filter((argument) => roles.includes(table[argument]!.role));
   const operands = [...withRoles("reads"), ...withRoles("updates", "writes")];
   const read = new Reader<Table>(name);
-  const parts = optionsIn(table);
   const kind = Object.values(table).find((argument) => argument.role === "kind");
   return {
     name,
@@ -85,8 +82,7 @@ export function defineOperation<const Table extends ArgumentTable, Problem exten
     names,
     operands,
     kinds: kind && Object.keys(kind.kinds),
-    options: [...new Set(parts.map(({ option }) => option))],
-    optionOf: (args) => optionAsked(parts, args),
+    decisive: decisiveIn(table),
     resolve(args, binder) {
       startCount();
       let problem: Problem | Fill | undefined;
@@ -111,28 +107,29 @@ function countOfNames(args: object): number {
   return names;
 }
 
-/** An argument that asks for an option, if its value is one of `values`. */
-interface OptionalPart {
+/** An element type, the kind, or an option that not every backend has. */
+export interface DecisiveArgument {
   readonly argument: string;
-  readonly option: string;
-  /** Undefined: any value. Values that no backend has are left to the argument checks. */
-  readonly values: readonly unknown[] | undefined;
+  readonly role: "elementType" | "kind" | "option";
+  /** Undefined: any value, such as an operand. */
+  readonly values: readonly (string | boolean)[] | undefined;
+  readonly default: DType | undefined;
 }
 
-function optionsIn(table: ArgumentTable): readonly OptionalPart[] {
-  return Object.entries(table).flatMap(([argument, specification]) => {
-    const option = "option" in specification ? specification.option : undefined;
-    const values = specification.role === "choice" ? specification.values : undefined;
-    return option === undefined ? [] : [{ argument, option, values }];
+function decisiveIn(table: ArgumentTable): readonly DecisiveArgument[] {
+  const entries = Object.entries(table);
+  const types = entries.flatMap(([argument, given]): readonly DecisiveArgument[] => {
+    if (given.role !== "elementType") return [];
+    return [{ argument, role: "elementType", values: given.types, default: given.default }];
   });
-}
-
-function optionAsked(parts: readonly OptionalPart[], args: object): string | undefined {
-  for (const { argument, option, values } of parts) {
-    const value = (args as Readonly<Record<string, unknown>>)[argument];
-    if (value !== undefined && (values === undefined || values.includes(value))) return option;
-  }
-  return undefined;
+  const others = entries.flatMap(([argument, given]): readonly DecisiveArgument[] => {
+    if (given.role === "kind")
+      return [{ argument, role: "kind", values: Object.keys(given.kinds), default: undefined }];
+    if (given.role === "elementType" || given.option !== true) return [];
+    const values = given.role === "choice" ? given.values : undefined;
+    return [{ argument, role: "option", values, default: undefined }];
+  });
+  return [...types, ...others];
 }
 
 function bytesOf(table: ArgumentTable, operands: readonly string[], problem: object): number {

@@ -1,4 +1,4 @@
-import { type DType, dtypes } from "../dtype.js";
+import type { DType } from "../dtype.js";
 import { describe, type Operand } from "../handles.js";
 import type { Region } from "../region.js";
 import { Checks } from "./checks.js";
@@ -89,10 +89,15 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return this.oneOf(argument, value, values);
   }
 
-  elementType(argument: NamesOf<Table, "elementType">, value: DType | undefined, fallback: DType): DType {
-    if (value === undefined) return fallback;
+  /** `allowed`: the argument's description in the table. */
+  elementType<Type extends DType>(
+    argument: NamesOf<Table, "elementType">,
+    value: Type | undefined,
+    allowed: { readonly types: readonly Type[]; readonly default: Type },
+  ): Type {
+    if (value === undefined) return allowed.default;
     counted++;
-    return this.oneOf(argument, value, dtypes);
+    return this.oneOf(argument, value, allowed.types);
   }
 
   extents<Name extends NamesOf<Table, "extents">>(
@@ -150,7 +155,10 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return operand === undefined ? undefined : this.region(binder, argument, operand, elements, dtype);
   }
 
-  /** Like `region`, for an operand that may also be one number, which is rounded to f32. */
+  /**
+   * Like `region`, for an operand that may also be one number: rounded to f32 if the elements are floats, and
+   * one of their numbers if they are integers.
+   */
   regionOrScalar<Memory>(
     binder: Binder<Memory>,
     argument: NamesOf<Table, OperandRole>,
@@ -160,7 +168,7 @@ export class Reader<Table extends ArgumentTable> extends Checks {
   ): Region<Memory> | Scalar {
     if (!isScalar(operand)) return this.region(binder, argument, operand, elements, dtype);
     counted++;
-    return { scalar: this.float32(`${argument}.scalar`, operand.scalar) };
+    return { scalar: this.scalar(`${argument}.scalar`, operand.scalar, dtype) };
   }
 
   /** Returns the regions of several operands with `elements` elements each. */

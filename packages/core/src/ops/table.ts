@@ -21,8 +21,8 @@ export type Argument =
 interface Optional {
   /** In words: the value that holds if the argument is left out. */
   readonly otherwise?: string;
-  /** A call that has this argument asks for an option that not every backend has; see `supports`. */
-  readonly option?: string;
+  /** Not every backend takes calls that have this argument; see `supports`. */
+  readonly option?: true;
 }
 
 /** Device memory. `updates`: read and written. */
@@ -76,9 +76,11 @@ export interface ChoiceArgument extends Optional {
   readonly default?: string | boolean;
 }
 
-export interface ElementTypeArgument {
+export interface ElementTypeArgument extends Optional {
   readonly role: "elementType";
-  readonly default: DType;
+  /** The types that the operation is defined for. */
+  readonly types: readonly DType[];
+  readonly default?: DType;
 }
 
 export type ArgumentTable = Readonly<Record<string, Argument>>;
@@ -116,7 +118,9 @@ export type ValueOf<Given> = Given extends { readonly role: "reads" | "writes" |
           ? keyof Kinds & string
           : Given extends { readonly role: "choice"; readonly values: readonly (infer Value)[] }
             ? Value
-            : DType;
+            : Given extends { readonly types: readonly (infer Type)[] }
+              ? Type
+              : never;
 
 type OperandOf<Given> = Given extends { readonly scalar: true } ? Operand | Scalar : Operand;
 

@@ -3,6 +3,7 @@ import {
   type BinaryInput,
   binaryKinds,
   costOf,
+  isComparison,
   type UnaryArguments,
   unaryKinds,
 } from "@backplane/core";
@@ -201,6 +202,37 @@ describe("binary descriptor", () => {
     refuses({ shapeA: [1], output: place(1) }, "output");
     refuses({ shapeB: [2, 1], output: slice(2, 0) }, "output");
     assert.isDefined(problemOf("binary", { ...plainBinary, shapeA: [1, 2, 3], output: place(1) }));
+  });
+
+  it("compares into bytes, and never in place", () => {
+    const problem = problemOf("binary", { ...plainBinary, kind: "less", dtype: "i32" });
+    assert.equal(problem.output.byteLength, 6);
+    assert.deepInclude(problem.a, { region: { memory: 1, byteOffset: 0, byteLength: 24 } });
+    assert.deepInclude(problem, { kind: "less", dtype: "i32", n: 6 });
+    throws("INVALID_ARGUMENT", () => resolve("binary", { ...plainBinary, kind: "equal", output: place(1) }));
+    for (const kind of binaryKinds)
+      assert.equal(
+        problemOf("binary", { ...plainBinary, kind }).output.byteLength,
+        isComparison(kind) ? 6 : 24,
+        kind,
+      );
+  });
+
+  it("takes scalars that are elements of the type", () => {
+    const given = { kind: "add", n: 6, a: place(1), output: place(3) } as const;
+    const scalarOf = (scalar: number, dtype: "i32" | "u32") =>
+      problemOf("binary", { ...given, b: { scalar }, dtype }).b;
+    assert.deepEqual(scalarOf(16777217, "i32"), { scalar: 16777217 });
+    assert.deepEqual(scalarOf(-(2 ** 31), "i32"), { scalar: -(2 ** 31) });
+    assert.deepEqual(scalarOf(2 ** 32 - 1, "u32"), { scalar: 2 ** 32 - 1 });
+    assert.deepEqual(scalarOf(-0, "i32"), { scalar: 0 });
+    for (const [scalar, dtype] of [
+      [0.5, "i32"],
+      [2 ** 31, "i32"],
+      [-1, "u32"],
+      [Number.NaN, "u32"],
+    ] as const)
+      throws("INVALID_ARGUMENT", () => scalarOf(scalar, dtype), "b.scalar");
   });
 
   it("counts each input element once", () => {

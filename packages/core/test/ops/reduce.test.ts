@@ -1,4 +1,11 @@
-import { type Axis, costOf, type ReduceArguments, reduceIdentity, reduceKinds } from "@backplane/core";
+import {
+  type Axis,
+  costOf,
+  type ReduceArguments,
+  type ReduceKind,
+  reduceIdentity,
+  reduceKinds,
+} from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
 import { place, problemOf, resolve, slice } from "../support/resolve.js";
@@ -128,6 +135,18 @@ describe("reduce descriptor", () => {
       problem: undefined,
       fills: [],
     });
+  });
+
+  it("gives integers their own identities", () => {
+    const identity = (kind: ReduceKind, dtype: "i32" | "u32") =>
+      resolve("reduce", { kind, shape: [0], input: place(1), output: place(2), dtype }).fills[0]!.value;
+    for (const [kind, signed, unsigned] of [
+      ["sum", 0, 0],
+      ["prod", 1, 1],
+      ["max", -(2 ** 31), 0],
+      ["min", 2 ** 31 - 1, 2 ** 32 - 1],
+    ] as const)
+      assert.deepEqual([identity(kind, "i32"), identity(kind, "u32")], [signed, unsigned], kind);
   });
 
   it("counts flops and bytes", () => {

@@ -72,9 +72,9 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
         const { memory, byteOffset, byteLength } = output(problem);
         memory.bytes.fill(0xee, byteOffset, byteOffset + byteLength);
       };
-      return { dtypes, run } satisfies Kernel<Problem>;
+      return { supports: [{ dtype: dtypes }], run } satisfies Kernel<Problem>;
     };
-    const epilogue = { epilogue: true };
+    const epilogue = { supports: [{ dtype: dtypes, bias: true, activation: true }] } as const;
     return {
       gemm: { ...kernel<GemmProblem<FakeMemory>>("gemm", (problem) => problem.c), ...epilogue },
       batchedGemm: { ...kernel<GemmProblem<FakeMemory>>("batchedGemm", (problem) => problem.c), ...epilogue },

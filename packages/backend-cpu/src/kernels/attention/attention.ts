@@ -1,14 +1,14 @@
-import { type AttentionProblem, type DType, dtypes } from "@backplane/core";
+import { type AttentionProblem, type FloatType, floatTypes } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type AttentionTypes, attentionKernel } from "./attention.wasm.js";
 import { attentionLayout, queryTile } from "./layout.js";
 import { type AttentionRowTypes, attentionRowKernel } from "./rows.wasm.js";
 
-const tileKernels: Readonly<Record<DType, Kernel<AttentionTypes>>> = {
+const tileKernels: Readonly<Record<FloatType, Kernel<AttentionTypes>>> = {
   f32: attentionKernel("f32"),
   f16: attentionKernel("f16"),
 };
-const rowKernels: Readonly<Record<DType, Kernel<AttentionRowTypes>>> = {
+const rowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes>>> = {
   f32: attentionRowKernel("f32"),
   f16: attentionRowKernel("f16"),
 };
@@ -17,7 +17,7 @@ const rowKernels: Readonly<Record<DType, Kernel<AttentionRowTypes>>> = {
 export const rowQueries = 4;
 
 export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
-  dtypes,
+  supports: [{ dtype: floatTypes }],
   kernels: [...Object.values(tileKernels), ...Object.values(rowKernels)],
 
   plan(problem, { workers, workspace }) {

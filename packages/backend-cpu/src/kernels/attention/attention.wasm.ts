@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
@@ -54,7 +54,7 @@ const scoreBytes = rowBytes * scoreRows;
  * Lanes run along 8 queries for the scores and the softmax, and along the head for the sums. Keys
  * that a query does not see never enter its sums, not even with weight 0: they may hold NaN.
  */
-export function attentionKernel(dtype: DType): Kernel<AttentionTypes> {
+export function attentionKernel(dtype: FloatType): Kernel<AttentionTypes> {
   return defineKernel({
     name: `attention_${dtype}`,
     parameters: parameterTypes,

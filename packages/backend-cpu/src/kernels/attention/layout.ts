@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 
 /** Queries that one chunk does, in blocks whose scores lie side by side in 8 lanes. */
 export const queryTile: number = 24;
@@ -33,7 +33,7 @@ export interface AttentionLayout {
 }
 
 /** The workspace is O(tile * head size), independent of the sequence lengths. */
-export function attentionLayout(headSize: number, dtype: DType): AttentionLayout {
+export function attentionLayout(headSize: number, dtype: FloatType): AttentionLayout {
   const paddedSize = Math.ceil(headSize / 8) * 8;
   let bytes = 0;
   const place = (size: number): number => {

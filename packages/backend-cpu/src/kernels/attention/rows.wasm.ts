@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -48,7 +48,7 @@ const rowVectors = 4;
  * softmax as tiles, but lanes run along the head for both products, so that none are wasted on missing
  * queries and keys are read once, in order.
  */
-export function attentionRowKernel(dtype: DType): Kernel<AttentionRowTypes> {
+export function attentionRowKernel(dtype: FloatType): Kernel<AttentionRowTypes> {
   return defineKernel({
     name: `attention_rows_${dtype}`,
     parameters: parameterTypes,

@@ -1,22 +1,22 @@
 import {
+  type ArithmeticKind,
+  arithmeticKinds,
   type BinaryInput,
-  type BinaryKind,
   type BinaryProblem,
-  binaryKinds,
-  type DType,
   dtypeBytes,
-  dtypes,
+  type FloatType,
+  floatTypes,
 } from "@backplane/core";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
 import { elementsPerChunk } from "../vector/chunks.js";
 import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
 import { binaryFunctions } from "./functions.js";
 
-type Kernels = Readonly<Record<DType, Kernel<BinaryTypes>>>;
+type Kernels = Readonly<Record<FloatType, Kernel<BinaryTypes>>>;
 
 const kernels = Object.fromEntries(
-  binaryKinds.map((kind) => [kind, { f32: binaryKernel(kind, "f32"), f16: binaryKernel(kind, "f16") }]),
-) as Record<BinaryKind, Kernels>;
+  arithmeticKinds.map((kind) => [kind, { f32: binaryKernel(kind, "f32"), f16: binaryKernel(kind, "f16") }]),
+) as Record<ArithmeticKind, Kernels>;
 
 /** Byte offsets from the start of a, b and the output. */
 interface Place {
@@ -25,8 +25,8 @@ interface Place {
   readonly output: number;
 }
 
-export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
-  dtypes,
+export const binary: CpuOperation<BinaryProblem<CpuMemory, FloatType, ArithmeticKind>> = {
+  supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
 
   plan(problem, { workers }) {
@@ -63,7 +63,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
 };
 
 function launch(
-  problem: BinaryProblem<CpuMemory>,
+  problem: BinaryProblem<CpuMemory, FloatType, ArithmeticKind>,
   place: Place,
   axes: readonly { readonly extent: number; readonly stepA: number; readonly stepB: number }[],
   rows: number,
@@ -109,7 +109,7 @@ function launch(
 }
 
 /** Returns roughly how long an element takes one worker. */
-function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory>): number {
+function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory, FloatType, ArithmeticKind>): number {
   return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + (dtype === "f16" ? 0.7 : 0);
 }
 

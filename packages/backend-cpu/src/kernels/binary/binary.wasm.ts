@@ -1,4 +1,4 @@
-import type { BinaryKind, DType } from "@backplane/core";
+import type { ArithmeticKind, FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, select, type Value } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
@@ -60,7 +60,7 @@ const parameterTypes = {
  * input; along the innermost axis an input follows the output element by element, or repeats one
  * element.
  */
-export function binaryKernel(kind: BinaryKind, dtype: DType): Kernel<BinaryTypes> {
+export function binaryKernel(kind: ArithmeticKind, dtype: FloatType): Kernel<BinaryTypes> {
   const { emit, unroll } = binaryFunctions[kind];
   return defineKernel<BinaryTypes>({
     name: `binary_${kind}_${dtype}`,

@@ -1,4 +1,4 @@
-import type { BinaryKind } from "@backplane/core";
+import type { ArithmeticKind } from "@backplane/core";
 import { type FunctionBuilder, f32x4, type Value } from "../../wasm/index.js";
 import { power } from "./power.js";
 
@@ -16,7 +16,7 @@ const short = (compute: (a: Value<"v128">, b: Value<"v128">) => Value<"v128">): 
 });
 
 /** The one table of binary functions: kernels, operation and tests are made from it. */
-export const binaryFunctions: Readonly<Record<BinaryKind, BinaryFunction>> = {
+export const binaryFunctions: Readonly<Record<ArithmeticKind, BinaryFunction>> = {
   add: short(f32x4.add),
   sub: short(f32x4.sub),
   mul: short(f32x4.mul),

@@ -1,4 +1,4 @@
-import { type Conv2dProblem, type DType, dtypes } from "@backplane/core";
+import { type Conv2dProblem, type FloatType, floatTypes } from "@backplane/core";
 import { planWiden, widen } from "../convert/convert.js";
 import { activationCode } from "../epilogue.js";
 import {
@@ -15,7 +15,7 @@ import { depthwiseKernelF32 } from "./depthwise.wasm.js";
 import { planesKernels, planPlanes } from "./planes.js";
 import { productNanoseconds } from "./tile.js";
 
-const kernels: Readonly<Record<DType, Kernel<Conv2dTypes>>> = {
+const kernels: Readonly<Record<FloatType, Kernel<Conv2dTypes>>> = {
   f32: conv2dKernel("f32"),
   f16: conv2dKernel("f16"),
 };
@@ -40,8 +40,7 @@ export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
 }
 
 export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
-  dtypes,
-  epilogue: true,
+  supports: [{ dtype: floatTypes, activation: true }],
   kernels: [...Object.values(kernels), ...planesKernels, depthwiseKernelF32, widen],
 
   plan: (problem, context) =>

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -68,7 +68,7 @@ const slackBytes = 64;
  * that they meet at `pixelBlock` consecutive output pixels. Lanes run along the pixels. Summing in
  * blocks also keeps rounding errors small.
  */
-export function conv2dKernel(dtype: DType): Kernel<Conv2dTypes> {
+export function conv2dKernel(dtype: FloatType): Kernel<Conv2dTypes> {
   return defineKernel({
     name: `conv2d_${dtype}`,
     parameters: parameterTypes,

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { i32 } from "../../wasm/index.js";
 import { packFunction } from "../gemm/pack.js";
 import { defineKernel, type Kernel } from "../kernel.js";
@@ -17,7 +17,7 @@ const packTypes = {
 export type PackFilterTypes = typeof packTypes;
 
 /** Filter panels for the tall tile: packed[group][panel][t][channel] = filter[group][panel * channels + channel][t]. */
-export function packFilterKernel(dtype: DType): Kernel<PackFilterTypes> {
+export function packFilterKernel(dtype: FloatType): Kernel<PackFilterTypes> {
   const bytes = dtype === "f32" ? 4 : 2;
   return defineKernel({
     name: `conv2d_pack_${dtype}`,

@@ -1,4 +1,4 @@
-import type { Conv2dProblem, DType } from "@backplane/core";
+import type { Conv2dProblem, FloatType } from "@backplane/core";
 import { planWiden } from "../convert/convert.js";
 import { activationCode } from "../epilogue.js";
 import { evenParts, packNanoseconds } from "../gemm/variants.js";
@@ -22,13 +22,13 @@ import {
   productNanoseconds,
 } from "./tile.js";
 
-const byType = <Made>(make: (dtype: DType) => Made): Readonly<Record<DType, Made>> => ({
+const byType = <Made>(make: (dtype: FloatType) => Made): Readonly<Record<FloatType, Made>> => ({
   f32: make("f32"),
   f16: make("f16"),
 });
 
 const packKernels = byType(packFilterKernel);
-const multiplyKernels: Readonly<Record<ConvolutionForm, Readonly<Record<DType, Kernel<PlanesTypes>>>>> = {
+const multiplyKernels: Readonly<Record<ConvolutionForm, Readonly<Record<FloatType, Kernel<PlanesTypes>>>>> = {
   tall: byType((dtype) => planesKernel("tall", dtype)),
   wide: byType((dtype) => planesKernel("wide", dtype)),
 };

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -31,7 +31,7 @@ import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./t
  * With a stride, elements that are `stride` apart become neighbours: a plane has a phase for each remainder
  * of the row and of the column.
  */
-export function planesKernel(form: ConvolutionForm, dtype: DType): Kernel<PlanesTypes> {
+export function planesKernel(form: ConvolutionForm, dtype: FloatType): Kernel<PlanesTypes> {
   return defineKernel({
     name: `conv2d_planes_${form}_${dtype}`,
     parameters: planesTypes,

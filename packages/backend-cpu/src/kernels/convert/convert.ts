@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { i32 } from "../../wasm/index.js";
 import { defineKernel, type Kernel, type Launch } from "../kernel.js";
 import { mapVectors } from "../vector/map.js";
@@ -14,7 +14,7 @@ export const widen: Kernel<typeof convertTypes> = converting("widen", "f16", "f3
 /** output (f16) = input (f32), `count` contiguous elements; to nearest, ties to even. */
 export const narrow: Kernel<typeof convertTypes> = converting("narrow", "f32", "f16");
 
-function converting(name: string, from: DType, to: DType): Kernel<typeof convertTypes> {
+function converting(name: string, from: FloatType, to: FloatType): Kernel<typeof convertTypes> {
   return defineKernel({
     name,
     parameters: convertTypes,

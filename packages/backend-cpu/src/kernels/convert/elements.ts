@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { type Arg, type FunctionBuilder, i32, shuffle32, type Value, v128 } from "../../wasm/index.js";
 import { narrowToHalves, widenHalves } from "./half.js";
 
@@ -22,7 +22,7 @@ export interface Elements {
  * Returns access to elements. f16 is widened when loaded and rounded when stored. Emits constants at the
  * place of the call: call it before loops.
  */
-export function elementsOf(f: FunctionBuilder, dtype: DType): Elements {
+export function elementsOf(f: FunctionBuilder, dtype: FloatType): Elements {
   return dtype === "f32" ? float32Elements(f) : float16Elements(f);
 }
 

@@ -1,4 +1,4 @@
-import { BackendError, type DType, type GemmProblem } from "@backplane/core";
+import { BackendError, type FloatType, floatTypes, type GemmProblem } from "@backplane/core";
 import { widen } from "../convert/convert.js";
 import type { EpilogueParameters } from "../epilogue.js";
 import { fillBytes } from "../fill.js";
@@ -26,7 +26,7 @@ import {
 
 type Problem = GemmProblem<CpuMemory>;
 
-const kernelTable: ReadonlyMap<string, Readonly<Record<DType, GemmKernels>>> = new Map(
+const kernelTable: ReadonlyMap<string, Readonly<Record<FloatType, GemmKernels>>> = new Map(
   gemmVariants.map(({ name, tile, requires }) => [
     name,
     { f32: gemmKernels(tile, "f32", requires), f16: gemmKernels(tile, "f16", requires) },
@@ -60,8 +60,7 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     kernels.push([...Object.values(f32), probeKernel(variant)], Object.values(f16));
   }
   return {
-    dtypes: ["f32", "f16"],
-    epilogue: true,
+    supports: [{ dtype: floatTypes, bias: true, activation: true }],
     kernels,
     plan(problem, context) {
       const { features } = context;
@@ -81,7 +80,7 @@ function variantOf(features: Features, name: string | undefined): GemmVariant {
 }
 
 /** The kernels of a variant. */
-export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<DType, GemmKernels>> {
+export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<FloatType, GemmKernels>> {
   return kernelTable.get(name)!;
 }
 

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { f32, i32 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue.js";
@@ -103,7 +103,7 @@ export interface GemmKernels {
 
 const one = 0x3f800000;
 
-export function gemmKernels(tile: Tile, dtype: DType, requires: "relaxedSimd" | undefined): GemmKernels {
+export function gemmKernels(tile: Tile, dtype: FloatType, requires: "relaxedSimd" | undefined): GemmKernels {
   const label = `${dtype}_${tileName(tile)}`;
   const when = requires === undefined ? {} : { requires };
   return {
@@ -119,7 +119,7 @@ interface When {
   readonly requires?: "relaxedSimd";
 }
 
-function packKernel(label: string, width: number, dtype: DType, when: When): Kernel<typeof packTypes> {
+function packKernel(label: string, width: number, dtype: FloatType, when: When): Kernel<typeof packTypes> {
   return defineKernel({
     ...when,
     name: `gemm_pack_${label}`,
@@ -149,7 +149,12 @@ function packKernel(label: string, width: number, dtype: DType, when: When): Ker
  * C = alpha * op(A) * (packed B) + beta * C in f32, and its epilogue, for a part of one matrix of the batch. A
  * chunk packs its rows of op(A) itself, into a room of its worker's that stays in the second-level cache.
  */
-function multiplyKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel<typeof multiplyTypes> {
+function multiplyKernel(
+  label: string,
+  tile: Tile,
+  dtype: FloatType,
+  when: When,
+): Kernel<typeof multiplyTypes> {
   return defineKernel({
     ...when,
     name: `gemm_multiply_${label}`,
@@ -202,7 +207,7 @@ function multiplyKernel(label: string, tile: Tile, dtype: DType, when: When): Ke
   });
 }
 
-function smallKernel(label: string, tile: Tile, dtype: DType, when: When): Kernel<typeof smallTypes> {
+function smallKernel(label: string, tile: Tile, dtype: FloatType, when: When): Kernel<typeof smallTypes> {
   return defineKernel({
     ...when,
     name: `gemm_small_${label}`,

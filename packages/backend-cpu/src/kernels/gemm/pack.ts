@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   type FunctionReference,
@@ -21,7 +21,7 @@ import { type Elements, elementsOf } from "../convert/elements.js";
  *   alongK == 0: element p of line i is at source + p * stride + i * element bytes
  *   even: see `panelHeight`
  */
-export function packFunction(module: ModuleBuilder, dtype: DType, width: number): FunctionReference {
+export function packFunction(module: ModuleBuilder, dtype: FloatType, width: number): FunctionReference {
   const transpose = transposeFunction(module, dtype, width);
   const copyMany = copyFunction(module, dtype, width, rowsTogether);
   const copyOne = copyFunction(module, dtype, width, 1);
@@ -81,7 +81,7 @@ export function panelHeight(
 const rowsTogether = 8;
 
 /** One panel of lines that each lie in one piece. */
-function transposeFunction(module: ModuleBuilder, dtype: DType, width: number): FunctionReference {
+function transposeFunction(module: ModuleBuilder, dtype: FloatType, width: number): FunctionReference {
   return module.shared(`gemm_transpose_panel_${dtype}_${width}`, (label) =>
     module.function(
       label,
@@ -96,7 +96,12 @@ function transposeFunction(module: ModuleBuilder, dtype: DType, width: number): 
  * Copies `rows` elements of all lines, if lines lie across k: reads each row in one piece and writes it in
  * pieces to all panels.
  */
-function copyFunction(module: ModuleBuilder, dtype: DType, width: number, rows: number): FunctionReference {
+function copyFunction(
+  module: ModuleBuilder,
+  dtype: FloatType,
+  width: number,
+  rows: number,
+): FunctionReference {
   return module.shared(`gemm_copy_rows_${dtype}_${width}_${rows}`, (label) =>
     module.function(
       label,

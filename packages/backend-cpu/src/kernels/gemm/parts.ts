@@ -1,4 +1,4 @@
-import type { DType, GemmProblem } from "@backplane/core";
+import type { FloatType, GemmProblem } from "@backplane/core";
 import { f32x4, i32, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
 import type { EpilogueParameters } from "../epilogue.js";
@@ -65,7 +65,7 @@ const combinedColumns = 512;
 const together = 4;
 
 /** C = alpha * (the sum of the partial sums) + beta * C and the epilogue. */
-function combineKernel(dtype: DType): Kernel<typeof combineTypes> {
+function combineKernel(dtype: FloatType): Kernel<typeof combineTypes> {
   return defineKernel({
     name: `gemm_skinny_combine_${dtype}`,
     parameters: combineTypes,
@@ -118,7 +118,7 @@ function combineKernel(dtype: DType): Kernel<typeof combineTypes> {
   });
 }
 
-export const combineKernels: Readonly<Record<DType, Kernel<typeof combineTypes>>> = {
+export const combineKernels: Readonly<Record<FloatType, Kernel<typeof combineTypes>>> = {
   f32: combineKernel("f32"),
   f16: combineKernel("f16"),
 };

@@ -1,4 +1,4 @@
-import type { DType, GemmProblem } from "@backplane/core";
+import type { FloatType, GemmProblem } from "@backplane/core";
 import { f32, f32x4, i32 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
 import { address, type CpuMemory, defineKernel, type Kernel, type Launch } from "../kernel.js";
@@ -16,12 +16,12 @@ const scaleTypes = {
 } as const;
 
 /** C = beta * C, if there is nothing to add. If beta is 0, writes zeros without reading C. */
-export const scaleKernels: Readonly<Record<DType, Kernel<typeof scaleTypes>>> = {
+export const scaleKernels: Readonly<Record<FloatType, Kernel<typeof scaleTypes>>> = {
   f32: scaleKernel("f32"),
   f16: scaleKernel("f16"),
 };
 
-function scaleKernel(dtype: DType): Kernel<typeof scaleTypes> {
+function scaleKernel(dtype: FloatType): Kernel<typeof scaleTypes> {
   return defineKernel({
     name: `gemm_scale_${dtype}`,
     parameters: scaleTypes,

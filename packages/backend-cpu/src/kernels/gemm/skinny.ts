@@ -1,4 +1,4 @@
-import type { DType, GemmProblem } from "@backplane/core";
+import type { FloatType, GemmProblem } from "@backplane/core";
 import type { EpilogueParameters } from "../epilogue.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
 import { linesOfA, linesOfB } from "./lines.js";
@@ -15,7 +15,7 @@ import { blocking, elementBytes, fewRows, skinnyProductNanoseconds } from "./var
  */
 
 /** More rows than these are worth packing for. B in f16 would be widened again for every two rows. */
-const mostRows: Readonly<Record<DType, number>> = { f32: 32, f16: 2 };
+const mostRows: Readonly<Record<FloatType, number>> = { f32: 32, f16: 2 };
 /** With fewer columns than these it is not worth it: less of the time is spent in the innermost loop. */
 const fewestColumns = 16;
 /** The same for more than a few rows, for which packing takes a smaller share. */

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   type FunctionReference,
@@ -52,11 +52,12 @@ const skinnyTypes = {
 type SkinnyKernel = Kernel<typeof skinnyTypes>;
 
 /** By element type, and by whether B is stored transposed (n x k) or not (k x n). */
-export const skinnyKernels: Readonly<Record<DType, Readonly<Record<"stored" | "transposed", SkinnyKernel>>>> =
-  {
-    f32: { stored: skinnyKernel("f32", "stored"), transposed: skinnyKernel("f32", "transposed") },
-    f16: { stored: skinnyKernel("f16", "stored"), transposed: skinnyKernel("f16", "transposed") },
-  };
+export const skinnyKernels: Readonly<
+  Record<FloatType, Readonly<Record<"stored" | "transposed", SkinnyKernel>>>
+> = {
+  f32: { stored: skinnyKernel("f32", "stored"), transposed: skinnyKernel("f32", "transposed") },
+  f16: { stored: skinnyKernel("f16", "stored"), transposed: skinnyKernel("f16", "transposed") },
+};
 
 type I32 = Local<"i32">;
 
@@ -79,11 +80,11 @@ interface Sums
     >
   > {
   readonly module: ModuleBuilder;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly elements: Elements;
 }
 
-function skinnyKernel(dtype: DType, b: "stored" | "transposed"): SkinnyKernel {
+function skinnyKernel(dtype: FloatType, b: "stored" | "transposed"): SkinnyKernel {
   return defineKernel({
     name: `gemm_skinny_${dtype}_${b}`,
     parameters: skinnyTypes,

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { f32, i32 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue.js";
@@ -44,7 +44,7 @@ const stripTypes = {
 export type StripKernel = Kernel<typeof stripTypes>;
 
 /** One chunk: the rows of packed A by some columns of op(B), which it packs; see `strips.ts`. */
-export function stripKernel(tile: Tile, dtype: DType, requires: "relaxedSimd" | undefined): StripKernel {
+export function stripKernel(tile: Tile, dtype: FloatType, requires: "relaxedSimd" | undefined): StripKernel {
   return defineKernel({
     ...(requires === undefined ? {} : { requires }),
     name: `gemm_strip_${dtype}_${tileName(tile)}`,

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import type { Features } from "../kernel.js";
 import type { Tile } from "./tile.js";
 
@@ -117,4 +117,4 @@ export const skinnyProductNanoseconds = 0.07;
 /** Roughly how long one worker takes to pack an element. */
 export const packNanoseconds = 0.3;
 
-export const elementBytes: Readonly<Record<DType, number>> = { f32: 4, f16: 2 };
+export const elementBytes: Readonly<Record<FloatType, number>> = { f32: 4, f16: 2 };

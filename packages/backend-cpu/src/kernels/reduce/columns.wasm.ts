@@ -1,4 +1,4 @@
-import type { DType, ReduceKind } from "@backplane/core";
+import type { FloatType, ReduceKind } from "@backplane/core";
 import {
   type FunctionReference,
   i32,
@@ -53,7 +53,7 @@ export function columnScratchBytes(kind: ReduceKind): number {
 export function foldColumnsFunction(
   module: ModuleBuilder,
   kind: ReduceKind,
-  dtype: DType,
+  dtype: FloatType,
 ): FunctionReference {
   const { combine, empty, fold } = accumulations[kind];
   const width = empty.length;

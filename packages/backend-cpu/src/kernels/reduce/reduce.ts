@@ -1,8 +1,8 @@
 import {
   type Axis,
-  type DType,
   dtypeBytes,
-  dtypes,
+  type FloatType,
+  floatTypes,
   type ReduceKind,
   type ReduceProblem,
   reduceKinds,
@@ -25,7 +25,7 @@ interface Kernels {
   readonly combine: Kernel<CombineTypes>;
 }
 
-const kernelsOf = (kind: ReduceKind, dtype: DType): Kernels => ({
+const kernelsOf = (kind: ReduceKind, dtype: FloatType): Kernels => ({
   rows: reduceRowsKernel(kind, dtype),
   columns: reduceColumnsKernel(kind, dtype),
   combine: reduceCombineKernel(kind, dtype),
@@ -33,7 +33,7 @@ const kernelsOf = (kind: ReduceKind, dtype: DType): Kernels => ({
 
 const kernels = Object.fromEntries(
   reduceKinds.map((kind) => [kind, { f32: kernelsOf(kind, "f32"), f16: kernelsOf(kind, "f16") }]),
-) as Record<ReduceKind, Record<DType, Kernels>>;
+) as Record<ReduceKind, Record<FloatType, Kernels>>;
 
 /** The number of elements that a chunk should read at least, roughly. */
 const chunkElements = 1 << 14;
@@ -80,7 +80,7 @@ export function planReduce({
   kind,
   kept,
   reduced,
-}: Pick<ReduceProblem<unknown>, "dtype" | "kind" | "kept" | "reduced">): ReducePlan {
+}: Pick<ReduceProblem<unknown, FloatType>, "dtype" | "kind" | "kept" | "reduced">): ReducePlan {
   const lastReduced = reduced.at(-1);
   const rows = lastReduced?.stride === 1;
   const inner = (rows ? lastReduced : kept.at(-1))?.extent ?? 1;
@@ -121,8 +121,8 @@ export function planReduce({
   };
 }
 
-export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
-  dtypes,
+export const reduce: CpuOperation<ReduceProblem<CpuMemory, FloatType>> = {
+  supports: [{ dtype: floatTypes }],
   kernels: Object.values(kernels).flatMap((byType) =>
     Object.values(byType).flatMap(({ rows, columns, combine }) => [rows, columns, combine]),
   ),

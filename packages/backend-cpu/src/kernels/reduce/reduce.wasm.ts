@@ -1,4 +1,4 @@
-import type { DType, ReduceKind } from "@backplane/core";
+import type { FloatType, ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -48,7 +48,7 @@ const never = -1;
  * The innermost axis is reduced: lanes run along it. A chunk is either some output elements or one
  * piece of one. An element whose fast fold is doubtful is folded once more, exactly.
  */
-export function reduceRowsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceTypes> {
+export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<ReduceTypes> {
   const accumulation = accumulations[kind];
   const width = accumulation.empty.length;
   const unit = rowUnit(kind);
@@ -195,7 +195,7 @@ const columnRows = 8;
  * is a panel of columns at some places of the outer kept axes, or one piece of its rows. A panel of
  * which a result is doubtful is folded once more, exactly.
  */
-export function reduceColumnsKernel(kind: ReduceKind, dtype: DType): Kernel<ReduceTypes> {
+export function reduceColumnsKernel(kind: ReduceKind, dtype: FloatType): Kernel<ReduceTypes> {
   const accumulation = accumulations[kind];
   const width = accumulation.empty.length;
   const accumulatorBytes = 16 * width;
@@ -346,7 +346,7 @@ export type CombineTypes = typeof combineTypes;
 export const combinedPerChunk = 1024;
 
 /** output[i] = the partial results of all pieces, folded; lanes run along the output. */
-export function reduceCombineKernel(kind: ReduceKind, dtype: DType): Kernel<CombineTypes> {
+export function reduceCombineKernel(kind: ReduceKind, dtype: FloatType): Kernel<CombineTypes> {
   const accumulation = accumulations[kind];
   return defineKernel({
     name: `reduce_combine_${kind}_${dtype}`,

@@ -1,4 +1,4 @@
-import type { DType, UnaryKind } from "@backplane/core";
+import type { FloatType, UnaryKind } from "@backplane/core";
 import { i32 } from "../../wasm/index.js";
 import { elementsOf } from "../convert/elements.js";
 import { defineKernel, type Kernel } from "../kernel.js";
@@ -16,7 +16,7 @@ const parameterTypes = {
 export type UnaryTypes = typeof parameterTypes;
 
 /** output[i] = kind(input[i]) for `count` contiguous elements. */
-export function unaryKernel(kind: UnaryKind, dtype: DType): Kernel<UnaryTypes> {
+export function unaryKernel(kind: UnaryKind, dtype: FloatType): Kernel<UnaryTypes> {
   const { emit, unroll, scratchBytes } = unaryFunctions[kind];
   return defineKernel({
     name: `unary_${kind}_${dtype}`,

@@ -1,4 +1,4 @@
-import { type AttentionProblem, dtypeBytes } from "@backplane/core";
+import { type AttentionProblem, dtypeBytes, floatTypes } from "@backplane/core";
 import type { Program } from "../../program/index.js";
 import type {
   BufferRegion,
@@ -23,7 +23,7 @@ type Problem = AttentionProblem<DeviceMemory>;
 /** attention; `forced` names a variant to take wherever it fits (see `attentionVariants`). */
 export function attentionKernel(forced?: string): KernelDefinition<Problem> {
   return {
-    dtypes: ["f32", "f16"],
+    supports: [{ dtype: floatTypes }],
     run: (context, problem) => runAttention(context, problem, forced),
   };
 }

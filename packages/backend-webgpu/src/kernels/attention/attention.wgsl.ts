@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   halfFunctions,
   linearBuiltins,
@@ -37,7 +37,7 @@ import {
 
 /** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
 export interface AttentionForm {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   /** headSize is a multiple of four and q, k and v are aligned to four elements. */
   readonly vector: boolean;
   /** Head elements of the output that one workgroup computes: a multiple of 4 * across. */

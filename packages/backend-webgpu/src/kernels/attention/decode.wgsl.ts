@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
@@ -52,7 +52,7 @@ export function decodeStep(tile: DecodeTile, form: ThinForm): number {
 
 /** Workgroup memory in bytes. */
 export function decodeBytes(tile: DecodeTile): number {
-  const bytes = (dtype: DType, columns: number) => {
+  const bytes = (dtype: FloatType, columns: number) => {
     const { groups, joined } = layout(tile, { dtype, columns });
     return groups * (4 * joined * columns + 8 * THIN_ROWS);
   };

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { input, lines, output, type Storage } from "../../program/index.js";
 
 /** Rows that a workgroup of the kernels for few rows handles, as vec4f. */
@@ -14,13 +14,13 @@ export function columnsFor(headSize: number): number {
 
 /** The properties that a kernel for few rows is generated for, besides its tile. */
 export interface ThinForm {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   /** Head elements, at least headSize: one of `thinColumns`. */
   readonly columns: number;
 }
 
 /** How 16 bytes are bound, and the type of a variable that holds them. */
-export function unitOf(dtype: DType): { storage: Storage; type: string; elements: number } {
+export function unitOf(dtype: FloatType): { storage: Storage; type: string; elements: number } {
   return dtype === "f16"
     ? { storage: input("half8"), type: "vec4u", elements: 8 }
     : { storage: input("vec4f"), type: "vec4f", elements: 4 };
@@ -38,7 +38,7 @@ export const rows = (line: (r: number) => string): string => lines(THIN_ROWS, li
 export const four = (expression: (r: number) => string): string => ROWS.map(expression).join(", ");
 
 /** The elements of 16 bytes in a variable: expressions, and the statements that they rely on. */
-export function elementsOf(name: string, dtype: DType): { unpack: string; elements: readonly string[] } {
+export function elementsOf(name: string, dtype: FloatType): { unpack: string; elements: readonly string[] } {
   if (dtype === "f32") return { unpack: "", elements: ROWS.map((i) => `${name}.${component(i)}`) };
   return {
     unpack: ROWS.map((i) => `let ${name}_${i} = unpack2x16float(${name}.${component(i)});`).join(" "),
@@ -52,14 +52,19 @@ export function quadOf(elements: readonly string[], quad: number): string {
 }
 
 /** Adds the products of the elements of 16 bytes with those of q, each of four rows, to `sum`. */
-export function addProducts(name: string, dtype: DType, sum: string, q: (element: number) => string): string {
+export function addProducts(
+  name: string,
+  dtype: FloatType,
+  sum: string,
+  q: (element: number) => string,
+): string {
   const { unpack, elements } = elementsOf(name, dtype);
   return `    { ${unpack}
 ${times(elements.length, (e) => `      ${sum} += ${elements[e]} * ${q(e)};`)}
     }`;
 }
 
-export function fewRowsBindings(dtype: DType): Readonly<Record<string, Storage>> {
+export function fewRowsBindings(dtype: FloatType): Readonly<Record<string, Storage>> {
   const { storage } = unitOf(dtype);
   return {
     q: storage, // matrices x rows x head_size

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
@@ -57,7 +57,7 @@ function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
 
 /** Workgroup memory in bytes. */
 export function thinBytes(tile: ThinTile): number {
-  const bytes = (dtype: DType) =>
+  const bytes = (dtype: FloatType) =>
     Math.max(
       ...thinColumns.map((columns) => {
         const { shared, quads, valueGroups } = layout(tile, { dtype, columns });

@@ -1,4 +1,10 @@
-import type { BinaryKind, BinaryProblem, DType } from "@backplane/core";
+import {
+  type ArithmeticKind,
+  arithmeticKinds,
+  type BinaryProblem,
+  type FloatType,
+  floatTypes,
+} from "@backplane/core";
 import { memoized, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
@@ -6,15 +12,15 @@ import { binaryFunction } from "./functions.wgsl.js";
 import { planBinary } from "./select.js";
 
 const binaryProgram = memoized(
-  (kind: BinaryKind, dtype: DType, a: Source, b: Source, wide: boolean, axes: number): Program =>
+  (kind: ArithmeticKind, dtype: FloatType, a: Source, b: Source, wide: boolean, axes: number): Program =>
     elementwise({ name: `binary_${kind}`, dtype, sources: [a, b], wide, axes }, binaryFunction(kind)),
 );
 
 /** output[i] = kind(a[i], b[i]), with broadcasting */
-export const binary: KernelDefinition<BinaryProblem<DeviceMemory>> = {
-  dtypes: ["f32", "f16"],
+export const binary: KernelDefinition<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>> = {
+  supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
 
-  run(context: KernelContext, problem: BinaryProblem<DeviceMemory>): void {
+  run(context: KernelContext, problem: BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>): void {
     const { kind, dtype, n, output } = problem;
     const { sources, wide, axes, table } = planBinary(problem);
     const regions: Record<string, BufferRegion> = { output };

@@ -1,4 +1,4 @@
-import type { BinaryKind } from "@backplane/core";
+import type { ArithmeticKind } from "@backplane/core";
 import type { MathFunctionName } from "../elementwise/index.js";
 import { mathFunctions } from "../elementwise/index.js";
 
@@ -7,7 +7,7 @@ interface BinaryFunction {
   readonly uses?: readonly MathFunctionName[];
 }
 
-const functions: Readonly<Record<BinaryKind, BinaryFunction>> = {
+const functions: Readonly<Record<ArithmeticKind, BinaryFunction>> = {
   add: { expression: "a + b" },
   sub: { expression: "a - b" },
   mul: { expression: "a * b" },
@@ -26,7 +26,7 @@ const functions: Readonly<Record<BinaryKind, BinaryFunction>> = {
 };
 
 /** Returns `fn apply(a: f32, b: f32) -> f32` and the functions that it calls. */
-export function binaryFunction(kind: BinaryKind): string {
+export function binaryFunction(kind: ArithmeticKind): string {
   const { expression, uses = [] } = functions[kind];
   return [mathFunctions(uses), `fn apply(a: f32, b: f32) -> f32 { return ${expression}; }`].join("\n\n");
 }

@@ -1,4 +1,10 @@
-import { type BinaryInput, type BinaryProblem, dtypeBytes } from "@backplane/core";
+import {
+  type ArithmeticKind,
+  type BinaryInput,
+  type BinaryProblem,
+  dtypeBytes,
+  type FloatType,
+} from "@backplane/core";
 import { allAligned, axisTable, elementsPerInvocation, type Source } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 
@@ -12,7 +18,10 @@ export interface BinaryPlan {
   readonly table: readonly (readonly [extent: number, strideA: number, strideB: number])[];
 }
 
-type Problem = Pick<BinaryProblem<unknown>, "dtype" | "shape" | "a" | "b" | "output">;
+type Problem = Pick<
+  BinaryProblem<unknown, FloatType, ArithmeticKind>,
+  "dtype" | "shape" | "a" | "b" | "output"
+>;
 
 /** Depends on shapes and places alone. */
 export function planBinary(problem: Problem): BinaryPlan {

@@ -1,4 +1,4 @@
-import type { Conv2dProblem } from "@backplane/core";
+import { type Conv2dProblem, floatTypes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
@@ -17,8 +17,7 @@ type Problem = Conv2dProblem<DeviceMemory>;
 /** conv2d; `forced` names a variant to take wherever it fits (see `convVariants`). */
 export function convKernel(forced?: string): KernelDefinition<Problem> {
   return {
-    dtypes: ["f32", "f16"],
-    epilogue: true,
+    supports: [{ dtype: floatTypes, activation: true }],
     run: (context, problem) => runConv(context, problem, forced),
   };
 }

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { lines, wgsl } from "../../program/index.js";
 import { type ProductTile, rightTile, type Stage, tileThreads } from "../tiles/index.js";
 
@@ -48,7 +48,7 @@ fn find_pixel(pixel: u32, group: u32) -> Pixel {
 `;
 
 /** Needs `input_load1` besides. */
-export const tapFunctions = (dtype: DType): string => wgsl`
+export const tapFunctions = (dtype: FloatType): string => wgsl`
 struct Tap {
   channel: u32,
   y: u32, // place in the filter

@@ -1,10 +1,10 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { halfFunctions, input, output, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
 import { activated, activationText, type Epilogue } from "../epilogue.wgsl.js";
 
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
 export interface ConvResult extends Epilogue {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly bias: boolean;
   /**
    * `output`: into the output, which is f32 or `vectorOutput`. `scratch`: f32 results elsewhere, in the order

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   halfFunctions,
   input,
@@ -27,7 +27,7 @@ export type Source = "contiguous" | "output" | "strided" | "repeated" | "scalar"
 export interface ElementwiseTile {
   /** The first part of the program's name, such as `unary_exp`. */
   readonly name: string;
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   /** One per argument of `apply`: of `x`, or of `a` and `b`. */
   readonly sources: readonly Source[];
   /**
@@ -80,7 +80,7 @@ export function elementwise(tile: ElementwiseTile, apply: string): Program {
   });
 }
 
-function elementType(dtype: DType, wide: boolean): "f32" | "half" | "vec4f" | "half8" {
+function elementType(dtype: FloatType, wide: boolean): "f32" | "half" | "vec4f" | "half8" {
   if (dtype === "f32") return wide ? "vec4f" : "f32";
   return wide ? "half8" : "half";
 }

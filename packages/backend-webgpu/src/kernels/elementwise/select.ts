@@ -1,4 +1,4 @@
-import type { DType, Region } from "@backplane/core";
+import type { FloatType, Region } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import { elementsPerInvocation } from "./elementwise.wgsl.js";
 
@@ -20,7 +20,7 @@ export function axisTable(rank: number): number {
 }
 
 /** Workgroups for n output elements; f16 elements at an odd place share a word with a neighbour. */
-export function workgroupsFor(tile: { wide: boolean; dtype: DType }, n: number, output: Place): number {
+export function workgroupsFor(tile: { wide: boolean; dtype: FloatType }, n: number, output: Place): number {
   const leading = tile.dtype === "f16" && !tile.wide ? (output.byteOffset / 2) % 2 : 0;
   return Math.ceil((n + leading) / elementsPerInvocation(tile) / WORKGROUP_SIZE);
 }

@@ -1,4 +1,4 @@
-import type { GemmProblem } from "@backplane/core";
+import { floatTypes, type GemmProblem } from "@backplane/core";
 import type { Program } from "../../program/index.js";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
@@ -29,8 +29,7 @@ type Problem = GemmProblem<DeviceMemory>;
 /** gemm and batchedGemm; `forced` names a variant to take wherever it fits (see `gemmVariants`). */
 export function gemmKernel(forced?: string): KernelDefinition<Problem> {
   return {
-    dtypes: ["f32", "f16"],
-    epilogue: true,
+    supports: [{ dtype: floatTypes, bias: true, activation: true }],
     run: (context, problem) => runGemm(context, problem, forced),
   };
 }

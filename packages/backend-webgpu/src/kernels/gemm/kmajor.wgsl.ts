@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import {
   halfFunctions,
   linearBuiltins,
@@ -15,7 +15,7 @@ import { operandText } from "../tiles/index.js";
 
 /** How an operand lies before it is packed. Its lines are the rows of op(A), or the columns of op(B). */
 export interface UnpackedForm {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   /** Consecutive k lie next to each other in memory; else consecutive lines do. */
   readonly contiguousDepth: boolean;
   /** Every run of four in that direction is whole and aligned to four elements. */

@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { input, output, type Storage, wgsl } from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
@@ -12,7 +12,7 @@ export interface ResultForm extends Epilogue {
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
   readonly readsC: boolean;
   /** Element type of C. */
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   /**
    * Every run of four along the rows of the results is whole and aligned to four elements. Only for kernels
    * that write nothing but quads. A C that is only read, to be added to scratch, may have any layout.

@@ -1,4 +1,4 @@
-import { type ReduceProblem, reduceIdentity } from "@backplane/core";
+import { type FloatType, floatTypes, type ReduceProblem, reduceIdentity } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
@@ -9,10 +9,10 @@ import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
 const programFor = memoized(reduceProgram);
 
 /** output[kept] = kind over the reduced axes */
-export const reduce: KernelDefinition<ReduceProblem<DeviceMemory>> = {
-  dtypes: ["f32", "f16"],
+export const reduce: KernelDefinition<ReduceProblem<DeviceMemory, FloatType>> = {
+  supports: [{ dtype: floatTypes }],
 
-  run(context: KernelContext, problem: ReduceProblem<DeviceMemory>): void {
+  run(context: KernelContext, problem: ReduceProblem<DeviceMemory, FloatType>): void {
     const { kind, dtype, outputCount, reducedCount, input, output } = problem;
     // Each kind leaves a single element as it is.
     if (reducedCount === 1) {

@@ -1,4 +1,4 @@
-import type { DType, ReduceKind } from "@backplane/core";
+import type { FloatType, ReduceKind } from "@backplane/core";
 import {
   type ElementType,
   halfFunctions,
@@ -26,7 +26,7 @@ export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, REDUCE_WORKGROUP]
 
 /** The properties of one generated kernel; everything else is a parameter. */
 export interface ReduceTile {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly operator: ReduceOperator;
   /** Invocations that share one output: a number, or a subgroup of any size. */
   readonly lanes: LaneCount | "subgroup";

@@ -1,4 +1,4 @@
-import { type Axis, type DType, dtypeBytes } from "@backplane/core";
+import { type Axis, dtypeBytes, type FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
@@ -12,7 +12,7 @@ import {
 
 /** One pass over the data: a shape and its place. */
 export interface ReduceShape {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly kept: readonly Axis[];
   readonly reduced: readonly Axis[];
   readonly outputCount: number;
@@ -70,7 +70,7 @@ const OUTPUTS_OF_EMULATION = 16;
 
 /** The facts on which a choice between variants is based, besides the device. */
 export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length" | "outputs"> {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
 }
 
 interface ReduceVariant extends Variant<ReduceLoads> {

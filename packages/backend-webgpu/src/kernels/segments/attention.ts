@@ -1,4 +1,11 @@
-import { type AttentionProblem, type BinaryProblem, dtypeBytes, type GemmProblem } from "@backplane/core";
+import {
+  type ArithmeticKind,
+  type AttentionProblem,
+  type BinaryProblem,
+  dtypeBytes,
+  type FloatType,
+  type GemmProblem,
+} from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelDefinition, OperationContext } from "../../runtime/index.js";
 import { runMixed } from "./gemm.js";
@@ -13,7 +20,7 @@ type Problem = AttentionProblem<DeviceMemory>;
 interface Tools {
   readonly gemm: KernelDefinition<GemmProblem<DeviceMemory>>;
   /** For operands of any size. */
-  readonly binary: Run<BinaryProblem<DeviceMemory>>;
+  readonly binary: Run<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>>;
 }
 
 /**
@@ -183,7 +190,7 @@ function timesRows(
   factors: BufferRegion,
   rows: number,
   columns: number,
-): BinaryProblem<DeviceMemory> {
+): BinaryProblem<DeviceMemory, FloatType, ArithmeticKind> {
   const axes = [
     { extent: rows, a: columns, b: 1 },
     { extent: columns, a: 1, b: 0 },

@@ -1,4 +1,11 @@
-import { type BinaryProblem, type Conv2dProblem, dtypeBytes, type UnaryProblem } from "@backplane/core";
+import {
+  type ArithmeticKind,
+  type BinaryProblem,
+  type Conv2dProblem,
+  dtypeBytes,
+  type FloatType,
+  type UnaryProblem,
+} from "@backplane/core";
 import type {
   BufferRegion,
   DeviceMemory,
@@ -17,7 +24,7 @@ type Problem = Conv2dProblem<DeviceMemory>;
 interface Tools {
   readonly kernel: KernelDefinition<Problem>;
   /** For operands of any size. */
-  readonly binary: Run<BinaryProblem<DeviceMemory>>;
+  readonly binary: Run<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>>;
   readonly unary: Run<UnaryProblem<DeviceMemory>>;
 }
 

@@ -1,10 +1,10 @@
-import type { BinaryInput, BinaryProblem, UnaryProblem } from "@backplane/core";
+import type { ArithmeticKind, BinaryInput, BinaryProblem, FloatType, UnaryProblem } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import { middleOf, sliceOf, windowOf } from "./regions.js";
 import type { Segmentation } from "./segmented.js";
 
 type Unary = UnaryProblem<DeviceMemory>;
-type Binary = BinaryProblem<DeviceMemory>;
+type Binary = BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>;
 type Input = BinaryInput<DeviceMemory>;
 
 export const unarySegments: Segmentation<Unary> = {

@@ -1,4 +1,4 @@
-import type { DType, GemmProblem } from "@backplane/core";
+import type { FloatType, GemmProblem } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import type {
   BufferRegion,
@@ -19,9 +19,9 @@ type Kernel = KernelDefinition<Problem>;
 
 /** Element types of the stored operands (the bias has that of C). They override the problem's own `dtype`. */
 export interface Stored {
-  readonly a: DType;
-  readonly b: DType;
-  readonly c: DType;
+  readonly a: FloatType;
+  readonly b: FloatType;
+  readonly c: FloatType;
 }
 
 const axes = ["batch", "m", "n", "k"] as const;

@@ -1,4 +1,4 @@
-import { type DType, dtypeBytes } from "@backplane/core";
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import {
   halfFunctions,
   input,
@@ -26,7 +26,7 @@ const AXES = 4;
 
 /** One invocation moves one element. Row of the table: extent, stride in the source, stride in the output. */
 const moveProgram = memoized(
-  (dtype: DType): Program<"source" | "output", "count" | "axes"> =>
+  (dtype: FloatType): Program<"source" | "output", "count" | "axes"> =>
     program({
       name: `move_${dtype}`,
       bindings: { source: input(dtype === "f16" ? "half" : "f32"), output: output("f32") },
@@ -61,7 +61,7 @@ export function move(
   context: KernelContext,
   destination: BufferRegion,
   source: BufferRegion,
-  dtype: DType,
+  dtype: FloatType,
   axes: readonly MoveAxis[],
 ): void {
   const count = axes.reduce((product, { extent }) => product * extent, 1);
@@ -79,7 +79,7 @@ export function move(
     const axis = axes[widest]!;
     const middle = middleOf(axis.extent);
     move(context, to, from, dtype, axes.with(widest, { ...axis, extent: middle }));
-    const rest = (region: BufferRegion, type: DType, stride: number) =>
+    const rest = (region: BufferRegion, type: FloatType, stride: number) =>
       sliceOf(region, type, middle * stride, region.byteLength / dtypeBytes[type] - middle * stride);
     move(
       ...([context, rest(to, "f32", axis.to), rest(from, dtype, axis.from), dtype] as const),

@@ -1,4 +1,11 @@
-import type { Axis, BinaryKind, BinaryProblem, ReduceKind, ReduceProblem } from "@backplane/core";
+import type {
+  ArithmeticKind,
+  Axis,
+  BinaryProblem,
+  FloatType,
+  ReduceKind,
+  ReduceProblem,
+} from "@backplane/core";
 import type {
   BufferRegion,
   DeviceMemory,
@@ -12,9 +19,9 @@ import { move } from "./move.js";
 import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
 import { indivisible, type Run, type Segmentation } from "./segmented.js";
 
-type Problem = ReduceProblem<DeviceMemory>;
+type Problem = ReduceProblem<DeviceMemory, FloatType>;
 type Kernel = KernelDefinition<Problem>;
-type RunBinary = Run<BinaryProblem<DeviceMemory>>;
+type RunBinary = Run<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>>;
 
 /** The kernels for partial results. */
 interface Tools {
@@ -24,7 +31,7 @@ interface Tools {
 }
 
 /** The operation that joins two partial results; a mean is a sum until its end. */
-const joins: Readonly<Record<ReduceKind, BinaryKind>> = {
+const joins: Readonly<Record<ReduceKind, ArithmeticKind>> = {
   ...{ sum: "add", mean: "add", prod: "mul", max: "max", min: "min" },
 };
 

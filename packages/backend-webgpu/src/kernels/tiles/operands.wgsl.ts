@@ -1,4 +1,4 @@
-import type { DType } from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { input, type Storage, wgsl } from "../../program/index.js";
 
 /** How four neighbouring elements get from memory to registers, and from there into a product. */
@@ -12,7 +12,7 @@ export interface QuadAccess {
 }
 
 /** For an operand of `operandText` that is read four elements at a time. */
-export function quadAccess(name: string, dtype: DType): QuadAccess {
+export function quadAccess(name: string, dtype: FloatType): QuadAccess {
   return dtype === "f32"
     ? { load: `${name}_load4`, type: "vec4f", unpacked: (value) => value }
     : { load: `${name}_packed4`, type: "vec2u", unpacked: (value) => `quad_of(${value})` };
@@ -21,7 +21,7 @@ export function quadAccess(name: string, dtype: DType): QuadAccess {
 /** Binding and load functions of an operand, which count elements from the start of its buffer. */
 export function operandText(
   name: string,
-  dtype: DType,
+  dtype: FloatType,
   vector: boolean,
 ): { storage: Storage; functions: string } {
   if (dtype === "f32")

@@ -1,4 +1,4 @@
-import type { DType, UnaryKind, UnaryProblem } from "@backplane/core";
+import { type FloatType, floatTypes, type UnaryKind, type UnaryProblem } from "@backplane/core";
 import { memoized, type Program } from "../../program/index.js";
 import type { DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
 import { allAligned, elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
@@ -6,13 +6,13 @@ import { isSameRegion } from "../same-region.js";
 import { unaryFunction } from "./functions.wgsl.js";
 
 const unaryProgram = memoized(
-  (kind: UnaryKind, dtype: DType, source: Source, wide: boolean): Program =>
+  (kind: UnaryKind, dtype: FloatType, source: Source, wide: boolean): Program =>
     elementwise({ name: `unary_${kind}`, dtype, sources: [source], wide, axes: 0 }, unaryFunction(kind)),
 );
 
 /** output[i] = kind(x[i]) */
 export const unary: KernelDefinition<UnaryProblem<DeviceMemory>> = {
-  dtypes: ["f32", "f16"],
+  supports: [{ dtype: floatTypes }],
 
   run(context: KernelContext, { kind, dtype, n, input, output }: UnaryProblem<DeviceMemory>): void {
     const inPlace = isSameRegion(input, output);

@@ -1,4 +1,4 @@
-import type { DType } from "../../dtype.js";
+import type { FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
@@ -27,7 +27,7 @@ const table = {
   scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
   /** False: every query sees every key. True: "upper-left", as in ONNX and PyTorch. */
   causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
-  dtype: { role: "elementType", default: "f32" },
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 /**
@@ -41,7 +41,7 @@ export interface AttentionArguments extends ArgumentsOf<typeof table> {}
 
 /** Every extent is at least 1. */
 export interface AttentionProblem<Memory> {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly batch: number;
   readonly heads: number;
   readonly kvHeads: number;
@@ -71,7 +71,7 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const batch = read.extent("batch", args.batch);
     const heads = read.extent("heads", args.heads);
     const kvHeads = read.extent("kvHeads", args.kvHeads, heads);

@@ -1,4 +1,4 @@
-import type { DType } from "../../dtype.js";
+import type { DType, FloatType, IntegerType } from "../../dtype.js";
 import type { Operand } from "../../handles.js";
 import type { Region } from "../../region.js";
 import type { Checks } from "../checks.js";
@@ -13,16 +13,22 @@ const table = {
       add: "a + b",
       sub: "a - b",
       mul: "a b",
-      div: "a / b",
+      div: "a / b; of integers without its fraction, and 0 if b is 0",
       max: "the larger one",
       min: "the smaller one",
       pow: "a^b; a negative a is allowed if b is a whole number; 0^0 is 1",
+      equal: "1 if a = b, else 0",
+      notEqual: "1 if a and b differ, else 0",
+      less: "1 if a < b, else 0",
+      lessEqual: "1 if a <= b, else 0",
+      greater: "1 if a > b, else 0",
+      greaterEqual: "1 if a >= b, else 0",
     },
   },
   a: { role: "reads", shape: "shapeA, or n", scalar: true },
   b: { role: "reads", shape: "shapeB, or n", scalar: true },
-  /** May be exactly a or b if that operand has as many elements. */
-  output: { role: "writes", shape: "outputShape, or n" },
+  /** May be exactly a or b if that operand has as many elements, of the same type. */
+  output: { role: "writes", shape: "outputShape, or n; u8 for comparisons" },
   /** Elements of output and of each operand that is not a scalar. Replaces the shapes. */
   n: { role: "extent", otherwise: "by shapeA and shapeB" },
   /** Shape of a, which is contiguous. Replaces n. Not allowed for a scalar. */
@@ -30,20 +36,39 @@ const table = {
   shapeB: { role: "extents", otherwise: "[n]" },
   /** Checked if given. */
   outputShape: { role: "extents", otherwise: "shapeA and shapeB, broadcast" },
-  dtype: { role: "elementType", default: "f32" },
+  /** Of a and b, and of the output unless the kind is a comparison. */
+  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32"], default: "f32" },
 } as const;
 
 /**
  * output[i] = kind(a[i], b[i]).
  *
  * The operands have `n` elements each, or shapes that broadcast as in NumPy: shapes are aligned at the last
- * axis, and an extent of 1 (or an absent axis) repeats. At most one of a and b may be a scalar.
+ * axis, and an extent of 1 (or an absent axis) repeats. At most one of a and b may be a scalar, which must be
+ * a whole number if the data are integers. i32 and u32 wrap around. Comparisons of float data follow IEEE 754:
+ * with NaN, all but notEqual give 0.
  */
 export interface BinaryArguments extends ArgumentsOf<typeof table> {}
 
 export type BinaryKind = BinaryArguments["kind"];
 
 export const binaryKinds: readonly BinaryKind[] = Object.keys(table.kind.kinds) as BinaryKind[];
+
+/** The kinds whose output is u8. */
+export type ComparisonKind = (typeof comparisonKinds)[number];
+
+const comparisonKinds = ["equal", "notEqual", "less", "lessEqual", "greater", "greaterEqual"] as const;
+
+/** The kinds whose output has the type of the operands. */
+export type ArithmeticKind = Exclude<BinaryKind, ComparisonKind>;
+
+export const arithmeticKinds: readonly ArithmeticKind[] = binaryKinds.filter(
+  (kind): kind is ArithmeticKind => !isComparison(kind),
+);
+
+export function isComparison(kind: BinaryKind): kind is ComparisonKind {
+  return comparisonKinds.includes(kind as ComparisonKind);
+}
 
 export type BinaryInput<Memory> =
   | {
@@ -52,7 +77,7 @@ export type BinaryInput<Memory> =
       readonly strides: readonly number[];
     }
   | {
-      /** Already rounded to f32. */
+      /** Already rounded to f32, or an integer of the data's type. */
       readonly scalar: number;
     };
 
@@ -60,15 +85,19 @@ export type BinaryInput<Memory> =
  * Axes of extent 1 are dropped, and neighbours are merged if both inputs allow it. A problem without
  * broadcasting has one axis. An empty shape means one element.
  */
-export interface BinaryProblem<Memory> {
-  readonly dtype: DType;
-  readonly kind: BinaryKind;
+export interface BinaryProblem<
+  Memory,
+  Type extends DType = FloatType | IntegerType,
+  Kind extends BinaryKind = BinaryKind,
+> {
+  readonly dtype: Type;
+  readonly kind: Kind;
   readonly shape: readonly number[];
   /** Product of the shape, at least 1. */
   readonly n: number;
   readonly a: BinaryInput<Memory>;
   readonly b: BinaryInput<Memory>;
-  /** Contiguous. Disjoint from each input's region, or the same region. */
+  /** Contiguous; u8 for comparisons. Disjoint from each input's region, or the same region. */
   readonly output: Region<Memory>;
 }
 
@@ -83,7 +112,7 @@ export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = define
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, binaryKinds);
     if (isScalar(args.a) && isScalar(args.b))
       read.fail("b", "is a scalar and so is a; allowed: at most one scalar (use fill() for a constant)");
@@ -100,13 +129,18 @@ export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = define
     }
     const n = read.product("outputShape", broadcasted);
 
-    const output = read.region(binder, "output", args.output, n, dtype);
+    const output = read.region(binder, "output", args.output, n, isComparison(kind) ? "u8" : dtype);
     const axes = mergeAxes(broadcasted, shapes.a, shapes.b);
     const input = (argument: "a" | "b", strides: readonly number[]): BinaryInput<unknown> => {
       const count = read.product(argument === "a" ? "shapeA" : "shapeB", shapes[argument]);
       const held = read.regionOrScalar(binder, argument, args[argument], count, dtype);
       if ("scalar" in held) return held;
-      read.disjointOrSame({ argument: "output", region: output }, { argument, region: held });
+      const [to, from] = [
+        { argument: "output", region: output },
+        { argument, region: held },
+      ];
+      if (isComparison(kind)) read.disjoint(to, from);
+      else read.disjointOrSame(to, from);
       return { region: held, strides };
     };
     const a = input(

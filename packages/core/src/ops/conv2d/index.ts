@@ -1,4 +1,4 @@
-import type { DType } from "../../dtype.js";
+import type { FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { type Activation, activations, type EpilogueArguments, epilogueTable } from "../epilogue.js";
@@ -32,7 +32,7 @@ const table = {
   dilation: { role: "extents", length: 2, least: 1, default: [1, 1] },
   /** Must divide inChannels and outChannels. */
   groups: { role: "extent", least: 1, default: 1 },
-  dtype: { role: "elementType", default: "f32" },
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 /**
@@ -55,7 +55,7 @@ export interface Conv2dArguments extends ArgumentsOf<typeof table>, EpilogueArgu
  * coordinates in signed 32-bit integers.
  */
 export interface Conv2dProblem<Memory> {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly batch: number;
   readonly inChannels: number;
   readonly height: number;
@@ -94,7 +94,7 @@ export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = define
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const inputShape = read.extents("inputShape", args.inputShape, 4);
     const filterShape = read.extents("filterShape", args.filterShape, 4);
     const [batch, inChannels, height, width] = inputShape;

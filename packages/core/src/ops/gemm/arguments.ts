@@ -1,4 +1,4 @@
-import type { DType } from "../../dtype.js";
+import type { FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import type { Activation, EpilogueArguments } from "../epilogue.js";
 import type { ArgumentsOf } from "../table.js";
@@ -22,8 +22,8 @@ export const gemmTable = {
   ldb: { role: "stride", otherwise: "the columns of the stored B" },
   ldc: { role: "stride", otherwise: "n" },
   /** One element for each column of C; the same for the whole batch. */
-  bias: { role: "reads", shape: "n", otherwise: "none", option: "epilogue" },
-  dtype: { role: "elementType", default: "f32" },
+  bias: { role: "reads", shape: "n", otherwise: "none", option: true },
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 export const batchTable = {
@@ -60,7 +60,7 @@ export interface BatchedGemmArguments extends GemmArguments, ArgumentsOf<typeof 
  * row or matrix, the distance to the next is cut to 2^30, or to the size of the row or matrix if that is larger.
  */
 export interface GemmProblem<Memory> {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly m: number;
   readonly n: number;
   /** 0 also stands for alpha = 0: A and B must then not be read. */

@@ -35,7 +35,7 @@ function resolveProduct(
   binder: Binder<unknown>,
   read: Reader<typeof table>,
 ): GemmProblem<unknown> | undefined {
-  const dtype = read.elementType("dtype", args.dtype, gemmTable.dtype.default);
+  const dtype = read.elementType("dtype", args.dtype, gemmTable.dtype);
   const m = read.extent("m", args.m);
   const n = read.extent("n", args.n);
   const k = read.extent("k", args.k);

@@ -1,4 +1,4 @@
-import type { DType } from "../../dtype.js";
+import { type DType, elementTypes, type FloatType, type IntegerType } from "../../dtype.js";
 import { describe } from "../../handles.js";
 import type { Region } from "../../region.js";
 import { type Checks, elements } from "../checks.js";
@@ -23,13 +23,14 @@ const table = {
   input: { role: "reads", shape: "shape" },
   /** The kept axes in their order, contiguous. */
   output: { role: "writes", shape: "the kept axes of shape" },
-  dtype: { role: "elementType", default: "f32" },
+  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32"], default: "f32" },
 } as const;
 
 /**
  * output[kept indices] = kind over the reduced indices of input[all indices].
  *
- * Over an empty axis: sum 0, prod 1, mean NaN, max -Infinity, min +Infinity.
+ * Over an empty axis: sum 0, prod 1, mean NaN, max -Infinity, min +Infinity. Integers wrap around, and their
+ * max and min over an empty axis are the least and the largest of the type.
  */
 export interface ReduceArguments extends ArgumentsOf<typeof table> {}
 
@@ -37,7 +38,7 @@ export type ReduceKind = ReduceArguments["kind"];
 
 export const reduceKinds: readonly ReduceKind[] = Object.keys(table.kind.kinds) as ReduceKind[];
 
-/** The result of a reduction over no elements. */
+/** The result of a reduction over no elements of a float type. */
 export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   sum: 0,
   mean: Number.NaN,
@@ -45,6 +46,14 @@ export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   min: Number.POSITIVE_INFINITY,
   prod: 1,
 };
+
+/** The result of a reduction over no elements. Integers have no mean of nothing; it is 0. */
+export function identityOf(kind: ReduceKind, dtype: DType): number {
+  const { range } = elementTypes[dtype];
+  if (range === undefined) return reduceIdentity[kind];
+  const [least, largest] = range;
+  return { sum: 0, mean: 0, max: least, min: largest, prod: 1 }[kind];
+}
 
 /** One or more neighbouring axes merged into one: `extent` steps of `stride` input elements. */
 export interface Axis {
@@ -56,8 +65,8 @@ export interface Axis {
  * Axes of extent 1 are dropped and neighbours merged, so that kept and reduced axes alternate in the input,
  * outermost first. Both lists may be empty, for a single output or a plain copy.
  */
-export interface ReduceProblem<Memory> {
-  readonly dtype: DType;
+export interface ReduceProblem<Memory, Type extends DType = FloatType | IntegerType> {
+  readonly dtype: Type;
   readonly kind: ReduceKind;
   readonly kept: readonly Axis[];
   readonly reduced: readonly Axis[];
@@ -80,7 +89,7 @@ export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = define
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, reduceKinds);
     const shape = read.extents("shape", args.shape);
     const isReduced = reducedAxes(read, shape.length, read.axes("axes", args.axes));
@@ -93,7 +102,7 @@ export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = define
     const output = read.region(binder, "output", args.output, outputCount, dtype);
     read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
     if (outputCount === 0) return undefined;
-    if (reducedCount === 0) return new Fill(output, reduceIdentity[kind], dtype);
+    if (reducedCount === 0) return new Fill(output, identityOf(kind, dtype), dtype);
     const { kept, reduced } = mergeAxes(shape, isReduced);
     return { dtype, kind, kept, reduced, outputCount, reducedCount, input, output };
   },

@@ -1,4 +1,4 @@
-import type { DType } from "../../dtype.js";
+import type { FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
@@ -35,7 +35,7 @@ const table = {
   input: { role: "reads", shape: "n" },
   /** May be exactly `input`. */
   output: { role: "writes", shape: "n" },
-  dtype: { role: "elementType", default: "f32" },
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 /** output[i] = kind(input[i]) for i in 0..n-1. */
@@ -45,7 +45,7 @@ export type UnaryKind = UnaryArguments["kind"];
 
 /** n is at least 1. The regions are disjoint or the same. */
 export interface UnaryProblem<Memory> {
-  readonly dtype: DType;
+  readonly dtype: FloatType;
   readonly kind: UnaryKind;
   readonly n: number;
   readonly input: Region<Memory>;
@@ -63,7 +63,7 @@ export const unary: Operation<UnaryArguments, UnaryProblem<unknown>> = defineOpe
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype.default);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, unaryKinds);
     const n = read.extent("n", args.n);
     const input = read.region(binder, "input", args.input, n, dtype);

@@ -1,0 +1,122 @@
+import type { ComputeBackend } from "./backend.js";
+import type { BackendDriver, Kernel } from "./driver.js";
+import { type DType, dtypes } from "./dtype.js";
+import { BackendError } from "./errors.js";
+import { Checks } from "./ops/checks.js";
+import { isOfCore } from "./ops/index.js";
+import type { DecisiveArgument, Operation } from "./ops/operation.js";
+
+/**
+ * Calls that a kernel takes: for each decisive argument the values that it may have, or `true` for any value.
+ * Every element type must be listed. A kind that is not listed may have any value. An option that is not
+ * listed must be left out.
+ *
+ *   { dtype: ["f32", "f16"], bias: true, activation: ["relu"] }
+ */
+export type Support = Readonly<Record<string, readonly (string | boolean)[] | true>>;
+
+/**
+ * The arguments of a call, as far as they decide whether a backend can run it. What is left out has its
+ * default; without a kind the question is whether there is any. An optional operand may be `true`.
+ */
+export interface Question {
+  readonly dtype?: DType | undefined;
+  readonly kind?: string | undefined;
+  readonly [argument: string]: unknown;
+}
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** Whether one of these covers the question. False also for names and values that the operation does not know. */
+export function supportsQuestion(
+  operation: Operation,
+  supports: readonly Support[],
+  question: Question,
+): boolean {
+  const asked = Object.keys(question).filter((name) => question[name] !== undefined);
+  if (asked.some((name) => !operation.names.includes(name))) return false;
+  return supports.some((support) => covers(operation.decisive, support, question));
+}
+
+function covers(decisive: readonly DecisiveArgument[], support: Support, args: Arguments): boolean {
+  return decisive.every(({ argument, role, values, default: fallback }) => {
+    const value = args[argument] ?? fallback;
+    if (value === undefined) return true;
+    if (values !== undefined && !values.includes(value as string)) return false;
+    const allowed = support[argument] ?? (role === "kind" ? true : []);
+    return allowed === true || allowed.includes(value as string);
+  });
+}
+
+/**
+ * Returns a function that tells quickly whether a kernel takes a call. It may be true of calls that the
+ * argument checks refuse.
+ */
+export function callTest(operation: Operation, { supports }: Kernel<never>): (args: object) => boolean {
+  const { decisive } = operation;
+  const [type, ...others] = decisive;
+  if (type?.role !== "elementType" || others.some(({ role }) => role === "elementType"))
+    return (args) => supports.some((support) => covers(decisive, support, (args ?? {}) as Arguments));
+  const byType = new Map<unknown, true | readonly Support[]>();
+  for (const dtype of dtypes) {
+    const fitting = supports.filter((support) => covers([type], support, { [type.argument]: dtype }));
+    // Most kernels take every kind and option: then nobody needs to know which one is asked for.
+    const takesAll = fitting.some((support) =>
+      others.every(({ argument, role }) => (support[argument] ?? role === "kind") === true),
+    );
+    if (fitting.length > 0) byType.set(dtype, takesAll || fitting);
+  }
+  return (args) => {
+    if (typeof args !== "object" || args === null || Array.isArray(args)) return false;
+    const fitting = byType.get((args as Arguments)[type.argument] ?? type.default);
+    if (fitting === true || fitting === undefined) return fitting === true;
+    return fitting.some((support) => covers(others, support, args as Arguments));
+  };
+}
+
+/** Returns the element types that a kernel takes for any of its operands. */
+export function typesTaken(operation: Operation, kernel: Kernel<never> | undefined): readonly DType[] {
+  const types = operation.decisive.filter(({ role }) => role === "elementType");
+  return dtypes.filter((dtype) =>
+    types.some((type) =>
+      kernel?.supports.some((support) => covers([type], support, { [type.argument]: dtype })),
+    ),
+  );
+}
+
+/**
+ * Throws `UNSUPPORTED` if the backend cannot run a call because of its element types, kind or options. Values
+ * that no backend has are left to the argument checks, which know the allowed ones.
+ */
+export function assertSupported(backend: ComputeBackend, operation: Operation, args: object): void {
+  const { name, decisive } = operation;
+  new Checks(name).object("arguments", args);
+  const asked: Record<string, unknown> = {};
+  for (const { argument, role, values, default: fallback } of decisive) {
+    const value = (args as Arguments)[argument] ?? fallback;
+    if (value === undefined) continue;
+    const known: readonly unknown[] | undefined = role === "elementType" ? dtypes : values;
+    if (known !== undefined && !known.includes(value)) return;
+    asked[argument] = values === undefined ? true : value;
+  }
+  if (backend.supports(operation, asked)) return;
+  const wanted = Object.entries(asked).map(([argument, value]) =>
+    value === true ? argument : `${argument} ${value}`,
+  );
+  throw new BackendError(
+    "UNSUPPORTED",
+    `${name}: ${wanted.length === 0 ? "it" : wanted.join(" with ")} is not available on ${backend.name}; see supports()`,
+    { operation: name },
+  );
+}
+
+/** Throws `INVALID_ARGUMENT` if `ownKernels` has an operation of core, or one twice. */
+export function checkOwnKernels<Memory>({ ownKernels = [] }: BackendDriver<Memory>): void {
+  const checks = new Checks("createBackend");
+  const defined = new Set<Operation>();
+  for (const { operation } of ownKernels) {
+    if (isOfCore(operation)) checks.fail("ownKernels", `has ${operation.name}, which belongs in kernels`);
+    if (defined.has(operation)) checks.fail("ownKernels", `has ${operation.name} twice; allowed: once`);
+    defined.add(operation);
+  }
+}
