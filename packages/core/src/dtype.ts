@@ -45,10 +45,15 @@ export const elementTypes: Readonly<Record<DType, ElementType>> = {
   bf16: { bytes: 2, toBits: bfloat16ToBits, fromBits: bfloat16FromBits },
 };
 
-/** Storage size of one element, in bytes. */
-export const dtypeBytes: Readonly<Record<DType, number>> = Object.fromEntries(
-  dtypes.map((dtype) => [dtype, elementTypes[dtype].bytes]),
-) as Record<DType, number>;
+/** Storage size of one element, in bytes. Written out because engines read it faster than a computed object. */
+export const dtypeBytes: Readonly<Record<DType, number>> = {
+  f32: elementTypes.f32.bytes,
+  f16: elementTypes.f16.bytes,
+  i32: elementTypes.i32.bytes,
+  u32: elementTypes.u32.bytes,
+  u8: elementTypes.u8.bytes,
+  bf16: elementTypes.bf16.bytes,
+};
 
 const float32 = new Float32Array(1);
 const float32Bits = new Uint32Array(float32.buffer);

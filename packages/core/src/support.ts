@@ -55,22 +55,25 @@ function covers(decisive: readonly DecisiveArgument[], support: Support, args: A
 export function callTest(operation: Operation, { supports }: Kernel<never>): (args: object) => boolean {
   const { decisive } = operation;
   const [type, ...others] = decisive;
-  if (type?.role !== "elementType" || others.some(({ role }) => role === "elementType"))
+  if (type?.argument !== "dtype" || others.some(({ role }) => role === "elementType"))
     return (args) => supports.some((support) => covers(decisive, support, (args ?? {}) as Arguments));
-  const byType = new Map<unknown, true | readonly Support[]>();
+  const byType: Record<string, true | readonly Support[]> = Object.create(null);
   for (const dtype of dtypes) {
     const fitting = supports.filter((support) => covers([type], support, { [type.argument]: dtype }));
     // Most kernels take every kind and option: then nobody needs to know which one is asked for.
     const takesAll = fitting.some((support) =>
       others.every(({ argument, role }) => (support[argument] ?? role === "kind") === true),
     );
-    if (fitting.length > 0) byType.set(dtype, takesAll || fitting);
+    if (fitting.length > 0) byType[dtype] = takesAll || fitting;
   }
+  const byDefault = type.default === undefined ? undefined : byType[type.default];
+  const fits = (args: Arguments, fitting: true | readonly Support[] | undefined) =>
+    fitting === true || (fitting?.some((support) => covers(others, support, args)) ?? false);
   return (args) => {
     if (typeof args !== "object" || args === null || Array.isArray(args)) return false;
-    const fitting = byType.get((args as Arguments)[type.argument] ?? type.default);
-    if (fitting === true || fitting === undefined) return fitting === true;
-    return fitting.some((support) => covers(others, support, args as Arguments));
+    const { dtype } = args as { readonly dtype?: DType };
+    const fitting = dtype === undefined ? byDefault : byType[dtype];
+    return fitting === true || fits(args as Arguments, fitting);
   };
 }
 

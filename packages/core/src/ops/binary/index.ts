@@ -129,18 +129,15 @@ export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = define
     }
     const n = read.product("outputShape", broadcasted);
 
-    const output = read.region(binder, "output", args.output, n, isComparison(kind) ? "u8" : dtype);
+    const compares = isComparison(kind);
+    const output = read.region(binder, "output", args.output, n, compares ? "u8" : dtype);
     const axes = mergeAxes(broadcasted, shapes.a, shapes.b);
     const input = (argument: "a" | "b", strides: readonly number[]): BinaryInput<unknown> => {
       const count = read.product(argument === "a" ? "shapeA" : "shapeB", shapes[argument]);
       const held = read.regionOrScalar(binder, argument, args[argument], count, dtype);
       if ("scalar" in held) return held;
-      const [to, from] = [
-        { argument: "output", region: output },
-        { argument, region: held },
-      ];
-      if (isComparison(kind)) read.disjoint(to, from);
-      else read.disjointOrSame(to, from);
+      if (compares) read.disjoint({ argument: "output", region: output }, { argument, region: held });
+      else read.disjointOrSame({ argument: "output", region: output }, { argument, region: held });
       return { region: held, strides };
     };
     const a = input(
