@@ -25,31 +25,11 @@ export * from "./errors.js";
 export { type DeviceHandle, type DeviceSlice, newHandle, type Operand } from "./handles.js";
 export { download, type HostArrayType, upload } from "./host-arrays.js";
 export { checkNames } from "./names.js";
-export type { AttentionArguments, AttentionProblem, CausalMode } from "./ops/attention/index.js";
-export {
-  type ArithmeticKind,
-  arithmeticKinds,
-  type BinaryArguments,
-  type BinaryInput,
-  type BinaryKind,
-  type BinaryProblem,
-  binaryKinds,
-  type ComparisonKind,
-  isComparison,
-} from "./ops/binary/index.js";
 export { Checks, type NamedRegion } from "./ops/checks.js";
-export type { Conv2dArguments, Conv2dProblem } from "./ops/conv2d/index.js";
 export { type Cost, costOf } from "./ops/cost.js";
 export { type Activation, activations, type EpilogueArguments } from "./ops/epilogue.js";
-export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./ops/gemm/index.js";
-export {
-  type OperationArguments,
-  type OperationName,
-  type OperationProblems,
-  operationNames,
-  operations,
-  resolveOperation,
-} from "./ops/index.js";
+export * from "./ops/index.js";
+export { resolveOperation } from "./ops/lookup.js";
 export { OperationMethods } from "./ops/methods.js";
 export {
   type DecisiveArgument,
@@ -59,17 +39,7 @@ export {
   type OperationDefinition,
 } from "./ops/operation.js";
 export { type Binder, Reader } from "./ops/reader.js";
-export {
-  type Axis,
-  identityOf,
-  type ReduceArguments,
-  type ReduceKind,
-  type ReduceProblem,
-  reduceIdentity,
-  reduceKinds,
-} from "./ops/reduce/index.js";
 export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
-export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./ops/unary/index.js";
 export type { Region } from "./region.js";
 export {
   type Availability,

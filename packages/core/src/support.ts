@@ -3,7 +3,7 @@ import type { BackendDriver, Kernel } from "./driver.js";
 import { type DType, dtypes } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { Checks } from "./ops/checks.js";
-import { isOfCore } from "./ops/index.js";
+import { isOfCore } from "./ops/lookup.js";
 import type { DecisiveArgument, Operation } from "./ops/operation.js";
 
 /**

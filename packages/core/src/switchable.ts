@@ -14,7 +14,8 @@ import { assertHeld, type BoundOperand, copyOf, type Entry, innerHandle, mapOper
 import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
-import { isOfCore, type OperationName, operationOf } from "./ops/index.js";
+import type { OperationName } from "./ops/index.js";
+import { isOfCore, operationOf } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";

@@ -2,7 +2,8 @@ import { type DType, dtypeBytes } from "../dtype.js";
 import type { Operand } from "../handles.js";
 import type { Region } from "../region.js";
 import { Checks } from "./checks.js";
-import { type OperationArguments, type OperationName, operationOf } from "./index.js";
+import type { OperationArguments, OperationName } from "./index.js";
+import { operationOf } from "./lookup.js";
 import { Fill, type Operation } from "./operation.js";
 import type { Binder } from "./reader.js";
 

@@ -1,7 +1,5 @@
-import { describe } from "../handles.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
-import { Checks } from "./checks.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
 import {
   type BatchedGemmArguments,
@@ -10,8 +8,7 @@ import {
   type GemmProblem,
   gemm,
 } from "./gemm/index.js";
-import type { Fill, Operation } from "./operation.js";
-import type { Binder } from "./reader.js";
+import type { Operation } from "./operation.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
@@ -53,25 +50,28 @@ export const operations: {
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
-/** Whether an operation is one of core's, and not one of somebody else that has the same name. */
-export function isOfCore(operation: Operation): boolean {
-  return (operations[operation.name as OperationName] as Operation | undefined) === operation;
-}
-
-/** Returns an operation, given the name of a core operation or the operation itself. */
-export function operationOf(caller: string, given: OperationName | Operation): Operation {
-  if (typeof given === "string" && Object.hasOwn(operations, given)) return operations[given];
-  if (typeof (given as Operation | undefined)?.resolve === "function") return given as Operation;
-  const allowed = `${operationNames.join(", ")}, or what defineOperation returned`;
-  return new Checks(caller).fail("operation", `is ${describe(given)}; allowed: ${allowed}`);
-}
-
-/** Returns the problem of a call, with regions in the memory of the binder; see `Operation.resolve`. */
-export function resolveOperation<Name extends OperationName, Memory>(
-  name: Name,
-  args: OperationArguments[Name],
-  binder: Binder<Memory>,
-): OperationProblems<Memory>[Name] | Fill | undefined {
-  const operation: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]> = operations[name];
-  return operation.resolve(args, binder) as OperationProblems<Memory>[Name] | Fill | undefined;
-}
+// The public names of each operation.
+export type { AttentionArguments, AttentionProblem, CausalMode } from "./attention/index.js";
+export {
+  type ArithmeticKind,
+  arithmeticKinds,
+  type BinaryArguments,
+  type BinaryInput,
+  type BinaryKind,
+  type BinaryProblem,
+  binaryKinds,
+  type ComparisonKind,
+  isComparison,
+} from "./binary/index.js";
+export type { Conv2dArguments, Conv2dProblem } from "./conv2d/index.js";
+export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
+export {
+  type Axis,
+  identityOf,
+  type ReduceArguments,
+  type ReduceKind,
+  type ReduceProblem,
+  reduceIdentity,
+  reduceKinds,
+} from "./reduce/index.js";
+export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./unary/index.js";
