@@ -11,20 +11,10 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { accuracy } from "./accuracy.js";
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
-import { memoryKernels, planCopy, planFill } from "./kernels/fill.js";
-import {
-  fastest,
-  loneProbe,
-  probeKernel,
-  type TimedVariant,
-  timeGemmVariants,
-} from "./kernels/gemm/choose.js";
-import { blasName, blasUse, fittingGemmVariants, type GemmVariant } from "./kernels/gemm/variants.js";
-import { type CpuOperations, cpuOperations } from "./kernels/index.js";
-import { type KernelFunction, KernelInstances } from "./kernels/instance.js";
+import { accuracy, type CpuOperations, cpuOperations, operationVariants } from "./kernels/index.js";
+import { KernelInstances } from "./kernels/instance.js";
 import {
   address,
   type CpuMemory,
@@ -34,6 +24,7 @@ import {
   type PlanContext,
 } from "./kernels/kernel.js";
 import { KernelLibrary } from "./kernels/library.js";
+import { memoryKernels, planCopy, planFill } from "./kernels/memory/index.js";
 import type { BlasLibrary } from "./native/blas.js";
 import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
@@ -103,18 +94,16 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
   const blas = findBlas(options.blas);
   const features = { ...featuresInUse(options), blas: blas.found !== undefined };
-  const use = blasUse(features, options.gemmVariant);
-  if (options.gemmVariant === blasName && use === "never")
-    throw missing(`gemm variant ${blasName} needs a native library (${blas.unavailable ?? "blas is off"})`);
-  const [variant] = fittingGemmVariants(features, options.gemmVariant);
-  if (variant === undefined) throw missing(`gemm variant ${options.gemmVariant} needs relaxed SIMD`);
+  const expected = [...operationVariants].map(([operation, variants]) =>
+    variants.expect(features, options.variants[operation], blas),
+  );
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
   const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
   const model = processorName();
   return {
     features,
     threads,
-    blas: use === "never" ? undefined : blas.found?.library,
+    blas: expected.some(({ usesBlas }) => usesBlas) ? blas.found?.library : undefined,
     device: {
       kind: "cpu",
       name: `WebAssembly SIMD, ${where}`,
@@ -124,19 +113,25 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
         threads: String(threads),
         ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
         relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
-        gemmVariant: variant.name,
-        ...(use === "never" ? {} : { blas: `${blas.found!.description}, ${use}` }),
+        ...Object.assign({}, ...expected.map(({ details }) => details)),
         ...(blas.unavailable === undefined ? {} : { blasUnavailable: blas.unavailable }),
       },
     },
   };
 }
 
-/** The kernels, and the speed of the gemm variants among which there is a choice. */
+/** The variants in use, by operation, and what there is to say about them. */
+interface Settled {
+  readonly variants: Readonly<Record<string, string>>;
+  readonly details: Readonly<Record<string, string>>;
+}
+
 interface Kernels {
   readonly library: KernelLibrary;
-  /** Times the variants at the first call, and makes the kernels of the fastest. */
-  timed(): Promise<readonly TimedVariant[]>;
+  /** Engines keep one copy of the code for all modules of the same bytes while one of them exists: these do. */
+  readonly instances: KernelInstances;
+  /** Settles on variants at the first call. */
+  settled(): Promise<Settled>;
 }
 
 /** The key has everything that the kernels depend on. */
@@ -153,7 +148,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
-    this.#operations = cpuOperations(options.gemmVariant, featuresInUse(options));
+    this.#operations = cpuOperations(options.variants, featuresInUse(options));
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type belongs to its operation; `entries` loses that.
@@ -172,7 +167,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { features, threads, blas, device } = planDevice(this.#options);
     const shared = threads > 0;
     const control = shared ? controlBytes : inlineControlBytes;
-    const { library, timed } = this.#kernels(shared, features, blas);
+    const { library, settled } = this.#kernels(shared, features, blas);
     const scratchBytes = Math.ceil(library.largestScratch / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
     const initial = Math.ceil((base + 64) / pageBytes);
@@ -180,14 +175,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const heap = new Heap(memory, base, maxBytes);
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
-    const meanwhile = async () => void (await timed());
+    const meanwhile = async () => void (await settled());
     const queue = shared
       ? await ThreadedQueue.open({
           ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
         })
       : new InlineQueue(library, memory, heap, scratch[0]!, events);
-    const speeds = await timed();
-    const gemm = fastest(speeds).name;
+    const { variants, details: chosen } = await settled();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
       const place = heap.allocate(bytes);
@@ -195,9 +189,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       return place.address;
     };
     // One object for all plans, because every call asks for it.
-    const context = { features, variants: { gemm }, workers: queue.workers, workspace };
+    const context = { features, variants, workers: queue.workers, workspace };
     this.#device = { memory, heap, queue, context, workspaces };
-    const details = { ...device.details, gemmVariant: gemm, ...timings(speeds) };
+    const details = { ...device.details, ...chosen };
     const limits = { maxAllocationBytes: heap.largestAllocation };
     return {
       device: { ...device, details },
@@ -208,11 +202,11 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     };
   }
 
-  /** Backends with the same features share their kernels, which are made and timed once. */
+  /** Backends with the same features share their kernels, which are made, and variants settled, once. */
   #kernels(shared: boolean, features: Features, blas: BlasLibrary | undefined): Kernels {
-    const { gemmVariant, kernels: own } = this.#options;
+    const { variants: forced, kernels: own } = this.#options;
     // Two lists of kernels of others may have the same names, so these are not shared.
-    const key = own.length === 0 ? JSON.stringify([shared, features, gemmVariant, blas]) : undefined;
+    const key = own.length === 0 ? JSON.stringify([shared, features, forced, blas]) : undefined;
     const known = key === undefined ? undefined : kernelsInUse.get(key);
     if (known !== undefined) return known;
     const groups = [...Object.values(this.#operations), ...own].flatMap(({ kernels }) => kernels);
@@ -221,37 +215,24 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const library = new KernelLibrary([memoryKernels, ...groups], limits, features, blas);
     const page = new WebAssembly.Memory({ initial: 1, maximum: 1, shared });
     const instances = new KernelInstances(library.code, page, {});
-    const variants = fittingGemmVariants(features, gemmVariant);
-    // Compile the kernels now, so that the first product finds them ready: engines keep one copy of the code
-    // for all modules of the same bytes while one of them exists.
-    const make = (variant: GemmVariant): KernelFunction => {
-      try {
-        return instances.get(library.index(probeKernel(variant).name));
-      } catch (error) {
-        throw toBackendError(error, "UNSUPPORTED", "init");
+    const make = (kernel: string) => instances.get(library.index(kernel));
+    const settle = async (): Promise<Settled> => {
+      const variants: Record<string, string> = {};
+      const details: Record<string, string> = {};
+      for (const [operation, { settle }] of operationVariants) {
+        const chosen = await settle({ features, forced: forced[operation], make });
+        variants[operation] = chosen.name;
+        Object.assign(details, chosen.details);
       }
+      return { variants, details };
     };
-    const prepare = async (): Promise<readonly TimedVariant[]> => {
-      // The first is the most likely choice: its probe runs among the kernels of products, which are then
-      // fast from the beginning.
-      const [first, ...others] = variants as readonly [GemmVariant, ...GemmVariant[]];
-      const probes = [{ variant: first, run: make(first) }];
-      let speeds: readonly TimedVariant[] = variants.map((variant) => ({ variant, gigaflops: 0 }));
-      try {
-        for (const variant of others) probes.push({ variant, run: loneProbe(variant, features) });
-        speeds = await timeGemmVariants(probes);
-      } catch {
-        // If even timing fails, the first is as good as any.
-      }
-      make(fastest(speeds));
-      return speeds;
-    };
-    let timed: Promise<readonly TimedVariant[]> | undefined;
+    let settled: Promise<Settled> | undefined;
     const kernels: Kernels = {
       library,
-      timed() {
-        timed ??= prepare();
-        return timed;
+      instances,
+      settled() {
+        settled ??= settle();
+        return settled;
       },
     };
     if (key !== undefined) kernelsInUse.set(key, kernels);
@@ -337,13 +318,6 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     if (this.#device === undefined) throw new BackendError("NOT_INITIALIZED", "cpu: the device is not open");
     return this.#device;
   }
-}
-
-/** Returns the text in `details` about a choice that was made by time. */
-function timings(timed: readonly TimedVariant[]): Readonly<Record<string, string>> {
-  if (timed.length < 2) return {};
-  const speeds = timed.map(({ variant, gigaflops }) => `${variant.name} ${gigaflops.toFixed(0)}`);
-  return { gemmTimed: `${speeds.join(", ")} GFLOP/s` };
 }
 
 /**

@@ -3,10 +3,10 @@ import { CpuDriver, planDevice } from "./driver.js";
 import { type CpuOptions, resolveOptions } from "./options.js";
 
 export { CpuDriver, type CpuNativeRegion } from "./driver.js";
-export { type GemmVariant, gemmVariants } from "./kernels/gemm/variants.js";
+export { type ForcedVariants, type GemmVariant, gemmVariants } from "./kernels/index.js";
 export type { CpuMemory, OwnCpuKernel } from "./kernels/kernel.js";
 export type { BlasOption } from "./native/find-blas.js";
-export { type CpuOptions, type ForcedVariants, variantNames } from "./options.js";
+export { type CpuOptions, variantNames } from "./options.js";
 
 /**
  * Offers the CPU to a registry. Throws `INVALID_ARGUMENT` for bad options and unknown names. A program with

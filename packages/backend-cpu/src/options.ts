@@ -1,7 +1,7 @@
 import { BackendError, checkNames } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
-import { blasName, gemmVariants } from "./kernels/gemm/variants.js";
+import { type ForcedVariants, operationVariants } from "./kernels/index.js";
 import type { OwnCpuKernel } from "./kernels/kernel.js";
 import type { BlasOption } from "./native/find-blas.js";
 
@@ -38,21 +38,16 @@ export interface CpuOptions {
   readonly kernels?: readonly OwnCpuKernel[];
 }
 
-/** The variant to use for some operations, by name. The one for gemm also applies to batchedGemm. */
-export interface ForcedVariants {
-  readonly gemm?: string;
-}
-
 /** The names that `CpuOptions.variants` accepts. */
-export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = {
-  gemm: [blasName, ...gemmVariants.map(({ name }) => name)],
-};
+export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = Object.fromEntries(
+  [...operationVariants].map(([operation, { names }]) => [operation, names]),
+) as Record<keyof ForcedVariants, readonly string[]>;
 
 export interface ResolvedOptions {
   readonly threads: number;
   readonly maxBytes: number | undefined;
   readonly relaxedSimd: boolean | "auto";
-  readonly gemmVariant: string | undefined;
+  readonly variants: ForcedVariants;
   readonly blas: BlasOption;
   readonly kernels: readonly OwnCpuKernel[];
 }
@@ -77,14 +72,14 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
   if (blas !== false && (typeof blas !== "string" || blas === ""))
     fail("blas", blas, '"auto", the path of a library, or false');
   if (!Array.isArray(kernels)) fail("kernels", kernels, "a list of kernels");
-  checkNames("cpu", variants, ["gemm"], "variants");
+  checkNames("cpu", variants, Object.keys(variantNames) as (keyof ForcedVariants)[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const names: Readonly<Record<string, readonly string[]>> = variantNames;
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, gemmVariant: variants.gemm, blas, kernels };
+  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

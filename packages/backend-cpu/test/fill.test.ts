@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { copyBytes, fillBytes, fillPattern, planFill } from "#src/kernels/fill.js";
+import { copyBytes, fillBytes, fillPattern, planFill } from "#src/kernels/memory/memory.js";
 import { Workbench } from "./workbench.js";
 
 describe("fill and copy kernels", () => {

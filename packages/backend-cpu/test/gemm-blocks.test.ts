@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { noEpilogue } from "#src/kernels/epilogue.js";
+import { noEpilogue } from "#src/kernels/epilogue/index.js";
 import { BlockPlanner } from "#src/kernels/gemm/blocks.js";
 import { gemmKernelsOf } from "#src/kernels/gemm/gemm.js";
 import { blocking, gemmVariants } from "#src/kernels/gemm/variants.js";

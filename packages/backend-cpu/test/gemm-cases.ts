@@ -1,12 +1,7 @@
-import {
-  decodeFloat16,
-  encodeFloat16,
-  type FloatType,
-  float16FromBits,
-  float16ToBits,
-} from "@backplane/core";
+import type { FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
+import { asStored, types } from "./types.js";
 import type { Workbench } from "./workbench.js";
 
 export interface Shape {
@@ -114,14 +109,14 @@ export function makeCase(given: Shape): Case {
   const operand = (rows: number, columns: number, ld: number, stride: number, seed: number) => {
     const extent = rows === 0 || columns === 0 ? 0 : (batch - 1) * stride + (rows - 1) * ld + columns;
     const array = new Float32Array(extent).fill(Number.NaN);
-    const values = numbers(extent, seed);
+    const values = asStored(shape.dtype, numbers(extent, seed));
     const used = new Uint8Array(extent);
     for (let i = 0; i < (extent === 0 ? 0 : batch); i++)
       for (let r = 0; r < rows; r++)
         for (let q = 0; q < columns; q++) {
           const at = i * stride + r * ld + q;
           used[at] = 1;
-          array[at] = shape.dtype === "f16" ? float16FromBits(float16ToBits(values[at]!)) : values[at]!;
+          array[at] = values[at]!;
         }
     return { array, used };
   };
@@ -141,8 +136,8 @@ export function makeCase(given: Shape): Case {
 /** Runs a case on a workbench; answers the whole of C, gaps included. */
 export function compute(bench: Workbench, variant: string | undefined, given: Case): Float32Array {
   const { shape, lda, ldb, ldc, strideC } = given;
-  const half = shape.dtype === "f16";
-  const upload = (array: Float32Array) => bench.upload(half ? encodeFloat16(array) : array);
+  const { encode, decode } = types[shape.dtype];
+  const upload = (array: Float32Array) => bench.upload(encode(array));
   const c = upload(given.c);
   const { m, n, k, alpha, beta, transA, transB, batch, strideA, strideB, dtype } = shape;
   const plan = gemmOperation(variant).plan(
@@ -154,7 +149,7 @@ export function compute(bench: Workbench, variant: string | undefined, given: Ca
     bench.context,
   );
   bench.run(plan);
-  return half ? decodeFloat16(bench.uint16(c)) : bench.float32(c);
+  return decode(bench.bytes(c).buffer);
 }
 
 /**
@@ -182,8 +177,7 @@ export function check(given: Case, result: Float32Array): void {
         const old = beta === 0 ? 0 : beta * given.c[at]!;
         const exact = alpha * sum + old;
         const scale = Math.abs(alpha) * magnitude + Math.abs(old);
-        const halfUlp =
-          dtype === "f16" ? Math.max(2 ** -25, (Math.abs(exact) + gamma * scale) * 2 ** -11) : 0;
+        const halfUlp = types[dtype].rounding(Math.abs(exact) + gamma * scale);
         const error = Math.abs(result[at]! - exact);
         if (!(error <= gamma * scale + halfUlp))
           expect.fail(`C[${i}, ${r}, ${q}] is ${result[at]}, not ${exact}: off by ${error}`);

@@ -1,14 +1,9 @@
 import { expect } from "chai";
 import { fastest, probeKernel, timeGemmVariants } from "#src/kernels/gemm/choose.js";
 import { gemmKernelsOf, gemmOperation } from "#src/kernels/gemm/gemm.js";
-import {
-  blocking,
-  evenParts,
-  fittingGemmVariants,
-  type GemmVariant,
-  gemmVariants,
-} from "#src/kernels/gemm/variants.js";
+import { blocking, fittingGemmVariants, type GemmVariant, gemmVariants } from "#src/kernels/gemm/variants.js";
 import { KernelLibrary } from "#src/kernels/library.js";
+import { evenParts } from "#src/kernels/vector/index.js";
 
 describe("gemm variants", () => {
   it("chooses among variants that the engine can run and that give the same bits, or takes the one asked for", () => {

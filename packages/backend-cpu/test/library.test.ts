@@ -1,10 +1,10 @@
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
-import { memoryKernels } from "#src/kernels/fill.js";
 import { cpuOperations } from "#src/kernels/index.js";
 import { KernelInstances } from "#src/kernels/instance.js";
 import { defineKernel, type Features, type Kernel, type KernelGroup } from "#src/kernels/kernel.js";
 import { KernelLibrary } from "#src/kernels/library.js";
+import { memoryKernels } from "#src/kernels/memory/memory.js";
 import { i32 } from "#src/wasm/index.js";
 
 const limits = { initialPages: 1, maximumPages: 1, shared: false };
@@ -81,7 +81,7 @@ describe("KernelLibrary", () => {
     const declare = relaxedSimd && !detectFeatures().relaxedSimd ? it.skip : it;
     declare(`has room for all kernels ${relaxedSimd ? "with" : "without"} relaxed SIMD`, () => {
       const features = { relaxedSimd };
-      const groups = Object.values(cpuOperations(undefined, features)).flatMap(({ kernels }) => kernels);
+      const groups = Object.values(cpuOperations({}, features)).flatMap(({ kernels }) => kernels);
       const library = new KernelLibrary([memoryKernels, ...groups], limits, features);
       const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
       const instances = new KernelInstances(library.code, memory, {});

@@ -1,9 +1,9 @@
 import { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { Heap } from "#src/heap.js";
-import { memoryKernels } from "#src/kernels/fill.js";
 import { defineKernel, type Kernel, type Launch } from "#src/kernels/kernel.js";
 import { KernelLibrary } from "#src/kernels/library.js";
+import { memoryKernels } from "#src/kernels/memory/memory.js";
 import { controlBytes } from "#src/queue/protocol.js";
 import { ThreadedQueue } from "#src/queue/threaded.js";
 import { spawnWorker, type WorkerHandle } from "#src/queue/workers.js";

@@ -1,8 +1,8 @@
 import type { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { Heap } from "#src/heap.js";
-import { planCopy, planFill } from "#src/kernels/fill.js";
 import { KernelLibrary } from "#src/kernels/library.js";
+import { planCopy, planFill } from "#src/kernels/memory/memory.js";
 import { InlineQueue } from "#src/queue/inline.js";
 import { ringSlots, words } from "#src/queue/protocol.js";
 import { openRig, type Rig, rejection, rotate, step, trap } from "./queue-rig.js";

@@ -1,6 +1,5 @@
 import type { Region } from "@backplane/core";
 import { detectFeatures } from "#src/features.js";
-import { nativeKernels } from "#src/kernels/gemm/blas.native.js";
 import { KernelInstances } from "#src/kernels/instance.js";
 import {
   type CpuMemory,
@@ -12,6 +11,7 @@ import {
 } from "#src/kernels/kernel.js";
 import { KernelLibrary } from "#src/kernels/library.js";
 import type { BlasLibrary } from "#src/native/blas.js";
+import { nativeKernels } from "#src/native/sgemm.js";
 
 /**
  * A memory and some kernels without driver or queue, for tests of single kernels. Chunks run from
@@ -90,7 +90,7 @@ export class Workbench {
     return new Uint16Array(this.#bytes(region));
   }
 
-  bytes(region: Region<CpuMemory>): Uint8Array {
+  bytes(region: Region<CpuMemory>): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.#bytes(region));
   }
 

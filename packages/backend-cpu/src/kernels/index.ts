@@ -1,18 +1,52 @@
-import type { OperationName, OperationProblems } from "@backplane/core";
-import { attention } from "./attention/attention.js";
-import { binary } from "./binary/binary.js";
-import { conv2d } from "./conv2d/conv2d.js";
-import { gemmOperation } from "./gemm/gemm.js";
-import type { CpuMemory, CpuOperation, Features } from "./kernel.js";
-import { reduce } from "./reduce/reduce.js";
-import { unary } from "./unary/unary.js";
+import type { Accuracy, OperationName, OperationProblems } from "@backplane/core";
+import { attention } from "./attention/index.js";
+import { binary } from "./binary/index.js";
+import { conv2d } from "./conv2d/index.js";
+import { gemm } from "./gemm/index.js";
+import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
+import { reduce } from "./reduce/index.js";
+import { unary } from "./unary/index.js";
+
+export { type GemmVariant, gemmVariants } from "./gemm/index.js";
 
 export type CpuOperations = {
   readonly [Name in OperationName]?: CpuOperation<OperationProblems<CpuMemory>[Name]>;
 };
 
 /** Every operation that this backend has. A new one is a folder here and a line in this table. */
-export function cpuOperations(gemmVariant: string | undefined, features: Features): CpuOperations {
-  const gemm = gemmOperation(gemmVariant, features);
-  return { gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary };
+const operations: CpuOperations = { gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary };
+
+/** The operations without the types of their problems, which lists of them lose. */
+const entries = Object.entries(operations) as readonly (readonly [string, CpuOperation<unknown>])[];
+
+/** The variant to use for some operations, by name. The one for gemm also applies to batchedGemm. */
+export interface ForcedVariants {
+  readonly gemm?: string;
 }
+
+/** The variants of each operation that has any. One that is listed under two names goes by the first. */
+export const operationVariants: ReadonlyMap<keyof ForcedVariants, OperationVariants<unknown>> = new Map(
+  entries.flatMap(([name, { variants }], i) =>
+    variants === undefined || entries.findIndex(([, other]) => other.variants === variants) < i
+      ? []
+      : [[name as keyof ForcedVariants, variants]],
+  ),
+);
+
+/** Returns the operations with only those kernels among which features and forced variants leave a choice. */
+export function cpuOperations(forced: ForcedVariants, features: Features): CpuOperations {
+  const limited = new Map<OperationVariants<unknown>, CpuOperation<unknown>>();
+  for (const [name, variants] of operationVariants)
+    limited.set(variants, variants.limited(features, forced[name]));
+  return Object.fromEntries(
+    entries.map(([name, operation]) => [
+      name,
+      operation.variants === undefined ? operation : limited.get(operation.variants),
+    ]),
+  );
+}
+
+/** What the operations declare together. */
+export const accuracy: Accuracy = Object.fromEntries(
+  entries.flatMap(([name, { accuracy }]) => (accuracy === undefined ? [] : [[name, accuracy]])),
+);

@@ -1,11 +1,7 @@
 // Part of the worker's script, so it may import nothing by package name: import maps of pages do not
 // apply in workers.
 import type { BlasLibrary } from "../native/blas.js";
-
-export type KernelFunction = (block: number, chunk: number, scratch: number, worker: number) => void;
-
-/** Kernels that are no WebAssembly, by name. */
-export type NativeKernels = Readonly<Record<string, KernelFunction>>;
+import type { KernelFunction, NativeKernels } from "../native/functions.js";
 
 /** The part of a `KernelLibrary` that every thread has: enough to find its kernels, including later ones. */
 export interface KernelCode {

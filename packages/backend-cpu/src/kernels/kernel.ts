@@ -10,7 +10,7 @@
  * `defineKernel` declares a kernel: its name, the layout of its parameter block, and a function that emits its
  * body. `kernel.launch(parameters, chunks)`, enqueued by a plan, starts it.
  *
- * A complete example to copy (fill.ts is a real one):
+ * A complete example to copy (memory/memory.ts is a real one):
  *
  *     const chunkElements = 1 << 14;
  *
@@ -51,9 +51,10 @@
  *       ],
  *     };
  *
- * An operation lives in kernels/<operation>/<operation>.ts, which exports a `CpuOperation` named `<operation>`.
- * The table in kernels/index.ts lists them all, and the driver takes everything from there. Tests run single
- * kernels with test/workbench.ts.
+ * An operation lives in kernels/<operation>/, whose index.ts exports a `CpuOperation` named `<operation>`. The
+ * table in kernels/index.ts lists them all, and the driver takes everything from there. What several operations
+ * use has a folder of its own; a folder is entered through its index.ts only. Tests run single kernels with
+ * test/workbench.ts.
  *
  * `f.multiplyAdd`, `f.multiplySubtract` and `f.choose` are the relaxed instructions if the engine has them. These
  * are faster, and the first two round once instead of twice.
@@ -61,9 +62,10 @@
  * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes` past the end of
  * an operand (never before its start), so that the last vector needs no care. They must not write there.
  */
-import type { Operation, Region, Support } from "@backplane/core";
-import type { FunctionBuilder, Local, ModuleBuilder } from "../wasm/index.js";
-import { f32, i32 } from "../wasm/index.js";
+import type { Accuracy, Operation, Region, Support } from "@backplane/core";
+import type { BlasOutcome } from "../native/find-blas.js";
+import type { KernelFunction } from "../native/functions.js";
+import { type FunctionBuilder, f32, i32, type Local, type ModuleBuilder } from "../wasm/index.js";
 
 /** The memory behind a handle: a place in the device memory. */
 export interface CpuMemory {
@@ -189,7 +191,7 @@ export interface PlanContext {
   workspace(bytes: number): number;
 }
 
-/** How this backend does one operation. */
+/** How this backend does one operation: what the index.ts of its folder exports. */
 export interface CpuOperation<Problem> {
   /** The calls that it takes. */
   readonly supports: readonly Support[];
@@ -197,10 +199,46 @@ export interface CpuOperation<Problem> {
   readonly kernels: readonly KernelGroup[];
   /** Turns a problem into commands, to be executed one after the other. */
   plan(problem: Problem, context: PlanContext): readonly Launch[];
+  /** Its part of `capabilities.accuracy`. Default: it has none. */
+  readonly accuracy?: Accuracy[keyof Accuracy];
+  /** Default: there is one way of doing it. */
+  readonly variants?: OperationVariants<Problem>;
+}
+
+/** The ways of doing an operation among which a device chooses. */
+export interface OperationVariants<Problem> {
+  /** The names that `CpuOptions.variants` accepts. */
+  readonly names: readonly string[];
+  /** Returns the operation with only those kernels among which features and a forced name leave a choice. */
+  limited(features: Features, forced: string | undefined): CpuOperation<Problem>;
+  /** Returns what is known before the device is open. Throws `UNSUPPORTED` if the forced variant cannot run. */
+  expect(features: Features, forced: string | undefined, blas: BlasOutcome): ExpectedVariant;
+  /** Chooses one, while the device is opened. */
+  settle(tools: VariantTools): Promise<SettledVariant>;
+}
+
+export interface ExpectedVariant {
+  /** Some of its problems go to the native library. */
+  readonly usesBlas: boolean;
+  /** For `capabilities.device.details`. */
+  readonly details: Readonly<Record<string, string>>;
+}
+
+export interface VariantTools {
+  readonly features: Features;
+  readonly forced: string | undefined;
+  /** Compiles the kernel of this name, and returns it on a memory of one page. */
+  make(kernel: string): KernelFunction;
+}
+
+export interface SettledVariant {
+  readonly name: string;
+  /** For `capabilities.device.details`. */
+  readonly details: Readonly<Record<string, string>>;
 }
 
 /** A kernel for an operation that somebody else than core has defined. */
-export interface OwnCpuKernel<Problem = never> extends CpuOperation<Problem> {
+export interface OwnCpuKernel<Problem = never> extends Omit<CpuOperation<Problem>, "accuracy" | "variants"> {
   readonly operation: Operation;
 }
 

@@ -1,9 +1,9 @@
 import { BackendError } from "@backplane/core";
 import type { Allocation, Heap } from "../heap.js";
-import { nativeKernels } from "../kernels/gemm/blas.native.js";
 import { KernelInstances } from "../kernels/instance.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
+import { nativeKernels } from "../native/sgemm.js";
 import type { Queue, QueueEvents } from "./queue.js";
 
 /** Address of the parameter block of the current command. */

@@ -1,9 +1,9 @@
 import { BackendError } from "@backplane/core";
 import { availableThreads, mayBlock } from "../features.js";
 import type { Allocation, Heap } from "../heap.js";
-import { planCopy, planNothing } from "../kernels/fill.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
+import { planCopy, planNothing } from "../kernels/memory/index.js";
 import { Fifo } from "./fifo.js";
 import {
   ask,

@@ -2,7 +2,8 @@
 // Neither it nor what it imports may import anything by package name: import maps of pages do not
 // apply in workers.
 
-import { KernelInstances, type NativeKernels } from "../kernels/instance.js";
+import { KernelInstances } from "../kernels/instance.js";
+import type { NativeKernels } from "../native/functions.js";
 import { nodeProcess } from "../node-process.js";
 import { work } from "./protocol.js";
 import type { WorkerStart } from "./workers.js";
@@ -31,7 +32,7 @@ function receive(start: WorkerStart, port: Port): void {
 
 /** In Node only. Its files are loaded only here, because each costs time when a worker starts. */
 async function beginWithLibrary(start: WorkerStart, port: Port): Promise<void> {
-  const { nativeKernels } = await import("../kernels/gemm/blas.native.js");
+  const { nativeKernels } = await import("../native/sgemm.js");
   begin(start, port, nativeKernels(start.kernels.blas, start.memory));
 }
 

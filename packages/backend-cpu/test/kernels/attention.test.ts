@@ -1,9 +1,10 @@
 import type { AttentionArguments, DeviceHandle, FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";
+import { asStored, types } from "../types.js";
 import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
-import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+import { guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
 const handle = 1 as DeviceHandle;
 const operands = { q: handle, k: handle, v: handle, out: handle } as const;
@@ -95,8 +96,7 @@ describeEachTile("attention kernels", (options) => {
               spread += (weight / total) * (3 + 2 * x) * epsilon + Math.abs(product) * (3 + 2 * x) * epsilon;
             });
             const error = Math.expm1(2 * (worst + epsilon * farthest)) + 4 * epsilon + 2 * gamma(count);
-            let tolerance = magnitude * error + spread + 2 ** -120;
-            if (dtype === "f16") tolerance += Math.max(2 ** -11 * Math.abs(expected), 2 ** -25);
+            const tolerance = magnitude * error + spread + 2 ** -120 + types[dtype].rounding(expected);
             const value = got[row + d]!;
             if (!(Math.abs(value - expected) <= tolerance))
               expect.fail(

@@ -9,9 +9,10 @@ import {
 } from "@backplane/core";
 import { expect } from "chai";
 import { binary } from "#src/kernels/binary/binary.js";
+import { asStored } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers, specialNumbers, ulpDistance } from "./numbers.js";
-import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+import { guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 import { binaryReferences } from "./references.js";
 
 const handle = 1 as DeviceHandle;

@@ -2,9 +2,10 @@ import { activations, type Conv2dArguments, type DeviceHandle, type FloatType } 
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
 import { unary } from "#src/kernels/unary/unary.js";
+import { asStored, types } from "../types.js";
 import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
-import { asStored, guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+import { guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 
 const handle = 1 as DeviceHandle;
 
@@ -249,8 +250,7 @@ describeEachTile("conv2d kernels", (options) => {
         const { values, magnitudes } = reference(shape, inputs);
         const got = run(shape, dtype, inputs, values.length);
         values.forEach((value, i) => {
-          let tolerance = 8 * Math.sqrt(terms) * 2 ** -24 * magnitudes[i]!;
-          if (dtype === "f16") tolerance += Math.max(2 ** -11 * Math.abs(value), 2 ** -25);
+          const tolerance = 8 * Math.sqrt(terms) * 2 ** -24 * magnitudes[i]! + types[dtype].rounding(value);
           const error = Math.abs(got[i]! - value);
           if (!(error <= tolerance))
             expect.fail(`${dtype} element ${i}: ${got[i]}, not ${value} +- ${tolerance}`);

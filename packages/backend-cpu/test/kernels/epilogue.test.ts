@@ -1,16 +1,10 @@
 // Tags: long
-import {
-  type Activation,
-  activations,
-  decodeFloat16,
-  encodeFloat16,
-  type FloatType,
-  type GemmProblem,
-} from "@backplane/core";
+import { type Activation, activations, type FloatType, type GemmProblem } from "@backplane/core";
 import { expect } from "chai";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import type { CpuMemory } from "#src/kernels/kernel.js";
 import { unary } from "#src/kernels/unary/unary.js";
+import { asStored, types } from "../types.js";
 import { Workbench } from "../workbench.js";
 
 /** Each way to a result: few rows, small, strips and blocks in stretches of k, a turned column, nothing to sum. */
@@ -35,8 +29,7 @@ describe("gemm epilogue", () => {
     bench = await Workbench.create([...gemmOperation().kernels, ...unary.kernels], { pages: 2048 });
   });
 
-  const upload = (values: Float32Array, dtype: FloatType) =>
-    bench.upload(dtype === "f16" ? encodeFloat16(values) : values);
+  const upload = (values: Float32Array, dtype: FloatType) => bench.upload(types[dtype].encode(values));
 
   /** Quarters, so that the sums are the same in every order and in f16. */
   const numbers = (count: number, seed: number): Float32Array =>
@@ -61,7 +54,7 @@ describe("gemm epilogue", () => {
             ...{ a: upload(numbers(m * k, 1), dtype), b: upload(numbers(k * n, 2), dtype), c, ...rest },
           };
           bench.run(gemmOperation().plan(problem, context));
-          return dtype === "f16" ? decodeFloat16(bench.uint16(c)) : bench.float32(c);
+          return types[dtype].decode(bench.bytes(c).buffer);
         };
         const sums = run("f32", none).map((value, at) => (at % ldc < n ? value + shift[at % ldc]! : value));
         const expected = (activation: Activation | undefined): Float32Array => {
@@ -82,8 +75,7 @@ describe("gemm epilogue", () => {
             const got = run(dtype, { bias: upload(shift, dtype), activation });
             const wanted = expected(activation);
             // One rounding at the very end.
-            const rounded = dtype === "f16" ? decodeFloat16(encodeFloat16(wanted)) : wanted;
-            expect(got, `${dtype} ${activation}`).to.deep.equal(rounded);
+            expect(got, `${dtype} ${activation}`).to.deep.equal(asStored(dtype, wanted));
           }
       });
 });

@@ -1,7 +1,5 @@
 import {
-  decodeFloat16,
   dtypeBytes,
-  encodeFloat16,
   Fill,
   type FloatType,
   type OperationArguments,
@@ -11,6 +9,7 @@ import {
   resolveOperation,
 } from "@backplane/core";
 import type { CpuMemory, CpuOperation } from "#src/kernels/kernel.js";
+import { types } from "../types.js";
 import type { Workbench } from "../workbench.js";
 
 /** Stands for an operand in arguments; `regions` says what it is. */
@@ -48,18 +47,13 @@ export interface Output {
 
 /** Uploads numbers as elements of a type, at an odd element offset. */
 export function uploadElements(bench: Workbench, dtype: FloatType, values: Float32Array): Region<CpuMemory> {
-  const bits = dtype === "f32" ? values : encodeFloat16(values);
+  const bits = types[dtype].encode(values);
   const offset = 3 * dtypeBytes[dtype];
   const whole = bench.alloc(bits.byteLength + offset);
   new Uint8Array(bench.memory.buffer, whole.memory.byteOffset + offset, bits.byteLength).set(
     new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength),
   );
   return { memory: whole.memory, byteOffset: offset, byteLength: bits.byteLength };
-}
-
-/** The numbers as the elements of a type hold them. */
-export function asStored(dtype: FloatType, values: Float32Array): Float32Array {
-  return dtype === "f32" ? values : decodeFloat16(encodeFloat16(values));
 }
 
 export function guardedOutput(bench: Workbench, dtype: FloatType, count: number): Output {
@@ -74,8 +68,7 @@ export function guardedOutput(bench: Workbench, dtype: FloatType, count: number)
         if ((i < start || i >= start + bytes) && byte !== 0xff)
           throw new Error(`byte ${i - start} relative to an output of ${bytes} bytes was written`);
       });
-      const elements = all.slice(start, start + bytes).buffer;
-      return dtype === "f32" ? new Float32Array(elements) : decodeFloat16(new Uint16Array(elements));
+      return types[dtype].decode(all.slice(start, start + bytes).buffer);
     },
   };
 }

@@ -11,9 +11,10 @@ import {
 import { expect } from "chai";
 import type { CpuMemory } from "#src/kernels/kernel.js";
 import { planReduce, reduce } from "#src/kernels/reduce/reduce.js";
+import { asStored } from "../types.js";
 import { Workbench } from "../workbench.js";
 import { randomNumbers, ulp32 } from "./numbers.js";
-import { asStored, guardedOutput, resolveProblem, uploadElements } from "./problems.js";
+import { guardedOutput, resolveProblem, uploadElements } from "./problems.js";
 
 const handle = 1 as DeviceHandle;
 
@@ -104,14 +105,16 @@ describe("reduce kernels", () => {
       // Eight vectors are added up in f32 with three roundings, or twelve, from columns, with four. The rest is
       // f64 inside, so one rounding; or two for f16, which may meet a tie.
       const error = 4 * 2 ** -24 * (magnitudes?.[i] ?? 0);
-      if (dtype === "f32")
-        expect(Math.abs(got[i]! - value), label).to.be.at.most(0.5001 * ulp32(value) + error);
-      else {
-        const neighbours = [-1, 0, 1].map((sign) =>
-          float16FromBits(float16ToBits(Math.fround(value) + sign * (ulp32(value) + error))),
-        );
-        expect(neighbours, label).to.include(got[i]);
-      }
+      const checks: Readonly<Record<FloatType, () => void>> = {
+        f32: () => expect(Math.abs(got[i]! - value), label).to.be.at.most(0.5001 * ulp32(value) + error),
+        f16: () => {
+          const neighbours = [-1, 0, 1].map((sign) =>
+            float16FromBits(float16ToBits(Math.fround(value) + sign * (ulp32(value) + error))),
+          );
+          expect(neighbours, label).to.include(got[i]);
+        },
+      };
+      checks[dtype]();
     });
   };
 

@@ -1,4 +1,10 @@
-import { type ComputeBackend, type DeviceHandle, encodeFloat16, unaryKinds } from "@backplane/core";
+import {
+  type ComputeBackend,
+  type DeviceHandle,
+  dtypeBytes,
+  encodeFloat16,
+  unaryKinds,
+} from "@backplane/core";
 import { expect } from "chai";
 import { createCpuBackend } from "#src/index.js";
 
@@ -19,7 +25,7 @@ async function results(threads: number): Promise<Buffer> {
     for (const dtype of ["f32", "f16"] as const) {
       const input = inputs[dtype];
       const output = (count: number): DeviceHandle => {
-        const bytes = count * (dtype === "f32" ? 4 : 2);
+        const bytes = count * dtypeBytes[dtype];
         const handle = backend.alloc(bytes);
         outputs.push({ handle, bytes });
         return handle;

@@ -1,17 +1,12 @@
 import { type AttentionProblem, type FloatType, floatTypes } from "@backplane/core";
+import { byFloatType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type AttentionTypes, attentionKernel } from "./attention.wasm.js";
 import { attentionLayout, queryTile } from "./layout.js";
 import { type AttentionRowTypes, attentionRowKernel } from "./rows.wasm.js";
 
-const tileKernels: Readonly<Record<FloatType, Kernel<AttentionTypes>>> = {
-  f32: attentionKernel("f32"),
-  f16: attentionKernel("f16"),
-};
-const rowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes>>> = {
-  f32: attentionRowKernel("f32"),
-  f16: attentionRowKernel("f16"),
-};
+const tileKernels: Readonly<Record<FloatType, Kernel<AttentionTypes>>> = byFloatType(attentionKernel);
+const rowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes>>> = byFloatType(attentionRowKernel);
 
 /** Up to this many queries per head are computed one by one; a tile costs as much as 8. */
 export const rowQueries = 4;

@@ -1,10 +1,10 @@
 import type { FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
+import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { exponential } from "../unary/math/exponential.js";
-import { mapVectors } from "../vector/map.js";
-import { emitTile, tileColumns, tileRows } from "../vector/tile.js";
+import { exponential } from "../math/index.js";
+import { emitTile, tileColumns, tileRows } from "../tile/index.js";
+import { mapVectors } from "../vector/index.js";
 import { blockQueries, keyTile, queryTile, rowBytes, scoreRows } from "./layout.js";
 import { emitMask, emitSoftmax } from "./softmax.wasm.js";
 
@@ -115,7 +115,7 @@ export function attentionKernel(dtype: FloatType): Kernel<AttentionTypes> {
           const tileElements = f.let(i32.mul(keyCount, headSize));
           const rows = (operand: Value<"i32">, widened: Value<"i32">): Local<"i32"> => {
             const from = f.let(i32.add(operand, tileOffset));
-            if (dtype === "f32") return from;
+            if (!elements.converted) return from;
             const to = f.let(i32.add(queries, widened));
             mapVectors(f, {
               count: tileElements,

@@ -1,4 +1,5 @@
 import type { FloatType } from "@backplane/core";
+import { elementFormats } from "../elements/index.js";
 
 /** Queries that one chunk does, in blocks whose scores lie side by side in 8 lanes. */
 export const queryTile: number = 24;
@@ -24,7 +25,7 @@ export interface AttentionLayout {
   readonly statistics: number;
   /** [blocks][8]: the factors of the sums so far. */
   readonly corrections: number;
-  /** [keyTile][head size]: widened keys and values, for f16 only. */
+  /** [keyTile][head size]: converted keys and values, if they have to be. */
   readonly keys: number;
   readonly values: number;
   readonly bytes: number;
@@ -42,7 +43,7 @@ export function attentionLayout(headSize: number, dtype: FloatType): AttentionLa
     return at;
   };
   // Vector loads may reach past the last row.
-  const rows = dtype === "f16" ? 4 * keyTile * headSize + 64 : 0;
+  const rows = elementFormats[dtype].converted ? 4 * keyTile * headSize + 64 : 0;
   return {
     queries: place(4 * queryTile * paddedSize),
     sums: place(4 * queryTile * paddedSize),

@@ -9,10 +9,10 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
+import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { exponential } from "../unary/math/exponential.js";
-import { mapVectors } from "../vector/map.js";
+import { exponential } from "../math/index.js";
+import { mapVectors } from "../vector/index.js";
 import { keyTile } from "./layout.js";
 
 const parameterTypes = {

@@ -7,15 +7,16 @@ import {
   type FloatType,
   floatTypes,
 } from "@backplane/core";
+import { byFloatType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
-import { elementsPerChunk } from "../vector/chunks.js";
+import { elementsPerChunk } from "../vector/index.js";
 import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
-import { binaryFunctions } from "./functions.js";
+import { binaryAccuracy, binaryFunctions } from "./functions.js";
 
 type Kernels = Readonly<Record<FloatType, Kernel<BinaryTypes>>>;
 
 const kernels = Object.fromEntries(
-  arithmeticKinds.map((kind) => [kind, { f32: binaryKernel(kind, "f32"), f16: binaryKernel(kind, "f16") }]),
+  arithmeticKinds.map((kind) => [kind, byFloatType((dtype) => binaryKernel(kind, dtype))]),
 ) as Record<ArithmeticKind, Kernels>;
 
 /** Byte offsets from the start of a, b and the output. */
@@ -27,6 +28,7 @@ interface Place {
 
 export const binary: CpuOperation<BinaryProblem<CpuMemory, FloatType, ArithmeticKind>> = {
   supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
+  accuracy: binaryAccuracy,
   kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
 
   plan(problem, { workers }) {
@@ -108,9 +110,11 @@ function launch(
   );
 }
 
+const conversionNanoseconds: Readonly<Record<FloatType, number>> = { f32: 0, f16: 0.7 };
+
 /** Returns roughly how long an element takes one worker. */
 function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory, FloatType, ArithmeticKind>): number {
-  return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + (dtype === "f16" ? 0.7 : 0);
+  return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + conversionNanoseconds[dtype];
 }
 
 /** Elements per step along an axis; 0 for a scalar. */

@@ -1,9 +1,8 @@
 import type { ArithmeticKind, FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, select, type Value } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
+import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { mapVectors } from "../vector/map.js";
-import { Odometer } from "../vector/odometer.js";
+import { mapVectors, Odometer } from "../vector/index.js";
 import { binaryFunctions } from "./functions.js";
 
 /** Axes outside the innermost one that a kernel can walk along. */
@@ -95,7 +94,7 @@ export function binaryKernel(kind: ArithmeticKind, dtype: FloatType): Kernel<Bin
           inputs: inputs.map((side) => operand(f, elements, side)),
           output: { at: output, elements },
           compute: (x, y) => compute(x!, y!),
-          unroll: dtype === "f16" ? 1 : unroll,
+          unroll: elements.converted ? 1 : unroll,
           parts: 2,
         });
         // mapVectors moves on by whole vectors.

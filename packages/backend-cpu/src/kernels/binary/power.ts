@@ -4,10 +4,10 @@ import {
   polynomial64,
   promote,
   sharedConstants,
+  splitExponent,
   type Vector,
   type VectorLocal,
-} from "../unary/math/emit.js";
-import { splitExponent } from "../unary/math/logarithm.js";
+} from "../math/index.js";
 
 /**
  * log2(m) / s with s = (m - 1) / (m + 1), in powers of s^2, for m in [sqrt(1/2), sqrt(2)]: minimax for

@@ -46,9 +46,9 @@ export const planesTypes = {
   pitch: "i32",
   sharedPadding: "i32",
   phaseBytes: "i32",
-  /** f32 only. 1: the input is read in place, as one plane; `phaseBytes` is then from channel to channel. */
+  /** Only for types that are not converted. 1: the input is read in place, as one plane; `phaseBytes` is then from channel to channel. */
   inPlace: "i32",
-  /** f32 only, as in the table below: whether sums go to the output. */
+  /** The same, as in the table below: whether sums go to the output. */
   direct: "i32",
   /** Bytes of sums from channel to channel. */
   sumsBytes: "i32",

@@ -1,6 +1,7 @@
 import { type Conv2dProblem, type FloatType, floatTypes } from "@backplane/core";
-import { planWiden, widen } from "../convert/convert.js";
-import { activationCode } from "../epilogue.js";
+import { widening, wideningKernels } from "../convert/index.js";
+import { byFloatType } from "../elements/index.js";
+import { activationCode } from "../epilogue/index.js";
 import {
   address,
   type CpuMemory,
@@ -11,14 +12,11 @@ import {
 } from "../kernel.js";
 import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
 import { planDepthwise } from "./depthwise.js";
-import { depthwiseKernelF32 } from "./depthwise.wasm.js";
+import { depthwiseKernels } from "./depthwise.wasm.js";
 import { planesKernels, planPlanes } from "./planes.js";
 import { productNanoseconds } from "./tile.js";
 
-const kernels: Readonly<Record<FloatType, Kernel<Conv2dTypes>>> = {
-  f32: conv2dKernel("f32"),
-  f16: conv2dKernel("f16"),
-};
+const kernels: Readonly<Record<FloatType, Kernel<Conv2dTypes>>> = byFloatType(conv2dKernel);
 
 /** How a problem is divided up; a function of the problem alone. */
 export interface ConvolutionBlocks {
@@ -41,7 +39,12 @@ export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
 
 export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   supports: [{ dtype: floatTypes, activation: true }],
-  kernels: [...Object.values(kernels), ...planesKernels, depthwiseKernelF32, widen],
+  kernels: [
+    ...Object.values(kernels),
+    ...planesKernels,
+    ...Object.values(depthwiseKernels).filter((kernel) => kernel !== undefined),
+    ...wideningKernels,
+  ],
 
   plan: (problem, context) =>
     planDepthwise(problem, context) ?? planPlanes(problem, context) ?? planPatches(problem, context),
@@ -63,9 +66,10 @@ function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanConte
   const launches: Launch[] = [];
   let filter = address(problem.filter);
   const filterElements = outChannels * depth;
-  if (dtype === "f16" && filterElements > 0) {
+  const widen = widening[dtype];
+  if (widen !== undefined && filterElements > 0) {
     const widened = workspace(4 * filterElements);
-    launches.push(planWiden(filter, widened, filterElements));
+    launches.push(widen(filter, widened, filterElements));
     filter = widened;
   }
   const parameters = {

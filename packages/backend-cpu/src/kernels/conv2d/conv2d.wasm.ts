@@ -8,11 +8,11 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
-import { epilogueFunction } from "../epilogue.js";
+import { type Elements, elementsOf } from "../elements/index.js";
+import { epilogueFunction } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { mapVectors } from "../vector/map.js";
-import { emitTile, tileColumns } from "../vector/tile.js";
+import { emitTile, tileColumns } from "../tile/index.js";
+import { mapVectors } from "../vector/index.js";
 
 const parameterTypes = {
   input: "i32",

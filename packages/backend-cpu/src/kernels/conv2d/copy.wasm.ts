@@ -1,5 +1,5 @@
 import { type FunctionBuilder, f32x4, i32, type Local, shuffle32, type Value } from "../../wasm/index.js";
-import type { Elements } from "../convert/elements.js";
+import type { Elements } from "../elements/index.js";
 import type { Block } from "./block.js";
 
 /** distances[c, i, j], in bytes. */

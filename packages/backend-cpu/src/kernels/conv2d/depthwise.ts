@@ -1,7 +1,7 @@
 import type { Conv2dProblem } from "@backplane/core";
-import { activationCode } from "../epilogue.js";
+import { activationCode } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
-import { depthwiseColumns, depthwiseKernel, depthwiseKernelF32, depthwiseRows } from "./depthwise.wasm.js";
+import { depthwiseColumns, depthwiseKernel, depthwiseKernels, depthwiseRows } from "./depthwise.wasm.js";
 import type { ConvolutionShape } from "./planes.js";
 import { convolutionForm, productNanoseconds } from "./tile.js";
 
@@ -31,7 +31,8 @@ export function planDepthwise(
   problem: Conv2dProblem<CpuMemory>,
   { workers, workspace }: PlanContext,
 ): readonly Launch[] | undefined {
-  if (problem.dtype !== "f32" || !suitsDepthwise(problem)) return undefined;
+  const kernel = depthwiseKernels[problem.dtype];
+  if (kernel === undefined || !suitsDepthwise(problem)) return undefined;
   const { batch, inChannels, outChannels, height, width, outHeight, outWidth, groups, top, left } = problem;
   const planes = batch * outChannels;
   const rows = Math.ceil(chunkPlaces / outWidth / depthwiseRows) * depthwiseRows;
@@ -56,5 +57,5 @@ export function planDepthwise(
   };
   const nanoseconds = planes * outHeight * outWidth * depthwiseKernel ** 2 * productNanoseconds;
   const chunks = Math.ceil(planes / planesPerChunk) * rowBlocks;
-  return [depthwiseKernelF32.launch(parameters, chunks, nanoseconds)];
+  return [kernel.launch(parameters, chunks, nanoseconds)];
 }

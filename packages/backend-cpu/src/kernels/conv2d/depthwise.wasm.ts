@@ -1,3 +1,4 @@
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -8,7 +9,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { epilogueFunction } from "../epilogue.js";
+import { epilogueFunction } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 
 const depthwiseTypes = {
@@ -204,3 +205,9 @@ function borderOrders(f: FunctionBuilder, from: Value<"i32">, width: Local<"i32"
     return f.let(v128.or(i32x4.sub(bytes, moved), outside));
   });
 }
+
+/** By element type. Undefined: there is none, and planes are copied as f32 first. */
+export const depthwiseKernels: Readonly<Record<FloatType, Kernel<DepthwiseTypes> | undefined>> = {
+  f32: depthwiseKernelF32,
+  f16: undefined,
+};

@@ -1,7 +1,7 @@
-import type { FloatType } from "@backplane/core";
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import { i32 } from "../../wasm/index.js";
-import { packFunction } from "../gemm/pack.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { packFunction } from "../panels/index.js";
 import { convolutionTile } from "./tile.js";
 
 const packTypes = {
@@ -18,7 +18,7 @@ export type PackFilterTypes = typeof packTypes;
 
 /** Filter panels for the tall tile: packed[group][panel][t][channel] = filter[group][panel * channels + channel][t]. */
 export function packFilterKernel(dtype: FloatType): Kernel<PackFilterTypes> {
-  const bytes = dtype === "f32" ? 4 : 2;
+  const bytes = dtypeBytes[dtype];
   return defineKernel({
     name: `conv2d_pack_${dtype}`,
     parameters: packTypes,

@@ -1,7 +1,7 @@
 import type { Conv2dProblem, FloatType } from "@backplane/core";
-import { planWiden } from "../convert/convert.js";
-import { activationCode } from "../epilogue.js";
-import { evenParts, packNanoseconds } from "../gemm/variants.js";
+import { widening } from "../convert/index.js";
+import { byFloatType, elementFormats } from "../elements/index.js";
+import { activationCode } from "../epilogue/index.js";
 import {
   type AnyKernel,
   address,
@@ -11,6 +11,8 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
+import { packNanoseconds } from "../panels/index.js";
+import { evenParts } from "../vector/index.js";
 import { direct, type PlanesTypes } from "./block.js";
 import { packFilterKernel } from "./filter.wasm.js";
 import { planesKernel } from "./planes.wasm.js";
@@ -22,15 +24,10 @@ import {
   productNanoseconds,
 } from "./tile.js";
 
-const byType = <Made>(make: (dtype: FloatType) => Made): Readonly<Record<FloatType, Made>> => ({
-  f32: make("f32"),
-  f16: make("f16"),
-});
-
-const packKernels = byType(packFilterKernel);
+const packKernels = byFloatType(packFilterKernel);
 const multiplyKernels: Readonly<Record<ConvolutionForm, Readonly<Record<FloatType, Kernel<PlanesTypes>>>>> = {
-  tall: byType((dtype) => planesKernel("tall", dtype)),
-  wide: byType((dtype) => planesKernel("wide", dtype)),
+  tall: byFloatType((dtype) => planesKernel("tall", dtype)),
+  wide: byFloatType((dtype) => planesKernel("wide", dtype)),
 };
 
 export const planesKernels: readonly AnyKernel[] = [
@@ -219,6 +216,7 @@ export function planPlanes(
   const panels = Math.ceil(groupOutChannels / channels);
   const groupFilterBytes = 4 * panels * depth * channels;
   let filter = address(problem.filter);
+  const widen = widening[dtype];
   if (form === "tall") {
     const packed = workspace(groups * groupFilterBytes);
     const parameters = { filter, packed, groupOutChannels, depth, groupFilterBytes, panels };
@@ -226,9 +224,9 @@ export function planPlanes(
       packKernels[dtype].launch(parameters, groups * panels, outChannels * depth * packNanoseconds),
     );
     filter = packed;
-  } else if (dtype === "f16") {
+  } else if (widen !== undefined) {
     const widened = workspace(4 * outChannels * depth);
-    launches.push(planWiden(filter, widened, outChannels * depth));
+    launches.push(widen(filter, widened, outChannels * depth));
     filter = widened;
   }
 
@@ -241,7 +239,8 @@ export function planPlanes(
   const nanoseconds = problem.batch * outChannels * outHeight * outWidth * depth * productNanoseconds;
 
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
-  const inPlace = dtype === "f32" && problem !== given && readsInPlace(problem, blocks);
+  const { converted } = elementFormats[dtype];
+  const inPlace = !converted && problem !== given && readsInPlace(problem, blocks);
   const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
   const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
   // The last tile reads past the planes, and copies may reach past their end.
@@ -264,7 +263,7 @@ export function planPlanes(
     pitch,
     sharedPadding,
     inPlace: inPlace ? 1 : 0,
-    direct: dtype === "f32" ? directOf(problem, blocks, convolutionTile(form, features)) : direct.no,
+    direct: converted ? direct.no : directOf(problem, blocks, convolutionTile(form, features)),
     phaseBytes: inPlace ? 4 * height * width : 4 * blocks.phase,
     sumsBytes: 4 * blocks.sums,
     workspace: workspace(workers * workspaceBytes),

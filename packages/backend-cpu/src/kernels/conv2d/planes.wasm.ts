@@ -8,11 +8,11 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
-import { epilogueFunction } from "../epilogue.js";
+import { type Elements, elementsOf } from "../elements/index.js";
+import { epilogueFunction } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { mapVectors } from "../vector/map.js";
-import { emitSteps } from "../vector/tile.js";
+import { emitSteps } from "../tile/index.js";
+import { mapVectors } from "../vector/index.js";
 import { type Block, direct, type PlanesTypes, planesTypes } from "./block.js";
 import { emitDistances, emitPlane } from "./copy.wasm.js";
 import { type ConvolutionForm, type ConvolutionTile, convolutionTile } from "./tile.js";
@@ -74,7 +74,7 @@ export function planesKernel(form: ConvolutionForm, dtype: FloatType): Kernel<Pl
       const lineBytes = f.let(i32.shl(places, 2));
       /** Of a line, those whose sums go to the output; the others go to `sums`. */
       const directBytes = f.let(i32.const(0));
-      if (dtype === "f32")
+      if (!elements.converted)
         f.if(parameters.direct, () => {
           f.set(directBytes, i32.and(lineBytes, -4 * tilePlaces));
           f.if(i32.eq(parameters.direct, direct.rows), () => {
@@ -131,7 +131,7 @@ export function planesKernel(form: ConvolutionForm, dtype: FloatType): Kernel<Pl
                 f.add(to, block.planeBytes);
               });
             };
-            if (dtype === "f16") copyPlanes();
+            if (elements.converted) copyPlanes();
             else
               f.if(
                 parameters.inPlace,
@@ -155,7 +155,7 @@ export function planesKernel(form: ConvolutionForm, dtype: FloatType): Kernel<Pl
                   // Several channels at a time never reach past the end of a line in the output.
                   const lineLeft = tile.channels === 1 ? f.let(i32.sub(lineBytes, place)) : undefined;
                   const sumsStep = f.let(parameters.sumsBytes);
-                  if (dtype === "f32")
+                  if (!elements.converted)
                     f.if(i32.ltU(place, directBytes), () => {
                       f.set(sum, i32.add(outputLine, place));
                       f.set(sumsStep, outPlaneBytes);
@@ -205,7 +205,7 @@ export function planesKernel(form: ConvolutionForm, dtype: FloatType): Kernel<Pl
           { step: parameters.depthChannels },
         );
 
-        if (dtype === "f32")
+        if (!elements.converted)
           f.if(directBytes, () =>
             emitEpilogue(f, module, block, {
               ...{ output, outPlaneBytes, outRowBytes, outChannel, channels, lines, directBytes },

@@ -1,5 +1,5 @@
 import type { Features } from "../kernel.js";
-import { tileRows } from "../vector/tile.js";
+import { tileRows } from "../tile/index.js";
 
 /** "tall": many output channels per group, which are computed several at a time. "wide": few, as in depthwise. */
 export type ConvolutionForm = "tall" | "wide";

@@ -1,8 +1,8 @@
 import type { FloatType } from "@backplane/core";
 import { i32 } from "../../wasm/index.js";
-import { defineKernel, type Kernel, type Launch } from "../kernel.js";
-import { mapVectors } from "../vector/map.js";
-import { elementsOf } from "./elements.js";
+import { elementsOf } from "../elements/index.js";
+import { type AnyKernel, defineKernel, type Kernel, type Launch } from "../kernel.js";
+import { mapVectors } from "../vector/index.js";
 
 const chunkElements = 1 << 14;
 
@@ -34,6 +34,17 @@ function converting(name: string, from: FloatType, to: FloatType): Kernel<typeof
     },
   });
 }
+
+/**
+ * By element type: converts `count` > 0 elements at the address `input` to f32 at `output`. Undefined: the
+ * elements are f32 already.
+ */
+export const widening: Readonly<
+  Record<FloatType, ((input: number, output: number, count: number) => Launch) | undefined>
+> = { f32: undefined, f16: planWiden };
+
+/** The kernels of `widening`. */
+export const wideningKernels: readonly AnyKernel[] = [widen];
 
 /** Widens `count` > 0 halves at the address `input` to f32 at `output`. */
 export function planWiden(input: number, output: number, count: number): Launch {

@@ -1,8 +1,8 @@
 import type { GemmProblem } from "@backplane/core";
 import { sgemmName } from "../../native/blas.js";
+import { sgemmTypes } from "../../native/sgemm.js";
 import { address, type CpuMemory, type Launch, launchers, type PlanContext } from "../kernel.js";
-import { sgemmTypes } from "./blas.native.js";
-import { evenParts } from "./variants.js";
+import { evenParts } from "../vector/index.js";
 
 /** The properties that determine the choice. */
 export type BlasShape = Pick<GemmProblem<unknown>, "dtype" | "m" | "n" | "k" | "lda" | "ldb" | "ldc">;

@@ -1,11 +1,13 @@
-import { float32ToBits, type GemmProblem } from "@backplane/core";
-import { type EpilogueParameters, noEpilogue } from "../epilogue.js";
+import { dtypeBytes, float32ToBits, type GemmProblem } from "@backplane/core";
+import { type EpilogueParameters, noEpilogue } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
-import { finishHalves } from "./finish.js";
+import { packNanoseconds } from "../panels/index.js";
+import { evenParts } from "../vector/index.js";
+import { type FinishKernel, finishKernels } from "./finish.js";
 import type { GemmKernels } from "./gemm.wasm.js";
 import { type Lines, linesOfA, linesOfB } from "./lines.js";
 import type { Tile } from "./tile.js";
-import { blocking, elementBytes, evenParts, packNanoseconds, productNanoseconds } from "./variants.js";
+import { blocking, productNanoseconds } from "./variants.js";
 
 /** One block of C, or the same block of several C of a batch. */
 interface Block {
@@ -17,7 +19,7 @@ interface Block {
   readonly columns: number;
 }
 
-/** The workspace of a plan: panels of B, room for panels of A and, for f16, sums of one block. */
+/** The workspace of a plan: panels of B, room for panels of A and, unless C is f32, sums of one block. */
 interface Room {
   readonly blockRows: number;
   readonly blockColumns: number;
@@ -73,13 +75,14 @@ export class BlockPlanner {
 
   plan(): readonly Launch[] {
     const { k, dtype } = this.#problem;
+    const finish = finishKernels[dtype];
     const launches: Launch[] = [];
     for (const block of blocks(this.#problem, this.#room)) {
       for (let p = 0; p < k; p += blocking.k) {
         const depth = Math.min(blocking.k, k - p);
         launches.push(this.#pack(block, p, depth), this.#multiply(block, p, depth));
       }
-      if (dtype === "f16") launches.push(this.#finish(block));
+      if (finish !== undefined) launches.push(this.#finish(block, finish));
     }
     return launches;
   }
@@ -110,8 +113,7 @@ export class BlockPlanner {
     const { dtype, k, strideB, strideC, ldc, alpha, beta } = this.#problem;
     const room = this.#room;
     const a = this.#a;
-    // f32 is added to C right away; f16 first to sums in f32, which are rounded at the end.
-    const direct = dtype === "f32";
+    const direct = finishKernels[dtype] === undefined;
     const firstBeta = direct ? beta : 0;
     const division = divide(block, this.#workers, this.#tile);
     const parameters = {
@@ -126,8 +128,8 @@ export class BlockPlanner {
       n: columns,
       k: depth,
       c: direct ? this.#cAddress(block) : room.sums,
-      cBatch: direct ? strideC * elementBytes.f32 : room.sumsBatch,
-      stride: direct ? ldc * elementBytes.f32 : 4 * room.blockColumns,
+      cBatch: direct ? strideC * dtypeBytes[dtype] : room.sumsBatch,
+      stride: direct ? ldc * dtypeBytes[dtype] : 4 * room.blockColumns,
       alpha: float32ToBits(direct ? alpha : 1),
       beta: float32ToBits(p === 0 ? firstBeta : 1),
       ...division,
@@ -143,9 +145,9 @@ export class BlockPlanner {
     );
   }
 
-  #finish(block: Block): Launch {
+  #finish(block: Block, kernel: FinishKernel): Launch {
     const { matrices, rows, columns } = block;
-    const { strideC, ldc, alpha, beta } = this.#problem;
+    const { dtype, strideC, ldc, alpha, beta } = this.#problem;
     const { sums, sumsBatch, blockColumns } = this.#room;
     const chunkRows = Math.max(1, Math.ceil((1 << 14) / columns));
     const rowChunks = Math.ceil(rows / chunkRows);
@@ -156,15 +158,15 @@ export class BlockPlanner {
       m: rows,
       n: columns,
       c: this.#cAddress(block),
-      stride: ldc * elementBytes.f16,
-      cBatch: strideC * elementBytes.f16,
+      stride: ldc * dtypeBytes[dtype],
+      cBatch: strideC * dtypeBytes[dtype],
       alpha,
       beta,
       chunkRows,
       rowChunks,
       ...this.#epilogueOf(block),
     };
-    return finishHalves.launch(parameters, rowChunks * matrices);
+    return kernel.launch(parameters, rowChunks * matrices);
   }
 
   #epilogueOf({ column }: Block): EpilogueParameters {
@@ -174,7 +176,7 @@ export class BlockPlanner {
 
   #cAddress({ firstMatrix, row, column }: Block): number {
     const { c, dtype, strideC, ldc } = this.#problem;
-    return address(c) + (firstMatrix * strideC + row * ldc + column) * elementBytes[dtype];
+    return address(c) + (firstMatrix * strideC + row * ldc + column) * dtypeBytes[dtype];
   }
 }
 
@@ -211,12 +213,13 @@ function divide({ rows, columns, matrices }: Block, workers: number, tile: Tile)
 
 function takeRoom(problem: GemmProblem<CpuMemory>, tile: Tile, context: PlanContext): Room {
   const { dtype, m, n, k, batch, strideB } = problem;
-  // Only the sums of f16 take room for every row.
-  const blockRows = dtype === "f16" ? evenParts(m, blocking.m, tile.rows) : m;
+  const hasSums = finishKernels[dtype] !== undefined;
+  // Only sums take room for every row.
+  const blockRows = hasSums ? evenParts(m, blocking.m, tile.rows) : m;
   const blockColumns = evenParts(n, blocking.n, tile.columns);
   const depth = Math.min(k, blocking.k);
   const bPanelsBatch = 4 * blockColumns * depth;
-  const sumsBatch = dtype === "f16" ? 4 * blockRows * blockColumns : 0;
+  const sumsBatch = hasSums ? 4 * blockRows * blockColumns : 0;
   const together = Math.floor(blocking.batchBytes / (bPanelsBatch + sumsBatch));
   const group = Math.min(batch, Math.max(1, together));
   const roomBytes = 4 * blocking.chunkTiles * tile.rows * depth;

@@ -1,4 +1,5 @@
-import { type KernelFunction, KernelInstances } from "../instance.js";
+import type { KernelFunction } from "../../native/functions.js";
+import { KernelInstances } from "../instance.js";
 import { defineKernel, type Features, type Kernel } from "../kernel.js";
 import { KernelLibrary } from "../library.js";
 import { type Tile, tileFunction } from "./tile.js";

@@ -1,8 +1,8 @@
 import type { GemmProblem } from "@backplane/core";
-import { planWiden } from "../convert/convert.js";
-import { activationCode, type EpilogueParameters, noEpilogue } from "../epilogue.js";
-import { planFill } from "../fill.js";
+import { widening } from "../convert/index.js";
+import { activationCode, type EpilogueParameters, noEpilogue } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { planFill } from "../memory/index.js";
 
 type Problem = GemmProblem<CpuMemory>;
 
@@ -18,9 +18,10 @@ export function planEpilogue({ dtype, n, bias, activation }: Problem, context: P
   if (bias === undefined && activation === undefined) return nothing;
   const rest = { biasStep: 4, activation: activationCode(activation) };
   if (bias === undefined) return { parameters: { ...rest, bias: 0 }, launches: [] };
-  if (dtype === "f32") return { parameters: { ...rest, bias: address(bias) }, launches: [] };
+  const widen = widening[dtype];
+  if (widen === undefined) return { parameters: { ...rest, bias: address(bias) }, launches: [] };
   const widened = context.workspace(4 * n);
-  const launches = [planWiden(address(bias), widened, n)];
+  const launches = [widen(address(bias), widened, n)];
   return { parameters: { ...rest, bias: widened }, launches };
 }
 

@@ -1,3 +1,4 @@
+import type { FloatType } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32,
@@ -7,9 +8,8 @@ import {
   type ModuleBuilder,
   v128,
 } from "../../wasm/index.js";
-import type { Elements } from "../convert/elements.js";
-import { elementsOf } from "../convert/elements.js";
-import { type EpilogueLocals, epilogueFunction, hasEpilogue } from "../epilogue.js";
+import { type Elements, elementsOf } from "../elements/index.js";
+import { type EpilogueLocals, epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 
 interface FinishOperands
@@ -103,26 +103,38 @@ const finishTypes = {
   activation: "i32",
 } as const;
 
-/** C = alpha * sums + beta * C and the epilogue, rounded once, for C in f16. */
-export const finishHalves: Kernel<typeof finishTypes> = defineKernel({
-  name: "gemm_finish_f16",
-  parameters: finishTypes,
-  emit(f, { parameters, chunk, module }) {
-    const { sums, sumsStride, sumsBatch, m, n, c, stride, cBatch, alpha, beta } = parameters;
-    const { chunkRows, rowChunks } = parameters;
-    const elements = elementsOf(f, "f16");
-    const matrix = f.let(i32.divU(chunk, rowChunks));
-    const row = f.let(i32.mul(i32.remU(chunk, rowChunks), chunkRows));
-    finishRows(f, module, elements, {
-      epilogue: parameters,
-      sums: f.let(i32.add(sums, i32.add(i32.mul(matrix, sumsBatch), i32.mul(row, sumsStride)))),
-      c: f.let(i32.add(c, i32.add(i32.mul(matrix, cBatch), i32.mul(row, stride)))),
-      m: f.let(i32.minU(i32.sub(m, row), chunkRows)),
-      sumsStride,
-      n,
-      stride,
-      alpha,
-      beta,
-    });
-  },
-});
+export type FinishKernel = Kernel<typeof finishTypes>;
+
+/**
+ * C = alpha * sums + beta * C and the epilogue, rounded once. Undefined for types that are not rounded: their
+ * products are added to C right away, and those of others first to sums in f32.
+ */
+export const finishKernels: Readonly<Record<FloatType, FinishKernel | undefined>> = {
+  f32: undefined,
+  f16: finishKernel("f16"),
+};
+
+function finishKernel(dtype: FloatType): FinishKernel {
+  return defineKernel({
+    name: `gemm_finish_${dtype}`,
+    parameters: finishTypes,
+    emit(f, { parameters, chunk, module }) {
+      const { sums, sumsStride, sumsBatch, m, n, c, stride, cBatch, alpha, beta } = parameters;
+      const { chunkRows, rowChunks } = parameters;
+      const elements = elementsOf(f, dtype);
+      const matrix = f.let(i32.divU(chunk, rowChunks));
+      const row = f.let(i32.mul(i32.remU(chunk, rowChunks), chunkRows));
+      finishRows(f, module, elements, {
+        epilogue: parameters,
+        sums: f.let(i32.add(sums, i32.add(i32.mul(matrix, sumsBatch), i32.mul(row, sumsStride)))),
+        c: f.let(i32.add(c, i32.add(i32.mul(matrix, cBatch), i32.mul(row, stride)))),
+        m: f.let(i32.minU(i32.sub(m, row), chunkRows)),
+        sumsStride,
+        n,
+        stride,
+        alpha,
+        beta,
+      });
+    },
+  });
+}

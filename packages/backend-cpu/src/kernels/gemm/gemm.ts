@@ -1,13 +1,15 @@
 import { BackendError, type FloatType, floatTypes, type GemmProblem } from "@backplane/core";
-import { widen } from "../convert/convert.js";
-import type { EpilogueParameters } from "../epilogue.js";
-import { fillBytes } from "../fill.js";
+import { wideningKernels } from "../convert/index.js";
+import { byFloatType } from "../elements/index.js";
+import type { EpilogueParameters } from "../epilogue/index.js";
 import type { CpuMemory, CpuOperation, Features, KernelGroup, Launch, PlanContext } from "../kernel.js";
+import { fillBytes } from "../memory/index.js";
 import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { probeKernel } from "./choose.js";
+import { expectGemm, settleGemm } from "./device.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
-import { finishHalves } from "./finish.js";
+import { finishKernels } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
 import { combineKernels } from "./parts.js";
 import { planScale, scaleKernels } from "./scale.js";
@@ -29,7 +31,7 @@ type Problem = GemmProblem<CpuMemory>;
 const kernelTable: ReadonlyMap<string, Readonly<Record<FloatType, GemmKernels>>> = new Map(
   gemmVariants.map(({ name, tile, requires }) => [
     name,
-    { f32: gemmKernels(tile, "f32", requires), f16: gemmKernels(tile, "f16", requires) },
+    byFloatType((dtype) => gemmKernels(tile, dtype, requires)),
   ]),
 );
 
@@ -52,7 +54,8 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
   let chosen:
     | { readonly features: Features; readonly name: string | undefined; readonly variant: GemmVariant }
     | undefined;
-  const kernels: KernelGroup[] = [finishHalves, widen, fillBytes, ...Object.values(scaleKernels)];
+  const kernels: KernelGroup[] = Object.values(finishKernels).filter((kernel) => kernel !== undefined);
+  kernels.push(...wideningKernels, fillBytes, ...Object.values(scaleKernels));
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
   kernels.push(...Object.values(combineKernels));
   for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
@@ -71,6 +74,16 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     },
   };
 }
+
+export const gemm: CpuOperation<Problem> = {
+  ...gemmOperation(),
+  variants: {
+    names: [blasName, ...gemmVariants.map(({ name }) => name)],
+    limited: (features, forced) => gemmOperation(forced, features),
+    expect: expectGemm,
+    settle: settleGemm,
+  },
+};
 
 function variantOf(features: Features, name: string | undefined): GemmVariant {
   const [variant] = fittingGemmVariants(features, name);

@@ -1,13 +1,13 @@
-import type { FloatType } from "@backplane/core";
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import { f32, i32 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
-import { epilogueFunction, hasEpilogue } from "../epilogue.js";
+import { elementsOf } from "../elements/index.js";
+import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { packFunction } from "../panels/index.js";
 import { finishRows } from "./finish.js";
-import { packFunction } from "./pack.js";
 import { type StripKernel, stripKernel } from "./strips.wasm.js";
 import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
-import { blocking, elementBytes } from "./variants.js";
+import { blocking } from "./variants.js";
 
 /** Packs lines of op(A) or of op(B) into panels, for each matrix of a batch: `matrixChunks` for each. */
 const packTypes = {
@@ -129,7 +129,7 @@ function packKernel(label: string, width: number, dtype: FloatType, when: When):
       const chunkLines = blocking.packPanels * width;
       const matrix = f.let(i32.divU(chunk, matrixChunks));
       const first = f.let(i32.mul(i32.remU(chunk, matrixChunks), chunkLines));
-      const step = f.let(i32.const(elementBytes[dtype]));
+      const step = f.let(i32.const(dtypeBytes[dtype]));
       f.if(alongK, () => f.set(step, stride));
       f.call(
         packFunction(module, dtype, width),
@@ -230,7 +230,7 @@ function smallKernel(label: string, tile: Tile, dtype: FloatType, when: When): K
         const bMatrix = i32.add(b, i32.mul(first, bBatch));
         f.call(packFunction(module, dtype, tile.columns), bMatrix, bStride, n, k, bPanels, bAlongK, 0);
         const cMatrix = f.let(i32.add(c, i32.mul(first, cBatch)));
-        if (dtype === "f32") {
+        if (!elements.converted) {
           f.call(block, aPanels, aPanelBytes, bPanels, k, m, n, cMatrix, stride, alpha, beta, scratch, 1);
           const { bias, biasStep, activation } = parameters;
           f.if(hasEpilogue(parameters), () =>

@@ -1,6 +1,5 @@
-import type { GemmProblem } from "@backplane/core";
+import { dtypeBytes, type GemmProblem } from "@backplane/core";
 import { address, type CpuMemory } from "../kernel.js";
-import { elementBytes } from "./variants.js";
 
 /**
  * The layout of op(A) or op(B) in memory, in bytes. A line is a row of op(A) or a column of op(B): k elements
@@ -20,12 +19,12 @@ export interface Lines {
 }
 
 export function linesOfA(problem: GemmProblem<CpuMemory>): Lines {
-  const bytes = elementBytes[problem.dtype];
+  const bytes = dtypeBytes[problem.dtype];
   return lines(address(problem.a), problem.lda * bytes, problem.strideA * bytes, !problem.transA, bytes);
 }
 
 export function linesOfB(problem: GemmProblem<CpuMemory>): Lines {
-  const bytes = elementBytes[problem.dtype];
+  const bytes = dtypeBytes[problem.dtype];
   return lines(address(problem.b), problem.ldb * bytes, problem.strideB * bytes, problem.transB, bytes);
 }
 

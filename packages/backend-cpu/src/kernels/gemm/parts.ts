@@ -1,7 +1,7 @@
 import type { FloatType, GemmProblem } from "@backplane/core";
 import { f32x4, i32, v128 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
-import type { EpilogueParameters } from "../epilogue.js";
+import { byFloatType, elementsOf } from "../elements/index.js";
+import type { EpilogueParameters } from "../epilogue/index.js";
 import { type CpuMemory, defineKernel, type Kernel, type Launch } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { blocking, fewRows } from "./variants.js";
@@ -118,10 +118,8 @@ function combineKernel(dtype: FloatType): Kernel<typeof combineTypes> {
   });
 }
 
-export const combineKernels: Readonly<Record<FloatType, Kernel<typeof combineTypes>>> = {
-  f32: combineKernel("f32"),
-  f16: combineKernel("f16"),
-};
+export const combineKernels: Readonly<Record<FloatType, Kernel<typeof combineTypes>>> =
+  byFloatType(combineKernel);
 
 /** The command that follows the product of parts. */
 export function planCombine(

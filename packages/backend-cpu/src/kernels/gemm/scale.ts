@@ -1,8 +1,7 @@
-import type { FloatType, GemmProblem } from "@backplane/core";
+import { dtypeBytes, type FloatType, type GemmProblem } from "@backplane/core";
 import { f32, f32x4, i32 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
+import { byFloatType, elementsOf } from "../elements/index.js";
 import { address, type CpuMemory, defineKernel, type Kernel, type Launch } from "../kernel.js";
-import { elementBytes } from "./variants.js";
 
 const scaleTypes = {
   m: "i32",
@@ -16,10 +15,7 @@ const scaleTypes = {
 } as const;
 
 /** C = beta * C, if there is nothing to add. If beta is 0, writes zeros without reading C. */
-export const scaleKernels: Readonly<Record<FloatType, Kernel<typeof scaleTypes>>> = {
-  f32: scaleKernel("f32"),
-  f16: scaleKernel("f16"),
-};
+export const scaleKernels: Readonly<Record<FloatType, Kernel<typeof scaleTypes>>> = byFloatType(scaleKernel);
 
 function scaleKernel(dtype: FloatType): Kernel<typeof scaleTypes> {
   return defineKernel({
@@ -66,7 +62,7 @@ export function planScale(problem: GemmProblem<CpuMemory>): Launch {
   const { dtype, m, n, batch } = problem;
   const chunkRows = Math.max(1, Math.ceil((1 << 14) / n));
   const rowChunks = Math.ceil(m / chunkRows);
-  const bytes = elementBytes[dtype];
+  const bytes = dtypeBytes[dtype];
   const parameters = {
     m,
     n,

@@ -1,10 +1,10 @@
-import type { FloatType, GemmProblem } from "@backplane/core";
-import type { EpilogueParameters } from "../epilogue.js";
+import { dtypeBytes, type FloatType, type GemmProblem } from "@backplane/core";
+import type { EpilogueParameters } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import { largeElements, partsOf, planCombine } from "./parts.js";
-import { skinnyKernels } from "./skinny.wasm.js";
-import { blocking, elementBytes, fewRows, skinnyProductNanoseconds } from "./variants.js";
+import { cachedDepth, skinnyKernels, stretchDepth } from "./skinny.wasm.js";
+import { blocking, fewRows, skinnyProductNanoseconds } from "./variants.js";
 
 /**
  * gemm with few rows, down to a vector times a matrix. Packing would read and write all of B in order to use
@@ -35,7 +35,7 @@ export function planSkinny(
   const { workers } = context;
   const { dtype, m, n, k, batch, transB } = problem;
   if (m > mostRows[dtype] || n < fewestColumns || (m > fewRows && n < manyColumns)) return undefined;
-  const bytes = elementBytes[dtype];
+  const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
   // Products along k want both factors along k.
@@ -74,7 +74,7 @@ export function planSkinny(
     partDepth,
     partials,
     apart: apart ? 1 : 0,
-    depth: m === 1 && dtype === "f32" && k * n < memoryElements ? 6 : 4,
+    depth: m === 1 && k * n < memoryElements ? cachedDepth[dtype] : stretchDepth,
     // One plain literal: for small calls an object spread would show.
     bias: epilogue.bias,
     biasStep: epilogue.biasStep,

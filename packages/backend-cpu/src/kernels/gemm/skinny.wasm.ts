@@ -11,7 +11,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
+import { byFloatType, type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { finishRows } from "./finish.js";
 import { blocking } from "./variants.js";
@@ -42,7 +42,7 @@ const skinnyTypes = {
   partials: "i32",
   /** Not 0: rows of B that are added together are apart (addRows). */
   apart: "i32",
-  /** The number of rows of B that are added together: 6 for a single row of A in f32, otherwise 4. */
+  /** The number of rows of B that are added together: `stretchDepth` or `cachedDepth`. */
   depth: "i32",
   bias: "i32",
   biasStep: "i32",
@@ -51,13 +51,18 @@ const skinnyTypes = {
 
 type SkinnyKernel = Kernel<typeof skinnyTypes>;
 
+/** Rows of B that are added together: usually, and for a single row of A if B comes from a cache. */
+export const stretchDepth = 4;
+/** Widening f16 takes the registers of two factors. */
+export const cachedDepth: Readonly<Record<FloatType, number>> = { f32: 6, f16: stretchDepth };
+
 /** By element type, and by whether B is stored transposed (n x k) or not (k x n). */
 export const skinnyKernels: Readonly<
   Record<FloatType, Readonly<Record<"stored" | "transposed", SkinnyKernel>>>
-> = {
-  f32: { stored: skinnyKernel("f32", "stored"), transposed: skinnyKernel("f32", "transposed") },
-  f16: { stored: skinnyKernel("f16", "stored"), transposed: skinnyKernel("f16", "transposed") },
-};
+> = byFloatType((dtype) => ({
+  stored: skinnyKernel(dtype, "stored"),
+  transposed: skinnyKernel(dtype, "transposed"),
+}));
 
 type I32 = Local<"i32">;
 
@@ -175,7 +180,7 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
       f.add(row, i32.mul(sumsStride, rows));
       f.add(factors, i32.mul(aRow, rows));
     };
-    if (depth !== 6) f.forLocal(i, i32.and(m, -2), () => add(2), { step: 2 });
+    if (depth <= stretchDepth) f.forLocal(i, i32.and(m, -2), () => add(2), { step: 2 });
     f.forLocal(i, m, () => add(1));
   };
   const p = f.let(i32.const(0));
@@ -194,13 +199,13 @@ function addRows(f: FunctionBuilder, operands: Sums): void {
     });
     f.set(p, i32.mul(stretches, depth));
   };
-  // Widening f16 takes the registers of two factors.
-  if (operands.dtype === "f16") addStretches(4);
+  const longest = cachedDepth[operands.dtype];
+  if (longest === stretchDepth) addStretches(stretchDepth);
   else
     f.if(
-      i32.eq(operands.depth, 6),
-      () => addStretches(6),
-      () => addStretches(4),
+      i32.eq(operands.depth, longest),
+      () => addStretches(longest),
+      () => addStretches(stretchDepth),
     );
   f.set(a, i32.add(operands.a, i32.mul(aK, p)));
   f.set(b, i32.add(operands.b, i32.mul(bStride, p)));
@@ -256,7 +261,7 @@ function addFunction({ module, dtype }: Sums, { rows, depth }: Stretch): Functio
         // Two vectors side by side are for engines that fuse them. The V8 of Node 20, which has no fused
         // multiply-add, would spill. Two such pairs a round are 1 to 2% faster (Node 22: 11%), but not for one row.
         const rest = f.let(columns);
-        if (f.relaxedSimd && dtype === "f32") {
+        if (f.relaxedSimd && !elements.converted) {
           const groups = rows === 1 ? 1 : 2;
           f.forRange(0, i32.divU(columns, 8 * groups), () => addVectors(2, groups));
           f.set(rest, i32.remU(columns, 8 * groups));

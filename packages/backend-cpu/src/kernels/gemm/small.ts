@@ -1,10 +1,11 @@
-import { float32ToBits, type GemmProblem } from "@backplane/core";
-import type { EpilogueParameters } from "../epilogue.js";
+import { dtypeBytes, float32ToBits, type GemmProblem } from "@backplane/core";
+import { elementFormats } from "../elements/index.js";
+import type { EpilogueParameters } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
 import type { GemmKernels } from "./gemm.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import { spareBytes, type Tile } from "./tile.js";
-import { blocking, elementBytes, productNanoseconds } from "./variants.js";
+import { blocking, productNanoseconds } from "./variants.js";
 
 /**
  * Returns the plan for matrices so small that one chunk packs and multiplies a whole one, or several of a
@@ -25,10 +26,10 @@ export function planSmall(
   const columns = Math.ceil(n / tile.columns) * tile.columns;
   const bPanels = spareBytes(tile) + 4 * rows * k;
   const sums = bPanels + 4 * columns * k;
-  const end = sums + (dtype === "f16" ? 4 * rows * columns : 0);
+  const end = sums + (elementFormats[dtype].converted ? 4 * rows * columns : 0);
   if (end > blocking.smallBytes) return undefined;
 
-  const bytes = elementBytes[dtype];
+  const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
   // For tiny matrices, a chunk for each would cost more than it gains.

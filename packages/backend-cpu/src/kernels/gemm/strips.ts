@@ -1,10 +1,12 @@
-import { float32ToBits, type GemmProblem } from "@backplane/core";
-import type { EpilogueParameters } from "../epilogue.js";
+import { dtypeBytes, float32ToBits, type GemmProblem } from "@backplane/core";
+import { elementFormats } from "../elements/index.js";
+import type { EpilogueParameters } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { packNanoseconds } from "../panels/index.js";
 import type { GemmKernels } from "./gemm.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import type { Tile } from "./tile.js";
-import { blocking, elementBytes, packNanoseconds, productNanoseconds } from "./variants.js";
+import { blocking, productNanoseconds } from "./variants.js";
 
 /**
  * gemm with so few rows that one command packs all of op(A) at once, and a single chunk uses each element of
@@ -34,13 +36,13 @@ export function planStrips(
   const group = sharesA
     ? batch
     : Math.min(batch, Math.max(1, cached, Math.ceil((2 * workers) / columnChunks)));
-  const bytes = elementBytes[dtype];
+  const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
   const cBatch = problem.strideC * bytes;
   const aPanels = context.workspace(aPanelsBatch * (sharesA ? 1 : group));
   const sums = 4 * chunkColumns * Math.min(k, blocking.k);
-  const roomBytes = sums + (dtype === "f16" ? 4 * m * chunkColumns : 0);
+  const roomBytes = sums + (elementFormats[dtype].converted ? 4 * m * chunkColumns : 0);
   const rooms = context.workspace(roomBytes * workers);
   const aChunks = Math.ceil(m / (blocking.packPanels * tile.rows));
   // If one chunk packs all of A.

@@ -1,10 +1,10 @@
 import type { FloatType } from "@backplane/core";
 import { f32, i32 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
-import { epilogueFunction, hasEpilogue } from "../epilogue.js";
+import { elementFormats, elementsOf } from "../elements/index.js";
+import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { packFunction } from "../panels/index.js";
 import { finishRows } from "./finish.js";
-import { packFunction } from "./pack.js";
 import { blockFunction, spareBytes, type Tile, tileName } from "./tile.js";
 import { blocking } from "./variants.js";
 
@@ -30,7 +30,7 @@ const stripTypes = {
   /** Columns of a strip, a multiple of the tile's; and how many strips a matrix has. */
   chunkColumns: "i32",
   columnChunks: "i32",
-  /** Room of worker 0, for panels of B and then, for f16, sums; bytes from worker to worker. */
+  /** Room of worker 0, for panels of B and then, unless C is f32, sums; bytes from worker to worker. */
   rooms: "i32",
   roomBytes: "i32",
   /** As the panels of A were packed. */
@@ -57,10 +57,10 @@ export function stripKernel(tile: Tile, dtype: FloatType, requires: "relaxedSimd
       const first = f.let(i32.mul(i32.remU(chunk, columnChunks), chunkColumns));
       const columns = f.let(i32.minU(i32.sub(n, first), chunkColumns));
       const panels = f.let(i32.add(parameters.rooms, i32.mul(worker, parameters.roomBytes)));
-      const corner = i32.add(i32.mul(matrix, cBatch), i32.shl(first, dtype === "f32" ? 2 : 1));
+      const corner = i32.add(i32.mul(matrix, cBatch), i32.shl(first, elementFormats[dtype].shift));
       const target = f.let(i32.add(c, corner));
-      // f32 is added to C right away; f16 first to sums in f32, which are rounded at the end.
-      const direct = dtype === "f32";
+      // f32 is added to C right away; other types first to sums in f32, which are rounded at the end.
+      const direct = !elementFormats[dtype].converted;
       const sums = direct ? target : f.let(i32.add(panels, parameters.sums));
       const sumsStride = direct ? stride : f.let(i32.shl(chunkColumns, 2));
       const one = f.let(i32.const(0x3f800000));

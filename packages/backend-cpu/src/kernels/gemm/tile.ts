@@ -9,7 +9,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { panelHeight } from "./pack.js";
+import { panelHeight } from "../panels/index.js";
 
 /** How much of C the innermost loop keeps in registers, and how it multiplies. */
 export interface Tile {

@@ -1,4 +1,3 @@
-import type { FloatType } from "@backplane/core";
 import type { Features } from "../kernel.js";
 import type { Tile } from "./tile.js";
 
@@ -105,16 +104,6 @@ export const blocking = {
 /** Rows up to which a product waits for B, and not for the multiply-adds. */
 export const fewRows = 8;
 
-/** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
-export function evenParts(extent: number, most: number, unit: number): number {
-  const parts = Math.ceil(extent / most);
-  return Math.ceil(extent / parts / unit) * unit;
-}
-
 /** Roughly how long a multiply-add takes one worker: of packed panels, and of a few rows in place. */
 export const productNanoseconds = 0.04;
 export const skinnyProductNanoseconds = 0.07;
-/** Roughly how long one worker takes to pack an element. */
-export const packNanoseconds = 0.3;
-
-export const elementBytes: Readonly<Record<FloatType, number>> = { f32: 4, f16: 2 };

@@ -7,7 +7,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
+import { elementsOf } from "../elements/index.js";
 import { accumulations, tree } from "./accumulate.js";
 import { farStreams, loadAccumulator, storeAccumulator } from "./rows.wasm.js";
 

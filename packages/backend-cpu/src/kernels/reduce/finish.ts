@@ -9,7 +9,7 @@ import {
   shuffle32,
   type Value,
 } from "../../wasm/index.js";
-import type { Elements } from "../convert/elements.js";
+import type { Elements } from "../elements/index.js";
 
 type Vector = Value<"v128">;
 

@@ -1,6 +1,6 @@
 import { type FunctionBuilder, i32, type Local } from "../../wasm/index.js";
 import type { ParameterLocals } from "../kernel.js";
-import { Odometer } from "../vector/odometer.js";
+import { Odometer } from "../vector/index.js";
 
 /** Axes outside the innermost one that a kernel can walk along, of kept and of reduced ones each. */
 export const walkedAxes: number = 6;

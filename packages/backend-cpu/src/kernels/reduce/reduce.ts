@@ -7,6 +7,7 @@ import {
   type ReduceProblem,
   reduceKinds,
 } from "@backplane/core";
+import { byFloatType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
 import { columnRound, panelColumns, streamedColumns } from "./columns.wasm.js";
 import { type ReduceTypes, walkedAxes } from "./parameters.js";
@@ -17,7 +18,7 @@ import {
   reduceCombineKernel,
   reduceRowsKernel,
 } from "./reduce.wasm.js";
-import { leastStreamedRow, mostStreamedRows, rowStreams } from "./rows.wasm.js";
+import { leastStreamedRow, mostStreamedRows, rowStreams, streamsRows } from "./rows.wasm.js";
 
 interface Kernels {
   readonly rows: Kernel<ReduceTypes>;
@@ -32,7 +33,7 @@ const kernelsOf = (kind: ReduceKind, dtype: FloatType): Kernels => ({
 });
 
 const kernels = Object.fromEntries(
-  reduceKinds.map((kind) => [kind, { f32: kernelsOf(kind, "f32"), f16: kernelsOf(kind, "f16") }]),
+  reduceKinds.map((kind) => [kind, byFloatType((dtype) => kernelsOf(kind, dtype))]),
 ) as Record<ReduceKind, Record<FloatType, Kernels>>;
 
 /** The number of elements that a chunk should read at least, roughly. */
@@ -105,7 +106,7 @@ export function planReduce({
   const total = places * panels * reducedSize * panelWidth;
   const elements = Math.min(Math.max(chunkElements, Math.floor(total / enoughChunks)), 32 * chunkElements);
   const placesPerChunk = pieces > 1 ? 1 : Math.max(1, Math.floor(elements / (reducedSize * panelWidth)));
-  const isMatrix = dtype === "f32" && rows && kept.length === 1 && reduced.length === 1;
+  const isMatrix = streamsRows[dtype] && rows && kept.length === 1 && reduced.length === 1;
   const streamedRows =
     isMatrix && inner >= leastStreamedRow && Math.min(placesPerChunk, places) >= 2 * rowStreams;
   return {

@@ -10,7 +10,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
+import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { type Accumulation, accumulations, assign } from "./accumulate.js";
 import { columnScratchBytes, foldColumnsFunction } from "./columns.wasm.js";
@@ -24,6 +24,7 @@ import {
   rowStreams,
   rowUnit,
   storeAccumulator,
+  streamsRows,
 } from "./rows.wasm.js";
 
 type Vector = Value<"v128">;
@@ -55,7 +56,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<Red
   return defineKernel<ReduceTypes>({
     name: `reduce_rows_${kind}_${dtype}`,
     parameters: reduceTypes,
-    scratchBytes: dtype === "f32" ? mostStreamedRows * 16 * width : 0,
+    scratchBytes: streamsRows[dtype] ? mostStreamedRows * 16 * width : 0,
     emit(f, { parameters, chunk, scratch, module }) {
       const { input, output, inner, partial, partials, outputs, streamed } = parameters;
       const elements = elementsOf(f, dtype);
@@ -113,7 +114,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<Red
       const foldedAt = f.let(scratch);
       const foldedEnd = f.local("i32");
       const wholeElements = f.let(i32.and(inner, -unit));
-      if (dtype === "f32")
+      if (streamsRows[dtype])
         f.if(streamed, () => {
           const each = f.let(i32.divU(i32.sub(range.placeEnd, range.place), rowStreams));
           const row = i32.add(input, kept.offsets[0]!);
@@ -126,7 +127,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<Red
         assign(f, accumulator, empty);
         const remaining = f.let(i32.sub(range.end, range.begin));
         const start = f.let(i32.remU(range.begin, inner));
-        if (dtype === "f32")
+        if (streamsRows[dtype])
           f.if(i32.and(i32.ltU(foldedAt, foldedEnd), i32.ne(fastFrom, never)), () => {
             assign(f, accumulator, loadAccumulator(f, foldedAt, width));
             f.set(start, wholeElements);

@@ -1,4 +1,4 @@
-import type { ReduceKind } from "@backplane/core";
+import type { FloatType, ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
   type FunctionReference,
@@ -16,6 +16,9 @@ export const rowStreams = 4;
 /** The most rows of a chunk that are read so, and the least elements of a row from which on that is faster. */
 export const mostStreamedRows = 256;
 export const leastStreamedRow = 512;
+
+/** By element type: whether rows are read so. With f16, widening takes longer than reading. */
+export const streamsRows: Readonly<Record<FloatType, boolean>> = { f32: true, f16: false };
 
 /** Rounds whose vectors are combined before they are folded, if a kind allows that. */
 const combinedRounds = 4;
@@ -42,7 +45,7 @@ export function rowUnit(kind: ReduceKind): number {
  * The parts are far apart, and each is read straight on from row to row: the processor's prefetching starts
  * anew wherever a stream ends and another begins. Sums of rows of 512, 1024 and 4096 floats from memory reach
  * 25, 26 and 29 GB/s on Zen 4, instead of 12, 20 and 23 with eight neighbouring rows at a time. Shorter rows
- * are as fast one by one. With f16, widening takes longer than reading.
+ * are as fast one by one.
  */
 export function foldRowsFunction(module: ModuleBuilder, kind: ReduceKind): FunctionReference {
   const { combine, empty, fold } = accumulations[kind];

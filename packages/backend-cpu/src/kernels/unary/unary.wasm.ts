@@ -1,8 +1,8 @@
 import type { FloatType, UnaryKind } from "@backplane/core";
 import { i32 } from "../../wasm/index.js";
-import { elementsOf } from "../convert/elements.js";
+import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { mapVectors } from "../vector/map.js";
+import { mapVectors } from "../vector/index.js";
 import { unaryFunctions } from "./functions.js";
 
 const parameterTypes = {
@@ -32,7 +32,7 @@ export function unaryKernel(kind: UnaryKind, dtype: FloatType): Kernel<UnaryType
         inputs: [{ at: f.let(i32.add(input, bytes)), elements }],
         output: { at: f.let(i32.add(output, bytes)), elements },
         compute: (x) => compute(x!),
-        unroll: dtype === "f16" ? 1 : unroll,
+        unroll: elements.converted ? 1 : unroll,
         parts: 2,
       });
     },

@@ -12,3 +12,9 @@ export function elementsPerChunk(n: number, workers: number): number {
   const wanted = Math.ceil(n / (8 * workers) / fewest) * fewest;
   return Math.min(Math.max(wanted, fewest), workers === 1 ? mostAlone : most);
 }
+
+/** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
+export function evenParts(extent: number, most: number, unit: number): number {
+  const parts = Math.ceil(extent / most);
+  return Math.ceil(extent / parts / unit) * unit;
+}

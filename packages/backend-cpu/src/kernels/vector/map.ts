@@ -1,5 +1,5 @@
 import { type FunctionBuilder, i32, type Local, type Value } from "../../wasm/index.js";
-import type { Elements } from "../convert/elements.js";
+import type { Elements } from "../elements/index.js";
 
 /** Elements that follow one another from an address, which moves on as they are used. */
 export interface Stream {

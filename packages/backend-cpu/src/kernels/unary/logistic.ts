@@ -1,15 +1,19 @@
-import { type FunctionBuilder, f32x4, f64x2, i32x4, v128 } from "../../../wasm/index.js";
-import type { VectorFunction } from "../../vector/function.js";
-import { demote, polynomial, promote, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
+import { type FunctionBuilder, f32x4, f64x2, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 import {
   decay,
+  demote,
+  logarithm,
   normalExponential,
   normalLimit,
+  polynomial,
+  promote,
   roundingBias,
   scaledExponential,
+  sharedConstants,
   unlessLarge,
-} from "./exponential.js";
-import { logarithm } from "./logarithm.js";
+  type Vector,
+  type VectorLocal,
+} from "../math/index.js";
 
 /** Functions made of e^x whose both ends stay accurate: e^-|x| cannot overflow. */
 

@@ -1,13 +1,10 @@
 import type { FloatType } from "@backplane/core";
 import { type Arg, type FunctionBuilder, i32, shuffle32, type Value, v128 } from "../../wasm/index.js";
 import { narrowToHalves, widenHalves } from "./half.js";
+import { type ElementFormat, elementFormats } from "./types.js";
 
 /** How kernels see elements of one type in memory: as vectors of four f32. */
-export interface Elements {
-  /** Bytes of one element. */
-  readonly bytes: number;
-  /** log2 of `bytes`. */
-  readonly shift: number;
+export interface Elements extends ElementFormat {
   /** Four elements. */
   readonly load: (address: Arg<"i32">, offset?: number) => Value<"v128">;
   /** One element in every lane. */
@@ -23,13 +20,17 @@ export interface Elements {
  * place of the call: call it before loops.
  */
 export function elementsOf(f: FunctionBuilder, dtype: FloatType): Elements {
-  return dtype === "f32" ? float32Elements(f) : float16Elements(f);
+  return makers[dtype](f);
 }
+
+const makers: Readonly<Record<FloatType, (f: FunctionBuilder) => Elements>> = {
+  f32: float32Elements,
+  f16: float16Elements,
+};
 
 function float32Elements(f: FunctionBuilder): Elements {
   return {
-    bytes: 4,
-    shift: 2,
+    ...elementFormats.f32,
     load: v128.load,
     loadSplat: v128.load32Splat,
     store: (address, values, offset) => f.store(address, values, offset),
@@ -50,8 +51,7 @@ function float16Elements(f: FunctionBuilder): Elements {
   const widen = widenHalves(f);
   const narrow = narrowToHalves(f);
   return {
-    bytes: 2,
-    shift: 1,
+    ...elementFormats.f16,
     load: (address, offset) => widen(v128.load64Zero(address, offset)),
     loadSplat: (address, offset) => widen(v128.load16Splat(address, offset)),
     store: (address, values, offset) => f.storeLane(64, 0, address, narrow(values), offset),

@@ -1,5 +1,4 @@
-import { type FunctionBuilder, f32x4, i16x8, i32x4, v128 } from "../../wasm/index.js";
-import type { VectorFunction } from "../vector/function.js";
+import { type FunctionBuilder, f32x4, i16x8, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 
 /**
  * binary16 to f32, exact: the four halves in the low 64 bits become four f32.

@@ -7,10 +7,10 @@ import {
   type ModuleBuilder,
   type Value,
   v128,
-} from "../wasm/index.js";
-import { elementsOf } from "./convert/elements.js";
-import { unaryFunctions } from "./unary/functions.js";
-import { mapVectors } from "./vector/map.js";
+} from "../../wasm/index.js";
+import { elementsOf } from "../elements/index.js";
+import { unaryFunctions } from "../unary/index.js";
+import { mapVectors } from "../vector/index.js";
 
 /** The steps after finished sums, as parameters of kernels. */
 export interface EpilogueParameters {

@@ -1,13 +1,15 @@
-import { type FunctionBuilder, f32x4, i32x4, v128 } from "../../../wasm/index.js";
-import type { VectorFunction } from "../../vector/function.js";
-import { polynomial, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
+import { type FunctionBuilder, f32x4, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 import {
   normalExponential,
+  polynomial,
   type ScaledExponential,
   scaledExponential,
+  sharedConstants,
   splitExponential,
   unlessLarge,
-} from "./exponential.js";
+  type Vector,
+  type VectorLocal,
+} from "../math/index.js";
 
 /**
  * e^(x^2 / 2) times the upper tail of the normal distribution, 1 / sqrt(2 pi) * integral from x to Infinity

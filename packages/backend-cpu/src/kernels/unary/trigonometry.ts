@@ -7,10 +7,17 @@ import {
   i32x4,
   type Local,
   shuffle32,
+  type VectorFunction,
   v128,
-} from "../../../wasm/index.js";
-import type { VectorFunction } from "../../vector/function.js";
-import { demote, polynomial, promote, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
+} from "../../wasm/index.js";
+import {
+  demote,
+  polynomial,
+  promote,
+  sharedConstants,
+  type Vector,
+  type VectorLocal,
+} from "../math/index.js";
 
 /** 2 / pi = twoOverPi / 2^256 */
 const twoOverPi = 0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561n;

@@ -1,6 +1,7 @@
 // Part of the worker's script: imports by relative path only.
-import { type BlasLibrary, bindBlas, cblas, sgemmName } from "../../native/blas.js";
-import type { KernelFunction, NativeKernels } from "../instance.js";
+
+import { type BlasLibrary, bindBlas, cblas, sgemmName } from "./blas.js";
+import type { KernelFunction, NativeKernels } from "./functions.js";
 
 /** Its parameter block: words of 32 bits. */
 export const sgemmTypes = {

@@ -8,7 +8,10 @@ import {
   shuffle32,
   type Value,
 } from "../../wasm/index.js";
-import { type Elements, elementsOf } from "../convert/elements.js";
+import { type Elements, elementsOf } from "../elements/index.js";
+
+/** Roughly how long one worker takes to pack an element. */
+export const packNanoseconds = 0.3;
 
 /**
  * Packing. A `line` is a row of op(A) or a column of op(B): k elements that are multiplied with those of

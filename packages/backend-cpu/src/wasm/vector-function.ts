@@ -1,4 +1,4 @@
-import type { Value } from "../../wasm/index.js";
+import type { Value } from "./expressions.js";
 
 /**
  * A function of vectors, for use inside a loop. The factories that return one emit constants at the place of

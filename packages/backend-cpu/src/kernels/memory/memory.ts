@@ -1,6 +1,13 @@
 import type { Region } from "@backplane/core";
-import { i32, i32x4 } from "../wasm/index.js";
-import { type AnyKernel, address, type CpuMemory, defineKernel, type Kernel, type Launch } from "./kernel.js";
+import { i32, i32x4 } from "../../wasm/index.js";
+import {
+  type AnyKernel,
+  address,
+  type CpuMemory,
+  defineKernel,
+  type Kernel,
+  type Launch,
+} from "../kernel.js";
 
 const chunkBytes = 1 << 18;
 /** Roughly how long a byte takes one worker. */

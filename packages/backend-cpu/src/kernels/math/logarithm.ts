@@ -1,5 +1,4 @@
-import { type FunctionBuilder, f32x4, i32x4, v128 } from "../../../wasm/index.js";
-import type { VectorFunction } from "../../vector/function.js";
+import { type FunctionBuilder, f32x4, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 import { polynomial, sharedConstants, type Vector, type VectorLocal } from "./emit.js";
 
 const smallestNormal = 2 ** -126;

@@ -6,7 +6,7 @@ import {
   type Local,
   shuffle32,
   type Value,
-} from "../../../wasm/index.js";
+} from "../../wasm/index.js";
 
 export type Vector = Value<"v128">;
 export type VectorLocal = Local<"v128">;

@@ -1,0 +1,1 @@
+export { conv2d } from "./conv2d.js";

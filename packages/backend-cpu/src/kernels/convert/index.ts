@@ -1,0 +1,1 @@
+export { widening, wideningKernels } from "./convert.js";

@@ -1,0 +1,9 @@
+export {
+  activationCode,
+  type EpilogueLocals,
+  type EpilogueParameters,
+  epilogueFunction,
+  epilogueTypes,
+  hasEpilogue,
+  noEpilogue,
+} from "./epilogue.js";

@@ -1,0 +1,2 @@
+export { gemm } from "./gemm.js";
+export { type GemmVariant, gemmVariants } from "./variants.js";

@@ -1,0 +1,22 @@
+export {
+  demote,
+  polynomial,
+  polynomial64,
+  promote,
+  type SharedConstants,
+  sharedConstants,
+  type Vector,
+  type VectorLocal,
+} from "./emit.js";
+export {
+  decay,
+  exponential,
+  normalExponential,
+  normalLimit,
+  roundingBias,
+  type ScaledExponential,
+  scaledExponential,
+  splitExponential,
+  unlessLarge,
+} from "./exponential.js";
+export { logarithm, splitExponent } from "./logarithm.js";

@@ -1,0 +1,1 @@
+export { fillBytes, memoryKernels, planCopy, planFill, planNothing } from "./memory.js";

@@ -1,0 +1,1 @@
+export { packFunction, packNanoseconds, panelHeight } from "./pack.js";

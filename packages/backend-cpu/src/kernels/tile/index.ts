@@ -1,0 +1,1 @@
+export { emitSteps, emitTile, type RegisterTile, tileColumns, tileRows } from "./tile.js";

@@ -1,0 +1,2 @@
+export { unaryFunctions } from "./functions.js";
+export { unary } from "./unary.js";

@@ -1,0 +1,3 @@
+export { elementsPerChunk, evenParts } from "./chunks.js";
+export { mapVectors, type Stream } from "./map.js";
+export { Odometer, type WalkedAxis } from "./odometer.js";
