@@ -89,6 +89,8 @@ export const i8x16: {
   /** Lane i of the result is byte `lanes[i]` of the 32 bytes of `a` and then `b`. */
   readonly shuffle: (lanes: readonly number[], a: V128, b: V128) => V128;
   readonly swizzle: Binary<"v128">;
+  /** Signed lanes of 16 bits become bytes from 0 to 255: those of a, then those of b. */
+  readonly narrowI16x8U: Binary<"v128">;
   /** `swizzle` if no byte number is from 16 to 127. Needs `features.relaxedSimd`. */
   readonly relaxedSwizzle: Binary<"v128">;
 } = {
@@ -96,6 +98,7 @@ export const i8x16: {
   splat: unary("i32", "v128")(simd(0x0f)),
   shuffle: (lanes, a, b) => ({ type: "v128", code: a.code + b.code + simd(0x0d) + raw(...lanes) }),
   swizzle: binary("v128", "v128")(simd(0x0e)),
+  narrowI16x8U: binary("v128", "v128")(simd(0x66)),
   relaxedSwizzle: binary("v128", "v128")(simd(0x100)),
 };
 

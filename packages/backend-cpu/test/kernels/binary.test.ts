@@ -14,6 +14,7 @@ import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers, specialNumbers, ulpDistance } from "./numbers.js";
 import { guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
 import { binaryReferences } from "./references.js";
+import { broadcast, broadcasts } from "./shapes.js";
 
 const handle = 1 as DeviceHandle;
 
@@ -108,52 +109,17 @@ describeEitherWay("binary kernels", (options) => {
       }
   });
 
-  const patterns: readonly { a: readonly number[]; b: readonly number[] }[] = [
-    { a: [], b: [] },
-    { a: [1], b: [1, 1] },
-    { a: [7, 5], b: [5] },
-    { a: [5], b: [7, 5] },
-    { a: [7, 5], b: [7, 1] },
-    { a: [7, 1], b: [1, 5] },
-    { a: [3, 1, 4, 1, 5], b: [1, 2, 1, 6, 1] },
-    { a: [2, 3, 4], b: [1] },
-    { a: [1], b: [2, 3, 4] },
-    { a: [3, 10000], b: [10000] },
-    { a: [3, 10000], b: [3, 1] },
-    { a: [5000, 3], b: [3] },
-    { a: [4, 1, 3, 67], b: [4, 2, 1, 67] },
-    {
-      a: Array.from({ length: 17 }, (_, i) => 1 + (i % 2)),
-      b: Array.from({ length: 17 }, (_, i) => 2 - (i % 2)),
-    },
-  ];
-  for (const { a: shapeA, b: shapeB } of patterns) {
+  for (const { a: shapeA, b: shapeB } of broadcasts) {
     it(`broadcasts [${shapeA}] with [${shapeB}]`, () => {
-      const product = (shape: readonly number[]): number => shape.reduce((x, y) => x * y, 1);
-      const rank = Math.max(shapeA.length, shapeB.length);
-      const pad = (shape: readonly number[]): number[] => [...Array(rank - shape.length).fill(1), ...shape];
-      const [a, b] = [pad(shapeA), pad(shapeB)];
-      const shape = a.map((extent, i) => (extent === 1 ? b[i]! : extent));
+      const { a, b, output, pairs } = broadcast(shapeA, shapeB);
       const values = (count: number, from: number): Float32Array =>
         Float32Array.from({ length: count }, (_, i) => (i % 1000) + from);
-      const [dataA, dataB] = [values(product(a), 0), values(product(b), 1 / 4)];
-      const index = (place: number, extents: readonly number[]): number => {
-        let [rest, step, at] = [place, 1, 0];
-        for (let axis = rank - 1; axis >= 0; axis--) {
-          const i = rest % shape[axis]!;
-          rest = Math.floor(rest / shape[axis]!);
-          if (extents[axis] !== 1) at += i * step;
-          step *= extents[axis]!;
-        }
-        return at;
-      };
+      const [dataA, dataB] = [values(a, 0), values(b, 1 / 4)];
       for (const dtype of ["f32", "f16"] as const) {
         const [storedA, storedB] = [asStored(dtype, dataA), asStored(dtype, dataB)];
-        const count = product(shape);
-        const got = run(dtype, { kind: "sub", shapeA, shapeB, a: handle, b: handle }, dataA, dataB, count);
-        for (let i = 0; i < count; i++) {
-          const difference = storedA[index(i, a)]! - storedB[index(i, b)]!;
-          const expected = asStored(dtype, Float32Array.of(difference))[0]!;
+        const got = run(dtype, { kind: "sub", shapeA, shapeB, a: handle, b: handle }, dataA, dataB, output);
+        for (const [i, [x, y]] of pairs.entries()) {
+          const expected = asStored(dtype, Float32Array.of(storedA[x]! - storedB[y]!))[0]!;
           if (got[i] !== expected) expect.fail(`${dtype} element ${i}: ${got[i]}, not ${expected}`);
         }
       }

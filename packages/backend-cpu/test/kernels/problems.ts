@@ -39,16 +39,18 @@ export function resolveProblem<Name extends OperationName>(
 /** Guard bytes on both sides of every output. */
 const guard = 64;
 
-export interface Output {
+export interface Output<Elements = Float32Array> {
   readonly region: Region<CpuMemory>;
   /** The elements, after a check that the bytes around them are as they were. */
-  read(): Float32Array;
+  read(): Elements;
 }
 
-/** Uploads numbers as elements of a type, at an odd element offset. */
-export function uploadElements(bench: Workbench, dtype: FloatType, values: Float32Array): Region<CpuMemory> {
-  const bits = types[dtype].encode(values);
-  const offset = 3 * dtypeBytes[dtype];
+/** Uploads elements, at an odd element offset. */
+export function uploadBits(
+  bench: Workbench,
+  bits: Float32Array | Uint16Array | Int32Array | Uint32Array,
+): Region<CpuMemory> {
+  const offset = 3 * bits.BYTES_PER_ELEMENT;
   const whole = bench.alloc(bits.byteLength + offset);
   new Uint8Array(bench.memory.buffer, whole.memory.byteOffset + offset, bits.byteLength).set(
     new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength),
@@ -56,9 +58,14 @@ export function uploadElements(bench: Workbench, dtype: FloatType, values: Float
   return { memory: whole.memory, byteOffset: offset, byteLength: bits.byteLength };
 }
 
-export function guardedOutput(bench: Workbench, dtype: FloatType, count: number): Output {
-  const bytes = count * dtypeBytes[dtype];
-  const start = guard + dtypeBytes[dtype];
+/** The same for numbers, rounded to elements of a type. */
+export function uploadElements(bench: Workbench, dtype: FloatType, values: Float32Array): Region<CpuMemory> {
+  return uploadBits(bench, types[dtype].encode(values));
+}
+
+/** An output of some bytes, `offset` after a multiple of 64. */
+export function guardedBytes(bench: Workbench, bytes: number, offset: number): Output<ArrayBuffer> {
+  const start = guard + offset;
   const whole = bench.alloc(bytes + 2 * guard);
   return {
     region: { memory: whole.memory, byteOffset: start, byteLength: bytes },
@@ -68,9 +75,14 @@ export function guardedOutput(bench: Workbench, dtype: FloatType, count: number)
         if ((i < start || i >= start + bytes) && byte !== 0xff)
           throw new Error(`byte ${i - start} relative to an output of ${bytes} bytes was written`);
       });
-      return types[dtype].decode(all.slice(start, start + bytes).buffer);
+      return all.slice(start, start + bytes).buffer;
     },
   };
+}
+
+export function guardedOutput(bench: Workbench, dtype: FloatType, count: number): Output {
+  const { region, read } = guardedBytes(bench, count * dtypeBytes[dtype], dtypeBytes[dtype]);
+  return { region, read: () => types[dtype].decode(read()) };
 }
 
 /** Plans and runs one problem. */

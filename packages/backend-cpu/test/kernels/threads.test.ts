@@ -3,6 +3,8 @@ import {
   type DeviceHandle,
   dtypeBytes,
   encodeFloat16,
+  floatTypes,
+  integerTypes,
   unaryKinds,
 } from "@backplane/core";
 import { expect } from "chai";
@@ -15,21 +17,21 @@ async function results(threads: number): Promise<Buffer> {
   try {
     const n = 3 * 70 * 250;
     const numbers = Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898) * 3);
-    const upload = (array: Float32Array | Uint16Array): DeviceHandle => {
+    const upload = (array: Float32Array | Uint16Array | Uint32Array): DeviceHandle => {
       const handle = backend.alloc(array.byteLength);
       backend.copyHtoD(handle, array);
       return handle;
     };
     const inputs = { f32: upload(numbers), f16: upload(encodeFloat16(numbers)) } as const;
     const outputs: { handle: DeviceHandle; bytes: number }[] = [];
-    for (const dtype of ["f32", "f16"] as const) {
+    const push = (bytes: number): DeviceHandle => {
+      const handle = backend.alloc(bytes);
+      outputs.push({ handle, bytes });
+      return handle;
+    };
+    for (const dtype of floatTypes) {
       const input = inputs[dtype];
-      const output = (count: number): DeviceHandle => {
-        const bytes = count * dtypeBytes[dtype];
-        const handle = backend.alloc(bytes);
-        outputs.push({ handle, bytes });
-        return handle;
-      };
+      const output = (count: number): DeviceHandle => push(count * dtypeBytes[dtype]);
       for (const kind of unaryKinds) backend.unary({ kind, dtype, n, input, output: output(n) });
       const pow = { kind: "pow", dtype, shapeA: [3, 70, 250], shapeB: [70, 1] } as const;
       backend.binary({ ...pow, a: input, b: input, output: output(n) });
@@ -52,6 +54,20 @@ async function results(threads: number): Promise<Buffer> {
       const wide = { inputShape: [1, 8, 20, 20], filterShape: [200, 8, 1, 1] } as const;
       backend.conv2d({ ...wide, dtype, input, filter: input, output: output(200 * 400) });
     }
+    const bits = Uint32Array.from({ length: n }, (_, i) => Math.imul(i, 2654435761));
+    const integers = upload(bits);
+    for (const dtype of integerTypes) {
+      const operands = { dtype, shapeA: [3, 70, 250], shapeB: [70, 1], a: integers, b: integers } as const;
+      for (const kind of ["add", "div", "max"] as const)
+        backend.binary({ kind, ...operands, output: push(4 * n) });
+      backend.binary({ kind: "less", ...operands, output: push(n) });
+      for (const kind of ["sum", "max"] as const) {
+        backend.reduce({ kind, dtype, shape: [n], input: integers, output: push(4) });
+        backend.reduce({ kind, dtype, shape: [n / 50, 50], axes: [0], input: integers, output: push(200) });
+      }
+    }
+    for (const dtype of floatTypes)
+      backend.binary({ kind: "greater", dtype, n, a: inputs[dtype], b: { scalar: 1 }, output: push(n) });
     const read = outputs.map(async ({ handle, bytes }) => {
       const target = new Uint8Array(bytes);
       await backend.copyDtoH(target, handle);

@@ -1,23 +1,43 @@
 import {
-  type ArithmeticKind,
-  arithmeticKinds,
   type BinaryInput,
+  type BinaryKind,
   type BinaryProblem,
+  binaryKinds,
   dtypeBytes,
-  type FloatType,
   floatTypes,
+  integerTypes,
+  isComparison,
 } from "@backplane/core";
-import { byFloatType } from "../elements/index.js";
+import { byComputedType, type ComputedType, elementFormats } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
 import { elementsPerChunk } from "../vector/index.js";
 import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
-import { binaryAccuracy, binaryFunctions } from "./functions.js";
+import { binaryAccuracy, binaryFunctions, integerKinds } from "./functions.js";
 
-type Kernels = Readonly<Record<FloatType, Kernel<BinaryTypes>>>;
+/** How a plan does one kind for one element type. */
+interface Entry {
+  readonly kernel: Kernel<BinaryTypes>;
+  readonly outputBytes: number;
+  /** Roughly how long an element takes one worker. */
+  readonly nanoseconds: number;
+}
 
-const kernels = Object.fromEntries(
-  arithmeticKinds.map((kind) => [kind, byFloatType((dtype) => binaryKernel(kind, dtype))]),
-) as Record<ArithmeticKind, Kernels>;
+const conversionNanoseconds: Readonly<Record<ComputedType, number>> = { f32: 0, f16: 0.7, i32: 0, u32: 0 };
+
+/** Undefined: the kind does not have the type. */
+function entryOf(kind: BinaryKind, dtype: ComputedType): Entry | undefined {
+  const form = binaryFunctions[kind][elementFormats[dtype].lanes];
+  if (form === undefined) return undefined;
+  return {
+    kernel: binaryKernel(kind, dtype),
+    outputBytes: dtypeBytes[isComparison(kind) ? "u8" : dtype],
+    nanoseconds: (form.unroll > 1 ? 0.1 : 2) + conversionNanoseconds[dtype],
+  };
+}
+
+const entries = Object.fromEntries(
+  binaryKinds.map((kind) => [kind, byComputedType((dtype) => entryOf(kind, dtype))]),
+) as Record<BinaryKind, Record<ComputedType, Entry | undefined>>;
 
 /** Byte offsets from the start of a, b and the output. */
 interface Place {
@@ -26,13 +46,20 @@ interface Place {
   readonly output: number;
 }
 
-export const binary: CpuOperation<BinaryProblem<CpuMemory, FloatType, ArithmeticKind>> = {
-  supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
+export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
+  supports: [
+    { dtype: floatTypes },
+    ...integerTypes.map((dtype) => ({ dtype: [dtype], kind: integerKinds(dtype) })),
+  ],
   accuracy: binaryAccuracy,
-  kernels: Object.values(kernels).flatMap((byType) => Object.values(byType)),
+  kernels: Object.values(entries).flatMap((byType) =>
+    Object.values(byType).flatMap((entry) => (entry === undefined ? [] : [entry.kernel])),
+  ),
 
   plan(problem, { workers }) {
     const { shape, dtype } = problem;
+    // The driver is not asked for what `supports` leaves out.
+    const entry = entries[problem.kind][dtype]!;
     const bytes = dtypeBytes[dtype];
     const inner = shape.at(-1) ?? 1;
     // All axes but the innermost one, with bytes per step.
@@ -48,7 +75,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory, FloatType, Arithmetic
 
     // Axes that the kernel has no place for become commands of their own.
     let places: readonly Place[] = [{ a: 0, b: 0, output: 0 }];
-    let outputStep = rows * inner * bytes;
+    let outputStep = rows * inner * entry.outputBytes;
     for (const { extent, stepA, stepB } of axes.slice(0, -outerAxes).reverse()) {
       const step = outputStep;
       places = Array.from({ length: extent }, (_, i) =>
@@ -60,12 +87,13 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory, FloatType, Arithmetic
       ).flat();
       outputStep *= extent;
     }
-    return places.map((place) => launch(problem, place, walked, rows, inner, workers));
+    return places.map((place) => launch(entry, problem, place, walked, rows, inner, workers));
   },
 };
 
 function launch(
-  problem: BinaryProblem<CpuMemory, FloatType, ArithmeticKind>,
+  { kernel, nanoseconds }: Entry,
+  problem: BinaryProblem<CpuMemory>,
   place: Place,
   axes: readonly { readonly extent: number; readonly stepA: number; readonly stepB: number }[],
   rows: number,
@@ -103,18 +131,11 @@ function launch(
   ];
   for (let axis = axes.length; axis < outerAxes; axis++) parameters.push(1, 0, 0);
   for (const { extent, stepA, stepB } of axes) parameters.push(extent, stepA, stepB);
-  return kernels[problem.kind][problem.dtype].launchList(
+  return kernel.launchList(
     parameters,
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,
-    rows * inner * nanoseconds(problem),
+    rows * inner * nanoseconds,
   );
-}
-
-const conversionNanoseconds: Readonly<Record<FloatType, number>> = { f32: 0, f16: 0.7 };
-
-/** Returns roughly how long an element takes one worker. */
-function nanoseconds({ kind, dtype }: BinaryProblem<CpuMemory, FloatType, ArithmeticKind>): number {
-  return (binaryFunctions[kind].unroll > 1 ? 0.1 : 2) + conversionNanoseconds[dtype];
 }
 
 /** Elements per step along an axis; 0 for a scalar. */

@@ -3,6 +3,7 @@ import {
   demote,
   polynomial64,
   promote,
+  roundingBias64,
   sharedConstants,
   splitExponent,
   type Vector,
@@ -24,9 +25,6 @@ const powerCoefficients = [
   0.0013333452066663979, 0.00015403851991527384, 1.530973558242927e-5, 1.3175765523658714e-6,
 ];
 
-/** Adding 1.5 * 2^52 rounds to a whole number, which is then in the low bits. */
-const roundingBias = 6755399441055744;
-
 /**
  * a^b = 2^(b log2 |a|), with a sign. The logarithm is multiplied by up to 2^7 / log2|a|, for which f32 is not
  * accurate enough; in f64 the result is within 0.51 ULP. Special cases are those of `Math.pow`: a^0 is 1 for
@@ -44,7 +42,7 @@ export function power(f: FunctionBuilder): (a: Vector, b: Vector) => Vector {
   // Powers beyond these are 0 and Infinity in f32.
   const lowest = f.let(f64x2.const(-200));
   const highest = f.let(f64x2.const(200));
-  const bias = f.let(f64x2.const(roundingBias));
+  const bias = f.let(f64x2.const(roundingBias64));
   const logarithm = polynomial64(f, logarithmCoefficients);
   const exponential = polynomial64(f, powerCoefficients);
 

@@ -1,2 +1,9 @@
-export { type Elements, elementsOf } from "./elements.js";
-export { byFloatType, type ElementFormat, elementFormats } from "./types.js";
+export { type Elements, elementsOf, type StoredElements, storedElementsOf } from "./elements.js";
+export {
+  byComputedType,
+  byFloatType,
+  type ComputedType,
+  type ElementFormat,
+  elementFormats,
+  type LaneType,
+} from "./types.js";

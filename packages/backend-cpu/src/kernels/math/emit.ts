@@ -48,6 +48,9 @@ function horner(coefficients: readonly Vector[], step: (sum: Vector, coefficient
   return coefficients.reduceRight(step);
 }
 
+/** Adding 1.5 * 2^52 rounds an f64 to a whole number, which is then in its low bits. */
+export const roundingBias64 = 6755399441055744;
+
 export interface SharedConstants {
   readonly zero: VectorLocal;
   readonly half: VectorLocal;

@@ -3,6 +3,7 @@ export {
   polynomial,
   polynomial64,
   promote,
+  roundingBias64,
   type SharedConstants,
   sharedConstants,
   type Vector,

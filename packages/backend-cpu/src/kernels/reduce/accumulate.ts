@@ -9,14 +9,15 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
+import { type ComputedType, elementFormats, type LaneType } from "../elements/index.js";
 
 type Vector = Value<"v128">;
 type Pairwise = (a: Vector, b: Vector) => Vector;
 
 /** How one kind folds elements, vectors of four at a time, into an accumulator of some vectors. */
 export interface Accumulation {
-  /** The neutral value, for lanes without an element. */
-  readonly identity: number;
+  /** The neutral value, for lanes without an element. A constant, as `empty`. */
+  readonly identity: Vector;
   /** An accumulator without elements, one vector for each of its locals. Constants: for use before loops. */
   readonly empty: readonly Vector[];
   /**
@@ -29,12 +30,20 @@ export interface Accumulation {
   readonly isDoubtful?: (f: FunctionBuilder, accumulator: readonly Vector[]) => Value<"i32">;
   /** `fold` for one vector, correct in all cases. */
   readonly foldExactly: (accumulator: readonly Vector[], x: Vector) => readonly Vector[];
-  /** Lanes 0 and 1, and lanes 2 and 3, in f64. */
-  readonly toDouble: (f: FunctionBuilder, accumulator: readonly Vector[]) => readonly [Vector, Vector];
-  readonly mergeDouble: (a: Vector, b: Vector) => Vector;
+  /**
+   * Lanes 0 and 1, and lanes 2 and 3, in 64 bits each: as f64, or as an integer of 32 bits in the low half and
+   * anything in the high one.
+   */
+  readonly toWide: (f: FunctionBuilder, accumulator: readonly Vector[]) => readonly [Vector, Vector];
+  readonly mergeWide: Pairwise;
+  /** Turns two vectors of `toWide` into four lanes. */
+  readonly toLanes: Pairwise;
 }
 
 const highHalf = (x: Vector): Vector => shuffle32([2, 3, 2, 3], x, x);
+
+const demote: Pairwise = (low, high) =>
+  shuffle32([0, 1, 4, 5], f32x4.demoteF64x2Zero(low), f32x4.demoteF64x2Zero(high));
 
 const promote = (x: Vector): readonly [Vector, Vector] => [
   f64x2.promoteLowF32x4(x),
@@ -54,7 +63,7 @@ export function tree(values: readonly Vector[], operation: Pairwise): Vector {
  * the whole does not: infinities are doubtful. The sum of negative zeros is -0, so sums start from -0.
  */
 const sum: Accumulation = {
-  identity: -0,
+  identity: f32x4.const(-0),
   empty: [f64x2.const(-0), f64x2.const(-0)],
   fold: (accumulator, xs) => sum.foldExactly(accumulator, tree(xs, f32x4.add)),
   combine: f32x4.add,
@@ -67,13 +76,14 @@ const sum: Accumulation = {
     const [first, second] = promote(x);
     return [f64x2.add(low!, first), f64x2.add(high!, second)];
   },
-  toDouble: (_f, accumulator) => [accumulator[0]!, accumulator[1]!],
-  mergeDouble: f64x2.add,
+  toWide: (_f, accumulator) => [accumulator[0]!, accumulator[1]!],
+  mergeWide: f64x2.add,
+  toLanes: demote,
 };
 
 /** In f64: no product of a few elements overflows, and vectors that are folded together are combined in a tree. */
 const prod: Accumulation = {
-  identity: 1,
+  identity: f32x4.const(1),
   empty: [f64x2.const(1), f64x2.const(1)],
   fold(accumulator, xs) {
     const parts = xs.map(promote);
@@ -88,8 +98,9 @@ const prod: Accumulation = {
     );
   },
   foldExactly: (accumulator, x) => prod.fold(accumulator, [x]),
-  toDouble: (_f, accumulator) => [accumulator[0]!, accumulator[1]!],
-  mergeDouble: f64x2.mul,
+  toWide: (_f, accumulator) => [accumulator[0]!, accumulator[1]!],
+  mergeWide: f64x2.mul,
+  toLanes: demote,
 };
 
 /**
@@ -99,14 +110,14 @@ const prod: Accumulation = {
  * doubtful too); and the sign bits, which give a zero its sign.
  */
 const extreme = (
-  identity: number,
+  limit: number,
   compared: Pairwise,
   signs: { readonly empty: Vector; readonly gather: Pairwise },
   exact: Pairwise,
-  mergeDouble: Pairwise,
+  mergeWide: Pairwise,
 ): Accumulation => ({
-  identity,
-  empty: [f32x4.const(identity), f32x4.const(0), signs.empty],
+  identity: f32x4.const(limit),
+  empty: [f32x4.const(limit), f32x4.const(0), signs.empty],
   fold: ([best, total, bits], xs) => [
     compared(best!, tree(xs, compared)),
     f32x4.add(total!, tree(xs, f32x4.add)),
@@ -114,36 +125,74 @@ const extreme = (
   ],
   isDoubtful: (_f, [, total]) => v128.anyTrue(f32x4.ne(total!, total!)),
   foldExactly: ([best, total, bits], x) => [exact(best!, x), total!, signs.gather(bits!, x)],
-  toDouble(f, [best, , bits]) {
+  toWide(f, [best, , bits]) {
     const isZero = f32x4.eq(best!, f32x4.const(0));
     const zero = v128.and(bits!, i32x4.const(0x80000000 | 0));
     const [low, high] = promote(f.let(v128.bitselect(zero, best!, isZero)));
     return [low, high];
   },
-  mergeDouble,
+  mergeWide,
+  toLanes: demote,
 });
 
+/** Integers, which are exact in any order: sums wrap around. */
+const integers = (identity: number, fold: Pairwise): Accumulation => ({
+  identity: i32x4.const(identity),
+  empty: [i32x4.const(identity)],
+  fold: ([folded], xs) => [fold(folded!, tree(xs, fold))],
+  foldExactly: ([folded], x) => [fold(folded!, x)],
+  toWide: (_f, [folded]) => [
+    shuffle32([0, 0, 1, 1], folded!, folded!),
+    shuffle32([2, 2, 3, 3], folded!, folded!),
+  ],
+  mergeWide: fold,
+  toLanes: (low, high) => shuffle32([0, 2, 4, 6], low, high),
+});
+
+/** One kind, for each type of lanes that it has. */
+type ByLanes = Readonly<Partial<Record<LaneType, Accumulation>>> & { readonly f32: Accumulation };
+
+const integerSum = integers(0, i32x4.add);
+
 /** The one table of reductions: kernels, operation and tests are made from it. */
-export const accumulations: Readonly<Record<ReduceKind, Accumulation>> = {
-  sum,
-  mean: sum,
+const accumulations: Readonly<Record<ReduceKind, ByLanes>> = {
+  sum: { f32: sum, i32: integerSum, u32: integerSum },
+  mean: { f32: sum },
   // A largest zero is negative if all elements are, a smallest one if any is.
-  max: extreme(
-    Number.NEGATIVE_INFINITY,
-    f32x4.pmax,
-    { empty: i32x4.const(-1), gather: v128.and },
-    f32x4.max,
-    f64x2.max,
-  ),
-  min: extreme(
-    Number.POSITIVE_INFINITY,
-    f32x4.pmin,
-    { empty: i32x4.const(0), gather: v128.or },
-    f32x4.min,
-    f64x2.min,
-  ),
-  prod,
+  max: {
+    f32: extreme(
+      Number.NEGATIVE_INFINITY,
+      f32x4.pmax,
+      { empty: i32x4.const(-1), gather: v128.and },
+      f32x4.max,
+      f64x2.max,
+    ),
+    i32: integers(-(2 ** 31), i32x4.maxS),
+    u32: integers(0, i32x4.maxU),
+  },
+  min: {
+    f32: extreme(
+      Number.POSITIVE_INFINITY,
+      f32x4.pmin,
+      { empty: i32x4.const(0), gather: v128.or },
+      f32x4.min,
+      f64x2.min,
+    ),
+    i32: integers(2 ** 31 - 1, i32x4.minS),
+    u32: integers(-1, i32x4.minU),
+  },
+  prod: { f32: prod },
 };
+
+/** Whether a kind has an element type. */
+export function reduces(kind: ReduceKind, dtype: ComputedType): boolean {
+  return accumulations[kind][elementFormats[dtype].lanes] !== undefined;
+}
+
+/** How a kind folds elements of a type that it has. */
+export function accumulationOf(kind: ReduceKind, dtype: ComputedType): Accumulation {
+  return accumulations[kind][elementFormats[dtype].lanes]!;
+}
 
 export function assign(
   f: FunctionBuilder,

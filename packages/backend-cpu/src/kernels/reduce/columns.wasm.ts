@@ -1,4 +1,4 @@
-import type { FloatType, ReduceKind } from "@backplane/core";
+import type { ReduceKind } from "@backplane/core";
 import {
   type FunctionReference,
   i32,
@@ -7,8 +7,8 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { elementsOf } from "../elements/index.js";
-import { accumulations, tree } from "./accumulate.js";
+import { type ComputedType, elementsOf } from "../elements/index.js";
+import { accumulationOf, tree } from "./accumulate.js";
 import { farStreams, loadAccumulator, storeAccumulator } from "./rows.wasm.js";
 
 /** Columns of a panel if rows are wider than `streamedColumns` or not equally far apart. */
@@ -26,14 +26,14 @@ const leastUneven = 16;
 export const columnRound: number = columnStreams * combinedRows;
 
 /** Rows of at most this many columns are one panel, whose accumulators stay in the first-level cache. */
-export function streamedColumns(kind: ReduceKind): number {
-  return accumulations[kind].combine === undefined ? panelColumns : 4 * panelColumns;
+export function streamedColumns(kind: ReduceKind, dtype: ComputedType): number {
+  return accumulationOf(kind, dtype).combine === undefined ? panelColumns : 4 * panelColumns;
 }
 
 /** Scratch bytes for the accumulators of a panel and for combined rows. */
-export function columnScratchBytes(kind: ReduceKind): number {
-  const { combine, empty } = accumulations[kind];
-  return (streamedColumns(kind) / 4) * 16 * (empty.length + (combine === undefined ? 0 : 1));
+export function columnScratchBytes(kind: ReduceKind, dtype: ComputedType): number {
+  const { combine, empty } = accumulationOf(kind, dtype);
+  return (streamedColumns(kind, dtype) / 4) * 16 * (empty.length + (combine === undefined ? 0 : 1));
 }
 
 /**
@@ -53,9 +53,9 @@ export function columnScratchBytes(kind: ReduceKind): number {
 export function foldColumnsFunction(
   module: ModuleBuilder,
   kind: ReduceKind,
-  dtype: FloatType,
+  dtype: ComputedType,
 ): FunctionReference {
-  const { combine, empty, fold } = accumulations[kind];
+  const { combine, empty, fold } = accumulationOf(kind, dtype);
   const width = empty.length;
   const accumulatorBytes = 16 * width;
   return module.shared(`reduce_fold_columns_${kind}_${dtype}`, (label) =>

@@ -1,27 +1,23 @@
 import type { ReduceKind } from "@backplane/core";
-import {
-  type FunctionBuilder,
-  f32x4,
-  f64x2,
-  i32,
-  i32x4,
-  type Local,
-  shuffle32,
-  type Value,
-} from "../../wasm/index.js";
-import type { Elements } from "../elements/index.js";
+import { type FunctionBuilder, f64x2, i32, i32x4, type Local, type Value } from "../../wasm/index.js";
+import type { ComputedType, Elements } from "../elements/index.js";
+import { accumulationOf } from "./accumulate.js";
 
 type Vector = Value<"v128">;
 
-/** Turns folded values, two vectors of f64, into results. */
+/** Turns folded values, two vectors of `toWide`, into results. */
 type Finish = (low: Vector, high: Vector) => Vector;
 
-export function finisher(f: FunctionBuilder, kind: ReduceKind, divisor: Local<"i32">): Finish {
-  const demote: Finish = (low, high) =>
-    shuffle32([0, 1, 4, 5], f32x4.demoteF64x2Zero(low), f32x4.demoteF64x2Zero(high));
-  if (kind !== "mean") return demote;
+export function finisher(
+  f: FunctionBuilder,
+  kind: ReduceKind,
+  dtype: ComputedType,
+  divisor: Local<"i32">,
+): Finish {
+  const { toLanes } = accumulationOf(kind, dtype);
+  if (kind !== "mean") return toLanes;
   const count = f.let(f64x2.convertLowI32x4U(i32x4.splat(divisor)));
-  return (low, high) => demote(f64x2.div(low, count), f64x2.div(high, count));
+  return (low, high) => toLanes(f64x2.div(low, count), f64x2.div(high, count));
 }
 
 export function storeVector(
@@ -39,7 +35,7 @@ export function storeVector(
   );
 }
 
-/** Stores the first `remaining` of four f64. */
+/** Stores the first `remaining` of four lanes of 64 bits. */
 export function storeDoubles(
   f: FunctionBuilder,
   to: Local<"i32">,

@@ -12,7 +12,7 @@ export type ReduceTypes = Readonly<Record<(typeof scalarNames)[number] | AxisKey
 const scalarNames = [
   "input",
   "output",
-  /** Address of the partial results (f64): `partials + 8 * (piece * outputs + output)`. */
+  /** Address of the partial results (64 bits each, see `toWide`): `partials + 8 * (piece * outputs + output)`. */
   "partials",
   /** Elements of the output. */
   "outputs",

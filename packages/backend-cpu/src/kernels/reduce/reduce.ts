@@ -1,14 +1,15 @@
 import {
   type Axis,
   dtypeBytes,
-  type FloatType,
   floatTypes,
+  integerTypes,
   type ReduceKind,
   type ReduceProblem,
   reduceKinds,
 } from "@backplane/core";
-import { byFloatType } from "../elements/index.js";
+import { byComputedType, type ComputedType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
+import { reduces } from "./accumulate.js";
 import { columnRound, panelColumns, streamedColumns } from "./columns.wasm.js";
 import { type ReduceTypes, walkedAxes } from "./parameters.js";
 import {
@@ -26,15 +27,19 @@ interface Kernels {
   readonly combine: Kernel<CombineTypes>;
 }
 
-const kernelsOf = (kind: ReduceKind, dtype: FloatType): Kernels => ({
+const kernelsOf = (kind: ReduceKind, dtype: ComputedType): Kernels => ({
   rows: reduceRowsKernel(kind, dtype),
   columns: reduceColumnsKernel(kind, dtype),
   combine: reduceCombineKernel(kind, dtype),
 });
 
+/** Undefined: the kind does not have the type. */
 const kernels = Object.fromEntries(
-  reduceKinds.map((kind) => [kind, byFloatType((dtype) => kernelsOf(kind, dtype))]),
-) as Record<ReduceKind, Record<FloatType, Kernels>>;
+  reduceKinds.map((kind) => [
+    kind,
+    byComputedType((dtype) => (reduces(kind, dtype) ? kernelsOf(kind, dtype) : undefined)),
+  ]),
+) as Record<ReduceKind, Record<ComputedType, Kernels | undefined>>;
 
 /** The number of elements that a chunk should read at least, roughly. */
 const chunkElements = 1 << 14;
@@ -81,7 +86,7 @@ export function planReduce({
   kind,
   kept,
   reduced,
-}: Pick<ReduceProblem<unknown, FloatType>, "dtype" | "kind" | "kept" | "reduced">): ReducePlan {
+}: Pick<ReduceProblem<unknown>, "dtype" | "kind" | "kept" | "reduced">): ReducePlan {
   const lastReduced = reduced.at(-1);
   const rows = lastReduced?.stride === 1;
   const inner = (rows ? lastReduced : kept.at(-1))?.extent ?? 1;
@@ -91,7 +96,7 @@ export function planReduce({
   const walkedReduced = product(reducedSplit.walked);
   const shared = { inner, kept: keptSplit, reduced: reducedSplit, places };
 
-  const streamedPanel = !rows && reduced.length === 1 && inner <= streamedColumns(kind);
+  const streamedPanel = !rows && reduced.length === 1 && inner <= streamedColumns(kind, dtype);
   const panels = rows || streamedPanel ? 1 : Math.ceil(inner / panelColumns);
   const reducedSize = rows ? walkedReduced * inner : walkedReduced;
   /** Elements that one step along the reduced axes takes, at one place. */
@@ -122,15 +127,24 @@ export function planReduce({
   };
 }
 
-export const reduce: CpuOperation<ReduceProblem<CpuMemory, FloatType>> = {
-  supports: [{ dtype: floatTypes }],
+export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
+  supports: [
+    { dtype: floatTypes },
+    ...integerTypes.map((dtype) => ({
+      dtype: [dtype],
+      kind: reduceKinds.filter((kind) => reduces(kind, dtype)),
+    })),
+  ],
   kernels: Object.values(kernels).flatMap((byType) =>
-    Object.values(byType).flatMap(({ rows, columns, combine }) => [rows, columns, combine]),
+    Object.values(byType)
+      .filter((made) => made !== undefined)
+      .flatMap(({ rows, columns, combine }) => [rows, columns, combine]),
   ),
 
   plan(problem, context) {
     const { dtype, outputCount } = problem;
-    const chosen = kernels[problem.kind][dtype];
+    // The driver is not asked for what `supports` leaves out.
+    const chosen = kernels[problem.kind][dtype]!;
     const plan = planReduce(problem);
     const bytes = dtypeBytes[dtype];
     const input = address(problem.input);

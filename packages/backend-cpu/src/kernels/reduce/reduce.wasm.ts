@@ -1,7 +1,6 @@
-import type { FloatType, ReduceKind } from "@backplane/core";
+import type { ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
-  f32x4,
   f64x2,
   i32,
   i32x4,
@@ -10,9 +9,9 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { elementsOf } from "../elements/index.js";
+import { type ComputedType, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { type Accumulation, accumulations, assign } from "./accumulate.js";
+import { type Accumulation, accumulationOf, assign } from "./accumulate.js";
 import { columnScratchBytes, foldColumnsFunction } from "./columns.wasm.js";
 import { finisher, storeDoubles, storeVector } from "./finish.js";
 import { axisOdometer, chunkRange, lastReducedStep, type ReduceTypes, reduceTypes } from "./parameters.js";
@@ -49,8 +48,8 @@ const never = -1;
  * The innermost axis is reduced: lanes run along it. A chunk is either some output elements or one
  * piece of one. An element whose fast fold is doubtful is folded once more, exactly.
  */
-export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<ReduceTypes> {
-  const accumulation = accumulations[kind];
+export function reduceRowsKernel(kind: ReduceKind, dtype: ComputedType): Kernel<ReduceTypes> {
+  const accumulation = accumulationOf(kind, dtype);
   const width = accumulation.empty.length;
   const unit = rowUnit(kind);
   return defineKernel<ReduceTypes>({
@@ -60,9 +59,9 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<Red
     emit(f, { parameters, chunk, scratch, module }) {
       const { input, output, inner, partial, partials, outputs, streamed } = parameters;
       const elements = elementsOf(f, dtype);
-      const finish = finisher(f, kind, parameters.divisor);
+      const finish = finisher(f, kind, dtype, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
-      const identityLanes = f.let(f32x4.const(accumulation.identity));
+      const identityLanes = f.let(accumulation.identity);
       const laneNumbers = f.let(i32x4.const(0, 1, 2, 3));
       const range = chunkRange(f, parameters, chunk);
       const kept = axisOdometer(f, parameters, "kept");
@@ -119,7 +118,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<Red
           const each = f.let(i32.divU(i32.sub(range.placeEnd, range.place), rowStreams));
           const row = i32.add(input, kept.offsets[0]!);
           const [rowBytes, wholeBytes] = [inner, wholeElements].map((n) => i32.shl(n, elements.shift));
-          f.call(foldRowsFunction(module, kind), row, rowBytes!, wholeBytes!, each, scratch);
+          f.call(foldRowsFunction(module, kind, dtype), row, rowBytes!, wholeBytes!, each, scratch);
           f.set(foldedEnd, i32.add(scratch, i32.mul(each, rowStreams * 16 * width)));
         });
 
@@ -181,11 +180,11 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: FloatType): Kernel<Red
   });
 }
 
-/** Everything in an accumulator, in lane 0 (and 1) of a vector of f64. */
+/** Everything in an accumulator, in each of the two lanes of a vector of `toWide`. */
 function foldLanes(f: FunctionBuilder, accumulation: Accumulation, accumulator: readonly Vector[]): Vector {
-  const [low, high] = accumulation.toDouble(f, accumulator);
-  const pair = f.let(accumulation.mergeDouble(low, high));
-  return accumulation.mergeDouble(pair, shuffle32([2, 3, 0, 1], pair, pair));
+  const [low, high] = accumulation.toWide(f, accumulator);
+  const pair = f.let(accumulation.mergeWide(low, high));
+  return accumulation.mergeWide(pair, shuffle32([2, 3, 0, 1], pair, pair));
 }
 
 /** Rows that a round of the column loop folds into each accumulator at once. */
@@ -196,18 +195,18 @@ const columnRows = 8;
  * is a panel of columns at some places of the outer kept axes, or one piece of its rows. A panel of
  * which a result is doubtful is folded once more, exactly.
  */
-export function reduceColumnsKernel(kind: ReduceKind, dtype: FloatType): Kernel<ReduceTypes> {
-  const accumulation = accumulations[kind];
+export function reduceColumnsKernel(kind: ReduceKind, dtype: ComputedType): Kernel<ReduceTypes> {
+  const accumulation = accumulationOf(kind, dtype);
   const width = accumulation.empty.length;
   const accumulatorBytes = 16 * width;
   return defineKernel<ReduceTypes>({
     name: `reduce_columns_${kind}_${dtype}`,
     parameters: reduceTypes,
-    scratchBytes: columnScratchBytes(kind),
+    scratchBytes: columnScratchBytes(kind, dtype),
     emit(f, { parameters, chunk, scratch, module }) {
       const { input, output, inner, partial, partials, outputs, streamed, panelWidth } = parameters;
       const elements = elementsOf(f, dtype);
-      const finish = finisher(f, kind, parameters.divisor);
+      const finish = finisher(f, kind, dtype, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
       const range = chunkRange(f, parameters, chunk);
       const column = f.let(i32.mul(range.panel, panelWidth));
@@ -275,7 +274,7 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: FloatType): Kernel<
           f.set(rows, i32.sub(rows, 1));
         });
       };
-      /** Hands each accumulator on, in f64, and gathers doubts. */
+      /** Hands each accumulator on, as `toWide` makes it, and gathers doubts. */
       const forEachResult = (body: (low: Vector, high: Vector) => void): void => {
         f.forRange(
           scratch,
@@ -284,7 +283,7 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: FloatType): Kernel<
             const accumulator = loadAccumulator(f, at, width);
             if (accumulation.isDoubtful)
               f.set(doubts, i32.or(doubts, accumulation.isDoubtful(f, accumulator)));
-            body(...accumulation.toDouble(f, accumulator));
+            body(...accumulation.toWide(f, accumulator));
           },
           { step: accumulatorBytes },
         );
@@ -347,15 +346,15 @@ export type CombineTypes = typeof combineTypes;
 export const combinedPerChunk = 1024;
 
 /** output[i] = the partial results of all pieces, folded; lanes run along the output. */
-export function reduceCombineKernel(kind: ReduceKind, dtype: FloatType): Kernel<CombineTypes> {
-  const accumulation = accumulations[kind];
+export function reduceCombineKernel(kind: ReduceKind, dtype: ComputedType): Kernel<CombineTypes> {
+  const accumulation = accumulationOf(kind, dtype);
   return defineKernel({
     name: `reduce_combine_${kind}_${dtype}`,
     parameters: combineTypes,
     emit(f, { parameters, chunk }) {
       const { partials, output, outputs, pieces } = parameters;
       const elements = elementsOf(f, dtype);
-      const finish = finisher(f, kind, parameters.divisor);
+      const finish = finisher(f, kind, dtype, parameters.divisor);
       const begin = f.let(i32.mul(chunk, combinedPerChunk));
       const remaining = f.let(i32.minU(i32.sub(outputs, begin), combinedPerChunk));
       const from = f.let(i32.add(partials, i32.shl(begin, 3)));
@@ -367,8 +366,8 @@ export function reduceCombineKernel(kind: ReduceKind, dtype: FloatType): Kernel<
         const high = f.let(v128.load(at, 16));
         f.forRange(1, pieces, () => {
           f.add(at, stride);
-          f.set(low, accumulation.mergeDouble(low, v128.load(at)));
-          f.set(high, accumulation.mergeDouble(high, v128.load(at, 16)));
+          f.set(low, accumulation.mergeWide(low, v128.load(at)));
+          f.set(high, accumulation.mergeWide(high, v128.load(at, 16)));
         });
         storeVector(f, elements, to, finish(low, high), remaining);
         f.add(from, 32);

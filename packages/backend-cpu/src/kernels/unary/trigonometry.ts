@@ -14,6 +14,7 @@ import {
   demote,
   polynomial,
   promote,
+  roundingBias64,
   sharedConstants,
   type Vector,
   type VectorLocal,
@@ -27,9 +28,6 @@ const halfPi = [1.5707963109016418, 1.5893254712295857e-8, 6.123233995736766e-17
 
 /** From here on multiples of pi / 2 have too many bits for that. */
 const huge = 2 ** 27;
-
-/** Adding 1.5 * 2^52 rounds to a whole number, whose low bits are then those of the sum. */
-const roundingBias = 6755399441055744;
 
 /** (sin(x) / x - 1) / x^2 in powers of x^2, near-minimax on |x| <= pi / 4 for sin (2^-32.5). */
 const sineCoefficients = [
@@ -56,7 +54,7 @@ interface Reduced {
 function rangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: VectorLocal) => Reduced {
   const parts = halfPi.map((part) => f.let(f64x2.const(part)));
   const perQuadrant = f.let(f64x2.const(2 / Math.PI));
-  const bias = f.let(f64x2.const(roundingBias));
+  const bias = f.let(f64x2.const(roundingBias64));
   const hugeLimit = f.let(f32x4.const(huge));
   return (magnitude) => {
     const halves = promote(f, magnitude).map((x) => {

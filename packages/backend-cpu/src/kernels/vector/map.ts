@@ -1,10 +1,10 @@
 import { type FunctionBuilder, i32, type Local, type Value } from "../../wasm/index.js";
-import type { Elements } from "../elements/index.js";
+import type { Elements, StoredElements } from "../elements/index.js";
 
 /** Elements that follow one another from an address, which moves on as they are used. */
-export interface Stream {
+export interface Stream<Access = Elements> {
   readonly at: Local<"i32">;
-  readonly elements: Elements;
+  readonly elements: Access;
 }
 
 /** Elements that are worth being divided into parts. */
@@ -15,7 +15,7 @@ export interface VectorMap {
   readonly count: Value<"i32">;
   /** Streams, or a vector for each that stays the same. */
   readonly inputs: readonly (Stream | Value<"v128">)[];
-  readonly output: Stream;
+  readonly output: Stream<StoredElements>;
   /** Emits the computation of one vector from one of each input. Called for each vector of the loops. */
   readonly compute: (...inputs: readonly Value<"v128">[]) => Value<"v128">;
   /**
@@ -38,9 +38,12 @@ export interface VectorMap {
 export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
   const { inputs, output, unroll, parts = 1 } = map;
   const remaining = f.let(map.count);
-  const streams = new Set([...inputs.filter((input): input is Stream => "at" in input), output]);
+  const streams = new Set<Stream<StoredElements>>([
+    ...inputs.filter((input): input is Stream => "at" in input),
+    output,
+  ]);
   /** The place of each stream in a part. */
-  type Places = ReadonlyMap<Stream, Local<"i32">>;
+  type Places = ReadonlyMap<Stream<StoredElements>, Local<"i32">>;
   const first: Places = new Map([...streams].map((stream) => [stream, stream.at]));
   const compute = (places: Places, vector: number): Value<"v128"> =>
     map.compute(
@@ -58,7 +61,7 @@ export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
     const rounds = f.let(i32.divU(remaining, 4 * unroll * parts));
     const all = [first];
     while (all.length < parts) {
-      const next = ([stream, at]: readonly [Stream, Local<"i32">]) =>
+      const next = ([stream, at]: readonly [Stream<StoredElements>, Local<"i32">]) =>
         [stream, f.let(i32.add(at, i32.mul(rounds, 4 * unroll * stream.elements.bytes)))] as const;
       all.push(new Map([...all.at(-1)!].map(next)));
     }
