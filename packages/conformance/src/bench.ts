@@ -1,5 +1,4 @@
 import {
-  arithmeticKinds,
   type Capabilities,
   type ComputeBackend,
   type FloatType,
@@ -8,12 +7,11 @@ import {
   type OperationName,
   operationNames,
   type Question,
-  reduceKinds,
-  unaryKinds,
 } from "@backplane/core";
 import { breathe } from "./breath.js";
 import { forAll, forEach, type SearchOptions, Unfinished } from "./check.js";
 import { type Law, type LawContext, LawFailure, lawId } from "./law.js";
+import { kindsOf, testedOperations } from "./ops/index.js";
 import type { Plan } from "./options.js";
 import { Hung, settled, settledAsWhole, withPatience } from "./patience.js";
 import { type Measurements, Recorder } from "./report/measurements.js";
@@ -243,12 +241,6 @@ function exemption(law: Law, backend: ComputeBackend, canLose: boolean): string 
   return law.exempt?.(backend.capabilities, backend);
 }
 
-const kindsOf: Partial<Record<OperationName, readonly string[]>> = {
-  reduce: reduceKinds,
-  unary: unaryKinds,
-  binary: arithmeticKinds,
-};
-
 /**
  * Stands in for missing capabilities, so that there can be a report on the backend. Laws report that they are
  * missing.
@@ -278,7 +270,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     attempt(() => backend.supports(operation, question), false);
   const supports = operationNames.flatMap((operation) =>
     floatTypes.map((dtype): Support => {
-      const kinds = kindsOf[operation];
+      const kinds = kindsOf(testedOperations[operation]);
       return {
         ...{ operation, dtype, supported: has(operation, { dtype }) },
         kinds: kinds === undefined ? undefined : divided(kinds, (kind) => has(operation, { dtype, kind })),

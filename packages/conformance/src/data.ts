@@ -1,4 +1,5 @@
-import { type FloatType, float16FromBits, float16ToBits, float32ToBits } from "@backplane/core";
+import { type FloatType, float16FromBits, float16ToBits } from "@backplane/core";
+import { floatFormats, storages } from "./elements.js";
 
 /**
  * How test data is drawn. `uniform`: [-1, 1). `normal`: standard normal. `wide`: magnitudes over many powers
@@ -22,27 +23,13 @@ export function random(seed: number): () => number {
 
 /** Returns the nearest number that the element type can hold. */
 export function roundTo(dtype: FloatType, value: number): number {
-  return dtype === "f32" ? Math.fround(value) : float16FromBits(float16ToBits(value));
+  return rounders[dtype](value);
 }
 
-/** Like `roundTo`, but faster, for numbers in the normal range. Ties go either way. */
-function roundNormal(dtype: FloatType, value: number): number {
-  if (dtype === "f32") return Math.fround(value);
-  // Veltkamp's splitting cuts a double to 53 - 42 bits.
-  const scaled = value * (2 ** 42 + 1);
-  return scaled - (scaled - value);
-}
-
-/** Returns the bits of a number that f16 holds. The usual case moves the bits of its f32. */
-export function halfBits(value: number): number {
-  const magnitude = Math.abs(value);
-  if (magnitude < 2 ** -14 || magnitude > 65504) return float16ToBits(value);
-  const bits = float32ToBits(value);
-  return ((bits >>> 16) & 0x8000) | (((bits & 0x7fffffff) >>> 13) - (112 << 10));
-}
-
-/** The smallest normal number. A backend that declares it may flush smaller numbers to zero. */
-export const smallestNormal: Readonly<Record<FloatType, number>> = { f32: 2 ** -126, f16: 2 ** -14 };
+const rounders: Readonly<Record<FloatType, (value: number) => number>> = {
+  f32: Math.fround,
+  f16: (value) => float16FromBits(float16ToBits(value)),
+};
 
 /** Returns test data that the element type holds exactly. It has no subnormal numbers; other laws cover those. */
 export function draw(
@@ -54,12 +41,19 @@ export function draw(
   const next = random(seed);
   const values = new Float64Array(count);
   const drawOne = drawers[distribution]();
+  const { smallestNormal } = storages[dtype];
+  const { roundNormal } = floatFormats[dtype];
   for (let i = 0; i < count; i++) {
     const value = drawOne(next, i, dtype);
-    values[i] = Math.abs(value) < smallestNormal[dtype] ? 0 : roundNormal(dtype, value);
+    values[i] = Math.abs(value) < smallestNormal ? 0 : roundNormal(value);
   }
   return values;
 }
+
+const wideExponents: Readonly<Record<FloatType, readonly [lowest: number, highest: number]>> = {
+  f32: [-12, 12],
+  f16: [-8, 2],
+};
 
 type DrawOne = (next: () => number, index: number, dtype: FloatType) => number;
 
@@ -67,7 +61,7 @@ const drawers: Readonly<Record<Distribution, () => DrawOne>> = {
   uniform: () => (next) => 2 * next() - 1,
   normal: drawNormal,
   wide: () => (next, _index, dtype) => {
-    const [lowest, highest] = dtype === "f32" ? [-12, 12] : [-8, 2];
+    const [lowest, highest] = wideExponents[dtype];
     const sign = next() < 0.5 ? -1 : 1;
     return sign * (1 + next()) * 2 ** Math.floor(lowest + next() * (highest - lowest + 1));
   },
@@ -100,7 +94,8 @@ export function drawIntegers(limit: number, count: number, seed: number): Float6
  * in every order, with or without fused multiply-adds: factor * terms * L^2 < 2^24, or 2^11 for results in f16.
  */
 export function exactLimit(terms: number, factor: number, dtype: FloatType): number {
-  const largest = dtype === "f32" ? 2 ** 24 : 2 ** 11;
-  const limit = Math.floor(Math.sqrt((largest - 1) / (Math.max(terms, 1) * Math.max(factor, 1))));
+  const limit = Math.floor(
+    Math.sqrt((floatFormats[dtype].exactUpTo - 1) / (Math.max(terms, 1) * Math.max(factor, 1))),
+  );
   return Math.min(Math.max(limit, 1), 512);
 }

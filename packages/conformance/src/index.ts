@@ -1,4 +1,6 @@
 export type { BackendFacts, LawResult } from "./bench.js";
+export type { ReferenceMemory } from "./elements.js";
+export { binaryFunctions, unaryFunctions } from "./functions.js";
 export {
   type ForAllOptions,
   type ForEachOptions,
@@ -13,12 +15,10 @@ export {
 export { laws } from "./laws/index.js";
 export { type Mutant, mutants } from "./mutants/index.js";
 export { grades, type Mode, modes, type SuiteOptions } from "./options.js";
-export { binaryFunctions, unaryFunctions } from "./reference/elementwise.js";
 export {
   createReferenceBackend,
   loseReferenceDevice,
   ReferenceDriver,
-  type ReferenceMemory,
   referenceKernels,
 } from "./reference.js";
 export {

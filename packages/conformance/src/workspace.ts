@@ -1,13 +1,7 @@
-import {
-  type ComputeBackend,
-  type DeviceHandle,
-  dtypeBytes,
-  type FloatType,
-  float16FromBits,
-} from "@backplane/core";
-import { halfBits } from "./data.js";
+import { type ComputeBackend, type DeviceHandle, dtypeBytes, type FloatType } from "@backplane/core";
+import { decoded, storages } from "./elements.js";
 import type { LawContext } from "./law.js";
-import type { Emit } from "./reference/gemm.js";
+import type { Emit } from "./ops/operation.js";
 import type { WrongValues } from "./report/failure.js";
 
 /** The expected output of an operation, element by element. */
@@ -42,12 +36,6 @@ export interface Placement {
 
 /** Elements after each operand that must stay as they are. */
 const guardAfter = 5;
-
-/** Every f16 by its bit pattern. */
-const halves: Float64Array = Float64Array.from({ length: 2 ** 16 }, (_, bits) => float16FromBits(bits));
-
-/** A quiet NaN that is easy to recognise, as a bit pattern. */
-const poison: Readonly<Record<FloatType, number>> = { f32: 0x7fc0dead, f16: 0x7ead };
 
 /** The place of an operand, in the form that operations take. */
 export interface Slice {
@@ -105,7 +93,7 @@ export async function execute<Name extends string>(execution: Execution<Name>): 
     await Promise.all(images.map((image, i) => backend.copyDtoH(results[i]!, handles.get(image)!)));
     const spot = spots[output];
     const bytes = results[images.indexOf(spot.image)]!;
-    const stored = decode(bytes, spot.start, operands[output].length, dtype);
+    const stored = decoded(bytes.buffer, spot.start * size, operands[output].length, dtype);
     // Restore the elements that were to be written, so that all bytes must be those that were sent.
     for (const place of written) {
       const from = (spot.start + place) * size;
@@ -128,32 +116,23 @@ interface Image {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
+/** Unsigned words of as many bytes as an element. */
+const bitArrays: Readonly<
+  Record<number, (length: number) => { fill(bits: number): { buffer: ArrayBuffer } }>
+> = {
+  1: (length) => new Uint8Array(length),
+  2: (length) => new Uint16Array(length),
+  4: (length) => new Uint32Array(length),
+};
+
 function render(image: Image, dtype: FloatType): Uint8Array<ArrayBuffer> {
-  if (dtype === "f32") {
-    const bits = new Uint32Array(image.elements).fill(poison.f32);
-    const numbers = new Float32Array(bits.buffer);
-    for (const { start, stored } of image.fills)
-      for (let i = 0; i < stored.length; i++) if (!Number.isNaN(stored[i]!)) numbers[start + i] = stored[i]!;
-    return new Uint8Array(bits.buffer);
-  }
-  const bits = new Uint16Array(image.elements).fill(poison.f16);
+  const { words, encode, poison } = storages[dtype];
+  const { buffer } = bitArrays[dtypeBytes[dtype]]!(image.elements).fill(poison);
+  const elements = words(buffer);
   for (const { start, stored } of image.fills)
     for (let i = 0; i < stored.length; i++)
-      if (!Number.isNaN(stored[i]!)) bits[start + i] = halfBits(stored[i]!);
-  return new Uint8Array(bits.buffer);
-}
-
-function decode(
-  bytes: Uint8Array<ArrayBuffer>,
-  start: number,
-  count: number,
-  dtype: FloatType,
-): Float64Array {
-  if (dtype === "f32") return new Float64Array(new Float32Array(bytes.buffer, start * 4, count));
-  const bits = new Uint16Array(bytes.buffer, start * 2, count);
-  const values = new Float64Array(count);
-  for (let i = 0; i < count; i++) values[i] = halves[bits[i]!]!;
-  return values;
+      if (!Number.isNaN(stored[i]!)) elements[start + i] = encode(stored[i]!);
+  return new Uint8Array(buffer);
 }
 
 /** Returns the index of the first byte that differs, or -1. */

@@ -11,8 +11,8 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { expectedOf, oracleUnits, unitsOff, unitsTolerance } from "#src/accuracy.js";
+import { binaryFunctions } from "#src/functions.js";
 import { stratified, stratifiedPairs } from "#src/laws/accuracy-arguments.js";
-import { binaryFunctions } from "#src/reference/elementwise.js";
 import { rangeText } from "#src/report/format.js";
 
 const kept: Numerics = {

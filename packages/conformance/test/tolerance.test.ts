@@ -1,6 +1,7 @@
 import type { Numerics } from "@backplane/core";
 import { assert } from "chai";
-import { productSum, reduction } from "#src/tolerance.js";
+import { reduction } from "#src/ops/reduce/tolerance.js";
+import { productSum } from "#src/tolerance.js";
 
 const numerics: Numerics = {
   ...{ nan: "kept", infinity: "kept", subnormals: "kept", signedZero: "kept" },

@@ -1,12 +1,12 @@
 import { type ArithmeticKind, type FloatType, rangeAt, type UnaryKind } from "@backplane/core";
 import { declaredRanges, declaredUnits, expectedOf, unitsOff, unitsTolerance } from "../accuracy.js";
+import { binaryFunctions, unaryFunctions } from "../functions.js";
+import { binaryCall, compute, unaryCall } from "../kit/values.js";
 import type { LawContext } from "../law.js";
-import { binaryFunctions, unaryFunctions } from "../reference/elementwise.js";
-import { binaryTolerance, unaryTolerance } from "../tolerance.js";
+import { binaryTolerance } from "../ops/binary/index.js";
+import { inDomain, unaryTolerance } from "../ops/unary/index.js";
 import { measure, WrongResults } from "../workspace.js";
 import { stratified, stratifiedPairs } from "./accuracy-arguments.js";
-import { binaryCall, compute, unaryCall } from "./numerics-case.js";
-import { inDomain } from "./unary.js";
 
 /** Arguments and results of one function on a backend. */
 export interface Sweep {

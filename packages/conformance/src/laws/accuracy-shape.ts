@@ -1,10 +1,11 @@
 import { type FloatType, type InexactUnaryKind, inexactUnaryKinds, type UnaryKind } from "@backplane/core";
 import { declaredRanges, declaredUnits } from "../accuracy.js";
+import { binaryCall, compute, unaryCall } from "../kit/values.js";
 import type { Law, LawContext } from "../law.js";
-import { ulp, unaryTolerance } from "../tolerance.js";
+import { unaryTolerance } from "../ops/unary/index.js";
+import { ulp } from "../tolerance.js";
 import { stratified } from "./accuracy-arguments.js";
 import { type Sweep, sweepUnary } from "./accuracy-case.js";
-import { binaryCall, compute, unaryCall } from "./numerics-case.js";
 
 /*
  * Callers rely on the nature of functions: a sigmoid is a probability, a sine lies between -1 and 1, e^0 is

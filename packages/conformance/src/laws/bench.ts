@@ -1,24 +1,26 @@
 import {
   type ComputeBackend,
   type DeviceHandle,
-  decodeFloat16,
   dtypeBytes,
   type FloatType,
   type Operand,
 } from "@backplane/core";
+import { decoded } from "../elements.js";
+import { argumentsOf } from "../kit/arguments.js";
+import { bytesOf, check, sameBytes } from "../kit/checks.js";
+import type { Call, Change } from "../ops/operation.js";
 import { createReferenceBackend } from "../reference.js";
-import { invoke, operandBytes, type SmallCall } from "./calls.js";
-import { bytesOf, check, sameBytes } from "./support.js";
+import { invoke, operandBytes, type TestCall } from "./calls.js";
 
 /** Small calls set up on a backend: every operand with known content in an allocation of its own. */
 export class CallBench {
-  readonly call: SmallCall;
+  readonly call: TestCall;
   readonly dtype: FloatType;
   readonly places: Readonly<Record<string, DeviceHandle>>;
   readonly #backend: ComputeBackend;
 
   /** Allocates and fills all operands. */
-  constructor(backend: ComputeBackend, call: SmallCall, dtype: FloatType) {
+  constructor(backend: ComputeBackend, call: TestCall, dtype: FloatType) {
     this.call = call;
     this.dtype = dtype;
     this.#backend = backend;
@@ -34,14 +36,14 @@ export class CallBench {
     return operandBytes(this.call.operands[name]!, index, this.dtype);
   }
 
-  invoke(change: Readonly<Record<string, unknown>> = {}): void {
+  invoke(change: Change = {}): void {
     invoke(this.#backend, this.call, this.dtype, this.places, change);
   }
 
   /** Renames one argument of the call. */
   rename(name: string, other: string): void {
     const { [name]: value, ...others } = this.#arguments;
-    this.#call({ ...others, [other]: value });
+    this.#call(argumentsOf({ ...others, [other]: value }));
   }
 
   /**
@@ -53,13 +55,13 @@ export class CallBench {
       name,
       withGetters({ handle, byteOffset: 0 }),
     ]);
-    this.#call(withGetters({ ...this.#arguments, ...Object.fromEntries(operands) }));
-    await this.#checkResult("the result of arguments with getters");
-    const { output } = this.call;
-    this.#backend.copyHtoD(this.places[output]!, this.content(output));
+    this.#call(withGetters(argumentsOf({ ...this.#arguments, ...Object.fromEntries(operands) })));
+    await this.#checkResults("the result of arguments with getters");
+    for (const output of this.call.outputs)
+      this.#backend.copyHtoD(this.places[output]!, this.content(output));
   }
 
-  get #arguments(): Readonly<Record<string, unknown>> {
+  get #arguments(): Change {
     return { dtype: this.dtype, ...this.call.rest, ...this.places };
   }
 
@@ -78,16 +80,27 @@ export class CallBench {
   /** Checks that the unchanged call gives the right result. */
   async checkWorks(after: string): Promise<void> {
     this.invoke();
-    await this.#checkResult(`the result after ${after}`);
+    await this.#checkResults(`the result after ${after}`);
   }
 
-  async #checkResult(what: string): Promise<void> {
-    const got = await bytesOf(
-      this.#backend,
-      this.places[this.call.output]!,
-      this.content(this.call.output).length,
+  async #checkResults(what: string): Promise<void> {
+    checkResults(
+      this.call,
+      this.dtype,
+      await this.results(),
+      await expectedResults(this.call, this.dtype),
+      what,
     );
-    checkResult(this.call, this.dtype, got, await expectedResult(this.call, this.dtype), what);
+  }
+
+  /** Reads the outputs, wherever a change of the call has put them. */
+  async results(change: Change = {}): Promise<Results> {
+    const results: [string, Uint8Array<ArrayBuffer>][] = [];
+    for (const name of this.call.outputs) {
+      const place = (change[name] ?? this.places[name]) as Operand;
+      results.push([name, await bytesOf(this.#backend, place, this.content(name).length)]);
+    }
+    return Object.fromEntries(results);
   }
 
   free(): void {
@@ -101,46 +114,46 @@ function withGetters(properties: object): object {
   return Object.create(Object.defineProperties({}, Object.fromEntries(getters))) as object;
 }
 
-/** The output bytes of a small call, from the reference; `change` may move operands onto each other. */
-export async function expectedResult(
-  call: SmallCall,
+/** The bytes of each output of a call. */
+export type Results = Readonly<Record<string, Uint8Array<ArrayBuffer>>>;
+
+/** The outputs of a small call, from the reference; `change` may move operands onto each other. */
+export async function expectedResults(
+  call: TestCall,
   dtype: FloatType,
-  change: (places: Record<string, DeviceHandle>) => Readonly<Record<string, unknown>> = () => ({}),
-): Promise<Uint8Array<ArrayBuffer>> {
+  change: (places: Record<string, DeviceHandle>) => Change = () => ({}),
+): Promise<Results> {
   await using reference = createReferenceBackend();
   await reference.init();
   const bench = new CallBench(reference, call, dtype);
   const changed = change({ ...bench.places });
   bench.invoke(changed);
-  const output = (changed[call.output] ?? bench.places[call.output]) as Operand;
   // Awaited here: the reference is closed on return.
-  return await bytesOf(reference, output, bench.content(call.output).length);
+  return await bench.results(changed);
 }
 
-/**
- * Checks a result against the reference's: bit by bit, since the data are small whole numbers, except
- * for attention, whose own laws hold it to its tolerance.
- */
-export function checkResult(
-  call: SmallCall,
+/** Checks every output against the reference's: bit by bit, unless the call allows an error. */
+export function checkResults(
+  { operation, outputs, allowed = 0 }: TestCall,
   dtype: FloatType,
-  got: Uint8Array<ArrayBuffer>,
-  expected: Uint8Array<ArrayBuffer>,
+  got: Results,
+  expected: Results,
   what: string,
 ): void {
-  const where = `${call.operation} ${dtype}: ${what}`;
-  if (call.operation !== "attention") {
-    sameBytes(got, expected, where);
-    return;
+  for (const name of outputs) {
+    const where = `${operation} ${dtype}: ${what}${outputs.length > 1 ? ` (${name})` : ""}`;
+    if (allowed === 0) sameBytes(got[name]!, expected[name]!, where);
+    else {
+      const numbers = ({ buffer, length }: Uint8Array<ArrayBuffer>) =>
+        decoded(buffer, 0, length / dtypeBytes[dtype], dtype);
+      const [a, b] = [numbers(got[name]!), numbers(expected[name]!)];
+      for (let i = 0; i < b.length; i++)
+        check(Math.abs(a[i]! - b[i]!) <= allowed, `${where}: element ${i} is ${a[i]}, expected ${b[i]}`);
+    }
   }
-  const numbers = (bytes: Uint8Array<ArrayBuffer>) =>
-    dtype === "f32" ? new Float32Array(bytes.buffer) : decodeFloat16(new Uint16Array(bytes.buffer));
-  const [a, b] = [numbers(got), numbers(expected)];
-  for (let i = 0; i < b.length; i++)
-    check(Math.abs(a[i]! - b[i]!) <= 0.05, `${where}: element ${i} is ${a[i]}, expected ${b[i]}`);
 }
 
 /** Bytes of all elements of an operand. */
-export function operandSize(call: SmallCall, dtype: FloatType, name: string): number {
+export function operandSize(call: Call, dtype: FloatType, name: string): number {
   return call.operands[name]! * dtypeBytes[dtype];
 }

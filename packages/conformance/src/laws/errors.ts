@@ -5,16 +5,16 @@ import {
   type DeviceHandle,
   dtypeBytes,
   type ErrorCode,
-  floatTypes,
   type HostBytes,
-  type OperationName,
   operationNames,
+  operations,
 } from "@backplane/core";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import type { Law, LawContext } from "../law.js";
 import { settled } from "../patience.js";
 import { CallBench, operandSize } from "./bench.js";
-import { smallCalls } from "./calls.js";
-import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
+import { smallCalls, supportedTypes, unlessSupported } from "./calls.js";
+import { malformed } from "./malformed.js";
 
 const topic = "errors";
 
@@ -39,7 +39,7 @@ function forEveryOperation(
   return operationNames.map((operation) => ({
     ...law(topic, `${operation}: ${name}`, async (context) => {
       const { backend } = context;
-      for (const dtype of supportedTypes(backend, operation)) {
+      for (const dtype of supportedTypes(backend, smallCalls[operation])) {
         const bench = new CallBench(backend, smallCalls[operation], dtype);
         try {
           await probe(bench, backend, context);
@@ -51,14 +51,8 @@ function forEveryOperation(
       }
     }),
     operation,
-    exempt: (_capabilities, backend) =>
-      supportedTypes(backend, operation).length === 0 ? `${operation} is not supported` : undefined,
+    exempt: unlessSupported(smallCalls[operation]),
   }));
-}
-
-function supportedTypes(backend: ComputeBackend, operation: OperationName) {
-  const kind = smallCalls[operation].rest.kind as string | undefined;
-  return floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
 }
 
 /** Checks that the error names the operation that failed, and the argument. */
@@ -103,29 +97,32 @@ const operationErrors: readonly Law[] = [
         backend.free(roomy);
       }
     }
-    for (const [, change] of bench.call.tooLarge) refusesNamed("OUT_OF_BOUNDS", bench, change);
+    for (const [, change] of smallCalls[bench.call.operation].tooLarge)
+      refusesNamed("OUT_OF_BOUNDS", bench, change);
   }),
 
   ...forEveryOperation("an output that overlaps an input is refused", async (bench, backend) => {
     const { call, dtype } = bench;
     const elementBytes = dtypeBytes[dtype];
-    const outputBytes = operandSize(call, dtype, call.output);
-    for (const name of Object.keys(call.operands)) {
-      if (name === call.output) continue;
+    const pairs = call.outputs.flatMap((output) =>
+      Object.keys(call.operands).flatMap((name) => (name === output ? [] : [{ name, output }])),
+    );
+    for (const { name, output } of pairs) {
+      const outputBytes = operandSize(call, dtype, output);
       const bytes = operandSize(call, dtype, name);
       const both = backend.alloc(bytes + outputBytes);
       try {
         const content = pattern(bytes + outputBytes, 1);
         backend.copyHtoD(both, content);
-        const overlap = (input: number, output: number) =>
+        const overlap = (from: number, to: number) =>
           refusesNamed("INVALID_ARGUMENT", bench, {
-            [name]: { handle: both, byteOffset: input },
-            [call.output]: { handle: both, byteOffset: output },
+            [name]: { handle: both, byteOffset: from },
+            [output]: { handle: both, byteOffset: to },
           });
         overlap(0, bytes - elementBytes);
         overlap(outputBytes - elementBytes, 0);
         if (bytes > elementBytes) overlap(0, elementBytes);
-        if (!call.inPlace.includes(name)) overlap(0, 0);
+        if (!call.inPlace?.includes(name)) overlap(0, 0);
         sameBytes(await bytesOf(backend, both, content.length), content, "memory of refused calls");
       } finally {
         backend.free(both);
@@ -134,13 +131,14 @@ const operationErrors: readonly Law[] = [
   }),
 
   ...forEveryOperation("nothing to compute is legal and writes nothing", async (bench) => {
-    for (const change of bench.call.nothing) bench.invoke(change);
+    for (const change of smallCalls[bench.call.operation].nothing) bench.invoke(change);
     await bench.checkUntouched("calls with nothing to compute");
   }),
 
   ...forEveryOperation("malformed arguments are refused", async (bench) => {
-    for (const change of bench.call.malformed) refusesNamed("INVALID_ARGUMENT", bench, change);
-    for (const dtype of ["f64", "F32", "", 4]) refusesNamed("INVALID_ARGUMENT", bench, { dtype });
+    const { operation } = bench.call;
+    for (const change of malformed(operations[operation], smallCalls[operation]))
+      refusesNamed("INVALID_ARGUMENT", bench, change);
   }),
 
   ...forEveryOperation("arguments and operands may have getters of a class", (bench) => bench.checkGetters()),

@@ -5,10 +5,10 @@ import {
   type DeviceHandle,
   operationNames,
 } from "@backplane/core";
+import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
 import { invoke, smallCalls } from "./calls.js";
-import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 const topic = "lifecycle";
 
@@ -38,7 +38,7 @@ export async function refusesEverything(
   for (const name of operationNames) {
     const operands = Object.fromEntries(Object.keys(smallCalls[name].operands).map((key) => [key, handle]));
     // Operations that a backend lacks may be refused for that reason first.
-    if (backend.supports(name, { kind: smallCalls[name].rest.kind as string | undefined }))
+    if (backend.supports(name, { kind: smallCalls[name].kind }))
       refuses(code, name, () => invoke(backend, smallCalls[name], "f32", operands));
   }
   await rejects(code, "copyDtoH", () => backend.copyDtoH(new Uint8Array(1), handle));

@@ -1,9 +1,9 @@
 import { BackendRegistry, type DeviceHandle, SwitchableBackend } from "@backplane/core";
+import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import type { Law, LawContext } from "../law.js";
 import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
 import { lossLaw as law, lose, outcomeOf, pause } from "./loss-support.js";
-import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "./support.js";
 import { checkArithmetic, provider } from "./swapping.js";
 
 /** A switchable backend on the one under test and the reference, with something in it. */

@@ -1,10 +1,10 @@
 import type { ComputeBackend, DeviceHandle } from "@backplane/core";
+import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
 import { checkEmpty, refusesEverything } from "./lifecycle.js";
 import { lossLaw as law, lose, type Outcome, outcomeOf, pause } from "./loss-support.js";
 import { lossSwappingLaws } from "./loss-swapping.js";
-import { bytesOf, check, pattern, refuses, rejects, sameBytes } from "./support.js";
 import { checkArithmetic } from "./swapping.js";
 
 /** A promise that was pending when the device was lost, and its correct result. */

@@ -1,7 +1,5 @@
 import type { DeviceHandle } from "@backplane/core";
 import fc from "fast-check";
-import type { Law } from "../law.js";
-import { settled } from "../patience.js";
 import {
   bytesOf,
   check,
@@ -13,7 +11,9 @@ import {
   sameBytes,
   unlessRoom,
   withAllocations,
-} from "./support.js";
+} from "../kit/checks.js";
+import type { Law } from "../law.js";
+import { settled } from "../patience.js";
 
 const topic = "memory";
 

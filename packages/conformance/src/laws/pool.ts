@@ -1,7 +1,7 @@
 import type { ComputeBackend, MemoryStatistics } from "@backplane/core";
+import { bytesOf, check, law, PendingChecks, pattern, sameBytes } from "../kit/checks.js";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
-import { bytesOf, check, law, PendingChecks, pattern, sameBytes } from "./support.js";
 
 const topic = "memory";
 

@@ -1,5 +1,5 @@
+import { bytesOf, check, law, pattern, sameBytes, unlessRoom, withAllocations } from "../kit/checks.js";
 import type { Law } from "../law.js";
-import { bytesOf, check, law, pattern, sameBytes, unlessRoom, withAllocations } from "./support.js";
 
 const topic = "reach";
 

@@ -1,9 +1,12 @@
-import { type FloatType, floatTypes, type OperationName, operationNames } from "@backplane/core";
-import type { Law } from "../law.js";
-import { settled } from "../patience.js";
-import { createReferenceBackend } from "../reference.js";
-import { checkResult, operandSize } from "./bench.js";
-import { invoke, operandBytes, type SmallCall, smallCalls } from "./calls.js";
+import {
+  type ComputeBackend,
+  type DeviceHandle,
+  dtypeBytes,
+  type FloatType,
+  type OperationName,
+  operationNames,
+} from "@backplane/core";
+import { floatFormats } from "../elements.js";
 import {
   bytesOf,
   check,
@@ -13,74 +16,65 @@ import {
   sameBytes,
   unlessRoom,
   withAllocations,
-} from "./support.js";
-
-/** Calls large enough for kernels that work in several steps and need memory of their own for it. */
-const mediumCalls: Readonly<Record<OperationName, SmallCall>> = {
-  gemm: medium("gemm", { a: 9 * 600, b: 600 * 72, c: 9 * 72 }, { m: 9, n: 72, k: 600, beta: 2 }),
-  batchedGemm: medium(
-    "batchedGemm",
-    { a: 3 * 10 * 600, b: 3 * 600 * 24, c: 3 * 10 * 24 },
-    { batch: 3, m: 10, n: 24, k: 600, beta: 2 },
-  ),
-  conv2d: medium(
-    "conv2d",
-    { input: 2 * 8 * 24 * 24, filter: 6 * 8 * 9, bias: 6, output: 2 * 6 * 24 * 24 },
-    { inputShape: [2, 8, 24, 24], filterShape: [6, 8, 3, 3], padding: [1, 1, 1, 1], stride: [1, 1] },
-  ),
-  attention: medium(
-    "attention",
-    { q: 4 * 20 * 16, k: 2 * 300 * 16, v: 2 * 300 * 16, out: 4 * 20 * 16 },
-    { batch: 1, heads: 4, kvHeads: 2, queryLength: 20, keyLength: 300, headSize: 16 },
-  ),
-  reduce: medium("reduce", { input: 60_000, output: 3 }, { kind: "sum", shape: [3, 20_000], axes: [1] }),
-  unary: medium("unary", { input: 20_001, output: 20_001 }, { kind: "neg", n: 20_001 }),
-  binary: medium("binary", { a: 20_001, b: 20_001, output: 20_001 }, { kind: "add", n: 20_001 }),
-};
-
-function medium(
-  operation: OperationName,
-  operands: Readonly<Record<string, number>>,
-  rest: Readonly<Record<string, unknown>>,
-): SmallCall {
-  return { ...smallCalls[operation], operands, rest };
-}
+} from "../kit/checks.js";
+import type { Law } from "../law.js";
+import { settled } from "../patience.js";
+import { createReferenceBackend } from "../reference.js";
+import { checkResults, operandSize, type Results } from "./bench.js";
+import {
+  invoke,
+  mediumCalls,
+  operandBytes,
+  smallCalls,
+  supportedTypes,
+  type TestCall,
+  unlessSupported,
+} from "./calls.js";
 
 function operationLaw(topic: string, operation: OperationName, name: string, run: Law["run"]): Law {
-  const kind = smallCalls[operation].rest.kind as string | undefined;
   return {
     ...law(topic, `${operation}: ${name}`, run),
     operation,
-    exempt: (_capabilities, backend) =>
-      floatTypes.some((dtype) => backend.supports(operation, { dtype, kind }))
-        ? undefined
-        : `${operation} is not supported`,
+    exempt: unlessSupported(smallCalls[operation]),
   };
 }
 
 const rounds = 3;
 
 /** Returns the contents of an operand at the time of a round's call. */
-function contentOf(call: SmallCall, dtype: FloatType, name: string, round: number): Uint8Array<ArrayBuffer> {
+function contentOf(call: TestCall, dtype: FloatType, name: string, round: number): Uint8Array<ArrayBuffer> {
   const index = Object.keys(call.operands).indexOf(name);
   return operandBytes(call.operands[name]!, index + round, dtype);
 }
 
-/** The output of each round, from the reference. */
-async function expectedRounds(call: SmallCall, dtype: FloatType): Promise<Uint8Array<ArrayBuffer>[]> {
+/** The outputs of each round, from the reference. */
+async function expectedRounds(call: TestCall, dtype: FloatType): Promise<Results[]> {
   await using reference = createReferenceBackend();
   await reference.init();
   const names = Object.keys(call.operands);
   const places = Object.fromEntries(
     names.map((name) => [name, reference.alloc(operandSize(call, dtype, name))]),
   );
-  const results: Uint8Array<ArrayBuffer>[] = [];
+  const results: Results[] = [];
   for (let round = 0; round < rounds; round++) {
     for (const name of names) reference.copyHtoD(places[name]!, contentOf(call, dtype, name, round));
     invoke(reference, call, dtype, places);
-    results.push(await bytesOf(reference, places[call.output]!, operandSize(call, dtype, call.output)));
+    results.push(await resultsAt(reference, call, dtype, places));
   }
   return results;
+}
+
+/** Reads the outputs of a call at these places. */
+async function resultsAt(
+  backend: ComputeBackend,
+  { outputs, operands }: TestCall,
+  dtype: FloatType,
+  places: Readonly<Record<string, DeviceHandle>>,
+): Promise<Results> {
+  const reads = outputs.map(async (name): Promise<[string, Uint8Array<ArrayBuffer>]> => {
+    return [name, await bytesOf(backend, places[name]!, operands[name]! * dtypeBytes[dtype])];
+  });
+  return Object.fromEntries(await Promise.all(reads));
 }
 
 /**
@@ -93,40 +87,41 @@ const orderingLaws: readonly Law[] = operationNames.map((operation) =>
     operation,
     "uses its operands as they are at the call",
     async ({ backend, forEach }) => {
-      const kind = smallCalls[operation].rest.kind as string | undefined;
-      const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
+      const dtypes = supportedTypes(backend, smallCalls[operation]);
       const cases = [
         ...dtypes.map((dtype) => ({ dtype, size: "small" as const })),
-        // Sums of f16 would not be whole numbers any more.
-        ...dtypes.filter((dtype) => dtype === "f32").map((dtype) => ({ dtype, size: "medium" as const })),
+        // Sums of types with fewer bits would not be whole numbers any more.
+        ...dtypes
+          .filter((dtype) => floatFormats[dtype].bitsLost === 0)
+          .map((dtype) => ({ dtype, size: "medium" as const })),
       ];
       await forEach(cases, async ({ dtype, size }) => {
         const call = size === "small" ? smallCalls[operation] : mediumCalls[operation];
         const names = Object.keys(call.operands);
         const expected = await expectedRounds(call, dtype);
-        const bytes = operandSize(call, dtype, call.output);
-        const places = Object.fromEntries(
-          names.map((name) => [name, backend.alloc(operandSize(call, dtype, name))]),
+        const bytes = (name: string) => operandSize(call, dtype, name);
+        const places = Object.fromEntries(names.map((name) => [name, backend.alloc(bytes(name))]));
+        const results = expected.map(() =>
+          Object.fromEntries(call.outputs.map((name) => [name, backend.alloc(bytes(name))])),
         );
-        const results = expected.map(() => backend.alloc(bytes));
         for (const [round, result] of results.entries()) {
           for (const name of names) backend.copyHtoD(places[name]!, contentOf(call, dtype, name, round));
           invoke(backend, call, dtype, places);
-          backend.copyDtoD(result, places[call.output]!, bytes);
-          for (const name of names) backend.fill(places[name]!, 0xff, operandSize(call, dtype, name), "u8");
+          for (const name of call.outputs) backend.copyDtoD(result[name]!, places[name]!, bytes(name));
+          for (const name of names) backend.fill(places[name]!, 0xff, bytes(name), "u8");
         }
         for (const name of names) backend.free(places[name]!);
-        const next = names.map((name) => backend.alloc(operandSize(call, dtype, name), { zero: false }));
-        for (const [i, name] of names.entries())
-          backend.fill(next[i]!, 0xff, operandSize(call, dtype, name), "u8");
+        const next = names.map((name) => backend.alloc(bytes(name), { zero: false }));
+        for (const [i, name] of names.entries()) backend.fill(next[i]!, 0xff, bytes(name), "u8");
         const reads = new PendingChecks();
         for (const [round, result] of results.entries())
           reads.add(
-            bytesOf(backend, result, bytes).then((got) =>
-              checkResult(call, dtype, got, expected[round]!, `the result of call ${round}`),
+            resultsAt(backend, call, dtype, result).then((got) =>
+              checkResults(call, dtype, got, expected[round]!, `the result of call ${round}`),
             ),
           );
-        for (const handle of [...next, ...results]) backend.free(handle);
+        for (const handle of [...next, ...results.flatMap((result) => Object.values(result))])
+          backend.free(handle);
         await reads.all();
       });
     },
@@ -238,8 +233,7 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
   operationLaw("resources", operation, "rounds of calls leave nothing behind", async ({ fresh }) => {
     const backend = await fresh();
     const call = mediumCalls[operation];
-    const kind = call.rest.kind as string | undefined;
-    const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
+    const dtypes = supportedTypes(backend, call);
     const names = Object.keys(call.operands);
     const round = async (index: number) => {
       const dtype = dtypes[index % dtypes.length]!;
@@ -248,7 +242,7 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
       );
       for (const name of names) backend.fill(places[name]!, 1, call.operands[name]!, dtype);
       invoke(backend, call, dtype, places);
-      const read = bytesOf(backend, places[call.output]!, 2);
+      const read = bytesOf(backend, places[call.outputs[0]!]!, 2);
       for (const name of names) backend.free(places[name]!);
       await read;
     };

@@ -1,28 +1,28 @@
-import {
-  type DeviceHandle,
-  dtypeBytes,
-  floatTypes,
-  type OperationName,
-  operationNames,
-} from "@backplane/core";
+import { type DeviceHandle, dtypeBytes, type OperationName, operationNames } from "@backplane/core";
+import { bytesOf, law, pattern, sameBytes } from "../kit/checks.js";
 import type { Law } from "../law.js";
-import { CallBench, checkResult, expectedResult, operandSize } from "./bench.js";
-import { invoke, layOut, operandBytes, smallCalls } from "./calls.js";
-import { bytesOf, law, pattern, sameBytes } from "./support.js";
+import { CallBench, checkResults, expectedResults, operandSize } from "./bench.js";
+import {
+  invoke,
+  layOut,
+  operandBytes,
+  smallCalls,
+  supportedTypes,
+  type TestCall,
+  unlessSupported,
+} from "./calls.js";
 
 /** Elements between operands: neighbours, word and vector boundaries, and a GPU's offset alignment. */
 const gaps = [0, 1, 2, 3, 4, 7, 64] as const;
 
 function slicesLaw(operation: OperationName): Law {
   const call = smallCalls[operation];
-  const kind = call.rest.kind as string | undefined;
   return {
     ...law(
       "slices",
       `${operation}: all operands may be slices of one allocation`,
       async ({ backend, forEach }) => {
-        const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
-        const cases = dtypes.flatMap((dtype) =>
+        const cases = supportedTypes(backend, call).flatMap((dtype) =>
           gaps.flatMap((gap) => [false, true].map((reversed) => ({ dtype, gap, reversed }))),
         );
         await forEach(cases, async ({ dtype, gap, reversed }) => {
@@ -43,16 +43,14 @@ function slicesLaw(operation: OperationName): Law {
             );
             invoke(backend, call, dtype, places);
             const got = await bytesOf(backend, handle, bytes);
-            const start = offsets[call.output]!;
-            const end = start + call.operands[call.output]! * dtypeBytes[dtype];
-            checkResult(
-              call,
-              dtype,
-              got.slice(start, end),
-              await expectedResult(call, dtype),
-              "the result in a slice",
-            );
-            got.set(image.subarray(start, end), start);
+            const results = call.outputs.map((name): [string, Uint8Array<ArrayBuffer>] => {
+              const [start, end] = [offsets[name]!, offsets[name]! + operandSize(call, dtype, name)];
+              const result = got.slice(start, end);
+              got.set(image.subarray(start, end), start);
+              return [name, result];
+            });
+            const expected = await expectedResults(call, dtype);
+            checkResults(call, dtype, Object.fromEntries(results), expected, "the result in a slice");
             sameBytes(got, image, "everything but the output");
           } finally {
             backend.free(handle);
@@ -61,23 +59,17 @@ function slicesLaw(operation: OperationName): Law {
       },
     ),
     operation,
-    exempt: (_capabilities, backend) =>
-      floatTypes.some((dtype) => backend.supports(operation, { dtype, kind }))
-        ? undefined
-        : `${operation} is not supported`,
+    exempt: unlessSupported(call),
   };
 }
 
 /** Two inputs that begin at the same element, or one element apart; only outputs must not overlap. */
 function sharedInputsLaw(operation: OperationName): Law {
   const call = smallCalls[operation];
-  const kind = call.rest.kind as string | undefined;
-  const inputs = Object.keys(call.operands).filter((name) => name !== call.output);
-  const [largest, ...others] = inputs.toSorted((a, b) => call.operands[b]! - call.operands[a]!);
+  const [largest, ...others] = inputsOf(call).toSorted((a, b) => call.operands[b]! - call.operands[a]!);
   return {
     ...law("slices", `${operation}: inputs may share their elements`, async ({ backend, forEach }) => {
-      const dtypes = floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
-      const cases = dtypes.flatMap((dtype) =>
+      const cases = supportedTypes(backend, call).flatMap((dtype) =>
         others.flatMap((name) => [0, 1].map((element) => ({ dtype, name, element }))),
       );
       await forEach(cases, async ({ dtype, name, element }) => {
@@ -90,28 +82,25 @@ function sharedInputsLaw(operation: OperationName): Law {
         const bench = new CallBench(backend, call, dtype);
         try {
           bench.invoke(change(bench.places));
-          const got = await bytesOf(
-            backend,
-            bench.places[call.output]!,
-            operandSize(call, dtype, call.output),
-          );
-          const expected = await expectedResult(call, dtype, change);
-          checkResult(call, dtype, got, expected, `the result where ${name} is part of ${largest}`);
+          const expected = await expectedResults(call, dtype, change);
+          const what = `the result where ${name} is part of ${largest}`;
+          checkResults(call, dtype, await bench.results(), expected, what);
         } finally {
           bench.free();
         }
       });
     }),
     operation,
-    exempt: (_capabilities, backend) =>
-      floatTypes.some((dtype) => backend.supports(operation, { dtype, kind }))
-        ? undefined
-        : `${operation} is not supported`,
+    exempt: unlessSupported(call),
   };
 }
 
 /** Operands need not be whole allocations; their place within one must not matter. */
 export const sliceLaws: readonly Law[] = [
   ...operationNames.map(slicesLaw),
-  ...(["gemm", "batchedGemm", "conv2d", "attention", "binary"] as const).map(sharedInputsLaw),
+  ...operationNames.filter((name) => inputsOf(smallCalls[name]).length > 1).map(sharedInputsLaw),
 ];
+
+function inputsOf({ operands, outputs }: TestCall): readonly string[] {
+  return Object.keys(operands).filter((name) => !outputs.includes(name));
+}

@@ -6,9 +6,9 @@ import {
   float32ToBits,
 } from "@backplane/core";
 import fc from "fast-check";
+import { bytesOf, check, law, PendingChecks, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import { type Law, LawFailure } from "../law.js";
 import { settled } from "../patience.js";
-import { bytesOf, check, law, PendingChecks, pattern, refuses, rejects, sameBytes } from "./support.js";
 
 /** The expected bytes of the backend. */
 interface Model {

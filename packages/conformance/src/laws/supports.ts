@@ -9,7 +9,7 @@ import {
   type Question,
 } from "@backplane/core";
 import type { Law } from "../law.js";
-import { type SmallCall, smallCalls } from "./calls.js";
+import { smallCalls, type TestCall } from "./calls.js";
 
 /** A backend has what it declares and refuses what it does not declare: never a wrong result. */
 export const supportsLaws: readonly Law[] = [
@@ -78,11 +78,7 @@ function answersTruly(operation: OperationName, dtype: DType): Law {
 }
 
 /** Makes the call with what is asked for. Returns the code of the error that it throws. */
-async function codeOf(
-  backend: ComputeBackend,
-  call: SmallCall,
-  asked: Question,
-): Promise<string | undefined> {
+async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question): Promise<string | undefined> {
   const extra = Object.keys(asked).filter((name) => asked[name] === true);
   const names = [...Object.keys(call.operands), ...extra];
   // Enough for any element type, and for an operand that the call does not have.

@@ -6,10 +6,10 @@ import {
   type DeviceHandle,
   SwitchableBackend,
 } from "@backplane/core";
+import { bytesOf, check, law, PendingChecks, pattern, rejects, sameBytes } from "../kit/checks.js";
 import type { Law, LawContext } from "../law.js";
 import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
-import { bytesOf, check, law, PendingChecks, pattern, rejects, sameBytes } from "./support.js";
 
 const topic = "swapping";
 

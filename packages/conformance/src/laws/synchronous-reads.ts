@@ -1,7 +1,16 @@
 import type { ComputeBackend, HostBytes, Operand } from "@backplane/core";
 import fc from "fast-check";
+import {
+  bytesOf,
+  check,
+  law,
+  pattern,
+  refuses,
+  sameBytes,
+  unlessRoom,
+  withAllocations,
+} from "../kit/checks.js";
 import type { Law } from "../law.js";
-import { bytesOf, check, law, pattern, refuses, sameBytes, unlessRoom, withAllocations } from "./support.js";
 
 const topic = "memory";
 

@@ -1,8 +1,8 @@
 import { decodeFloat16, dtypeBytes, float16ToBits, float32ToBits, type HostBytes } from "@backplane/core";
 import fc from "fast-check";
+import { bytesOf, check, law, PendingChecks, pattern, sameBytes, withAllocations } from "../kit/checks.js";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
-import { bytesOf, check, law, PendingChecks, pattern, sameBytes, withAllocations } from "./support.js";
 
 const topic = "memory";
 

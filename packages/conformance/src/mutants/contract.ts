@@ -1,4 +1,5 @@
 import { type ComputeBackend, createBackend, type OperationName, operationNames } from "@backplane/core";
+import type { Defect, Mutant } from "../mutant.js";
 import type { ReferenceDriver } from "../reference.js";
 import {
   alwaysSomething,
@@ -38,7 +39,6 @@ import {
   TruncatedReadDriver,
   WordFillDriver,
 } from "./faulty-drivers.js";
-import type { Defect, Mutant } from "./mutant.js";
 import {
   AsideDriver,
   BorrowingDriver,

@@ -1,10 +1,6 @@
 import { type DriverKernels, operationNames, operations, type Region } from "@backplane/core";
-import {
-  ReferenceDriver,
-  type ReferenceKernels,
-  type ReferenceMemory,
-  referenceKernels,
-} from "../reference.js";
+import type { ReferenceMemory } from "../elements.js";
+import { ReferenceDriver, referenceKernels } from "../reference.js";
 
 type Place = Region<ReferenceMemory>;
 
@@ -203,7 +199,7 @@ export class SlicelessDriver extends ReferenceDriver {
 
 /** Clears the output before it computes. */
 export class ClobberingDriver extends ReferenceDriver {
-  override readonly kernels: ReferenceKernels = {
+  override readonly kernels: DriverKernels<ReferenceMemory> = {
     ...referenceKernels,
     unary: {
       ...referenceKernels.unary,

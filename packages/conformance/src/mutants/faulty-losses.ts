@@ -4,7 +4,8 @@ import {
   type DriverDescription,
   type DriverEvents,
 } from "@backplane/core";
-import { ReferenceDriver, type ReferenceMemory } from "../reference.js";
+import type { ReferenceMemory } from "../elements.js";
+import { ReferenceDriver } from "../reference.js";
 import { altered } from "./faulty-backends.js";
 
 interface LossState {

@@ -1,7 +1,8 @@
 import { createBackend, type PoolStatistics } from "@backplane/core";
-import { ReferenceDriver, type ReferenceMemory } from "../reference.js";
+import type { ReferenceMemory } from "../elements.js";
+import type { Mutant } from "../mutant.js";
+import { ReferenceDriver } from "../reference.js";
 import { altered } from "./faulty-backends.js";
-import type { Mutant } from "./mutant.js";
 import { QueuedDriver } from "./queued-drivers.js";
 
 const state =

@@ -1,4 +1,5 @@
 import { type ComputeBackend, createBackend } from "@backplane/core";
+import type { Defect, Mutant } from "../mutant.js";
 import {
   argumentsFirst,
   CommonDeviceDriver,
@@ -23,7 +24,6 @@ import {
   unheard,
   unsharedReopening,
 } from "./faulty-losses.js";
-import type { Defect, Mutant } from "./mutant.js";
 
 const topic = "loss";
 const pending = `${topic}: what is pending when the device is lost is answered truly or rejected as DEVICE_LOST`;

@@ -1,17 +1,10 @@
+import type { Mutant } from "../mutant.js";
+import { everyOperation } from "../ops/index.js";
 import { accuracyMutants } from "./accuracy.js";
-import { convolutionMutants } from "./convolution.js";
-import { elementwiseMutants } from "./elementwise.js";
-import { epilogueMutants } from "./epilogue.js";
-import type { Mutant } from "./mutant.js";
-import { productMutants } from "./products.js";
-import { summingMutants } from "./summing.js";
+import { builder } from "./build.js";
 
 /** Defects of kernels. */
 export const operationMutants: readonly Mutant[] = [
-  ...productMutants,
-  ...convolutionMutants,
-  ...epilogueMutants,
-  ...summingMutants,
-  ...elementwiseMutants,
-  ...accuracyMutants,
+  ...everyOperation.flatMap(({ mutants }) => mutants(builder)),
+  ...accuracyMutants(builder),
 ];

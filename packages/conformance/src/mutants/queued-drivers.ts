@@ -1,13 +1,7 @@
-import {
-  type ArithmeticKind,
-  type BinaryProblem,
-  type DriverKernels,
-  type FloatType,
-  type OperationName,
-  operationNames,
-  type Region,
-} from "@backplane/core";
-import { ReferenceDriver, type ReferenceMemory, referenceKernels } from "../reference.js";
+import type { BinaryProblem, DriverKernels, OperationName, Region } from "@backplane/core";
+import { operationNames } from "@backplane/core";
+import type { ReferenceMemory } from "../elements.js";
+import { ReferenceDriver, referenceKernels } from "../reference.js";
 
 type Place = Region<ReferenceMemory>;
 
@@ -89,7 +83,7 @@ export class FewArgumentsDriver extends QueuedDriver {
   #calls = 0;
 
   protected override commandFor(name: OperationName, problem: unknown, run: () => void): () => void {
-    const given = problem as BinaryProblem<ReferenceMemory, FloatType, ArithmeticKind>;
+    const given = problem as BinaryProblem<ReferenceMemory>;
     if (name !== "binary" || !("scalar" in given.b)) return run;
     const slot = this.#calls++ % this.#scalars.length;
     this.#scalars[slot] = given.b.scalar;

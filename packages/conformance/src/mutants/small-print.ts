@@ -1,6 +1,6 @@
 import { BackendError, type ComputeBackend, operationNames } from "@backplane/core";
+import type { Mutant } from "../mutant.js";
 import { altered, missesFirst, spreading } from "./faulty-backends.js";
-import type { Mutant } from "./mutant.js";
 
 const afterDispose = "lifecycle: after dispose every call is refused as DISPOSED";
 const memoryHandles = "errors: memory calls refuse freed, foreign and forged handles";

@@ -1,5 +1,6 @@
-import type { OperationName } from "@backplane/core";
+import { type OperationName, operationNames } from "@backplane/core";
 import type { UnitsObservation } from "../law.js";
+import { testedOperations } from "../ops/index.js";
 
 /**
  * Upper ends of the buckets of error / tolerance. A ratio r falls into the first bucket with r <= end;
@@ -10,19 +11,10 @@ export const ratioEnds: readonly number[] = [0, ...Array.from({ length: 17 }, (_
 /** Number of cases per bucket of `ratioEnds`, and one more for those above 1. */
 export type RatioHistogram = readonly number[];
 
-/** The extents of a shape that matter most to kernels, the two most telling ones first. */
-export const shapeAxes: Readonly<Record<OperationName, readonly string[]>> = {
-  gemm: ["m", "n", "k"],
-  batchedGemm: ["m", "n", "k", "batch"],
-  /** Output pixels of one channel; products per output element; output channels. */
-  conv2d: ["pixels", "window", "outChannels"],
-  attention: ["queryLength", "keyLength", "headSize"],
-  /** Elements that go into one result; results. */
-  reduce: ["reduced", "kept"],
-  unary: ["n"],
-  /** Elements of the output; elements of the smaller operand. */
-  binary: ["outputs", "smaller"],
-};
+/** The extents of a shape that matter most to kernels, the two most telling ones first; see `TestedOperation`. */
+export const shapeAxes: Readonly<Record<OperationName, readonly string[]>> = Object.fromEntries(
+  operationNames.map((name) => [name, testedOperations[name].shapeAxes]),
+) as Record<OperationName, readonly string[]>;
 
 /** A sparse histogram of the shapes tried. */
 export interface ShapeCells {

@@ -1,5 +1,5 @@
 import { type DeviceHandle, dtypeBytes, type FloatType } from "@backplane/core";
-import type { Range } from "./range.js";
+import type { Range } from "../kit/range.js";
 
 /** Numbers that an allocation holds, from some byte on. */
 export interface Content {

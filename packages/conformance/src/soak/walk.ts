@@ -3,7 +3,6 @@ import {
   createBackend,
   type DeviceHandle,
   dtypeBytes,
-  encodeFloat16,
   type FloatType,
   floatTypes,
   type Operand,
@@ -11,10 +10,13 @@ import {
   operationNames,
 } from "@backplane/core";
 import { random } from "../data.js";
-import { sameBytes } from "../laws/support.js";
-import { type Dice, type DraftLimits, drafts, makeDice } from "./draft.js";
+import { encoded, floatFormats } from "../elements.js";
+import { argumentsOf } from "../kit/arguments.js";
+import { sameBytes } from "../kit/checks.js";
+import { type Dice, type DraftLimits, makeDice } from "../kit/draft.js";
+import { isUsable, magnitude, type Range, within } from "../kit/range.js";
+import { testedOperations } from "../ops/index.js";
 import { Oracle } from "./oracle.js";
-import { isUsable, magnitude, type Range, within } from "./range.js";
 import { type Location, moved, type Slot, touches } from "./slots.js";
 import { complaintsKept, type Tally } from "./tally.js";
 
@@ -255,25 +257,31 @@ export class Walk {
 
   #operate(): void {
     const { name, dtype } = this.#dice.pick(this.#operations);
-    const draft = drafts[name](this.#dice, this.#limits, dtype);
-    const { rest, output, outputCount, keepsOutput = false, inPlace } = draft;
+    const draft = testedOperations[name].draft(this.#dice, this.#limits, dtype);
+    const { rest, keepsOutputs = false, inPlace } = draft;
     if (!this.#backend.supports(name, { dtype, kind: rest.kind as string | undefined })) return;
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
       operands[argument] = this.#input(dtype, count);
-    const place =
-      inPlace !== undefined
+    const outputs: Record<string, Location> = {};
+    for (const [i, [argument, count]] of Object.entries(draft.outputs).entries()) {
+      const isOver = i === 0 && inPlace !== undefined;
+      const place = isOver
         ? operands[inPlace]!
-        : keepsOutput
-          ? this.#fresh(dtype, outputCount)
-          : this.#output(dtype, outputCount);
-    operands[output] = place;
+        : keepsOutputs
+          ? this.#fresh(dtype, count)
+          : this.#output(dtype, count);
+      outputs[argument] = place;
+      // The next output must not lie over this one, nor make room for itself there.
+      this.#held.add(place.slot);
+    }
+    Object.assign(operands, outputs);
     const ranges = Object.entries(operands).map(([argument, location]) => [argument, location.range]);
     const range = draft.range(Object.fromEntries(ranges) as Record<string, Range>);
-    // f16 could not hold the result.
-    if (range === undefined || (dtype === "f16" && magnitude(range) > 2 ** 15)) return;
-    if (inPlace !== undefined) place.slot.fetch?.();
-    this.#call(name, rest, operands, place, range);
+    // The type could not hold the result.
+    if (range === undefined || magnitude(range) > floatFormats[dtype].largest / 2) return;
+    if (inPlace !== undefined) operands[inPlace]!.slot.fetch?.();
+    this.#call(name, rest, operands, outputs, range);
   }
 
   /** Returns input numbers: results of an operation, possibly of the last one, or new numbers. */
@@ -295,8 +303,7 @@ export class Walk {
     // Not so fine that products of them fall below the normal numbers of f16.
     const low = this.#dice.pick([-2, -1, 0.125]);
     const values = Float32Array.from({ length: count }, () => low + this.#dice.below(257) / 128);
-    const stored = dtype === "f32" ? values : encodeFloat16(values);
-    this.#write(slot, before, new Uint8Array(stored.buffer as ArrayBuffer));
+    this.#write(slot, before, encoded(values, dtype));
     slot.content = { dtype, byteOffset: before, count, range: { low, high: low + 2 } };
     return { slot, byteOffset: before, count, range: slot.content.range };
   }
@@ -316,8 +323,7 @@ export class Walk {
   #fresh(dtype: FloatType, count: number): Location {
     const slot = this.#allocate(count * dtypeBytes[dtype]);
     const values = Float32Array.from({ length: count }, () => this.#dice.below(65) / 32 - 1);
-    const stored = dtype === "f32" ? values : encodeFloat16(values);
-    this.#write(slot, 0, new Uint8Array(stored.buffer as ArrayBuffer));
+    this.#write(slot, 0, encoded(values, dtype));
     return { slot, byteOffset: 0, count, range: within(1) };
   }
 
@@ -325,29 +331,30 @@ export class Walk {
     name: OperationName,
     rest: Readonly<Record<string, unknown>>,
     operands: Readonly<Record<string, Location>>,
-    output: Location,
+    outputs: Readonly<Record<string, Location>>,
     range: Range,
   ): void {
     const dtype = rest.dtype as FloatType;
-    const { slot, byteOffset, count } = output;
     const invoke = (backend: ComputeBackend, handleOf: (slot: Slot) => DeviceHandle) => {
       const places = Object.entries(operands).map(([argument, location]): [string, Operand] => [
         argument,
         { handle: handleOf(location.slot), byteOffset: location.byteOffset },
       ]);
       const method = backend[name].bind(backend) as (args: unknown) => void;
-      method({ ...rest, ...Object.fromEntries(places) });
+      method(argumentsOf({ ...rest, ...Object.fromEntries(places) }));
     };
     invoke(this.#backend, ({ handle }) => handle);
     this.#count(name);
-    slot.content = { dtype, byteOffset, count, range };
-    let answer: Uint8Array<ArrayBuffer> | undefined;
-    slot.fetch = () => {
-      slot.fetch = undefined;
-      answer = this.#read(slot, byteOffset, count * dtypeBytes[dtype]);
-    };
+    const answers: Record<string, Uint8Array<ArrayBuffer>> = {};
+    for (const [argument, { slot, byteOffset, count }] of Object.entries(outputs)) {
+      slot.content = { dtype, byteOffset, count, range };
+      slot.fetch = () => {
+        slot.fetch = undefined;
+        answers[argument] = this.#read(slot, byteOffset, count * dtypeBytes[dtype]);
+      };
+    }
     this.#replay.push(() => {
-      this.#oracle.answer = answer!;
+      this.#oracle.answers = answers;
       invoke(this.#twin, ({ twin }) => twin!);
       const { checked, complaint, skipped } = this.#oracle.verdict;
       if (skipped) this.tally.skipped++;

@@ -1,0 +1,62 @@
+import type { Argument, Operation } from "@backplane/core";
+import type { Change, SmallCall } from "../ops/operation.js";
+
+/**
+ * Returns changes to a call that every backend must refuse as `INVALID_ARGUMENT`: those that follow from the
+ * table of the operation's arguments, and those that its small call lists. The names and values used here
+ * are such that no later version will define them.
+ */
+export function malformed(operation: Operation, call: SmallCall): readonly Change[] {
+  return [
+    ...Object.entries(operation.arguments).flatMap(([name, argument]) => [
+      ...(isRequired(argument) ? [undefined] : []).map((value) => ({ [name]: value })),
+      ...wrongValues(argument, call.rest[name]).map((value) => ({ [name]: value })),
+    ]),
+    { noSuchArgument: 1 },
+    ...call.malformed,
+  ];
+}
+
+function isRequired(argument: Argument): boolean {
+  const isOperand = ["reads", "writes", "updates"].includes(argument.role);
+  return !isOperand && !("default" in argument) && !("otherwise" in argument);
+}
+
+/** Whole numbers of 2^53 and above are not all there. */
+const noCounts = [-1, 1.5, Number.NaN, 2 ** 53, "3", null];
+const noNumbers = [Number.NaN, Number.POSITIVE_INFINITY, "1", null];
+
+/** Returns values that are wrong by themselves; `given` is the one of the small call. */
+function wrongValues(argument: Argument, given: unknown): readonly unknown[] {
+  switch (argument.role) {
+    case "extent":
+    case "stride":
+      return [...noCounts, ...below(argument.least)];
+    case "extents": {
+      const list = (given ?? argument.default) as readonly number[] | undefined;
+      // An argument that the call does without may not be combined with the others.
+      if (list === undefined) return [];
+      const entries = [-1, 1.5, Number.NaN, null, -1n, ...below(argument.least)];
+      const lengths = argument.length === undefined ? [] : [list.slice(1), [...list, 1]];
+      return [12, "3", null, ...entries.map((entry) => [...list.slice(0, -1), entry]), ...lengths];
+    }
+    case "axes":
+      return [1, "0", null, [0.5], [Number.NaN], [null], [-1n]];
+    case "factor":
+      return noNumbers;
+    case "flag":
+      return [0, 1, "no", null];
+    case "kind":
+      return ["noSuchKind", "", 1, null];
+    case "choice":
+      return ["noSuchChoice", "", 1, null];
+    case "elementType":
+      return ["noSuchType", "F32", "", 4, null];
+    default:
+      return argument.scalar ? noNumbers.map((scalar) => ({ scalar })) : [];
+  }
+}
+
+function below(least: number | undefined): readonly number[] {
+  return least === undefined ? [] : [least - 1];
+}

@@ -1,0 +1,17 @@
+import { type AttentionProblem, floatTypes, operations } from "@backplane/core";
+import type { ReferenceMemory } from "../../elements.js";
+import type { TestedOperation } from "../operation.js";
+import { medium, poisoned, repeated, small } from "./calls.js";
+import { draft } from "./draft.js";
+import { evaluate } from "./formula.js";
+import { attentionLaws } from "./laws.js";
+import { attentionMutants } from "./mutants.js";
+
+export const attention: TestedOperation<AttentionProblem<ReferenceMemory>> = {
+  operation: operations.attention,
+  supports: [{ dtype: floatTypes }],
+  ...{ evaluate, small, medium, poisoned, repeated, draft },
+  shapeAxes: ["queryLength", "keyLength", "headSize"],
+  laws: attentionLaws,
+  mutants: attentionMutants,
+};

@@ -1,0 +1,144 @@
+import { type FloatType, floatTypes } from "@backplane/core";
+import { oddPlacement } from "../../arbitraries/shapes.js";
+import { correctlyRounded } from "../../kit/checks.js";
+import type { Law, LawContext } from "../../law.js";
+import { productSum, tightProductSum } from "../../tolerance.js";
+import { collect, measure } from "../../workspace.js";
+import { gemmFormula } from "../gemm/index.js";
+import {
+  type ConvolutionCase,
+  checkConvolution,
+  convolution,
+  convolutionCases,
+  depthwiseCases,
+  exactly,
+  extentsOf,
+  floats,
+  runConvolution,
+  shapeOf,
+  window,
+  withinBound,
+} from "./cases.js";
+import { convolutionEpilogueLaws } from "./epilogue-laws.js";
+
+/** Cases as in neural networks, scaled down as far as kernel selection allows. */
+const largeCases: readonly ConvolutionCase[] = [
+  convolution({ inputs: 64, outputs: 16, size: [56, 56], kernel: [3, 3], padding: [1, 1, 1, 1] }),
+  convolution({
+    inputs: 3,
+    outputs: 16,
+    size: [64, 64],
+    kernel: [7, 7],
+    stride: [2, 2],
+    padding: [3, 3, 3, 3],
+  }),
+  convolution({ inputs: 3, outputs: 16, size: [224, 224], kernel: [3, 3], stride: [2, 2], bias: true }),
+  convolution({ inputs: 129, outputs: 65, size: [14, 14], kernel: [1, 1], bias: true }),
+  convolution({ inputs: 64, outputs: 64, size: [28, 28], kernel: [1, 1], stride: [2, 2], batch: 2 }),
+  convolution({ inputs: 1, outputs: 1, groups: 65, size: [33, 29], kernel: [3, 3], padding: [1, 1, 1, 1] }),
+  convolution({ inputs: 1, outputs: 2, groups: 32, size: [17, 17], kernel: [5, 5], padding: [2, 2, 2, 2] }),
+  convolution({ inputs: 16, outputs: 24, groups: 4, size: [20, 20], kernel: [3, 3], dilation: [2, 2] }),
+  convolution({ inputs: 130, outputs: 7, size: [9, 9], kernel: [3, 3], padding: [0, 2, 1, 0], batch: 3 }),
+  convolution({ inputs: 2, outputs: 128, size: [40, 40], kernel: [5, 3], stride: [1, 2], bias: true }),
+  // One more than the largest dimension that a grid of workgroups may have.
+  convolution({ inputs: 1, outputs: 1, size: [1, 2], kernel: [1, 2], batch: 65_536 }),
+];
+
+export const conv2dLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
+
+function lawsFor(dtype: FloatType): readonly Law[] {
+  const law = (name: string, run: Law["run"], rest: Partial<Law> = {}): Law => ({
+    ...{ topic: "conv2d", name, operation: "conv2d", dtype, run, ...rest },
+  });
+  return [
+    law("is exact on whole numbers", (context) =>
+      context.forAll(convolutionCases(), (value) => exactly(context, dtype, value)),
+    ),
+    law("stays within the error bound", (context) =>
+      context.forAll(convolutionCases(), (value) => withinBound(context, dtype, value), { runs: 2 }),
+    ),
+    law("stays within the error bound on larger shapes", (context) =>
+      context.forEach(largeCases, (value) => withinBound(context, dtype, value), { quick: 5 }),
+    ),
+    law(
+      "stays within the tight bound where rounding is to nearest",
+      (context) =>
+        context.forAll(convolutionCases(), (value) => {
+          const { numerics } = context;
+          const bound = (type: FloatType) => tightProductSum(window(value) + 1, type, numerics);
+          return checkConvolution(context, dtype, value, floats(value, dtype), bound);
+        }),
+      correctlyRounded,
+    ),
+    law("touches nothing but the elements of its output", (context) =>
+      context.forAll(convolutionCases(oddPlacement), (value) => withinBound(context, dtype, value)),
+    ),
+    law("takes padding as top, left, bottom, right", (context) =>
+      context.forAll(lopsidedCases, (value) => withinBound(context, dtype, value), { examples: farCases }),
+    ),
+    law("stays within the error bound where each channel has a filter of its own", (context) =>
+      context.forAll(depthwiseCases(), (value) => withinBound(context, dtype, value)),
+    ),
+    law("gives what a matrix product of unfolded windows gives", (context) =>
+      context.forAll(
+        convolutionCases().map((value): ConvolutionCase => ({ ...value, groups: 1, bias: false })),
+        (value) => unfolded(context, dtype, value),
+      ),
+    ),
+    law("gives the bias, or zero, where there are no input channels", (context) =>
+      context.forAll(convolutionCases(), (value) => withinBound(context, dtype, { ...value, inputs: 0 })),
+    ),
+    law("takes an empty batch or no output channels for nothing to do", (context) =>
+      context.forAll(convolutionCases(), async (value) => {
+        await withinBound(context, dtype, { ...value, batch: 0 });
+        await withinBound(context, dtype, { ...value, outputs: 0 });
+      }),
+    ),
+    ...convolutionEpilogueLaws(dtype),
+  ];
+}
+
+/** Different padding on every side, and an input that makes each of them count. */
+const lopsidedCases = convolutionCases().map(
+  (value): ConvolutionCase => ({ ...value, padding: [2, 0, 1, 3], kernel: [3, 3], dilation: [1, 1] }),
+);
+
+/** Windows far out in the padding, where the products that lead to coordinates are large. */
+const far: readonly Partial<ConvolutionCase>[] = [
+  { stride: [2 ** 29, 1], padding: [2 ** 29, 1, 2 ** 29 - 9, 0] },
+  { stride: [1, 2 ** 16], padding: [0, 2 ** 17, 1, 2 ** 16] },
+  { dilation: [2 ** 16, 2 ** 28], padding: [1, 2 ** 28, 2 ** 17, 2 ** 28] },
+];
+const farCases = far.map((parts) =>
+  convolution({ inputs: 2, outputs: 3, size: [4, 5], kernel: [3, 3], ...parts }),
+);
+
+/** Expected values from a second formula: each window becomes a column, the filters are the rows. */
+async function unfolded(context: LawContext, dtype: FloatType, value: ConvolutionCase): Promise<void> {
+  const shape = shapeOf(value);
+  const operands = floats(value, dtype);
+  const pixels = shape.outHeight * shape.outWidth;
+  const k = window(value);
+  const columns = new Float64Array(value.batch * k * pixels);
+  for (let row = 0; row < value.batch * k; row++) {
+    const j = row % shape.kernelWidth;
+    const i = Math.floor(row / shape.kernelWidth) % shape.kernelHeight;
+    const plane = Math.floor(row / (shape.kernelWidth * shape.kernelHeight));
+    for (let pixel = 0; pixel < pixels; pixel++) {
+      const y = Math.floor(pixel / shape.outWidth) * shape.strideY + i * shape.dilationY - shape.top;
+      const x = (pixel % shape.outWidth) * shape.strideX + j * shape.dilationX - shape.left;
+      if (y >= 0 && y < shape.height && x >= 0 && x < shape.width)
+        columns[row * pixels + pixel] = operands.input[(plane * shape.height + y) * shape.width + x]!;
+    }
+  }
+  const m = shape.outChannels;
+  const product = {
+    ...{ m, n: pixels, k, alpha: 1, beta: 0, transA: false, transB: false, batch: value.batch },
+    ...{ lda: k, ldb: pixels, ldc: pixels, strideA: 0, strideB: k * pixels, strideC: m * pixels },
+  };
+  const expected = collect((emit) =>
+    gemmFormula(product, operands.filter, columns, new Float64Array(0), emit),
+  );
+  const got = await runConvolution(context.backend, dtype, value, operands, expected);
+  measure(context, extentsOf(value), got, expected, productSum(k + 1, dtype, context.numerics));
+}

@@ -1,0 +1,112 @@
+import type { DType, FloatType, Numerics, Operation, Support } from "@backplane/core";
+import type { Place } from "../elements.js";
+import type { Draw } from "../kit/draft.js";
+import type { Law } from "../law.js";
+import type { Builder, Mutant } from "../mutant.js";
+import type { Tolerance } from "../tolerance.js";
+
+/**
+ * Everything that the suite knows about one operation. The reference backend, the oracle of the soak, the
+ * laws that bind all operations, reports and mutants are made from the list of these in `ops/index.ts`.
+ */
+export interface TestedOperation<Problem extends object = never> {
+  /** As core defines it: its arguments, with their roles, and its kinds. */
+  readonly operation: Operation;
+  /** The calls that the formula is for, in the form in which kernels say what they take. */
+  readonly supports: readonly Support[];
+  readonly evaluate: Evaluate<Problem>;
+  readonly small: SmallCall;
+  /** A call large enough for kernels that work in several steps and need memory of their own for it. */
+  readonly medium: Call;
+  /** Draws a call for the soak. */
+  readonly draft: Draw;
+  readonly poisoned: PoisonedCall;
+  /** A call whose result depends on the order in which it is summed. Absent: there is no such order. */
+  readonly repeated?: RepeatedCall;
+  /** Returns a call of about n elements whose output may lie over its inputs, as `small.inPlace` says. */
+  readonly inPlace?: (n: number) => Call;
+  /** The extents of a shape that matter most to kernels, the two most telling ones first, by name. */
+  readonly shapeAxes: readonly string[];
+  readonly laws: readonly Law[];
+  /** Laws on promises of `capabilities.numerics`, other than those that are the same for all operations. */
+  readonly specialValues?: (dtype: FloatType) => readonly Law[];
+  /** Laws on outputs over inputs, beyond the one that is the same for all operations. */
+  readonly inPlaceLaws?: readonly Law[];
+  readonly mutants: (build: Builder) => readonly Mutant[];
+}
+
+/** The formula of an operation: reads the inputs of a problem, and writes every element of its outputs. */
+export type Evaluate<Problem extends object> = (
+  problem: Problem,
+  memory: FormulaMemory,
+  /** If given, elements are written with their tolerance under these; otherwise with 0. */
+  numerics?: Numerics,
+) => void;
+
+/** The memory in which formulas find their operands. */
+export interface FormulaMemory {
+  /** Returns the elements as doubles. Only operands that the result depends on may be read. */
+  read(region: Place, dtype: DType): Float64Array;
+  /** All reading comes before the first element that is written. */
+  write(region: Place, dtype: DType): Write;
+}
+
+/** Takes one element of a result: its place, in elements from the start of the output, its value and tolerance. */
+export type Write = (index: number, value: number, tolerance: number) => void;
+
+/**
+ * Takes one element of a result: its place, its value, and how large the terms were that it was summed from,
+ * which scales the error that is allowed.
+ */
+export type Emit = (index: number, value: number, magnitude: number) => void;
+
+/** Returns an `Emit` that writes each value with its tolerance, or with 0 if there is none. */
+export function emitting(write: Write, tolerance: Tolerance | undefined): Emit {
+  if (tolerance === undefined) return (index, value) => write(index, value, 0);
+  return (index, value, magnitude) => write(index, value, tolerance(value, magnitude));
+}
+
+/** A valid call with everything but an element type and places in memory. */
+export interface Call {
+  /** Elements of each operand, contiguous. The entries of a list have names such as `inputs[0]`. */
+  readonly operands: Readonly<Record<string, number>>;
+  /** All other arguments. */
+  readonly rest: Readonly<Record<string, unknown>>;
+}
+
+/** One small valid call, for laws that bind every operation alike. */
+export interface SmallCall extends Call {
+  /** Inputs over which the output may be written exactly. Default: none. */
+  readonly inPlace?: readonly string[];
+  /**
+   * Changes to the arguments that must be refused as `INVALID_ARGUMENT`, beyond those that follow from the
+   * table of arguments: see `laws/malformed.ts`.
+   */
+  readonly malformed: readonly Change[];
+  /** Changes after which there is nothing to compute, and nothing may be written. */
+  readonly nothing: readonly Change[];
+  /** Changes after which the operand named reaches past its end. */
+  readonly tooLarge: readonly (readonly [operand: string, change: Change])[];
+  /** The error that is allowed on small whole numbers. Default: 0. */
+  readonly allowed?: number;
+}
+
+export type Change = Readonly<Record<string, unknown>>;
+
+/** A call on given numbers, one of which is replaced by NaN. */
+export interface PoisonedCall {
+  readonly rest: Readonly<Record<string, unknown>>;
+  readonly inputs: Readonly<Record<string, readonly number[]>>;
+  /** Which element of the first input becomes NaN. */
+  readonly at: number;
+  /** For each output, which of its elements depend on that one. */
+  readonly hit: Readonly<Record<string, readonly boolean[]>>;
+}
+
+/** A call on normally distributed numbers. */
+export interface RepeatedCall {
+  readonly rest: Readonly<Record<string, unknown>>;
+  /** Elements of each input, and of each output. */
+  readonly inputs: Readonly<Record<string, number>>;
+  readonly outputs: Readonly<Record<string, number>>;
+}

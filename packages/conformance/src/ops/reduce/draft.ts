@@ -1,0 +1,25 @@
+import { type ReduceKind, reduceKinds } from "@backplane/core";
+import type { Draw } from "../../kit/draft.js";
+import { magnitude, within } from "../../kit/range.js";
+
+export const draft: Draw = (dice, limits, dtype) => {
+  const kind = dice.pick<ReduceKind>(reduceKinds);
+  // Products of many numbers overflow.
+  const most = kind === "prod" ? 512 : limits.elements;
+  const inner = dice.size(most);
+  const middle = kind === "prod" ? 1 + dice.below(3) : dice.size(most / inner);
+  const outer = dice.size(most / inner / middle);
+  const shape = [outer, middle, inner];
+  const axes = kind === "prod" ? [1] : dice.pick([[0], [1], [2], [0, 2], [0, 1, 2], [1, 2]]);
+  const reduced = axes.reduce((product, axis) => product * shape[axis]!, 1);
+  return {
+    rest: { kind, shape, axes, dtype },
+    inputs: { input: inner * middle * outer },
+    outputs: { output: (inner * middle * outer) / reduced },
+    range({ input }) {
+      const bound = magnitude(input!);
+      if (kind === "prod") return within(Math.max(bound, 1) ** reduced);
+      return within(kind === "sum" ? bound * reduced : bound);
+    },
+  };
+};

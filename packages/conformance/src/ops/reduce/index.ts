@@ -1,0 +1,19 @@
+import { type FloatType, floatTypes, operations, type ReduceProblem } from "@backplane/core";
+import type { ReferenceMemory } from "../../elements.js";
+import type { TestedOperation } from "../operation.js";
+import { medium, poisoned, repeated, small } from "./calls.js";
+import { draft } from "./draft.js";
+import { evaluate } from "./formula.js";
+import { reduceLaws } from "./laws.js";
+import { reduceMutants } from "./mutants.js";
+import { specialValues } from "./special-values.js";
+
+export const reduce: TestedOperation<ReduceProblem<ReferenceMemory, FloatType>> = {
+  operation: operations.reduce,
+  supports: [{ dtype: floatTypes }],
+  ...{ evaluate, small, medium, poisoned, repeated, draft, specialValues },
+  /** Elements that go into one result; results. */
+  shapeAxes: ["reduced", "kept"],
+  laws: reduceLaws,
+  mutants: reduceMutants,
+};

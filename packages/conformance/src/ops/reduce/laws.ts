@@ -1,0 +1,308 @@
+import {
+  type Axis,
+  type FloatType,
+  floatTypes,
+  type ReduceKind,
+  reduceIdentity,
+  reduceKinds,
+} from "@backplane/core";
+import fc, { type Arbitrary } from "fast-check";
+import {
+  dataSeed,
+  distribution,
+  extent,
+  fixedPlacement,
+  oddPlacement,
+  placement,
+} from "../../arbitraries/shapes.js";
+import { type Distribution, draw, drawIntegers, random, roundTo } from "../../data.js";
+import type { Law, LawContext } from "../../law.js";
+import { exact, type Tolerance } from "../../tolerance.js";
+import { collect, type Expected, execute, measure, type Placement } from "../../workspace.js";
+import { reduce } from "./formula.js";
+import { longSum, reduction } from "./tolerance.js";
+
+interface ReduceCase {
+  readonly kind: ReduceKind;
+  readonly shape: readonly number[];
+  /** Null: not given, which means all. Negative ones count from the last. */
+  readonly axes: readonly number[] | null;
+  /** Signs of the data. All negative shows a maximum that starts at 0. */
+  readonly signs: "mixed" | "positive" | "negative";
+  readonly data: Distribution;
+  readonly placement: Placement;
+  readonly seed: number;
+}
+
+function reduceCase(parts: Partial<ReduceCase> & Pick<ReduceCase, "kind" | "shape" | "axes">): ReduceCase {
+  return { signs: "mixed", data: "normal", placement: fixedPlacement, seed: 1, ...parts };
+}
+
+const largeShapes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
+  { shape: [2 ** 18 + 3], axes: null },
+  { shape: [700, 500], axes: [0] },
+  { shape: [700, 500], axes: [1] },
+  { shape: [3, 65_537], axes: [1] },
+  { shape: [65_537, 3], axes: [0] },
+  { shape: [3, 65_537], axes: [0] },
+  { shape: [65_537, 3], axes: [-1] },
+  { shape: [7, 1025, 33], axes: [1] },
+  { shape: [33, 17, 257], axes: [0, 2] },
+  { shape: [130, 2, 517], axes: [0, 2] },
+  { shape: [129, 3, 300], axes: [0] },
+  { shape: [257, 256], axes: null },
+  { shape: [5, 3, 129, 2, 17], axes: [1, 3] },
+];
+
+/** More axes, kept and reduced in turn, than a kernel has loops. */
+const manyAxes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
+  { shape: [2, 3, 2, 2, 3, 2, 2], axes: [0, 2, 4, 6] },
+  { shape: [3, 2, 2, 2, 1, 2, 3, 2, 2], axes: [1, 3, 5, 7] },
+  { shape: [2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 3], axes: [0, 2, 4, 6, 8, 10] },
+  { shape: [2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3], axes: [1, 3, 5, 7, 9, 11] },
+  { shape: new Array<number>(15).fill(2), axes: [0, 2, 4, 6, 8, 10, 12, 14] },
+];
+
+/** Elements that one random case may have. */
+const work = 2 ** 15;
+
+interface CaseOptions {
+  readonly kinds?: readonly ReduceKind[];
+  readonly extents?: Arbitrary<number>;
+  readonly placement?: Arbitrary<Placement>;
+}
+
+function cases(options: CaseOptions = {}): Arbitrary<ReduceCase> {
+  const extents = options.extents ?? fc.oneof(extent(9), extent(17), extent());
+  const axis = fc.tuple(extents, fc.constantFrom("kept", "reduced", "reduced from the end"));
+  return fc
+    .oneof(
+      { weight: 1, arbitrary: fc.array(axis, { maxLength: 2 }) },
+      { weight: 2, arbitrary: fc.array(axis, { minLength: 3, maxLength: 5 }) },
+    )
+    .chain((axes) =>
+      fc.record({
+        kind: fc.constantFrom(...(options.kinds ?? reduceKinds)),
+        shape: fc.constant(axes.map(([size]) => size)),
+        axes: fc.oneof(
+          { weight: 4, arbitrary: fc.constant(chosenAxes(axes.map(([, role]) => role))) },
+          { weight: 1, arbitrary: fc.constant(null) },
+        ),
+        signs: fc.constantFrom("mixed" as const, "positive" as const, "negative" as const),
+        data: distribution,
+        placement: options.placement ?? placement,
+        seed: dataSeed,
+      }),
+    )
+    .filter((value) => value.shape.reduce((a, b) => a * b, 1) <= work);
+}
+
+function chosenAxes(roles: readonly string[]): number[] {
+  const axes = roles.flatMap((role, axis) => {
+    if (role === "kept") return [];
+    return role === "reduced" ? axis : axis - roles.length;
+  });
+  // The order of the axes in the list has no meaning.
+  return axes.length % 2 === 0 ? axes : axes.reverse();
+}
+
+/** Kept and reduced axes, not merged. Computed here, independently of the code under test. */
+function axesOf(value: ReduceCase): { readonly kept: Axis[]; readonly reduced: Axis[] } {
+  const { shape, axes } = value;
+  const chosen = new Set((axes ?? [...shape.keys()]).map((axis) => (axis < 0 ? axis + shape.length : axis)));
+  const kept: Axis[] = [];
+  const reduced: Axis[] = [];
+  for (const [axis, size] of shape.entries()) {
+    const stride = shape.slice(axis + 1).reduce((a, b) => a * b, 1);
+    (chosen.has(axis) ? reduced : kept).push({ extent: size, stride });
+  }
+  return { kept, reduced };
+}
+
+const countOf = (axes: readonly Axis[]): number => axes.reduce((count, axis) => count * axis.extent, 1);
+
+/** Random data; for products near 1, so that they stay in range. */
+function floats(value: ReduceCase, dtype: FloatType): Float64Array {
+  const count = value.shape.reduce((a, b) => a * b, 1);
+  const next = random(value.seed + 1);
+  const numbers = draw(value.data, count, value.seed, dtype).map((x) =>
+    value.kind === "prod" ? roundTo(dtype, (next() < 0.5 ? -1 : 1) * (1 + (next() - 0.5) / 16)) : x,
+  );
+  if (value.signs === "mixed") return numbers;
+  // Not zero either, so that a neutral element that slips in is the largest or smallest.
+  const sign = value.signs === "negative" ? -1 : 1;
+  return numbers.map((x) => sign * (Math.abs(x) || 1));
+}
+
+async function run(
+  context: LawContext,
+  dtype: FloatType,
+  value: ReduceCase,
+  input: Float64Array,
+  expected: Expected,
+) {
+  const { backend } = context;
+  const { kind, shape, axes } = value;
+  return execute({
+    ...{ backend, dtype, placement: value.placement, output: "output", written: expected.places },
+    operands: { input, output: new Float64Array(expected.places.length).fill(Number.NaN) },
+    call: (slices) =>
+      backend.reduce({
+        ...{ ...slices, kind, shape },
+        ...(axes === null ? {} : { axes }),
+        ...(dtype === "f32" ? {} : { dtype }),
+      }),
+  });
+}
+
+async function check(
+  context: LawContext,
+  dtype: FloatType,
+  value: ReduceCase,
+  input: Float64Array = floats(value, dtype),
+  special?: Tolerance,
+): Promise<void> {
+  const { kept, reduced } = axesOf(value);
+  const expected = collect((emit) => reduce({ kind: value.kind, kept, reduced }, input, emit));
+  const got = await run(context, dtype, value, input, expected);
+  const tolerance = special ?? reduction(value.kind, countOf(reduced), dtype, context.numerics);
+  measure(context, [countOf(reduced), countOf(kept)], got, expected, tolerance);
+}
+
+export const reduceLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
+
+function lawsFor(dtype: FloatType): readonly Law[] {
+  const law = (name: string, kind: ReduceKind | undefined, run: Law["run"]): Law => ({
+    ...{ topic: "reduce", name, operation: "reduce", dtype, run },
+    exempt: (_capabilities, backend) =>
+      kind === undefined || backend.supports("reduce", { dtype, kind })
+        ? undefined
+        : `${kind} in ${dtype} is not supported`,
+  });
+  const ofEach = (
+    kinds: readonly ReduceKind[],
+    name: (kind: ReduceKind) => string,
+    run: (context: LawContext, kind: ReduceKind) => Promise<void>,
+  ) => kinds.map((kind) => law(`${kind}: ${name(kind)}`, kind, (context) => run(context, kind)));
+  /** Runs the same law for all kinds that a backend has. */
+  const supported = (context: LawContext) =>
+    reduceKinds.filter((kind) => context.backend.supports("reduce", { dtype, kind }));
+  return [
+    ...ofEach(
+      reduceKinds,
+      () => "stays within the error bound",
+      (context, kind) =>
+        context.forAll(cases({ kinds: [kind] }), (value) => check(context, dtype, value), {
+          runs: kind === "sum" ? 3 : 1,
+        }),
+    ),
+    ...ofEach(
+      ["sum", "max"],
+      () => "is exact on larger shapes",
+      (context, kind) =>
+        context.forEach(
+          largeShapes,
+          (shape) => {
+            const value = reduceCase({ kind, data: "uniform", ...shape });
+            // The error bound of a long sum would forgive that an element is missing.
+            return kind === "sum"
+              ? check(context, dtype, value, wholeNumbers(value, dtype), exact(dtype))
+              : check(context, dtype, value);
+          },
+          { quick: 3 },
+        ),
+    ),
+    ...ofEach(
+      ["sum", "max", "min", "prod"],
+      () => "is exact on whole numbers",
+      (context, kind) =>
+        context.forAll(cases({ kinds: [kind] }), (value) =>
+          check(context, dtype, value, wholeNumbers(value, dtype), exact(dtype)),
+        ),
+    ),
+    ...ofEach(
+      ["sum", "mean"],
+      () => "stays accurate over many elements",
+      (context, kind) =>
+        context.forEach(longCases(kind, dtype), (value) => longSums(context, dtype, value), { quick: 1 }),
+    ),
+    ...ofEach(
+      reduceKinds,
+      (kind) => `of nothing is ${reduceIdentity[kind]}`,
+      (context, kind) => context.forAll(emptyCases(kind), (value) => ofNothing(context, dtype, value)),
+    ),
+    law("takes any number of axes", undefined, (context) =>
+      context.forEach(
+        manyAxes.flatMap((given) => supported(context).map((kind) => reduceCase({ kind, ...given }))),
+        (value) => check(context, dtype, value),
+        { quick: 7 },
+      ),
+    ),
+    law("copies where there are no axes to reduce", undefined, (context) =>
+      context.forAll(cases({ kinds: supported(context) }), (value) =>
+        check(context, dtype, { ...value, axes: [] }, undefined, () => 0),
+      ),
+    ),
+    law("touches nothing but the elements of its output", undefined, (context) =>
+      context.forAll(cases({ kinds: supported(context), placement: oddPlacement }), (value) =>
+        check(context, dtype, value),
+      ),
+    ),
+  ];
+}
+
+/** Whole numbers whose sums or products stay exact in every order. */
+function wholeNumbers(value: ReduceCase, dtype: FloatType): Float64Array {
+  const count = value.shape.reduce((a, b) => a * b, 1);
+  const terms = Math.max(countOf(axesOf(value).reduced), 1);
+  if (value.kind !== "prod") {
+    const limit = Math.floor((dtype === "f32" ? 2 ** 24 - 1 : 2 ** 11 - 1) / terms);
+    return drawIntegers(Math.min(Math.max(limit, 1), 2000), count, value.seed);
+  }
+  // Ones of either sign, and at most ten twos in all.
+  const next = random(value.seed);
+  const numbers = new Float64Array(count).map(() => (next() < 0.5 ? -1 : 1));
+  for (let i = 0; i < 10 && count > 0; i++) numbers[Math.floor(next() * count)] = 2;
+  return numbers;
+}
+
+/** Equal numbers, for which the rounding errors of one running sum all have the same sign. */
+function longCases(kind: ReduceKind, dtype: FloatType): readonly ReduceCase[] {
+  const n = dtype === "f32" ? 2 ** 20 : 2 ** 18;
+  return [
+    reduceCase({ kind, shape: [n + 1], axes: null }),
+    reduceCase({ kind, shape: [2, n / 2], axes: [1] }),
+    reduceCase({ kind, shape: [n / 2, 2], axes: [0] }),
+  ];
+}
+
+async function longSums(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
+  // f16 could not hold the sum of many tenths.
+  const term = roundTo(dtype, dtype === "f32" || value.kind === "mean" ? 0.1 : 0.1 / 16);
+  const input = new Float64Array(value.shape.reduce((a, b) => a * b, 1)).fill(term);
+  const count = countOf(axesOf(value).reduced);
+  const sum = longSum(value.kind, count);
+  const once = reduction(value.kind, 2, dtype, context.numerics);
+  await check(context, dtype, value, input, (result, magnitude) => sum(result, magnitude) + once(result, 0));
+}
+
+/** At least one reduced axis of extent 0. */
+function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
+  return cases({ kinds: [kind], extents: extent(9) })
+    .filter((value) => value.shape.length > 0 && value.axes?.length !== 0)
+    .map((value): ReduceCase => {
+      const [axis] = value.axes ?? [0];
+      return { ...value, shape: value.shape.with(axis!, 0) };
+    });
+}
+
+/** The identities are promised on every backend, whatever it declares about infinities and NaN. */
+async function ofNothing(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
+  const { kept } = axesOf(value);
+  const places = Array.from({ length: countOf(kept) }, (_, place) => place);
+  const values = places.map(() => reduceIdentity[value.kind]);
+  const got = await run(context, dtype, value, new Float64Array(0), { places, values, magnitudes: values });
+  for (const place of places)
+    if (!Object.is(got[place], reduceIdentity[value.kind]))
+      throw new Error(`result ${place} is ${got[place]}, not ${reduceIdentity[value.kind]}`);
+}

@@ -1,0 +1,190 @@
+import type { BackendError, ReduceProblem } from "@backplane/core";
+import { load, type ReferenceMemory, storeInto } from "../../elements.js";
+import { mapped } from "../../kit/regions.js";
+import type { Builder, Mutant } from "../../mutant.js";
+import { offsets } from "../places.js";
+
+/** Defects of reduce. */
+export const reduceMutants = ({ tampered, replaced, altered }: Builder): readonly Mutant[] => [
+  {
+    name: "reduces powers of two only",
+    operation: "reduce",
+    defect: "edge",
+    description: "A tree that forgets the rest of an extent that is no power of two.",
+    killedBy: [
+      "reduce f32: sum: is exact on whole numbers",
+      "reduce f32: max: stays within the error bound",
+      "reduce f32: sum: is exact on larger shapes",
+    ],
+    create: () =>
+      tampered("reduce", (p) => {
+        const floor = (extent: number) => 2 ** Math.floor(Math.log2(extent));
+        return { ...p, reduced: p.reduced.map((axis) => ({ ...axis, extent: floor(axis.extent) })) };
+      }),
+  },
+  {
+    name: "sums with one running f32",
+    operation: "reduce",
+    defect: "numerics",
+    description: "Seen in three WebAssembly libraries: 4 million times 0.1 comes out 4% off.",
+    killedBy: ["reduce f32: sum: stays accurate over many elements"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        if (p.kind !== "sum") return run(p);
+        runningSums(p);
+      }),
+  },
+  {
+    name: "walks along four kept axes only",
+    operation: "reduce",
+    defect: "indexing",
+    description: "A kernel with so many loops, and data with more axes.",
+    killedBy: ["reduce f32: takes any number of axes", "reduce f16: takes any number of axes"],
+    create: () =>
+      tampered("reduce", (p) => ({
+        ...p,
+        kept: p.kept.map((axis, i) => (i < p.kept.length - 4 ? { ...axis, stride: 0 } : axis)),
+      })),
+  },
+  {
+    name: "takes kept axes for neighbours",
+    operation: "reduce",
+    defect: "stride",
+    description: "As if all reduced axes came last.",
+    killedBy: [
+      "reduce f32: sum: stays within the error bound",
+      "reduce f32: mean: stays within the error bound",
+    ],
+    create: () =>
+      tampered("reduce", (p) => {
+        let stride = p.kept.at(-1)?.stride ?? 1;
+        const kept = p.kept.toReversed().map(({ extent }) => {
+          const axis = { extent, stride };
+          stride *= extent;
+          return axis;
+        });
+        return { ...p, kept: kept.reverse() };
+      }),
+  },
+  {
+    name: "forgets an element where pieces of a long row meet",
+    operation: "reduce",
+    defect: "edge",
+    description: "Long rows are reduced in pieces of 16,384; what the bound of a long sum forgives.",
+    killedBy: ["reduce f32: sum: is exact on larger shapes", "reduce f16: sum: is exact on larger shapes"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        run(p);
+        const last = p.reduced.at(-1);
+        if (p.kind !== "sum" || p.kept.length > 0 || last === undefined || last.extent <= 2 ** 14) return;
+        const lost = load(p.input, p.dtype)[2 ** 14]!;
+        const store = storeInto(p.output, p.dtype);
+        store(0, load(p.output, p.dtype)[0]! - lost);
+      }),
+  },
+  {
+    name: "takes a freed handle for its output",
+    operation: "reduce",
+    defect: "lifecycle",
+    description: "Only inputs are looked up with care.",
+    killedBy: ["errors: reduce: freed, foreign and forged handles are refused"],
+    create: () =>
+      altered((right) => ({
+        reduce(args) {
+          try {
+            right.reduce(args);
+          } catch (error) {
+            const { code, argument } = error as BackendError;
+            if (code !== "INVALID_HANDLE" || argument !== "output") throw error;
+          }
+        },
+      })),
+  },
+  {
+    name: "starts a maximum at 0",
+    operation: "reduce",
+    defect: "edge",
+    description: "Right until all numbers are negative.",
+    killedBy: ["reduce f32: max: stays within the error bound"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        run(p);
+        if (p.kind !== "max") return;
+        const store = storeInto(p.output, p.dtype);
+        for (const [i, value] of load(p.output, p.dtype).entries()) store(i, Math.max(value, 0));
+      }),
+  },
+  {
+    name: "reduces the inner of several axes only",
+    operation: "reduce",
+    defect: "indexing",
+    description: "Takes the first reduced axis to be the only one.",
+    killedBy: ["reduce f32: sum: stays within the error bound"],
+    create: () => tampered("reduce", (p) => ({ ...p, reduced: p.reduced.slice(-1) })),
+  },
+  {
+    name: "divides a mean by the whole count",
+    operation: "reduce",
+    defect: "numerics",
+    description: "The mean over some axes, divided by all elements.",
+    killedBy: ["reduce f32: mean: stays within the error bound"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        run(p);
+        if (p.kind !== "mean") return;
+        const store = storeInto(p.output, p.dtype);
+        for (const [i, value] of load(p.output, p.dtype).entries()) store(i, value / p.outputCount);
+      }),
+  },
+  {
+    name: "drops NaN from a maximum",
+    operation: "reduce",
+    defect: "numerics",
+    description: "fmax semantics on a backend that declares NaN kept.",
+    killedBy: ["numerics f32: reduce: gives NaN where one element is NaN"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        if (p.kind !== "max") return run(p);
+        run({
+          ...p,
+          input: mapped(p.input, p.dtype, (x) => (Number.isNaN(x) ? Number.NEGATIVE_INFINITY : x)),
+        });
+      }),
+  },
+  {
+    name: "adds in a different order each time",
+    operation: "reduce",
+    defect: "numerics",
+    description: "Atomic additions on a backend that declares itself deterministic.",
+    killedBy: ["numerics f32: reduce: the same call on the same data gives the same bits"],
+    create: () => {
+      let calls = 0;
+      return replaced("reduce", (p, run) =>
+        p.kind === "sum" && calls++ % 2 === 1 ? runningSums(p) : run(p),
+      );
+    },
+  },
+  {
+    name: "computes what it does not declare",
+    operation: "reduce",
+    defect: "errors",
+    description: "supports() is false, and yet the call goes through.",
+    killedBy: ["supports: reduce in f32: declared calls work, undeclared ones throw UNSUPPORTED"],
+    create: () =>
+      altered((right) => ({
+        supports: (operation, question) => question?.kind !== "prod" && right.supports(operation, question),
+      })),
+  },
+];
+
+/** Sums in the order of the data, rounded to f32 after each addition. */
+function runningSums(p: ReduceProblem<ReferenceMemory>): void {
+  const values = load(p.input, p.dtype);
+  const store = storeInto(p.output, p.dtype);
+  const places = offsets(p.reduced);
+  for (const [i, start] of offsets(p.kept).entries()) {
+    let sum = 0;
+    for (const place of places) sum = Math.fround(sum + values[start + place]!);
+    store(i, sum);
+  }
+}
