@@ -1,4 +1,5 @@
 import type { Accuracy, ArithmeticKind, FloatType, Numerics, UnaryKind, UnitsRange } from "@backplane/core";
+import { floatFormats, storages } from "./elements.js";
 import { ulp } from "./tolerance.js";
 
 /*
@@ -25,25 +26,15 @@ export function declaredUnits(accuracy: Accuracy | undefined, kind: ArithmeticKi
   return (accuracy?.binary as Partial<Record<ArithmeticKind, number>> | undefined)?.[kind];
 }
 
-/** The smallest normal number, the distance of subnormal ones, and the bound from which numbers round to infinity. */
-const format = {
-  f32: { smallest: 2 ** -126, step: 2 ** -149, overflow: 2 ** 128 - 2 ** 103 },
-  f16: { smallest: 2 ** -14, step: 2 ** -24, overflow: 65520 },
-} as const;
-
-/** Returns the allowed error of a result whose exact value is y. In f16 it includes one rounding to nearest. */
+/** Returns the allowed error of a result whose exact value is y. If storing it loses bits, it includes one rounding to nearest. */
 export function unitsTolerance(units: number, y: number, dtype: FloatType, numerics: Numerics): number {
-  const { smallest, step } = format[dtype];
+  const { smallestNormal } = storages[dtype];
+  const { bitsLost, smallestSubnormal } = floatFormats[dtype];
   const size = Math.abs(y);
-  const rounding = dtype === "f32" ? 0 : Math.max(halfUlp(size), step / 2);
+  const rounding = bitsLost === 0 ? 0 : Math.max(ulp(size) * 2 ** bitsLost, smallestSubnormal) / 2;
   const error = (units + oracleUnits) * ulp(y) + rounding;
   // An error may lead to a subnormal number, which may become zero.
-  return error + (numerics.subnormals === "flushed" && size - error < smallest ? size : 0);
-}
-
-/** Returns half the distance of f16 numbers of this size. */
-function halfUlp(size: number): number {
-  return ulp(size) * 2 ** 12;
+  return error + (numerics.subnormals === "flushed" && size - error < smallestNormal ? size : 0);
 }
 
 /**
@@ -58,7 +49,7 @@ export function expectedOf(
   numerics: Numerics,
 ): number | undefined {
   if (Number.isNaN(y)) return undefined;
-  const { overflow } = format[dtype];
+  const { overflow } = floatFormats[dtype];
   const size = Math.abs(y);
   if (size >= overflow && numerics.infinity !== "kept") return undefined;
   const infinite = Math.sign(y) * Number.POSITIVE_INFINITY;
@@ -71,8 +62,8 @@ export function expectedOf(
  * flushed to zero.
  */
 export function unitsOff(got: number, y: number, numerics: Numerics): number | undefined {
-  if (!(Math.abs(y) < format.f32.overflow)) return undefined;
-  const isNearlySubnormal = Math.abs(y) < format.f32.smallest * (1 + 2 ** -19);
+  if (!(Math.abs(y) < floatFormats.f32.overflow)) return undefined;
+  const isNearlySubnormal = Math.abs(y) < storages.f32.smallestNormal * (1 + 2 ** -19);
   if (got === 0 && isNearlySubnormal && numerics.subnormals === "flushed") return undefined;
   const error = Math.abs(got - y) / ulp(y);
   return Number.isNaN(error) ? Number.POSITIVE_INFINITY : error;

@@ -73,7 +73,7 @@ export const storages: Readonly<Record<DType, Storage>> = {
 export interface FloatFormat {
   /** The distance of subnormal numbers, which is the smallest of them. */
   readonly smallestSubnormal: number;
-  /** The largest finite number, or one of the largest. */
+  /** The largest finite number. */
   readonly largest: number;
   /** The bound from which numbers round to infinity. */
   readonly overflow: number;
@@ -88,7 +88,7 @@ export interface FloatFormat {
 export const floatFormats: Readonly<Record<FloatType, FloatFormat>> = {
   f32: {
     smallestSubnormal: 2 ** -149,
-    largest: Math.fround(3.4e38),
+    largest: 2 ** 128 - 2 ** 104,
     overflow: 2 ** 128 - 2 ** 103,
     exactUpTo: 2 ** 24,
     bitsLost: 0,

@@ -1,4 +1,4 @@
-import type { Operation } from "@backplane/core";
+import type { DType, Operation } from "@backplane/core";
 
 /*
  * Calls have names for operands. An operand in a list has the name of the list and its place there, such as
@@ -30,4 +30,12 @@ export function outputsOf(
     const { role } = operation.arguments[entry.exec(name)?.[1] ?? name]!;
     return role === "writes" || role === "updates";
   });
+}
+
+/** The default of the argument `dtype`, wherever it has one. */
+const usualType: DType = "f32";
+
+/** Returns the argument `dtype`, or none if that has its default. */
+export function given<Type extends DType>(dtype: Type): { readonly dtype?: Type } {
+  return dtype === usualType ? {} : { dtype };
 }

@@ -1,11 +1,4 @@
-import {
-  type ArithmeticKind,
-  type FloatType,
-  float16FromBits,
-  float16ToBits,
-  float32ToBits,
-  type UnitsRange,
-} from "@backplane/core";
+import { type ArithmeticKind, elementTypes, type FloatType, type UnitsRange } from "@backplane/core";
 import { random, roundTo } from "../data.js";
 
 /** Exponents of the normal numbers of a type. */
@@ -16,13 +9,10 @@ const exponents: Readonly<Record<FloatType, readonly [lowest: number, highest: n
 
 const digits: Readonly<Record<FloatType, number>> = { f32: 23, f16: 10 };
 
-const scratch = new DataView(new ArrayBuffer(4));
-
 /** The number that is `steps` further from 0, or nearer to it. */
 function neighbour(dtype: FloatType, x: number, steps: number): number {
-  if (dtype === "f16") return float16FromBits(float16ToBits(x) + steps);
-  scratch.setUint32(0, float32ToBits(x) + steps);
-  return scratch.getFloat32(0);
+  const { fromBits, toBits } = elementTypes[dtype];
+  return fromBits(toBits(x) + steps);
 }
 
 /** Arguments at which functions change course: zeros, poles, overflow, underflow, saturation, ties. */

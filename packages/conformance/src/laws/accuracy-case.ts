@@ -1,5 +1,6 @@
 import { type ArithmeticKind, type FloatType, rangeAt, type UnaryKind } from "@backplane/core";
 import { declaredRanges, declaredUnits, expectedOf, unitsOff, unitsTolerance } from "../accuracy.js";
+import { floatFormats } from "../elements.js";
 import { binaryFunctions, unaryFunctions } from "../functions.js";
 import { binaryCall, compute, unaryCall } from "../kit/values.js";
 import type { LawContext } from "../law.js";
@@ -92,7 +93,7 @@ export function checkErrors(context: LawContext, dtype: FloatType, sweep: Sweep)
     values.push(expected);
     bounds.push(bound);
   }
-  if (dtype === "f32") noteUnits(context, sweep);
+  if (floatFormats[dtype].bitsLost === 0) noteUnits(context, sweep);
   const got = Float64Array.from(sweep.got);
   // As in shapeAxes: the elements of the output, and of the other operand if there is one.
   const extents = sweep.at(0).map(() => got.length);

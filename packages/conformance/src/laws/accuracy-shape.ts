@@ -1,5 +1,6 @@
 import { type FloatType, type InexactUnaryKind, inexactUnaryKinds, type UnaryKind } from "@backplane/core";
 import { declaredRanges, declaredUnits } from "../accuracy.js";
+import { floatFormats } from "../elements.js";
 import { binaryCall, compute, unaryCall } from "../kit/values.js";
 import type { Law, LawContext } from "../law.js";
 import { unaryTolerance } from "../ops/unary/index.js";
@@ -47,7 +48,7 @@ export function shapeLaws(dtype: FloatType): readonly Law[] {
   );
   return [
     // Results computed in f32 and rounded once rise and fall as those in f32 do.
-    ...(dtype === "f32" ? [rising] : []),
+    ...(floatFormats[dtype].bitsLost === 0 ? [rising] : []),
     ofUnary(
       "odd and even functions are so bit for bit",
       Object.keys(mirrored) as Mirrored[],

@@ -1,11 +1,6 @@
-import {
-  type ComputeBackend,
-  type DeviceHandle,
-  dtypeBytes,
-  float16ToBits,
-  float32ToBits,
-} from "@backplane/core";
+import { type ComputeBackend, type DeviceHandle, dtypeBytes } from "@backplane/core";
 import fc from "fast-check";
+import { encoded } from "../elements.js";
 import { bytesOf, check, law, PendingChecks, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import { type Law, LawFailure } from "../law.js";
 import { settled } from "../patience.js";
@@ -105,13 +100,11 @@ const steps: readonly fc.Arbitrary<Step>[] = [
     .map(([which, from, size, value, dtype]) =>
       step(`fill(${which}, ${from}, ${size}, ${value}, ${dtype})`, 1, (model, backend) => {
         const { handle, bytes } = pick(model, which);
-        const elementBytes = dtype === "u8" ? 1 : dtypeBytes[dtype];
+        const elementBytes = dtypeBytes[dtype];
         const [first, count] = range(Math.floor(bytes.length / elementBytes), from, size);
         const byteOffset = first * elementBytes;
         backend.fill({ handle, byteOffset }, value, count, dtype);
-        const bits = dtype === "u8" ? value : dtype === "f16" ? float16ToBits(value) : float32ToBits(value);
-        for (let i = 0; i < count * elementBytes; i++)
-          bytes[byteOffset + i] = bits >>> (8 * (i % elementBytes));
+        bytes.set(encoded(new Array<number>(count).fill(value), dtype), byteOffset);
       }),
     ),
   fc

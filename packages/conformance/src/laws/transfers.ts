@@ -1,5 +1,6 @@
-import { decodeFloat16, dtypeBytes, float16ToBits, float32ToBits, type HostBytes } from "@backplane/core";
+import { type DType, decodeFloat16, dtypeBytes, type HostBytes } from "@backplane/core";
 import fc from "fast-check";
+import { encoded } from "../elements.js";
 import { bytesOf, check, law, PendingChecks, pattern, sameBytes, withAllocations } from "../kit/checks.js";
 import type { Law } from "../law.js";
 import { settled } from "../patience.js";
@@ -10,10 +11,8 @@ const topic = "memory";
 const { Float16Array } = globalThis as { readonly Float16Array?: typeof Uint16Array };
 
 /** All bytes that a fill writes, from the first to the last. */
-function filled(value: number, count: number, dtype: "f32" | "f16" | "u8"): Uint8Array<ArrayBuffer> {
-  if (dtype === "u8") return new Uint8Array(count).fill(value);
-  if (dtype === "f16") return new Uint8Array(new Uint16Array(count).fill(float16ToBits(value)).buffer);
-  return new Uint8Array(new Uint32Array(count).fill(float32ToBits(value)).buffer);
+function filled(value: number, count: number, dtype: DType): Uint8Array<ArrayBuffer> {
+  return encoded(new Array<number>(count).fill(value), dtype);
 }
 
 export const transferLaws: readonly Law[] = [

@@ -2,6 +2,7 @@ import { type CausalMode, type FloatType, floatTypes } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, extent, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { draw, roundTo } from "../../data.js";
+import { given } from "../../kit/arguments.js";
 import type { Law, LawContext } from "../../law.js";
 import { gamma, type Tolerance } from "../../tolerance.js";
 import { collect, execute, measure, type Placement } from "../../workspace.js";
@@ -145,7 +146,7 @@ async function check(
         ...(kvHeads === heads ? {} : { kvHeads }),
         ...(value.scale === null ? {} : { scale: value.scale }),
         ...(value.causal === false ? {} : { causal: value.causal }),
-        ...(dtype === "f32" ? {} : { dtype }),
+        ...given(dtype),
       }),
   });
   const tolerance = special ?? attentionTolerance(keyLength, dtype, context.numerics);

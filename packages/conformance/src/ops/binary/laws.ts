@@ -10,6 +10,7 @@ import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, random, roundTo } from "../../data.js";
 import { binaryFunctions } from "../../functions.js";
+import { given } from "../../kit/arguments.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { offsets } from "../places.js";
@@ -99,6 +100,9 @@ function broadcastPlaces(shape: readonly number[], output: readonly number[]): r
   return offsets(output.map((extent, axis) => ({ extent, stride: strides[axis]! })));
 }
 
+/** Divisors that are smaller might lead to quotients that overflow. */
+const leastDivisor: Readonly<Record<FloatType, number>> = { f32: 2 ** -20, f16: 2 ** -8 };
+
 /** Data for both sides of an operation that keep its results in range. */
 function drawPair(
   kind: ArithmeticKind,
@@ -113,8 +117,7 @@ function drawPair(
   const next = random(seed + 2);
   const round = (x: number) => roundTo(dtype, x);
   if (kind === "div") {
-    // Divisors that are neither zero nor so small that quotients overflow.
-    const least = dtype === "f32" ? 2 ** -20 : 2 ** -8;
+    const least = leastDivisor[dtype];
     return { a, b: b.map((x) => (Math.abs(x) < least ? 1 : x)) };
   }
   if (kind !== "pow") return { a, b };
@@ -157,9 +160,9 @@ async function check(context: LawContext, dtype: FloatType, value: BinaryCase): 
       const second: Operand | Scalar = isScalarB ? { scalar: b[0]! } : slices.b;
       const extents = form === "shapes" ? { shapeA, shapeB } : { n };
       // The output shape is given in every second case; it is derived in the others.
-      const given = value.seed % 2 === 0 ? { outputShape: output } : {};
-      const type = dtype === "f32" ? {} : { dtype };
-      backend.binary({ kind, a: first, b: second, output: slices.output, ...extents, ...given, ...type });
+      const shape = value.seed % 2 === 0 ? { outputShape: output } : {};
+      const type = given(dtype);
+      backend.binary({ kind, a: first, b: second, output: slices.output, ...extents, ...shape, ...type });
     },
   });
   const { numerics } = context;

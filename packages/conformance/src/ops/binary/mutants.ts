@@ -1,5 +1,5 @@
-import { isComparison } from "@backplane/core";
-import { load, storeInto } from "../../elements.js";
+import { type FloatType, isComparison } from "@backplane/core";
+import { floatFormats, load, storeInto } from "../../elements.js";
 import { binaryFunctions } from "../../functions.js";
 import { mapped, throughEnd } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -95,7 +95,7 @@ export const binaryMutants = ({ tampered, replaced }: Builder): readonly Mutant[
       replaced("binary", (p, run) => {
         run(p);
         if (p.kind !== "add" && p.kind !== "mul") return;
-        const largest = p.dtype === "f32" ? 2 ** 128 - 2 ** 104 : 65504;
+        const largest = floatFormats[p.dtype as FloatType].largest;
         const store = storeInto(p.output, p.dtype);
         for (const [i, y] of load(p.output, p.dtype).entries())
           if (Math.abs(y) === Number.POSITIVE_INFINITY) store(i, Math.sign(y) * largest);

@@ -2,6 +2,7 @@ import type { Activation, ComputeBackend, FloatType } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, placement } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, exactLimit } from "../../data.js";
+import { given } from "../../kit/arguments.js";
 import type { LawContext } from "../../law.js";
 import { exact, productSum, type Tolerance } from "../../tolerance.js";
 import { collect, type Expected, execute, type Placement } from "../../workspace.js";
@@ -160,7 +161,7 @@ export async function runConvolution(
         ...(dilation.every((step) => step === 1) ? {} : { dilation }),
         ...(groups === 1 ? {} : { groups }),
         ...(value.activation === undefined ? {} : { activation: value.activation }),
-        ...(dtype === "f32" ? {} : { dtype }),
+        ...given(dtype),
       }),
   });
 }

@@ -1,4 +1,4 @@
-import type { ComputeBackend } from "@backplane/core";
+import { type ComputeBackend, dtypeBytes } from "@backplane/core";
 import { load, storeInto } from "../../elements.js";
 import { mapped, picked, remembering, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -191,7 +191,7 @@ export const conv2dMutants = ({ tampered, replaced, altered }: Builder): readonl
             return;
           }
           const elements = outputShape.reduce((count, extent) => count * extent, 1);
-          const elsewhere = right.alloc(elements * (args.dtype === "f16" ? 2 : 4));
+          const elsewhere = right.alloc(elements * dtypeBytes[args.dtype ?? "f32"]);
           try {
             right.conv2d({ ...args, output: elsewhere });
           } finally {

@@ -9,6 +9,7 @@ import {
   placement,
 } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, exactLimit } from "../../data.js";
+import { given } from "../../kit/arguments.js";
 import type { LawContext } from "../../law.js";
 import { exact, productSum } from "../../tolerance.js";
 import { collect, type Expected, execute, type Placement } from "../../workspace.js";
@@ -182,7 +183,7 @@ export function argumentsOf(value: GemmCase, dtype: FloatType): Omit<BatchedGemm
     ...(value.stepB === "tight" ? {} : { strideB: shape.strideB }),
     ...(value.stepC === "tight" ? {} : { strideC: shape.strideC }),
     ...(value.activation === undefined ? {} : { activation: value.activation }),
-    ...(dtype === "f32" ? {} : { dtype }),
+    ...given(dtype),
   };
 }
 

@@ -16,6 +16,8 @@ import {
   placement,
 } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, random, roundTo } from "../../data.js";
+import { floatFormats } from "../../elements.js";
+import { given } from "../../kit/arguments.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact, type Tolerance } from "../../tolerance.js";
 import { collect, type Expected, execute, measure, type Placement } from "../../workspace.js";
@@ -150,7 +152,7 @@ async function run(
       backend.reduce({
         ...{ ...slices, kind, shape },
         ...(axes === null ? {} : { axes }),
-        ...(dtype === "f32" ? {} : { dtype }),
+        ...given(dtype),
       }),
   });
 }
@@ -256,7 +258,7 @@ function wholeNumbers(value: ReduceCase, dtype: FloatType): Float64Array {
   const count = value.shape.reduce((a, b) => a * b, 1);
   const terms = Math.max(countOf(axesOf(value).reduced), 1);
   if (value.kind !== "prod") {
-    const limit = Math.floor((dtype === "f32" ? 2 ** 24 - 1 : 2 ** 11 - 1) / terms);
+    const limit = Math.floor((floatFormats[dtype].exactUpTo - 1) / terms);
     return drawIntegers(Math.min(Math.max(limit, 1), 2000), count, value.seed);
   }
   // Ones of either sign, and at most ten twos in all.
@@ -266,9 +268,15 @@ function wholeNumbers(value: ReduceCase, dtype: FloatType): Float64Array {
   return numbers;
 }
 
+/** Elements of a long sum, and a term of which as many fit. */
+const longest: Readonly<Record<FloatType, { readonly n: number; readonly term: number }>> = {
+  f32: { n: 2 ** 20, term: 0.1 },
+  f16: { n: 2 ** 18, term: 0.1 / 16 },
+};
+
 /** Equal numbers, for which the rounding errors of one running sum all have the same sign. */
 function longCases(kind: ReduceKind, dtype: FloatType): readonly ReduceCase[] {
-  const n = dtype === "f32" ? 2 ** 20 : 2 ** 18;
+  const { n } = longest[dtype];
   return [
     reduceCase({ kind, shape: [n + 1], axes: null }),
     reduceCase({ kind, shape: [2, n / 2], axes: [1] }),
@@ -277,8 +285,7 @@ function longCases(kind: ReduceKind, dtype: FloatType): readonly ReduceCase[] {
 }
 
 async function longSums(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
-  // f16 could not hold the sum of many tenths.
-  const term = roundTo(dtype, dtype === "f32" || value.kind === "mean" ? 0.1 : 0.1 / 16);
+  const term = roundTo(dtype, value.kind === "mean" ? 0.1 : longest[dtype].term);
   const input = new Float64Array(value.shape.reduce((a, b) => a * b, 1)).fill(term);
   const count = countOf(axesOf(value).reduced);
   const sum = longSum(value.kind, count);

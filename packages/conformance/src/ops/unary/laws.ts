@@ -4,6 +4,7 @@ import { dataSeed, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { random, roundTo } from "../../data.js";
 import { storages } from "../../elements.js";
 import { unaryFunctions } from "../../functions.js";
+import { given } from "../../kit/arguments.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { unaryTolerance } from "./tolerance.js";
@@ -111,7 +112,7 @@ async function check(context: LawContext, dtype: FloatType, value: UnaryCase): P
   const got = await execute({
     ...{ backend, dtype, placement: value.placement, output: "output", written: places },
     operands: { input, output: new Float64Array(n).fill(Number.NaN) },
-    call: (slices) => backend.unary({ ...slices, kind, n, ...(dtype === "f32" ? {} : { dtype }) }),
+    call: (slices) => backend.unary({ ...slices, kind, n, ...given(dtype) }),
   });
   const { numerics } = context;
   const tolerance = (y: number, x: number) => unaryTolerance(kind, x, y, dtype, numerics);
