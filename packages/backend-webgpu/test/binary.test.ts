@@ -1,4 +1,5 @@
 // Tags: kernels
+import { binaryFunctions } from "@backplane/conformance/functions";
 import {
   type ArithmeticKind,
   arithmeticKinds,
@@ -10,16 +11,6 @@ import {
 import { assert } from "chai";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { type BufferRegion, encode, random, rounded, spacing, withDevice } from "./support.js";
-
-const reference: Readonly<Record<ArithmeticKind, (a: number, b: number) => number>> = {
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  div: (a, b) => a / b,
-  max: Math.max,
-  min: Math.min,
-  pow: (a, b) => a ** b,
-};
 
 const units: Readonly<Record<ArithmeticKind, number>> = {
   add: 1,
@@ -72,7 +63,7 @@ describe("webgpu binary", () => {
           for (const [x, y] of forms) {
             device().run("binary", { dtype, kind, shape: [n], n, a: x, b: y, output });
             const expected = Array.from({ length: n }, (_, i) =>
-              reference[kind]("scalar" in x ? x.scalar : a[i]!, "scalar" in y ? y.scalar : b[i]!),
+              binaryFunctions[kind]("scalar" in x ? x.scalar : a[i]!, "scalar" in y ? y.scalar : b[i]!),
             );
             assertClose(await device().numbers(output, dtype), expected, { dtype, kind });
           }

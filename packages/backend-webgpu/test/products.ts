@@ -1,3 +1,4 @@
+import { unaryFunctions } from "@backplane/conformance/functions";
 import { type Activation, type BackendError, dtypeBytes, type FloatType } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
@@ -6,7 +7,6 @@ import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import type { Program } from "#src/program/program.js";
 import type { KernelContext } from "#src/runtime/context.js";
-import { erf } from "./special-functions.js";
 import { type BufferRegion, decode, encode, noise, random } from "./support.js";
 
 /**
@@ -38,15 +38,6 @@ export function asLargeGpu(features: DeviceFeatures): DeviceFeatures {
   return { ...features, subgroupMinSize: 32, subgroupMaxSize: 32, family: general };
 }
 
-const logistic = (x: number) => 1 / (1 + Math.exp(-x));
-
-const activationFunctions: Readonly<Record<Activation, (x: number) => number>> = {
-  relu: (x) => Math.max(x, 0),
-  gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)),
-  geluTanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
-  silu: (x) => x * logistic(x),
-};
-
 /**
  * What is expected of a sum that is off by `bound` at the most in f32, after an activation. The slopes of
  * all of them are below 1.13; they are right to a few units in the last place, of x where they cancel.
@@ -59,7 +50,7 @@ export function finishedSum(
   activation: Activation | undefined,
 ): Expected {
   if (activation === undefined) return { index, value: sum, tolerance: bound + finalRounding(dtype, sum) };
-  const value = activationFunctions[activation](sum);
+  const value = unaryFunctions[activation](sum);
   const own = activation === "relu" ? 0 : 8 * epsilon * Math.abs(sum);
   return { index, value, tolerance: 1.13 * bound + own + finalRounding(dtype, value) };
 }

@@ -1,32 +1,8 @@
 // Tags: kernels
+import { unaryFunctions } from "@backplane/conformance/functions";
 import { dtypeBytes, type FloatType, floatTypes, type UnaryKind, unaryKinds } from "@backplane/core";
 import { assert } from "chai";
-import { erf, erfc, logistic, roundHalfEven } from "./special-functions.js";
 import { noise, random, rounded, spacing, withDevice } from "./support.js";
-
-const reference: Readonly<Record<UnaryKind, (x: number) => number>> = {
-  relu: (x) => Math.max(x, 0),
-  sigmoid: logistic,
-  tanh: Math.tanh,
-  exp: Math.exp,
-  log: Math.log,
-  sqrt: Math.sqrt,
-  rsqrt: (x) => 1 / Math.sqrt(x),
-  reciprocal: (x) => 1 / x,
-  abs: Math.abs,
-  neg: (x) => -x,
-  sin: Math.sin,
-  cos: Math.cos,
-  floor: Math.floor,
-  ceil: Math.ceil,
-  round: roundHalfEven,
-  sign: Math.sign,
-  erf,
-  gelu: (x) => 0.5 * x * (x < 0 ? erfc(-x / Math.SQRT2) : 1 + erf(x / Math.SQRT2)),
-  geluTanh: (x) => x * logistic(2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)),
-  silu: (x) => x * logistic(x),
-  softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
-};
 
 /** Allowed errors in units in the last place of f32, where they are not 0. */
 const units: Partial<Record<UnaryKind, number>> = {
@@ -36,7 +12,7 @@ const units: Partial<Record<UnaryKind, number>> = {
 
 /** Besides, what flushing may take from a result, and only from one below the normal numbers. */
 function slack(kind: UnaryKind, x: number): number {
-  const exact = Math.abs(reference[kind](x));
+  const exact = Math.abs(unaryFunctions[kind](x));
   return exact < 2 ** -126 ? exact : 0;
 }
 
@@ -82,7 +58,7 @@ describe("webgpu unary", () => {
         device().run("unary", { dtype, kind, n: xs.length, input, output });
         const results = await device().numbers(output, dtype);
         for (const [i, x] of xs.entries()) {
-          const exact = reference[kind](x);
+          const exact = unaryFunctions[kind](x);
           if (Math.abs(Math.fround(exact)) === Number.POSITIVE_INFINITY) {
             assert.equal(results[i], Math.fround(exact), `${kind}(${x})`);
             continue;

@@ -1,5 +1,10 @@
 import type { ArithmeticKind, UnaryKind } from "@backplane/core";
 
+/*
+ * The functions of unary and binary in double precision, for whoever has to know what is right: the oracle, the
+ * tests of backends, examples. This is an entry point of its own, which imports nothing but types.
+ */
+
 /** Each function in double precision, accurate to a few of its units in the last place. */
 export const unaryFunctions: Readonly<Record<UnaryKind, (x: number) => number>> = {
   relu: (x) => Math.max(x, 0),
@@ -18,7 +23,7 @@ export const unaryFunctions: Readonly<Record<UnaryKind, (x: number) => number>> 
   ceil: Math.ceil,
   round: roundHalfToEven,
   sign: Math.sign,
-  erf: (x) => (Math.abs(x) < 1 ? erfSeries(x) : Math.sign(x) * (1 - erfc(Math.abs(x)))),
+  erf,
   // 1 + erf(x / sqrt(2)) cancels for negative x; its other name erfc(-x / sqrt(2)) does not.
   gelu: (x) => (x / 2) * erfc(-x / Math.SQRT2),
   // 1 + tanh(u) = 2 / (1 + e^-2u), for the same reason.
@@ -58,8 +63,13 @@ function erfSeries(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }
 
+/** Accurate to a few units in the last place, as is `erfc`. */
+export function erf(x: number): number {
+  return Math.abs(x) < 1 ? erfSeries(x) : Math.sign(x) * (1 - erfc(Math.abs(x)));
+}
+
 /** 1 - erf(x). For large x it uses the continued fraction DLMF 7.9.1, evaluated from the far end. */
-function erfc(x: number): number {
+export function erfc(x: number): number {
   if (Number.isNaN(x)) return x;
   if (x < 0) return 2 - erfc(-x);
   if (x < 2) return 1 - erfSeries(x);

@@ -1,19 +1,8 @@
-import { readFileSync } from "node:fs";
-import { createCpuBackend } from "@backplane/backend-cpu";
-import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import {
-  type ComputeBackend,
-  type FloatType,
-  inexactBinaryKinds,
-  inexactUnaryKinds,
-  type Numerics,
-  type UnitsRange,
-} from "@backplane/core";
+import { type FloatType, inexactBinaryKinds, type Numerics, type UnitsRange } from "@backplane/core";
 import { assert } from "chai";
 import { expectedOf, oracleUnits, unitsOff, unitsTolerance } from "#src/accuracy.js";
 import { binaryFunctions } from "#src/functions.js";
 import { stratified, stratifiedPairs } from "#src/laws/accuracy-arguments.js";
-import { rangeText } from "#src/report/format.js";
 
 const kept: Numerics = {
   ...{ nan: "kept", infinity: "kept", subnormals: "kept", signedZero: "kept" },
@@ -120,41 +109,3 @@ describe("Arguments of every exponent", () => {
       });
   }
 });
-
-/** Rows of the table behind a mark in docs/numerics.md. */
-function tableOf(name: string): readonly (readonly string[])[] {
-  const text = readFileSync(new URL("../../../docs/numerics.md", import.meta.url), "utf8");
-  const [, after] = text.split(`<!-- declared: ${name} -->\n\n`);
-  const lines = after!.split("\n\n", 1)[0]!.split("\n");
-  return lines.slice(2).map((line) => line.slice(2, -2).split(" | "));
-}
-
-for (const [name, create] of [
-  ["cpu", () => createCpuBackend({ threads: 0 })],
-  ["webgpu", () => createWebGpuBackend()],
-] as const)
-  describe(`The table of what ${name} declares`, () => {
-    it("is what it declares, and no less than was measured", async () => {
-      await using backend: ComputeBackend = create();
-      await backend.init();
-      const { unary = {}, binary = {} } = backend.capabilities.accuracy!;
-      const declared = [
-        ...inexactUnaryKinds.flatMap((kind) =>
-          unary[kind]!.map(({ below = null, units }, i) => {
-            const from = unary[kind]![i - 1]?.below ?? null;
-            return [kind, rangeText({ from, below }), String(units)];
-          }),
-        ),
-        ...inexactBinaryKinds.map((kind) => [kind, "all", String(binary[kind])]),
-      ];
-      const rows = tableOf(name);
-      assert.deepEqual(
-        rows.map((row) => row.slice(0, 3)),
-        declared,
-      );
-      for (const [kind, range, units, ...measured] of rows) {
-        assert.isAtLeast(measured.length, 2);
-        for (const value of measured) assert.isAtMost(Number(value), Number(units), `${kind}, ${range}`);
-      }
-    });
-  });

@@ -1,3 +1,4 @@
+import { binaryFunctions } from "@backplane/conformance/functions";
 import {
   type ArithmeticKind,
   arithmeticKinds,
@@ -13,7 +14,6 @@ import { asStored } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers, specialNumbers, ulpDistance } from "./numbers.js";
 import { guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
-import { binaryReferences } from "./references.js";
 import { broadcast, broadcasts } from "./shapes.js";
 
 const handle = 1 as DeviceHandle;
@@ -61,7 +61,7 @@ describeEitherWay("binary kernels", (options) => {
       const b = Float32Array.from(pairs, (pair) => pair[1]);
       const output = run("f32", { kind, n: a.length, a: handle, b: handle }, a, b, a.length);
       output.forEach((got, i) => {
-        const expected = binaryReferences[kind](a[i]!, b[i]!);
+        const expected = binaryFunctions[kind](a[i]!, b[i]!);
         const label = `${kind}(${a[i]}, ${b[i]}) = ${got}, not ${expected}`;
         expect(ulpDistance(got, expected), label).to.be.at.most(bound(kind));
         if (expected === 0) expect(Object.is(got, expected), label).to.equal(true);
@@ -83,7 +83,7 @@ describeEitherWay("binary kernels", (options) => {
     for (const kind of ["add", "mul", "div", "max"] as const) {
       const got = run("f16", { kind, n, a: handle, b: handle }, a, b, n);
       got.forEach((value, i) => {
-        const exact = Math.fround(binaryReferences[kind](a[i]!, b[i]!));
+        const exact = Math.fround(binaryFunctions[kind](a[i]!, b[i]!));
         expect(value, `${kind}(${a[i]}, ${b[i]})`).to.equal(float16FromBits(float16ToBits(exact)));
       });
     }

@@ -11,4 +11,7 @@ export const unopenable = {
   },
 };
 
+/** A function without options, instead of a list. */
+export const createAnother = () => createReferenceBackend();
+
 export default ["first", "second"].map((name) => ({ name, create: createReferenceBackend }));

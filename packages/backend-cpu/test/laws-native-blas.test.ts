@@ -1,7 +1,7 @@
 import { createCpuBackend } from "@backplane/backend-cpu";
+import { describeBackend, type Law, laws } from "@backplane/conformance";
 import { testBlas } from "@backplane/debian";
-import { describeBackend, type Law, laws } from "#src/index.js";
-import { withWorkers } from "./support/workers.js";
+import { withWorkers } from "./losing-workers.js";
 
 /** A library computes gemm in f32; the rest is as without it. */
 const gemmLaws = laws.filter(

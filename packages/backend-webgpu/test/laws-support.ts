@@ -1,5 +1,6 @@
 import { createWebGpuBackend, type WebGpuBackend, type WebGpuOptions } from "@backplane/backend-webgpu";
-import { describeBackend, type Law } from "#src/index.js";
+import { describeBackend, type Law, laws } from "@backplane/conformance";
+import type { ComputeBackend } from "@backplane/core";
 
 const large: readonly (string | undefined)[] = ["gemm", "batchedGemm", "conv2d", "attention", "reduce"];
 const many: readonly string[] = ["resources", "reach", "stateful", "supports"];
@@ -30,14 +31,38 @@ export const soonCompiled: WebGpuOptions = {
 };
 
 /** No backend is skipped where it is missing: a machine on which the suite says nothing about it has not tested it. */
-export function describeWebGpu(laws: readonly Law[], runs: number, options: WebGpuOptions = {}): void {
+export function describeWebGpu(chosen: readonly Law[], runs: number, options: WebGpuOptions = {}): void {
   describeBackend(
     {
       name: "WebGPU",
       create: () => createWebGpuBackend(options),
       loseDevice: (backend) => (backend as WebGpuBackend).loseDevice(),
-      options: { laws, runs },
+      options: { laws: chosen, runs },
     },
     globalThis,
   );
+}
+
+/** Which laws show what a variant of an operation does. */
+export const topics: Readonly<Record<string, readonly string[]>> = {
+  gemm: ["gemm", "batchedGemm"],
+  conv2d: ["conv2d"],
+  attention: ["attention"],
+};
+
+/**
+ * Larger shapes are left out: they lead across the thresholds between variants, and here is only one.
+ */
+export function lawsOn(operations: readonly string[]): readonly Law[] {
+  const wanted = operations.flatMap((operation) => topics[operation]!);
+  return laws.filter(({ topic, name }) => wanted.includes(topic) && !name.includes("larger shapes"));
+}
+
+export function describeVariant(
+  name: string,
+  create: () => ComputeBackend,
+  chosen: readonly Law[],
+  runs: number,
+): void {
+  describeBackend({ name, create, options: { laws: chosen, runs } }, globalThis);
 }

@@ -1,5 +1,5 @@
 // Tags: kernels, long
-import { laws } from "#src/index.js";
+import { laws } from "@backplane/conformance";
 import {
   compilesMuch,
   describeWebGpu,
@@ -7,7 +7,7 @@ import {
   isOnManyCalls,
   meetsMostWithFewest,
   soonCompiled,
-} from "./support/webgpu.js";
+} from "./laws-support.js";
 
 const chosen = laws.filter((law) => isOnLargeKernels(law) || isOnManyCalls(law));
 

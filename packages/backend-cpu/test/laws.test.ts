@@ -1,7 +1,7 @@
 // Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { describeBackend } from "#src/index.js";
-import { withWorkers } from "./support/workers.js";
+import { describeBackend } from "@backplane/conformance";
+import { withWorkers } from "./losing-workers.js";
 
 describeBackend(
   { name: "the CPU without threads", create: () => createCpuBackend({ threads: 0 }) },

@@ -1,6 +1,6 @@
 // Tags: long
-import { laws } from "#src/index.js";
-import { describeWebGpu, isOnLargeKernels, isOnManyCalls } from "./support/webgpu.js";
+import { laws } from "@backplane/conformance";
+import { describeWebGpu, isOnLargeKernels, isOnManyCalls } from "./laws-support.js";
 
 // The others: webgpu-kernels.test.ts.
 describeWebGpu(

@@ -1,9 +1,8 @@
 // Tags: kernels, long
 import * as webgpu from "@backplane/backend-webgpu";
+import type { Law } from "@backplane/conformance";
 import { assert } from "chai";
-import type { Law } from "#src/index.js";
-import { describeVariant, lawsOn, topics } from "./support/variants.js";
-import { meetsMostWithFewest } from "./support/webgpu.js";
+import { describeVariant, lawsOn, meetsMostWithFewest, topics } from "./laws-support.js";
 
 /**
  * Every transposition, alignment and element type is a shader of its own, and takes the software

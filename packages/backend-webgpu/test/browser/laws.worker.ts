@@ -1,7 +1,7 @@
 // Tags: long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { isOnLargeKernels, isOnManyCalls, meetsMostWithFewest, soonCompiled } from "../support/webgpu.js";
+import { isOnLargeKernels, isOnManyCalls, meetsMostWithFewest, soonCompiled } from "../laws-support.js";
 
 // What differs in a worker is around the kernels: they are compiled and run by the same process of the browser as
 // in the page.

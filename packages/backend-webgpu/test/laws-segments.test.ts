@@ -1,7 +1,7 @@
 // Tags: kernels, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { describeBackend, laws } from "#src/index.js";
-import { compilesMuch, meetsMostWithFewest, soonCompiled } from "./support/webgpu.js";
+import { describeBackend, laws } from "@backplane/conformance";
+import { compilesMuch, meetsMostWithFewest, soonCompiled } from "./laws-support.js";
 
 /**
  * Operands above what a binding shows are worked on in parts. Real limits start at 128 MiB; with lower

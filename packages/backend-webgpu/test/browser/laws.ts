@@ -1,7 +1,7 @@
 // Tags: long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { isOnLargeKernels, isOnManyCalls, meetsMostWithFewest, soonCompiled } from "../support/webgpu.js";
+import { isOnLargeKernels, isOnManyCalls, meetsMostWithFewest, soonCompiled } from "../laws-support.js";
 
 // Shaders take long to compile on a software adapter, so there are few cases, others than in Node.js, and few laws
 // on the operations with large kernels: Node.js has all of them, on the same kernels.
