@@ -14,8 +14,7 @@ import { type Law, type LawContext, LawFailure, lawId } from "./law.js";
 import { kindsOf, testedOperations } from "./ops/index.js";
 import type { Plan } from "./options.js";
 import { Hung, settled, settledAsWhole, withPatience } from "./patience.js";
-import { type Measurements, Recorder } from "./report/measurements.js";
-import type { LawStatus } from "./report/report.js";
+import { type LawStatus, type Measurements, Recorder } from "./report/index.js";
 import { backendMadeBy } from "./subjects.js";
 import type { Subject } from "./suite.js";
 

@@ -1,4 +1,4 @@
-import type { Environment } from "./report/report.js";
+import type { Environment } from "./report/index.js";
 
 /** The parts of the global scope that distinguish runtimes. */
 interface Globals {

@@ -22,35 +22,32 @@ export {
   referenceKernels,
 } from "./reference.js";
 export {
-  diffReports,
-  isUnchanged,
-  type RatioChange,
-  type ReportDiff,
-  type StatusChange,
-} from "./report/diff.js";
-export type { FailureReport, WrongValues } from "./report/failure.js";
-export { renderHtml } from "./report/html.js";
-export { renderMarkdown } from "./report/markdown.js";
-export {
-  type RatioHistogram,
-  ratioEnds,
-  type ShapeCell,
-  type ShapeCells,
-  shapeAxes,
-} from "./report/measurements.js";
-export { parseReport } from "./report/parse.js";
-export {
   buildReport,
   type ConformanceReport,
+  diffReports,
   type Environment,
+  type FailureReport,
+  isUnchanged,
   type LawReport,
   type LawStatus,
   type NumericsReport,
   type OperationReport,
+  parseReport,
+  type RatioChange,
+  type RatioHistogram,
+  type ReportDiff,
   type RunReport,
+  ratioEnds,
+  renderHtml,
+  renderMarkdown,
+  type ShapeCell,
+  type ShapeCells,
+  type StatusChange,
   type SubjectReport,
+  shapeAxes,
   type Totals,
-} from "./report/report.js";
+  type WrongValues,
+} from "./report/index.js";
 export { type MemorySample, memoryGauges, type Trend, trendOf } from "./soak/flatness.js";
 export { mebibytes, type SoakOptions, type SoakReport, soak } from "./soak/soak.js";
 export type { Tally } from "./soak/tally.js";

@@ -3,8 +3,7 @@ import { type BackendFacts, Bench, factsOf, type LawResult } from "./bench.js";
 import { environment } from "./environment.js";
 import type { Law } from "./law.js";
 import { type Plan, planOf, type SuiteOptions } from "./options.js";
-import { merged } from "./report/measurements.js";
-import type { Environment } from "./report/report.js";
+import { type Environment, merged } from "./report/index.js";
 
 /** A backend under test. */
 export interface Subject {

@@ -2,7 +2,7 @@ import { type ComputeBackend, type DeviceHandle, dtypeBytes, type FloatType } fr
 import { decoded, storages } from "./elements.js";
 import type { LawContext } from "./law.js";
 import type { Emit } from "./ops/operation.js";
-import type { WrongValues } from "./report/failure.js";
+import type { WrongValues } from "./report/index.js";
 
 /** The expected output of an operation, element by element. */
 export interface Expected {

@@ -1,10 +1,13 @@
 import { mkdir, open, readFile, writeFile } from "node:fs/promises";
 import { dirname, extname } from "node:path";
-import { diffReports, type ReportDiff } from "../report/diff.js";
-import { renderHtml } from "../report/html.js";
-import { renderMarkdown } from "../report/markdown.js";
-import { parseReport } from "../report/parse.js";
-import type { ConformanceReport } from "../report/report.js";
+import {
+  type ConformanceReport,
+  diffReports,
+  parseReport,
+  type ReportDiff,
+  renderHtml,
+  renderMarkdown,
+} from "../report/index.js";
 import { type Request, UsageError } from "./arguments.js";
 
 /** The files of one configuration. */

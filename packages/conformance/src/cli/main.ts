@@ -1,6 +1,6 @@
 import { type Law, lawId } from "../law.js";
 import { planOf } from "../options.js";
-import { buildReport, type ConformanceReport, lawReport } from "../report/report.js";
+import { buildReport, type ConformanceReport, lawReport } from "../report/index.js";
 import { runSuite, type Subject, type SuiteOutcome } from "../suite.js";
 import { suiteVersion } from "../version.js";
 import { parseArguments, type Request, UsageError, usage } from "./arguments.js";

@@ -1,8 +1,15 @@
-import type { ReportDiff, StatusChange } from "../report/diff.js";
-import { isUnchanged } from "../report/diff.js";
-import type { WrongValues } from "../report/failure.js";
-import { formatCount, formatRatio, formatTime } from "../report/format.js";
-import type { ConformanceReport, LawReport, OperationReport } from "../report/report.js";
+import {
+  type ConformanceReport,
+  formatCount,
+  formatRatio,
+  formatTime,
+  isUnchanged,
+  type LawReport,
+  type OperationReport,
+  type ReportDiff,
+  type StatusChange,
+  type WrongValues,
+} from "../report/index.js";
 
 /** The command for a replay: the program, the module, and the choice of the backend in it. */
 export interface Command {

@@ -1,8 +1,7 @@
 // The page that runs the suite in a browser. The page itself explains what it does. `?start` in its address
 // starts at once, but only for modules of the page's own origin: a link must not run code from elsewhere.
 import { type Law, lawId } from "../law.js";
-import { formatCount, formatTime } from "../report/format.js";
-import { buildReport } from "../report/report.js";
+import { buildReport, formatCount, formatTime } from "../report/index.js";
 import { type Progress, runSuite, type Subject } from "../suite.js";
 import { byId } from "./elements.js";
 import { Form } from "./form.js";

@@ -1,6 +1,4 @@
-import { renderHtml } from "../report/html.js";
-import { renderMarkdown } from "../report/markdown.js";
-import type { ConformanceReport } from "../report/report.js";
+import { type ConformanceReport, renderHtml, renderMarkdown } from "../report/index.js";
 import { byId, element } from "./elements.js";
 
 /** Shows finished reports, one at a time, and offers them as files. */
