@@ -206,7 +206,7 @@ describe("The page that runs the suite", () => {
     assert.match(await problem({ backend: "/nowhere.js" }), /Failed to fetch dynamically imported module/);
     assert.match(
       await problem({ backend: configured, export: "notBackends" }),
-      /suitable are default, unopenable/,
+      /suitable are createAnother, default, unopenable/,
     );
     assert.match(
       await problem({ backend: configured, export: "unopenable" }),
