@@ -1,11 +1,12 @@
 import {
   type Capabilities,
   type ComputeBackend,
-  type FloatType,
-  floatTypes,
+  type DType,
+  dtypes,
   type Numerics,
   type OperationName,
   operationNames,
+  operations,
   type Question,
 } from "@backplane/core";
 import { breathe } from "./breath.js";
@@ -27,7 +28,7 @@ export interface BackendFacts {
 
 export interface Support {
   readonly operation: OperationName;
-  readonly dtype: FloatType;
+  readonly dtype: DType;
   readonly supported: boolean;
   /** For operations with kinds: the kinds that the backend has and lacks. */
   readonly kinds: { readonly supported: readonly string[]; readonly missing: readonly string[] } | undefined;
@@ -268,7 +269,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
   const has = (operation: OperationName, question: Question) =>
     attempt(() => backend.supports(operation, question), false);
   const supports = operationNames.flatMap((operation) =>
-    floatTypes.map((dtype): Support => {
+    typesOf(operation).map((dtype): Support => {
       const kinds = kindsOf(testedOperations[operation]);
       return {
         ...{ operation, dtype, supported: has(operation, { dtype }) },
@@ -277,6 +278,12 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     }),
   );
   return { name: String(backend.name), capabilities, supports };
+}
+
+/** The element types that the operation is defined for. */
+function typesOf(operation: OperationName): readonly DType[] {
+  const types = operations[operation].decisive.filter(({ role }) => role === "elementType");
+  return dtypes.filter((dtype) => types.some(({ values }) => values?.includes(dtype)));
 }
 
 function divided(kinds: readonly string[], has: (kind: string) => boolean): NonNullable<Support["kinds"]> {

@@ -1,4 +1,4 @@
-import type { ArithmeticKind, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, ComparisonKind, IntegerType, UnaryKind } from "@backplane/core";
 
 /*
  * The functions of unary and binary in double precision, for whoever has to know what is right: the oracle, the
@@ -41,6 +41,42 @@ export const binaryFunctions: Readonly<Record<ArithmeticKind, (a: number, b: num
   min: Math.min,
   pow: Math.pow,
 };
+
+/** 1 or 0. */
+export const comparisons: Readonly<Record<ComparisonKind, (a: number, b: number) => number>> = {
+  equal: (a, b) => Number(a === b),
+  notEqual: (a, b) => Number(a !== b),
+  less: (a, b) => Number(a < b),
+  lessEqual: (a, b) => Number(a <= b),
+  greater: (a, b) => Number(a > b),
+  greaterEqual: (a, b) => Number(a >= b),
+};
+
+/** The kinds of binary that integers have, besides comparisons. */
+export type IntegerKind = Exclude<ArithmeticKind, "pow">;
+
+/** On whole numbers of the type; wraps around. */
+export const integerFunctions: Readonly<
+  Record<IntegerType, Readonly<Record<IntegerKind, (a: number, b: number) => number>>>
+> = {
+  i32: wrapping((value) => value | 0),
+  u32: wrapping((value) => value >>> 0),
+};
+
+function wrapping(
+  wrap: (value: number) => number,
+): Readonly<Record<IntegerKind, (a: number, b: number) => number>> {
+  return {
+    // Sums of two are exact in double precision; of products imul has the low bits.
+    add: (a, b) => wrap(a + b),
+    sub: (a, b) => wrap(a - b),
+    mul: (a, b) => wrap(Math.imul(a, b)),
+    // So is the quotient before its fraction goes: the nearest double of no quotient of 32 bits is a whole number.
+    div: (a, b) => (b === 0 ? 0 : wrap(Math.trunc(a / b))),
+    max: Math.max,
+    min: Math.min,
+  };
+}
 
 function roundHalfToEven(x: number): number {
   const below = Math.floor(x);

@@ -2,7 +2,7 @@ import type {
   ArithmeticKind,
   Capabilities,
   ComputeBackend,
-  FloatType,
+  DType,
   Numerics,
   OperationName,
   UnaryKind,
@@ -22,7 +22,7 @@ export interface Law {
   /** The sentence. Unique within the topic and element type. */
   readonly name: string;
   readonly operation?: OperationName;
-  readonly dtype?: FloatType;
+  readonly dtype?: DType;
   /** The grade of bound that it checks. Default: `must`. */
   readonly grade?: Grade;
   /**

@@ -1,8 +1,8 @@
 import {
   BackendError,
   checkNames,
-  type FloatType,
-  floatTypes,
+  type DType,
+  dtypes,
   type OperationName,
   operationNames,
 } from "@backplane/core";
@@ -36,7 +36,7 @@ export interface SuiteOptions {
   /** Runs only laws on these operations; leaves out laws that concern no operation. */
   readonly operations?: readonly OperationName[];
   /** Runs only laws on these element types; leaves out laws that concern no single type. */
-  readonly dtypes?: readonly FloatType[];
+  readonly dtypes?: readonly DType[];
   /** Runs only laws whose id (see `lawId`) contains this text, in upper or lower case. */
   readonly law?: string;
   /** Which error bounds are required. Default: `must`. */
@@ -68,7 +68,7 @@ export interface Plan {
   readonly shrink: boolean;
   readonly replay: Replay | undefined;
   readonly operations: readonly OperationName[] | undefined;
-  readonly dtypes: readonly FloatType[] | undefined;
+  readonly dtypes: readonly DType[] | undefined;
   readonly law: string | undefined;
   readonly grade: Grade;
   readonly timeBudget: number | undefined;
@@ -105,7 +105,7 @@ export function planOf(options: SuiteOptions): Plan {
     shrink,
     replay,
     operations: someOf("operations", options.operations, operationNames),
-    dtypes: someOf("dtypes", options.dtypes, floatTypes),
+    dtypes: someOf("dtypes", options.dtypes, dtypes),
     law,
     grade: oneOf("grade", options.grade ?? "must", grades),
     timeBudget: options.timeBudget ?? (mode === "soak" ? 600_000 : undefined),

@@ -10,9 +10,9 @@ import {
   inexactUnaryKinds,
   type Kernel,
 } from "@backplane/core";
-import { load, type Place, type ReferenceMemory, storeInto } from "./elements.js";
+import type { Place, ReferenceMemory } from "./elements.js";
 import { everyOperation } from "./ops/index.js";
-import type { FormulaMemory } from "./ops/operation.js";
+import { referenceMemory } from "./ops/operation.js";
 
 /**
  * The smallest complete backend. It computes every result in double precision with plain loops and rounds
@@ -117,9 +117,6 @@ export class ReferenceDriver implements BackendDriver<ReferenceMemory> {
     this.#events?.lost("it was asked to go");
   }
 }
-
-/** Formulas read copies of their inputs, and each element that they write is stored at once. */
-export const referenceMemory: FormulaMemory = { read: load, write: storeInto };
 
 /** One entry per operation: its formula. */
 export const referenceKernels: Required<DriverKernels<ReferenceMemory>> = Object.fromEntries(

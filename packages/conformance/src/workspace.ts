@@ -1,4 +1,4 @@
-import { type ComputeBackend, type DeviceHandle, dtypeBytes, type FloatType } from "@backplane/core";
+import { type ComputeBackend, type DeviceHandle, type DType, dtypeBytes } from "@backplane/core";
 import { decoded, storages } from "./elements.js";
 import type { LawContext } from "./law.js";
 import type { Emit } from "./ops/operation.js";
@@ -45,7 +45,9 @@ export interface Slice {
 
 export interface Execution<Name extends string> {
   readonly backend: ComputeBackend;
-  readonly dtype: FloatType;
+  readonly dtype: DType;
+  /** The element types of operands that have another. */
+  readonly dtypes?: { readonly [Operand in Name]?: DType };
   readonly placement: Placement;
   /** The stored elements of each operand. NaN stands for poison, which must not be read. */
   readonly operands: Readonly<Record<Name, Float64Array>>;
@@ -60,23 +62,27 @@ export interface Execution<Name extends string> {
  * around them. Returns the output as stored. Throws if a single bit outside the output elements has changed.
  */
 export async function execute<Name extends string>(execution: Execution<Name>): Promise<Float64Array> {
-  const { backend, dtype, placement, operands, output, written, call } = execution;
-  const size = dtypeBytes[dtype];
+  const { backend, dtype, dtypes = {}, placement, operands, output, written, call } = execution;
   const names = Object.keys(operands) as Name[];
   const images: Image[] = [];
-  const spots = {} as Record<Name, { readonly image: Image; readonly start: number }>;
+  const spots = {} as Record<Name, Spot>;
   let next: Image | undefined;
   for (const [i, name] of names.entries()) {
     if (next === undefined || !placement.shared) {
-      next = { elements: 0, fills: [], bytes: new Uint8Array(0) };
+      next = { length: 0, spots: [], bytes: new Uint8Array(0) };
       images.push(next);
     }
-    const start = next.elements + (placement.before[i % placement.before.length] ?? 0);
-    next.elements = start + operands[name].length + guardAfter;
-    next.fills.push({ start, stored: operands[name] });
-    spots[name] = { image: next, start };
+    const type = (dtypes as Partial<Record<Name, DType>>)[name] ?? dtype;
+    const size = dtypeBytes[type];
+    const from = Math.ceil(next.length / size) * size;
+    const start = from + (placement.before[i % placement.before.length] ?? 0) * size;
+    const end = start + operands[name].length * size;
+    const spot = { name, dtype: type, size, image: next, from, start, end, stored: operands[name] };
+    next.spots.push(spot);
+    spots[name] = spot;
+    next.length = end + guardAfter * size;
   }
-  for (const image of images) image.bytes = render(image, dtype);
+  for (const image of images) image.bytes = render(image);
 
   const handles = new Map<Image, DeviceHandle>();
   try {
@@ -87,22 +93,21 @@ export async function execute<Name extends string>(execution: Execution<Name>): 
     }
     const slices = {} as Record<Name, Slice>;
     for (const name of names)
-      slices[name] = { handle: handles.get(spots[name].image)!, byteOffset: spots[name].start * size };
+      slices[name] = { handle: handles.get(spots[name].image)!, byteOffset: spots[name].start };
     call(slices);
     const results = images.map((image) => new Uint8Array(image.bytes.length));
     await Promise.all(images.map((image, i) => backend.copyDtoH(results[i]!, handles.get(image)!)));
-    const spot = spots[output];
-    const bytes = results[images.indexOf(spot.image)]!;
-    const stored = decoded(bytes.buffer, spot.start * size, operands[output].length, dtype);
+    const { image: home, start, size, dtype: type } = spots[output];
+    const bytes = results[images.indexOf(home)]!;
+    const stored = decoded(bytes.buffer, start, operands[output].length, type);
     // Restore the elements that were to be written, so that all bytes must be those that were sent.
     for (const place of written) {
-      const from = (spot.start + place) * size;
-      for (let i = from; i < from + size; i++) bytes[i] = spot.image.bytes[i]!;
+      const from = start + place * size;
+      for (let i = from; i < from + size; i++) bytes[i] = home.bytes[i]!;
     }
     for (const [i, image] of images.entries()) {
       const at = firstDifference(results[i]!, image.bytes);
-      if (at >= 0)
-        throw new Damage(describeDamage(Math.floor(at / size), image, names, spots, output, dtype));
+      if (at >= 0) throw new Damage(describeDamage(at, image, output));
     }
     return stored;
   } finally {
@@ -110,29 +115,43 @@ export async function execute<Name extends string>(execution: Execution<Name>): 
   }
 }
 
+/** The contents of one allocation; lengths and places in bytes. */
 interface Image {
-  elements: number;
-  readonly fills: { readonly start: number; readonly stored: Float64Array }[];
+  length: number;
+  readonly spots: Spot[];
   bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** An operand in an image: poison from `from` on, elements from `start` to `end`, and poison again. */
+interface Spot {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly size: number;
+  readonly image: Image;
+  readonly from: number;
+  readonly start: number;
+  readonly end: number;
+  readonly stored: Float64Array;
 }
 
 /** Unsigned words of as many bytes as an element. */
 const bitArrays: Readonly<
-  Record<number, (length: number) => { fill(bits: number): { buffer: ArrayBuffer } }>
+  Record<number, (buffer: ArrayBuffer, byteOffset: number, length: number) => { fill(bits: number): unknown }>
 > = {
-  1: (length) => new Uint8Array(length),
-  2: (length) => new Uint16Array(length),
-  4: (length) => new Uint32Array(length),
+  1: (buffer, byteOffset, length) => new Uint8Array(buffer, byteOffset, length),
+  2: (buffer, byteOffset, length) => new Uint16Array(buffer, byteOffset, length),
+  4: (buffer, byteOffset, length) => new Uint32Array(buffer, byteOffset, length),
 };
 
-function render(image: Image, dtype: FloatType): Uint8Array<ArrayBuffer> {
-  const { words, encode, poison } = storages[dtype];
-  const { buffer } = bitArrays[dtypeBytes[dtype]]!(image.elements).fill(poison);
-  const elements = words(buffer);
-  for (const { start, stored } of image.fills)
-    for (let i = 0; i < stored.length; i++)
-      if (!Number.isNaN(stored[i]!)) elements[start + i] = encode(stored[i]!);
-  return new Uint8Array(buffer);
+function render({ length, spots }: Image): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(length);
+  for (const { dtype, size, from, start, end, stored } of spots) {
+    const { words, encode, poison } = storages[dtype];
+    bitArrays[size]!(bytes.buffer, from, (end - from) / size + guardAfter).fill(poison);
+    const elements = words(bytes.buffer, start, stored.length);
+    for (let i = 0; i < stored.length; i++) if (!Number.isNaN(stored[i]!)) elements[i] = encode(stored[i]!);
+  }
+  return bytes;
 }
 
 /** Returns the index of the first byte that differs, or -1. */
@@ -146,26 +165,19 @@ function firstDifference(a: Uint8Array<ArrayBuffer>, b: Uint8Array<ArrayBuffer>)
   return -1;
 }
 
-function describeDamage<Name extends string>(
-  element: number,
-  image: Image,
-  names: readonly Name[],
-  spots: Readonly<Record<Name, { readonly image: Image; readonly start: number }>>,
-  output: Name,
-  dtype: FloatType,
-): string {
-  for (const name of names) {
-    const { start, image: home } = spots[name];
-    const length = home.fills.find((fill) => fill.start === start)!.stored.length;
-    if (home !== image || element >= start + length + guardAfter) continue;
-    if (element < start) return `wrote ${start - element} elements before the start of ${name} (${dtype})`;
-    if (element >= start + length)
-      return `wrote ${element - start - length + 1} elements past the end of ${name} (${dtype})`;
+function describeDamage(byte: number, { spots }: Image, output: string): string {
+  for (const { name, dtype, size, start, end } of spots) {
+    if (byte >= end + guardAfter * size) continue;
+    if (byte < start)
+      return `wrote ${Math.ceil((start - byte) / size)} elements before the start of ${name} (${dtype})`;
+    const element = Math.floor((byte - start) / size);
+    if (byte >= end)
+      return `wrote ${Math.floor((byte - end) / size) + 1} elements past the end of ${name} (${dtype})`;
     return name === output
-      ? `wrote into a gap of ${name}, at element ${element - start}, which is no element of the result`
-      : `changed its input ${name} at element ${element - start}`;
+      ? `wrote into a gap of ${name}, at element ${element}, which is no element of the result`
+      : `changed its input ${name} at element ${element}`;
   }
-  return `wrote outside of all operands, at element ${element} of an allocation`;
+  return `wrote outside of all operands, at byte ${byte} of an allocation`;
 }
 
 /**

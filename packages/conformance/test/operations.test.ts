@@ -5,8 +5,7 @@ import { mutants } from "#src/index.js";
 import { argumentsOf, outputsOf } from "#src/kit/arguments.js";
 import { malformed } from "#src/laws/malformed.js";
 import { everyOperation } from "#src/ops/index.js";
-import type { Evaluate } from "#src/ops/operation.js";
-import { referenceMemory } from "#src/reference.js";
+import { type Evaluate, referenceMemory } from "#src/ops/operation.js";
 import { judged } from "#src/soak/oracle.js";
 
 describe("The list of operations", () => {

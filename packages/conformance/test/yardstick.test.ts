@@ -68,7 +68,7 @@ describe("The formulas that backends are measured against", () => {
     ];
     const input = Float64Array.from({ length: 12 }, (_, i) => i);
     const results = (kind: "sum" | "mean" | "max") =>
-      collect((emit) => reduce({ kind, kept, reduced }, input, emit));
+      collect((emit) => reduce({ dtype: "f32", kind, kept, reduced }, input, emit));
     expect(results("sum").values).to.deep.equal([14, 22, 30]);
     expect(results("mean").values).to.deep.equal([3.5, 5.5, 7.5]);
     expect(results("max").values).to.deep.equal([7, 9, 11]);

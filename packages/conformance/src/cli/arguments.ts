@@ -1,11 +1,5 @@
 import { parseArgs } from "node:util";
-import {
-  BackendError,
-  type FloatType,
-  floatTypes,
-  type OperationName,
-  operationNames,
-} from "@backplane/core";
+import { BackendError, type DType, dtypes, type OperationName, operationNames } from "@backplane/core";
 import type { Grade, Replay } from "../law.js";
 import { grades, type Mode, modes, planOf, type SuiteOptions } from "../options.js";
 
@@ -48,7 +42,7 @@ device, the laws on that are tried too.
 
 What is tried
   --ops LIST            only laws on these operations: ${operationNames.join(", ")}
-  --dtype LIST          only laws on these element types: ${floatTypes.join(", ")}
+  --dtype LIST          only laws on these element types: ${dtypes.join(", ")}
   --law TEXT            only laws whose name contains TEXT; --list shows the names
   --mode MODE           quick: few cases per law; default; soak: one seed after the
                         other until the time budget is used up
@@ -114,7 +108,7 @@ export function parseArguments(args: readonly string[]): Request {
   if (values.help) action = "help";
   const options: Record<keyof SuiteOptions, unknown> | object = dropUndefined({
     operations: listed<OperationName>(values.ops),
-    dtypes: listed<FloatType>(values.dtype),
+    dtypes: listed<DType>(values.dtype),
     law: values.law,
     mode: values.mode as Mode | undefined,
     grade: values.grade as Grade | undefined,

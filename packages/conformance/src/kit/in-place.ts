@@ -1,22 +1,24 @@
 import {
   type ComputeBackend,
   type DeviceSlice,
+  type DType,
   dtypeBytes,
-  type FloatType,
-  floatTypes,
+  dtypes,
+  elementTypes,
   type OperationName,
 } from "@backplane/core";
-import { decoded, encoded, floatFormats } from "../elements.js";
+import { decoded, encoded } from "../elements.js";
 import type { Law, LawContext } from "../law.js";
 import { bytesOf, check, law, pattern, sameBytes } from "./checks.js";
 
 /** Elements before the operand. */
 const before = 3;
 
-/** Returns numbers between 0.5 and 2, as stored: every kind is defined on them and none overflows. */
-export function samples(count: number, seed: number, dtype: FloatType): Uint8Array<ArrayBuffer> {
+/** Returns numbers between 0.5 and 2, or 32 and 128, as stored: every kind is defined on them and none overflows. */
+export function samples(count: number, seed: number, dtype: DType): Uint8Array<ArrayBuffer> {
+  const { range } = elementTypes[dtype];
   const values = Float32Array.from({ length: count }, (_, i) => 0.5 + (((i + seed) * 37) % 96) / 64);
-  return encoded(values, dtype);
+  return encoded(range === undefined ? values : values.map((x) => 64 * x), dtype);
 }
 
 /**
@@ -27,7 +29,7 @@ export function samples(count: number, seed: number, dtype: FloatType): Uint8Arr
 function checkClose(
   got: Uint8Array<ArrayBuffer>,
   expected: Uint8Array<ArrayBuffer>,
-  dtype: FloatType,
+  dtype: DType,
   what: string,
 ): void {
   const count = got.length / dtypeBytes[dtype];
@@ -35,7 +37,7 @@ function checkClose(
     Float64Array,
     Float64Array,
   ];
-  const allowed = floatFormats[dtype].bitsLost === 0 ? 2 ** -10 : 2 ** -8;
+  const allowed = closeness[dtype];
   for (let i = 0; i < b.length; i++)
     check(
       Math.abs(a[i]! - b[i]!) <= allowed * Math.max(1, Math.abs(b[i]!)),
@@ -43,12 +45,18 @@ function checkClose(
     );
 }
 
+/** The relative error that is allowed; none of integers. */
+const closeness: Readonly<Record<DType, number>> = {
+  ...{ f32: 2 ** -10, f16: 2 ** -8, bf16: 2 ** -6 },
+  ...{ i32: 0, u32: 0, u8: 0 },
+};
+
 export type Compute = (inputs: readonly DeviceSlice[], output: DeviceSlice) => void;
 
 /** Runs `compute` into a separate output and over each input in turn, and compares. */
 export async function compare(
   backend: ComputeBackend,
-  dtype: FloatType,
+  dtype: DType,
   contents: readonly Uint8Array<ArrayBuffer>[],
   outputs: readonly number[],
   compute: Compute,
@@ -98,7 +106,7 @@ export function inPlaceLaw(
     ...law("in-place", `${operation} ${name}`, run),
     operation,
     exempt: (_capabilities, backend) =>
-      floatTypes.some((dtype) => backend.supports(operation, { dtype }))
+      dtypes.some((dtype) => backend.supports(operation, { dtype }))
         ? undefined
         : `${operation} is not supported`,
   };
@@ -109,8 +117,8 @@ export function having<Kind extends string | undefined>(
   backend: ComputeBackend,
   operation: OperationName,
   kinds: readonly Kind[],
-): { readonly dtype: FloatType; readonly kind: Kind }[] {
-  return floatTypes.flatMap((dtype) =>
+): { readonly dtype: DType; readonly kind: Kind }[] {
+  return dtypes.flatMap((dtype) =>
     kinds.filter((kind) => backend.supports(operation, { dtype, kind })).map((kind) => ({ dtype, kind })),
   );
 }

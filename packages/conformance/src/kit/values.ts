@@ -1,9 +1,11 @@
 import {
-  type ArithmeticKind,
+  type BinaryKind,
   type ComputeBackend,
   type DeviceHandle,
+  type DType,
   dtypeBytes,
   type FloatType,
+  isComparison,
   type Operand,
   type OperationName,
   type UnaryKind,
@@ -21,6 +23,7 @@ export async function compute(
   inputs: readonly (readonly number[])[],
   outputs: number,
   call: Call,
+  outputType: DType = dtype,
 ): Promise<number[]> {
   const { output } = await computeAll(
     backend,
@@ -31,6 +34,7 @@ export async function compute(
       const { output, ...others } = places;
       call(Object.values(others), output!);
     },
+    outputType,
   );
   return output!;
 }
@@ -42,6 +46,7 @@ export async function computeAll(
   inputs: Readonly<Record<string, readonly number[]>>,
   outputs: Readonly<Record<string, number>>,
   call: (places: Readonly<Record<string, Operand>>) => void,
+  outputType: DType = dtype,
 ): Promise<Readonly<Record<string, number[]>>> {
   const size = dtypeBytes[dtype];
   const places: Record<string, DeviceHandle> = {};
@@ -50,13 +55,14 @@ export async function computeAll(
       places[name] = backend.alloc(values.length * size);
       backend.copyHtoD(places[name], encoded(values, dtype));
     }
-    for (const [name, count] of Object.entries(outputs)) places[name] = backend.alloc(count * size);
+    const outputSize = dtypeBytes[outputType];
+    for (const [name, count] of Object.entries(outputs)) places[name] = backend.alloc(count * outputSize);
     call(places);
     const results: [string, number[]][] = [];
     for (const [name, count] of Object.entries(outputs)) {
-      const bytes = new Uint8Array(count * size);
+      const bytes = new Uint8Array(count * outputSize);
       await backend.copyDtoH(bytes, places[name]!);
-      results.push([name, [...decoded(bytes.buffer, 0, count, dtype)]]);
+      results.push([name, [...decoded(bytes.buffer, 0, count, outputType)]]);
     }
     return Object.fromEntries(results);
   } finally {
@@ -117,7 +123,7 @@ export function unaryCall(backend: ComputeBackend, dtype: FloatType, kind: Unary
   return ([input], output) => backend.unary({ kind, n, input: input!, output, dtype });
 }
 
-export function binaryCall(backend: ComputeBackend, dtype: FloatType, kind: ArithmeticKind, n: number): Call {
+export function binaryCall(backend: ComputeBackend, dtype: FloatType, kind: BinaryKind, n: number): Call {
   return ([a, b], output) => backend.binary({ kind, n, a: a!, b: b!, output, dtype });
 }
 
@@ -147,13 +153,14 @@ export async function expectUnary(
 export async function expectBinary(
   { backend }: LawContext,
   dtype: FloatType,
-  kind: ArithmeticKind,
+  kind: BinaryKind,
   triples: readonly (readonly [a: number, b: number, y: number])[],
 ): Promise<void> {
   if (!backend.supports("binary", { dtype, kind })) return;
   const inputs = [triples.map(([a]) => a), triples.map(([, b]) => b)];
   const n = triples.length;
-  const got = await compute(backend, dtype, inputs, n, binaryCall(backend, dtype, kind, n));
+  const outputType = isComparison(kind) ? "u8" : dtype;
+  const got = await compute(backend, dtype, inputs, n, binaryCall(backend, dtype, kind, n), outputType);
   expectSame(
     `${kind} of ${triples.map(([a, b]) => `(${a}, ${b})`).join(", ")}`,
     got,

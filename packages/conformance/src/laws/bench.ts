@@ -1,8 +1,8 @@
 import {
   type ComputeBackend,
   type DeviceHandle,
+  type DType,
   dtypeBytes,
-  type FloatType,
   type Operand,
 } from "@backplane/core";
 import { decoded } from "../elements.js";
@@ -15,12 +15,12 @@ import { invoke, operandBytes, type TestCall } from "./calls.js";
 /** Small calls set up on a backend: every operand with known content in an allocation of its own. */
 export class CallBench {
   readonly call: TestCall;
-  readonly dtype: FloatType;
+  readonly dtype: DType;
   readonly places: Readonly<Record<string, DeviceHandle>>;
   readonly #backend: ComputeBackend;
 
   /** Allocates and fills all operands. */
-  constructor(backend: ComputeBackend, call: TestCall, dtype: FloatType) {
+  constructor(backend: ComputeBackend, call: TestCall, dtype: DType) {
     this.call = call;
     this.dtype = dtype;
     this.#backend = backend;
@@ -120,7 +120,7 @@ export type Results = Readonly<Record<string, Uint8Array<ArrayBuffer>>>;
 /** The outputs of a small call, from the reference; `change` may move operands onto each other. */
 export async function expectedResults(
   call: TestCall,
-  dtype: FloatType,
+  dtype: DType,
   change: (places: Record<string, DeviceHandle>) => Change = () => ({}),
 ): Promise<Results> {
   await using reference = createReferenceBackend();
@@ -135,7 +135,7 @@ export async function expectedResults(
 /** Checks every output against the reference's: bit by bit, unless the call allows an error. */
 export function checkResults(
   { operation, outputs, allowed = 0 }: TestCall,
-  dtype: FloatType,
+  dtype: DType,
   got: Results,
   expected: Results,
   what: string,
@@ -154,6 +154,6 @@ export function checkResults(
 }
 
 /** Bytes of all elements of an operand. */
-export function operandSize(call: Call, dtype: FloatType, name: string): number {
+export function operandSize(call: Call, dtype: DType, name: string): number {
   return call.operands[name]! * dtypeBytes[dtype];
 }

@@ -1,8 +1,8 @@
 import {
   type ComputeBackend,
+  type DType,
   dtypeBytes,
-  type FloatType,
-  floatTypes,
+  dtypes,
   type Operand,
   type OperationName,
   operationNames,
@@ -45,8 +45,8 @@ function callsOf<Given extends Call>(
 }
 
 /** The element types in which a backend supports the call. */
-export function supportedTypes(backend: ComputeBackend, { operation, kind }: TestCall): readonly FloatType[] {
-  return floatTypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
+export function supportedTypes(backend: ComputeBackend, { operation, kind }: TestCall): readonly DType[] {
+  return dtypes.filter((dtype) => backend.supports(operation, { dtype, kind }));
 }
 
 /** For laws on one call of an operation. */
@@ -59,7 +59,7 @@ export function unlessSupported(call: TestCall): NonNullable<Law["exempt"]> {
 export function invoke(
   backend: ComputeBackend,
   call: TestCall,
-  dtype: FloatType,
+  dtype: DType,
   operands: Readonly<Record<string, Operand>>,
   change: Change = {},
 ): void {
@@ -68,7 +68,7 @@ export function invoke(
 }
 
 /** Small whole numbers for the i-th operand, on which most operations are exact; as stored. */
-export function operandBytes(count: number, index: number, dtype: FloatType): Uint8Array<ArrayBuffer> {
+export function operandBytes(count: number, index: number, dtype: DType): Uint8Array<ArrayBuffer> {
   const values = Float32Array.from({ length: count }, (_, i) => ((i * 7 + index * 3) % 9) - 4 || 1);
   return encoded(values, dtype);
 }
@@ -80,7 +80,7 @@ export interface Layout {
 }
 
 /** All operands of a call one after another in one allocation, each `gap` elements after the last. */
-export function layOut(call: TestCall, dtype: FloatType, gap: number): Layout {
+export function layOut(call: TestCall, dtype: DType, gap: number): Layout {
   const offsets: Record<string, number> = {};
   let elements = gap;
   for (const [name, count] of Object.entries(call.operands)) {

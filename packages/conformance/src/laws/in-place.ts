@@ -21,9 +21,10 @@ function overInputs(tested: TestedOperation, callOf: NonNullable<TestedOperation
   const [output] = smallCalls[name].outputs;
   const title = `may write exactly over ${over.length === 1 ? "its input" : "either input"}`;
   return inPlaceLaw(name, title, async ({ backend, forEach }) => {
-    const cases = having(backend, name, kindsOf(tested) ?? [undefined]).flatMap((given, i) =>
-      // All sizes for the first kinds, one for each of the others.
-      (i % 7 === 0 ? counts : [counts[i % counts.length]!]).map((n) => ({ ...given, n })),
+    const cases = having(backend, name, tested.inPlaceKinds ?? kindsOf(tested) ?? [undefined]).flatMap(
+      (given, i) =>
+        // All sizes for the first kinds, one for each of the others.
+        (i % 7 === 0 ? counts : [counts[i % counts.length]!]).map((n) => ({ ...given, n })),
     );
     await forEach(cases, async ({ dtype, kind, n }) => {
       const { operands, rest } = callOf(n);

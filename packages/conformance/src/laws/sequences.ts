@@ -1,12 +1,11 @@
 import {
   type ComputeBackend,
   type DeviceHandle,
+  type DType,
   dtypeBytes,
-  type FloatType,
   type OperationName,
   operationNames,
 } from "@backplane/core";
-import { floatFormats } from "../elements.js";
 import {
   bytesOf,
   check,
@@ -42,13 +41,13 @@ function operationLaw(topic: string, operation: OperationName, name: string, run
 const rounds = 3;
 
 /** Returns the contents of an operand at the time of a round's call. */
-function contentOf(call: TestCall, dtype: FloatType, name: string, round: number): Uint8Array<ArrayBuffer> {
+function contentOf(call: TestCall, dtype: DType, name: string, round: number): Uint8Array<ArrayBuffer> {
   const index = Object.keys(call.operands).indexOf(name);
   return operandBytes(call.operands[name]!, index + round, dtype);
 }
 
 /** The outputs of each round, from the reference. */
-async function expectedRounds(call: TestCall, dtype: FloatType): Promise<Results[]> {
+async function expectedRounds(call: TestCall, dtype: DType): Promise<Results[]> {
   await using reference = createReferenceBackend();
   await reference.init();
   const names = Object.keys(call.operands);
@@ -68,7 +67,7 @@ async function expectedRounds(call: TestCall, dtype: FloatType): Promise<Results
 async function resultsAt(
   backend: ComputeBackend,
   { outputs, operands }: TestCall,
-  dtype: FloatType,
+  dtype: DType,
   places: Readonly<Record<string, DeviceHandle>>,
 ): Promise<Results> {
   const reads = outputs.map(async (name): Promise<[string, Uint8Array<ArrayBuffer>]> => {
@@ -92,7 +91,7 @@ const orderingLaws: readonly Law[] = operationNames.map((operation) =>
         ...dtypes.map((dtype) => ({ dtype, size: "small" as const })),
         // Sums of types with fewer bits would not be whole numbers any more.
         ...dtypes
-          .filter((dtype) => floatFormats[dtype].bitsLost === 0)
+          .filter((dtype) => dtypeBytes[dtype] === 4)
           .map((dtype) => ({ dtype, size: "medium" as const })),
       ];
       await forEach(cases, async ({ dtype, size }) => {

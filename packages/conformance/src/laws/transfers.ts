@@ -1,4 +1,4 @@
-import { type DType, decodeFloat16, dtypeBytes, type HostBytes } from "@backplane/core";
+import { type DType, decodeFloat16, dtypeBytes, dtypes, elementTypes, type HostBytes } from "@backplane/core";
 import fc from "fast-check";
 import { encoded } from "../elements.js";
 import { bytesOf, check, law, PendingChecks, pattern, sameBytes, withAllocations } from "../kit/checks.js";
@@ -150,14 +150,16 @@ export const transferLaws: readonly Law[] = [
   }),
 
   law(topic, "fill writes exactly its elements, in every element type", async ({ backend, forAll }) => {
-    const dtype = fc.constantFrom("f32" as const, "f16" as const, "u8" as const);
+    const dtype = fc.constantFrom(...dtypes);
     const number = fc.constantFrom(0, -0, 1, -2.5, 65504, 1e-7, 3e38, Infinity, -Infinity);
+    const place = fc.constantFrom(0, 1, 0.3, 0.5, 0.99, 1 / 3);
     const count = fc.oneof(fc.nat(20), fc.constantFrom(63, 64, 65, 255, 256, 257));
-    const given = fc.record({ dtype, number, byte: fc.nat(255), before: fc.nat(9), count });
-    await forAll(given, async ({ dtype, number, byte, before, count }) => {
-      const value = dtype === "u8" ? byte : number;
-      const elementBytes = dtype === "u8" ? 1 : dtypeBytes[dtype];
-      const byteOffset = before * elementBytes;
+    const given = fc.record({ dtype, number, place, before: fc.nat(9), count });
+    await forAll(given, async ({ dtype, number, place, before, count }) => {
+      const { range } = elementTypes[dtype];
+      // Of integers some that the type holds, its ends among them.
+      const value = range === undefined ? number : Math.floor(range[0] + place * (range[1] - range[0]));
+      const byteOffset = before * dtypeBytes[dtype];
       await withAllocations(backend, [1100], async (handle) => {
         const image = pattern(1100, count);
         backend.copyHtoD(handle, image);

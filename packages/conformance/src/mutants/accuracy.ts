@@ -2,7 +2,7 @@ import { load, storeInto } from "../elements.js";
 import { binaryFunctions, unaryFunctions } from "../functions.js";
 import type { Builder, Mutant } from "../mutant.js";
 import { evaluateAs } from "../ops/binary/index.js";
-import { referenceMemory } from "../reference.js";
+import { referenceMemory } from "../ops/operation.js";
 import { ulp } from "../tolerance.js";
 
 const f32 = Math.fround;

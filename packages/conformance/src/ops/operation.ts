@@ -1,5 +1,5 @@
 import type { DType, FloatType, Numerics, Operation, Support } from "@backplane/core";
-import type { Place } from "../elements.js";
+import { load, type Place, storeInto } from "../elements.js";
 import type { Draw } from "../kit/draft.js";
 import type { Law } from "../law.js";
 import type { Builder, Mutant } from "../mutant.js";
@@ -25,6 +25,8 @@ export interface TestedOperation<Problem extends object = never> {
   readonly repeated?: RepeatedCall;
   /** Returns a call of about n elements whose output may lie over its inputs, as `small.inPlace` says. */
   readonly inPlace?: (n: number) => Call;
+  /** The kinds whose output may lie over an input. Default: all. */
+  readonly inPlaceKinds?: readonly string[];
   /** The extents of a shape that matter most to kernels, the two most telling ones first, by name. */
   readonly shapeAxes: readonly string[];
   readonly laws: readonly Law[];
@@ -50,6 +52,9 @@ export interface FormulaMemory {
   /** All reading comes before the first element that is written. */
   write(region: Place, dtype: DType): Write;
 }
+
+/** Reads copies of inputs, and stores each element at once. */
+export const referenceMemory: FormulaMemory = { read: load, write: storeInto };
 
 /** Takes one element of a result: its place, in elements from the start of the output, its value and tolerance. */
 export type Write = (index: number, value: number, tolerance: number) => void;

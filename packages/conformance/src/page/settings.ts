@@ -1,4 +1,4 @@
-import { type FloatType, floatTypes, type OperationName, operationNames } from "@backplane/core";
+import { type DType, dtypes, type OperationName, operationNames } from "@backplane/core";
 import type { Grade, Replay } from "../law.js";
 import { grades, type Mode, modes, type SuiteOptions } from "../options.js";
 
@@ -93,7 +93,7 @@ export function optionsFrom(settings: Settings): SuiteOptions {
     seed: numberFrom(seed),
     grade: grade as Grade,
     ...(ops.length === 0 ? {} : { operations: ops as readonly OperationName[] }),
-    ...(dtype.length === 0 ? {} : { dtypes: dtype as readonly FloatType[] }),
+    ...(dtype.length === 0 ? {} : { dtypes: dtype as readonly DType[] }),
     ...(runs === "" ? {} : { runs: numberFrom(runs) }),
     ...(budget === "" ? {} : { timeBudget: 1000 * numberFrom(budget) }),
     ...(law === "" ? {} : { law }),
@@ -107,7 +107,7 @@ export const choices: {
   readonly grade: readonly string[];
   readonly ops: readonly string[];
   readonly dtype: readonly string[];
-} = { mode: modes, grade: grades, ops: operationNames, dtype: floatTypes };
+} = { mode: modes, grade: grades, ops: operationNames, dtype: dtypes };
 
 function numberFrom(text: string): number {
   return text.trim() === "" ? Number.NaN : Number(text);

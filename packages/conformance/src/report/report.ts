@@ -1,4 +1,4 @@
-import type { DeviceDescription, DType, FloatType, Limits, Numerics, OperationName } from "@backplane/core";
+import type { DeviceDescription, DType, Limits, Numerics, OperationName } from "@backplane/core";
 import type { LawResult, Support } from "../bench.js";
 import { type Grade, lawId, type Replay } from "../law.js";
 import type { Mode } from "../options.js";
@@ -61,7 +61,7 @@ export interface RunReport {
   readonly filters: {
     /** Null: all. */
     readonly operations: readonly OperationName[] | null;
-    readonly dtypes: readonly FloatType[] | null;
+    readonly dtypes: readonly DType[] | null;
     readonly law: string | null;
   };
   readonly replay: Replay | null;
@@ -106,7 +106,7 @@ export interface LawReport {
   readonly topic: string;
   readonly name: string;
   readonly operation: OperationName | null;
-  readonly dtype: FloatType | null;
+  readonly dtype: DType | null;
   /** `tight` for laws that bind only backends which declare correct rounding, or a run that asks for it. */
   readonly grade: Grade;
   readonly status: LawStatus;
@@ -126,7 +126,7 @@ export interface LawReport {
 
 export interface OperationReport {
   readonly operation: OperationName;
-  readonly dtype: FloatType;
+  readonly dtype: DType;
   readonly supported: boolean;
   /** For reduce, unary and binary: which of their kinds the backend has and lacks. */
   readonly kinds: { readonly supported: readonly string[]; readonly missing: readonly string[] } | null;

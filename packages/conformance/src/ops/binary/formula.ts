@@ -1,22 +1,51 @@
-import type { ArithmeticKind, BinaryInput, BinaryProblem, FloatType } from "@backplane/core";
+import {
+  type BinaryInput,
+  type BinaryKind,
+  type BinaryProblem,
+  elementTypes,
+  type FloatType,
+  type IntegerType,
+  isComparison,
+  type Numerics,
+} from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
-import { binaryFunctions } from "../../functions.js";
+import { binaryFunctions, comparisons, type IntegerKind, integerFunctions } from "../../functions.js";
 import type { Evaluate, FormulaMemory } from "../operation.js";
 import { offsets } from "../places.js";
 import { binaryTolerance } from "./tolerance.js";
 
-type Problem = BinaryProblem<ReferenceMemory, FloatType, ArithmeticKind>;
+type NumberType = FloatType | IntegerType;
 
-export const evaluate: Evaluate<Problem> = (problem, memory, numerics) => {
+/** The function of a kind and element type. Throws for a kind that integers lack. */
+export function functionOf(kind: BinaryKind, dtype: NumberType): (a: number, b: number) => number {
+  if (isComparison(kind)) return comparisons[kind];
+  if (elementTypes[dtype].range === undefined) return binaryFunctions[kind];
+  const apply = integerFunctions[dtype as IntegerType][kind as IntegerKind] as
+    | ((a: number, b: number) => number)
+    | undefined;
+  if (apply === undefined) throw new Error(`there is no ${kind} of ${dtype}`);
+  return apply;
+}
+
+/** Comparisons and integers are exact. */
+export function toleranceOf(
+  kind: BinaryKind,
+  dtype: NumberType,
+  numerics: Numerics,
+): (a: number, b: number, y: number) => number {
+  if (isComparison(kind) || elementTypes[dtype].range !== undefined) return () => 0;
+  return (a, b, y) => binaryTolerance(kind, a, b, y, dtype as FloatType, numerics);
+}
+
+export const evaluate: Evaluate<BinaryProblem<ReferenceMemory>> = (problem, memory, numerics) => {
   const { kind, dtype } = problem;
-  const tolerance =
-    numerics && ((a: number, b: number, y: number) => binaryTolerance(kind, a, b, y, dtype, numerics));
-  evaluateAs(binaryFunctions[kind], problem, memory, tolerance);
+  const tolerance = numerics && toleranceOf(kind, dtype, numerics);
+  evaluateAs(functionOf(kind, dtype), problem, memory, tolerance);
 };
 
-type Operands = Pick<BinaryProblem<ReferenceMemory>, "dtype" | "shape" | "n" | "a" | "b" | "output">;
+type Operands = Pick<BinaryProblem<ReferenceMemory>, "kind" | "dtype" | "shape" | "n" | "a" | "b" | "output">;
 
-/** Evaluates a function on the operands of a problem, whatever its kind. Default tolerance: 0. */
+/** Evaluates a function on the operands of a problem. Default tolerance: 0. */
 export function evaluateAs(
   apply: (a: number, b: number) => number,
   problem: Operands,
@@ -26,7 +55,7 @@ export function evaluateAs(
   const { dtype, n, output } = problem;
   const first = broadcast(problem.a, problem, memory);
   const second = broadcast(problem.b, problem, memory);
-  const write = memory.write(output, dtype);
+  const write = memory.write(output, isComparison(problem.kind) ? "u8" : dtype);
   for (let i = 0; i < n; i++) {
     const [a, b] = [first(i), second(i)];
     const y = apply(a, b);

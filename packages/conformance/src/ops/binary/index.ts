@@ -1,15 +1,11 @@
-import {
-  type ArithmeticKind,
-  arithmeticKinds,
-  type BinaryProblem,
-  type FloatType,
-  floatTypes,
-  operations,
-} from "@backplane/core";
+import { arithmeticKinds, type BinaryProblem, floatTypes, integerTypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
+import { comparisons, integerFunctions } from "../../functions.js";
 import type { TestedOperation } from "../operation.js";
 import { inPlace, medium, poisoned, small } from "./calls.js";
 import { draft } from "./draft.js";
+import { exactLaws } from "./exact-laws.js";
+import { exactMutants } from "./exact-mutants.js";
 import { evaluate } from "./formula.js";
 import { inPlaceLaws } from "./in-place-laws.js";
 import { binaryLaws } from "./laws.js";
@@ -19,12 +15,16 @@ import { specialValues } from "./special-values.js";
 export { evaluateAs } from "./formula.js";
 export { binaryTolerance } from "./tolerance.js";
 
-export const binary: TestedOperation<BinaryProblem<ReferenceMemory, FloatType, ArithmeticKind>> = {
+export const binary: TestedOperation<BinaryProblem<ReferenceMemory>> = {
   operation: operations.binary,
-  supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
+  supports: [
+    { dtype: floatTypes },
+    { dtype: integerTypes, kind: [...Object.keys(integerFunctions.i32), ...Object.keys(comparisons)] },
+  ],
   ...{ evaluate, small, medium, poisoned, inPlace, draft, specialValues, inPlaceLaws },
+  inPlaceKinds: arithmeticKinds,
   /** Elements of the output; elements of the smaller operand. */
   shapeAxes: ["outputs", "smaller"],
-  laws: binaryLaws,
-  mutants: binaryMutants,
+  laws: [...binaryLaws, ...exactLaws],
+  mutants: (builder) => [...binaryMutants(builder), ...exactMutants(builder)],
 };

@@ -1,26 +1,30 @@
 import {
   type ArithmeticKind,
   arithmeticKinds,
+  type BinaryKind,
+  elementTypes,
   type FloatType,
   floatTypes,
+  type IntegerType,
+  isComparison,
   type Operand,
   type Scalar,
 } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, random, roundTo } from "../../data.js";
-import { binaryFunctions } from "../../functions.js";
 import { given } from "../../kit/arguments.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { offsets } from "../places.js";
-import { binaryTolerance } from "./tolerance.js";
+import { drawExact } from "./exact-data.js";
+import { functionOf, toleranceOf } from "./formula.js";
 
 /** How the operands of a call are given. */
 type Form = "n" | "scalar a" | "scalar b" | "shapes";
 
-interface BinaryCase {
-  readonly kind: ArithmeticKind;
+export interface BinaryCase {
+  readonly kind: BinaryKind;
   readonly form: Form;
   /** For all forms but shapes. */
   readonly n: number;
@@ -36,13 +40,13 @@ const counts = [1, 2, 3, 4, 5, 7, 8, 15, 17, 31, 33, 63, 64, 65, 127, 255, 257, 
 /** Elements that one random case may have. */
 const work = 2 ** 14;
 
-interface CaseOptions {
+export interface CaseOptions {
   readonly forms?: readonly Form[];
   readonly placement?: Arbitrary<Placement>;
   readonly extents?: readonly number[];
 }
 
-function cases(kinds: readonly ArithmeticKind[], options: CaseOptions = {}): Arbitrary<BinaryCase> {
+export function cases(kinds: readonly BinaryKind[], options: CaseOptions = {}): Arbitrary<BinaryCase> {
   return fc
     .record({
       kind: fc.constantFrom(...kinds),
@@ -76,10 +80,10 @@ function broadcastShapes(
     });
 }
 
-const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
+export const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 /** Aligned at the last axis; worked out here and not by the code under test. */
-function outputShape({ shapeA, shapeB }: BinaryCase): number[] {
+export function outputShape({ shapeA, shapeB }: BinaryCase): number[] {
   const rank = Math.max(shapeA.length, shapeB.length);
   return Array.from({ length: rank }, (_, axis) => {
     const a = shapeA[axis - rank + shapeA.length] ?? 1;
@@ -102,6 +106,14 @@ function broadcastPlaces(shape: readonly number[], output: readonly number[]): r
 
 /** Divisors that are smaller might lead to quotients that overflow. */
 const leastDivisor: Readonly<Record<FloatType, number>> = { f32: 2 ** -20, f16: 2 ** -8 };
+
+type NumberType = FloatType | IntegerType;
+
+function pairOf(dtype: NumberType, { kind, data, seed }: BinaryCase, countA: number, countB: number) {
+  if (elementTypes[dtype].range !== undefined || isComparison(kind))
+    return drawExact(dtype, data, seed, countA, countB);
+  return drawPair(kind, dtype as FloatType, data, seed, countA, countB);
+}
 
 /** Data for both sides of an operation that keep its results in range. */
 function drawPair(
@@ -134,7 +146,7 @@ function drawPair(
   };
 }
 
-async function check(context: LawContext, dtype: FloatType, value: BinaryCase): Promise<void> {
+export async function check(context: LawContext, dtype: NumberType, value: BinaryCase): Promise<void> {
   const { backend } = context;
   const { kind, form, n } = value;
   const isScalarA = form === "scalar a";
@@ -142,11 +154,11 @@ async function check(context: LawContext, dtype: FloatType, value: BinaryCase): 
   const shapeA = form === "shapes" ? value.shapeA : [isScalarA ? 1 : n];
   const shapeB = form === "shapes" ? value.shapeB : [isScalarB ? 1 : n];
   const output = form === "shapes" ? outputShape(value) : [n];
-  const { a, b } = drawPair(kind, dtype, value.data, value.seed, product(shapeA), product(shapeB));
+  const { a, b } = pairOf(dtype, value, product(shapeA), product(shapeB));
   const placesA = broadcastPlaces(shapeA, output);
   const placesB = broadcastPlaces(shapeB, output);
   const places = placesA.map((_, place) => place);
-  const apply = binaryFunctions[kind];
+  const apply = functionOf(kind, dtype);
   const values = places.map((i) => apply(a[placesA[i]!]!, b[placesB[i]!]!));
   const operands = {
     ...(isScalarA ? {} : { a }),
@@ -155,6 +167,7 @@ async function check(context: LawContext, dtype: FloatType, value: BinaryCase): 
   } as Record<"a" | "b" | "output", Float64Array>;
   const got = await execute({
     ...{ backend, dtype, placement: value.placement, output: "output", written: places, operands },
+    ...(isComparison(kind) ? { dtypes: { output: "u8" } } : {}),
     call: (slices) => {
       const first: Operand | Scalar = isScalarA ? { scalar: a[0]! } : slices.a;
       const second: Operand | Scalar = isScalarB ? { scalar: b[0]! } : slices.b;
@@ -166,8 +179,9 @@ async function check(context: LawContext, dtype: FloatType, value: BinaryCase): 
     },
   });
   const { numerics } = context;
+  const allowed = toleranceOf(kind, dtype, numerics);
   const tolerance = (y: number, _magnitude: number, i: number) =>
-    binaryTolerance(kind, a[placesA[i]!]!, b[placesB[i]!]!, y, dtype, numerics);
+    allowed(a[placesA[i]!]!, b[placesB[i]!]!, y);
   // The tolerance covers subnormal results that may be flushed.
   measure(
     context,
@@ -178,7 +192,7 @@ async function check(context: LawContext, dtype: FloatType, value: BinaryCase): 
   );
 }
 
-const largeCases: readonly BinaryCase[] = [
+export const largeCases: readonly BinaryCase[] = [
   { shapeA: [300, 301], shapeB: [301] },
   { shapeA: [300, 300], shapeB: [300, 1] },
   { shapeA: [513, 1], shapeB: [1, 511] },

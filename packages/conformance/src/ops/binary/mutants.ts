@@ -20,6 +20,7 @@ export const binaryMutants = ({ tampered, replaced }: Builder): readonly Mutant[
     create: () =>
       replaced("binary", (p, run) => {
         run(p);
+        if (isComparison(p.kind)) return;
         const store = storeInto(throughEnd(p.output, p.dtype), p.dtype);
         for (let i = p.n; i % 4 !== 0; i++) store(i, 0);
       }),
@@ -138,6 +139,7 @@ export const binaryMutants = ({ tampered, replaced }: Builder): readonly Mutant[
     create: () =>
       replaced("binary", (p, run) => {
         run(p);
+        if (isComparison(p.kind)) return;
         const store = storeInto(p.output, p.dtype);
         for (const [i, y] of load(p.output, p.dtype).entries())
           if (y !== 0 && Math.abs(y) < 2 ** -126) store(i, 0);

@@ -1,7 +1,10 @@
-import type { FloatType } from "@backplane/core";
+import { binaryKinds, type FloatType, isComparison } from "@backplane/core";
 import { floatFormats, storages } from "../../elements.js";
+import { comparisons } from "../../functions.js";
 import { expectBinary, kept, numericsLaw } from "../../kit/values.js";
 import type { Law } from "../../law.js";
+
+const comparisonKinds = binaryKinds.filter(isComparison);
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 
@@ -24,6 +27,29 @@ export function specialValues(dtype: FloatType): readonly Law[] {
         [-8, 0.5, nan],
       ]);
       await expectBinary(context, dtype, "div", [[0, 0, nan]]);
+    }),
+    numericsLaw(dtype, "binary", "compares NaN with nothing", kept("nan"), async (context) => {
+      for (const kind of comparisonKinds)
+        await expectBinary(context, dtype, kind, [
+          [nan, 2, Number(kind === "notEqual")],
+          [2, nan, Number(kind === "notEqual")],
+          [nan, nan, Number(kind === "notEqual")],
+        ]);
+    }),
+    numericsLaw(dtype, "binary", "compares infinities", kept("infinity"), async (context) => {
+      for (const kind of comparisonKinds)
+        await expectBinary(
+          context,
+          dtype,
+          kind,
+          [
+            [infinity, largest],
+            [largest, infinity],
+            [-infinity, infinity],
+            [infinity, infinity],
+            [-infinity, -infinity],
+          ].map(([a, b]) => [a!, b!, comparisons[kind](a!, b!)] as const),
+        );
     }),
     numericsLaw(
       dtype,
@@ -72,6 +98,12 @@ export function specialValues(dtype: FloatType): readonly Law[] {
           [least, least, 2 * least],
           [half, half, 2 * half],
         ]);
+        for (const kind of comparisonKinds)
+          await expectBinary(context, dtype, kind, [
+            [0, least, comparisons[kind](0, least)],
+            [-least, 0, comparisons[kind](-least, 0)],
+            [least, 2 * least, comparisons[kind](least, 2 * least)],
+          ]);
         await expectBinary(context, dtype, "sub", [
           [4 * half, 3 * half, half],
           [half, least, half - least],

@@ -1,22 +1,31 @@
-import { type FloatType, type ReduceKind, type ReduceProblem, reduceIdentity } from "@backplane/core";
+import {
+  elementTypes,
+  type FloatType,
+  type IntegerType,
+  identityOf,
+  type ReduceKind,
+  type ReduceProblem,
+} from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
+import { integerFunctions } from "../../functions.js";
 import { type Emit, type Evaluate, emitting } from "../operation.js";
 import { offsets } from "../places.js";
 import { reduction } from "./tolerance.js";
 
-export type ReduceShape = Pick<ReduceProblem<unknown, FloatType>, "kind" | "kept" | "reduced">;
+export type ReduceShape = Pick<ReduceProblem<unknown>, "dtype" | "kind" | "kept" | "reduced">;
 
 /**
  * One element per place along the kept axes. The magnitude of an element is sum |input| for sum and
- * mean, and |value| otherwise.
+ * mean, and |value| otherwise. Sums and products of integers wrap around.
  */
 export function reduce(shape: ReduceShape, input: Float64Array, emit: Emit): void {
-  const { kind } = shape;
-  const combine = combiners[kind];
+  const { dtype, kind } = shape;
+  const combine =
+    elementTypes[dtype].range === undefined ? combiners[kind] : integerCombiner(kind, dtype as IntegerType);
   const places = offsets(shape.reduced);
   let index = 0;
   for (const start of offsets(shape.kept)) {
-    let value = kind === "mean" ? 0 : reduceIdentity[kind];
+    let value = kind === "mean" ? 0 : identityOf(kind, dtype);
     let magnitude = 0;
     for (const place of places) {
       const x = input[start + place]!;
@@ -36,9 +45,24 @@ const combiners: Readonly<Record<ReduceKind, (a: number, b: number) => number>> 
   prod: (a, b) => a * b,
 };
 
-export const evaluate: Evaluate<ReduceProblem<ReferenceMemory, FloatType>> = (problem, memory, numerics) => {
+function integerCombiner(kind: ReduceKind, dtype: IntegerType): (a: number, b: number) => number {
+  const { add, mul, max, min } = integerFunctions[dtype];
+  const all: Partial<Record<ReduceKind, (a: number, b: number) => number>> = {
+    sum: add,
+    prod: mul,
+    max,
+    min,
+  };
+  const combine = all[kind];
+  if (combine === undefined) throw new Error(`there is no ${kind} of ${dtype}`);
+  return combine;
+}
+
+export const evaluate: Evaluate<ReduceProblem<ReferenceMemory>> = (problem, memory, numerics) => {
   const { dtype, kind, input, output, reducedCount } = problem;
   const values = memory.read(input, dtype);
-  const tolerance = numerics && reduction(kind, reducedCount, dtype, numerics);
+  const isExact = elementTypes[dtype].range !== undefined;
+  const tolerance =
+    numerics && (isExact ? () => 0 : reduction(kind, reducedCount, dtype as FloatType, numerics));
   reduce(problem, values, emitting(memory.write(output, dtype), tolerance));
 };

@@ -1,19 +1,20 @@
-import { type FloatType, floatTypes, operations, type ReduceProblem } from "@backplane/core";
+import { floatTypes, integerTypes, operations, type ReduceProblem } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { TestedOperation } from "../operation.js";
 import { medium, poisoned, repeated, small } from "./calls.js";
 import { draft } from "./draft.js";
+import { exactLaws } from "./exact-laws.js";
 import { evaluate } from "./formula.js";
 import { reduceLaws } from "./laws.js";
 import { reduceMutants } from "./mutants.js";
 import { specialValues } from "./special-values.js";
 
-export const reduce: TestedOperation<ReduceProblem<ReferenceMemory, FloatType>> = {
+export const reduce: TestedOperation<ReduceProblem<ReferenceMemory>> = {
   operation: operations.reduce,
-  supports: [{ dtype: floatTypes }],
+  supports: [{ dtype: floatTypes }, { dtype: integerTypes, kind: ["sum", "max", "min", "prod"] }],
   ...{ evaluate, small, medium, poisoned, repeated, draft, specialValues },
   /** Elements that go into one result; results. */
   shapeAxes: ["reduced", "kept"],
-  laws: reduceLaws,
+  laws: [...reduceLaws, ...exactLaws],
   mutants: reduceMutants,
 };

@@ -2,6 +2,8 @@ import {
   type Axis,
   type FloatType,
   floatTypes,
+  type IntegerType,
+  identityOf,
   type ReduceKind,
   reduceIdentity,
   reduceKinds,
@@ -24,7 +26,7 @@ import { collect, type Expected, execute, measure, type Placement } from "../../
 import { reduce } from "./formula.js";
 import { longSum, reduction } from "./tolerance.js";
 
-interface ReduceCase {
+export interface ReduceCase {
   readonly kind: ReduceKind;
   readonly shape: readonly number[];
   /** Null: not given, which means all. Negative ones count from the last. */
@@ -36,11 +38,13 @@ interface ReduceCase {
   readonly seed: number;
 }
 
-function reduceCase(parts: Partial<ReduceCase> & Pick<ReduceCase, "kind" | "shape" | "axes">): ReduceCase {
+export function reduceCase(
+  parts: Partial<ReduceCase> & Pick<ReduceCase, "kind" | "shape" | "axes">,
+): ReduceCase {
   return { signs: "mixed", data: "normal", placement: fixedPlacement, seed: 1, ...parts };
 }
 
-const largeShapes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
+export const largeShapes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
   { shape: [2 ** 18 + 3], axes: null },
   { shape: [700, 500], axes: [0] },
   { shape: [700, 500], axes: [1] },
@@ -57,7 +61,7 @@ const largeShapes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
 ];
 
 /** More axes, kept and reduced in turn, than a kernel has loops. */
-const manyAxes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
+export const manyAxes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
   { shape: [2, 3, 2, 2, 3, 2, 2], axes: [0, 2, 4, 6] },
   { shape: [3, 2, 2, 2, 1, 2, 3, 2, 2], axes: [1, 3, 5, 7] },
   { shape: [2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 3], axes: [0, 2, 4, 6, 8, 10] },
@@ -68,13 +72,13 @@ const manyAxes: readonly Pick<ReduceCase, "shape" | "axes">[] = [
 /** Elements that one random case may have. */
 const work = 2 ** 15;
 
-interface CaseOptions {
+export interface CaseOptions {
   readonly kinds?: readonly ReduceKind[];
   readonly extents?: Arbitrary<number>;
   readonly placement?: Arbitrary<Placement>;
 }
 
-function cases(options: CaseOptions = {}): Arbitrary<ReduceCase> {
+export function cases(options: CaseOptions = {}): Arbitrary<ReduceCase> {
   const extents = options.extents ?? fc.oneof(extent(9), extent(17), extent());
   const axis = fc.tuple(extents, fc.constantFrom("kept", "reduced", "reduced from the end"));
   return fc
@@ -138,7 +142,7 @@ function floats(value: ReduceCase, dtype: FloatType): Float64Array {
 
 async function run(
   context: LawContext,
-  dtype: FloatType,
+  dtype: FloatType | IntegerType,
   value: ReduceCase,
   input: Float64Array,
   expected: Expected,
@@ -157,17 +161,18 @@ async function run(
   });
 }
 
-async function check(
+/** Default tolerance: that of the kind, for float types. */
+export async function check(
   context: LawContext,
-  dtype: FloatType,
+  dtype: FloatType | IntegerType,
   value: ReduceCase,
-  input: Float64Array = floats(value, dtype),
+  input: Float64Array = floats(value, dtype as FloatType),
   special?: Tolerance,
 ): Promise<void> {
   const { kept, reduced } = axesOf(value);
-  const expected = collect((emit) => reduce({ kind: value.kind, kept, reduced }, input, emit));
+  const expected = collect((emit) => reduce({ dtype, kind: value.kind, kept, reduced }, input, emit));
   const got = await run(context, dtype, value, input, expected);
-  const tolerance = special ?? reduction(value.kind, countOf(reduced), dtype, context.numerics);
+  const tolerance = special ?? reduction(value.kind, countOf(reduced), dtype as FloatType, context.numerics);
   measure(context, [countOf(reduced), countOf(kept)], got, expected, tolerance);
 }
 
@@ -294,7 +299,7 @@ async function longSums(context: LawContext, dtype: FloatType, value: ReduceCase
 }
 
 /** At least one reduced axis of extent 0. */
-function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
+export function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
   return cases({ kinds: [kind], extents: extent(9) })
     .filter((value) => value.shape.length > 0 && value.axes?.length !== 0)
     .map((value): ReduceCase => {
@@ -304,12 +309,17 @@ function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
 }
 
 /** The identities are promised on every backend, whatever it declares about infinities and NaN. */
-async function ofNothing(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
+export async function ofNothing(
+  context: LawContext,
+  dtype: FloatType | IntegerType,
+  value: ReduceCase,
+): Promise<void> {
   const { kept } = axesOf(value);
   const places = Array.from({ length: countOf(kept) }, (_, place) => place);
-  const values = places.map(() => reduceIdentity[value.kind]);
+  const identity = identityOf(value.kind, dtype);
+  const values = places.map(() => identity);
   const got = await run(context, dtype, value, new Float64Array(0), { places, values, magnitudes: values });
   for (const place of places)
-    if (!Object.is(got[place], reduceIdentity[value.kind]))
-      throw new Error(`result ${place} is ${got[place]}, not ${reduceIdentity[value.kind]}`);
+    if (!Object.is(got[place], identity))
+      throw new Error(`result ${place} is ${got[place]}, not ${identity}`);
 }

@@ -165,6 +165,59 @@ export const reduceMutants = ({ tampered, replaced, altered }: Builder): readonl
     },
   },
   {
+    name: "sums integers as f32",
+    operation: "reduce",
+    defect: "numerics",
+    description: "Right for small numbers.",
+    killedBy: ["reduce i32: sum: is exact", "reduce u32: sum: is exact"],
+    create: () =>
+      replaced("reduce", (p, run) => (p.kind === "sum" && p.dtype !== "f16" ? runningSums(p) : run(p))),
+  },
+  {
+    name: "takes the largest unsigned integer as if it were signed",
+    operation: "reduce",
+    defect: "numerics",
+    description: "One comparison for both types.",
+    killedBy: ["reduce u32: max: is exact"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        if (p.dtype !== "u32" || p.kind !== "max") return run(p);
+        run({ ...p, dtype: "i32" });
+      }),
+  },
+  {
+    name: "starts a maximum of integers at 0",
+    operation: "reduce",
+    defect: "edge",
+    description: "The identity of u32 for i32.",
+    killedBy: ["reduce i32: max: is exact"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        run(p);
+        if (p.kind !== "max" || p.dtype !== "i32") return;
+        const store = storeInto(p.output, p.dtype);
+        for (const [i, value] of load(p.output, p.dtype).entries()) store(i, Math.max(value, 0));
+      }),
+  },
+  {
+    name: "saturates sums of integers along an axis",
+    operation: "reduce",
+    defect: "numerics",
+    description: "Clamps where it must wrap around.",
+    killedBy: ["reduce i32: sum: is exact on larger shapes"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        if (p.kind !== "sum" || p.dtype !== "i32") return run(p);
+        const values = load(p.input, p.dtype);
+        const store = storeInto(p.output, p.dtype);
+        const places = offsets(p.reduced);
+        for (const [i, start] of offsets(p.kept).entries()) {
+          const sum = places.reduce((total, place) => total + values[start + place]!, 0);
+          store(i, Math.min(Math.max(sum, -(2 ** 31)), 2 ** 31 - 1));
+        }
+      }),
+  },
+  {
     name: "computes what it does not declare",
     operation: "reduce",
     defect: "errors",

@@ -1,4 +1,4 @@
-import type { FloatType } from "@backplane/core";
+import type { DType } from "@backplane/core";
 import { formatCounts, formatRatio, formatTime, plural, signs, statuses } from "../format.js";
 import type { ConformanceReport, LawReport } from "../report.js";
 import { html, type Markup } from "./markup.js";
@@ -27,7 +27,7 @@ function topicOf(topic: string, laws: readonly LawReport[]): Markup {
     unfinished: count("unfinished"),
   };
   const status = statuses.find((one) => counts[one] > 0)!;
-  const cell = (name: string, dtype: FloatType | null) => {
+  const cell = (name: string, dtype: DType | null) => {
     const law = laws.find((one) => one.name === name && one.dtype === dtype);
     return law === undefined ? html`<td></td>` : lawCell(law);
   };

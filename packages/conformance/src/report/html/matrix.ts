@@ -1,4 +1,4 @@
-import type { FloatType, OperationName } from "@backplane/core";
+import type { DType, OperationName } from "@backplane/core";
 import {
   cellVerdict,
   contractTopics,
@@ -17,7 +17,7 @@ export function matrix(report: ConformanceReport): Markup {
   const { operations, laws } = report;
   const names = [...new Set(operations.map(({ operation }) => operation))];
   const dtypes = [...new Set(operations.map(({ dtype }) => dtype))];
-  const cell = (name: OperationName, dtype: FloatType) => {
+  const cell = (name: OperationName, dtype: DType) => {
     const found = operations.find((one) => one.operation === name && one.dtype === dtype);
     if (found === undefined) return html`<td></td>`;
     const first = laws.findIndex(

@@ -1,0 +1,74 @@
+import {
+  type BinaryKind,
+  binaryKinds,
+  type FloatType,
+  floatTypes,
+  type IntegerType,
+  integerTypes,
+  isComparison,
+} from "@backplane/core";
+import { oddPlacement } from "../../arbitraries/shapes.js";
+import { integerFunctions } from "../../functions.js";
+import type { Law, LawContext } from "../../law.js";
+import { cases, check, largeCases, outputShape, product } from "./laws.js";
+
+type NumberType = FloatType | IntegerType;
+
+const comparisonKinds = binaryKinds.filter(isComparison);
+const integerKinds = Object.keys(integerFunctions.i32) as (keyof typeof integerFunctions.i32)[];
+
+/** Laws without any tolerance: comparisons, whose results are bytes, and the arithmetic of integers. */
+export const exactLaws: readonly Law[] = [
+  ...floatTypes.flatMap((dtype) => lawsFor(dtype, comparisonKinds, "comparisons")),
+  ...integerTypes.flatMap((dtype) => [
+    ...lawsFor(dtype, integerKinds, "arithmetic"),
+    ...lawsFor(dtype, comparisonKinds, "comparisons"),
+  ]),
+];
+
+function lawsFor(dtype: NumberType, kinds: readonly BinaryKind[], what: string): readonly Law[] {
+  const having = (context: Pick<LawContext, "backend">) =>
+    kinds.filter((kind) => context.backend.supports("binary", { dtype, kind }));
+  const law = (name: string, wanted: readonly BinaryKind[], run: Law["run"]): Law => ({
+    ...{ topic: "binary", name, operation: "binary", dtype, run },
+    exempt: (_capabilities, backend) =>
+      having({ backend }).some((kind) => wanted.includes(kind))
+        ? undefined
+        : `${wanted.join(", ")} in ${dtype}: not supported`,
+  });
+  return [
+    ...kinds.map((kind) =>
+      law(`${kind}: is exact`, [kind], (context) =>
+        context.forAll(cases([kind]), (value) => check(context, dtype, value)),
+      ),
+    ),
+    law(`${what} broadcast as NumPy does`, kinds, (context) =>
+      context.forAll(cases(having(context), { forms: ["shapes"] }), (value) => check(context, dtype, value), {
+        runs: 2,
+      }),
+    ),
+    law(`${what} broadcast larger shapes`, kinds, (context) => {
+      const supported = having(context);
+      const values = largeCases.map((value, i) => ({ ...value, kind: supported[i % supported.length]! }));
+      return context.forEach(values, (value) => check(context, dtype, value), { quick: 3 });
+    }),
+    law(`${what} touch nothing but the elements of their output`, kinds, (context) =>
+      context.forAll(
+        cases(having(context), { placement: oddPlacement }),
+        (value) => check(context, dtype, value),
+        {
+          runs: 2,
+        },
+      ),
+    ),
+    law(`${what} take zero extents for nothing to do`, kinds, (context) =>
+      context.forAll(
+        cases(having(context), { forms: ["shapes"], extents: [0, 1, 2] }).filter(
+          (value) => product(outputShape(value)) === 0,
+        ),
+        (value) => check(context, dtype, value),
+        { runs: 0.5 },
+      ),
+    ),
+  ];
+}
