@@ -57,11 +57,10 @@ const otherParts: readonly Part[] = [
   },
 ];
 
-const operationsOf: Readonly<Record<keyof typeof variantNames, readonly OperationName[]>> = {
-  gemm: ["gemm", "batchedGemm"],
-  conv2d: ["conv2d"],
-  attention: ["attention"],
-};
+/** The operations that the variants of one compute. */
+function operationsOf(operation: OperationName): readonly OperationName[] {
+  return operation === "gemm" ? ["gemm", "batchedGemm"] : [operation];
+}
 
 const variantParts: readonly Part[] = Object.entries(variantNames).flatMap(([operation, names]) =>
   names.map((variant) => {
@@ -75,7 +74,7 @@ const variantParts: readonly Part[] = Object.entries(variantNames).flatMap(([ope
         ...(matrices ? { tier: "subgroup-matrices" as const } : {}),
         ...(splits ? { f32Products: "split-f16" as const } : {}),
       },
-      operations: operationsOf[operation as keyof typeof variantNames],
+      operations: operationsOf(operation as OperationName),
       variant,
     };
   }),

@@ -9,15 +9,18 @@ import {
   type PoolStatistics,
   type Region,
 } from "@backplane/core";
-import { accuracy } from "./accuracy.js";
 import type { DeviceFeatures, FindGpu, NativeBuffer } from "./device/index.js";
 import {
+  accuracy,
   boundKernels,
   choiceLog,
+  detailsOf,
   forcedDetails,
+  type OwnProgram,
   observeChoices,
   ownKernel,
-  splittingDetails,
+  ownProgram,
+  type RecordOperation,
 } from "./kernels/index.js";
 import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
 import type { Profiling } from "./profile/index.js";
@@ -64,6 +67,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly ownKernels: readonly OwnKernel[];
   readonly #findGpu: FindGpu;
   readonly #options: WebGpuOptions;
+  readonly #own: readonly OwnProgram[];
   #open: Session | undefined;
   /** The tuning found on the devices so far. */
   #found: TuningData[] = [];
@@ -74,12 +78,10 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     checkOptions(options);
     this.#findGpu = findGpu;
     this.#options = harmlessLog(options);
-    this.kernels = boundKernels(options.variants ?? {}, (operation, enqueue, flops) =>
-      this.#record(operation, enqueue, flops),
-    );
-    this.ownKernels = (options.kernels ?? []).map((kernel) =>
-      ownKernel(kernel, (operation, enqueue, flops) => this.#record(operation, enqueue, flops)),
-    );
+    const record: RecordOperation = (operation, enqueue, flops) => this.#record(operation, enqueue, flops);
+    this.kernels = boundKernels(options.variants ?? {}, record);
+    this.#own = (options.kernels ?? []).map(ownProgram);
+    this.ownKernels = this.#own.map((own) => ownKernel(own, record));
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
@@ -93,7 +95,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const tuned = tableOf(place, this.#options, this.#found);
     const immediates = immediateBytes(opened.device, this.#source, disableFeatures);
     this.#open = openSession(opened, tuned, events, immediates, this.#options);
-    const details = { ...description.details, ...forcedDetails(variants), ...splittingDetails(features) };
+    const details = { ...description.details, ...forcedDetails(variants), ...detailsOf(features) };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
     return { device: { ...description, details }, limits, numerics, accuracy };
   }
@@ -247,7 +249,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     features: DeviceFeatures = this.#session.opened.features,
     onProblem?: ProblemListener,
   ): PlanDriver {
-    return new PlanDriver(features, this.#options.variants ?? {}, description, onProblem);
+    return new PlanDriver(features, this.#options.variants ?? {}, this.#own, description, onProblem);
   }
 
   /** The tuning for the open device. */

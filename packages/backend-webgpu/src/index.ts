@@ -9,7 +9,6 @@ export type {
   NativeAdapter,
   NativeBuffer,
   NativeDevice,
-  TunableOperation,
   TuningAdapter,
   WebGpuTier,
 } from "./device/index.js";

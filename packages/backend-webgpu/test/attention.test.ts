@@ -7,7 +7,7 @@ import { defaultLimits } from "#src/device/tiers.js";
 import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
 import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
 import { THIN_ROWS, thinColumns } from "#src/kernels/attention/few-rows.wgsl.js";
-import { attentionVariants, runAttention } from "#src/kernels/attention/index.js";
+import { attention, attentionVariants } from "#src/kernels/attention/index.js";
 import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js";
 import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/attention/matrix-tile.js";
 import { thinProgram } from "#src/kernels/attention/thin.wgsl.js";
@@ -98,7 +98,7 @@ async function check(
   shape: Case,
   forced?: string,
   features?: (real: DeviceFeatures) => DeviceFeatures,
-  run: Run = (context, problem) => runAttention(context, problem, forced),
+  run: Run = (context, problem) => attention.run(context, problem, forced),
 ): Promise<boolean> {
   const { batch = 1, heads = 1, kvHeads = heads, queryLength, keyLength, headSize } = shape;
   const { visible = keyLength, dtype = "f32", offset = 0, amplitude = 1 } = shape;

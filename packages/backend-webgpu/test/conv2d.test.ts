@@ -8,7 +8,7 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
-import { type ConvVariant, convVariants, runConv } from "#src/kernels/conv2d/index.js";
+import { type ConvVariant, conv2d, convVariants } from "#src/kernels/conv2d/index.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import {
   asLargeGpu,
@@ -116,7 +116,7 @@ async function check(
   const problem = { dtype, ...sizes, ...regions, bias: shape.bias ? regions.bias : undefined, activation };
   const label = JSON.stringify({ ...shape, forced });
   await device.check(regions.output, dtype, reference(sizes, operands, dtype, activation), label, () =>
-    device.run((context) => runConv(context, problem, forced), features),
+    device.run((context) => conv2d.run(context, problem, forced), features),
   );
   device.free(...Object.values(regions));
 }

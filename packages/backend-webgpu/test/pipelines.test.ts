@@ -5,6 +5,7 @@ import {
   type DeviceSlice,
   dtypeBytes,
   Fill,
+  type Kernel,
   type OperationArguments,
   type OperationName,
   operationNames,
@@ -12,9 +13,9 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { defaultLimits } from "#src/device/tiers.js";
-import { kernelsWith } from "#src/kernels/index.js";
+import { boundKernels } from "#src/kernels/index.js";
 import { IMMEDIATE_FEATURE, input, output, parameterSpace, program, sourceIn } from "#src/program/program.js";
-import type { KernelDefinition, OperationContext } from "#src/runtime/context.js";
+import type { OperationContext } from "#src/runtime/context.js";
 import { PipelineCache } from "#src/runtime/pipelines.js";
 import { FakeDevice, fakeMemory } from "./fake-device.js";
 import { findDawn, random } from "./support.js";
@@ -195,8 +196,6 @@ const regions: Binder<unknown> = {
 };
 
 describe("webgpu programs of an operation", () => {
-  const kernels = kernelsWith({});
-
   for (const name of operationNames)
     it(`are few, whatever the sizes: ${name}`, () => {
       const { fake, cache } = caching();
@@ -216,14 +215,14 @@ describe("webgpu programs of an operation", () => {
         fill() {},
         scoped: (enqueue) => enqueue(context),
       };
+      const kernel = boundKernels({}, (_, enqueue) => enqueue(context))[name] as Kernel<unknown>;
       const uniform = random(1);
       const next = (limit: number): number => Math.floor(limit * uniform());
       const run = (count: number): number => {
         for (let i = 0; i < count; i++) {
           const args = argumentsOf[name](next) as OperationArguments[OperationName];
           const problem = operations[name].resolve(args as never, regions);
-          const kernel = kernels[name] as KernelDefinition<unknown, OperationContext>;
-          if (problem !== undefined && !(problem instanceof Fill)) kernel.run(context, problem);
+          if (problem !== undefined && !(problem instanceof Fill)) kernel.run(problem);
         }
         return cache.size;
       };

@@ -164,15 +164,15 @@ describe("webgpu tuning data", () => {
   });
 
   it("tell a wrong result from one that was rounded otherwise", () => {
-    const expected = Float32Array.of(100, -3, 0);
-    assert.isUndefined(difference(Float32Array.of(100.001, -3.001, 0.001), expected, "f32"));
+    const expected = Float64Array.of(100, -3, 0);
+    assert.isUndefined(difference(Float64Array.of(100.001, -3.001, 0.001), expected, "f32"));
     assert.equal(
-      difference(Float32Array.of(100, -3, 1), expected, "f32"),
+      difference(Float64Array.of(100, -3, 1), expected, "f32"),
       "gives 1 where the default gives 0",
     );
-    assert.isDefined(difference(Float32Array.of(100, Number.NaN, 0), expected, "f32"));
-    assert.isUndefined(difference(Float32Array.of(100.5, -3, 0), expected, "f16"));
-    const overflown = Float32Array.of(Number.POSITIVE_INFINITY, 1, 2);
+    assert.isDefined(difference(Float64Array.of(100, Number.NaN, 0), expected, "f32"));
+    assert.isUndefined(difference(Float64Array.of(100.5, -3, 0), expected, "f16"));
+    const overflown = Float64Array.of(Number.POSITIVE_INFINITY, 1, 2);
     assert.isUndefined(difference(overflown, overflown, "f32"));
   });
 });

@@ -1,8 +1,47 @@
-import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
-import type { ComputeBackend } from "@backplane/core";
+import { createWebGpuBackend, type OwnWebGpuKernel, type WebGpuBackend } from "@backplane/backend-webgpu";
+import { type ComputeBackend, defineOperation, type Region } from "@backplane/core";
 import { assert } from "chai";
 import { rejection } from "./support.js";
 import { everything, openWatched, type Watched } from "./watched.js";
+
+const table = {
+  n: { role: "extent" },
+  input: { role: "reads", shape: "n" },
+  output: { role: "writes", shape: "n" },
+  dtype: { role: "elementType", types: ["f32"], default: "f32" },
+} as const;
+
+interface DoubleProblem {
+  readonly n: number;
+  readonly input: Region<unknown>;
+  readonly output: Region<unknown>;
+}
+
+/** output[i] = 2 input[i] */
+const double = defineOperation({
+  name: "double",
+  arguments: table,
+  resolve(args, binder, read): DoubleProblem {
+    const n = read.extent("n", args.n);
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
+    const region = (name: "input" | "output") => read.region(binder, name, args[name], n, dtype);
+    return { n, input: region("input"), output: region("output") };
+  },
+  flops: ({ n }) => n,
+});
+
+const doubleKernel: OwnWebGpuKernel<DoubleProblem> = {
+  operation: double,
+  supports: [{ dtype: ["f32"] }],
+  operands: { input: "f32", output: "f32" },
+  parameters: { n: "u32" },
+  workgroups: ({ n }) => Math.ceil(n / 64),
+  wgsl: `
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) place: vec3u) {
+  if (place.x >= parameters.n) { return; }
+  output[parameters.output_offset + place.x] = 2.0 * input[parameters.input_offset + place.x];
+}`,
+};
 
 describe("webgpu warmup", () => {
   let backend: WebGpuBackend;
@@ -54,6 +93,24 @@ describe("webgpu warmup", () => {
     const c = backend.alloc(4096, { zero: false });
     backend.gemm({ m: 16, n: 16, k: 16, a: weights, b: { handle: weights, byteOffset: 1024 }, c });
     assert.deepEqual(compiled.blocking, []);
+  });
+
+  it("compiles the kernels of an operation that core does not define, in every form of a call", async () => {
+    await open({ kernels: [doubleKernel] });
+    const [input, kept] = [backend.alloc(256), backend.alloc(256)];
+    backend.copyHtoD(input, Float32Array.of(1.5, -2));
+    const report = await backend.warmup((plan) => {
+      assert.isTrue(plan.supports(double, { dtype: "f32" }));
+      plan.run(double, { n: 64, input, output: plan.alloc(256, { zero: false }) });
+      plan.run("unary", { kind: "neg", n: 64, input, output: kept });
+    });
+    assert.deepEqual(report, { kernels: 2, compiledPipelines: 2 });
+    assert.sameMembers(compiled.meanwhile, ["double", "unary_neg_f32_wide_contiguous"]);
+    backend.run(double, { n: 2, input, output: kept });
+    assert.deepEqual(compiled.blocking, []);
+    const results = new Float32Array(2);
+    await backend.copyDtoH(results, kept);
+    assert.deepEqual([...results], [3, -4]);
   });
 
   it("knows that memory is cleared when it had another owner before", async () => {

@@ -1,3 +1,4 @@
+import type { OperationName } from "@backplane/core";
 import type { AdapterFamily } from "./families.js";
 
 /**
@@ -30,13 +31,13 @@ export interface DeviceFeatures {
   readonly tuned?: TunedVariants | undefined;
 }
 
-/** The operations that have variants. The table of gemm serves batchedGemm and 1 x 1 convolutions, too. */
-export type TunableOperation = "gemm" | "conv2d" | "attention" | "reduce";
-
 /** Choices by measurement; see `tuning/`. A pure function of its arguments. */
 export interface TunedVariants {
-  /** The variant to take for exactly this shape, if it was tried. */
-  variantFor(operation: TunableOperation, shape: unknown): string | undefined;
+  /**
+   * The variant to take for exactly this shape, if it was tried. `operation` is the one whose table it is: that
+   * of gemm serves batchedGemm and 1 x 1 convolutions, too.
+   */
+  variantFor(operation: OperationName, shape: unknown): string | undefined;
 }
 
 /** Limits that kernels keep to, by their names and in the units of WebGPU's `GPUSupportedLimits`. */

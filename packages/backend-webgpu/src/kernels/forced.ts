@@ -1,31 +1,24 @@
-import { BackendError, checkNames } from "@backplane/core";
-import { attentionVariants } from "./attention/index.js";
-import { convVariants } from "./conv2d/index.js";
-import { gemmVariants } from "./gemm/index.js";
+import { BackendError, checkNames, type OperationName } from "@backplane/core";
+import { operationEntries } from "./list.js";
 
-/** Names, for some operations, the variant to compute them with; gemm's goes for batchedGemm too. */
-export interface ForcedVariants {
-  readonly gemm?: string;
-  readonly conv2d?: string;
-  readonly attention?: string;
-}
+/**
+ * Names, for some of the operations that have variants, the one to compute them with (see `variantNames`);
+ * gemm's goes for batchedGemm too.
+ */
+export type ForcedVariants = { readonly [Name in OperationName]?: string };
 
-const namesOf = (table: readonly { readonly name: string }[]): readonly string[] =>
-  table.map(({ name }) => name);
-
-/** The names that `WebGpuOptions.variants` takes. */
-export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = {
-  gemm: namesOf(gemmVariants),
-  conv2d: namesOf(convVariants),
-  attention: namesOf(attentionVariants),
-};
+/** The names that `WebGpuOptions.variants` takes, for each operation that has variants. */
+export const variantNames: { readonly [Name in OperationName]?: readonly string[] } = Object.fromEntries(
+  operationEntries.flatMap(({ operation, variants }) =>
+    variants === undefined ? [] : [[operation, variants.rows.map(({ name }) => name)]],
+  ),
+);
 
 /** Throws `INVALID_ARGUMENT`, with the allowed names, for operations without variants and unknown names. */
 export function checkForced(variants: ForcedVariants): void {
-  const names: Readonly<Record<string, readonly string[]>> = variantNames;
-  checkNames("webgpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");
+  checkNames("webgpu", variants, Object.keys(variantNames) as OperationName[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
-    const allowed = names[operation]!;
+    const allowed = variantNames[operation as OperationName]!;
     if (name !== undefined && !allowed.includes(name as string))
       throw refusal(`variants.${operation}`, `is ${String(name)}; allowed: ${allowed.join(", ")}`);
   }

@@ -1,92 +1,79 @@
+/** The operations, for the folders above. */
+
 import {
+  type Accuracy,
   type DriverKernels,
   type Kernel,
   type OperationName,
   type OperationProblems,
   operations,
 } from "@backplane/core";
-import type { DeviceMemory, KernelDefinition, OperationContext } from "../runtime/index.js";
-import { attentionKernel } from "./attention/index.js";
-import { binary } from "./binary/index.js";
-import { convKernel } from "./conv2d/index.js";
+import type { DeviceFeatures } from "../device/index.js";
+import type { DeviceMemory, KernelContext, KernelDefinition, OperationContext } from "../runtime/index.js";
 import type { ForcedVariants } from "./forced.js";
-import { gemmKernel } from "./gemm/index.js";
-import { reduce } from "./reduce/index.js";
-import {
-  attentionSegments,
-  binarySegments,
-  convSegments,
-  gemmSegments,
-  reduceSegments,
-  segmented,
-  unarySegments,
-} from "./segments/index.js";
-import { unary } from "./unary/index.js";
+import { operationEntries } from "./list.js";
+import type { OperationEntry, RecordOperation } from "./operation.js";
+import { type SegmentTools, segmented } from "./segments/index.js";
 
-export { type AttentionShape, attentionVariants } from "./attention/index.js";
-export { type ConvShape, convVariants } from "./conv2d/index.js";
-export { type ForcedVariants, forcedDetails } from "./forced.js";
-export { type GemmShape, gemmVariants, splittingDetails } from "./gemm/index.js";
-export { ownKernel } from "./own.js";
-export { type ReduceLoads, reduceVariants } from "./reduce/index.js";
+export type { ShapeField } from "./fields.js";
+export { type ForcedVariants, forcedDetails, variantNames } from "./forced.js";
+export { operationEntries } from "./list.js";
+export type { RecordOperation } from "./operation.js";
+export { type OwnProgram, ownKernel, ownProgram } from "./own.js";
 export { choiceLog, observeChoices } from "./variant.js";
 
-export type Kernels = {
-  readonly [Name in OperationName]?: KernelDefinition<
-    OperationProblems<DeviceMemory>[Name],
-    OperationContext
-  >;
-};
+/** The accuracy that the operations declare. */
+export const accuracy: Accuracy = Object.fromEntries(
+  operationEntries.flatMap((entry) =>
+    entry.accuracy === undefined ? [] : [[entry.operation, entry.accuracy]],
+  ),
+);
 
-/**
- * Returns a kernel for every operation that the backend has, for operands of any size. `segmented` adds the
- * division of operands that do not fit into one binding.
- */
-export function kernelsWith(forced: ForcedVariants): Kernels {
-  const gemmAsItFits = gemmKernel(forced.gemm);
-  const convAsItFits = convKernel(forced.conv2d);
-  const gemm = segmented(gemmAsItFits, gemmSegments(gemmAsItFits, forced.gemm !== undefined));
-  const anyBinary = segmented(binary, binarySegments);
-  const anyUnary = segmented(unary, unarySegments);
-  return {
-    gemm,
-    batchedGemm: gemm,
-    conv2d: segmented(
-      convAsItFits,
-      convSegments({ kernel: convAsItFits, binary: anyBinary.run, unary: anyUnary.run }),
-    ),
-    attention: segmented(
-      attentionKernel(forced.attention),
-      attentionSegments({ gemm: gemmAsItFits, binary: anyBinary.run }),
-    ),
-    reduce: segmented(reduce, reduceSegments(reduce, anyBinary.run)),
-    unary: anyUnary,
-    binary: anyBinary,
-  };
+/** Returns what the operations add to the description of a device. */
+export function detailsOf(features: DeviceFeatures): Readonly<Record<string, string>> {
+  return Object.assign({}, ...operationEntries.map((entry) => entry.details?.(features)));
 }
 
-/** Records the commands of `enqueue` in the name of an operation that takes `flops` floating-point operations. */
-export type RecordOperation = (
-  operation: OperationName,
-  enqueue: (context: OperationContext) => void,
-  flops: number,
-) => void;
+/** Returns the entry whose kernel computes an operation. */
+export function entryOf(name: OperationName): OperationEntry {
+  return operationEntries.find(({ operation, alike }) => operation === name || alike?.includes(name))!;
+}
 
-/** Returns `kernelsWith` in the form for a driver: each kernel enqueues its problems through `record`. */
+type AnyKernel<Context> = KernelDefinition<OperationProblems<DeviceMemory>[OperationName], Context>;
+
+/** Returns a kernel for every operation that this package has, for operands of any size. */
+function kernelsWith(forced: ForcedVariants): ReadonlyMap<OperationName, AnyKernel<OperationContext>> {
+  const fitting = new Map<OperationName, KernelDefinition<never>>();
+  const whole = new Map<OperationName, AnyKernel<OperationContext>>();
+  const others: Pick<SegmentTools<never>, "kernelOf" | "run"> = {
+    kernelOf: (name) => fitting.get(name)!,
+    run: (name, context, problem) => whole.get(name)!.run(context, problem),
+  };
+  for (const entry of operationEntries) {
+    const { operation, alike = [], supports } = entry;
+    const variant = forced[operation];
+    const isForced = variant !== undefined;
+    // Without a function in between, as it would cost every call.
+    const kernel: AnyKernel<KernelContext> = isForced
+      ? { supports, run: (context, problem) => entry.run(context, problem, variant) }
+      : entry;
+    const anySize = segmented(kernel, entry.segments({ kernel, isForced, ...others }));
+    for (const name of [operation, ...alike]) {
+      fitting.set(name, kernel);
+      whole.set(name, anySize);
+    }
+  }
+  return whole;
+}
+
+/** Returns the kernels in the form for a driver: each enqueues its problems through `record`. */
 export function boundKernels(forced: ForcedVariants, record: RecordOperation): DriverKernels<DeviceMemory> {
-  const bind = (
-    name: OperationName,
-    { run, ...declaration }: KernelDefinition<unknown, OperationContext>,
-  ): Kernel<unknown> => {
+  const bind = (name: OperationName, { run, supports }: AnyKernel<OperationContext>): Kernel<unknown> => {
     const { flops } = operations[name] as { flops(problem: unknown): number };
     return {
-      ...declaration,
-      run: (problem) => record(name, (context) => run(context, problem), flops(problem)),
+      supports,
+      run: (problem) => record(name, (context) => run(context, problem as never), flops(problem)),
     };
   };
-  const entries = Object.entries(kernelsWith(forced)) as [
-    OperationName,
-    KernelDefinition<unknown, OperationContext>,
-  ][];
-  return Object.fromEntries(entries.map(([name, definition]) => [name, bind(name, definition)]));
+  return Object.fromEntries(Array.from(kernelsWith(forced), ([name, kernel]) => [name, bind(name, kernel)]));
 }

@@ -8,25 +8,21 @@ import {
   wgsl,
   workgroupIndex,
 } from "../program/index.js";
-import type { DeviceMemory, KernelDefinition, OperationContext } from "../runtime/index.js";
+import type { DeviceMemory, KernelContext } from "../runtime/index.js";
+import type { RecordOperation } from "./operation.js";
 import type { OwnWebGpuKernel } from "./own-kernel.js";
 
 /** The values of a problem under the names that the author of a kernel chose. */
 type Held = Readonly<Record<string, unknown>>;
 
-export function ownKernel(
-  own: OwnWebGpuKernel,
-  record: (operation: string, enqueue: (context: OperationContext) => void, flops: number) => void,
-): OwnKernel {
-  const { operation, supports } = own;
-  const { run } = definitionOf(own);
-  const bound = (problem: object): void =>
-    record(operation.name, (context) => run(context, problem as Held), operation.flops(problem));
-  return { operation, supports, run: bound };
+/** A kernel of somebody else's operation, with the program that its text makes. */
+export interface OwnProgram {
+  readonly own: OwnWebGpuKernel;
+  readonly program: Program;
 }
 
-function definitionOf(own: OwnWebGpuKernel): KernelDefinition<Held> {
-  const { operation, operands, parameters = {}, supports } = own;
+export function ownProgram(own: OwnWebGpuKernel): OwnProgram {
+  const { operation, operands, parameters = {} } = own;
   const compiled: Program = program({
     name: operation.name,
     bindings: Object.fromEntries(
@@ -38,15 +34,24 @@ function definitionOf(own: OwnWebGpuKernel): KernelDefinition<Held> {
     parameters,
     body: wgsl`${workgroupIndex}${own.wgsl}`,
   });
+  return { own, program: compiled };
+}
+
+/** Returns the kernel in the form for a driver: it enqueues its problems through `record`. */
+export function ownKernel({ own, program }: OwnProgram, record: RecordOperation): OwnKernel {
+  const { operation, supports, operands, parameters = {} } = own;
   const [operandNames, parameterNames] = [Object.keys(operands), Object.keys(parameters)];
   const pick = <Value>(problem: Held, names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, problem[name] as Value]));
+  const run = (context: KernelContext, problem: Held): void => {
+    const regions = pick<Region<DeviceMemory>>(problem, operandNames);
+    const numbers = pick<number>(problem, parameterNames);
+    context.dispatch(program, regions, numbers, own.workgroups(problem as never));
+  };
   return {
-    supports,
-    run(context, problem) {
-      const regions = pick<Region<DeviceMemory>>(problem, operandNames);
-      const numbers = pick<number>(problem, parameterNames);
-      context.dispatch(compiled, regions, numbers, own.workgroups(problem as never));
+    ...{ operation, supports },
+    run(problem: object): void {
+      record(operation.name, (context) => run(context, problem as Held), operation.flops(problem));
     },
   };
 }

@@ -1,5 +1,5 @@
-import { BackendError } from "@backplane/core";
-import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import { BackendError, type OperationName } from "@backplane/core";
+import type { DeviceFeatures } from "../device/index.js";
 import { general } from "../device/index.js";
 
 /** One row of a table of variants: a way to compute an operation. */
@@ -19,7 +19,7 @@ export interface Variant<Shape> {
  * fits. Throws if there is none of that name.
  */
 export function selectVariant<Shape, Row extends Variant<Shape>>(
-  operation: TunableOperation,
+  operation: OperationName,
   table: readonly Row[],
   shape: Shape,
   features: DeviceFeatures,
@@ -87,7 +87,7 @@ export type Motive = "forced" | "tuned" | "preferred" | "preferred here" | "last
 
 /** A variant that an operation takes. */
 export interface Choice {
-  readonly operation: TunableOperation;
+  readonly operation: OperationName;
   readonly variant: string;
   readonly motive: Motive;
   readonly shape: unknown;

@@ -1,7 +1,7 @@
-import { BackendError } from "@backplane/core";
-import type { TunableOperation, TuningAdapter, TuningPlace, WebGpuTier } from "../device/index.js";
+import { BackendError, type OperationName } from "@backplane/core";
+import type { TuningAdapter, TuningPlace, WebGpuTier } from "../device/index.js";
 import { packageVersion } from "../version.js";
-import { shapeFields, tunableOperations, tunableVariants } from "./shapes.js";
+import { tunableOperations, tunableShapes } from "./shapes.js";
 
 /** Of the layout of `TuningData`; data in another one are ignored. */
 export const TUNING_FORMAT = 1;
@@ -22,7 +22,7 @@ export interface TuningData {
 
 /** The finding for one shape. */
 export interface TuningEntry {
-  readonly operation: TunableOperation;
+  readonly operation: OperationName;
   /** All that the choice of a kernel looks at: sizes, element type, transposition, alignment. */
   readonly shape: TunedShape;
   /** The variant to use: the default itself, unless another one was faster by the margin. */
@@ -107,13 +107,13 @@ class TuningCheck {
   #entry(value: unknown, where: string): void {
     const entry = this.#object(value, where);
     this.#oneOf(entry.operation, tunableOperations, `${where}.operation`);
-    const operation = entry.operation as TunableOperation;
-    for (const name of ["variant", "defaultVariant"])
-      this.#oneOf(entry[name], tunableVariants[operation], `${where}.${name}`);
+    const operation = entry.operation as OperationName;
+    const { variants, fields } = tunableShapes(operation);
+    for (const name of ["variant", "defaultVariant"]) this.#oneOf(entry[name], variants, `${where}.${name}`);
     for (const name of ["seconds", "defaultSeconds"])
       this.#is(isDuration(entry[name]), entry[name], `${where}.${name}`, "a number from 0");
     const shape = this.#object(entry.shape, `${where}.shape`);
-    for (const [name, { is, allowed }] of Object.entries(shapeFields[operation]))
+    for (const { name, is, allowed } of fields)
       this.#is(is(shape[name]), shape[name], `${where}.shape.${name}`, allowed);
   }
 

@@ -1,4 +1,5 @@
-import { decodeFloat16, encodeFloat16, type FloatType, type OperationName } from "@backplane/core";
+import { elementTypes, type OperationName, operations } from "@backplane/core";
+import { entryOf } from "../kernels/index.js";
 import type { BufferRegion, DeviceMemory } from "../runtime/index.js";
 import type { TuningDevice } from "./device.js";
 import type { AnyProblem, TuningTask } from "./rehearsal.js";
@@ -11,11 +12,18 @@ const SAMPLES = 16;
 const SAMPLE_BYTES = 4096;
 
 /** The largest difference that rounding may explain, relative to the largest result. */
-const TOLERANCE: Readonly<Record<FloatType, number>> = { f32: 2 ** -12, f16: 2 ** -7 };
+const TOLERANCE: Readonly<Record<DType, number>> = { f32: 2 ** -12, f16: 2 ** -7, i32: 0, u32: 0 };
 
-const outputOf: Partial<Readonly<Record<OperationName, string>>> = {
-  ...{ gemm: "c", batchedGemm: "c", conv2d: "output", attention: "out", reduce: "output" },
-};
+/** Element types of problems. */
+type DType = AnyProblem["dtype"];
+
+const bitArrays = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const;
+
+/** Returns the operand that an operation writes. */
+function outputOf(operation: OperationName): string {
+  const { operands, arguments: table } = operations[operation];
+  return operands.find((name) => table[name]!.role !== "reads")!;
+}
 
 /** Bytes of all operands of a problem. */
 export function operandBytes(problem: AnyProblem): number {
@@ -29,18 +37,18 @@ function regionsOf(problem: AnyProblem): [string, BufferRegion][] {
   });
 }
 
-/** A problem like the caller's, on memory of our own that holds numbers from 0.5 to 1.5 of either sign. */
+/** A problem like the caller's, on memory of our own that holds numbers from 0.5 to 1.5 (integers: 50 to 150) of either sign. */
 export class Operands {
   #task: TuningTask;
   readonly #device: TuningDevice;
-  readonly #dtype: FloatType;
+  readonly #dtype: DType;
   #block: DeviceMemory | undefined;
   #output: BufferRegion | undefined;
   readonly #memories: DeviceMemory[] = [];
 
   constructor(device: TuningDevice, task: TuningTask) {
     this.#device = device;
-    this.#dtype = task.problem.dtype as FloatType;
+    this.#dtype = task.problem.dtype;
     this.#task = task;
   }
 
@@ -61,10 +69,9 @@ export class Operands {
     });
     for (const [, region] of own) this.#fill(region);
     const regions = Object.fromEntries(own);
-    this.#output = regions[outputOf[operation]!];
-    // Results that are added to again and again must stay finite.
-    const factors = "beta" in problem ? { alpha: 1, beta: problem.beta === 0 ? 0 : 0.5 } : {};
-    this.#task = { operation, problem: { ...problem, ...regions, ...factors } as AnyProblem };
+    this.#output = regions[outputOf(operation)];
+    const repeatable = entryOf(operation).variants?.repeatable?.(problem) ?? problem;
+    this.#task = { operation, problem: { ...repeatable, ...regions } as AnyProblem };
   }
 
   free(): void {
@@ -77,7 +84,7 @@ export class Operands {
   }
 
   /** Some of the results. */
-  async results(): Promise<Float32Array> {
+  async results(): Promise<Float64Array> {
     const { memory, byteOffset, byteLength } = this.#output!;
     const whole = byteLength <= SAMPLES * SAMPLE_BYTES;
     const length = whole ? byteLength : SAMPLE_BYTES;
@@ -87,9 +94,8 @@ export class Operands {
       const start = count === 1 ? 0 : Math.floor((i * (byteLength - length)) / (count - 1) / 4) * 4;
       await this.#device.read(bytes.subarray(i * length, (i + 1) * length), memory, byteOffset + start);
     }
-    return this.#dtype === "f32"
-      ? new Float32Array(bytes.buffer)
-      : decodeFloat16(new Uint16Array(bytes.buffer));
+    const { bytes: size, fromBits } = elementTypes[this.#dtype];
+    return Float64Array.from(new bitArrays[size](bytes.buffer), fromBits);
   }
 
   #alloc(bytes: number): DeviceMemory {
@@ -110,22 +116,21 @@ export class Operands {
 }
 
 /** Repeatable numbers (a linear congruential generator, with the factors of Numerical Recipes). */
-function noise(dtype: FloatType): Uint8Array {
+function noise(dtype: DType): Uint8Array {
+  const { bytes, range, toBits } = elementTypes[dtype];
   let state = 1;
-  const values = Float32Array.from({ length: BLOCK_BYTES / (dtype === "f32" ? 4 : 2) }, () => {
+  const bits = new bitArrays[bytes](BLOCK_BYTES / bytes);
+  for (let i = 0; i < bits.length; i++) {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     const magnitude = 0.5 + (state >>> 8) / 2 ** 24;
-    return state & 0x80 ? magnitude : -magnitude;
-  });
-  return new Uint8Array((dtype === "f32" ? values : encodeFloat16(values)).buffer);
+    const value = state & 0x80 ? magnitude : -magnitude;
+    bits[i] = toBits(range === undefined ? value : Math.round(100 * value));
+  }
+  return new Uint8Array(bits.buffer);
 }
 
 /** Returns how results differ from those of the default by more than rounding; undefined if they do not. */
-export function difference(
-  results: Float32Array,
-  expected: Float32Array,
-  dtype: FloatType,
-): string | undefined {
+export function difference(results: Float64Array, expected: Float64Array, dtype: DType): string | undefined {
   const finite = expected.filter((value) => Number.isFinite(value));
   const largest = finite.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   for (const [i, value] of results.entries()) {

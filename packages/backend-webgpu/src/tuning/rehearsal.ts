@@ -1,10 +1,11 @@
 import type { OperationName, OperationProblems } from "@backplane/core";
-import type { DeviceFeatures, TunableOperation } from "../device/index.js";
+import type { DeviceFeatures } from "../device/index.js";
 import { observeChoices } from "../kernels/index.js";
 import type { Program } from "../program/index.js";
 import type { DeviceMemory } from "../runtime/index.js";
 import type { PlanDriver } from "../warmup/index.js";
-import { shapeKey } from "./shapes.js";
+import type { TunedShape } from "./data.js";
+import { plainShape, shapeKey } from "./shapes.js";
 
 /** The problem of any kernel. */
 export type AnyProblem = OperationProblems<DeviceMemory>[OperationName];
@@ -18,8 +19,8 @@ export interface TuningTask {
 /** A choice that kernels make for a problem; a problem may need several. */
 export interface ShapeChoice {
   readonly key: string;
-  readonly operation: TunableOperation;
-  readonly shape: object;
+  readonly operation: OperationName;
+  readonly shape: TunedShape;
   readonly variant: string;
   readonly forced: boolean;
   /** Variants that the device can run and that fit the shape, `variant` among them. */
@@ -36,7 +37,8 @@ export function observed(features: DeviceFeatures): {
   observeChoices(own, ({ operation, variant, motive, shape, possible }) => {
     const key = shapeKey(operation, shape as object);
     const forced = motive === "forced";
-    choices.push({ key, operation, shape: shape as object, variant, forced, possible: possible() });
+    const plain = plainShape(operation, shape as object);
+    choices.push({ key, operation, shape: plain, variant, forced, possible: possible() });
   });
   return { features: own, choices };
 }

@@ -1,4 +1,4 @@
-import type { TunableOperation } from "../device/index.js";
+import type { OperationName } from "@backplane/core";
 import type { TunedShape, TuningData, TuningEntry } from "./data.js";
 
 export interface TuneOptions {
@@ -26,13 +26,13 @@ export interface TuneReport {
 }
 
 export interface SkippedShape {
-  readonly operation: TunableOperation;
+  readonly operation: OperationName;
   readonly shape: TunedShape;
   readonly reason: string;
 }
 
 export interface DroppedVariant {
-  readonly operation: TunableOperation;
+  readonly operation: OperationName;
   readonly shape: TunedShape;
   readonly variant: string;
   readonly reason: string;

@@ -1,4 +1,5 @@
-import type { TunableOperation, TunedVariants, TuningPlace } from "../device/index.js";
+import type { OperationName } from "@backplane/core";
+import type { TunedVariants, TuningPlace } from "../device/index.js";
 import { obstacleTo, type TuningData, type TuningEntry } from "./data.js";
 import { shapeKey, shapeText } from "./shapes.js";
 
@@ -31,7 +32,7 @@ export class TunedTable implements TunedVariants {
     return Array.from(this.#choices.values(), ({ entry }) => entry);
   }
 
-  variantFor(operation: TunableOperation, shape: unknown): string | undefined {
+  variantFor(operation: OperationName, shape: unknown): string | undefined {
     const choice = this.#choices.get(shapeKey(operation, shape as object));
     if (choice === undefined) return undefined;
     const { entry, source } = choice;

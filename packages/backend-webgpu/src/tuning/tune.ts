@@ -1,6 +1,6 @@
-import { BackendError, type FloatType } from "@backplane/core";
-import type { DeviceFeatures, TunableOperation } from "../device/index.js";
-import type { TunedShape, TuningEntry } from "./data.js";
+import { BackendError, type OperationName } from "@backplane/core";
+import type { DeviceFeatures } from "../device/index.js";
+import type { TuningEntry } from "./data.js";
 import type { TuningDevice } from "./device.js";
 import { difference, Operands, operandBytes } from "./operands.js";
 import { observed, programsOf, type ShapeChoice, type TaskCollector, type TuningTask } from "./rehearsal.js";
@@ -34,7 +34,7 @@ export interface TuningMeans {
   readonly longestSeconds?: number;
   /** Seconds that one run of a variant takes; `time` measures this many runs of it. */
   readonly measure?: (
-    candidate: { readonly operation: TunableOperation; readonly shape: object; readonly variant: string },
+    candidate: { readonly operation: OperationName; readonly shape: object; readonly variant: string },
     repeats: number,
     time: () => Promise<number>,
   ) => Promise<number>;
@@ -101,7 +101,7 @@ export class Tuner {
 
   /** Features that make kernels take the winners so far, and `variant` for the choice. */
   #features(choice?: ShapeChoice, variant?: string): DeviceFeatures {
-    const variantFor = (operation: TunableOperation, shape: unknown): string | undefined => {
+    const variantFor = (operation: OperationName, shape: unknown): string | undefined => {
       const key = shapeKey(operation, shape as object);
       return key === choice?.key ? variant : this.#done.get(key);
     };
@@ -122,7 +122,7 @@ export class Tuner {
       return entry.variant;
     } catch (error) {
       const reason = error instanceof Skip ? error.reason : refusalOf(error);
-      this.#findings.skipped.push({ operation, shape: plainShape(shape), reason });
+      this.#findings.skipped.push({ operation, shape, reason });
       this.#device.log(`webgpu: not tuned: ${operation} (${shapeText(shape)}): ${reason}`);
       return undefined;
     } finally {
@@ -159,7 +159,7 @@ export class Tuner {
     const { margin = DEFAULT_MARGIN } = this.#options;
     const isBetter = seconds <= (1 - margin) * defaultSeconds;
     return {
-      ...{ operation, shape: plainShape(shape) },
+      ...{ operation, shape },
       ...(isBetter ? { variant, seconds } : { variant: defaultVariant, seconds: defaultSeconds }),
       ...{ defaultVariant, defaultSeconds },
     };
@@ -170,7 +170,7 @@ export class Tuner {
     const { variant: defaultVariant, possible, operation, shape } = choice;
     const others = possible.filter((name) => name !== defaultVariant);
     const compiled = await this.#compile(operands.task, choice);
-    const results = async (variant: string): Promise<Float32Array> => {
+    const results = async (variant: string): Promise<Float64Array> => {
       this.#assertInTime();
       await compiled.get(variant);
       return this.#results(operands, this.#features(choice, variant));
@@ -180,12 +180,12 @@ export class Tuner {
     const sane = [defaultVariant];
     for (const variant of others) {
       const reason = await results(variant).then(
-        (got) => difference(got, expected, operands.task.problem.dtype as FloatType),
+        (got) => difference(got, expected, operands.task.problem.dtype),
         refusalOf,
       );
       if (reason === undefined) sane.push(variant);
       else {
-        this.#findings.dropped.push({ operation, shape: plainShape(shape), variant, reason });
+        this.#findings.dropped.push({ operation, shape, variant, reason });
         this.#device.log(`webgpu: ${operation} never takes ${variant} (${shapeText(shape)}): it ${reason}`);
       }
     }
@@ -221,7 +221,7 @@ export class Tuner {
   }
 
   /** Returns the results of a problem, from the same operands each time. */
-  async #results(operands: Operands, features: DeviceFeatures): Promise<Float32Array> {
+  async #results(operands: Operands, features: DeviceFeatures): Promise<Float64Array> {
     operands.reset();
     this.#device.run(operands.task, features);
     await this.#device.synchronize();
@@ -284,11 +284,6 @@ export class Abortion {
   constructor(reason: unknown) {
     this.reason = reason;
   }
-}
-
-/** As JSON keeps it. */
-function plainShape(shape: object): TunedShape {
-  return Object.fromEntries(Object.entries(shape).filter(([, value]) => value !== undefined));
 }
 
 /** Returns the device's objection to something of ours. Throws anything else, such as a loss. */

@@ -7,16 +7,22 @@ import {
   type DriverDescription,
   type DriverKernels,
   type Kernel,
-  type Operand,
+  type Operation,
   type OperationName,
   type OperationProblems,
+  type OwnKernel,
   operationNames,
   operations,
   type Region,
 } from "@backplane/core";
 import type { DeviceFeatures } from "../device/index.js";
-import type { ForcedVariants } from "../kernels/index.js";
-import { boundKernels } from "../kernels/index.js";
+import {
+  boundKernels,
+  type ForcedVariants,
+  type OwnProgram,
+  ownKernel,
+  type RecordOperation,
+} from "../kernels/index.js";
 import type { Program } from "../program/index.js";
 import type { PipelineCache } from "../runtime/index.js";
 import {
@@ -42,6 +48,7 @@ export type ProblemListener = (
 export class PlanDriver implements BackendDriver<DeviceMemory> {
   readonly name = "webgpu";
   readonly kernels: DriverKernels<DeviceMemory>;
+  readonly ownKernels: readonly OwnKernel[];
   readonly programs: Set<Program> = new Set();
   readonly #description: DriverDescription;
   readonly #recorder: Recorder;
@@ -50,6 +57,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
   constructor(
     features: DeviceFeatures,
     variants: ForcedVariants,
+    own: readonly OwnProgram[],
     description: DriverDescription,
     onProblem?: ProblemListener,
   ) {
@@ -57,7 +65,9 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
     const { queue, pool, pipelines } = takingNote(this.programs);
     const recorder = new Recorder(features, queue, pool, pipelines);
     this.#recorder = recorder;
-    const kernels = boundKernels(variants, (operation, enqueue) => recorder.run(operation, enqueue));
+    const record: RecordOperation = (operation, enqueue) => recorder.run(operation, enqueue);
+    const kernels = boundKernels(variants, record);
+    this.ownKernels = own.map((one) => ownKernel(one, record));
     this.kernels = onProblem === undefined ? kernels : announced(kernels, onProblem);
   }
 
@@ -201,18 +211,19 @@ function withHandlesOf(
   };
   const translated = (operand: unknown): unknown => {
     if (typeof operand === "number") return handleIn(operand as DeviceHandle);
+    if (Array.isArray(operand)) return operand.map(translated);
     if (typeof operand !== "object" || operand === null || !("handle" in operand)) return operand;
     return { ...operand, handle: handleIn(operand.handle as DeviceHandle) };
   };
-  const members = new Map<PropertyKey, unknown>();
-  for (const name of operationNames) {
-    const { operands } = operations[name] as { readonly operands: readonly string[] };
-    members.set(name, (args: Record<string, Operand>) => {
-      const given = operands.filter((argument) => args?.[argument] !== undefined);
-      const own = Object.fromEntries(given.map((argument) => [argument, translated(args[argument])]));
-      (rehearsal[name] as (args: unknown) => void)({ ...args, ...own });
-    });
-  }
+  const run = (given: OperationName | Operation, args: Readonly<Record<string, unknown>>): void => {
+    const operation = (typeof given === "string" ? operations[given] : given) as Operation | undefined;
+    const operands = operation?.operands.filter((argument) => args?.[argument] !== undefined) ?? [];
+    const own = Object.fromEntries(operands.map((argument) => [argument, translated(args[argument])]));
+    rehearsal.run(given as Operation, { ...args, ...own });
+  };
+  const members = new Map<PropertyKey, unknown>([["run", run]]);
+  for (const name of operationNames)
+    members.set(name, (args: Readonly<Record<string, unknown>>) => run(name, args));
   for (const [name, positions] of Object.entries(operandPositions)) {
     const method = rehearsal[name as keyof typeof operandPositions] as (...args: unknown[]) => unknown;
     const isOperand = (i: number): boolean => (positions as readonly number[]).includes(i);

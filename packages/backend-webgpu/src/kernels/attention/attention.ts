@@ -1,12 +1,6 @@
-import { type AttentionProblem, dtypeBytes, floatTypes } from "@backplane/core";
+import { type AttentionProblem, dtypeBytes } from "@backplane/core";
 import type { Program } from "../../program/index.js";
-import type {
-  BufferRegion,
-  DeviceMemory,
-  KernelContext,
-  KernelDefinition,
-  Workgroups,
-} from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
 import { storeHalves } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
@@ -21,13 +15,6 @@ import type { AttentionShape } from "./variants.js";
 type Problem = AttentionProblem<DeviceMemory>;
 
 /** attention; `forced` names a variant to take wherever it fits (see `attentionVariants`). */
-export function attentionKernel(forced?: string): KernelDefinition<Problem> {
-  return {
-    supports: [{ dtype: floatTypes }],
-    run: (context, problem) => runAttention(context, problem, forced),
-  };
-}
-
 export function runAttention(context: KernelContext, problem: Problem, forced?: string): void {
   const shape = attentionShape(problem);
   const choice = selectAttention(shape, context.features, forced);

@@ -1,3 +1,17 @@
-export { attentionKernel, runAttention } from "./attention.js";
+import { type AttentionProblem, floatTypes } from "@backplane/core";
+import type { DeviceMemory } from "../../runtime/index.js";
+import type { OperationEntry } from "../operation.js";
+import { runAttention } from "./attention.js";
+import { attentionSegments } from "./segments.js";
+import { type AttentionShape, attentionFields, attentionVariants } from "./variants.js";
+
 export { type AttentionChoice, selectAttention } from "./select.js";
 export { type AttentionShape, type AttentionVariant, attentionVariants } from "./variants.js";
+
+export const attention: OperationEntry<"attention", AttentionProblem<DeviceMemory>, AttentionShape> = {
+  operation: "attention",
+  supports: [{ dtype: floatTypes }],
+  run: runAttention,
+  segments: attentionSegments,
+  variants: { rows: attentionVariants, fields: attentionFields },
+};

@@ -1,5 +1,7 @@
+import type { FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { defaultLimits } from "../../device/index.js";
+import { count, flag, floatType, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { SIDE, SUBGROUP } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
@@ -16,7 +18,7 @@ import { type AttentionTile, attentionBytes, attentionThreads, attentionTileName
 
 /** The facts on which a choice between variants may be based. */
 export interface AttentionShape {
-  readonly dtype: "f32" | "f16";
+  readonly dtype: FloatType;
   /** Key heads of the whole batch. */
   readonly matrices: number;
   /** Queries of all heads that share a key head. */
@@ -26,6 +28,10 @@ export interface AttentionShape {
   /** Rows are whole multiples of eight elements, and all operands are aligned to so many, or 16 bytes. */
   readonly wholeEights: boolean;
 }
+
+export const attentionFields: ShapeFields<AttentionShape> = {
+  ...{ dtype: floatType, matrices: count, rows: count, keyLength: count, headSize: count, wholeEights: flag },
+};
 
 export interface TiledVariant extends Variant<AttentionShape> {
   readonly kind: "tiled";

@@ -1,12 +1,6 @@
-import {
-  type ArithmeticKind,
-  arithmeticKinds,
-  type BinaryProblem,
-  type FloatType,
-  floatTypes,
-} from "@backplane/core";
+import type { ArithmeticKind, BinaryProblem, FloatType } from "@backplane/core";
 import { memoized, type Program } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
 import { binaryFunction } from "./functions.wgsl.js";
 import { planBinary } from "./select.js";
@@ -17,26 +11,24 @@ const binaryProgram = memoized(
 );
 
 /** output[i] = kind(a[i], b[i]), with broadcasting */
-export const binary: KernelDefinition<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>> = {
-  supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
-
-  run(context: KernelContext, problem: BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>): void {
-    const { kind, dtype, n, output } = problem;
-    const { sources, wide, axes, table } = planBinary(problem);
-    const regions: Record<string, BufferRegion> = { output };
-    const parameters: Record<string, number | readonly number[]> = { n };
-    for (const [i, name] of (["a", "b"] as const).entries()) {
-      const input = problem[name];
-      if ("scalar" in input) parameters[`${name}_scalar`] = input.scalar;
-      else if (sources[i] !== "output") regions[name] = input.region;
-    }
-    if (axes > 0)
-      Object.assign(parameters, { rank: table.length, axes: table.flatMap((row) => [...row, 0]) });
-    context.dispatch(
-      binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
-      regions,
-      parameters,
-      workgroupsFor({ wide, dtype }, n, output),
-    );
-  },
-};
+export function runBinary(
+  context: KernelContext,
+  problem: BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>,
+): void {
+  const { kind, dtype, n, output } = problem;
+  const { sources, wide, axes, table } = planBinary(problem);
+  const regions: Record<string, BufferRegion> = { output };
+  const parameters: Record<string, number | readonly number[]> = { n };
+  for (const [i, name] of (["a", "b"] as const).entries()) {
+    const input = problem[name];
+    if ("scalar" in input) parameters[`${name}_scalar`] = input.scalar;
+    else if (sources[i] !== "output") regions[name] = input.region;
+  }
+  if (axes > 0) Object.assign(parameters, { rank: table.length, axes: table.flatMap((row) => [...row, 0]) });
+  context.dispatch(
+    binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
+    regions,
+    parameters,
+    workgroupsFor({ wide, dtype }, n, output),
+  );
+}

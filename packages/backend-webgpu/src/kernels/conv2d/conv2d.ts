@@ -1,6 +1,6 @@
-import { type Conv2dProblem, floatTypes } from "@backplane/core";
+import type { Conv2dProblem } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeHalves } from "../halves.js";
 import { combineProgram } from "./combine.wgsl.js";
@@ -15,13 +15,6 @@ import { type ConvShape, type ConvVariant, convTileCount } from "./variants.js";
 type Problem = Conv2dProblem<DeviceMemory>;
 
 /** conv2d; `forced` names a variant to take wherever it fits (see `convVariants`). */
-export function convKernel(forced?: string): KernelDefinition<Problem> {
-  return {
-    supports: [{ dtype: floatTypes, activation: true }],
-    run: (context, problem) => runConv(context, problem, forced),
-  };
-}
-
 export function runConv(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, output } = problem;
   const choice = selectConv(shapeOf(problem), context.features, forced);

@@ -1,3 +1,5 @@
+import type { FloatType } from "@backplane/core";
+import { count, flag, floatType, isCount, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
@@ -6,7 +8,7 @@ import { type StripTile, stripName } from "./strip.wgsl.js";
 
 /** The facts on which a choice between variants may be based. */
 export interface ConvShape {
-  readonly dtype: "f32" | "f16";
+  readonly dtype: FloatType;
   readonly batch: number;
   readonly groups: number;
   /** Output channels of one group. */
@@ -19,6 +21,25 @@ export interface ConvShape {
   readonly pointwise: boolean;
   /** One input channel for each group, and a filter without dilation: its side and stride, if square. */
   readonly window: { readonly side: number; readonly stride: number } | undefined;
+}
+
+type Window = NonNullable<ConvShape["window"]>;
+
+export const convFields: ShapeFields<ConvShape> = {
+  ...{ dtype: floatType, batch: count, groups: count, groupOutputs: count, taps: count, pixels: count },
+  pointwise: flag,
+  window: {
+    // Absent in JSON if it is undefined.
+    is: (value) => value === undefined || isWindow(value),
+    allowed: "nothing, or a side and a stride",
+    text: ({ side, stride }: Window) => `${side}/${stride}`,
+  },
+};
+
+function isWindow(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { side, stride } = value as Partial<Window>;
+  return isCount(side) && isCount(stride);
 }
 
 export type ConvVariant =

@@ -1,7 +1,7 @@
-import { floatTypes, type GemmProblem } from "@backplane/core";
+import type { GemmProblem } from "@backplane/core";
 import type { Program } from "../../program/index.js";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { storeHalves } from "../halves.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
@@ -27,13 +27,6 @@ import {
 type Problem = GemmProblem<DeviceMemory>;
 
 /** gemm and batchedGemm; `forced` names a variant to take wherever it fits (see `gemmVariants`). */
-export function gemmKernel(forced?: string): KernelDefinition<Problem> {
-  return {
-    supports: [{ dtype: floatTypes, bias: true, activation: true }],
-    run: (context, problem) => runGemm(context, problem, forced),
-  };
-}
-
 export function runGemm(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, c } = problem;
   const planned = plan(context, problem, forced);

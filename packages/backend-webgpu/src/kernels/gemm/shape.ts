@@ -1,11 +1,12 @@
-import { dtypeBytes, type GemmProblem } from "@backplane/core";
+import { dtypeBytes, type FloatType, type GemmProblem } from "@backplane/core";
 import type { BufferRegion, DeviceMemory } from "../../runtime/index.js";
+import { count, flag, floatType, type ShapeFields } from "../fields.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
 /** The facts on which a choice between variants may be based: sizes and layouts of the operands, no buffers. */
 export interface GemmShape {
-  readonly dtype: "f32" | "f16";
+  readonly dtype: FloatType;
   readonly m: number;
   readonly n: number;
   /** At least 1. */
@@ -19,6 +20,11 @@ export interface GemmShape {
   /** Every run of eight along the rows of both stored operands is, and every run of four of C. */
   readonly wholeEights: boolean;
 }
+
+export const gemmFields: ShapeFields<GemmShape> = {
+  ...{ dtype: floatType, m: count, n: count, k: count, batch: count, transA: flag, transB: flag },
+  ...{ vectorA: flag, vectorB: flag, wholeEights: flag },
+};
 
 /** The shape of a problem; `vectorC`: runs of four along the rows of C are whole and aligned. */
 export function shapeOf(problem: Problem, vectorC: boolean): GemmShape {

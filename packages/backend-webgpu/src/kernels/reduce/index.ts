@@ -1,2 +1,14 @@
-export { reduce } from "./reduce.js";
-export { type ReduceLoads, reduceVariants } from "./select.js";
+import { type FloatType, floatTypes, type ReduceProblem } from "@backplane/core";
+import type { DeviceMemory } from "../../runtime/index.js";
+import type { OperationEntry } from "../operation.js";
+import { runReduce } from "./reduce.js";
+import { reduceSegments } from "./segments.js";
+import { type ReduceLoads, reduceFields, reduceVariants } from "./select.js";
+
+export const reduce: OperationEntry<"reduce", ReduceProblem<DeviceMemory, FloatType>, ReduceLoads> = {
+  operation: "reduce",
+  supports: [{ dtype: floatTypes }],
+  run: runReduce,
+  segments: reduceSegments,
+  variants: { rows: reduceVariants, fields: reduceFields },
+};

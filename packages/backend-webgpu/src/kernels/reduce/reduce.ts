@@ -1,6 +1,6 @@
-import { type FloatType, floatTypes, type ReduceProblem, reduceIdentity } from "@backplane/core";
+import { type FloatType, type ReduceProblem, reduceIdentity } from "@backplane/core";
 import { memoized } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
 import { storeHalves } from "../halves.js";
 import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
@@ -8,42 +8,42 @@ import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
 
 const programFor = memoized(reduceProgram);
 
-/** output[kept] = kind over the reduced axes */
-export const reduce: KernelDefinition<ReduceProblem<DeviceMemory, FloatType>> = {
-  supports: [{ dtype: floatTypes }],
-
-  run(context: KernelContext, problem: ReduceProblem<DeviceMemory, FloatType>): void {
-    const { kind, dtype, outputCount, reducedCount, input, output } = problem;
-    // Each kind leaves a single element as it is.
-    if (reducedCount === 1) {
-      context.copy(output, input);
-      return;
-    }
-    const operator = kind === "mean" ? "sum" : kind;
-    const divisor = kind === "mean" ? reducedCount : 1;
-    const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
-    const { kept, reduced } = problem;
-    const { byteOffset } = input;
-    const shape: ReduceShape = { dtype, kept, reduced, outputCount, reducedCount, byteOffset };
-    const plan = planReduce(shape, context.features);
-    if (plan.segments === 1) runPass(context, operator, shape, plan, input, result, divisor);
-    else {
-      const { segments } = plan;
-      const partial = context.scratch(4 * outputCount * segments);
-      runPass(context, operator, shape, plan, input, partial, 1);
-      const rest: ReduceShape = {
-        dtype: "f32",
-        kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
-        reduced: [{ extent: segments, stride: outputCount }],
-        outputCount,
-        reducedCount: segments,
-        byteOffset: partial.byteOffset,
-      };
-      runPass(context, operator, rest, planReduce(rest, context.features, 1), partial, result, divisor);
-    }
-    if (dtype === "f16") storeHalves(context, result, output, { batch: 1, rows: 1, columns: outputCount });
-  },
-};
+/** output[kept] = kind over the reduced axes; `forced` names a variant to take wherever it fits. */
+export function runReduce(
+  context: KernelContext,
+  problem: ReduceProblem<DeviceMemory, FloatType>,
+  forced?: string,
+): void {
+  const { kind, dtype, outputCount, reducedCount, input, output } = problem;
+  // Each kind leaves a single element as it is.
+  if (reducedCount === 1) {
+    context.copy(output, input);
+    return;
+  }
+  const operator = kind === "mean" ? "sum" : kind;
+  const divisor = kind === "mean" ? reducedCount : 1;
+  const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
+  const { kept, reduced } = problem;
+  const { byteOffset } = input;
+  const shape: ReduceShape = { dtype, kept, reduced, outputCount, reducedCount, byteOffset };
+  const plan = planReduce(shape, context.features, forced);
+  if (plan.segments === 1) runPass(context, operator, shape, plan, input, result, divisor);
+  else {
+    const { segments } = plan;
+    const partial = context.scratch(4 * outputCount * segments);
+    runPass(context, operator, shape, plan, input, partial, 1);
+    const rest: ReduceShape = {
+      dtype: "f32",
+      kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
+      reduced: [{ extent: segments, stride: outputCount }],
+      outputCount,
+      reducedCount: segments,
+      byteOffset: partial.byteOffset,
+    };
+    runPass(context, operator, rest, planReduce(rest, context.features, forced, 1), partial, result, divisor);
+  }
+  if (dtype === "f16") storeHalves(context, result, output, { batch: 1, rows: 1, columns: outputCount });
+}
 
 function runPass(
   context: KernelContext,

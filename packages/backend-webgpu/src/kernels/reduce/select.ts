@@ -1,5 +1,6 @@
 import { type Axis, dtypeBytes, type FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
+import { count, flag, floatType, oneOf, type ShapeFields } from "../fields.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
 import {
@@ -73,6 +74,10 @@ export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length
   readonly dtype: FloatType;
 }
 
+export const reduceFields: ShapeFields<ReduceLoads> = {
+  ...{ dtype: floatType, along: oneOf("kept", "reduced"), wide: flag, length: count, outputs: count },
+};
+
 interface ReduceVariant extends Variant<ReduceLoads> {
   /** Returns the invocations per output, as far as they are known. */
   lanes(loads: ReduceLoads, features: DeviceFeatures): number;
@@ -110,11 +115,12 @@ export const reduceVariants: readonly ReduceVariant[] = [
 
 /**
  * Depends on the shape, and on the subgroups that a device has, alone: so that devices alike in that cut
- * sums alike.
+ * sums alike. `forced` names a variant to take wherever it fits.
  */
 export function planReduce(
   shape: ReduceShape,
   features: DeviceFeatures,
+  forced?: string,
   maxSegments: number = Number.POSITIVE_INFINITY,
 ): ReducePlan {
   const { dtype, kept, reduced, outputCount, reducedCount } = shape;
@@ -125,7 +131,7 @@ export function planReduce(
   const [outputs, length] =
     along === "kept" ? [outputCount / vector, reducedCount] : [outputCount, reducedCount / vector];
   const loads: ReduceLoads = { dtype, along, wide, length, outputs };
-  const variant = selectVariant("reduce", reduceVariants, loads, features);
+  const variant = selectVariant("reduce", reduceVariants, loads, features, forced);
   const sharers = variant.lanes(loads, features);
   // A subgroup takes so many outputs that it has as many loads as an invocation has elsewhere.
   const turns = variant.name === "subgroups" ? Math.ceil((LOADS_PER_LANE.wide * sharers) / length) : 1;

@@ -1,6 +1,12 @@
-export { attentionSegments } from "./attention.js";
-export { convSegments } from "./conv2d.js";
-export { binarySegments, unarySegments } from "./elementwise.js";
-export { gemmSegments } from "./gemm.js";
-export { reduceSegments } from "./reduce.js";
-export { segmented } from "./segmented.js";
+/** Divides problems whose operands do not fit into bindings; the divisions themselves are with the operations. */
+export { kernelFits, placeholder } from "./fit.js";
+export { type MoveAxis, move, storeFarHalves } from "./move.js";
+export { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
+export {
+  indivisible,
+  PARTIAL_SUM_BYTES,
+  type Run,
+  type Segmentation,
+  type SegmentTools,
+  segmented,
+} from "./segmented.js";

@@ -1,5 +1,5 @@
-import { BackendError, type OperationName } from "@backplane/core";
-import type { KernelDefinition, OperationContext } from "../../runtime/index.js";
+import { BackendError, type OperationName, type OperationProblems } from "@backplane/core";
+import type { DeviceMemory, KernelDefinition, OperationContext } from "../../runtime/index.js";
 import { kernelFits } from "./fit.js";
 import { windowBytes } from "./regions.js";
 
@@ -26,6 +26,22 @@ export interface Segmentation<Problem> {
   divide(context: OperationContext, problem: Problem, run: Run<Problem>): void;
 }
 
+/** The kernels that a division may use. */
+export interface SegmentTools<Problem> {
+  /** The operation's own, for problems that fit. */
+  readonly kernel: KernelDefinition<Problem>;
+  /** Whether that is a variant which the caller has forced, so that problems may not suit it. */
+  readonly isForced: boolean;
+  /** Returns that of another operation, for problems that fit. */
+  kernelOf<Name extends OperationName>(name: Name): KernelDefinition<OperationProblems<DeviceMemory>[Name]>;
+  /** Enqueues a problem of another operation, of any size. */
+  run<Name extends OperationName>(
+    name: Name,
+    context: OperationContext,
+    problem: OperationProblems<DeviceMemory>[Name],
+  ): void;
+}
+
 /**
  * Returns a kernel for operands of any size. WebGPU binds buffers by windows, of 128 MiB on many devices,
  * while buffers may be larger. Problems whose operands or scratch do not fit into windows are divided on the
@@ -43,7 +59,7 @@ export function segmented<Problem>(
     else segmentation.divide(context, problem, runPart);
   };
   const runPart: Run<Problem> = (context, problem) => context.scoped((inner) => run(inner, problem));
-  return { ...kernel, run };
+  return { supports: kernel.supports, run };
 }
 
 /** For a problem that cannot be made any smaller. */

@@ -1,4 +1,10 @@
-import type { UnaryKind } from "@backplane/core";
+import {
+  type Accuracy,
+  type InexactUnaryKind,
+  inexactUnaryKinds,
+  type UnaryKind,
+  type UnitsRange,
+} from "@backplane/core";
 import { wgsl } from "../../program/index.js";
 import type { MathFunctionName } from "../elementwise/index.js";
 import { mathFunctions } from "../elementwise/index.js";
@@ -11,22 +17,38 @@ interface UnaryFunction {
   readonly source?: string;
 }
 
-const functions: Readonly<Record<UnaryKind, UnaryFunction>> = {
+interface InexactUnaryFunction extends UnaryFunction {
+  /**
+   * Declared as the function's accuracy: the largest errors measured on SwiftShader, lavapipe and an NVIDIA H200
+   * (docs/numerics.md), and a tenth more, rounded up to a quarter. softplus has a quarter more, because it falls
+   * by 3 units on lavapipe.
+   */
+  readonly units: readonly UnitsRange[];
+}
+
+const functions: {
+  readonly [Kind in UnaryKind]: Kind extends InexactUnaryKind ? InexactUnaryFunction : UnaryFunction;
+} = {
   // Compares bits, from -0 to -infinity: max(x, 0) may give 0 for NaN, and flush subnormal numbers.
   relu: { expression: "select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u)" },
-  sigmoid: { expression: "or_nan(x, logistic(x))", uses: ["logistic", "or_nan"] },
-  tanh: { expression: "or_nan(x, hyperbolic_tangent(x))", uses: ["hyperbolic_tangent", "or_nan"] },
-  exp: { expression: "or_nan(x, exponential(x))", uses: ["exponential", "or_nan"] },
-  log: { expression: "logarithm(x)", uses: ["logarithm"] },
-  sqrt: { expression: "sqrt(x)" },
-  rsqrt: { expression: "inverseSqrt(x)" },
-  reciprocal: { expression: "1.0 / x" },
+  sigmoid: { expression: "or_nan(x, logistic(x))", uses: ["logistic", "or_nan"], units: [{ units: 3.25 }] },
+  tanh: {
+    expression: "or_nan(x, hyperbolic_tangent(x))",
+    uses: ["hyperbolic_tangent", "or_nan"],
+    units: [{ units: 3.25 }],
+  },
+  exp: { expression: "or_nan(x, exponential(x))", uses: ["exponential", "or_nan"], units: [{ units: 2 }] },
+  log: { expression: "logarithm(x)", uses: ["logarithm"], units: [{ units: 1.25 }] },
+  sqrt: { expression: "sqrt(x)", units: [{ units: 1.25 }] },
+  rsqrt: { expression: "inverseSqrt(x)", units: [{ units: 1.75 }] },
+  reciprocal: { expression: "1.0 / x", units: [{ units: 1.25 }] },
   // Of bits, so that no adapter flushes subnormal numbers.
   abs: { expression: "bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu)" },
   neg: { expression: "bitcast<f32>(bitcast<u32>(x) ^ 0x80000000u)" },
   sin: {
     expression: "sine(x)",
     uses: ["quarter_turns", "sine_of_parts"],
+    units: [{ units: 3 }],
     source: wgsl`
 fn sine(x: f32) -> f32 {
   let parts = quarter_turns(x);
@@ -37,6 +59,7 @@ fn sine(x: f32) -> f32 {
   cos: {
     expression: "cosine(x)",
     uses: ["quarter_turns", "sine_of_parts"],
+    units: [{ units: 3 }],
     source: wgsl`
 fn cosine(x: f32) -> f32 {
   let parts = quarter_turns(x);
@@ -58,6 +81,7 @@ fn sign_of(x: f32) -> f32 {
   erf: {
     expression: "or_nan(x, error_function(x))",
     uses: ["error_near_zero", "error_complement", "or_nan"],
+    units: [{ units: 2 }],
     source: wgsl`
 fn error_function(x: f32) -> f32 {
   if (abs(x) < 1.0) { return error_near_zero(x); }
@@ -70,6 +94,7 @@ fn error_function(x: f32) -> f32 {
   gelu: {
     expression: "or_nan(x, gaussian_unit(x))",
     uses: ["error_complement", "settled", "or_nan"],
+    units: [{ below: -1, units: 7.5 }, { below: 0, units: 4.25 }, { units: 2 }],
     // x Phi(x). Near 0 Phi is 1/2 + x Q(x^2); farther, for negative x, both would cancel. The complement does not.
     source: wgsl`
 fn gaussian_unit(x: f32) -> f32 {
@@ -91,6 +116,7 @@ fn gaussian_unit(x: f32) -> f32 {
   geluTanh: {
     expression: "or_nan(x, tanh_unit(x))",
     uses: ["times_logistic", "upper_half", "settled", "or_nan"],
+    units: [{ below: -1, units: 4.5 }, { units: 3.25 }],
     // An error of u leads to a proportional error of the result, and u reaches 104. So u is the product of
     // two numbers of 12 bits, which is exact, and a small rest; s + c x^2 is one of the two, with a small
     // rest of its own.
@@ -112,17 +138,23 @@ fn tanh_unit(x: f32) -> f32 {
   silu: {
     expression: "or_nan(x, times_logistic(x, max(-abs(x), -110.0), 0.0))",
     uses: ["times_logistic", "or_nan"],
+    units: [{ below: -1, units: 4.25 }, { units: 3.25 }],
   },
   softplus: {
     expression: "or_nan(x, max(x, 0.0) + log_of_one_plus(decay(-abs(x))))",
     uses: ["decay", "log_of_one_plus", "or_nan"],
+    units: [{ units: 3 }],
   },
 };
 
 /** Returns `fn apply(x: f32) -> f32` and the functions that it calls. */
 export function unaryFunction(kind: UnaryKind): string {
-  const { expression, uses = [], source = "" } = functions[kind];
+  const { expression, uses = [], source = "" }: UnaryFunction = functions[kind];
   return [mathFunctions(uses), source.trim(), `fn apply(x: f32) -> f32 { return ${expression}; }`].join(
     "\n\n",
   );
 }
+
+export const unaryAccuracy: NonNullable<Accuracy["unary"]> = Object.fromEntries(
+  inexactUnaryKinds.map((kind) => [kind, functions[kind].units]),
+);

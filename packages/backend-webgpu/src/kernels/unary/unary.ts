@@ -1,6 +1,6 @@
-import { type FloatType, floatTypes, type UnaryKind, type UnaryProblem } from "@backplane/core";
+import type { FloatType, UnaryKind, UnaryProblem } from "@backplane/core";
 import { memoized, type Program } from "../../program/index.js";
-import type { DeviceMemory, KernelContext, KernelDefinition } from "../../runtime/index.js";
+import type { DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { allAligned, elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 import { unaryFunction } from "./functions.wgsl.js";
@@ -11,17 +11,16 @@ const unaryProgram = memoized(
 );
 
 /** output[i] = kind(x[i]) */
-export const unary: KernelDefinition<UnaryProblem<DeviceMemory>> = {
-  supports: [{ dtype: floatTypes }],
-
-  run(context: KernelContext, { kind, dtype, n, input, output }: UnaryProblem<DeviceMemory>): void {
-    const inPlace = isSameRegion(input, output);
-    const wide = allAligned([input, output]);
-    context.dispatch(
-      unaryProgram(kind, dtype, inPlace ? "output" : "contiguous", wide),
-      inPlace ? { output } : { x: input, output },
-      { n },
-      workgroupsFor({ wide, dtype }, n, output),
-    );
-  },
-};
+export function runUnary(
+  context: KernelContext,
+  { kind, dtype, n, input, output }: UnaryProblem<DeviceMemory>,
+): void {
+  const inPlace = isSameRegion(input, output);
+  const wide = allAligned([input, output]);
+  context.dispatch(
+    unaryProgram(kind, dtype, inPlace ? "output" : "contiguous", wide),
+    inPlace ? { output } : { x: input, output },
+    { n },
+    workgroupsFor({ wide, dtype }, n, output),
+  );
+}

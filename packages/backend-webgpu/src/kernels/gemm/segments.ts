@@ -7,12 +7,23 @@ import type {
   KernelDefinition,
   OperationContext,
 } from "../../runtime/index.js";
-import { type StoredOperand, storedOperand } from "../gemm/index.js";
 import { storeHalves } from "../halves.js";
-import { kernelFits, placeholder } from "./fit.js";
-import { move } from "./move.js";
-import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
-import { indivisible, PARTIAL_SUM_BYTES, type Run, type Segmentation } from "./segmented.js";
+import {
+  indivisible,
+  kernelFits,
+  middleOf,
+  move,
+  PARTIAL_SUM_BYTES,
+  placeholder,
+  type Run,
+  type Segmentation,
+  type SegmentTools,
+  scratchBytes,
+  sliceOf,
+  windowBytes,
+  windowOf,
+} from "../segments/index.js";
+import { type StoredOperand, storedOperand } from "./stored.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 type Kernel = KernelDefinition<Problem>;
@@ -31,9 +42,9 @@ type Name = (typeof operands)[number];
 
 /**
  * Cuts batch, m and n into problems of their own, and k into parts that are added up in f32: in C itself, or
- * in scratch if C is f16. `isForced`: `kernel` is one that shapes may not suit.
+ * in scratch if C is f16.
  */
-export function gemmSegments(kernel: Kernel, isForced: boolean): Segmentation<Problem> {
+export function gemmSegments({ kernel, isForced }: SegmentTools<Problem>): Segmentation<Problem> {
   return {
     longestWindow: ({ a, b, c, bias }) =>
       Math.max(windowOf(a), windowOf(b), windowOf(c), bias === undefined ? 0 : windowOf(bias)),

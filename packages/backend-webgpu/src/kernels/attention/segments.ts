@@ -4,24 +4,25 @@ import {
   type BinaryProblem,
   dtypeBytes,
   type FloatType,
-  type GemmProblem,
 } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelDefinition, OperationContext } from "../../runtime/index.js";
-import { runMixed } from "./gemm.js";
-import { storeFarHalves } from "./move.js";
-import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
-import { PARTIAL_SUM_BYTES, type Run, type Segmentation } from "./segmented.js";
+import type { BufferRegion, DeviceMemory, OperationContext } from "../../runtime/index.js";
+import { runMixed } from "../gemm/index.js";
+import {
+  middleOf,
+  PARTIAL_SUM_BYTES,
+  type Segmentation,
+  type SegmentTools,
+  scratchBytes,
+  sliceOf,
+  storeFarHalves,
+  windowBytes,
+  windowOf,
+} from "../segments/index.js";
 import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
-
-/** The kernels for a walk over blocks of keys. */
-interface Tools {
-  readonly gemm: KernelDefinition<GemmProblem<DeviceMemory>>;
-  /** For operands of any size. */
-  readonly binary: Run<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>>;
-}
+type Tools = SegmentTools<Problem>;
 
 /**
  * Cuts batch, key heads, the heads that share one, and queries into problems of their own. If keys and values
@@ -129,14 +130,14 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
   const statistics = context.scratch(8 * count);
   const factors = context.scratch(4 * count);
   const scores = context.scratch(4 * count * Math.min(blockKeys, keys));
-  const scaleRows = () => tools.binary(context, timesRows(sums, factors, count, headSize));
+  const scaleRows = () => tools.run("binary", context, timesRows(sums, factors, count, headSize));
   for (let key = 0; key < keys; key += blockKeys) {
     const length = Math.min(blockKeys, keys - key);
     const weights = sliceOf(scores, "f32", 0, count * length);
     const common = { ...single, dtype, m: count };
     const toScores = { n: length, k: headSize, alpha: scale, lda: headSize, ldb: headSize, ldc: length };
     runMixed(
-      ...([context, tools.gemm] as const),
+      ...([context, tools.kernelOf("gemm")] as const),
       {
         ...{ ...common, ...toScores, beta: 0, transB: true },
         ...{ a: rowsOf(problem.q, row, count), b: rowsOf(problem.k, key, length), c: weights },
@@ -155,7 +156,7 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
     if (key > 0) scaleRows();
     const toSums = { n: headSize, k: length, alpha: 1, lda: length, ldb: headSize, ldc: headSize };
     runMixed(
-      ...([context, tools.gemm] as const),
+      ...([context, tools.kernelOf("gemm")] as const),
       {
         ...{ ...common, ...toSums, beta: key === 0 ? 0 : 1, transB: false },
         ...{ a: weights, b: rowsOf(problem.v, key, length), c: sums },

@@ -1,32 +1,9 @@
-import type { ArithmeticKind, BinaryInput, BinaryProblem, FloatType, UnaryProblem } from "@backplane/core";
+import type { ArithmeticKind, BinaryInput, BinaryProblem, FloatType } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
-import { middleOf, sliceOf, windowOf } from "./regions.js";
-import type { Segmentation } from "./segmented.js";
+import { middleOf, type Segmentation, sliceOf, windowOf } from "../segments/index.js";
 
-type Unary = UnaryProblem<DeviceMemory>;
 type Binary = BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>;
 type Input = BinaryInput<DeviceMemory>;
-
-export const unarySegments: Segmentation<Unary> = {
-  longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
-  scratchBound: () => 0,
-
-  divide(context, problem, run) {
-    const { dtype, n, input, output } = problem;
-    const middle = middleOf(n);
-    for (const [first, end] of [
-      [0, middle],
-      [middle, n],
-    ] as const) {
-      const count = end - first;
-      run(context, {
-        ...{ ...problem, n: count },
-        input: sliceOf(input, dtype, first, count),
-        output: sliceOf(output, dtype, first, count),
-      });
-    }
-  },
-};
 
 export const binarySegments: Segmentation<Binary> = {
   longestWindow: ({ a, b, output }) => Math.max(windowOfInput(a), windowOfInput(b), windowOf(output)),

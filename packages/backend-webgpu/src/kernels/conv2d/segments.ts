@@ -1,32 +1,22 @@
+import { type Conv2dProblem, dtypeBytes } from "@backplane/core";
+import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import {
-  type ArithmeticKind,
-  type BinaryProblem,
-  type Conv2dProblem,
-  dtypeBytes,
-  type FloatType,
-  type UnaryProblem,
-} from "@backplane/core";
-import type {
-  BufferRegion,
-  DeviceMemory,
-  KernelContext,
-  KernelDefinition,
-  OperationContext,
-} from "../../runtime/index.js";
-import { kernelFits, placeholder } from "./fit.js";
-import { move, storeFarHalves } from "./move.js";
-import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
-import { indivisible, type Run, type Segmentation } from "./segmented.js";
+  indivisible,
+  kernelFits,
+  middleOf,
+  move,
+  placeholder,
+  type Segmentation,
+  type SegmentTools,
+  scratchBytes,
+  sliceOf,
+  storeFarHalves,
+  windowBytes,
+  windowOf,
+} from "../segments/index.js";
 
 type Problem = Conv2dProblem<DeviceMemory>;
-
-/** The kernels for blocks of one image. */
-interface Tools {
-  readonly kernel: KernelDefinition<Problem>;
-  /** For operands of any size. */
-  readonly binary: Run<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>>;
-  readonly unary: Run<UnaryProblem<DeviceMemory>>;
-}
+type Tools = SegmentTools<Problem>;
 
 /**
  * Cuts batch, groups and output channels into problems of their own, as long as the operands stay in one
@@ -147,7 +137,7 @@ function runBlocks(context: OperationContext, tools: Tools, problem: Problem): v
         inner.scoped((innermost) => addBlock(innermost, tools, problem, part, { sums, count }));
       }
       if (problem.activation !== undefined)
-        tools.unary(inner, {
+        tools.run("unary", inner, {
           ...{ dtype: "f32", kind: problem.activation, n: count, input: sums, output: sums },
         });
       storeBlock(inner, problem, result, sums);
@@ -310,7 +300,7 @@ function addBlock(
   if (first) return;
   const a = { region: sums, strides: [1] };
   const b = { region: output, strides: [1] };
-  tools.binary(context, { dtype: "f32", kind: "add", shape: [count], n: count, a, b, output: sums });
+  tools.run("binary", context, { dtype: "f32", kind: "add", shape: [count], n: count, a, b, output: sums });
 }
 
 function gatherInput(context: KernelContext, problem: Problem, block: Block, part: Problem): BufferRegion {

@@ -1,34 +1,22 @@
-import type {
-  ArithmeticKind,
-  Axis,
-  BinaryProblem,
-  FloatType,
-  ReduceKind,
-  ReduceProblem,
-} from "@backplane/core";
-import type {
-  BufferRegion,
-  DeviceMemory,
-  KernelContext,
-  KernelDefinition,
-  OperationContext,
-} from "../../runtime/index.js";
+import type { ArithmeticKind, Axis, FloatType, ReduceKind, ReduceProblem } from "@backplane/core";
+import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { storeHalves } from "../halves.js";
-import { kernelFits, placeholder } from "./fit.js";
-import { move } from "./move.js";
-import { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
-import { indivisible, type Run, type Segmentation } from "./segmented.js";
+import {
+  indivisible,
+  kernelFits,
+  middleOf,
+  move,
+  placeholder,
+  type Segmentation,
+  type SegmentTools,
+  scratchBytes,
+  sliceOf,
+  windowBytes,
+  windowOf,
+} from "../segments/index.js";
 
 type Problem = ReduceProblem<DeviceMemory, FloatType>;
-type Kernel = KernelDefinition<Problem>;
-type RunBinary = Run<BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>>;
-
-/** The kernels for partial results. */
-interface Tools {
-  readonly kernel: Kernel;
-  /** For operands of any size. */
-  readonly binary: RunBinary;
-}
+type Tools = SegmentTools<Problem>;
 
 /** The operation that joins two partial results; a mean is a sum until its end. */
 const joins: Readonly<Record<ReduceKind, ArithmeticKind>> = {
@@ -39,8 +27,7 @@ const joins: Readonly<Record<ReduceKind, ArithmeticKind>> = {
  * Cuts the outermost axis as long as the input stays in one piece. Along a kept axis the parts are problems of
  * their own. Along a reduced one they are joined in f32: in the output, or in scratch if the output is f16.
  */
-export function reduceSegments(kernel: Kernel, binary: RunBinary): Segmentation<Problem> {
-  const tools = { kernel, binary };
+export function reduceSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
     // f32 results and partial results: no more numbers than there were.
@@ -51,7 +38,7 @@ export function reduceSegments(kernel: Kernel, binary: RunBinary): Segmentation<
         for (const part of halves(problem, "kept")) run(context, part);
       else if (problem.dtype === "f32") {
         joinParts(context, tools, summing(problem), true);
-        divideSums(context, binary, problem, problem.output);
+        divideSums(context, tools, problem, problem.output);
       } else joinBlocks(context, tools, problem, [0]);
     },
   };
@@ -64,12 +51,12 @@ function summing(problem: Problem): Problem {
 
 function divideSums(
   context: OperationContext,
-  binary: RunBinary,
+  tools: Tools,
   { kind, reducedCount, outputCount }: Problem,
   sums: BufferRegion,
 ): void {
   if (kind !== "mean") return;
-  binary(context, {
+  tools.run("binary", context, {
     ...{ dtype: "f32", kind: "div", shape: [outputCount], n: outputCount },
     ...{ a: { region: sums, strides: [1] }, b: { scalar: Math.fround(reducedCount) }, output: sums },
   });
@@ -115,7 +102,7 @@ function joinBlocks(
     }
     // Blocks have the same number of elements, all of which count for the mean.
     const whole = { ...problem, reducedCount: problem.reducedCount * places.length };
-    divideSums(inner, tools.binary, whole, sums);
+    divideSums(inner, tools, whole, sums);
     storeHalves(inner, sums, output, { batch: 1, rows: 1, columns: outputCount });
   });
 }
@@ -147,7 +134,7 @@ function joinParts(context: OperationContext, tools: Tools, problem: Problem, fi
     const a = { region: output, strides: [1] };
     const b = { region: result, strides: [1] };
     const join = { kind: joins[kind], shape: [outputCount], n: outputCount, a, b, output };
-    tools.binary(inner, { dtype: "f32", ...join });
+    tools.run("binary", inner, { dtype: "f32", ...join });
   });
 }
 
