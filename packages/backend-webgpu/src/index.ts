@@ -20,6 +20,7 @@ export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profil
 export type { ChromeTrace, ChromeTraceEvent } from "./profile/trace.js";
 export type { AdapterListing } from "./runtime/adapters.js";
 export type { ExportedBuffer, ImportOptions } from "./runtime/sharing.js";
-export type { TunedShape, TuningData, TuningEntry, WindowShape } from "./tuning/data.js";
+export type { TuningData, TuningEntry } from "./tuning/data.js";
 export type { DroppedVariant, SkippedShape, TuneOptions, TuneReport } from "./tuning/report.js";
+export type { TunedShape, WindowShape } from "./tuning/tuned-shape.js";
 export type { WarmupOptions, WarmupReport } from "./warmup/report.js";

@@ -10,7 +10,7 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceMemory } from "#src/runtime/memory.js";
-import { type BufferRegion, encode, random, rounded, spacing, withDevice } from "./support.js";
+import { type BufferRegion, encode, lastRounding, random, rounded, spacing, withDevice } from "./support.js";
 
 const units: Readonly<Record<ArithmeticKind, number>> = {
   add: 1,
@@ -33,9 +33,8 @@ function assertClose(
   { dtype, kind }: { dtype: FloatType; kind: ArithmeticKind },
 ): void {
   for (const [i, exact] of expected.entries()) {
-    if (results[i] === exact || (dtype === "f16" && results[i] === rounded([exact], dtype)[0])) continue;
-    const bound =
-      units[kind] * spacing(exact, "f32") + (dtype === "f16" ? 0.5001 * spacing(exact, "f16") : 0);
+    if (results[i] === rounded([exact], dtype)[0]) continue;
+    const bound = units[kind] * spacing(exact, "f32") + lastRounding(exact, dtype);
     assert.isTrue(Math.abs(results[i]! - exact) <= bound, `element ${i} is ${results[i]}, not ${exact}`);
   }
 }

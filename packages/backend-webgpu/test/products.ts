@@ -28,9 +28,14 @@ export function gamma(n: number): number {
   return (n * epsilon) / (1 - n * epsilon);
 }
 
+const finalRoundings: Readonly<Record<FloatType, (value: number) => number>> = {
+  f32: () => 0,
+  f16: (value) => 2 ** -10 * Math.abs(value) + 2 ** -25,
+};
+
 /** What rounding to `dtype` at the end adds to an error bound, with subnormals of f16. */
 export function finalRounding(dtype: FloatType, value: number): number {
-  return dtype === "f16" ? 2 ** -10 * Math.abs(value) + 2 ** -25 : 0;
+  return finalRoundings[dtype](value);
 }
 
 /** What decisions are based on where a GPU stands behind the device. */

@@ -157,14 +157,35 @@ export function withDevice(options: WebGpuOptions = {}): () => TestDevice {
   return () => device!;
 }
 
+interface Floats {
+  readonly encode: (values: ArrayLike<number>) => { readonly buffer: ArrayBuffer };
+  readonly decode: (bytes: ArrayBuffer) => Float32Array;
+  /** Bits of the significand after the first, and the least exponent of normal numbers. */
+  readonly digits: number;
+  readonly smallest: number;
+  /** Units in the last place that a result in f32 may lose when it is rounded to the type. */
+  readonly loss: number;
+}
+
+const floats: Readonly<Record<FloatType, Floats>> = {
+  f32: {
+    encode: (values) => Float32Array.from(values),
+    decode: (bytes) => new Float32Array(bytes),
+    ...{ digits: 23, smallest: -126, loss: 0 },
+  },
+  f16: {
+    encode: encodeFloat16,
+    decode: (bytes) => decodeFloat16(new Uint16Array(bytes)),
+    ...{ digits: 10, smallest: -14, loss: 0.5001 },
+  },
+};
+
 export function encode(values: ArrayLike<number>, dtype: FloatType): Uint8Array<ArrayBuffer> {
-  const typed = dtype === "f32" ? Float32Array.from(values) : encodeFloat16(values);
-  return new Uint8Array(typed.buffer);
+  return new Uint8Array(floats[dtype].encode(values).buffer);
 }
 
 export function decode(bytes: Uint8Array, dtype: FloatType): Float32Array {
-  const copy = bytes.slice().buffer;
-  return dtype === "f32" ? new Float32Array(copy) : decodeFloat16(new Uint16Array(copy));
+  return floats[dtype].decode(bytes.slice().buffer);
 }
 
 /** The numbers as the device gets them. */
@@ -191,9 +212,14 @@ export function noise(length: number, seed = length): Uint8Array<ArrayBuffer> {
 
 /** The spacing of numbers of this type around `value`; subnormal results may be flushed. */
 export function spacing(value: number, dtype: FloatType): number {
-  const [digits, smallest] = dtype === "f32" ? [23, -126] : [10, -14];
+  const { digits, smallest } = floats[dtype];
   const exponent = value === 0 ? smallest : Math.max(Math.floor(Math.log2(Math.abs(value))), smallest);
   return 2 ** (exponent - digits);
+}
+
+/** What rounding a result in f32 to this type may add to its error. */
+export function lastRounding(value: number, dtype: FloatType): number {
+  return floats[dtype].loss * spacing(value, dtype);
 }
 
 /**

@@ -13,13 +13,16 @@ export function epilogueName({ bias, activation }: Epilogue): string {
   return `${bias ? "_bias" : ""}${activation === undefined ? "" : `_${activation}`}`;
 }
 
+/** By the type of results: whether they are rounded so much that shorter formulas do. */
+const isRough: Readonly<Record<FloatType, boolean>> = { f32: false, f16: true };
+
 /**
  * Returns `apply` and `apply_quad`, for results that are stored as `dtype`; nothing without an activation.
  * For a long activation, a loop keeps the text that drivers compile short.
  */
 export function activationText(activation: Activation | undefined, dtype: FloatType): string {
   if (activation === undefined) return "";
-  if (dtype === "f16" && hasTail(activation))
+  if (isRough[dtype] && hasTail(activation))
     return wgsl`
 ${halfActivation(activation, "apply", "f32")}
 ${halfActivation(activation, "apply_quad", "vec4f")}`;

@@ -1,3 +1,4 @@
+import type { FloatType } from "@backplane/core";
 import {
   halfFunctions,
   input,
@@ -104,6 +105,17 @@ export function storeHalves(
     Math.ceil(words / WORKGROUP_SIZE),
   );
 }
+
+export type StoreRounded = typeof storeHalves;
+
+/**
+ * By the type of an output: how f32 results, which lie in scratch, get there if a kernel cannot write whole words of
+ * its elements. Undefined: every kernel can.
+ */
+export const storeRounded: Readonly<Record<FloatType, StoreRounded | undefined>> = {
+  f32: undefined,
+  f16: storeHalves,
+};
 
 function nestOf(layout: MatrixLayout, extent: number): Nest {
   const { batch, rows, columns, rowStride = columns } = layout;

@@ -1,4 +1,5 @@
 /** How kernels are written. */
+export { type FloatLayout, floatLayouts } from "./floats.js";
 export {
   type ElementType,
   IMMEDIATE_FEATURE,

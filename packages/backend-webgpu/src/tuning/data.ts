@@ -2,6 +2,7 @@ import { BackendError, type OperationName } from "@backplane/core";
 import type { TuningAdapter, TuningPlace, WebGpuTier } from "../device/index.js";
 import { packageVersion } from "../version.js";
 import { tunableOperations, tunableShapes } from "./shapes.js";
+import type { TunedShape } from "./tuned-shape.js";
 
 /** Of the layout of `TuningData`; data in another one are ignored. */
 export const TUNING_FORMAT = 1;
@@ -31,14 +32,6 @@ export interface TuningEntry {
   readonly seconds: number;
   readonly defaultVariant: string;
   readonly defaultSeconds: number;
-}
-
-export type TunedShape = Readonly<Record<string, string | number | boolean | WindowShape | undefined>>;
-
-/** Of a convolution with one input channel for each group. */
-export interface WindowShape {
-  readonly side: number;
-  readonly stride: number;
 }
 
 const adapterFields = ["vendor", "architecture", "device", "description"] as const;

@@ -4,8 +4,8 @@ import { observeChoices } from "../kernels/index.js";
 import type { Program } from "../program/index.js";
 import type { DeviceMemory } from "../runtime/index.js";
 import type { PlanDriver } from "../warmup/index.js";
-import type { TunedShape } from "./data.js";
 import { plainShape, shapeKey } from "./shapes.js";
+import type { TunedShape } from "./tuned-shape.js";
 
 /** The problem of any kernel. */
 export type AnyProblem = OperationProblems<DeviceMemory>[OperationName];

@@ -1,5 +1,6 @@
 import type { OperationName } from "@backplane/core";
-import type { TunedShape, TuningData, TuningEntry } from "./data.js";
+import type { TuningData, TuningEntry } from "./data.js";
+import type { TunedShape } from "./tuned-shape.js";
 
 export interface TuneOptions {
   /** Hears of each shape that is done, and how many are known; a few may come to light on the way. */

@@ -1,6 +1,6 @@
 import type { OperationName } from "@backplane/core";
 import { operationEntries, type ShapeField } from "../kernels/index.js";
-import type { TunedShape } from "./data.js";
+import type { TunedShape } from "./tuned-shape.js";
 
 /** The variants of an operation, and the facts on which the choice between them is based. */
 interface TunableShapes {

@@ -1,7 +1,7 @@
 import { type AttentionProblem, dtypeBytes } from "@backplane/core";
 import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
-import { storeHalves } from "../halves.js";
+import { storeRounded } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
@@ -50,14 +50,16 @@ export function enqueueAttention(
   const { dtype, out } = problem;
   const vector = isVector(problem, 4);
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
-  if (dtype === "f32" || vector) {
+  const store = vector ? undefined : storeRounded[dtype];
+  if (store === undefined) {
     enqueue(context, problem, shape, choice, vector, out);
     return;
   }
   // f32 results in scratch are rounded into the output.
-  const results = context.scratch(2 * out.byteLength);
+  const columns = out.byteLength / dtypeBytes[dtype];
+  const results = context.scratch(4 * columns);
   enqueue(context, problem, shape, choice, vector, results);
-  storeHalves(context, results, out, { batch: 1, rows: 1, columns: out.byteLength / 2 });
+  store(context, results, out, { batch: 1, rows: 1, columns });
 }
 
 /** Enqueues commands that leave results, in the order of the output, in `results`: the output, or scratch for f32. */
@@ -96,7 +98,7 @@ function enqueue(
   const sums = context.scratch(4 * parts * rows * headSize);
   const statistics = context.scratch(8 * parts * rows);
   context.dispatch(program, { q, k, v, results: sums, statistics }, parameters, groups);
-  const form: MergeForm = { vector, halves: vector && dtype === "f16", few: parts <= FEW_PARTS };
+  const form: MergeForm = { vector, stored: vector ? dtype : "f32", few: parts <= FEW_PARTS };
   context.dispatch(
     mergeProgram(form),
     { sums, statistics, results },

@@ -1,6 +1,6 @@
 import type { FloatType } from "@backplane/core";
 import {
-  halfFunctions,
+  floatLayouts,
   linearBuiltins,
   lines,
   memoized,
@@ -230,14 +230,13 @@ fn store_quad(row: u32, column: u32, values: vec4f) {
 }
 `,
     };
-  const halves = form.dtype === "f16" && form.results === "quads";
-  const packed = "vec2u(pack_halves(values.x, values.y), pack_halves(values.z, values.w))";
+  const stored = form.results === "quads" ? form.dtype : "f32";
   return {
-    binding: output(halves ? "half4" : "vec4f"),
+    binding: output(floatLayouts[stored].quad),
     functions: wgsl`
 fn store_quad(row: u32, column: u32, values: vec4f) {
   if (column >= parameters.head_size) { return; }
-  results[parameters.results_offset + (row * parameters.head_size + column) / 4u] = ${halves ? packed : "values"};
+  results[parameters.results_offset + (row * parameters.head_size + column) / 4u] = ${floatLayouts[stored].packed("values")};
 }
 `,
   };
@@ -287,7 +286,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
       },
       body: wgsl`
 ${workgroupIndex}
-${dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[dtype].functions}
 ${q.functions}
 ${k.functions}
 ${v.functions}

@@ -1,4 +1,4 @@
-import type { FloatType } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
@@ -37,7 +37,7 @@ export interface DecodeTile {
 function layout(tile: DecodeTile, { dtype, columns }: ThinForm) {
   const unit = unitOf(dtype).elements;
   const units = columns / unit;
-  const lanes = Math.min(dtype === "f16" ? tile.lanes : 2 * tile.lanes, units);
+  const lanes = Math.min((8 / unit) * tile.lanes, units);
   const groups = tile.threads / lanes;
   const ahead = Math.max(tile.ahead, lanes / 4);
   /** If rows are twice as long, half as many fit. */
@@ -56,7 +56,7 @@ export function decodeBytes(tile: DecodeTile): number {
     const { groups, joined } = layout(tile, { dtype, columns });
     return groups * (4 * joined * columns + 8 * THIN_ROWS);
   };
-  return Math.max(...thinColumns.flatMap((columns) => [bytes("f32", columns), bytes("f16", columns)]));
+  return Math.max(...thinColumns.flatMap((columns) => floatTypes.map((dtype) => bytes(dtype, columns))));
 }
 
 /**

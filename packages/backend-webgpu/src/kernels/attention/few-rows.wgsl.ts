@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { input, lines, output, type Storage } from "../../program/index.js";
+import { floatLayouts, input, lines, output, type Storage } from "../../program/index.js";
 
 /** Rows that a workgroup of the kernels for few rows handles, as vec4f. */
 export const THIN_ROWS = 4;
@@ -21,9 +21,8 @@ export interface ThinForm {
 
 /** How 16 bytes are bound, and the type of a variable that holds them. */
 export function unitOf(dtype: FloatType): { storage: Storage; type: string; elements: number } {
-  return dtype === "f16"
-    ? { storage: input("half8"), type: "vec4u", elements: 8 }
-    : { storage: input("vec4f"), type: "vec4f", elements: 4 };
+  const { block, perBlock } = floatLayouts[dtype];
+  return { storage: input(block), type: units[dtype].type, elements: perBlock };
 }
 
 const ROWS = [0, 1, 2, 3] as const;
@@ -38,13 +37,33 @@ export const rows = (line: (r: number) => string): string => lines(THIN_ROWS, li
 export const four = (expression: (r: number) => string): string => ROWS.map(expression).join(", ");
 
 /** The elements of 16 bytes in a variable: expressions, and the statements that they rely on. */
-export function elementsOf(name: string, dtype: FloatType): { unpack: string; elements: readonly string[] } {
-  if (dtype === "f32") return { unpack: "", elements: ROWS.map((i) => `${name}.${component(i)}`) };
-  return {
-    unpack: ROWS.map((i) => `let ${name}_${i} = unpack2x16float(${name}.${component(i)});`).join(" "),
-    elements: ROWS.flatMap((i) => [`${name}_${i}.x`, `${name}_${i}.y`]),
-  };
+interface UnitElements {
+  readonly unpack: string;
+  readonly elements: readonly string[];
 }
+
+export function elementsOf(name: string, dtype: FloatType): UnitElements {
+  return units[dtype].elementsOf(name);
+}
+
+interface Unit {
+  readonly type: string;
+  readonly elementsOf: (name: string) => UnitElements;
+}
+
+const units: Readonly<Record<FloatType, Unit>> = {
+  f32: {
+    type: "vec4f",
+    elementsOf: (name) => ({ unpack: "", elements: ROWS.map((i) => `${name}.${component(i)}`) }),
+  },
+  f16: {
+    type: "vec4u",
+    elementsOf: (name) => ({
+      unpack: ROWS.map((i) => `let ${name}_${i} = unpack2x16float(${name}.${component(i)});`).join(" "),
+      elements: ROWS.flatMap((i) => [`${name}_${i}.x`, `${name}_${i}.y`]),
+    }),
+  },
+};
 
 /** A quad of the elements of 16 bytes. */
 export function quadOf(elements: readonly string[], quad: number): string {

@@ -1,5 +1,6 @@
+import type { FloatType } from "@backplane/core";
 import {
-  halfFunctions,
+  floatLayouts,
   input,
   linearBuiltins,
   lines,
@@ -15,8 +16,8 @@ import {
 export interface MergeForm {
   /** Four head elements at a time; headSize is a multiple of four. Without: one. */
   readonly vector: boolean;
-  /** Results are f16; only with `vector`. */
-  readonly halves: boolean;
+  /** Element type of the results. Without `vector`: f32. */
+  readonly stored: FloatType;
   /** One invocation joins all parts of a place: for at most `FEW_PARTS`. */
   readonly few: boolean;
 }
@@ -35,19 +36,22 @@ export function mergeGroups(results: number, form: MergeForm): number {
   return Math.ceil(results / (form.vector ? 4 : 1) / (INVOCATIONS / shares(form).groups));
 }
 
+/** In names of programs. */
+const suffixes: Readonly<Record<FloatType, string>> = { f32: "", f16: "_f16" };
+
 /** Joins the parts that an attention was split into along the keys; each is scaled to the common maximum. */
 export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeForm): Program => {
-  const { vector, halves, few } = form;
+  const { vector, stored, few } = form;
   const { groups, reads } = shares(form);
   const places = INVOCATIONS / groups;
   const value = vector ? "vec4f" : "f32";
-  const packed = "vec2u(pack_halves(result.x, result.y), pack_halves(result.z, result.w))";
+  const { single, quad, functions, packed } = floatLayouts[stored];
   return program<string, string>({
-    name: `attention_merge${vector ? "_4" : ""}${halves ? "_f16" : ""}${few ? "_few" : ""}`,
+    name: `attention_merge${vector ? "_4" : ""}${suffixes[stored]}${few ? "_few" : ""}`,
     bindings: {
       sums: input(value), // parts x rows x head_size, not normalised
       statistics: input("vec2f"), // parts x rows: maximum score times log2(e), sum of weights
-      results: output(halves ? "half4" : value), // rows x head_size
+      results: output(vector ? quad : single), // rows x head_size
     },
     parameters: {
       parts: "u32",
@@ -57,7 +61,7 @@ export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeF
     },
     body: wgsl`
 ${workgroupIndex}
-${halves ? halfFunctions : ""}
+${functions}
 var<workgroup> highs: array<f32, ${INVOCATIONS}>;
 var<workgroup> totals: array<f32, ${INVOCATIONS}>;
 var<workgroup> part_sums: array<${value}, ${INVOCATIONS}>;
@@ -106,7 +110,7 @@ ${lines(reads, (i) => `    sum += factor_${i} * sum_${i};\n    total += factor_$
   }
   var result = ${value}(); // for a row that sees no key
   if (total > 0.0) { result = sum / total; }
-  results[parameters.results_offset + index] = ${halves ? packed : "result"};
+  results[parameters.results_offset + index] = ${packed("result")};
 }
 `,
   });

@@ -15,7 +15,7 @@ import {
   type SegmentTools,
   scratchBytes,
   sliceOf,
-  storeFarHalves,
+  storeFarRounded,
   windowBytes,
   windowOf,
 } from "../segments/index.js";
@@ -126,7 +126,8 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
     context.fill(out, 0);
     return;
   }
-  const sums = dtype === "f32" ? out : context.scratch(4 * count * headSize);
+  const store = storeFarRounded[dtype];
+  const sums = store === undefined ? out : context.scratch(4 * count * headSize);
   const statistics = context.scratch(8 * count);
   const factors = context.scratch(4 * count);
   const scores = context.scratch(4 * count * Math.min(blockKeys, keys));
@@ -169,7 +170,7 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
   scaleRows();
   const columns = count * headSize;
   const layout = { batch: 1, rows: 1, columns, rowStride: columns, batchStride: columns };
-  if (dtype === "f16") storeFarHalves(context, sums, out, layout);
+  store?.(context, sums, out, layout);
 }
 
 const single = {

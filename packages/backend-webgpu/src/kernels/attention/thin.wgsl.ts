@@ -1,4 +1,4 @@
-import type { FloatType } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
@@ -64,7 +64,7 @@ export function thinBytes(tile: ThinTile): number {
         return 16 * (shared + Math.max(quads, tile.keys) + Math.max(MAXIMA, valueGroups));
       }),
     );
-  return Math.max(bytes("f32"), bytes("f16"));
+  return Math.max(...floatTypes.map(bytes));
 }
 
 /** Parts in which the maximum of all keys is found. */

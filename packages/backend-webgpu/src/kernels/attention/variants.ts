@@ -127,6 +127,9 @@ function thin(tile: ThinTile): ThinVariant {
   };
 }
 
+/** Head elements up to which `decode` is preferred: longer heads of f32 would take too many registers. */
+const longestDecoded: Readonly<Record<FloatType, number>> = { f32: 128, f16: Number.POSITIVE_INFINITY };
+
 /**
  * On an NVIDIA H200, 8 key heads of 16,384 keys and 128 elements take 28.1 us instead of 32.2 with `thin`,
  * and 43.0 instead of 44.3 in f32; 480 key heads of 1,024 keys take 75 instead of 105. Longer heads of f32
@@ -144,8 +147,7 @@ function decode(tile: DecodeTile): DecodeVariant {
       limits.maxComputeInvocationsPerWorkgroup >= tile.threads &&
       limits.maxComputeWorkgroupStorageSize >= decodeBytes(tile),
     fits: fitsFewRows,
-    prefers: (shape, features) =>
-      (shape.dtype === "f16" || shape.headSize <= 128) && fewRows(shape, features),
+    prefers: (shape, features) => shape.headSize <= longestDecoded[shape.dtype] && fewRows(shape, features),
   };
 }
 

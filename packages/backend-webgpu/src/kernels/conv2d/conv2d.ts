@@ -1,8 +1,8 @@
-import type { Conv2dProblem } from "@backplane/core";
+import { type Conv2dProblem, dtypeBytes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
-import { storeHalves } from "../halves.js";
+import { storeRounded } from "../halves.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { implicitProgram } from "./implicit.wgsl.js";
@@ -17,20 +17,23 @@ type Problem = Conv2dProblem<DeviceMemory>;
 /** conv2d; `forced` names a variant to take wherever it fits (see `convVariants`). */
 export function runConv(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, output } = problem;
-  const choice = selectConv(shapeOf(problem), context.features, forced);
+  const shape = shapeOf(problem);
+  const choice = selectConv(shape, context.features, forced);
   if (choice.variant.kind === "gemm") {
     runPointwise(context, problem);
     return;
   }
   // Halves are written a quad at a time, or not by the kernel itself: two share a word.
-  if (dtype === "f32" || writesQuads(problem, choice.variant)) {
-    enqueue(context, problem, output, "output", choice);
+  const store = writesQuads(problem, choice.variant) ? undefined : storeRounded[dtype];
+  if (store === undefined) {
+    enqueue(context, problem, shape, output, "output", choice);
     return;
   }
   // f32 results in scratch are rounded into the output.
-  const results = context.scratch(2 * output.byteLength);
-  enqueue(context, problem, results, "scratch", choice);
-  storeHalves(context, results, output, { batch: 1, rows: 1, columns: output.byteLength / 2 });
+  const columns = output.byteLength / dtypeBytes[dtype];
+  const results = context.scratch(4 * columns);
+  enqueue(context, problem, shape, results, "scratch", choice);
+  store(context, results, output, { batch: 1, rows: 1, columns });
 }
 
 function shapeOf(problem: Problem): ConvShape {
@@ -71,7 +74,7 @@ function runPointwise(context: KernelContext, problem: Problem): void {
 
 /** Whether a region is aligned to four elements. */
 function isAligned({ dtype }: Problem, { byteOffset }: BufferRegion): boolean {
-  return byteOffset % (dtype === "f32" ? 16 : 8) === 0;
+  return byteOffset % (4 * dtypeBytes[dtype]) === 0;
 }
 
 function hasVectorOutput(problem: Problem): boolean {
@@ -87,13 +90,13 @@ function writesQuads(problem: Problem, { kind }: ConvVariant): boolean {
 function enqueue(
   context: KernelContext,
   problem: Problem,
+  shape: ConvShape,
   results: BufferRegion,
   target: ConvResult["target"],
   { variant, partDepth }: ConvChoice,
 ): void {
   const { dtype, inChannels, outChannels, groups, kernelHeight, kernelWidth, bias, activation } = problem;
   const { height, width, outHeight, outWidth, strideY, strideX, top, left } = problem;
-  const shape = shapeOf(problem);
   const { taps, groupOutputs, pixels } = shape;
   // Without input channels, rows or columns there is nothing to bind.
   const nothing = problem.input.byteLength === 0 ? context.scratch(16) : undefined;

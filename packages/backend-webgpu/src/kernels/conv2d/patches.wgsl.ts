@@ -80,7 +80,7 @@ fn patch_value(pixel: Pixel, tap: Tap) -> f32 {
   let across = tap.x * parameters.dilation_x;
   let inside = u32(pixel.y) + down < parameters.height && u32(pixel.x) + across < parameters.width;
   let index = pixel.index + (tap.channel * parameters.height + down) * parameters.width + across;
-  ${dtype === "f32" ? branch : choice}
+  ${insideLoads[dtype]}
 }
 `;
 
@@ -88,9 +88,11 @@ fn patch_value(pixel: Pixel, tap: Tap) -> f32 {
  * Of the two, f32 is quicker by branches, which become conditional loads; a choice has to wait for the
  * load, in front of the product. Halves are widened after the load, and the branches around that stay.
  */
-const branch = `if (!inside) { return 0.0; }
-  return input_load1(index);`;
-const choice = "return select(0.0, input_load1(select(0u, index, inside)), inside);";
+const insideLoads: Readonly<Record<FloatType, string>> = {
+  f32: `if (!inside) { return 0.0; }
+  return input_load1(index);`,
+  f16: "return select(0.0, input_load1(select(0u, index, inside)), inside);",
+};
 
 /**
  * How patches are read. `padded`: any filter, with tests for the padding. `points`: filters of one tap

@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { halfFunctions, input, output, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
+import { floatLayouts, input, output, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
 import { activated, activationText, type Epilogue } from "../epilogue.wgsl.js";
 
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
@@ -29,17 +29,18 @@ export function resultText(form: ConvResult): {
   bindings: Record<string, Storage>;
   declarations: string;
 } {
-  const halves = form.dtype === "f16" && form.target === "output";
-  if (halves && !form.vectorOutput) throw new RangeError("halves are written a quad at a time");
-  const type = form.vectorOutput ? (halves ? "half4" : "vec4f") : "f32";
+  const stored = form.target === "output" ? form.dtype : "f32";
+  const { single, quad, perWord } = floatLayouts[stored];
+  if (perWord > 1 && !form.vectorOutput)
+    throw new RangeError("words of several elements are written by quads");
   return {
     bindings: {
-      ...(form.bias ? { bias: input(form.dtype === "f16" ? "half" : "f32") } : {}), // groups * group_outputs
-      output: output(type), // batch x groups * group_outputs x out_height x out_width
+      ...(form.bias ? { bias: input(floatLayouts[form.dtype].single) } : {}), // groups * group_outputs
+      output: output(form.vectorOutput ? quad : single), // batch x groups * group_outputs x out_height x out_width
     },
     declarations: wgsl`
 ${workgroupIndex}
-${form.dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[form.dtype].functions}
 /// Index of the result of a pixel in channel 0.
 fn output_place(pixel: u32) -> u32 {
   let plane = parameters.out_height * parameters.out_width;
@@ -50,23 +51,26 @@ fn output_place(pixel: u32) -> u32 {
 fn bias_of(channel: u32) -> f32 {
   ${biasText(form)}
 }
-${activationText(form.activation, form.dtype)}${form.vectorOutput ? vectorStore(halves, form.activation) : singleStores(form.activation)}`,
+${activationText(form.activation, form.dtype)}${form.vectorOutput ? vectorStore(stored, form.activation) : singleStores(form.activation)}`,
   };
 }
 
 function biasText(form: ConvResult): string {
-  if (!form.bias) return "return 0.0;";
-  if (form.dtype === "f32") return "return bias[parameters.bias_offset + channel];";
-  return "let at = parameters.bias_offset + channel;\n  return half_at(bias[at >> 1u], at);";
+  return form.bias ? biasTexts[form.dtype] : "return 0.0;";
 }
 
+const biasTexts: Readonly<Record<FloatType, string>> = {
+  f32: "return bias[parameters.bias_offset + channel];",
+  f16: "let at = parameters.bias_offset + channel;\n  return half_at(bias[at >> 1u], at);",
+};
+
 /** `place` is that of the first of the four pixels in channel 0. */
-const vectorStore = (halves: boolean, activation: Epilogue["activation"]): string => wgsl`
+const vectorStore = (stored: FloatType, activation: Epilogue["activation"]): string => wgsl`
 /// Adds the bias and stores the results of an output channel for four pixels.
 fn store_four(channel: u32, place: u32, sums: vec4f) {
   let value = ${activated(activation, "sums + bias_of(channel)", true)};
   let at = (place + channel * parameters.out_height * parameters.out_width) >> 2u;
-  output[at] = ${halves ? "vec2u(pack_halves(value.x, value.y), pack_halves(value.z, value.w))" : "value"};
+  output[at] = ${floatLayouts[stored].packed("value")};
 }
 `;
 

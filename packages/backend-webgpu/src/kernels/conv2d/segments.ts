@@ -10,7 +10,7 @@ import {
   type SegmentTools,
   scratchBytes,
   sliceOf,
-  storeFarHalves,
+  storeFarRounded,
   windowBytes,
   windowOf,
 } from "../segments/index.js";
@@ -354,9 +354,10 @@ function storeBlock(context: KernelContext, problem: Problem, block: Block, sums
   const [batch, rows, columns] = resultAxes.map((axis) => sizeOf(block[axis])) as [number, number, number];
   const start = (block.outputs.first * outHeight + block.rows.first) * outWidth + block.columns.first;
   const destination = from(output, problem, start);
-  if (dtype === "f16") {
+  const store = storeFarRounded[dtype];
+  if (store !== undefined) {
     const layout = { batch, rows, columns, rowStride: outWidth, batchStride: outHeight * outWidth };
-    storeFarHalves(context, sums, destination, layout);
+    store(context, sums, destination, layout);
     return;
   }
   move(context, destination, sums, "f32", [

@@ -1,6 +1,6 @@
 import type { FloatType } from "@backplane/core";
 import {
-  halfFunctions,
+  floatLayouts,
   input,
   linearBuiltins,
   output,
@@ -48,41 +48,32 @@ export function inputNames(count: number): readonly string[] {
 
 /** Output elements that one invocation takes. */
 export function elementsPerInvocation({ wide, dtype }: Pick<ElementwiseTile, "wide" | "dtype">): number {
-  return (wide ? 16 : 4) / (dtype === "f32" ? 4 : 2);
+  const { perBlock, perWord } = floatLayouts[dtype];
+  return wide ? perBlock : perWord;
 }
 
 /** A program that writes output[i] = apply(inputs[i]...) for i < n; `apply` is WGSL text. */
 export function elementwise(tile: ElementwiseTile, apply: string): Program {
   const { dtype, wide, sources, axes } = tile;
+  const { single, block, functions } = floatLayouts[dtype];
   const names = inputNames(sources.length);
   const bindings: Record<string, Storage> = {};
   const parameters: Record<string, ParameterType> = { n: "u32" };
   for (const [i, source] of sources.entries()) {
     const name = names[i]!;
     if (source === "scalar") parameters[`${name}_scalar`] = "f32";
-    else if (source !== "output") bindings[name] = input(elementType(dtype, wide && source !== "repeated"));
+    else if (source !== "output") bindings[name] = input(wide && source !== "repeated" ? block : single);
   }
-  bindings.output = output(elementType(dtype, wide));
+  bindings.output = output(wide ? block : single);
   if (axes > 0) Object.assign(parameters, { rank: "u32", axes: { rows: axes } });
 
-  const main = wide ? (dtype === "f32" ? wideSingles : wideHalves) : dtype === "f32" ? single : halfPair;
+  const main = bodies[dtype][wide ? "wide" : "narrow"];
   return program({
     name: [tile.name, dtype, wide ? "wide" : "narrow", ...sources, ...(axes > 0 ? [axes] : [])].join("_"),
     bindings,
     parameters,
-    body: [
-      workgroupIndex,
-      dtype === "f16" ? halfFunctions : "",
-      apply,
-      axes > 0 ? stridedPlaces : "",
-      main(names, sources),
-    ].join("\n"),
+    body: [workgroupIndex, functions, apply, axes > 0 ? stridedPlaces : "", main(names, sources)].join("\n"),
   });
-}
-
-function elementType(dtype: FloatType, wide: boolean): "f32" | "half" | "vec4f" | "half8" {
-  if (dtype === "f32") return wide ? "vec4f" : "f32";
-  return wide ? "half8" : "half";
 }
 
 /** From the index of an output element to its places in both inputs. Row: extent, stride in a, stride in b. */
@@ -109,7 +100,7 @@ fn main(${linearBuiltins}) {
 type Body = (names: readonly string[], sources: readonly Source[]) => string;
 
 /** One f32 per invocation. */
-const single: Body = (names, sources) => {
+const oneSingle: Body = (names, sources) => {
   const values = sources.map((source, i) => {
     const name = names[i]!;
     if (source === "scalar") return `parameters.${name}_scalar`;
@@ -152,18 +143,14 @@ const halfPair: Body = (names, sources) => {
 };
 
 /** The loads of a wide kernel for each input: a vector, or one number that is repeated. */
-function wideLoads(
-  names: readonly string[],
-  sources: readonly Source[],
-  repeated: (name: string) => string,
-): string {
+function wideLoads(names: readonly string[], sources: readonly Source[], dtype: FloatType): string {
   const places = sources.some((source) => source === "strided" || source === "repeated");
   const loads = sources.map((source, i) => {
     const name = names[i]!;
     const place = `places.${"xy"[i]}`;
     if (source === "scalar") return `let ${name}_value = parameters.${name}_scalar;`;
     if (source === "repeated")
-      return `let ${name}_place = parameters.${name}_offset + ${place};\n  let ${name}_value = ${repeated(name)};`;
+      return `let ${name}_place = parameters.${name}_offset + ${place};\n  let ${name}_value = ${floatLayouts[dtype].load(name, `${name}_place`)};`;
     const [from, at] =
       source === "output" ? ["output", "index"] : [name, source === "strided" ? place : "index"];
     return `let ${name}_block = ${from}[parameters.${from}_offset + ${at}];`;
@@ -185,7 +172,7 @@ const wideSingles: Body = (names, sources) => {
   });
   return wgsl`${firstLine}
   if (4u * index >= parameters.n) { return; }
-  ${wideLoads(names, sources, (name) => `${name}[${name}_place]`)}
+  ${wideLoads(names, sources, "f32")}
   let result = vec4<f32>(
     ${results.join(",\n    ")});
   let left = parameters.n - 4u * index;
@@ -209,7 +196,7 @@ const wideHalves: Body = (names, sources) => {
   });
   return wgsl`${firstLine}
   if (8u * index >= parameters.n) { return; }
-  ${wideLoads(names, sources, (name) => `half_at(${name}[${name}_place >> 1u], ${name}_place)`)}
+  ${wideLoads(names, sources, "f16")}
   let result = vec4<u32>(
     ${results.join(",\n    ")});
   let left = parameters.n - 8u * index;
@@ -224,4 +211,9 @@ const wideHalves: Body = (names, sources) => {
   }
 }
 `;
+};
+
+const bodies: Readonly<Record<FloatType, Readonly<Record<"narrow" | "wide", Body>>>> = {
+  f32: { narrow: oneSingle, wide: wideSingles },
+  f16: { narrow: halfPair, wide: wideHalves },
 };

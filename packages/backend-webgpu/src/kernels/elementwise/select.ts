@@ -1,5 +1,5 @@
-import type { FloatType, Region } from "@backplane/core";
-import { WORKGROUP_SIZE } from "../../program/index.js";
+import { dtypeBytes, type FloatType, type Region } from "@backplane/core";
+import { floatLayouts, WORKGROUP_SIZE } from "../../program/index.js";
 import { elementsPerInvocation } from "./elementwise.wgsl.js";
 
 type Place = Pick<Region<unknown>, "byteOffset">;
@@ -19,8 +19,10 @@ export function axisTable(rank: number): number {
   return rows;
 }
 
-/** Workgroups for n output elements; f16 elements at an odd place share a word with a neighbour. */
+/** Workgroups for n output elements, of which the first may share a word with others in front of it. */
 export function workgroupsFor(tile: { wide: boolean; dtype: FloatType }, n: number, output: Place): number {
-  const leading = tile.dtype === "f16" && !tile.wide ? (output.byteOffset / 2) % 2 : 0;
+  const leading = tile.wide
+    ? 0
+    : (output.byteOffset / dtypeBytes[tile.dtype]) % floatLayouts[tile.dtype].perWord;
   return Math.ceil((n + leading) / elementsPerInvocation(tile) / WORKGROUP_SIZE);
 }

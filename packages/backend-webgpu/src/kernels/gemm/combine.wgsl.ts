@@ -1,5 +1,5 @@
 import {
-  halfFunctions,
+  floatLayouts,
   input,
   linearBuiltins,
   lines,
@@ -37,7 +37,7 @@ export const combineProgram: (form: ResultForm, lanes: 1 | 4 | 16) => Program = 
       light: true,
       body: wgsl`
 ${workgroupIndex}
-${form.dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[form.dtype].functions}
 ${result.functions}
 const LANES = ${lanes}u;
 const ELEMENTS = ${WORKGROUP_SIZE / lanes}u;

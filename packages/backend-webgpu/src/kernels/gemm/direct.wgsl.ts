@@ -1,5 +1,5 @@
 import {
-  halfFunctions,
+  floatLayouts,
   linearBuiltins,
   lines,
   memoized,
@@ -53,7 +53,7 @@ export const directProgram: (tile: DirectTile, form: ResultForm) => Program = me
       },
       body: wgsl`
 ${workgroupIndex}
-${dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[dtype].functions}
 ${a.functions}
 ${b.functions}
 ${result.functions}

@@ -1,4 +1,4 @@
-import { halfFunctions, memoized, type Program, program, wgsl, workgroupIndex } from "../../program/index.js";
+import { floatLayouts, memoized, type Program, program, wgsl, workgroupIndex } from "../../program/index.js";
 import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import {
   matrixStage,
@@ -92,7 +92,7 @@ export const tiledProgram: (tile: ProductTile, form: GemmForm) => Program = memo
       uniform: true,
       body: productSource({
         tile,
-        declarations: [workgroupIndex, form.dtype === "f16" ? halfFunctions : "", a.functions, b.functions]
+        declarations: [workgroupIndex, floatLayouts[form.dtype].functions, a.functions, b.functions]
           .concat(result.functions, onlyWide ? wideText(onlyWide) : "")
           .join(""),
         prologue: `${tilePrologue}${onlyWide ? "\n  if (!is_wide(matrix, rowBase, columnBase)) { return; }" : ""}`,

@@ -1,6 +1,6 @@
 import type { FloatType } from "@backplane/core";
 import {
-  halfFunctions,
+  floatLayouts,
   linearBuiltins,
   lines,
   memoized,
@@ -63,7 +63,7 @@ export const kMajorProgram: (
       parameters: { lines: "u32", k: "u32", packed_k: "u32", pitch: "u32", step: "u32", matrices: "u32" },
       light: true,
       body: wgsl`
-${workgroupIndex}${dtype === "f16" ? halfFunctions : ""}${source.functions}
+${workgroupIndex}${floatLayouts[dtype].functions}${source.functions}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let groups_deep = (parameters.packed_k + ${4 * deep - 1}u) / ${4 * deep}u;

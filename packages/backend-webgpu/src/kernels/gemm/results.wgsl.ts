@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { input, output, type Storage, wgsl } from "../../program/index.js";
+import { floatLayouts, input, output, type Storage, wgsl } from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
@@ -40,14 +40,14 @@ export function resultText(form: ResultForm): { bindings: Record<string, Storage
   const bindings = {
     ...(inPlace
       ? { c: output("f32") }
-      : { results: output("f32"), ...(readsC ? { c: input(dtype === "f16" ? "half" : "f32") } : {}) }),
+      : { results: output("f32"), ...(readsC ? { c: input(floatLayouts[dtype].single) } : {}) }),
     ...biasBinding(form),
   };
   const readC = wgsl`
 fn c_place(matrix: u32, row: u32) -> u32 {
   return parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch;
 }
-fn c_at(place: u32) -> f32 { return ${dtype === "f16" ? "half_at(c[place >> 1u], place)" : "c[place]"}; }
+fn c_at(place: u32) -> f32 { return ${floatLayouts[dtype].load("c", "place")}; }
 `;
   const place = inPlace
     ? "c_place(matrix, row) + column"
@@ -80,17 +80,16 @@ ${readable ? quadOfC : ""}`,
 }
 
 function biasBinding({ bias, dtype }: ResultForm): Record<string, Storage> {
-  return bias ? { bias: input(dtype === "f16" ? "half" : "f32") } : {}; // n elements
+  return bias ? { bias: input(floatLayouts[dtype].single) } : {}; // n elements
 }
 
 /** Returns `bias_at` and `bias_quad`, which repeats the last one past the end; nothing without a bias. */
 function biasText({ bias, dtype }: ResultForm): string {
   if (!bias) return "";
-  const element = dtype === "f16" ? "half_at(bias[at >> 1u], at)" : "bias[at]";
   return wgsl`
 fn bias_at(column: u32) -> f32 {
   let at = parameters.bias_offset + column;
-  return ${element};
+  return ${floatLayouts[dtype].load("bias", "at")};
 }
 
 fn bias_quad(column: u32, last: u32) -> vec4f {
@@ -149,6 +148,25 @@ function packing({ activation }: ResultForm): { functions: string; name: string 
     : { functions: packQuad, name: "pack_quad" };
 }
 
+/** Quads of results in memory. */
+interface StoredQuad {
+  /** WGSL expression: c[at] as a vec4f. */
+  readonly read: string;
+  /** Functions that `written` calls. */
+  readonly functions: (form: ResultForm) => string;
+  /** WGSL expression: a vec4f as it is stored. */
+  readonly written: (value: string, form: ResultForm) => string;
+}
+
+const storedQuads: Readonly<Record<FloatType, StoredQuad>> = {
+  f32: { read: "c[at]", functions: () => "", written: (value) => value },
+  f16: {
+    read: "vec4f(unpack2x16float(c[at].x), unpack2x16float(c[at].y))",
+    functions: (form) => packing(form).functions,
+    written: (value, form) => `${packing(form).name}(${value})`,
+  },
+};
+
 /**
  * The same for `vectorC`: only `store_quad`, which writes all four at once, and with a bias `store_biased`,
  * which receives its quad.
@@ -156,22 +174,21 @@ function packing({ activation }: ResultForm): { functions: string; name: string 
 function vectorResultText(form: ResultForm): ReturnType<typeof resultText> {
   const { dtype, target, readsC, overwritesC = false } = form;
   if (target === "scratch" && readsC) throw new RangeError("scratch with C is written one by one");
-  const quad = dtype === "f32" || target === "scratch" ? "f32" : "f16";
-  const read = quad === "f32" ? "c[at]" : "vec4f(unpack2x16float(c[at].x), unpack2x16float(c[at].y))";
+  const stored = target === "scratch" ? "f32" : dtype;
+  const quad = storedQuads[stored];
   const [place, written] =
     target === "scratch"
       ? ["results_offset * 4u + (matrix * parameters.m + row) * parameters.n", "results"]
       : ["c_offset * 4u + matrix * parameters.c_step + row * parameters.c_pitch", "c"];
   const add = wgsl`
-  if (parameters.beta != 0.0) { value += parameters.beta * ${read}; }`;
+  if (parameters.beta != 0.0) { value += parameters.beta * ${quad.read}; }`;
   const finished = activated(form.activation, "value", true);
-  const pack = packing(form);
   const result = wgsl`
   var value = parameters.alpha * sums;${target === "matrix" && !overwritesC ? add : ""}${form.bias ? "\n  value += added;" : ""}
-  ${written}[at] = ${quad === "f32" ? finished : `${pack.name}(${finished})`};`;
+  ${written}[at] = ${quad.written(finished, form)};`;
   return {
-    bindings: { [written]: output(quad === "f32" ? "vec4f" : "half4"), ...biasBinding(form) },
-    functions: wgsl`${activationText(form.activation, dtype)}${biasText(form)}${quad === "f32" ? "" : pack.functions}${
+    bindings: { [written]: output(floatLayouts[stored].quad), ...biasBinding(form) },
+    functions: wgsl`${activationText(form.activation, dtype)}${biasText(form)}${quad.functions(form)}${
       form.bias
         ? wgsl`
 fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {

@@ -1,7 +1,7 @@
 import type { DeviceFeatures } from "../../device/index.js";
 import { BUSY_WORKGROUPS, MULTIPROCESSORS } from "../machine.js";
 import type { ProductTile } from "../tiles/index.js";
-import { allowsCopies, copyTime, isAwkward } from "./packed.js";
+import { allowsCopies, copyTime, isAwkward } from "./copies.js";
 import type { GemmShape } from "./shape.js";
 
 /**

@@ -7,7 +7,7 @@ import type {
   KernelDefinition,
   OperationContext,
 } from "../../runtime/index.js";
-import { storeHalves } from "../halves.js";
+import { type StoreRounded, storeRounded } from "../halves.js";
 import {
   indivisible,
   kernelFits,
@@ -42,7 +42,7 @@ type Name = (typeof operands)[number];
 
 /**
  * Cuts batch, m and n into problems of their own, and k into parts that are added up in f32: in C itself, or
- * in scratch if C is f16.
+ * in scratch if C is of another type.
  */
 export function gemmSegments({ kernel, isForced }: SegmentTools<Problem>): Segmentation<Problem> {
   return {
@@ -53,18 +53,20 @@ export function gemmSegments({ kernel, isForced }: SegmentTools<Problem>): Segme
 
     divide(context, problem, run) {
       const { dtype } = problem;
-      if (dtype === "f32") {
-        divideStored(context, problem, { a: "f32", b: "f32", c: "f32" }, run);
+      const stored: Stored = { a: dtype, b: dtype, c: dtype };
+      const store = storeRounded[dtype];
+      if (store === undefined) {
+        divideStored(context, problem, stored, run);
         return;
       }
-      const axis = chooseAxis(context, problem, { a: "f16", b: "f16", c: "f16" });
-      if (axis === "k") throughSums(context, kernel, problem);
-      else for (const part of halves(problem, { a: "f16", b: "f16", c: "f16" }, axis)) run(context, part);
+      const axis = chooseAxis(context, problem, stored);
+      if (axis === "k") throughSums(context, kernel, problem, store);
+      else for (const part of halves(problem, stored, axis)) run(context, part);
     },
   };
 }
 
-/** A product with an f32 result of operands that may be f16 and of any size. Adds to C if beta is 1. */
+/** A product with an f32 result of operands that may be of another type, and of any size. Adds to C if beta is 1. */
 export function runMixed(context: OperationContext, kernel: Kernel, problem: Problem, stored: Stored): void {
   const fits =
     excess(problem, stored, context.features) === 0 &&
@@ -78,10 +80,10 @@ export function runMixed(context: OperationContext, kernel: Kernel, problem: Pro
     return;
   }
   context.scoped((inner) => {
-    const compact = widened(problem, stored, (operand) => {
+    const compact = widened(problem, stored, (operand, dtype) => {
       const copy = inner.scratch(4 * operand.elements);
       const { batch, rows, columns, step, ld } = operand;
-      move(inner, copy, operand.region, "f16", [
+      move(inner, copy, operand.region, dtype, [
         { extent: batch, from: step, to: rows * columns },
         { extent: rows, from: ld, to: columns },
         { extent: columns, from: 1, to: 1 },
@@ -93,22 +95,22 @@ export function runMixed(context: OperationContext, kernel: Kernel, problem: Pro
 }
 
 /** Sums of the parts of k in f32 scratch, with one rounding at the end. C and the sums fit. */
-function throughSums(context: OperationContext, kernel: Kernel, problem: Problem): void {
-  const { m, n, batch, beta, c, ldc, strideC, bias } = problem;
+function throughSums(context: OperationContext, kernel: Kernel, problem: Problem, store: StoreRounded): void {
+  const { dtype, m, n, batch, beta, c, ldc, strideC, bias } = problem;
   context.scoped((inner) => {
     const sums = inner.scratch(4 * batch * m * n);
     if (beta !== 0)
-      move(inner, sums, c, "f16", [
+      move(inner, sums, c, dtype, [
         { extent: batch, from: strideC, to: m * n },
         { extent: m, from: ldc, to: n },
         { extent: n, from: 1, to: 1 },
       ]);
     const wideBias = bias && inner.scratch(4 * n);
-    if (bias && wideBias) move(inner, wideBias, bias, "f16", [{ extent: n, from: 1, to: 1 }]);
+    if (bias && wideBias) move(inner, wideBias, bias, dtype, [{ extent: n, from: 1, to: 1 }]);
     const mixed = { ...problem, c: sums, ldc: n, strideC: m * n, bias: wideBias };
-    runMixed(inner, kernel, mixed, { a: "f16", b: "f16", c: "f32" });
+    runMixed(inner, kernel, mixed, { a: dtype, b: dtype, c: "f32" });
     const layout = { batch, rows: m, columns: n, rowStride: ldc };
-    storeHalves(inner, sums, c, batch === 1 ? layout : { ...layout, batchStride: strideC });
+    store(inner, sums, c, batch === 1 ? layout : { ...layout, batchStride: strideC });
   });
 }
 
@@ -135,18 +137,22 @@ function matrices(problem: Problem, name: Name): Matrices {
   return { ...stored, batch, elements: batch * stored.rows * stored.columns };
 }
 
-/** Returns the problem in f32, with compact copies of A and B if they are f16. */
-function widened(problem: Problem, stored: Stored, copy: (operand: Matrices) => BufferRegion): Problem {
+/** Returns the problem in f32, with compact copies of A and B if they are of another type. */
+function widened(
+  problem: Problem,
+  stored: Stored,
+  copy: (operand: Matrices, dtype: FloatType) => BufferRegion,
+): Problem {
   let wide: Problem = { ...problem, dtype: "f32" };
   if (isCopied(problem, stored, "a")) {
     const operand = matrices(problem, "a");
     const { rows, columns, step } = operand;
-    wide = { ...wide, a: copy(operand), lda: columns, strideA: step === 0 ? 0 : rows * columns };
+    wide = { ...wide, a: copy(operand, stored.a), lda: columns, strideA: step === 0 ? 0 : rows * columns };
   }
   if (isCopied(problem, stored, "b")) {
     const operand = matrices(problem, "b");
     const { rows, columns, step } = operand;
-    wide = { ...wide, b: copy(operand), ldb: columns, strideB: step === 0 ? 0 : rows * columns };
+    wide = { ...wide, b: copy(operand, stored.b), ldb: columns, strideB: step === 0 ? 0 : rows * columns };
   }
   return wide;
 }
@@ -198,7 +204,7 @@ function excess(problem: Problem, stored: Stored, features: DeviceFeatures): num
 
 /** Whether the operand is widened to f32 before the product. */
 function isCopied(problem: Problem, stored: Stored, name: Name): boolean {
-  return name !== "c" && problem.k > 0 && stored[name] === "f16" && stored.c === "f32";
+  return name !== "c" && problem.k > 0 && stored[name] !== "f32" && stored.c === "f32";
 }
 
 /**

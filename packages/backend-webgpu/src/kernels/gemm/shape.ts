@@ -1,6 +1,7 @@
 import { dtypeBytes, type FloatType, type GemmProblem } from "@backplane/core";
 import type { BufferRegion, DeviceMemory } from "../../runtime/index.js";
 import { count, flag, floatType, type ShapeFields } from "../fields.js";
+import { UNIT } from "../tiles/index.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -26,9 +27,23 @@ export const gemmFields: ShapeFields<GemmShape> = {
   ...{ vectorA: flag, vectorB: flag, wholeEights: flag },
 };
 
-/** The shape of a problem; `vectorC`: runs of four along the rows of C are whole and aligned. */
-export function shapeOf(problem: Problem, vectorC: boolean): GemmShape {
-  const { dtype, m, n, k, batch, transA, transB } = problem;
+/** All that programs are made for: the facts of the choice, and the rest of how the operands lie. */
+export interface AlignedShape extends GemmShape {
+  /** As `vectorA` and `vectorB`, for C. */
+  readonly vectorC: boolean;
+  /** For f16: every run of eight along the rows of the stored operand is whole and aligned to eight elements. */
+  readonly eightsA: boolean;
+  readonly eightsB: boolean;
+}
+
+/** The shape of a problem. Alignment is worked out here and nowhere else. */
+export function shapeOf(problem: Problem): AlignedShape {
+  const { dtype, m, n, k, batch, transA, transB, lda, ldb, ldc } = problem;
+  const columnsA = transA ? m : k;
+  const columnsB = transB ? k : n;
+  const vectorC = inRuns(problem, problem.c, n, ldc, problem.strideC, 4);
+  const eightsA = dtype === "f16" && inRuns(problem, problem.a, columnsA, lda, problem.strideA, UNIT);
+  const eightsB = dtype === "f16" && inRuns(problem, problem.b, columnsB, ldb, problem.strideB, UNIT);
   return {
     dtype,
     m,
@@ -37,20 +52,16 @@ export function shapeOf(problem: Problem, vectorC: boolean): GemmShape {
     batch,
     transA,
     transB,
-    vectorA: isVector(problem, "a", 4),
-    vectorB: isVector(problem, "b", 4),
-    wholeEights: dtype === "f16" && isVector(problem, "a", 8) && isVector(problem, "b", 8) && vectorC,
+    vectorA: inRuns(problem, problem.a, columnsA, lda, problem.strideA, 4),
+    vectorB: inRuns(problem, problem.b, columnsB, ldb, problem.strideB, 4),
+    wholeEights: eightsA && eightsB && vectorC,
+    vectorC,
+    eightsA,
+    eightsB,
   };
 }
 
-/** Whether runs of `length` along the stored rows of an operand are whole and aligned. Makes no objects: each call asks. */
-export function isVector(problem: Problem, name: "a" | "b" | "c", length: number): boolean {
-  const { m, n, k, transA, transB } = problem;
-  if (name === "a") return inRuns(problem, problem.a, transA ? m : k, problem.lda, problem.strideA, length);
-  if (name === "b") return inRuns(problem, problem.b, transB ? k : n, problem.ldb, problem.strideB, length);
-  return inRuns(problem, problem.c, n, problem.ldc, problem.strideC, length);
-}
-
+/** Whether runs of `length` along the stored rows of an operand are whole and aligned. */
 function inRuns(
   { dtype, batch }: Problem,
   { byteOffset }: BufferRegion,

@@ -3,7 +3,7 @@ import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { UNIT } from "../tiles/index.js";
 import { packProgram } from "./pack.wgsl.js";
-import { isVector } from "./shape.js";
+import type { AlignedShape } from "./shape.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
@@ -28,9 +28,14 @@ export function storedOperand(problem: Problem, name: "a" | "b" | "c"): StoredOp
 }
 
 /** An f16 operand with rows of whole, aligned units: itself if it has them, or a copy in scratch. */
-export function inUnits(context: KernelContext, problem: Problem, name: "a" | "b"): StoredOperand {
+export function inUnits(
+  context: KernelContext,
+  problem: Problem,
+  { eightsA, eightsB }: AlignedShape,
+  name: "a" | "b",
+): StoredOperand {
   const stored = storedOperand(problem, name);
-  if (isVector(problem, name, UNIT)) return stored;
+  if (name === "a" ? eightsA : eightsB) return stored;
   const { region, rows, columns, ld, step } = stored;
   const batch = step === 0 ? 1 : problem.batch;
   const perRow = Math.ceil(columns / UNIT);

@@ -1,5 +1,5 @@
 import {
-  halfFunctions,
+  floatLayouts,
   linearBuiltins,
   lines,
   memoized,
@@ -40,7 +40,6 @@ export interface StreamedTile extends ProductTile {
  */
 export const streamedProgram: (tile: StreamedTile, form: GemmForm) => Program = memoized(
   (tile: StreamedTile, form: GemmForm): Program => {
-    const half = form.dtype === "f16";
     const a = operandText("a", form.dtype, form.vectorA); // m x k, or k x m if transA
     const b = operandText("b", form.dtype, true); // k x n
     const result = resultText(form);
@@ -73,7 +72,7 @@ export const streamedProgram: (tile: StreamedTile, form: GemmForm) => Program = 
       uniform: true,
       body: wgsl`
 ${workgroupIndex}
-${half ? halfFunctions : ""}
+${floatLayouts[form.dtype].functions}
 ${a.functions}
 ${b.functions}
 ${result.functions}

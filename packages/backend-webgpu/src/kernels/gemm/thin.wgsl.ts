@@ -1,5 +1,5 @@
 import {
-  halfFunctions,
+  floatLayouts,
   linearBuiltins,
   lines,
   memoized,
@@ -185,7 +185,7 @@ ${storesInLoops(form) ? storeInLoop(first, count) : lines(count, (i) => storeSum
       },
       body: wgsl`
 ${workgroupIndex}
-${form.dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[form.dtype].functions}
 ${wide.functions}
 ${thin.functions}
 ${result.functions}

@@ -2,7 +2,7 @@ import { type FloatType, type ReduceProblem, reduceIdentity } from "@backplane/c
 import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
-import { storeHalves } from "../halves.js";
+import { storeRounded } from "../halves.js";
 import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
 
@@ -22,7 +22,8 @@ export function runReduce(
   }
   const operator = kind === "mean" ? "sum" : kind;
   const divisor = kind === "mean" ? reducedCount : 1;
-  const result = dtype === "f32" ? output : context.scratch(4 * outputCount);
+  const store = storeRounded[dtype];
+  const result = store === undefined ? output : context.scratch(4 * outputCount);
   const { kept, reduced } = problem;
   const { byteOffset } = input;
   const shape: ReduceShape = { dtype, kept, reduced, outputCount, reducedCount, byteOffset };
@@ -42,7 +43,7 @@ export function runReduce(
     };
     runPass(context, operator, rest, planReduce(rest, context.features, forced, 1), partial, result, divisor);
   }
-  if (dtype === "f16") storeHalves(context, result, output, { batch: 1, rows: 1, columns: outputCount });
+  store?.(context, result, output, { batch: 1, rows: 1, columns: outputCount });
 }
 
 function runPass(

@@ -1,7 +1,7 @@
 import type { FloatType, ReduceKind } from "@backplane/core";
 import {
   type ElementType,
-  halfFunctions,
+  floatLayouts,
   input,
   linearBuiltins,
   output,
@@ -45,7 +45,7 @@ type LoadForm = Pick<ReduceTile, "dtype" | "wide" | "along">;
 /** Elements that one load takes: 16 bytes along a reduced axis, but four outputs along a kept one. */
 export function elementsPerLoad({ dtype, wide, along }: LoadForm): number {
   if (!wide) return 1;
-  return dtype === "f32" || along === "kept" ? 4 : 8;
+  return along === "kept" ? 4 : floatLayouts[dtype].perBlock;
 }
 
 type ReduceParameter =
@@ -89,7 +89,7 @@ export function reduceProgram(tile: ReduceTile): Program<"data" | "output", Redu
     },
     body: wgsl`
 ${workgroupIndex}
-${dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[dtype].functions}
 ${combineFunction(operator, "combine", "f32")}
 ${wide ? combineFunction(operator, "combine_wide", "vec4<f32>") : ""}
 ${loadFunction(tile)}
@@ -231,9 +231,9 @@ fn main(${linearBuiltins}) {${part}
 }
 
 function storageType({ dtype, wide, along }: LoadForm): ElementType {
-  if (dtype === "f32") return wide ? "vec4f" : "f32";
-  if (!wide) return "half";
-  return along === "kept" ? "half4" : "half8";
+  const { single, quad, block } = floatLayouts[dtype];
+  if (!wide) return single;
+  return along === "kept" ? quad : block;
 }
 
 /** Pairs of neighbours first: f(f(a, b), f(c, d)). */
@@ -266,15 +266,23 @@ function combineFunction(operator: ReduceOperator, name: string, type: string): 
 }
 
 function loadFunction({ dtype, wide, along }: LoadForm): string {
-  if (dtype === "f32") return `fn load(place: u32) -> ${wide ? "vec4<f32>" : "f32"} { return data[place]; }`;
-  if (!wide) return "fn load(place: u32) -> f32 { return half_at(data[place >> 1u], place); }";
-  return wgsl`
+  if (wide) return wideLoads[dtype][along];
+  return `fn load(place: u32) -> f32 { return ${floatLayouts[dtype].load("data", "place")}; }`;
+}
+
+const quadLoad = "fn load(place: u32) -> vec4<f32> { return data[place]; }";
+const halvesLoad = (result: string): string => wgsl`
 fn load(place: u32) -> vec4<f32> {
   let words = data[place];
-  return ${
-    along === "kept"
-      ? "vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y))"
-      : "combine_wide(\n    vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),\n    vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)))"
-  };
+  return ${result};
 }`;
-}
+
+const wideLoads: Readonly<Record<FloatType, Readonly<Record<ReduceTile["along"], string>>>> = {
+  f32: { kept: quadLoad, reduced: quadLoad },
+  f16: {
+    kept: halvesLoad("vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y))"),
+    reduced: halvesLoad(`combine_wide(
+    vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),
+    vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)))`),
+  },
+};

@@ -1,6 +1,6 @@
 import type { ArithmeticKind, Axis, FloatType, ReduceKind, ReduceProblem } from "@backplane/core";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
-import { storeHalves } from "../halves.js";
+import { storeRounded } from "../halves.js";
 import {
   indivisible,
   kernelFits,
@@ -25,7 +25,7 @@ const joins: Readonly<Record<ReduceKind, ArithmeticKind>> = {
 
 /**
  * Cuts the outermost axis as long as the input stays in one piece. Along a kept axis the parts are problems of
- * their own. Along a reduced one they are joined in f32: in the output, or in scratch if the output is f16.
+ * their own. Along a reduced one they are joined in f32: in the output, or in scratch if it is of another type.
  */
 export function reduceSegments(tools: Tools): Segmentation<Problem> {
   return {
@@ -36,7 +36,7 @@ export function reduceSegments(tools: Tools): Segmentation<Problem> {
     divide(context, problem, run) {
       if (outermost(problem, context) === "kept")
         for (const part of halves(problem, "kept")) run(context, part);
-      else if (problem.dtype === "f32") {
+      else if (storeRounded[problem.dtype] === undefined) {
         joinParts(context, tools, summing(problem), true);
         divideSums(context, tools, problem, problem.output);
       } else joinBlocks(context, tools, problem, [0]);
@@ -63,7 +63,7 @@ function divideSums(
 }
 
 /**
- * f16 results of input blocks that begin at these places, each of the problem's shape. Cuts the outputs
+ * Rounded results of input blocks that begin at these places, each of the problem's shape. Cuts the outputs
  * until their f32 sums can be bound; going past reduced axes makes more blocks. Those are then as long
  * as the outputs, so that there are no more of them than the size of the input calls for.
  */
@@ -73,7 +73,7 @@ function joinBlocks(
   problem: Problem,
   places: readonly number[],
 ): void {
-  const { outputCount, input, output } = problem;
+  const { dtype, outputCount, input, output } = problem;
   const count = outputCount * problem.reducedCount;
   if (4 * outputCount > scratchBytes(context.features)) {
     const list = outermost(problem, context);
@@ -97,24 +97,25 @@ function joinBlocks(
   context.scoped((inner) => {
     const sums = inner.scratch(4 * outputCount);
     for (const [i, place] of places.entries()) {
-      const block = { ...summing(problem), input: sliceOf(input, "f16", place, count), output: sums };
+      const block = { ...summing(problem), input: sliceOf(input, dtype, place, count), output: sums };
       joinParts(inner, tools, block, i === 0);
     }
     // Blocks have the same number of elements, all of which count for the mean.
     const whole = { ...problem, reducedCount: problem.reducedCount * places.length };
     divideSums(inner, tools, whole, sums);
-    storeHalves(inner, sums, output, { batch: 1, rows: 1, columns: outputCount });
+    storeRounded[dtype]!(inner, sums, output, { batch: 1, rows: 1, columns: outputCount });
   });
 }
 
-/** f32 results of f32 or f16 input, written to the output or joined with its contents. */
+/** f32 results of input of any type, written to the output or joined with its contents. */
 function joinParts(context: OperationContext, tools: Tools, problem: Problem, first: boolean): void {
   const { dtype, kind, outputCount, input, output } = problem;
   const limit = windowBytes(context.features);
   const count = outputCount * problem.reducedCount;
-  const wide: Problem = { ...problem, dtype: "f32", input: dtype === "f32" ? input : placeholder(4 * count) };
+  const isWide = dtype === "f32";
+  const wide: Problem = { ...problem, dtype: "f32", input: isWide ? input : placeholder(4 * count) };
   const bound = [input, output].every((region) => windowOf(region) <= limit);
-  const copied = dtype === "f16" ? 4 * count : 0;
+  const copied = isWide ? 0 : 4 * count;
   if (!bound || copied > scratchBytes(context.features) || !kernelFits(context, tools.kernel, wide)) {
     const list = outermost(problem, context);
     const [before, after] = halves(problem, list, "f32");
@@ -124,9 +125,9 @@ function joinParts(context: OperationContext, tools: Tools, problem: Problem, fi
   }
   context.scoped((inner) => {
     let source = input;
-    if (dtype === "f16") {
+    if (!isWide) {
       source = inner.scratch(4 * count);
-      move(inner, source, input, "f16", [{ extent: count, from: 1, to: 1 }]);
+      move(inner, source, input, dtype, [{ extent: count, from: 1, to: 1 }]);
     }
     const result = first ? output : inner.scratch(4 * outputCount);
     tools.kernel.run(inner, { ...wide, input: source, output: result });

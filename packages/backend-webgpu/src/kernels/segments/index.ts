@@ -1,6 +1,6 @@
 /** Divides problems whose operands do not fit into bindings; the divisions themselves are with the operations. */
 export { kernelFits, placeholder } from "./fit.js";
-export { type MoveAxis, move, storeFarHalves } from "./move.js";
+export { type MoveAxis, move, storeFarRounded } from "./move.js";
 export { middleOf, scratchBytes, sliceOf, windowBytes, windowOf } from "./regions.js";
 export {
   indivisible,

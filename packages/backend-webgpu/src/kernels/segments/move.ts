@@ -1,6 +1,6 @@
 import { dtypeBytes, type FloatType } from "@backplane/core";
 import {
-  halfFunctions,
+  floatLayouts,
   input,
   linearBuiltins,
   memoized,
@@ -29,11 +29,11 @@ const moveProgram = memoized(
   (dtype: FloatType): Program<"source" | "output", "count" | "axes"> =>
     program({
       name: `move_${dtype}`,
-      bindings: { source: input(dtype === "f16" ? "half" : "f32"), output: output("f32") },
+      bindings: { source: input(floatLayouts[dtype].single), output: output("f32") },
       parameters: { count: "u32", axes: { rows: AXES } },
       body: wgsl`
 ${workgroupIndex}
-${dtype === "f16" ? halfFunctions : ""}
+${floatLayouts[dtype].functions}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
@@ -47,7 +47,7 @@ fn main(${linearBuiltins}) {
     rest = next;
   }
   at += rest * parameters.axes[0].yz;
-  output[at.y] = ${dtype === "f16" ? "half_at(source[at.x >> 1u], at.x)" : "source[at.x]"};
+  output[at.y] = ${floatLayouts[dtype].load("source", "at.x")};
 }
 `,
     }),
@@ -96,8 +96,14 @@ export function move(
   );
 }
 
+/** As `storeRounded`, for matrices that follow one another and may reach further than a binding shows. */
+export const storeFarRounded: Readonly<Record<FloatType, typeof storeFarHalves | undefined>> = {
+  f32: undefined,
+  f16: storeFarHalves,
+};
+
 /** As `storeHalves`, for matrices that follow one another and may reach further than a binding shows. */
-export function storeFarHalves(
+function storeFarHalves(
   context: KernelContext,
   source: BufferRegion,
   destination: BufferRegion,

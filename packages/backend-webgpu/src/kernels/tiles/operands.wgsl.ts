@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { input, type Storage, wgsl } from "../../program/index.js";
+import { floatLayouts, input, type Storage, wgsl } from "../../program/index.js";
 
 /** How four neighbouring elements get from memory to registers, and from there into a product. */
 export interface QuadAccess {
@@ -11,12 +11,22 @@ export interface QuadAccess {
   readonly unpacked: (value: string) => string;
 }
 
+const quadAccesses: Readonly<Record<FloatType, (name: string) => QuadAccess>> = {
+  f32: (name) => ({ load: `${name}_load4`, type: "vec4f", unpacked: (value) => value }),
+  f16: (name) => ({ load: `${name}_packed4`, type: "vec2u", unpacked: (value) => `quad_of(${value})` }),
+};
+
 /** For an operand of `operandText` that is read four elements at a time. */
 export function quadAccess(name: string, dtype: FloatType): QuadAccess {
-  return dtype === "f32"
-    ? { load: `${name}_load4`, type: "vec4f", unpacked: (value) => value }
-    : { load: `${name}_packed4`, type: "vec2u", unpacked: (value) => `quad_of(${value})` };
+  return quadAccesses[dtype](name);
 }
+
+/** Load functions for four neighbouring elements. */
+const quadLoads: Readonly<Record<FloatType, (name: string) => string>> = {
+  f32: (name) => `fn ${name}_load4(index: u32) -> vec4f { return ${name}[index >> 2u]; }`,
+  f16: (name) => wgsl`fn ${name}_load4(index: u32) -> vec4f { return quad_of(${name}_packed4(index)); }
+fn ${name}_packed4(index: u32) -> vec2u { return ${name}[index >> 2u]; }`,
+};
 
 /** Binding and load functions of an operand, which count elements from the start of its buffer. */
 export function operandText(
@@ -24,36 +34,12 @@ export function operandText(
   dtype: FloatType,
   vector: boolean,
 ): { storage: Storage; functions: string } {
-  if (dtype === "f32")
-    return vector
-      ? {
-          storage: input("vec4f"),
-          functions: wgsl`
-const ${name}_unit = 4u; // elements in one unit of ${name}_offset
-fn ${name}_load4(index: u32) -> vec4f { return ${name}[index >> 2u]; }
+  const { single, quad, load } = floatLayouts[dtype];
+  return {
+    storage: input(vector ? quad : single),
+    functions: wgsl`
+const ${name}_unit = ${vector ? 4 : 1}u; // elements in one unit of ${name}_offset
+${vector ? quadLoads[dtype](name) : `fn ${name}_load1(index: u32) -> f32 { return ${load(name, "index")}; }`}
 `,
-        }
-      : {
-          storage: input("f32"),
-          functions: wgsl`
-const ${name}_unit = 1u; // elements in one unit of ${name}_offset
-fn ${name}_load1(index: u32) -> f32 { return ${name}[index]; }
-`,
-        };
-  return vector
-    ? {
-        storage: input("half4"),
-        functions: wgsl`
-const ${name}_unit = 4u; // elements in one unit of ${name}_offset
-fn ${name}_load4(index: u32) -> vec4f { return quad_of(${name}_packed4(index)); }
-fn ${name}_packed4(index: u32) -> vec2u { return ${name}[index >> 2u]; }
-`,
-      }
-    : {
-        storage: input("half"),
-        functions: wgsl`
-const ${name}_unit = 1u; // elements in one unit of ${name}_offset
-fn ${name}_load1(index: u32) -> f32 { return half_at(${name}[index >> 1u], index); }
-`,
-      };
+  };
 }

@@ -1,0 +1,228 @@
+import type { GemmProblem } from "@backplane/core";
+import type { Program } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import { directProgram } from "./direct.wgsl.js";
+import { tiledProgram } from "./gemm.wgsl.js";
+import { matrixProgram } from "./matrices.wgsl.js";
+import type { ResultForm } from "./results.wgsl.js";
+import type { AlignedShape } from "./shape.js";
+import { enqueueSplit } from "./split/split.js";
+import { inUnits } from "./stored.js";
+import { streamedProgram } from "./streamed.wgsl.js";
+import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
+import {
+  type DirectVariant,
+  type GemmVariant,
+  hasThinVector,
+  type MatrixVariant,
+  type PackedVariant,
+  type SplitVariant,
+  type StreamedVariant,
+  type ThinVariant,
+  type TiledVariant,
+} from "./variants.js";
+
+type Problem = GemmProblem<DeviceMemory>;
+
+/** A problem with all that follows from its sizes and the places of its operands. */
+export interface ShapedProblem {
+  readonly problem: Problem;
+  readonly shape: AlignedShape;
+}
+
+/**
+ * Enqueues the sums over parts of k of length `partDepth`, with a variant that takes the operands as they are.
+ * Sums over all of k are finished as `form` says. Others are plain ones: alpha, beta and C are applied when they
+ * are combined.
+ */
+export function enqueueProduct(
+  context: KernelContext,
+  shaped: ShapedProblem,
+  variant: Exclude<GemmVariant, PackedVariant>,
+  partDepth: number,
+  results: BufferRegion,
+  form: ResultForm,
+): void {
+  if (isBlocked(variant)) blocked(context, shaped, variant, partDepth, results, form);
+  else if (variant.kind === "thin") thin(context, shaped, variant, partDepth, results, form);
+  else if (variant.kind === "direct") direct(context, shaped, variant, results, form);
+  else split(context, shaped, variant, results, form);
+}
+
+type BlockedVariant = TiledVariant | StreamedVariant | MatrixVariant;
+
+/** Whether workgroups compute tiles of rows and columns, and store them a quad at a time. */
+export function isBlocked(variant: GemmVariant): variant is BlockedVariant {
+  return variant.kind === "tiled" || variant.kind === "streamed" || variant.kind === "matrices";
+}
+
+/** Returns the operands and the result's bindings: C itself, or scratch and C if it is read, and the bias. */
+export function withResults(
+  regions: Record<string, BufferRegion>,
+  problem: Problem,
+  results: BufferRegion,
+  { target, readsC, bias }: ResultForm,
+): Record<string, BufferRegion> {
+  if (target === "matrix") regions.c = results;
+  else regions.results = results;
+  if (target === "scratch" && readsC) regions.c = problem.c;
+  if (bias) regions.bias = problem.bias!;
+  return regions;
+}
+
+// Here and below parameters are written out, as spreading objects takes longer than all the rest of a call.
+function blocked(
+  context: KernelContext,
+  shaped: ShapedProblem,
+  variant: BlockedVariant,
+  partDepth: number,
+  results: BufferRegion,
+  form: ResultForm,
+): void {
+  const { problem, shape } = shaped;
+  const { m, n, k, batch, a, b } = problem;
+  const isPart = partDepth < k;
+  const { tile, kind } = variant;
+  const needsUnits = kind === "matrices" && !shape.wholeEights;
+  const left = needsUnits ? inUnits(context, problem, shape, "a") : undefined;
+  const right = needsUnits ? inUnits(context, problem, shape, "b") : undefined;
+  context.dispatch(
+    blockedProgram(shaped, variant, form),
+    withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
+    {
+      m,
+      n,
+      k,
+      batch,
+      alpha: isPart ? 1 : problem.alpha,
+      beta: isPart ? 0 : problem.beta,
+      c_pitch: problem.ldc,
+      c_step: problem.strideC,
+      part_depth: partDepth,
+      a_pitch: left?.ld ?? problem.lda,
+      a_step: left?.step ?? problem.strideA,
+      b_pitch: right?.ld ?? problem.ldb,
+      b_step: right?.step ?? problem.strideB,
+    },
+    Math.ceil(k / partDepth) * batch * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
+  );
+}
+
+/** The form is written out: entries that it lacks must be absent (see `memoized`). */
+function blockedProgram(
+  { problem, shape }: ShapedProblem,
+  variant: BlockedVariant,
+  { dtype, target, readsC, bias, activation }: ResultForm,
+): Program {
+  const { transA, transB, vectorA, vectorB } = shape;
+  // Elements of scratch may have any layout.
+  const vectorC = target === "matrix" ? shape.vectorC : !readsC && problem.n % 4 === 0;
+  if (variant.kind === "matrices") {
+    const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
+    // These write C if quads of it are whole (otherwise `runRounded` does), and do not read it for beta = 0.
+    return matrixProgram(
+      variant.tile,
+      target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
+    );
+  }
+  const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
+  return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
+}
+
+function split(
+  context: KernelContext,
+  { problem, shape }: ShapedProblem,
+  variant: SplitVariant,
+  results: BufferRegion,
+  form: ResultForm,
+): void {
+  const { m, n, alpha, beta, ldc: c_pitch, strideC: c_step } = problem;
+  const vectorForm = shape.vectorC ? { vectorC: true, overwritesC: beta === 0 } : {};
+  const regions = withResults({}, problem, results, form);
+  const parameters = { m, n, alpha, beta, c_pitch, c_step };
+  enqueueSplit(context, problem, shape, variant, { ...form, ...vectorForm }, regions, parameters);
+}
+
+function direct(
+  context: KernelContext,
+  { problem }: ShapedProblem,
+  { tile }: DirectVariant,
+  results: BufferRegion,
+  form: ResultForm,
+): void {
+  const { m, n, k, batch, lda, ldb, transA, transB, a, b } = problem;
+  context.dispatch(
+    directProgram(tile, form),
+    withResults({ a, b }, problem, results, form),
+    {
+      m,
+      n,
+      k,
+      batch,
+      alpha: problem.alpha,
+      beta: problem.beta,
+      c_pitch: problem.ldc,
+      c_step: problem.strideC,
+      a_row: transA ? 1 : lda,
+      a_depth: transA ? lda : 1,
+      a_step: problem.strideA,
+      b_column: transB ? ldb : 1,
+      b_depth: transB ? 1 : ldb,
+      b_step: problem.strideB,
+    },
+    batch * Math.ceil(m / tile.threadRows) * Math.ceil(n / (tile.threadColumns * tile.lanes)),
+  );
+}
+
+function thin(
+  context: KernelContext,
+  { problem, shape }: ShapedProblem,
+  { wide, contiguousDepth, tile }: ThinVariant,
+  partDepth: number,
+  results: BufferRegion,
+  { dtype, target, readsC, bias, activation }: ResultForm,
+): void {
+  const { m, n, k, batch, lda, ldb, strideA, strideB, a, b } = problem;
+  const isPart = partDepth < k;
+  // The thin operand is A, with rows as its vectors, or B, with columns.
+  const isB = wide === "b";
+  const places = isB ? n : m;
+  const vectors = isB ? m : n;
+  const form: ThinForm = {
+    dtype,
+    target,
+    readsC,
+    bias,
+    activation,
+    wide,
+    contiguousDepth,
+    vectors: thinVectors(vectors),
+    vector: isB ? shape.vectorB : shape.vectorA,
+    thinVector: hasThinVector(shape, wide),
+  };
+  const thinLd = isB ? lda : ldb;
+  const vectorsAreRows = isB ? !problem.transA : problem.transB;
+  context.dispatch(
+    thinProgram(tile, form),
+    withResults({ wide: isB ? b : a, thin: isB ? a : b }, problem, results, form),
+    {
+      m,
+      n,
+      k,
+      batch,
+      alpha: isPart ? 1 : problem.alpha,
+      beta: isPart ? 0 : problem.beta,
+      c_pitch: problem.ldc,
+      c_step: problem.strideC,
+      part_depth: partDepth,
+      places,
+      vectors,
+      wide_pitch: isB ? ldb : lda,
+      wide_step: isB ? strideB : strideA,
+      thin_pitch: vectorsAreRows ? thinLd : 1,
+      thin_depth: vectorsAreRows ? 1 : thinLd,
+      thin_step: isB ? strideA : strideB,
+    },
+    Math.ceil(k / partDepth) * batch * Math.ceil(places / thinSpan(tile, form)),
+  );
+}

@@ -1,0 +1,8 @@
+/** The facts on which a choice between variants was based, by name. */
+export type TunedShape = Readonly<Record<string, string | number | boolean | WindowShape | undefined>>;
+
+/** Of a convolution with one input channel for each group. */
+export interface WindowShape {
+  readonly side: number;
+  readonly stride: number;
+}
