@@ -50,7 +50,7 @@ export interface OperationContext extends KernelContext {
   scoped(enqueue: (context: OperationContext) => void): void;
 }
 
-/** One operation of this package. Listed in `kernels/index.ts`. */
+/** The calls that a kernel takes, and the kernel. */
 export interface KernelDefinition<Problem, Context = KernelContext> {
   readonly supports: readonly Support[];
   run(context: Context, problem: Problem): void;
