@@ -16,7 +16,7 @@ import type { OperationEntry, RecordOperation } from "./operation.js";
 import { type SegmentTools, segmented } from "./segments/index.js";
 
 export type { ShapeField } from "./fields.js";
-export { type ForcedVariants, forcedDetails, variantNames } from "./forced.js";
+export { type ForcedVariants, forcedDetails } from "./forced.js";
 export { operationEntries } from "./list.js";
 export type { RecordOperation } from "./operation.js";
 export { type OwnProgram, ownKernel, ownProgram } from "./own.js";
