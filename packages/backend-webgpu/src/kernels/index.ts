@@ -53,10 +53,11 @@ function kernelsWith(forced: ForcedVariants): ReadonlyMap<OperationName, AnyKern
     const { operation, alike = [], supports } = entry;
     const variant = forced[operation];
     const isForced = variant !== undefined;
-    // Without a function in between, as it would cost every call.
-    const kernel: AnyKernel<KernelContext> = isForced
-      ? { supports, run: (context, problem) => entry.run(context, problem, variant) }
-      : entry;
+    // Without a function in between, and in objects of one shape: either would cost every call.
+    const kernel: AnyKernel<KernelContext> = {
+      supports,
+      run: isForced ? (context, problem) => entry.run(context, problem, variant) : entry.run,
+    };
     const anySize = segmented(kernel, entry.segments({ kernel, isForced, ...others }));
     for (const name of [operation, ...alike]) {
       fitting.set(name, kernel);

@@ -1,5 +1,5 @@
 import { type FloatType, floatTypes } from "@backplane/core";
-import { memoized, type Program, program, wgsl } from "../../program/index.js";
+import { floatLayouts, memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
   elementsOf,
@@ -35,7 +35,7 @@ export interface DecodeTile {
 
 /** Numbers that follow from tile and form. */
 function layout(tile: DecodeTile, { dtype, columns }: ThinForm) {
-  const unit = unitOf(dtype).elements;
+  const unit = floatLayouts[dtype].perBlock;
   const units = columns / unit;
   const lanes = Math.min((8 / unit) * tile.lanes, units);
   const groups = tile.threads / lanes;

@@ -20,9 +20,8 @@ export interface ThinForm {
 }
 
 /** How 16 bytes are bound, and the type of a variable that holds them. */
-export function unitOf(dtype: FloatType): { storage: Storage; type: string; elements: number } {
-  const { block, perBlock } = floatLayouts[dtype];
-  return { storage: input(block), type: units[dtype].type, elements: perBlock };
+export function unitOf(dtype: FloatType): { storage: Storage; type: string } {
+  return { storage: input(floatLayouts[dtype].block), type: units[dtype].type };
 }
 
 const ROWS = [0, 1, 2, 3] as const;

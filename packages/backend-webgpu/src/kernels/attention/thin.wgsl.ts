@@ -1,5 +1,5 @@
 import { type FloatType, floatTypes } from "@backplane/core";
-import { memoized, type Program, program, wgsl } from "../../program/index.js";
+import { floatLayouts, memoized, type Program, program, wgsl } from "../../program/index.js";
 import {
   addProducts,
   component,
@@ -36,7 +36,7 @@ export interface ThinTile {
 /** Numbers that follow from tile and form. */
 function layout(tile: ThinTile, { dtype, columns }: ThinForm) {
   /** Elements of 16 bytes. */
-  const unit = unitOf(dtype).elements;
+  const unit = floatLayouts[dtype].perBlock;
   const units = columns / unit;
   const lanes = Math.min(tile.lanes, units);
   const perKey = units / lanes;

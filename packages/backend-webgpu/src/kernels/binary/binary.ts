@@ -29,6 +29,6 @@ export function runBinary(
     binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
     regions,
     parameters,
-    workgroupsFor({ wide, dtype }, n, output),
+    workgroupsFor(wide, output),
   );
 }

@@ -5,7 +5,8 @@ import {
   dtypeBytes,
   type FloatType,
 } from "@backplane/core";
-import { allAligned, axisTable, elementsPerInvocation, type Source } from "../elementwise/index.js";
+import { floatLayouts } from "../../program/index.js";
+import { allAligned, axisTable, type Source } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 
 /** How one binary problem is done. */
@@ -27,21 +28,23 @@ type Problem = Pick<
 export function planBinary(problem: Problem): BinaryPlan {
   const { dtype, shape, a, b, output } = problem;
   const narrow = [sourceOf(a, problem), sourceOf(b, problem)] as const;
+  if (!narrow.includes("strided"))
+    return {
+      sources: narrow,
+      wide: allAligned([output]) && isAligned(a) && isAligned(b),
+      axes: 0,
+      table: [],
+    };
+
   const strides = [stridesOf(a, shape), stridesOf(b, shape)] as const;
-  const vector = elementsPerInvocation({ wide: true, dtype });
-  const isStrided = narrow.includes("strided");
+  const vector = floatLayouts[dtype].perBlock;
   const wideSource = (source: Source, i: 0 | 1): Source =>
     source === "strided" && strides[i].at(-1) === 0 ? "repeated" : source;
   const wideSources = [wideSource(narrow[0], 0), wideSource(narrow[1], 1)] as const;
-  const aligned = [a, b].every(
-    (input, i) => !("region" in input) || wideSources[i] === "repeated" || allAligned([input.region]),
-  );
+  const aligned = [a, b].every((input, i) => wideSources[i] === "repeated" || isAligned(input));
   // Inputs are contiguous. So one that does not repeat along the innermost axis has stride 1 there, and its
   // other strides are multiples of the extent.
-  const fits = !isStrided || shape.at(-1)! % vector === 0;
-  const wide = allAligned([output]) && aligned && fits;
-  if (!isStrided) return { sources: narrow, wide, axes: 0, table: [] };
-
+  const wide = allAligned([output]) && aligned && shape.at(-1)! % vector === 0;
   const sources = wide ? wideSources : narrow;
   const step = wide ? vector : 1;
   const unit = (i: 0 | 1, axis: number): number => {
@@ -54,6 +57,10 @@ export function planBinary(problem: Problem): BinaryPlan {
       [axis === shape.length - 1 ? extent / step : extent, unit(0, axis), unit(1, axis)] as const,
   );
   return { sources, wide, axes: axisTable(shape.length), table };
+}
+
+function isAligned(input: BinaryInput<unknown>): boolean {
+  return !("region" in input) || allAligned([input.region]);
 }
 
 function sourceOf(input: BinaryInput<unknown>, { dtype, shape, output }: Problem): Source {

@@ -24,7 +24,7 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
     return;
   }
   // Halves are written a quad at a time, or not by the kernel itself: two share a word.
-  const store = writesQuads(problem, choice.variant) ? undefined : storeRounded[dtype];
+  const store = writesQuads(shape, problem, choice.variant) ? undefined : storeRounded[dtype];
   if (store === undefined) {
     enqueue(context, problem, shape, output, "output", choice);
     return;
@@ -36,11 +36,21 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
   store(context, results, output, { batch: 1, rows: 1, columns });
 }
 
-function shapeOf(problem: Problem): ConvShape {
+/** All that programs are made for: the facts of the choice, and how the operands lie. */
+interface AlignedShape extends ConvShape {
+  /** Starts at a multiple of four elements. */
+  readonly alignedInput: boolean;
+  readonly alignedFilter: boolean;
+  /** Every run of four pixels that starts at a multiple of four lies in one image and is aligned. */
+  readonly vectorOutput: boolean;
+}
+
+function shapeOf(problem: Problem): AlignedShape {
   const { dtype, batch, groups, inChannels, outChannels, kernelHeight, kernelWidth } = problem;
   const { outHeight, outWidth, strideY, strideX, bias, dilationY, dilationX } = problem;
   const depthwise = inChannels === groups && dilationY === 1 && dilationX === 1;
   const square = kernelHeight === kernelWidth && strideY === strideX;
+  const quad = 4 * dtypeBytes[dtype];
   return {
     dtype,
     batch,
@@ -50,6 +60,9 @@ function shapeOf(problem: Problem): ConvShape {
     pixels: batch * outHeight * outWidth,
     pointwise: isPoint(problem) && strideY === 1 && strideX === 1 && groups === 1 && bias === undefined,
     window: depthwise && square ? { side: kernelHeight, stride: strideY } : undefined,
+    alignedInput: problem.input.byteOffset % quad === 0,
+    alignedFilter: problem.filter.byteOffset % quad === 0,
+    vectorOutput: (outHeight * outWidth) % 4 === 0 && problem.output.byteOffset % quad === 0,
   };
 }
 
@@ -72,25 +85,15 @@ function runPointwise(context: KernelContext, problem: Problem): void {
   });
 }
 
-/** Whether a region is aligned to four elements. */
-function isAligned({ dtype }: Problem, { byteOffset }: BufferRegion): boolean {
-  return byteOffset % (4 * dtypeBytes[dtype]) === 0;
-}
-
-function hasVectorOutput(problem: Problem): boolean {
-  return (problem.outHeight * problem.outWidth) % 4 === 0 && isAligned(problem, problem.output);
-}
-
-function writesQuads(problem: Problem, { kind }: ConvVariant): boolean {
-  if (kind === "strip") return hasVectorOutput(problem) && problem.outWidth % 4 === 0;
-  return kind === "implicit" && hasVectorOutput(problem);
+function writesQuads({ vectorOutput }: AlignedShape, { outWidth }: Problem, { kind }: ConvVariant): boolean {
+  return vectorOutput && (kind === "implicit" || (kind === "strip" && outWidth % 4 === 0));
 }
 
 /** Enqueues commands that leave the results in `results`: the output, or f32 scratch in the order of the output. */
 function enqueue(
   context: KernelContext,
   problem: Problem,
-  shape: ConvShape,
+  shape: AlignedShape,
   results: BufferRegion,
   target: ConvResult["target"],
   { variant, partDepth }: ConvChoice,
@@ -128,7 +131,7 @@ function enqueue(
     dilation_x: problem.dilationX,
     part_depth: partDepth,
   };
-  const vectorOutput = target === "output" ? hasVectorOutput(problem) : (outHeight * outWidth) % 4 === 0;
+  const vectorOutput = target === "output" ? shape.vectorOutput : (outHeight * outWidth) % 4 === 0;
   const form: ConvResult = { dtype, bias: bias !== undefined, target, vectorOutput, activation };
 
   if (variant.kind === "direct") {
@@ -139,7 +142,7 @@ function enqueue(
     context.dispatch(program, ends({ input, filter_ }), parameters, count);
   } else if (variant.kind === "strip") {
     const { side, rows, lanes } = variant.tile;
-    const vectorInput = width % 4 === 0 && isAligned(problem, problem.input) && left < side;
+    const vectorInput = width % 4 === 0 && shape.alignedInput && left < side;
     const stripForm = {
       ...{ ...form, vectorOutput: vectorOutput && outWidth % 4 === 0 },
       vectorLeft: vectorInput ? left : undefined,
@@ -148,8 +151,8 @@ function enqueue(
     const program = stripProgram(variant.tile, stripForm);
     context.dispatch(program, ends({ input, filter_ }), parameters, Math.ceil(strips / lanes));
   } else if (variant.kind === "implicit") {
-    const vectorFilter = taps % 4 === 0 && isAligned(problem, problem.filter);
-    const patches = patchesOf(problem);
+    const vectorFilter = taps % 4 === 0 && shape.alignedFilter;
+    const patches = patchesOf(problem, shape);
     const parts = Math.ceil(taps / partDepth);
     const count = convTileCount(shape, variant.tile) * parts;
     const product = ({ bias, target, vectorOutput, activation }: ConvResult) =>
@@ -188,9 +191,9 @@ function enqueue(
   }
 }
 
-function patchesOf(problem: Problem): Patches {
+function patchesOf(problem: Problem, { alignedInput }: AlignedShape): Patches {
   if (!isPoint(problem)) return "padded";
   const { strideY, strideX, height, width } = problem;
   const neighbours = strideY === 1 && strideX === 1 && (height * width) % 4 === 0;
-  return neighbours && isAligned(problem, problem.input) ? "quads" : "points";
+  return neighbours && alignedInput ? "quads" : "points";
 }

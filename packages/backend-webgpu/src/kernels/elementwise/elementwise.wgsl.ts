@@ -46,12 +46,6 @@ export function inputNames(count: number): readonly string[] {
   return count === 1 ? ["x"] : ["a", "b"];
 }
 
-/** Output elements that one invocation takes. */
-export function elementsPerInvocation({ wide, dtype }: Pick<ElementwiseTile, "wide" | "dtype">): number {
-  const { perBlock, perWord } = floatLayouts[dtype];
-  return wide ? perBlock : perWord;
-}
-
 /** A program that writes output[i] = apply(inputs[i]...) for i < n; `apply` is WGSL text. */
 export function elementwise(tile: ElementwiseTile, apply: string): Program {
   const { dtype, wide, sources, axes } = tile;

@@ -1,6 +1,5 @@
-import { dtypeBytes, type FloatType, type Region } from "@backplane/core";
-import { floatLayouts, WORKGROUP_SIZE } from "../../program/index.js";
-import { elementsPerInvocation } from "./elementwise.wgsl.js";
+import type { Region } from "@backplane/core";
+import { WORKGROUP_SIZE } from "../../program/index.js";
 
 type Place = Pick<Region<unknown>, "byteOffset">;
 
@@ -19,10 +18,13 @@ export function axisTable(rank: number): number {
   return rows;
 }
 
-/** Workgroups for n output elements, of which the first may share a word with others in front of it. */
-export function workgroupsFor(tile: { wide: boolean; dtype: FloatType }, n: number, output: Place): number {
-  const leading = tile.wide
-    ? 0
-    : (output.byteOffset / dtypeBytes[tile.dtype]) % floatLayouts[tile.dtype].perWord;
-  return Math.ceil((n + leading) / elementsPerInvocation(tile) / WORKGROUP_SIZE);
+/**
+ * Workgroups for an output: an invocation takes 16 bytes of it, or one word, which it may share with elements in front
+ * of the region.
+ */
+export function workgroupsFor(
+  wide: boolean,
+  { byteOffset, byteLength }: Omit<Region<unknown>, "memory">,
+): number {
+  return Math.ceil(((byteOffset % 4) + byteLength) / (wide ? 16 : 4) / WORKGROUP_SIZE);
 }

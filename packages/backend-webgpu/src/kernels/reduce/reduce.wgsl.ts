@@ -42,9 +42,8 @@ export interface ReduceTile {
 
 type LoadForm = Pick<ReduceTile, "dtype" | "wide" | "along">;
 
-/** Elements that one load takes: 16 bytes along a reduced axis, but four outputs along a kept one. */
-export function elementsPerLoad({ dtype, wide, along }: LoadForm): number {
-  if (!wide) return 1;
+/** Elements that one wide load takes: 16 bytes along a reduced axis, but four outputs along a kept one. */
+export function elementsPerLoad(dtype: FloatType, along: ReduceTile["along"]): number {
   return along === "kept" ? 4 : floatLayouts[dtype].perBlock;
 }
 

@@ -126,8 +126,9 @@ export function planReduce(
   const { dtype, kept, reduced, outputCount, reducedCount } = shape;
   const inner = kept.at(-1);
   const along = inner?.stride === 1 && inner.extent >= MIN_NEIGHBOURS ? "kept" : "reduced";
-  const wide = canBeWide(shape, along);
-  const vector = elementsPerLoad({ dtype, wide, along });
+  const most = elementsPerLoad(dtype, along);
+  const wide = canBeWide(shape, along, most);
+  const vector = wide ? most : 1;
   const [outputs, length] =
     along === "kept" ? [outputCount / vector, reducedCount] : [outputCount, reducedCount / vector];
   const loads: ReduceLoads = { dtype, along, wide, length, outputs };
@@ -163,11 +164,16 @@ export function planReduce(
  * Whether the innermost axis is one that loads go along, of whole and aligned vectors. The input is
  * contiguous, so that all other strides are multiples of its extent.
  */
-function canBeWide({ dtype, kept, reduced, byteOffset }: ReduceShape, along: ReduceTile["along"]): boolean {
+function canBeWide(
+  { dtype, kept, reduced, byteOffset }: ReduceShape,
+  along: ReduceTile["along"],
+  elements: number,
+): boolean {
   const inner = (along === "kept" ? kept : reduced).at(-1);
-  const elements = elementsPerLoad({ dtype, wide: true, along });
   return (
-    byteOffset % (elements * dtypeBytes[dtype]) === 0 && inner?.stride === 1 && inner.extent % elements === 0
+    byteOffset % (along === "kept" ? elements * dtypeBytes[dtype] : 16) === 0 &&
+    inner?.stride === 1 &&
+    inner.extent % elements === 0
   );
 }
 

@@ -21,6 +21,6 @@ export function runUnary(
     unaryProgram(kind, dtype, inPlace ? "output" : "contiguous", wide),
     inPlace ? { output } : { x: input, output },
     { n },
-    workgroupsFor({ wide, dtype }, n, output),
+    workgroupsFor(wide, output),
   );
 }
