@@ -71,6 +71,17 @@ export class Checks {
     return Array.from(value, (entry, i) => this.count(`${argument}[${i}]`, entry, least));
   }
 
+  /** Returns the place of an axis in a list of `rank` extents; a negative axis counts from the last. */
+  place(argument: string, axis: unknown, rank: number): number {
+    const place = Number.isSafeInteger(axis) && (axis as number) < 0 ? (axis as number) + rank : axis;
+    if (!Number.isSafeInteger(place) || (place as number) < 0 || (place as number) >= rank) {
+      const allowed =
+        rank === 0 ? "none, for there are no axes" : `whole numbers from ${-rank} to ${rank - 1}`;
+      this.fail(argument, `is ${describe(axis)}; allowed: ${allowed}`);
+    }
+    return place as number;
+  }
+
   /** Returns the product of extents. Fails if it is not exact. */
   product(argument: string, extents: readonly number[]): number {
     // A zero anywhere makes the product zero, even if the other extents would overflow.

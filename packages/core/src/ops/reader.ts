@@ -132,6 +132,18 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return value;
   }
 
+  /** Returns the place of one axis in a list of `rank` extents. */
+  axis(
+    argument: NamesOf<Table, "axis">,
+    value: number | undefined,
+    fallback: number | undefined,
+    rank: number,
+  ): number {
+    if (value === undefined) return this.place(argument, fallback, rank);
+    counted++;
+    return this.place(argument, value, rank);
+  }
+
   /** Returns the region of an operand with `elements` elements. */
   region<Memory>(
     binder: Binder<Memory>,

@@ -12,6 +12,7 @@ export type Argument =
   | OperandArgument
   | ExtentArgument
   | ExtentsArgument
+  | AxisArgument
   | FactorArgument
   | FlagArgument
   | KindArgument
@@ -51,6 +52,12 @@ export interface ExtentsArgument extends Optional {
   readonly length?: 2 | 4;
   readonly least?: number;
   readonly default?: readonly number[];
+}
+
+/** A place in a list of extents; negative ones count from the last. */
+export interface AxisArgument extends Optional {
+  readonly role: "axis";
+  readonly default?: number;
 }
 
 /** A number, rounded to f32; it must be finite there. */
@@ -108,7 +115,7 @@ export type ValueOf<Given> = Given extends { readonly role: "reads" | "writes" |
   ? Given extends { readonly list: true }
     ? readonly OperandOf<Given>[]
     : OperandOf<Given>
-  : Given extends { readonly role: "extent" | "stride" | "factor" }
+  : Given extends { readonly role: "extent" | "stride" | "axis" | "factor" }
     ? number
     : Given extends { readonly role: "extents" | "axes" }
       ? NumbersOf<Given>

@@ -1,5 +1,4 @@
 import { type DType, elementTypes, type FloatType, type IntegerType } from "../../dtype.js";
-import { describe } from "../../handles.js";
 import type { Region } from "../../region.js";
 import { type Checks, elements } from "../checks.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
@@ -114,9 +113,7 @@ function reducedAxes(checks: Checks, rank: number, axes: readonly number[] | und
   const isReduced = new Array<boolean>(rank).fill(axes === undefined);
   if (axes === undefined) return isReduced;
   for (const [i, given] of axes.entries()) {
-    const axis = Number.isSafeInteger(given) && given < 0 ? given + rank : given;
-    if (!Number.isSafeInteger(axis) || axis < 0 || axis >= rank)
-      checks.fail(`axes[${i}]`, `is ${describe(given)}; allowed: whole numbers from ${-rank} to ${rank - 1}`);
+    const axis = checks.place(`axes[${i}]`, given, rank);
     if (isReduced[axis])
       checks.fail(`axes[${i}]`, `is ${given}, which is listed twice; allowed: each axis once`);
     isReduced[axis] = true;
