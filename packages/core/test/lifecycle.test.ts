@@ -1,6 +1,13 @@
-import { BackendError, type ComputeBackend, createBackend, type DeviceHandle } from "@backplane/core";
+import {
+  BackendError,
+  type ComputeBackend,
+  createBackend,
+  type DeviceHandle,
+  operationNames,
+} from "@backplane/core";
 import { assert } from "chai";
 import { FakeDriver, gate, noPool, openFake, rejects, settle, throws } from "./support/fake-driver.js";
+import { smallCall } from "./support/small-calls.js";
 
 const handle = 1 as DeviceHandle;
 
@@ -12,22 +19,12 @@ const calls: Readonly<Record<string, (backend: ComputeBackend) => unknown>> = {
   copyHtoD: (backend) => backend.copyHtoD(handle, new Uint8Array(1)),
   copyDtoD: (backend) => backend.copyDtoD(handle, handle, 1),
   fill: (backend) => backend.fill(handle, 0, 1),
-  gemm: (backend) => backend.gemm({ m: 1, n: 1, k: 1, a: handle, b: handle, c: handle }),
-  batchedGemm: (backend) =>
-    backend.batchedGemm({ batch: 1, m: 1, n: 1, k: 1, a: handle, b: handle, c: handle }),
-  conv2d: (backend) =>
-    backend.conv2d({
-      ...{ inputShape: [1, 1, 1, 1], filterShape: [1, 1, 1, 1] },
-      ...{ input: handle, filter: handle, output: handle },
-    }),
-  attention: (backend) =>
-    backend.attention({
-      ...{ batch: 1, heads: 1, queryLength: 1, keyLength: 1, headSize: 1 },
-      ...{ q: handle, k: handle, v: handle, out: handle },
-    }),
-  reduce: (backend) => backend.reduce({ kind: "sum", shape: [1], input: handle, output: handle }),
-  unary: (backend) => backend.unary({ kind: "neg", n: 1, input: handle, output: handle }),
-  binary: (backend) => backend.binary({ kind: "add", n: 1, a: handle, b: handle, output: handle }),
+  ...Object.fromEntries(
+    operationNames.map((name) => [
+      name,
+      (backend: ComputeBackend) => backend.run(name, smallCall(name, () => handle) as never),
+    ]),
+  ),
 };
 
 async function refusesEverything(backend: ComputeBackend, code: string): Promise<void> {

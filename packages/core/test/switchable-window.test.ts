@@ -7,6 +7,7 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { gate, rejects, settle, throws } from "./support/fake-driver.js";
+import { smallCall } from "./support/small-calls.js";
 import { type Bench, openBench, pattern } from "./support/swapping.js";
 
 /** A swap from a to b that has come to where calls are kept back. */
@@ -85,15 +86,19 @@ function operationArguments(
   at: Record<(typeof places)[number], DeviceHandle>,
 ): Record<OperationName, object> {
   const { a, b, bias, c, d } = at;
-  return {
-    gemm: { m: 2, n: 2, k: 2, a, b: { handle: b, byteOffset: 16 }, c },
-    batchedGemm: { batch: 2, m: 2, n: 2, k: 2, a, b, c: { handle: c, byteOffset: 32 } },
-    conv2d: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1], input: a, filter: b, bias, output: c },
-    attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2, q: a, k: b, v: c, out: d },
-    reduce: { kind: "sum", shape: [2, 2], axes: [1], input: a, output: b },
-    unary: { kind: "neg", n: 4, input: a, output: a },
-    binary: { kind: "add", n: 4, a, b: { scalar: 2 }, output: c },
+  /** With slices, scalars, outputs over inputs and operands that may be left out. */
+  const changed: Partial<Record<OperationName, object>> = {
+    gemm: { b: { handle: b, byteOffset: 16 } },
+    batchedGemm: { c: { handle: c, byteOffset: 32 } },
+    conv2d: { bias },
+    reduce: { axes: [1] },
+    unary: { output: a },
+    binary: { b: { scalar: 2 }, output: c },
   };
+  const operands = [a, b, c, d];
+  return Object.fromEntries(
+    operationNames.map((name) => [name, { ...smallCall(name, (i) => operands[i]!), ...changed[name] }]),
+  ) as Record<OperationName, object>;
 }
 
 for (const at of ["old", "new"] as const)

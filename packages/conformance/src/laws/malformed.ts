@@ -41,6 +41,8 @@ function wrongValues(argument: Argument, given: unknown): readonly unknown[] {
       const lengths = argument.length === undefined ? [] : [list.slice(1), [...list, 1]];
       return [12, "3", ...entries.map((entry) => [...list.slice(0, -1), entry]), ...lengths];
     }
+    case "axis":
+      return [0.5, Number.NaN, "0", [0], -1n, 2 ** 30, -(2 ** 30)];
     case "axes":
       return [1, "0", [0.5], [Number.NaN], [null], [-1n]];
     case "factor":

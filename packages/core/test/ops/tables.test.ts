@@ -1,23 +1,7 @@
 import { type Argument, type OperationName, operationNames, operations } from "@backplane/core";
 import { assert } from "chai";
 import { place, resolve } from "../support/resolve.js";
-
-/** A call of each operation with no argument that may be left out; operands are numbered memories. */
-const smallest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> = {
-  gemm: { m: 2, n: 3, k: 4, a: place(1), b: place(2), c: place(3) },
-  batchedGemm: { batch: 2, m: 2, n: 3, k: 4, a: place(1), b: place(2), c: place(3) },
-  conv2d: {
-    ...{ inputShape: [1, 2, 5, 5], filterShape: [2, 2, 3, 3] },
-    ...{ input: place(1), filter: place(2), output: place(3) },
-  },
-  attention: {
-    ...{ batch: 1, heads: 2, queryLength: 2, keyLength: 3, headSize: 4 },
-    ...{ q: place(1), k: place(2), v: place(3), out: place(4) },
-  },
-  reduce: { kind: "sum", shape: [2, 3], input: place(1), output: place(2) },
-  unary: { kind: "exp", n: 4, input: place(1), output: place(2) },
-  binary: { kind: "add", n: 4, a: place(1), b: place(2), output: place(3) },
-};
+import { smallCall } from "../support/small-calls.js";
 
 /** What no argument of the role may be. */
 function wrongValues(argument: Argument): readonly unknown[] {
@@ -26,6 +10,8 @@ function wrongValues(argument: Argument): readonly unknown[] {
     case "extent":
     case "stride":
       return argument.least === 1 ? [...notCounts, 0] : notCounts;
+    case "axis":
+      return [-1000, 1000, 0.5, Number.NaN, "0", 0n, null, [0], {}];
     case "extents": {
       const lists = notCounts.map((wrong) => Array.from({ length: argument.length ?? 1 }, () => wrong));
       const short = argument.length === undefined ? [] : [[1]];
@@ -49,7 +35,7 @@ function wrongValues(argument: Argument): readonly unknown[] {
 
 function fails(name: OperationName, change: Readonly<Record<string, unknown>>): { argument?: string } {
   try {
-    resolve(name, { ...smallest[name], ...change } as never);
+    resolve(name, { ...smallCall(name, (i) => place(i + 1)), ...change } as never);
   } catch (error) {
     assert.propertyVal(error, "code", "INVALID_ARGUMENT");
     return error as { argument?: string };
@@ -68,11 +54,14 @@ describe("the tables of arguments", () => {
     });
 
     it(`are kept by ${name}: a default is what a call means that leaves the argument out`, () => {
-      const plain = resolve(name, smallest[name] as never);
+      const plain = resolve(name, smallCall(name, (i) => place(i + 1)) as never);
       for (const [argument, specification] of Object.entries(table))
         if ("default" in specification)
           assert.deepEqual(
-            resolve(name, { ...smallest[name], [argument]: specification.default } as never),
+            resolve(name, {
+              ...smallCall(name, (i) => place(i + 1)),
+              [argument]: specification.default,
+            } as never),
             plain,
           );
     });
@@ -80,7 +69,14 @@ describe("the tables of arguments", () => {
     it(`are kept by ${name}: what neither has a default nor says what holds otherwise is required`, () => {
       for (const [argument, specification] of Object.entries(table)) {
         const isOptional = "default" in specification || "otherwise" in specification;
-        assert.equal(Object.hasOwn(smallest[name], argument), !isOptional || argument === "n", argument);
+        assert.equal(
+          Object.hasOwn(
+            smallCall(name, (i) => place(i + 1)),
+            argument,
+          ),
+          !isOptional || argument === "n",
+          argument,
+        );
         if (isOptional || operands.includes(argument)) continue;
         assert.equal(fails(name, { [argument]: undefined }).argument, argument);
       }
@@ -91,7 +87,8 @@ describe("the tables of arguments", () => {
       const roles = operands.map((operand) => table[operand]!.role);
       assert.isTrue(roles.includes("writes") || roles.includes("updates"));
       assert.isBelow(roles.lastIndexOf("reads"), roles.length - 1);
-      for (const kind of kinds ?? []) resolve(name, { ...smallest[name], kind } as never);
+      for (const kind of kinds ?? [])
+        resolve(name, { ...smallCall(name, (i) => place(i + 1)), kind } as never);
     });
   }
 });

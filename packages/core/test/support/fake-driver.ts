@@ -2,17 +2,14 @@ import type {
   BackendDriver,
   BackendError,
   BackendProvider,
-  Conv2dProblem,
   DriverBackend,
   DriverDescription,
   DriverEvents,
   DriverKernels,
-  GemmProblem,
-  Kernel,
   OperationName,
   Region,
 } from "@backplane/core";
-import { BackendError as CoreError, createBackend } from "@backplane/core";
+import { BackendError as CoreError, createBackend, operationNames, operations } from "@backplane/core";
 import { assert } from "chai";
 
 export interface FakeMemory {
@@ -39,6 +36,12 @@ export interface FakeOptions {
  * A driver on host memory that does everything at once. Kernels only write down what they were
  * asked, and 0xee into their output, so that tests see that and when they ran.
  */
+function outputOf(name: OperationName): string {
+  const { arguments: table, operands } = operations[name];
+  const roles = table as Readonly<Record<string, { readonly role: string }>>;
+  return operands.find((operand) => roles[operand]!.role !== "reads")!;
+}
+
 export class FakeDriver implements BackendDriver<FakeMemory> {
   readonly name: string;
   readonly kernels: DriverKernels<FakeMemory>;
@@ -65,25 +68,17 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
   }
 
   allKernels(): DriverKernels<FakeMemory> {
-    const dtypes = ["f32", "f16"] as const;
-    const kernel = <Problem>(operation: OperationName, output: (problem: Problem) => Region<FakeMemory>) => {
-      const run = (problem: Problem): void => {
-        this.runs.push({ operation, problem });
-        const { memory, byteOffset, byteLength } = output(problem);
-        memory.bytes.fill(0xee, byteOffset, byteOffset + byteLength);
-      };
-      return { supports: [{ dtype: dtypes }], run } satisfies Kernel<Problem>;
-    };
-    const epilogue = { supports: [{ dtype: dtypes, bias: true, activation: true }] } as const;
-    return {
-      gemm: { ...kernel<GemmProblem<FakeMemory>>("gemm", (problem) => problem.c), ...epilogue },
-      batchedGemm: { ...kernel<GemmProblem<FakeMemory>>("batchedGemm", (problem) => problem.c), ...epilogue },
-      conv2d: { ...kernel<Conv2dProblem<FakeMemory>>("conv2d", (problem) => problem.output), ...epilogue },
-      attention: kernel("attention", (problem) => problem.out),
-      reduce: kernel("reduce", (problem) => problem.output),
-      unary: kernel("unary", (problem) => problem.output),
-      binary: kernel("binary", (problem) => problem.output),
-    };
+    const supports = [{ dtype: ["f32", "f16"], bias: true, activation: true }] as const;
+    return Object.fromEntries(
+      operationNames.map((operation) => {
+        const run = (problem: Readonly<Record<string, Region<FakeMemory>>>): void => {
+          this.runs.push({ operation, problem });
+          const { memory, byteOffset, byteLength } = problem[outputOf(operation)]!;
+          memory.bytes.fill(0xee, byteOffset, byteOffset + byteLength);
+        };
+        return [operation, { supports, run }];
+      }),
+    ) as DriverKernels<FakeMemory>;
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {

@@ -1,0 +1,43 @@
+import {
+  type DeviceHandle,
+  type Operand,
+  type Operation,
+  type OperationName,
+  operations,
+} from "@backplane/core";
+
+/**
+ * The arguments of one small call of each operation, without operands and without what may be left out. No
+ * operand has more than 64 bytes.
+ */
+const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> = {
+  gemm: { m: 2, n: 2, k: 2 },
+  batchedGemm: { batch: 2, m: 2, n: 2, k: 2 },
+  conv2d: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
+  attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2 },
+  reduce: { kind: "sum", shape: [2, 2] },
+  unary: { kind: "neg", n: 4 },
+  binary: { kind: "add", n: 4 },
+};
+
+/** The operands that a call must have, in the order of the table. */
+export function operandsOf(name: OperationName): readonly string[] {
+  const { arguments: table, operands } = operations[name] as Operation;
+  return operands.filter((operand) => !("otherwise" in table[operand]!));
+}
+
+/** Returns the arguments of a small call; `place` says where the i-th operand is. */
+export function smallCall(
+  name: OperationName,
+  place: (i: number) => Operand,
+): Readonly<Record<string, unknown>> {
+  const operands = operandsOf(name).map((operand, i) => [operand, place(i)]);
+  // A copy, with lists that the caller may change.
+  return { ...structuredClone(rest[name]), ...Object.fromEntries(operands) };
+}
+
+/** The arguments that a small call leaves out. */
+export function optionalNames(name: OperationName): readonly string[] {
+  const given = Object.keys(smallCall(name, () => 1 as DeviceHandle));
+  return operations[name].names.filter((argument) => !given.includes(argument));
+}
