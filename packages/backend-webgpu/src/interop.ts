@@ -61,8 +61,8 @@ export interface WebGpuBackend extends ComputeBackend {
   warmup(plan: (backend: ComputeBackend) => unknown, options?: WarmupOptions): Promise<WarmupReport>;
 
   /**
-   * Finds the fastest of the kernels that fit, for each shape of gemm, batchedGemm, conv2d, attention and
-   * reduce among the calls in `plan`, and uses it from then on. `plan` runs once, like that of `warmup`. A
+   * Finds the fastest of the kernels that fit, for each shape of an operation with several (see `variantNames`;
+   * gemm's are for batchedGemm too) among the calls in `plan`, and uses it from then on. `plan` runs once, like that of `warmup`. A
    * shape is everything that the choice of a kernel depends on (sizes, element type, transposition,
    * alignment); other shapes are computed as before, however close. Each kernel is compiled, compared with
    * the default one on test numbers, and timed in rounds: by timestamps if the device has them, otherwise by
