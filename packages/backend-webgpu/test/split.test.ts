@@ -281,19 +281,22 @@ describe("webgpu split products", () => {
     const { features } = await new Promise<KernelContext>((resolve) =>
       products().driver.withContext(resolve),
     );
+    // The texts of the second tile differ by numbers only.
     for (const [tile, plain] of [
       [{ rows: 64, columns: 64, depth: 64, subgroupRows: 32, subgroupColumns: 32 }, productTiles.medium],
       [{ rows: 64, columns: 32, depth: 32, subgroupRows: 32, subgroupColumns: 32 }, productTiles.small],
     ] as const)
-      for (const { alpha = 1, beta = 0, bias, activation, at, ...sizes } of [
-        { m: 64, n: 64, k: 64 },
-        { m: 67, n: 130, k: 33, transB: true },
-        { m: 5, n: 68, k: 100, transA: true, alpha: 0.5, beta: -1 },
-        { m: 70, n: 65, k: 70, batch: 2, broadcastB: true, beta: 2, bias: true },
-        { m: 40, n: 72, k: 130, batch: 2, transB: true, alpha: 2, bias: true, activation: "silu" as const },
-        // A row and a column are wide; what one product wrote would be added by the other.
-        { m: 70, n: 132, k: 40, beta: 1, at: [3 * 40 + 5, 70 * 40 + 7 * 132 + 70] },
-      ] as (Sizes & Partial<GemmProblem<DeviceMemory>> & { at?: number[] })[]) {
+      for (const { alpha = 1, beta = 0, bias, activation, at, ...sizes } of (
+        [
+          { m: 64, n: 64, k: 64 },
+          { m: 67, n: 130, k: 33, transB: true },
+          { m: 5, n: 68, k: 100, transA: true, alpha: 0.5, beta: -1 },
+          { m: 70, n: 65, k: 70, batch: 2, broadcastB: true, beta: 2, bias: true },
+          { m: 40, n: 72, k: 130, batch: 2, transB: true, alpha: 2, bias: true, activation: "silu" as const },
+          // A row and a column are wide; what one product wrote would be added by the other.
+          { m: 70, n: 132, k: 40, beta: 1, at: [3 * 40 + 5, 70 * 40 + 7 * 132 + 70] },
+        ] as (Sizes & Partial<GemmProblem<DeviceMemory>> & { at?: number[] })[]
+      ).filter((_, i) => tile.columns === 64 || i % 2 > 0)) {
         const { m, n, k } = sizes;
         const { transA = false, transB = false, batch = 1 } = sizes;
         const [lda, ldb] = [transA ? m : k, transB ? k : n];
