@@ -1,6 +1,7 @@
 import { attention } from "./attention.js";
 import type { Case } from "./case.js";
 import { conv2d } from "./conv2d.js";
+import { derivedCases } from "./derived.js";
 import { add, unary } from "./elementwise.js";
 import { batchedGemm, gemm } from "./gemm.js";
 import { dependentOperations, readback, transfer } from "./overheads.js";
@@ -34,6 +35,7 @@ const small: readonly Case[] = [
   readback(),
   transfer("upload", 2 ** 24),
   transfer("download", 2 ** 24),
+  ...derivedCases("small"),
 ];
 
 const torch = (atLeast: number) => ({ goal: { against: "torch", atLeast } }) as const;
@@ -100,6 +102,7 @@ const large: readonly Case[] = [
   transfer("upload", mebibytes256, torch(0.35)),
   transfer("download", mebibytes256, torch(0.35)),
   ...peers,
+  ...derivedCases("large"),
 ];
 
 /** Powers of two from one to another, both included, each `factor` times the one before. */

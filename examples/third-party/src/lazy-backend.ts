@@ -37,9 +37,11 @@ import { planGemm } from "./operations/gemm.js";
 import { planReduce } from "./operations/reduce.js";
 import type { Plan, Planner } from "./plan.js";
 
-/** The offers of this backend: element types, and the kinds of operations that have kinds. */
+/** The offers of this backend, which need not have every operation: element types, and the kinds of operations that have kinds. */
 const offers: Readonly<
-  Record<OperationName, { readonly dtypes: readonly FloatType[]; readonly kinds?: readonly string[] }>
+  Partial<
+    Record<OperationName, { readonly dtypes: readonly FloatType[]; readonly kinds?: readonly string[] }>
+  >
 > = {
   gemm: { dtypes: ["f32"] },
   batchedGemm: { dtypes: ["f32"] },
@@ -61,7 +63,7 @@ interface Wishes {
 /** All kinds that there are. */
 const kinds: readonly string[] = [...reduceKinds, ...unaryKinds, ...binaryKinds];
 
-const planners: { readonly [Name in OperationName]: Planner<OperationArguments[Name]> } = {
+const planners: { readonly [Name in OperationName]?: Planner<OperationArguments[Name]> } = {
   gemm: (call, args) => planGemm(call, args, { batch: 1 }),
   batchedGemm: (call, args) => planGemm(call, args, args),
   conv2d: planConv2d,

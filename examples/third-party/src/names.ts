@@ -3,8 +3,8 @@ import type { OperationName } from "@backplane/core";
 const product = "m n k a b c alpha beta transA transB lda ldb ldc bias activation dtype";
 const convolution = "inputShape filterShape outputShape input filter bias activation output stride padding";
 
-/** The arguments that each operation knows. */
-const names: Readonly<Record<OperationName, string>> = {
+/** The arguments that each operation of this backend knows. */
+const names: Readonly<Partial<Record<OperationName, string>>> = {
   gemm: product,
   batchedGemm: `${product} batch strideA strideB strideC`,
   conv2d: `${convolution} dilation groups dtype`,
@@ -15,5 +15,5 @@ const names: Readonly<Record<OperationName, string>> = {
 };
 
 export function argumentNames(operation: OperationName): readonly string[] {
-  return names[operation].split(" ");
+  return names[operation]?.split(" ") ?? [];
 }

@@ -1,5 +1,6 @@
 export type { BackendFacts, LawResult } from "./bench.js";
 export type { ReferenceMemory } from "./elements.js";
+export { type Evaluated, evaluateCall, timedCalls } from "./evaluate-call.js";
 export { binaryFunctions, unaryFunctions } from "./functions.js";
 export {
   type ForAllOptions,
@@ -14,6 +15,7 @@ export {
 } from "./law.js";
 export { laws } from "./laws/index.js";
 export { type Mutant, mutants } from "./mutants/index.js";
+export type { TimedCall } from "./ops/operation.js";
 export { grades, type Mode, modes, type SuiteOptions } from "./options.js";
 export {
   createReferenceBackend,

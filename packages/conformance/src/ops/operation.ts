@@ -27,6 +27,8 @@ export interface TestedOperation<Problem extends object = never> {
   readonly inPlace?: (n: number) => Call;
   /** The kinds whose output may lie over an input. Default: all. */
   readonly inPlaceKinds?: readonly string[];
+  /** Calls that show how fast it is, which the benchmark times. Default: it has its own for the operation. */
+  readonly timed?: readonly TimedCall[];
   /** The extents of a shape that matter most to kernels, the two most telling ones first, by name. */
   readonly shapeAxes: readonly string[];
   readonly laws: readonly Law[];
@@ -77,6 +79,16 @@ export interface Call {
   readonly operands: Readonly<Record<string, number>>;
   /** All other arguments. */
   readonly rest: Readonly<Record<string, unknown>>;
+}
+
+/** A call for the benchmark, in f32. */
+export interface TimedCall extends Call {
+  /** Unique among the calls of the operation and size. */
+  readonly name: string;
+  /** `small`: for CPUs. `large`: for GPUs. */
+  readonly size: "small" | "large";
+  /** The goal: at least this share of the rate of a copy on the same device, by bytes that must move. */
+  readonly copyShare?: number;
 }
 
 /** One small valid call, for laws that bind every operation alike. */
