@@ -62,7 +62,10 @@ describe("hypot", () => {
     await backend.init();
     const [a, b, output] = [backend.alloc(4), backend.alloc(4), backend.alloc(4)];
     assert.isFalse(backend.supports(hypot));
-    assert.throws(() => backend.run(hypot, { n: 1, a, b, output }), /hypot: dtype f32 is not available on cpu/);
+    assert.throws(
+      () => backend.run(hypot, { n: 1, a, b, output }),
+      /hypot: dtype f32 is not available on cpu/,
+    );
     await backend.dispose();
   });
 });
