@@ -11,6 +11,7 @@ export const unaryFunctions: Readonly<Record<UnaryKind, (x: number) => number>> 
   sigmoid: (x) => 1 / (1 + Math.exp(-x)),
   tanh: Math.tanh,
   exp: Math.exp,
+  expm1: Math.expm1,
   log: Math.log,
   sqrt: Math.sqrt,
   rsqrt: (x) => 1 / Math.sqrt(x),

@@ -10,7 +10,7 @@ import { bigFunctions, fixed, toNumber } from "./support/big-numbers.js";
 /** Where each function is tried: ends of exponents of the argument, both signs unless said. */
 const reach: Partial<Record<(typeof inexactUnaryKinds)[number], readonly [lowest: number, highest: number]>> =
   {
-    ...{ exp: [-30, 6], sigmoid: [-30, 6], silu: [-30, 6], softplus: [-30, 6] },
+    ...{ exp: [-30, 6], expm1: [-30, 6], sigmoid: [-30, 6], silu: [-30, 6], softplus: [-30, 6] },
     ...{ tanh: [-100, 4], erf: [-100, 3], gelu: [-100, 3.7], geluTanh: [-100, 3.3] },
   };
 

@@ -12,6 +12,7 @@ const bounds: Readonly<Record<UnaryKind, number>> = {
   sigmoid: 2.5,
   tanh: 2.6,
   exp: 1,
+  expm1: 1.75,
   log: 1,
   sqrt: 0.5,
   rsqrt: 1.5,

@@ -98,7 +98,14 @@ const everywhere: Course = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE
 const fromZero: Course = { ...everywhere, from: 0 };
 
 const courses: Partial<Record<InexactUnaryKind, Course>> = {
-  ...{ exp: everywhere, tanh: everywhere, sigmoid: everywhere, erf: everywhere, softplus: everywhere },
+  ...{
+    exp: everywhere,
+    expm1: everywhere,
+    tanh: everywhere,
+    sigmoid: everywhere,
+    erf: everywhere,
+    softplus: everywhere,
+  },
   ...{ log: fromZero, sqrt: fromZero, gelu: fromZero, geluTanh: fromZero, silu: fromZero },
   ...{ rsqrt: { ...fromZero, direction: -1 }, reciprocal: { ...fromZero, direction: -1 } },
   sin: { from: -Math.PI / 2, to: Math.PI / 2, direction: 1 },
@@ -152,6 +159,7 @@ function checkMirror(kind: Mirrored, { x, got }: Swept): void {
 /** The least and the largest value that a function has or comes near to. */
 const outermost: Partial<Record<InexactUnaryKind, readonly [least: number, largest: number]>> = {
   ...{ sin: [-1, 1], cos: [-1, 1], tanh: [-1, 1], erf: [-1, 1], sigmoid: [0, 1] },
+  expm1: [-1, Number.POSITIVE_INFINITY],
   ...{ exp: [0, Number.POSITIVE_INFINITY], softplus: [0, Number.POSITIVE_INFINITY] },
 };
 
@@ -166,6 +174,10 @@ function checkOutermost(kind: InexactUnaryKind, { x, got, units, least: bound }:
 /** Points that people try first and build on. Squares and the like follow from units below 1. */
 const points: Partial<Record<InexactUnaryKind, readonly (readonly [x: number, y: number])[]>> = {
   exp: [[0, 1]],
+  expm1: [
+    [0, 0],
+    [-100, -1],
+  ],
   log: [[1, 0]],
   sin: [[0, 0]],
   cos: [[0, 1]],

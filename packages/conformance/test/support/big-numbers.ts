@@ -96,6 +96,7 @@ const logistic = (x: bigint): bigint => over(one, one + exp(-x));
 export const bigFunctions = {
   ...{ exp, log, sin, cos, sqrt, erf },
   sigmoid: logistic,
+  expm1: (x: bigint): bigint => exp(x) - one,
   tanh: (x: bigint): bigint => over(exp(2n * x) - one, exp(2n * x) + one),
   rsqrt: (x: bigint): bigint => over(one, sqrt(x)),
   reciprocal: (x: bigint): bigint => over(one, x),

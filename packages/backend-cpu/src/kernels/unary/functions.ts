@@ -2,7 +2,7 @@ import type { Accuracy, UnaryKind, UnitsRange } from "@backplane/core";
 import { type FunctionBuilder, f32x4, type Local, type VectorFunction, v128 } from "../../wasm/index.js";
 import { exponential, logarithm, sharedConstants } from "../math/index.js";
 import { erf, gelu } from "./gaussian.js";
-import { geluTanh, sigmoid, silu, softplus, tanh } from "./logistic.js";
+import { exponentialLessOne, geluTanh, sigmoid, silu, softplus, tanh } from "./logistic.js";
 import { cosine, sine, trigonometryScratchBytes } from "./trigonometry.js";
 
 /** How one kind is computed on vectors of four f32. */
@@ -41,6 +41,7 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
   sigmoid: long(2.75, sigmoid),
   tanh: long(3, tanh),
   exp: long(1.25, exponential),
+  expm1: long(2, exponentialLessOne),
   log: long(1, logarithm),
   sqrt: short(0.5, () => f32x4.sqrt),
   rsqrt: short(1.75, (f) => {

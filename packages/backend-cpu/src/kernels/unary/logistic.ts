@@ -2,6 +2,7 @@ import { type FunctionBuilder, f32x4, f64x2, i32x4, type VectorFunction, v128 } 
 import {
   decay,
   demote,
+  exponential,
   logarithm,
   normalExponential,
   normalLimit,
@@ -16,6 +17,45 @@ import {
 } from "../math/index.js";
 
 /** Functions made of e^x whose both ends stay accurate: e^-|x| cannot overflow. */
+
+/**
+ * 2^n (e^r - 1) + (2^n - 1) with x = n ln(2) + r, in which nothing cancels: the first part is at most as large
+ * as the result. Beyond |x| = 87 it is e^x - 1.
+ */
+export function exponentialLessOne(f: FunctionBuilder): VectorFunction {
+  const { one, sign } = sharedConstants(f);
+  const limit = f.let(f32x4.const(normalLimit));
+  const log2e = f.let(f32x4.const(Math.LOG2E));
+  const bias = f.let(f32x4.const(roundingBias + 127));
+  // ln 2 in two parts; multiples of the first are exact.
+  const high = f.let(f32x4.const(0.693145751953125));
+  const low = f.let(f32x4.const(Math.LN2 - 0.693145751953125));
+  // (e^r - 1 - r) / r^2, which is half of that polynomial at r / 2.
+  const p = polynomial(
+    f,
+    tanhCoefficients.map((coefficient, i) => coefficient / 2 ** (i + 1)),
+  );
+  const e = exponential(f);
+  return (argument) => {
+    const x = f.let(argument);
+    // The low bits hold n + 127: shifted to their place they are 2^n.
+    const biased = f.let(f.multiplyAdd(x, log2e, bias));
+    const n = f.let(f32x4.sub(biased, bias));
+    const r = f.let(f.multiplySubtract(n, low, f.multiplySubtract(n, high, x)));
+    const scale = f.let(i32x4.shl(biased, 23));
+    const rest = f.multiplyAdd(f32x4.mul(r, r), p(r), r);
+    const usual = f.let(f.multiplyAdd(scale, rest, f32x4.sub(scale, one)));
+    const size = f.let(f32x4.abs(x));
+    const beyond = (): Vector => f.choose(f32x4.sub(e(x), one), usual, f32x4.gt(size, limit));
+    // The sign is lost for -0 only.
+    return f.let(
+      v128.or(
+        unlessLarge(f, size, limit, () => usual, beyond),
+        v128.and(x, sign),
+      ),
+    );
+  };
+}
 
 /** 1 / (1 + e^-x), as e^x / (1 + e^x) for negative x. */
 export function sigmoid(f: FunctionBuilder): VectorFunction {

@@ -38,6 +38,30 @@ const functions: {
     units: [{ units: 3.25 }],
   },
   exp: { expression: "or_nan(x, exponential(x))", uses: ["exponential", "or_nan"], units: [{ units: 2 }] },
+  expm1: {
+    expression: "or_nan(x, exponential_less_one(x))",
+    uses: [
+      "exponential",
+      "nearest",
+      "less_logarithms",
+      "exponential_near_zero",
+      "power_of_two",
+      "settled",
+      "or_nan",
+    ],
+    units: [{ units: 2.5 }],
+    // 2^n (e^r - 1) + (2^n - 1), in which nothing cancels; from 20 on the 1 is less than half a unit.
+    source: wgsl`
+fn exponential_less_one(x: f32) -> f32 {
+  if (x > 20.0) { return exponential(x); }
+  let bounded = max(x, -20.0); // where the result is -1
+  let n = nearest(bounded, 1.44269504);
+  let scale = bitcast<f32>((n.bits << 23u) + 0x3f800000u);
+  let small = exponential_near_zero(less_logarithms(bounded, n.number));
+  // The sign is lost for -0 only.
+  return bitcast<f32>(bitcast<u32>(fma(scale, small, settled(scale - 1.0))) | (bitcast<u32>(x) & 0x80000000u));
+}`,
+  },
   log: { expression: "logarithm(x)", uses: ["logarithm"], units: [{ units: 1.25 }] },
   sqrt: { expression: "sqrt(x)", units: [{ units: 1.25 }] },
   rsqrt: { expression: "inverseSqrt(x)", units: [{ units: 1.75 }] },

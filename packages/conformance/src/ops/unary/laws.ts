@@ -44,6 +44,7 @@ const domains: Readonly<Record<UnaryKind, Readonly<Record<FloatType, Domain>>>> 
   ...{ sin: circle, cos: circle, log: positive, rsqrt: positive },
   sqrt: { f32: { ...positive.f32, zero: true }, f16: { ...positive.f16, zero: true } },
   exp: { f32: { lowest: -87, highest: 88.7 }, f16: { lowest: -9.5, highest: 11 } },
+  expm1: { f32: { lowest: -1e4, highest: 88.7 }, f16: { lowest: -1e4, highest: 11 } },
   // The reciprocals of both ends are normal numbers of either type.
   reciprocal: {
     f32: { lowest: -8e37, highest: 8e37, smallest: 2 ** -125, zero: false },

@@ -9,6 +9,7 @@ const domains: Partial<Record<UnaryKind, (range: Range) => boolean>> = {
   reciprocal: isPositive,
   sqrt: (range) => range.low >= 0,
   exp: (range) => range.high <= 8 && range.low >= -8,
+  expm1: (range) => range.high <= 8,
   sin: (range) => magnitude(range) <= 3,
   cos: (range) => magnitude(range) <= 3,
 };

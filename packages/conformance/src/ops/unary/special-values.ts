@@ -25,6 +25,11 @@ export function specialValues(dtype: FloatType): readonly Law[] {
           [-infinity, 0],
           [1000, infinity],
         ],
+        expm1: [
+          [infinity, infinity],
+          [-infinity, -1],
+          [1000, infinity],
+        ],
         log: [
           [infinity, infinity],
           [0, -infinity],

@@ -33,6 +33,8 @@ export const unaryErrors: Readonly<Record<UnaryKind, UnaryError>> = {
   rsqrt: (_x, y) => 2 * ulp(y),
   reciprocal: (_x, y) => 2.5 * ulp(y),
   exp: (x, y) => (3 + 2 * Math.abs(x)) * ulp(y),
+  // e^x with its error and one difference; relative below 1/4: e^x - 1 taken literally loses all digits there.
+  expm1: (x, y) => (3 + 2 * Math.abs(x)) * epsilon * Math.exp(x) * Math.min(1, 4 * Math.abs(x)) + 2 * ulp(y),
   log: (x, y) => (x >= 0.5 && x <= 2 ? 2 ** -21 : 3 * ulp(y)),
   sin: () => 2 ** -11,
   cos: () => 2 ** -11,

@@ -11,6 +11,7 @@ const table = {
       sigmoid: "1 / (1 + e^-x)",
       tanh: "tanh(x)",
       exp: "e^x",
+      expm1: "e^x - 1",
       log: "ln(x), x > 0",
       sqrt: "sqrt(x)",
       rsqrt: "1 / sqrt(x)",
