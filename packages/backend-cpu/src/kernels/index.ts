@@ -5,6 +5,7 @@ import { conv2d } from "./conv2d/index.js";
 import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
 import { reduce } from "./reduce/index.js";
+import { softmax } from "./softmax/index.js";
 import { unary } from "./unary/index.js";
 
 export { type GemmVariant, gemmVariants } from "./gemm/index.js";
@@ -14,7 +15,10 @@ export type CpuOperations = {
 };
 
 /** Every operation that this backend has. A new one is a folder here and a line in this table. */
-const operations: CpuOperations = { gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary };
+const operations: CpuOperations = {
+  ...{ gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary },
+  softmax,
+};
 
 /** The operations without the types of their problems, which lists of them lose. */
 const entries = Object.entries(operations) as readonly (readonly [string, CpuOperation<unknown>])[];

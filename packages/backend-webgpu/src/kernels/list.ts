@@ -4,7 +4,11 @@ import { conv2d } from "./conv2d/index.js";
 import { gemm } from "./gemm/index.js";
 import type { OperationEntry } from "./operation.js";
 import { reduce } from "./reduce/index.js";
+import { softmax } from "./softmax/index.js";
 import { unary } from "./unary/index.js";
 
 /** Every operation of this package. A new one is a folder and a line here. */
-export const operationEntries: readonly OperationEntry[] = [gemm, conv2d, attention, reduce, unary, binary];
+export const operationEntries: readonly OperationEntry[] = [
+  ...[gemm, conv2d, attention, reduce, unary, binary],
+  softmax,
+];

@@ -10,6 +10,7 @@ import {
 } from "./gemm/index.js";
 import type { Operation } from "./operation.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
+import { type SoftmaxArguments, type SoftmaxProblem, softmax } from "./softmax/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
 /** The arguments that callers pass to each operation. */
@@ -28,6 +29,8 @@ export interface OperationArguments {
   readonly unary: UnaryArguments;
   /** output[i] = f(a[i], b[i]), with broadcasting */
   readonly binary: BinaryArguments;
+  /** softmax or logSoftmax along one axis */
+  readonly softmax: SoftmaxArguments;
 }
 
 /** The problem that the kernel of each operation receives. */
@@ -39,6 +42,7 @@ export interface OperationProblems<Memory> {
   readonly reduce: ReduceProblem<Memory>;
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
+  readonly softmax: SoftmaxProblem<Memory>;
 }
 
 export type OperationName = keyof OperationArguments;
@@ -46,7 +50,7 @@ export type OperationName = keyof OperationArguments;
 /** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary };
+} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
@@ -74,4 +78,10 @@ export {
   reduceIdentity,
   reduceKinds,
 } from "./reduce/index.js";
+export {
+  type SoftmaxArguments,
+  type SoftmaxKind,
+  type SoftmaxProblem,
+  softmaxKinds,
+} from "./softmax/index.js";
 export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./unary/index.js";

@@ -1,0 +1,314 @@
+import { type FloatType, floatTypes, type SoftmaxKind, softmaxKinds } from "@backplane/core";
+import fc, { type Arbitrary } from "fast-check";
+import {
+  dataSeed,
+  distribution,
+  extent,
+  fixedPlacement,
+  oddPlacement,
+  placement,
+} from "../../arbitraries/shapes.js";
+import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
+import { floatFormats } from "../../elements.js";
+import { given } from "../../kit/arguments.js";
+import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
+import type { Law, LawContext } from "../../law.js";
+import type { Tolerance } from "../../tolerance.js";
+import { collect, execute, measure, type Placement } from "../../workspace.js";
+import { longRow, softmax, softmaxTolerance } from "./formula.js";
+
+interface SoftmaxCase {
+  readonly kind: SoftmaxKind;
+  readonly shape: readonly number[];
+  /** Null: not given, which means the last. */
+  readonly axis: number | null;
+  readonly data: Distribution;
+  /** Multiplies the data, so that exponentials differ by more or less. */
+  readonly spread: number;
+  readonly placement: Placement;
+  readonly seed: number;
+}
+
+type Plain = Pick<SoftmaxCase, "kind" | "shape" | "axis">;
+
+function softmaxCase(plain: Plain): SoftmaxCase {
+  return { data: "normal", spread: 1, placement: fixedPlacement, seed: 1, ...plain };
+}
+
+/** What kernels may hold at once, in a cache, a workgroup or an invocation, and more; rows that share words. */
+const largeShapes: readonly Pick<SoftmaxCase, "shape" | "axis">[] = [
+  { shape: [3, 1023], axis: null },
+  { shape: [2, 4097], axis: null },
+  { shape: [2, 20_000], axis: -1 },
+  { shape: [70_001], axis: null },
+  { shape: [2001, 33], axis: 1 },
+  { shape: [1, 300, 260], axis: 1 },
+  { shape: [2, 1031, 19], axis: -2 },
+  { shape: [33_000, 3], axis: 0 },
+  { shape: [40, 1025], axis: 0 },
+  { shape: [5, 3, 129, 2, 17], axis: 2 },
+  { shape: [5000, 7], axis: 1 },
+];
+
+/** Elements that one random case may have. */
+const work = 2 ** 14;
+
+function cases(
+  kinds: readonly SoftmaxKind[],
+  places: Arbitrary<Placement> = placement,
+): Arbitrary<SoftmaxCase> {
+  const extents = fc.oneof(extent(9), extent(33), extent());
+  return fc
+    .array(extents, { minLength: 1, maxLength: 4 })
+    .filter((shape) => shape.reduce((a, b) => a * b, 1) <= work)
+    .chain((shape) =>
+      fc.record({
+        kind: fc.constantFrom(...kinds),
+        shape: fc.constant(shape),
+        axis: fc.oneof(
+          { weight: 4, arbitrary: fc.integer({ min: -shape.length, max: shape.length - 1 }) },
+          { weight: 1, arbitrary: fc.constant(null) },
+        ),
+        data: distribution,
+        spread: fc.constantFrom(1, 4, 16),
+        placement: places,
+        seed: dataSeed,
+      }),
+    );
+}
+
+/** Computed here, independently of the code under test. */
+function extentsOf({ shape, axis }: SoftmaxCase) {
+  const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
+  const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);
+  return {
+    outer: product(shape.slice(0, place)),
+    length: shape[place]!,
+    inner: product(shape.slice(place + 1)),
+  };
+}
+
+function floats({ shape, data, spread, seed }: SoftmaxCase, dtype: FloatType): Float64Array {
+  const count = shape.reduce((a, b) => a * b, 1);
+  return draw(data, count, seed, dtype).map((x) => roundTo(dtype, spread * x));
+}
+
+async function check(
+  context: LawContext,
+  dtype: FloatType,
+  value: SoftmaxCase,
+  input: Float64Array = floats(value, dtype),
+  special?: Tolerance,
+): Promise<void> {
+  const { kind, shape, axis } = value;
+  const { outer, length, inner } = extentsOf(value);
+  const expected = collect((emit) => softmax({ kind, outer, length, inner }, input, emit));
+  const got = await execute({
+    ...{ backend: context.backend, dtype, placement: value.placement },
+    ...{ output: "output", written: expected.places },
+    operands: { input, output: new Float64Array(input.length).fill(Number.NaN) },
+    call: (slices) =>
+      context.backend.softmax({
+        ...{ ...slices, kind, shape },
+        ...(axis === null ? {} : { axis }),
+        ...given(dtype),
+      }),
+  });
+  const tolerance = special ?? softmaxTolerance(kind, length, dtype, context.numerics);
+  measure(context, [length, outer * inner], got, expected, tolerance);
+}
+
+export const softmaxLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
+
+function lawsFor(dtype: FloatType): readonly Law[] {
+  const law = (name: string, kind: SoftmaxKind | undefined, run: Law["run"]): Law => ({
+    ...{ topic: "softmax", name, operation: "softmax", dtype, run },
+    exempt: (_capabilities, backend) =>
+      kind === undefined || backend.supports("softmax", { dtype, kind })
+        ? undefined
+        : `${kind} in ${dtype} is not supported`,
+  });
+  const ofEach = (name: string, run: (context: LawContext, kind: SoftmaxKind) => Promise<void>) =>
+    softmaxKinds.map((kind) => law(`${kind}: ${name}`, kind, (context) => run(context, kind)));
+  return [
+    ...ofEach("stays within the error bound", (context, kind) =>
+      context.forAll(cases([kind]), (value) => check(context, dtype, value), { runs: 2 }),
+    ),
+    ...ofEach("stays within it on larger shapes", (context, kind) =>
+      context.forEach(largeShapes, (plain) => check(context, dtype, softmaxCase({ kind, ...plain })), {
+        quick: 4,
+      }),
+    ),
+    ...ofEach("depends on differences alone, whatever the height of a row", (context, kind) =>
+      context.forEach(
+        shiftedShapes,
+        (plain) => {
+          const value = softmaxCase({ kind, ...plain });
+          return check(context, dtype, value, shifted(value, dtype));
+        },
+        { quick: 2 },
+      ),
+    ),
+    ...ofEach("takes elements far below the others", (context, kind) =>
+      context.forEach(
+        shiftedShapes,
+        (plain) => {
+          const value = softmaxCase({ kind, ...plain });
+          return check(context, dtype, value, masked(value, dtype));
+        },
+        { quick: 2 },
+      ),
+    ),
+    ...ofEach("stays accurate over many elements", (context, kind) =>
+      context.forEach(
+        [softmaxCase({ kind, shape: [long], axis: null }), softmaxCase({ kind, shape: [long, 2], axis: 0 })],
+        (value) => {
+          const tolerance = longRow(kind, long, dtype, context.numerics);
+          return check(context, dtype, value, equals(value, dtype), tolerance);
+        },
+        { quick: 1 },
+      ),
+    ),
+    law("touches nothing but the elements of its output", undefined, (context) => {
+      const kinds = softmaxKinds.filter((kind) => context.backend.supports("softmax", { dtype, kind }));
+      return context.forAll(cases(kinds, oddPlacement), (value) => check(context, dtype, value));
+    }),
+  ];
+}
+
+const shiftedShapes: readonly Pick<SoftmaxCase, "shape" | "axis">[] = [
+  { shape: [40, 67], axis: 1 },
+  { shape: [67, 40], axis: 0 },
+  { shape: [6, 9000], axis: 1 },
+  { shape: [9000, 6], axis: 0 },
+];
+
+/** How far rows are from 0, with halves between whole numbers still exact. */
+const heights: Readonly<Record<FloatType, number>> = { f32: 2 ** 20, f16: 2 ** 9 };
+
+/** The row of each element. */
+function rowOf(value: SoftmaxCase): (at: number) => number {
+  const { length, inner } = extentsOf(value);
+  return (at) => Math.floor(at / inner / length) * inner + (at % inner);
+}
+
+/** Halves up to 8, with rows high above 0, far below it, and at it. */
+function shifted(value: SoftmaxCase, dtype: FloatType): Float64Array {
+  const row = rowOf(value);
+  const count = value.shape.reduce((a, b) => a * b, 1);
+  return drawIntegers(16, count, value.seed).map((x, at) => x / 2 + ((row(at) % 3) - 1) * heights[dtype]);
+}
+
+/** Every third element is as far below the others as a mask puts it, in some rows all but one. */
+function masked(value: SoftmaxCase, dtype: FloatType): Float64Array {
+  const row = rowOf(value);
+  const { length, inner } = extentsOf(value);
+  const lowest = roundTo(dtype, -floatFormats[dtype].largest / 4);
+  return floats(value, dtype).map((x, at) => {
+    const j = Math.floor(at / inner) % length;
+    const isMasked = row(at) % 4 === 1 ? j !== (row(at) * 7) % length : j % 3 === 1;
+    return isMasked ? lowest : x;
+  });
+}
+
+/** Elements of a long row. */
+const long = 2 ** 20 + 1;
+
+/** One element above many equal ones, for which the rounding errors of a running sum have the same sign. */
+function equals(value: SoftmaxCase, dtype: FloatType): Float64Array {
+  const below = roundTo(dtype, -2.3);
+  const { inner } = extentsOf(value);
+  return new Float64Array(value.shape.reduce((a, b) => a * b, 1)).map((_, at) => (at < inner ? 0 : below));
+}
+
+const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
+
+/** Laws on numbers that not every backend keeps: NaN and infinities. */
+export function specialValues(dtype: FloatType): readonly Law[] {
+  /** Checks a row alone, among others, and along another axis. */
+  const expectRow = async (
+    { backend }: LawContext,
+    kind: SoftmaxKind,
+    row: readonly number[],
+    expected: readonly number[],
+  ): Promise<void> => {
+    if (!backend.supports("softmax", { dtype, kind })) return;
+    const n = row.length;
+    // The other rows are of zeros.
+    const other = kind === "softmax" ? roundTo(dtype, 1 / n) : roundTo(dtype, -Math.log(n));
+    for (const [shape, axis, at] of [
+      [[n], 0, (j: number) => j],
+      [[3, n], 1, (j: number) => n + j],
+      [[n, 3], 0, (j: number) => 3 * j + 1],
+    ] as const) {
+      const count = shape.reduce<number>((a, b) => a * b, 1);
+      const input = new Array<number>(count).fill(0);
+      for (const [j, x] of row.entries()) input[at(j)] = x;
+      const got = await compute(backend, dtype, [input], count, ([x], output) =>
+        backend.softmax({ kind, shape, axis, input: x!, output, dtype }),
+      );
+      // Either zero will do.
+      const own = row.map((_, j) => got[at(j)]! + 0);
+      expectSame(
+        `${kind} of ${row.slice(0, 4).join(", ")}, ... along axis ${axis} of [${shape}]`,
+        own,
+        expected,
+      );
+      const isOwn = new Set(row.map((_, j) => at(j)));
+      const wrong = got.findIndex(
+        (y, i) => !isOwn.has(i) && !(Math.abs(y - other) <= 2 ** -9 * Math.abs(other)),
+      );
+      if (wrong >= 0)
+        throw new Error(`${kind}: result ${wrong} of another row is ${got[wrong]}, not ${other}`);
+    }
+  };
+  return [
+    numericsLaw(
+      dtype,
+      "softmax",
+      "makes a row with a NaN NaN, and no other",
+      kept("nan"),
+      async (context) => {
+        for (const kind of softmaxKinds)
+          for (const [n, place] of [
+            [1, 0],
+            [5, 4],
+            [41, 0],
+            [41, 16],
+            [41, 40],
+          ] as const)
+            await expectRow(
+              context,
+              kind,
+              new Array<number>(n).fill(1).with(place, nan),
+              new Array(n).fill(nan),
+            );
+      },
+    ),
+    numericsLaw(dtype, "softmax", "takes -Infinity for weight 0", kept("infinity"), async (context) => {
+      for (const n of [2, 5, 41, 300]) {
+        const row = new Array<number>(n).fill(-infinity).with(n >> 1, -3);
+        await expectRow(context, "softmax", row, new Array(n).fill(0).with(n >> 1, 1));
+        await expectRow(context, "logSoftmax", row, new Array(n).fill(-infinity).with(n >> 1, 0));
+      }
+    }),
+    numericsLaw(
+      dtype,
+      "softmax",
+      "has no result for +Infinity, or for nothing but -Infinity",
+      kept("infinity"),
+      async (context) => {
+        for (const kind of softmaxKinds)
+          for (const n of [1, 5, 41]) {
+            await expectRow(
+              context,
+              kind,
+              new Array<number>(n).fill(1).with(n - 1, infinity),
+              new Array(n).fill(nan),
+            );
+            await expectRow(context, kind, new Array<number>(n).fill(-infinity), new Array(n).fill(nan));
+          }
+      },
+    ),
+  ];
+}
