@@ -18,6 +18,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   reduce: { kind: "sum", shape: [2, 2] },
   unary: { kind: "neg", n: 4 },
   binary: { kind: "add", n: 4 },
+  softmax: { kind: "softmax", shape: [2, 2] },
 };
 
 /** The operands that a call must have, in the order of the table. */
