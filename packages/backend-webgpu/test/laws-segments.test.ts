@@ -1,14 +1,15 @@
 // Tags: kernels, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
+import { operationNames } from "@backplane/core";
 import { compilesMuch, meetsMostWithFewest, soonCompiled } from "./laws-support.js";
 
 /**
  * Operands above what a binding shows are worked on in parts. Real limits start at 128 MiB; with lower
  * ones the small cases of the laws go the same ways. Which of them are divided depends on the limit.
  */
-const operations = ["gemm", "batchedGemm", "conv2d", "attention", "reduce", "binary"];
-const onOperations = laws.filter(({ topic }) => operations.includes(topic));
+const operations = operationNames.filter((name) => name !== "unary");
+const onOperations = laws.filter(({ topic }) => (operations as readonly string[]).includes(topic));
 /** The others are met by undivided calls, and make no difference to how one is divided. */
 const telling = onOperations.filter(
   (law) => !compilesMuch(law) || meetsMostWithFewest(law) || law.name.startsWith("touches"),
