@@ -54,7 +54,8 @@ describe("webgpu program text", () => {
   });
 
   it("holds no problem sizes, and only the functions that it uses", () => {
-    const tile = { name: "unary_erf", dtype: "f32", sources: ["contiguous"], wide: true, axes: 0 } as const;
+    const types = { dtype: "f32", outputType: "f32" } as const;
+    const tile = { name: "unary_erf", ...types, sources: ["contiguous"], wide: true, axes: 0 } as const;
     const { name, source } = elementwise(tile, unaryFunction("erf"));
     assert.equal(name, "unary_erf_f32_wide_contiguous");
     assert.include(source, "fn error_complement");
@@ -74,7 +75,8 @@ describe("webgpu binary plans", () => {
     region: region(elements, byteOffset),
     strides,
   });
-  const problem = { dtype: "f32", shape: [6, 8], output: region(48, 0, memory) } as const;
+  const output = region(48, 0, memory);
+  const problem = { dtype: "f32", kind: "add", shape: [6, 8], output } as const;
 
   it("takes vectors where all is aligned, one number at a time where not", () => {
     const a = input(48, [8, 1]);

@@ -1,4 +1,4 @@
-import { floatTypes } from "@backplane/core";
+import { floatTypes, integerTypes } from "@backplane/core";
 
 /** The values that one field of a shape may have. */
 export interface ShapeField {
@@ -23,3 +23,4 @@ export function isCount(value: unknown): boolean {
 export const count: ShapeField = { is: isCount, allowed: "a whole number from 0" };
 export const flag: ShapeField = oneOf(true, false);
 export const floatType: ShapeField = oneOf(...floatTypes);
+export const computedType: ShapeField = oneOf(...floatTypes, ...integerTypes);

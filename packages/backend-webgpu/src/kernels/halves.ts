@@ -1,5 +1,5 @@
-import type { FloatType } from "@backplane/core";
 import {
+  type ComputedType,
   halfFunctions,
   input,
   linearBuiltins,
@@ -112,9 +112,11 @@ export type StoreRounded = typeof storeHalves;
  * By the type of an output: how f32 results, which lie in scratch, get there if a kernel cannot write whole words of
  * its elements. Undefined: every kernel can.
  */
-export const storeRounded: Readonly<Record<FloatType, StoreRounded | undefined>> = {
+export const storeRounded: Readonly<Record<ComputedType, StoreRounded | undefined>> = {
   f32: undefined,
   f16: storeHalves,
+  i32: undefined,
+  u32: undefined,
 };
 
 function nestOf(layout: MatrixLayout, extent: number): Nest {

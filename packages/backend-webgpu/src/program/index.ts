@@ -1,5 +1,5 @@
 /** How kernels are written. */
-export { type FloatLayout, floatLayouts } from "./floats.js";
+export { type ComputedType, type ElementLayout, floatLayouts, layouts } from "./layouts.js";
 export {
   type ElementType,
   IMMEDIATE_FEATURE,

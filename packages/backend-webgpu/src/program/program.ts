@@ -49,10 +49,13 @@ export const elementTypes = {
   vec2f: { wgsl: "vec2<f32>", unit: 8 },
   vec4f: { wgsl: "vec4<f32>", unit: 16 },
   vec4u: { wgsl: "vec4<u32>", unit: 16 },
+  vec4i: { wgsl: "vec4<i32>", unit: 16 },
   /** Four half-precision numbers. */
   half4: { wgsl: "vec2<u32>", unit: 8 },
   /** Eight half-precision numbers. */
   half8: { wgsl: "vec4<u32>", unit: 16 },
+  /** Bytes, four to a word: index words with `offset + i >> 2`. */
+  byte: { wgsl: "u32", unit: 1 },
 } as const;
 
 export type ElementType = keyof typeof elementTypes;

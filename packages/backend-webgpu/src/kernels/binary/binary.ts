@@ -1,22 +1,24 @@
-import type { ArithmeticKind, BinaryProblem, FloatType } from "@backplane/core";
-import { memoized, type Program } from "../../program/index.js";
+import type { BinaryKind, BinaryProblem } from "@backplane/core";
+import { type ComputedType, memoized, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
 import { binaryFunction } from "./functions.wgsl.js";
-import { planBinary } from "./select.js";
+import { outputTypeOf, planBinary } from "./select.js";
 
 const binaryProgram = memoized(
-  (kind: ArithmeticKind, dtype: FloatType, a: Source, b: Source, wide: boolean, axes: number): Program =>
-    elementwise({ name: `binary_${kind}`, dtype, sources: [a, b], wide, axes }, binaryFunction(kind)),
+  (kind: BinaryKind, dtype: ComputedType, a: Source, b: Source, wide: boolean, axes: number): Program => {
+    const outputType = outputTypeOf({ kind, dtype });
+    return elementwise(
+      { name: `binary_${kind}`, dtype, outputType, sources: [a, b], wide, axes },
+      binaryFunction(kind, dtype),
+    );
+  },
 );
 
 /** output[i] = kind(a[i], b[i]), with broadcasting */
-export function runBinary(
-  context: KernelContext,
-  problem: BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>,
-): void {
+export function runBinary(context: KernelContext, problem: BinaryProblem<DeviceMemory>): void {
   const { kind, dtype, n, output } = problem;
-  const { sources, wide, axes, table } = planBinary(problem);
+  const { outputType, sources, wide, axes, table } = planBinary(problem);
   const regions: Record<string, BufferRegion> = { output };
   const parameters: Record<string, number | readonly number[]> = { n };
   for (const [i, name] of (["a", "b"] as const).entries()) {
@@ -29,6 +31,6 @@ export function runBinary(
     binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
     regions,
     parameters,
-    workgroupsFor(wide, output),
+    workgroupsFor(wide, outputType, output),
   );
 }

@@ -1,9 +1,13 @@
 import {
   type Accuracy,
   type ArithmeticKind,
+  type BinaryKind,
+  type ComparisonKind,
   type InexactBinaryKind,
   inexactBinaryKinds,
+  isComparison,
 } from "@backplane/core";
+import { type ComputedType, layouts } from "../../program/index.js";
 import type { MathFunctionName } from "../elementwise/index.js";
 import { mathFunctions } from "../elementwise/index.js";
 
@@ -20,9 +24,25 @@ interface InexactBinaryFunction extends BinaryFunction {
   readonly units: number;
 }
 
-const functions: {
+const operators: Readonly<Record<ComparisonKind, string>> = {
+  ...{ equal: "==", notEqual: "!=", less: "<", lessEqual: "<=", greater: ">", greaterEqual: ">=" },
+};
+
+function comparisons(
+  comparison: (operator: string, kind: ComparisonKind) => BinaryFunction,
+): Readonly<Record<ComparisonKind, BinaryFunction>> {
+  const entries = Object.entries(operators) as [ComparisonKind, string][];
+  return Object.fromEntries(entries.map(([kind, operator]) => [kind, comparison(operator, kind)])) as Record<
+    ComparisonKind,
+    BinaryFunction
+  >;
+}
+
+type FloatFunctions = {
   readonly [Kind in ArithmeticKind]: Kind extends InexactBinaryKind ? InexactBinaryFunction : BinaryFunction;
-} = {
+} & Readonly<Record<ComparisonKind, BinaryFunction>>;
+
+const floats: FloatFunctions = {
   add: { expression: "a + b", units: 1 },
   sub: { expression: "a - b", units: 1 },
   mul: { expression: "a * b", units: 1 },
@@ -38,14 +58,53 @@ const functions: {
     uses: ["is_nan", "rank"],
   },
   pow: { expression: "power(a, b)", uses: ["power"], units: 13 },
+  // By their bits, too.
+  ...comparisons((operator, kind) => ({
+    expression:
+      kind === "notEqual"
+        ? "is_nan(a) || is_nan(b) || ordinal(a) != ordinal(b)"
+        : `!is_nan(a) && !is_nan(b) && ordinal(a) ${operator} ordinal(b)`,
+    uses: ["is_nan", "ordinal"],
+  })),
 };
 
-/** Returns `fn apply(a: f32, b: f32) -> f32` and the functions that it calls. */
-export function binaryFunction(kind: ArithmeticKind): string {
-  const { expression, uses = [] }: BinaryFunction = functions[kind];
-  return [mathFunctions(uses), `fn apply(a: f32, b: f32) -> f32 { return ${expression}; }`].join("\n\n");
+type IntegerKind = Exclude<BinaryKind, "pow">;
+
+/** WGSL has integers wrap around; only what it makes of quotients that do not exist differs from ours. */
+function integers(div: string): Readonly<Record<IntegerKind, BinaryFunction>> {
+  return {
+    add: { expression: "a + b" },
+    sub: { expression: "a - b" },
+    mul: { expression: "a * b" },
+    div: { expression: div },
+    max: { expression: "max(a, b)" },
+    min: { expression: "min(a, b)" },
+    ...comparisons((operator) => ({ expression: `a ${operator} b` })),
+  };
+}
+
+/** By the type of the values. */
+const functions = {
+  f32: floats,
+  i32: integers("select(a / select(b, 1, b == 0 || (b == -1 && a == -2147483648)), 0, b == 0)"),
+  u32: integers("select(a / select(b, 1u, b == 0u), 0u, b == 0u)"),
+} as const;
+
+export const integerKinds: readonly BinaryKind[] = Object.keys(functions.i32) as IntegerKind[];
+
+/** Returns `fn apply(a: f32, b: f32) -> f32`, or of other types, and the functions that it calls. */
+export function binaryFunction(kind: BinaryKind, dtype: ComputedType): string {
+  const { value } = layouts[dtype];
+  const ofType: Readonly<Partial<Record<BinaryKind, BinaryFunction>>> = functions[value];
+  // Nobody asks for what `supports` leaves out.
+  const { expression, uses = [] } = ofType[kind]!;
+  const head = `fn apply(a: ${value}, b: ${value})`;
+  const apply = isComparison(kind)
+    ? `${head} -> u32 { return u32(${expression}); }`
+    : `${head} -> ${value} { return ${expression}; }`;
+  return [mathFunctions(uses), apply].join("\n\n");
 }
 
 export const binaryAccuracy: NonNullable<Accuracy["binary"]> = Object.fromEntries(
-  inexactBinaryKinds.map((kind) => [kind, functions[kind].units]),
+  inexactBinaryKinds.map((kind) => [kind, floats[kind].units]),
 );

@@ -1,19 +1,12 @@
-import {
-  type ArithmeticKind,
-  arithmeticKinds,
-  type BinaryProblem,
-  type FloatType,
-  floatTypes,
-} from "@backplane/core";
-import type { DeviceMemory } from "../../runtime/index.js";
+import { floatTypes, integerTypes } from "@backplane/core";
 import type { OperationEntry } from "../operation.js";
 import { runBinary } from "./binary.js";
-import { binaryAccuracy } from "./functions.wgsl.js";
+import { binaryAccuracy, integerKinds } from "./functions.wgsl.js";
 import { binarySegments } from "./segments.js";
 
-export const binary: OperationEntry<"binary", BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>> = {
+export const binary: OperationEntry<"binary"> = {
   operation: "binary",
-  supports: [{ dtype: floatTypes, kind: arithmeticKinds }],
+  supports: [{ dtype: floatTypes }, { dtype: integerTypes, kind: integerKinds }],
   run: runBinary,
   segments: () => binarySegments,
   accuracy: binaryAccuracy,

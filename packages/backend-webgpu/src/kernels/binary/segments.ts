@@ -1,8 +1,9 @@
-import type { ArithmeticKind, BinaryInput, BinaryProblem, FloatType } from "@backplane/core";
+import type { BinaryInput, BinaryProblem } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import { middleOf, type Segmentation, sliceOf, windowOf } from "../segments/index.js";
+import { outputTypeOf } from "./select.js";
 
-type Binary = BinaryProblem<DeviceMemory, FloatType, ArithmeticKind>;
+type Binary = BinaryProblem<DeviceMemory>;
 type Input = BinaryInput<DeviceMemory>;
 
 export const binarySegments: Segmentation<Binary> = {
@@ -11,8 +12,8 @@ export const binarySegments: Segmentation<Binary> = {
 
   /**
    * Cuts the outermost axis as long as the output stays in one piece. An input that repeats along that axis
-   * is left whole until the axis is used up. By then every part of the output is as long as that input, so
-   * that there are no more parts than the output's size requires.
+   * is left whole until the axis is used up. By then every part of the output has as many elements as that
+   * input, so that there are no more parts than the sizes require. Bytes may be cut within a word.
    */
   divide(context, problem, run) {
     const middle = middleOf(problem.shape[0]!);
@@ -44,6 +45,6 @@ function slab(problem: Binary, first: number, end: number): Binary {
     ...problem,
     ...{ shape: extent === 1 ? shape.slice(1) : [extent, ...shape.slice(1)], n: extent * step },
     ...{ a: input(problem.a), b: input(problem.b) },
-    output: sliceOf(problem.output, dtype, first * step, extent * step),
+    output: sliceOf(problem.output, outputTypeOf(problem), first * step, extent * step),
   };
 }

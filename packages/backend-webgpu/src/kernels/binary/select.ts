@@ -1,16 +1,10 @@
-import {
-  type ArithmeticKind,
-  type BinaryInput,
-  type BinaryProblem,
-  dtypeBytes,
-  type FloatType,
-} from "@backplane/core";
-import { floatLayouts } from "../../program/index.js";
-import { allAligned, axisTable, type Source } from "../elementwise/index.js";
+import { type BinaryInput, type BinaryProblem, dtypeBytes, isComparison } from "@backplane/core";
+import { allAligned, axisTable, type OutputType, type Source, vectorBytes } from "../elementwise/index.js";
 import { isSameRegion } from "../same-region.js";
 
 /** How one binary problem is done. */
 export interface BinaryPlan {
+  readonly outputType: OutputType;
   readonly sources: readonly [Source, Source];
   readonly wide: boolean;
   /** Rows of the program's table; 0 if all inputs run along with the output. */
@@ -19,17 +13,20 @@ export interface BinaryPlan {
   readonly table: readonly (readonly [extent: number, strideA: number, strideB: number])[];
 }
 
-type Problem = Pick<
-  BinaryProblem<unknown, FloatType, ArithmeticKind>,
-  "dtype" | "shape" | "a" | "b" | "output"
->;
+type Problem = Omit<BinaryProblem<unknown>, "n">;
+
+export function outputTypeOf({ kind, dtype }: Pick<Problem, "kind" | "dtype">): OutputType {
+  return isComparison(kind) ? "u8" : dtype;
+}
 
 /** Depends on shapes and places alone. */
 export function planBinary(problem: Problem): BinaryPlan {
-  const { dtype, shape, a, b, output } = problem;
+  const { shape, a, b, output } = problem;
+  const outputType = outputTypeOf(problem);
   const narrow = [sourceOf(a, problem), sourceOf(b, problem)] as const;
   if (!narrow.includes("strided"))
     return {
+      outputType,
       sources: narrow,
       wide: allAligned([output]) && isAligned(a) && isAligned(b),
       axes: 0,
@@ -37,7 +34,7 @@ export function planBinary(problem: Problem): BinaryPlan {
     };
 
   const strides = [stridesOf(a, shape), stridesOf(b, shape)] as const;
-  const vector = floatLayouts[dtype].perBlock;
+  const vector = vectorBytes[outputType] / dtypeBytes[outputType];
   const wideSource = (source: Source, i: 0 | 1): Source =>
     source === "strided" && strides[i].at(-1) === 0 ? "repeated" : source;
   const wideSources = [wideSource(narrow[0], 0), wideSource(narrow[1], 1)] as const;
@@ -56,7 +53,7 @@ export function planBinary(problem: Problem): BinaryPlan {
     (extent, axis) =>
       [axis === shape.length - 1 ? extent / step : extent, unit(0, axis), unit(1, axis)] as const,
   );
-  return { sources, wide, axes: axisTable(shape.length), table };
+  return { outputType, sources, wide, axes: axisTable(shape.length), table };
 }
 
 function isAligned(input: BinaryInput<unknown>): boolean {

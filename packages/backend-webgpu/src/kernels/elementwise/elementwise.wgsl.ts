@@ -1,7 +1,9 @@
-import type { FloatType } from "@backplane/core";
 import {
-  floatLayouts,
+  type ComputedType,
+  type ElementLayout,
+  type ElementType,
   input,
+  layouts,
   linearBuiltins,
   output,
   type ParameterType,
@@ -27,46 +29,70 @@ export type Source = "contiguous" | "output" | "strided" | "repeated" | "scalar"
 export interface ElementwiseTile {
   /** The first part of the program's name, such as `unary_exp`. */
   readonly name: string;
-  readonly dtype: FloatType;
+  /** Of the inputs. */
+  readonly dtype: ComputedType;
+  readonly outputType: OutputType;
   /** One per argument of `apply`: of `x`, or of `a` and `b`. */
   readonly sources: readonly Source[];
   /**
-   * Whether an invocation takes 16 bytes of output, or 4 bytes (one f32, or the two f16 that share a word).
-   * Wide kernels need regions that start at a multiple of 16 bytes, except of repeated inputs. With
-   * strided or repeated inputs, the table of axes then counts vectors along the innermost axis, and so do
-   * the strides of strided inputs.
+   * Whether an invocation takes a vector of output, or 4 bytes: one number, the two f16 that share a word, or the
+   * four bytes. A vector is 16 bytes of numbers, or four bytes. Wide kernels need regions that start at a multiple
+   * of 16 bytes, except of repeated inputs. With strided or repeated inputs, the table of axes then counts vectors
+   * along the innermost axis, and so do the strides of strided inputs.
    */
   readonly wide: boolean;
   /** Rows of the table of axes; 0 without strided inputs. */
   readonly axes: number;
 }
 
+/** The types of results: those of arithmetic, and bytes, which hold truth values. */
+export type OutputType = ComputedType | "u8";
+
 /** The argument names of `apply`, which are also the names of the bindings. */
 export function inputNames(count: number): readonly string[] {
   return count === 1 ? ["x"] : ["a", "b"];
 }
 
-/** A program that writes output[i] = apply(inputs[i]...) for i < n; `apply` is WGSL text. */
+/** Bytes of output that one invocation of a wide kernel takes. A multiple of 4, which a narrow kernel takes. */
+export const vectorBytes: Readonly<Record<OutputType, number>> = {
+  f32: 16,
+  f16: 16,
+  i32: 16,
+  u32: 16,
+  u8: 4,
+};
+
+/**
+ * A program that writes output[i] = apply(inputs[i]...) for i < n. `apply` is WGSL text, from values to a value; for
+ * bytes, to u32.
+ */
 export function elementwise(tile: ElementwiseTile, apply: string): Program {
   const { dtype, wide, sources, axes } = tile;
-  const { single, block, functions } = floatLayouts[dtype];
+  const layout = layouts[dtype];
+  const form = forms[tile.outputType][wide ? "wide" : "narrow"];
   const names = inputNames(sources.length);
   const bindings: Record<string, Storage> = {};
   const parameters: Record<string, ParameterType> = { n: "u32" };
   for (const [i, source] of sources.entries()) {
     const name = names[i]!;
-    if (source === "scalar") parameters[`${name}_scalar`] = "f32";
-    else if (source !== "output") bindings[name] = input(wide && source !== "repeated" ? block : single);
+    if (source === "scalar") parameters[`${name}_scalar`] = layout.value;
+    else if (source !== "output")
+      bindings[name] = input(layout[source === "repeated" ? "single" : form.inputs]);
   }
-  bindings.output = output(wide ? block : single);
+  bindings.output = output(form.output);
   if (axes > 0) Object.assign(parameters, { rank: "u32", axes: { rows: axes } });
 
-  const main = bodies[dtype][wide ? "wide" : "narrow"];
   return program({
     name: [tile.name, dtype, wide ? "wide" : "narrow", ...sources, ...(axes > 0 ? [axes] : [])].join("_"),
     bindings,
     parameters,
-    body: [workgroupIndex, functions, apply, axes > 0 ? stridedPlaces : "", main(names, sources)].join("\n"),
+    body: [
+      workgroupIndex,
+      layout.functions,
+      apply,
+      axes > 0 ? stridedPlaces : "",
+      form.main(names, sources, layout),
+    ].join("\n"),
   });
 }
 
@@ -91,10 +117,10 @@ fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
 `;
 
-type Body = (names: readonly string[], sources: readonly Source[]) => string;
+type Main = (names: readonly string[], sources: readonly Source[], layout: ElementLayout) => string;
 
-/** One f32 per invocation. */
-const oneSingle: Body = (names, sources) => {
+/** One number of 32 bits per invocation. */
+const oneSingle: Main = (names, sources) => {
   const values = sources.map((source, i) => {
     const name = names[i]!;
     if (source === "scalar") return `parameters.${name}_scalar`;
@@ -111,7 +137,7 @@ const oneSingle: Body = (names, sources) => {
 };
 
 /** One word per invocation: the two f16 that share it, one of which may lie outside the output. */
-const halfPair: Body = (names, sources) => {
+const halfPair: Main = (names, sources) => {
   const values = sources.map((source, i) => {
     const name = names[i]!;
     if (source === "scalar") return `parameters.${name}_scalar`;
@@ -136,15 +162,44 @@ const halfPair: Body = (names, sources) => {
 `;
 };
 
+/** One word per invocation: the four bytes that share it, some of which may lie outside the output. */
+const fourBytes: Main = (names, sources, { load }) => {
+  const values = sources.map((source, i) => {
+    const name = names[i]!;
+    if (source === "scalar") return `parameters.${name}_scalar`;
+    const place = source === "strided" ? `places.${"xy"[i]}` : "element";
+    return load(name, `(parameters.${name}_offset + ${place})`);
+  });
+  return wgsl`${firstLine}
+  let word = (parameters.output_offset >> 2u) + index;
+  if (4u * word >= parameters.output_offset + parameters.n) { return; }
+  var new_word = 0u;
+  var keep = 0u;
+  for (var i = 0u; i < 4u; i++) {
+    // Wraps round to a large number in front of the region.
+    let element = 4u * word + i - parameters.output_offset;
+    if (element >= parameters.n) {
+      keep |= 0xffu << (8u * i);
+      continue;
+    }
+    ${sources.includes("strided") ? "let places = strided_places(element);" : ""}
+    new_word |= apply(${values.join(", ")}) << (8u * i);
+  }
+  if (keep != 0u) { new_word |= output[word] & keep; }
+  output[word] = new_word;
+}
+`;
+};
+
 /** The loads of a wide kernel for each input: a vector, or one number that is repeated. */
-function wideLoads(names: readonly string[], sources: readonly Source[], dtype: FloatType): string {
+function wideLoads(names: readonly string[], sources: readonly Source[], { load }: ElementLayout): string {
   const places = sources.some((source) => source === "strided" || source === "repeated");
   const loads = sources.map((source, i) => {
     const name = names[i]!;
     const place = `places.${"xy"[i]}`;
     if (source === "scalar") return `let ${name}_value = parameters.${name}_scalar;`;
     if (source === "repeated")
-      return `let ${name}_place = parameters.${name}_offset + ${place};\n  let ${name}_value = ${floatLayouts[dtype].load(name, `${name}_place`)};`;
+      return `let ${name}_place = parameters.${name}_offset + ${place};\n  let ${name}_value = ${load(name, `${name}_place`)};`;
     const [from, at] =
       source === "output" ? ["output", "index"] : [name, source === "strided" ? place : "index"];
     return `let ${name}_block = ${from}[parameters.${from}_offset + ${at}];`;
@@ -156,8 +211,8 @@ function isVector(source: Source): boolean {
   return source !== "scalar" && source !== "repeated";
 }
 
-/** Four f32 per invocation. */
-const wideSingles: Body = (names, sources) => {
+/** Four numbers of 32 bits per invocation. */
+const wideSingles: Main = (names, sources, layout) => {
   const results = [..."xyzw"].map((component) => {
     const values = sources.map(
       (source, i) => `${names[i]!}_${isVector(source) ? `block.${component}` : "value"}`,
@@ -166,8 +221,8 @@ const wideSingles: Body = (names, sources) => {
   });
   return wgsl`${firstLine}
   if (4u * index >= parameters.n) { return; }
-  ${wideLoads(names, sources, "f32")}
-  let result = vec4<f32>(
+  ${wideLoads(names, sources, layout)}
+  let result = vec4<${layout.value}>(
     ${results.join(",\n    ")});
   let left = parameters.n - 4u * index;
   if (left >= 4u) {
@@ -180,7 +235,7 @@ const wideSingles: Body = (names, sources) => {
 };
 
 /** Eight f16, that is four words, per invocation. */
-const wideHalves: Body = (names, sources) => {
+const wideHalves: Main = (names, sources, layout) => {
   const results = [..."xyzw"].map((component) => {
     const values = (side: "x" | "y") =>
       sources.map((source, i) =>
@@ -190,7 +245,7 @@ const wideHalves: Body = (names, sources) => {
   });
   return wgsl`${firstLine}
   if (8u * index >= parameters.n) { return; }
-  ${wideLoads(names, sources, "f16")}
+  ${wideLoads(names, sources, layout)}
   let result = vec4<u32>(
     ${results.join(",\n    ")});
   let left = parameters.n - 8u * index;
@@ -207,7 +262,59 @@ const wideHalves: Body = (names, sources) => {
 `;
 };
 
-const bodies: Readonly<Record<FloatType, Readonly<Record<"narrow" | "wide", Body>>>> = {
-  f32: { narrow: oneSingle, wide: wideSingles },
-  f16: { narrow: halfPair, wide: wideHalves },
+/** Four bytes, that is one word, per invocation. */
+const wideBytes: Main = (names, sources, layout) => {
+  const results = [..."xyzw"].map((component, i) => {
+    const values = sources.map((source, input) => {
+      const name = names[input]!;
+      return isVector(source) ? `${name}_quad.${component}` : `${name}_value`;
+    });
+    return `(apply(${values.join(", ")}) << ${8 * i}u)`;
+  });
+  const quads = names
+    .filter((_, input) => isVector(sources[input]!))
+    .map((name) => `let ${name}_quad = ${layout.unpacked(`${name}_block`)};`);
+  return wgsl`${firstLine}
+  if (4u * index >= parameters.n) { return; }
+  ${wideLoads(names, sources, layout)}
+  ${quads.join("\n  ")}
+  var result = ${results.join("\n    | ")};
+  let word = (parameters.output_offset >> 2u) + index;
+  let left = parameters.n - 4u * index;
+  if (left < 4u) {
+    let keep = 0xffffffffu << (8u * left);
+    result = (result & ~keep) | (output[word] & keep);
+  }
+  output[word] = result;
+}
+`;
+};
+
+/** How results of one type are written, narrow or wide. */
+interface Form {
+  readonly output: ElementType;
+  /** What bindings of inputs show, unless they are repeated. */
+  readonly inputs: "single" | "quad" | "block";
+  readonly main: Main;
+}
+
+type Forms = Readonly<Record<"narrow" | "wide", Form>>;
+
+/** Of results that have the inputs' layout. */
+function alike({ single, block }: ElementLayout, narrow: Main, wide: Main): Forms {
+  return {
+    narrow: { output: single, inputs: "single", main: narrow },
+    wide: { output: block, inputs: "block", main: wide },
+  };
+}
+
+const forms: Readonly<Record<OutputType, Forms>> = {
+  f32: alike(layouts.f32, oneSingle, wideSingles),
+  f16: alike(layouts.f16, halfPair, wideHalves),
+  i32: alike(layouts.i32, oneSingle, wideSingles),
+  u32: alike(layouts.u32, oneSingle, wideSingles),
+  u8: {
+    narrow: { output: "byte", inputs: "single", main: fourBytes },
+    wide: { output: "byte", inputs: "quad", main: wideBytes },
+  },
 };

@@ -4,6 +4,7 @@ export type MathFunctionName =
   | "power_of_two"
   | "is_nan"
   | "rank"
+  | "ordinal"
   | "or_nan"
   | "settled"
   | "exponential_near_zero"

@@ -47,6 +47,15 @@ fn rank(x: f32) -> i32 {
 }`,
   },
 
+  /** As rank, but 0 for -0 */
+  ordinal: {
+    source: wgsl`
+fn ordinal(x: f32) -> i32 {
+  let size = bitcast<i32>(x) & 0x7fffffff;
+  return select(size, -size, bitcast<i32>(x) < 0);
+}`,
+  },
+
   /** A result of x, or x itself if that is NaN, which bounds such as max(x, 0) would lose. */
   or_nan: {
     uses: ["is_nan"],

@@ -1,5 +1,6 @@
 import type { Region } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
+import { type OutputType, vectorBytes } from "./elementwise.wgsl.js";
 
 type Place = Pick<Region<unknown>, "byteOffset">;
 
@@ -19,12 +20,14 @@ export function axisTable(rank: number): number {
 }
 
 /**
- * Workgroups for an output: an invocation takes 16 bytes of it, or one word, which it may share with elements in front
+ * Workgroups for an output: an invocation takes a vector of it, or one word, which it may share with elements in front
  * of the region.
  */
 export function workgroupsFor(
   wide: boolean,
+  outputType: OutputType,
   { byteOffset, byteLength }: Omit<Region<unknown>, "memory">,
 ): number {
-  return Math.ceil(((byteOffset % 4) + byteLength) / (wide ? 16 : 4) / WORKGROUP_SIZE);
+  const bytes = wide ? vectorBytes[outputType] : 4;
+  return Math.ceil(((byteOffset % 4) + byteLength) / bytes / WORKGROUP_SIZE);
 }

@@ -1,13 +1,13 @@
-import { type FloatType, floatTypes, type ReduceProblem } from "@backplane/core";
+import { floatTypes, integerTypes, type ReduceProblem } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
 import { runReduce } from "./reduce.js";
 import { reduceSegments } from "./segments.js";
 import { type ReduceLoads, reduceFields, reduceVariants } from "./select.js";
 
-export const reduce: OperationEntry<"reduce", ReduceProblem<DeviceMemory, FloatType>, ReduceLoads> = {
+export const reduce: OperationEntry<"reduce", ReduceProblem<DeviceMemory>, ReduceLoads> = {
   operation: "reduce",
-  supports: [{ dtype: floatTypes }],
+  supports: [{ dtype: floatTypes }, { dtype: integerTypes, kind: ["sum", "max", "min"] }],
   run: runReduce,
   segments: reduceSegments,
   variants: { rows: reduceVariants, fields: reduceFields },

@@ -1,5 +1,5 @@
-import { type FloatType, type ReduceProblem, reduceIdentity } from "@backplane/core";
-import { memoized } from "../../program/index.js";
+import { identityOf, type ReduceProblem } from "@backplane/core";
+import { layouts, memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
 import { storeRounded } from "../halves.js";
@@ -11,7 +11,7 @@ const programFor = memoized(reduceProgram);
 /** output[kept] = kind over the reduced axes; `forced` names a variant to take wherever it fits. */
 export function runReduce(
   context: KernelContext,
-  problem: ReduceProblem<DeviceMemory, FloatType>,
+  problem: ReduceProblem<DeviceMemory>,
   forced?: string,
 ): void {
   const { kind, dtype, outputCount, reducedCount, input, output } = problem;
@@ -34,7 +34,7 @@ export function runReduce(
     const partial = context.scratch(4 * outputCount * segments);
     runPass(context, operator, shape, plan, input, partial, 1);
     const rest: ReduceShape = {
-      dtype: "f32",
+      dtype: layouts[dtype].value,
       kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
       reduced: [{ extent: segments, stride: outputCount }],
       outputCount,
@@ -74,7 +74,7 @@ function runPass(
       kept_rank: kept.length,
       rank,
       divisor,
-      identity: reduceIdentity[operator],
+      identity: identityOf(operator, dtype),
       axes,
     },
     outputBlocks * segments,

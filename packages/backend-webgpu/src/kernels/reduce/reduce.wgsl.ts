@@ -1,8 +1,10 @@
-import type { FloatType, ReduceKind } from "@backplane/core";
+import type { ReduceKind } from "@backplane/core";
 import {
+  type ComputedType,
+  type ElementLayout,
   type ElementType,
-  floatLayouts,
   input,
+  layouts,
   linearBuiltins,
   output,
   type Program,
@@ -26,7 +28,7 @@ export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, REDUCE_WORKGROUP]
 
 /** The properties of one generated kernel; everything else is a parameter. */
 export interface ReduceTile {
-  readonly dtype: FloatType;
+  readonly dtype: ComputedType;
   readonly operator: ReduceOperator;
   /** Invocations that share one output: a number, or a subgroup of any size. */
   readonly lanes: LaneCount | "subgroup";
@@ -43,8 +45,8 @@ export interface ReduceTile {
 type LoadForm = Pick<ReduceTile, "dtype" | "wide" | "along">;
 
 /** Elements that one wide load takes: 16 bytes along a reduced axis, but four outputs along a kept one. */
-export function elementsPerLoad(dtype: FloatType, along: ReduceTile["along"]): number {
-  return along === "kept" ? 4 : floatLayouts[dtype].perBlock;
+export function elementsPerLoad(dtype: ComputedType, along: ReduceTile["along"]): number {
+  return along === "kept" ? 4 : layouts[dtype].perBlock;
 }
 
 type ReduceParameter =
@@ -67,9 +69,11 @@ type LastParameter = "identity" | "divisor" | "axes";
  */
 export function reduceProgram(tile: ReduceTile): Program<"data" | "output", ReduceParameter> {
   const { dtype, operator, lanes, along, wide, single, axes } = tile;
-  const value = wide ? "vec4<f32>" : "f32";
+  const { value: scalar, functions } = layouts[dtype];
+  const value = wide ? vectorOf(scalar) : scalar;
+  const combine = wide ? "combine_wide" : "combine";
   const isVector = wide && along === "kept";
-  const result = isVector ? value : "f32";
+  const result = isVector ? value : scalar;
   const place = single
     ? (index: string) => `base + (${index}) * stride`
     : (index: string) => `base + place_of(${index}, parameters.kept_rank, parameters.rank)`;
@@ -81,16 +85,16 @@ export function reduceProgram(tile: ReduceTile): Program<"data" | "output", Redu
       "_",
     ),
     ...(lanes === "subgroup" ? subgroupDirectives : {}),
-    bindings: { data: input(storageType(tile)), output: output("f32") },
+    bindings: { data: input(storageType(tile)), output: output(scalar) },
     parameters: {
       ...{ outputs: "u32", slots: "u32", output_blocks: "u32", length: "u32", segment_length: "u32" },
-      ...{ kept_rank: "u32", rank: "u32", identity: "f32", divisor: "f32", axes: { rows: axes } },
+      ...{ kept_rank: "u32", rank: "u32", identity: scalar, divisor: "f32", axes: { rows: axes } },
     },
     body: wgsl`
 ${workgroupIndex}
-${floatLayouts[dtype].functions}
-${combineFunction(operator, "combine", "f32")}
-${wide ? combineFunction(operator, "combine_wide", "vec4<f32>") : ""}
+${functions}
+${combineFunction(operator, "combine", scalar)}
+${wide ? combineFunction(operator, "combine_wide", value) : ""}
 ${loadFunction(tile)}
 
 /// The place of element index of the axes in rows [first, last) of the table. Row: extent, stride.
@@ -120,13 +124,13 @@ ${each((i) => `var part_${i} = ${value}(parameters.identity);`, "    ")}
       // All loads before their first use, so that they are under way together.
 ${each((i) => `let place_${i} = ${place(`next + ${i}u * lanes`)};`, "      ")}
 ${each((i) => `let value_${i} = load(place_${i});`, "      ")}
-${each((i) => `part_${i} = ${combine(value)}(part_${i}, value_${i});`, "      ")}
+${each((i) => `part_${i} = ${combine}(part_${i}, value_${i});`, "      ")}
     }
     for (; next < end; next += lanes) {
-      part_0 = ${combine(value)}(part_0, load(${place("next")}));
+      part_0 = ${combine}(part_0, load(${place("next")}));
     }
     total = ${join(
-      combine(value),
+      combine,
       unrolled.map((i) => `part_${i}`),
     )};
   }
@@ -137,7 +141,7 @@ ${each((i) => `part_${i} = ${combine(value)}(part_${i}, value_${i});`, "      ")
 fn write(index: u32, segment: u32, total: ${result}) {
   if (index >= parameters.outputs) { return; }
   var result = total;
-  if (parameters.divisor != 1.0) { result /= parameters.divisor; }
+${divisions[scalar]}
   let at = segment * parameters.outputs + index;
 ${
   isVector
@@ -148,7 +152,7 @@ ${
 }
 }
 
-${lanes === "subgroup" ? subgroupMain(operator) : workgroupMain(lanes, along, result)}
+${lanes === "subgroup" ? subgroupMain(operator) : workgroupMain(lanes, along, result, isVector ? combine : "combine")}
 `,
   });
 }
@@ -162,7 +166,12 @@ const part = wgsl`
   let end = min(start + parameters.segment_length, parameters.length);`;
 
 /** Shares of an output meet in workgroup memory, as a tree. */
-function workgroupMain(lanes: LaneCount, along: ReduceTile["along"], result: string): string {
+function workgroupMain(
+  lanes: LaneCount,
+  along: ReduceTile["along"],
+  result: string,
+  combine: string,
+): string {
   return wgsl`
 const LANES = ${lanes}u;
 const SLOTS = ${REDUCE_WORKGROUP / lanes}u;
@@ -181,7 +190,7 @@ ${
   totals[own] = result;
   for (var half = LANES / 2u; half > 0u; half /= 2u) {
     workgroupBarrier();
-    if (reducer < half) { totals[own] = ${combine(result)}(totals[own], totals[own + half]); }
+    if (reducer < half) { totals[own] = ${combine}(totals[own], totals[own + half]); }
   }
   result = totals[own];`
     : ""
@@ -230,7 +239,7 @@ fn main(${linearBuiltins}) {${part}
 }
 
 function storageType({ dtype, wide, along }: LoadForm): ElementType {
-  const { single, quad, block } = floatLayouts[dtype];
+  const { single, quad, block } = layouts[dtype];
   if (!wide) return single;
   return along === "kept" ? quad : block;
 }
@@ -256,9 +265,12 @@ const subgroupFunctions: Readonly<Record<ReduceOperator, string>> = {
   min: "subgroupMin",
 };
 
-function combine(type: string): string {
-  return type === "f32" ? "combine" : "combine_wide";
-}
+/** Of sums that are to be means. Integers have none. */
+const divisions: Readonly<Record<ElementLayout["value"], string>> = {
+  f32: "  if (parameters.divisor != 1.0) { result /= parameters.divisor; }",
+  i32: "",
+  u32: "",
+};
 
 function combineFunction(operator: ReduceOperator, name: string, type: string): string {
   return `fn ${name}(a: ${type}, b: ${type}) -> ${type} { return ${operators[operator]}; }`;
@@ -266,18 +278,29 @@ function combineFunction(operator: ReduceOperator, name: string, type: string): 
 
 function loadFunction({ dtype, wide, along }: LoadForm): string {
   if (wide) return wideLoads[dtype][along];
-  return `fn load(place: u32) -> f32 { return ${floatLayouts[dtype].load("data", "place")}; }`;
+  const { value, load } = layouts[dtype];
+  return `fn load(place: u32) -> ${value} { return ${load("data", "place")}; }`;
 }
 
-const quadLoad = "fn load(place: u32) -> vec4<f32> { return data[place]; }";
+const vectorOf = (value: ElementLayout["value"]): string => `vec4<${value}>`;
+
+type WideLoads = Readonly<Record<ReduceTile["along"], string>>;
+
+function quadLoads(value: ElementLayout["value"]): WideLoads {
+  const load = `fn load(place: u32) -> ${vectorOf(value)} { return data[place]; }`;
+  return { kept: load, reduced: load };
+}
+
 const halvesLoad = (result: string): string => wgsl`
 fn load(place: u32) -> vec4<f32> {
   let words = data[place];
   return ${result};
 }`;
 
-const wideLoads: Readonly<Record<FloatType, Readonly<Record<ReduceTile["along"], string>>>> = {
-  f32: { kept: quadLoad, reduced: quadLoad },
+const wideLoads: Readonly<Record<ComputedType, WideLoads>> = {
+  f32: quadLoads("f32"),
+  i32: quadLoads("i32"),
+  u32: quadLoads("u32"),
   f16: {
     kept: halvesLoad("vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y))"),
     reduced: halvesLoad(`combine_wide(

@@ -1,4 +1,5 @@
-import type { ArithmeticKind, Axis, FloatType, ReduceKind, ReduceProblem } from "@backplane/core";
+import type { ArithmeticKind, Axis, ReduceKind, ReduceProblem } from "@backplane/core";
+import { layouts } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { storeRounded } from "../halves.js";
 import {
@@ -15,7 +16,7 @@ import {
   windowOf,
 } from "../segments/index.js";
 
-type Problem = ReduceProblem<DeviceMemory, FloatType>;
+type Problem = ReduceProblem<DeviceMemory>;
 type Tools = SegmentTools<Problem>;
 
 /** The operation that joins two partial results; a mean is a sum until its end. */
@@ -25,12 +26,13 @@ const joins: Readonly<Record<ReduceKind, ArithmeticKind>> = {
 
 /**
  * Cuts the outermost axis as long as the input stays in one piece. Along a kept axis the parts are problems of
- * their own. Along a reduced one they are joined in f32: in the output, or in scratch if it is of another type.
+ * their own. Along a reduced one they are joined as values (f32 of f16): in the output, or in scratch if that is of
+ * another type.
  */
 export function reduceSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
-    // f32 results and partial results: no more numbers than there were.
+    // Results and partial results of 4 bytes: no more numbers than there were.
     scratchBound: (_problem, longest) => 2 * longest,
 
     divide(context, problem, run) {
@@ -107,18 +109,19 @@ function joinBlocks(
   });
 }
 
-/** f32 results of input of any type, written to the output or joined with its contents. */
+/** Results that are values, from input of any type, written to the output or joined with its contents. */
 function joinParts(context: OperationContext, tools: Tools, problem: Problem, first: boolean): void {
   const { dtype, kind, outputCount, input, output } = problem;
   const limit = windowBytes(context.features);
   const count = outputCount * problem.reducedCount;
-  const isWide = dtype === "f32";
-  const wide: Problem = { ...problem, dtype: "f32", input: isWide ? input : placeholder(4 * count) };
+  const { value } = layouts[dtype];
+  const isWide = dtype === value;
+  const wide: Problem = { ...problem, dtype: value, input: isWide ? input : placeholder(4 * count) };
   const bound = [input, output].every((region) => windowOf(region) <= limit);
   const copied = isWide ? 0 : 4 * count;
   if (!bound || copied > scratchBytes(context.features) || !kernelFits(context, tools.kernel, wide)) {
     const list = outermost(problem, context);
-    const [before, after] = halves(problem, list, "f32");
+    const [before, after] = halves(problem, list, value);
     joinParts(context, tools, before, first);
     joinParts(context, tools, after, first && list === "kept");
     return;
@@ -135,7 +138,7 @@ function joinParts(context: OperationContext, tools: Tools, problem: Problem, fi
     const a = { region: output, strides: [1] };
     const b = { region: result, strides: [1] };
     const join = { kind: joins[kind], shape: [outputCount], n: outputCount, a, b, output };
-    tools.run("binary", inner, { dtype: "f32", ...join });
+    tools.run("binary", inner, { dtype: value, ...join });
   });
 }
 

@@ -1,6 +1,7 @@
-import { type Axis, dtypeBytes, type FloatType } from "@backplane/core";
+import { type Axis, dtypeBytes } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
-import { count, flag, floatType, oneOf, type ShapeFields } from "../fields.js";
+import type { ComputedType } from "../../program/index.js";
+import { computedType, count, flag, oneOf, type ShapeFields } from "../fields.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
 import {
@@ -13,7 +14,7 @@ import {
 
 /** One pass over the data: a shape and its place. */
 export interface ReduceShape {
-  readonly dtype: FloatType;
+  readonly dtype: ComputedType;
   readonly kept: readonly Axis[];
   readonly reduced: readonly Axis[];
   readonly outputCount: number;
@@ -71,11 +72,11 @@ const OUTPUTS_OF_EMULATION = 16;
 
 /** The facts on which a choice between variants is based, besides the device. */
 export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length" | "outputs"> {
-  readonly dtype: FloatType;
+  readonly dtype: ComputedType;
 }
 
 export const reduceFields: ShapeFields<ReduceLoads> = {
-  ...{ dtype: floatType, along: oneOf("kept", "reduced"), wide: flag, length: count, outputs: count },
+  ...{ dtype: computedType, along: oneOf("kept", "reduced"), wide: flag, length: count, outputs: count },
 };
 
 interface ReduceVariant extends Variant<ReduceLoads> {

@@ -1,7 +1,8 @@
 import { dtypeBytes, type FloatType } from "@backplane/core";
 import {
-  floatLayouts,
+  type ComputedType,
   input,
+  layouts,
   linearBuiltins,
   memoized,
   output,
@@ -26,14 +27,14 @@ const AXES = 4;
 
 /** One invocation moves one element. Row of the table: extent, stride in the source, stride in the output. */
 const moveProgram = memoized(
-  (dtype: FloatType): Program<"source" | "output", "count" | "axes"> =>
+  (dtype: ComputedType): Program<"source" | "output", "count" | "axes"> =>
     program({
       name: `move_${dtype}`,
-      bindings: { source: input(floatLayouts[dtype].single), output: output("f32") },
+      bindings: { source: input(layouts[dtype].single), output: output(layouts[dtype].value) },
       parameters: { count: "u32", axes: { rows: AXES } },
       body: wgsl`
 ${workgroupIndex}
-${floatLayouts[dtype].functions}
+${layouts[dtype].functions}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
@@ -47,29 +48,30 @@ fn main(${linearBuiltins}) {
     rest = next;
   }
   at += rest * parameters.axes[0].yz;
-  output[at.y] = ${floatLayouts[dtype].load("source", "at.x")};
+  output[at.y] = ${layouts[dtype].load("source", "at.x")};
 }
 `,
     }),
 );
 
 /**
- * Copies elements that lie `from` apart in the source, which may be f16, to places `to` apart in an f32
- * destination. Everything in between keeps its bits. The regions may be longer than is moved.
+ * Copies elements of type `dtype` that lie `from` apart in the source, as values (f32 from f16) to places `to` apart
+ * in the destination. Everything in between keeps its bits. The regions may be longer than is moved.
  */
 export function move(
   context: KernelContext,
   destination: BufferRegion,
   source: BufferRegion,
-  dtype: FloatType,
+  dtype: ComputedType,
   axes: readonly MoveAxis[],
 ): void {
   const count = axes.reduce((product, { extent }) => product * extent, 1);
   if (count === 0) return;
   const span = (stride: "from" | "to") =>
     axes.reduce((sum, axis) => sum + (axis.extent - 1) * axis[stride], 1);
+  const { value } = layouts[dtype];
   const from = sliceOf(source, dtype, 0, span("from"));
-  const to = sliceOf(destination, "f32", 0, span("to"));
+  const to = sliceOf(destination, value, 0, span("to"));
   const limit = windowBytes(context.features);
   if (windowOf(from) > limit || windowOf(to) > limit) {
     const reach = axes.map(
@@ -79,10 +81,10 @@ export function move(
     const axis = axes[widest]!;
     const middle = middleOf(axis.extent);
     move(context, to, from, dtype, axes.with(widest, { ...axis, extent: middle }));
-    const rest = (region: BufferRegion, type: FloatType, stride: number) =>
+    const rest = (region: BufferRegion, type: ComputedType, stride: number) =>
       sliceOf(region, type, middle * stride, region.byteLength / dtypeBytes[type] - middle * stride);
     move(
-      ...([context, rest(to, "f32", axis.to), rest(from, dtype, axis.from), dtype] as const),
+      ...([context, rest(to, value, axis.to), rest(from, dtype, axis.from), dtype] as const),
       axes.with(widest, { ...axis, extent: axis.extent - middle }),
     );
     return;

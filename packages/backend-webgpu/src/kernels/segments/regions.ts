@@ -1,4 +1,4 @@
-import { dtypeBytes, type FloatType } from "@backplane/core";
+import { type DType, dtypeBytes } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import type { BufferRegion } from "../../runtime/index.js";
 import { windowBytes as bindableBytes, WINDOW_ALIGNMENT } from "../../runtime/index.js";
@@ -28,7 +28,7 @@ export function windowOf({ byteOffset, byteLength }: BufferRegion): number {
 }
 
 /** `count` elements from element `first` of a region. */
-export function sliceOf(region: BufferRegion, dtype: FloatType, first: number, count: number): BufferRegion {
+export function sliceOf(region: BufferRegion, dtype: DType, first: number, count: number): BufferRegion {
   const bytes = dtypeBytes[dtype];
   return { memory: region.memory, byteOffset: region.byteOffset + first * bytes, byteLength: count * bytes };
 }

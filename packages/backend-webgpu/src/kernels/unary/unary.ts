@@ -7,7 +7,10 @@ import { unaryFunction } from "./functions.wgsl.js";
 
 const unaryProgram = memoized(
   (kind: UnaryKind, dtype: FloatType, source: Source, wide: boolean): Program =>
-    elementwise({ name: `unary_${kind}`, dtype, sources: [source], wide, axes: 0 }, unaryFunction(kind)),
+    elementwise(
+      { name: `unary_${kind}`, dtype, outputType: dtype, sources: [source], wide, axes: 0 },
+      unaryFunction(kind),
+    ),
 );
 
 /** output[i] = kind(x[i]) */
@@ -21,6 +24,6 @@ export function runUnary(
     unaryProgram(kind, dtype, inPlace ? "output" : "contiguous", wide),
     inPlace ? { output } : { x: input, output },
     { n },
-    workgroupsFor(wide, output),
+    workgroupsFor(wide, dtype, output),
   );
 }
