@@ -10,6 +10,7 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceMemory } from "#src/runtime/memory.js";
+import { broadcasts, stridedPlaces } from "./shapes.js";
 import { type BufferRegion, encode, lastRounding, random, rounded, spacing, withDevice } from "./support.js";
 
 const units: Readonly<Record<ArithmeticKind, number>> = {
@@ -134,47 +135,11 @@ describe("webgpu binary", () => {
     }
   });
 
-  interface Broadcast {
-    readonly shape: readonly number[];
-    readonly a: readonly number[];
-    readonly b: readonly number[];
-  }
-  const six = [2, 3, 2, 3, 2, 3];
-  const broadcasts: readonly Broadcast[] = [
-    { shape: [7, 5], a: [5, 1], b: [0, 1] },
-    { shape: [7, 8], a: [8, 1], b: [1, 0] },
-    { shape: [7, 5], a: [0, 1], b: [1, 0] },
-    { shape: [3, 4, 5], a: [20, 5, 1], b: [5, 0, 1] },
-    { shape: [64], a: [1], b: [0] },
-    { shape: [3, 16], a: [16, 1], b: [0, 1] },
-    { shape: [2, 3, 24], a: [72, 24, 1], b: [0, 1, 0] },
-    { shape: [5, 16], a: [0, 1], b: [1, 0] },
-    { shape: [3, 2, 8], a: [8, 0, 1], b: [0, 8, 1] },
-    { shape: six, a: [18, 0, 9, 0, 1, 0].map((_, i) => [4, 0, 2, 0, 1, 0][i]!), b: [0, 9, 0, 3, 0, 1] },
-    { shape: new Array(10).fill(2), a: evens(10, 0), b: evens(10, 1) },
-  ];
-  /** Strides of an array that has every other axis of extent 2 and repeats along the rest. */
-  function evens(rank: number, parity: number): number[] {
-    return Array.from({ length: rank }, (_, i) =>
-      i % 2 === parity ? 2 ** Math.floor((rank - 1 - i) / 2) : 0,
-    );
-  }
-
   for (const dtype of floatTypes)
     for (const { shape, a, b } of broadcasts)
       it(`broadcasts [${shape}] with strides [${a}] and [${b}] in ${dtype}`, async () => {
         const n = shape.reduce((product, extent) => product * extent, 1);
-        const places = (strides: readonly number[]) =>
-          Array.from({ length: n }, (_, index) => {
-            let place = 0;
-            let rest = index;
-            for (let axis = shape.length - 1; axis >= 0; axis--) {
-              place += (rest % shape[axis]!) * strides[axis]!;
-              rest = Math.floor(rest / shape[axis]!);
-            }
-            return place;
-          });
-        const [placesA, placesB] = [places(a), places(b)];
+        const [placesA, placesB] = [stridedPlaces(shape, a), stridedPlaces(shape, b)];
         const valuesA = rounded(numbers(Math.max(...placesA) + 1, 3), dtype);
         const valuesB = rounded(numbers(Math.max(...placesB) + 1, 4), dtype);
         const expected = placesA.map((place, i) => valuesA[place]! - valuesB[placesB[i]!]!);

@@ -11,6 +11,7 @@ import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
 import { planReduce } from "#src/kernels/reduce/select.js";
+import { pattern, patterns, places, product } from "./shapes.js";
 import { encode, lastRounding, noise, random, rounded, spacing, withDevice } from "./support.js";
 
 /** A device without subgroups. */
@@ -18,66 +19,6 @@ const plain: DeviceFeatures = {
   ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
   limits: defaultLimits,
 };
-
-interface Pattern {
-  readonly kept: readonly Axis[];
-  readonly reduced: readonly Axis[];
-}
-
-/** The axes of a contiguous array, of which those with a negative extent are reduced. */
-function pattern(...extents: readonly number[]): Pattern {
-  const lists = { kept: [] as Axis[], reduced: [] as Axis[] };
-  let stride = 1;
-  for (const signed of [...extents].reverse()) {
-    const extent = Math.abs(signed);
-    (signed < 0 ? lists.reduced : lists.kept).unshift({ extent, stride });
-    stride *= extent;
-  }
-  return lists;
-}
-
-const patterns: readonly Pattern[] = [
-  ...[pattern(), pattern(5), pattern(-5), pattern(-64), pattern(-257), pattern(-20_003), pattern(-70_000)],
-  ...[
-    pattern(3, -7),
-    pattern(3, -8),
-    pattern(5, -1024),
-    pattern(300, -3),
-    pattern(2, -9001),
-    pattern(70, -16),
-  ],
-  ...[
-    pattern(-7, 3),
-    pattern(-8, 16),
-    pattern(-1000, 2),
-    pattern(-300, 70),
-    pattern(-3, 1000),
-    pattern(-1000, 33),
-  ],
-  ...[
-    pattern(4, -5, 6),
-    pattern(-4, 5, -6),
-    pattern(-40, 3, -50),
-    pattern(-5, 3, -64),
-    pattern(4, -50, 64),
-    pattern(3, -5, 20, -7),
-  ],
-  ...[pattern(-2, 2, -2, 2, -2, 2, -2, 2, -2, 3), pattern(-2, 7, -100, 20)],
-  // Enough narrow rows for subgroups to do one each, of one axis and of two.
-  ...[pattern(2050, -193), pattern(-3, 2050, -67)],
-];
-
-function product(axes: readonly Axis[]): number {
-  return axes.reduce((total, { extent }) => total * extent, 1);
-}
-
-function places(axes: readonly Axis[]): number[] {
-  return axes.reduce<number[]>(
-    (outer, { extent, stride }) =>
-      outer.flatMap((place) => Array.from({ length: extent }, (_, i) => place + i * stride)),
-    [0],
-  );
-}
 
 const combine: Readonly<Record<ReduceKind, (a: number, b: number) => number>> = {
   sum: (a, b) => a + b,

@@ -92,6 +92,80 @@ export const attentions: Readonly<Record<string, Attention>> = {
   "heads longer than a binding": { heads: 2, queryLength: 3, keyLength: 5, headSize: 2300 },
 };
 
+/** Shapes of two operands. */
+export const shapePairs = [
+  [[9001], [9001]],
+  [
+    [3, 2, 1500],
+    [2, 1500],
+  ],
+  [
+    [3, 1, 2500],
+    [5, 1],
+  ],
+  [
+    [1, 5000],
+    [3, 1],
+  ],
+  [
+    [5000, 1],
+    [1, 3],
+  ],
+  [[1], [7000]],
+  [
+    [70, 1, 9, 1],
+    [1, 5, 1, 8],
+  ],
+] as const;
+
+/** A shape, and the axes to reduce over. */
+export const reductions = [
+  [[20_011], [0]],
+  [[3, 5000], [1]],
+  [[3, 5000], [0]],
+  [[700, 30], [0]],
+  [
+    [2, 3, 2, 2500],
+    [0, 2],
+  ],
+  [
+    [4, 3000, 2],
+    [0, 2],
+  ],
+  [
+    [13, 40, 11, 3],
+    [1, 3],
+  ],
+] as const;
+
+export const countOf = (shape: readonly number[]): number =>
+  shape.reduce((product, extent) => product * extent, 1);
+
+/** What an operation on two numbers gives for two arrays, broadcast. */
+export function broadcasted(
+  shapeA: readonly number[],
+  shapeB: readonly number[],
+  x: readonly number[],
+  y: readonly number[],
+  operation: (a: number, b: number) => number,
+): number[] {
+  const rank = Math.max(shapeA.length, shapeB.length);
+  const extent = (shape: readonly number[], axis: number) => shape[axis - rank + shape.length] ?? 1;
+  const shape = Array.from({ length: rank }, (_, i) => Math.max(extent(shapeA, i), extent(shapeB, i)));
+  return Array.from({ length: countOf(shape) }, (_, index) => {
+    let [i, j, rest, stepI, stepJ] = [0, 0, index, 1, 1];
+    for (let axis = rank - 1; axis >= 0; axis--) {
+      const at = rest % shape[axis]!;
+      rest = (rest - at) / shape[axis]!;
+      if (extent(shapeA, axis) > 1) i += at * stepI;
+      if (extent(shapeB, axis) > 1) j += at * stepJ;
+      stepI *= extent(shapeA, axis);
+      stepJ *= extent(shapeB, axis);
+    }
+    return operation(x[i]!, y[j]!);
+  });
+}
+
 /** The formulas in double precision. */
 export function reduced(
   kind: ReduceKind,

@@ -6,14 +6,26 @@ import {
   dtypeBytes,
   type FloatType,
   floatTypes,
+  integerTypes,
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { segmented } from "#src/kernels/segments/index.js";
 import type { KernelDefinition, OperationContext } from "#src/runtime/context.js";
-import { attended, attentions, convolutions, convolved, products, reduced } from "./segments-cases.js";
-import { decode, encode, findDawn, noise, random, rounded } from "./support.js";
+import {
+  attended,
+  attentions,
+  broadcasted,
+  convolutions,
+  convolved,
+  countOf,
+  products,
+  reduced,
+  reductions,
+  shapePairs,
+} from "./segments-cases.js";
+import { type Arrays, decode, encode, findDawn, noise, random, rounded } from "./support.js";
 
 /** Bytes that a binding may show: no multiple of 256, of which windows are made. */
 const LIMIT = 4200;
@@ -86,7 +98,7 @@ describe("webgpu operations above the binding limit", () => {
   after(() => backend.dispose());
 
   /** Numbers on the device, `before` elements into memory of their own. */
-  function place(values: readonly number[], dtype: FloatType, before: number): DeviceSlice {
+  function place(values: readonly number[], dtype: keyof Arrays, before: number): DeviceSlice {
     const size = dtypeBytes[dtype];
     const bytes = encode(values, dtype);
     const handle = backend.alloc(bytes.byteLength + before * size);
@@ -97,7 +109,7 @@ describe("webgpu operations above the binding limit", () => {
 
   /** Runs what writes an output and looks at every byte; `undefined` is expected to keep its bits. */
   async function check(
-    dtype: FloatType,
+    dtype: keyof Arrays,
     expected: readonly (number | undefined)[],
     run: (output: DeviceSlice) => void,
     { tolerance = 0, before = 5, initial = [] as readonly number[] } = {},
@@ -157,48 +169,10 @@ describe("webgpu operations above the binding limit", () => {
         await check(dtype, expected, inPlace, { before, initial: values });
       });
 
-    for (const [shapeA, shapeB] of [
-      [[9001], [9001]],
-      [
-        [3, 2, 1500],
-        [2, 1500],
-      ],
-      [
-        [3, 1, 2500],
-        [5, 1],
-      ],
-      [
-        [1, 5000],
-        [3, 1],
-      ],
-      [
-        [5000, 1],
-        [1, 3],
-      ],
-      [[1], [7000]],
-      [
-        [70, 1, 9, 1],
-        [1, 5, 1, 8],
-      ],
-    ] as const)
+    for (const [shapeA, shapeB] of shapePairs)
       it(`${dtype}: binary of [${shapeA}] and [${shapeB}]`, async () => {
-        const count = (shape: readonly number[]) => shape.reduce((product, extent) => product * extent, 1);
-        const [x, y] = [wholes(count(shapeA), 2), wholes(count(shapeB), 3)];
-        const rank = Math.max(shapeA.length, shapeB.length);
-        const extent = (shape: readonly number[], axis: number) => shape[axis - rank + shape.length] ?? 1;
-        const shape = Array.from({ length: rank }, (_, i) => Math.max(extent(shapeA, i), extent(shapeB, i)));
-        const expected = Array.from({ length: count(shape) }, (_, index) => {
-          let [i, j, rest, stepI, stepJ] = [0, 0, index, 1, 1];
-          for (let axis = rank - 1; axis >= 0; axis--) {
-            const at = rest % shape[axis]!;
-            rest = (rest - at) / shape[axis]!;
-            if (extent(shapeA, axis) > 1) i += at * stepI;
-            if (extent(shapeB, axis) > 1) j += at * stepJ;
-            stepI *= extent(shapeA, axis);
-            stepJ *= extent(shapeB, axis);
-          }
-          return x[i]! - y[j]!;
-        });
+        const [x, y] = [wholes(countOf(shapeA), 2), wholes(countOf(shapeB), 3)];
+        const expected = broadcasted(shapeA, shapeB, x, y, (p, q) => p - q);
         const [a, b] = [place(x, dtype, 1), place(y, dtype, 2)];
         await check(dtype, expected, (output) =>
           backend.binary({ kind: "sub", dtype, shapeA, shapeB, a, b, output }),
@@ -212,27 +186,10 @@ describe("webgpu operations above the binding limit", () => {
           );
       });
 
-    for (const [shape, axes] of [
-      [[20_011], [0]],
-      [[3, 5000], [1]],
-      [[3, 5000], [0]],
-      [[700, 30], [0]],
-      [
-        [2, 3, 2, 2500],
-        [0, 2],
-      ],
-      [
-        [4, 3000, 2],
-        [0, 2],
-      ],
-      [
-        [13, 40, 11, 3],
-        [1, 3],
-      ],
-    ] as const)
+    for (const [shape, axes] of reductions)
       for (const kind of ["sum", "mean", "max", "prod"] as const)
         it(`${dtype}: ${kind} of [${shape}] over [${axes}]`, async () => {
-          const count = shape.reduce<number>((product, extent) => product * extent, 1);
+          const count = countOf(shape);
           const values =
             kind === "prod" ? wholes(count, 4).map((v, i) => productTerm(v, i)) : wholes(count, 4);
           const input = place(values, dtype, 3);
@@ -330,4 +287,52 @@ describe("webgpu operations above the binding limit", () => {
         );
       });
   }
+
+  for (const dtype of integerTypes) {
+    /** As the elements hold them. */
+    const wrapped = (values: readonly number[]): number[] => [...decode(encode(values, dtype), dtype)];
+    /** In all of the range. */
+    const some = (count: number, seed: number): number[] => {
+      const next = random(seed);
+      return wrapped(Array.from({ length: count }, () => next() * Number.MAX_SAFE_INTEGER));
+    };
+
+    for (const [shapeA, shapeB] of shapePairs)
+      it(`${dtype}: binary of [${shapeA}] and [${shapeB}]`, async () => {
+        const [x, y] = [some(countOf(shapeA), 2), some(countOf(shapeB), 3)];
+        const expected = wrapped(broadcasted(shapeA, shapeB, x, y, (p, q) => p - q));
+        const [a, b] = [place(x, dtype, 1), place(y, dtype, 2)];
+        await check(dtype, expected, (output) =>
+          backend.binary({ kind: "sub", dtype, shapeA, shapeB, a, b, output }),
+        );
+      });
+
+    for (const [shape, axes] of reductions)
+      for (const kind of ["sum", "max"] as const)
+        it(`${dtype}: ${kind} of [${shape}] over [${axes}]`, async () => {
+          const values = some(countOf(shape), 4);
+          const input = place(values, dtype, 3);
+          const expected = wrapped(reduced(kind, values, shape, axes));
+          await check(dtype, expected, (output) =>
+            backend.reduce({ kind, dtype, shape, axes, input, output }),
+          );
+        });
+  }
+
+  for (const dtype of [...floatTypes, ...integerTypes])
+    for (const [shapeA, shapeB] of shapePairs)
+      for (const before of [0, 5])
+        it(`${dtype}: comparison of [${shapeA}] and [${shapeB}], to ${before} bytes into the buffer`, async () => {
+          const [x, y] = [countOf(shapeA), countOf(shapeB)].map((count, seed) =>
+            wholes(count, seed).map(Math.abs),
+          );
+          const expected = broadcasted(shapeA, shapeB, x!, y!, (p, q) => (p <= q ? 1 : 0));
+          const [a, b] = [place(x!, dtype, before), place(y!, dtype, 2 * before)];
+          await check(
+            "u8",
+            expected,
+            (output) => backend.binary({ kind: "lessEqual", dtype, shapeA, shapeB, a, b, output }),
+            { before },
+          );
+        });
 });

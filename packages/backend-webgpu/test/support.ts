@@ -133,14 +133,14 @@ export class TestDevice {
   }
 
   /** A region that holds these numbers, rounded to `dtype`, `byteOffset` bytes into memory of its own. */
-  place(values: ArrayLike<number>, dtype: FloatType, byteOffset = 0): BufferRegion {
+  place(values: ArrayLike<number>, dtype: keyof Arrays, byteOffset = 0): BufferRegion {
     const bytes = encode(values, dtype);
     const memory = this.upload(noise(byteOffset + bytes.byteLength + 32));
     this.driver.write(memory, byteOffset, bytes);
     return { memory, byteOffset, byteLength: bytes.byteLength };
   }
 
-  async numbers(region: BufferRegion, dtype: FloatType): Promise<Float32Array> {
+  async numbers<Type extends keyof Arrays>(region: BufferRegion, dtype: Type): Promise<Arrays[Type]> {
     return decode(await this.download(region.memory, region.byteOffset, region.byteLength), dtype);
   }
 }
@@ -157,9 +157,31 @@ export function withDevice(options: WebGpuOptions = {}): () => TestDevice {
   return () => device!;
 }
 
+/** The elements of each type, as numbers. */
+export interface Arrays {
+  readonly f32: Float32Array;
+  readonly f16: Float32Array;
+  readonly i32: Int32Array;
+  readonly u32: Uint32Array;
+  readonly u8: Uint8Array;
+}
+
+type Codecs = {
+  readonly [Type in keyof Arrays]: {
+    readonly encode: (values: ArrayLike<number>) => { readonly buffer: ArrayBuffer };
+    readonly decode: (bytes: ArrayBuffer) => Arrays[Type];
+  };
+};
+
+const codecs: Codecs = {
+  f32: { encode: (values) => Float32Array.from(values), decode: (bytes) => new Float32Array(bytes) },
+  f16: { encode: encodeFloat16, decode: (bytes) => decodeFloat16(new Uint16Array(bytes)) },
+  i32: { encode: (values) => Int32Array.from(values), decode: (bytes) => new Int32Array(bytes) },
+  u32: { encode: (values) => Uint32Array.from(values), decode: (bytes) => new Uint32Array(bytes) },
+  u8: { encode: (values) => Uint8Array.from(values), decode: (bytes) => new Uint8Array(bytes) },
+};
+
 interface Floats {
-  readonly encode: (values: ArrayLike<number>) => { readonly buffer: ArrayBuffer };
-  readonly decode: (bytes: ArrayBuffer) => Float32Array;
   /** Bits of the significand after the first, and the least exponent of normal numbers. */
   readonly digits: number;
   readonly smallest: number;
@@ -168,24 +190,16 @@ interface Floats {
 }
 
 const floats: Readonly<Record<FloatType, Floats>> = {
-  f32: {
-    encode: (values) => Float32Array.from(values),
-    decode: (bytes) => new Float32Array(bytes),
-    ...{ digits: 23, smallest: -126, loss: 0 },
-  },
-  f16: {
-    encode: encodeFloat16,
-    decode: (bytes) => decodeFloat16(new Uint16Array(bytes)),
-    ...{ digits: 10, smallest: -14, loss: 0.5001 },
-  },
+  f32: { digits: 23, smallest: -126, loss: 0 },
+  f16: { digits: 10, smallest: -14, loss: 0.5001 },
 };
 
-export function encode(values: ArrayLike<number>, dtype: FloatType): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(floats[dtype].encode(values).buffer);
+export function encode(values: ArrayLike<number>, dtype: keyof Arrays): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(codecs[dtype].encode(values).buffer);
 }
 
-export function decode(bytes: Uint8Array, dtype: FloatType): Float32Array {
-  return floats[dtype].decode(bytes.slice().buffer);
+export function decode<Type extends keyof Arrays>(bytes: Uint8Array, dtype: Type): Arrays[Type] {
+  return codecs[dtype].decode(bytes.slice().buffer);
 }
 
 /** The numbers as the device gets them. */

@@ -73,6 +73,25 @@ describe("webgpu tune", () => {
     assert.deepEqual([...new Set(kept), ...new Set(results)], [0x4200, 0x4700]);
   });
 
+  it("tunes integers, of which all variants give the same results", async () => {
+    await open({}, rigged({ subgroups: 0.1 }));
+    for (const dtype of ["i32", "u32"] as const) {
+      const { entries, skipped, dropped } = await backend.tune((b) => {
+        const [input, output] = [b.alloc(4 * 30 * 401), b.alloc(4 * 30)];
+        b.reduce({ kind: "sum", shape: [30, 401], axes: [1], input, output, dtype });
+        b.binary({ kind: "less", n: 30, a: input, b: { scalar: 7 }, output, dtype });
+      });
+      assert.deepEqual([skipped, dropped], [[], []]);
+      assert.lengthOf(entries, 1);
+      assert.deepInclude(entries[0], { operation: "reduce", variant: "subgroups" });
+      assert.include(entries[0]!.shape, { dtype });
+    }
+    const { tuning } = backend;
+    await backend.dispose();
+    await open({ tuning: JSON.parse(JSON.stringify(tuning)) as TuningData }, {});
+    assert.lengthOf(backend.tuning.entries, 2);
+  });
+
   it("leaves the backend to its users meanwhile", async () => {
     const means = rigged({ subgroups: 0.1 });
     const seen = new Set<number>();

@@ -50,6 +50,10 @@ export async function everything(backend: ComputeBackend): Promise<void> {
   backend.unary({ kind: "tanh", n: 333, input: at(a, 2), output: at(a, 2048), dtype: "f16" });
   backend.binary({ kind: "mul", shapeA: [7, 1], shapeB: [1, 9], a, b, output: c });
   backend.binary({ kind: "add", n: 100, a, b: { scalar: 2 }, output: a });
+  backend.binary({ kind: "div", n: 2000, a, b: { scalar: -3 }, output: at(c, 4), dtype: "i32" });
+  backend.binary({ kind: "less", n: 2000, a, b, output: at(c, 3), dtype: "u32" });
+  backend.binary({ kind: "equal", n: 2000, a, b, output: c, dtype: "f16" });
+  backend.reduce({ kind: "max", shape: [3, 5000], axes: [1], input: a, output: c, dtype: "u32" });
   for (const handle of [a, b, c]) backend.free(handle);
   // What had another owner before is cleared first.
   const again = memory(65_536);
