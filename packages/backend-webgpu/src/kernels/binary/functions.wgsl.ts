@@ -29,13 +29,10 @@ const operators: Readonly<Record<ComparisonKind, string>> = {
 };
 
 function comparisons(
-  comparison: (operator: string, kind: ComparisonKind) => BinaryFunction,
+  comparison: (operator: string) => BinaryFunction,
 ): Readonly<Record<ComparisonKind, BinaryFunction>> {
-  const entries = Object.entries(operators) as [ComparisonKind, string][];
-  return Object.fromEntries(entries.map(([kind, operator]) => [kind, comparison(operator, kind)])) as Record<
-    ComparisonKind,
-    BinaryFunction
-  >;
+  const entries = Object.entries(operators).map(([kind, operator]) => [kind, comparison(operator)]);
+  return Object.fromEntries(entries) as Record<ComparisonKind, BinaryFunction>;
 }
 
 type FloatFunctions = {
@@ -59,13 +56,12 @@ const floats: FloatFunctions = {
   },
   pow: { expression: "power(a, b)", uses: ["power"], units: 13 },
   // By their bits, too.
-  ...comparisons((operator, kind) => ({
-    expression:
-      kind === "notEqual"
-        ? "is_nan(a) || is_nan(b) || ordinal(a) != ordinal(b)"
-        : `!is_nan(a) && !is_nan(b) && ordinal(a) ${operator} ordinal(b)`,
+  ...comparisons((operator) => ({
+    expression: `!is_nan(a) && !is_nan(b) && ordinal(a) ${operator} ordinal(b)`,
     uses: ["is_nan", "ordinal"],
   })),
+  // No number has the ordinal of a NaN.
+  notEqual: { expression: "is_nan(a) || ordinal(a) != ordinal(b)", uses: ["is_nan", "ordinal"] },
 };
 
 type IntegerKind = Exclude<BinaryKind, "pow">;
