@@ -1,7 +1,7 @@
 import type { BinaryKind, BinaryProblem } from "@backplane/core";
 import { type ComputedType, memoized, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
-import { elementwise, type Source, workgroupsFor } from "../elementwise/index.js";
+import { elementwise, type Source, vectorBytes, workgroupsFor } from "../elementwise/index.js";
 import { binaryFunction } from "./functions.wgsl.js";
 import { outputTypeOf, planBinary } from "./select.js";
 
@@ -31,6 +31,6 @@ export function runBinary(context: KernelContext, problem: BinaryProblem<DeviceM
     binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
     regions,
     parameters,
-    workgroupsFor(wide, outputType, output),
+    workgroupsFor(wide, output, vectorBytes[outputType]),
   );
 }

@@ -1,6 +1,5 @@
 import type { Region } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import { type OutputType, vectorBytes } from "./elementwise.wgsl.js";
 
 type Place = Pick<Region<unknown>, "byteOffset">;
 
@@ -20,14 +19,13 @@ export function axisTable(rank: number): number {
 }
 
 /**
- * Workgroups for an output: an invocation takes a vector of it, or one word, which it may share with elements in front
- * of the region.
+ * Workgroups for an output: an invocation takes a vector of it, of `vectorBytes`, or one word, which it may share with
+ * elements in front of the region.
  */
 export function workgroupsFor(
   wide: boolean,
-  outputType: OutputType,
   { byteOffset, byteLength }: Omit<Region<unknown>, "memory">,
+  vectorBytes = 16,
 ): number {
-  const bytes = wide ? vectorBytes[outputType] : 4;
-  return Math.ceil(((byteOffset % 4) + byteLength) / bytes / WORKGROUP_SIZE);
+  return Math.ceil(((byteOffset % 4) + byteLength) / (wide ? vectorBytes : 4) / WORKGROUP_SIZE);
 }

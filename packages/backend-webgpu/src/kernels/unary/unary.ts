@@ -24,6 +24,6 @@ export function runUnary(
     unaryProgram(kind, dtype, inPlace ? "output" : "contiguous", wide),
     inPlace ? { output } : { x: input, output },
     { n },
-    workgroupsFor(wide, dtype, output),
+    workgroupsFor(wide, output),
   );
 }
