@@ -9,7 +9,7 @@ import { workspaceRoot } from "#src/workspace.js";
 /** What somebody bundles who wants a backend in a page: by its name, as it is published. */
 async function bundled(name: string, options: BuildOptions) {
   const { metafile, outputFiles } = await build({
-    stdin: { contents: `export * from "${name}";`, resolveDir: join(workspaceRoot, "packages/conformance") },
+    stdin: { contents: `export * from "${name}";`, resolveDir: join(workspaceRoot, "bench") },
     absWorkingDir: workspaceRoot,
     bundle: true,
     format: "esm",
