@@ -22,7 +22,7 @@ interface Expected {
   readonly bound: number;
 }
 
-/** The formula in f64, and the error that softmax.wasm.ts derives. */
+/** The formula in f64, and the error that weights.wasm.ts derives. */
 function reference(kind: SoftmaxKind, x: Float32Array, [outer, length, inner]: Extents): Expected[] {
   const results = new Array<Expected>(x.length);
   for (let o = 0; o < outer; o++)

@@ -14,20 +14,15 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
+import { type PanelTypes, panelPairsKernel, panelResultsKernel, panelsKernel } from "./panels.wasm.js";
 import {
-  type PanelTypes,
-  panelColumns,
-  panelPairsBytes,
-  panelPairsKernel,
-  panelResultsKernel,
-  panelsKernel,
   type RowPieceTypes,
   type RowsTypes,
-  rowPairBytes,
   rowPairsKernel,
   rowResultsKernel,
   rowsKernel,
-} from "./softmax.wasm.js";
+} from "./rows.wasm.js";
+import { panelColumns, panelPairsBytes, rowPairBytes } from "./weights.wasm.js";
 
 type Problem = SoftmaxProblem<CpuMemory>;
 

@@ -12,6 +12,9 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
+import { applyProgram, statisticsProgram } from "./passes.wgsl.js";
+import { registerProgram } from "./registers.wgsl.js";
+import { finishes, type StatisticsTile } from "./rows.wgsl.js";
 import {
   leastSegment,
   planApply,
@@ -22,13 +25,6 @@ import {
   type SoftmaxShape,
   type StatisticsPlan,
 } from "./select.js";
-import {
-  applyProgram,
-  finishes,
-  registerProgram,
-  type StatisticsTile,
-  statisticsProgram,
-} from "./softmax.wgsl.js";
 
 type Problem = SoftmaxProblem<DeviceMemory>;
 

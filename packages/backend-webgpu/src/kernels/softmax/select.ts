@@ -10,7 +10,7 @@ import {
   type RegisterTile,
   type StatisticsTile,
   type Vector,
-} from "./softmax.wgsl.js";
+} from "./rows.wgsl.js";
 
 /** Elements (o, j, i) at (o * length + j) * inner + i; rows run along j. */
 export interface Extents {
