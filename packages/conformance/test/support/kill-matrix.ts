@@ -32,8 +32,29 @@ function rowOf({ mutant, broken, first, seconds }: Death): string {
   return `| ${[mutant.name, what, first ?? "none", seconds.toFixed(1), ...cells].join(" | ")} |`;
 }
 
+/** Cells before those of the topics. */
+const facts = ["defective backend", "defect", "first law to break", "s"];
+
+function headerLines(): readonly string[] {
+  const header = [...facts, ...topics.map(columnOf)];
+  return [`| ${header.join(" | ")} |`, `| ${header.map((_, i) => (i < 3 ? "---" : "--:")).join(" | ")} |`];
+}
+
+function cellsOf(line: string): readonly string[] {
+  return line.slice(2, -2).split(" | ");
+}
+
+/** A row under an older header, in the columns that there are now. */
+function movedRow(line: string, header: readonly string[]): string {
+  const cells = cellsOf(line);
+  const counts = topics.map((topic) => {
+    const column = header.indexOf(columnOf(topic), facts.length);
+    return column < 0 ? "" : (cells[column] ?? "").trim();
+  });
+  return `| ${[...cells.slice(0, facts.length), ...counts].join(" | ")} |`;
+}
+
 export function matrixText(deaths: readonly Death[], runs: number): string {
-  const header = ["defective backend", "defect", "first law to break", "s", ...topics.map(columnOf)];
   const times = deaths.map(({ seconds }) => seconds).toSorted((a, b) => a - b);
   const late = times.at(-1) ?? 0;
   const half = times[Math.floor(times.length / 2)] ?? 0;
@@ -42,8 +63,7 @@ export function matrixText(deaths: readonly Death[], runs: number): string {
     `Time to the first broken law: half of them within ${half.toFixed(1)} s, all within ${late.toFixed(1)} s.`,
     `A number says how many laws on a topic reject the backend. Topics: ${topics.join(", ")}.`,
     "",
-    `| ${header.join(" | ")} |`,
-    `| ${header.map((_, i) => (i < 3 ? "---" : "--:")).join(" | ")} |`,
+    ...headerLines(),
     ...deaths.map(rowOf),
   ].join("\n");
 }
@@ -69,7 +89,10 @@ export function withRows(
     .trim()
     .split("\n");
   const head = matrix.findIndex((line) => line.startsWith("|"));
-  const rows = new Map(matrix.slice(head + 2).map((line) => [line.slice(2).split(" | ", 1)[0]!, line]));
+  const header = cellsOf(matrix[head]!);
+  const rows = new Map(
+    matrix.slice(head + 2).map((line) => [line.slice(2).split(" | ", 1)[0]!, movedRow(line, header)]),
+  );
   const intro = matrix.slice(0, head).filter((line) => line !== "");
   const before =
     intro
@@ -85,7 +108,7 @@ export function withRows(
       ...intro.filter((line) => !line.startsWith(later)),
       `${later}${names.filter((name) => apart.has(name)).join("; ")}.`,
       "",
-      ...matrix.slice(head, head + 2),
+      ...headerLines(),
       ...names.flatMap((name) => rows.get(name) ?? []),
     ].join("\n"),
   );
