@@ -66,7 +66,7 @@ const floats: FloatFunctions = {
 
 type IntegerKind = Exclude<BinaryKind, "pow">;
 
-/** WGSL has integers wrap around; only what it makes of quotients that do not exist differs from ours. */
+/** Integers wrap around in WGSL. Quotients that do not exist are different ones there, and may trap. */
 function integers(div: string): Readonly<Record<IntegerKind, BinaryFunction>> {
   return {
     add: { expression: "a + b" },

@@ -15,6 +15,7 @@ export interface BinaryPlan {
 
 type Problem = Omit<BinaryProblem<unknown>, "n">;
 
+/** Returns the type of the results. */
 export function outputTypeOf({ kind, dtype }: Pick<Problem, "kind" | "dtype">): OutputType {
   return isComparison(kind) ? "u8" : dtype;
 }

@@ -35,10 +35,10 @@ export interface ElementwiseTile {
   /** One per argument of `apply`: of `x`, or of `a` and `b`. */
   readonly sources: readonly Source[];
   /**
-   * Whether an invocation takes a vector of output, or 4 bytes: one number, the two f16 that share a word, or the
-   * four bytes. A vector is 16 bytes of numbers, or four bytes. Wide kernels need regions that start at a multiple
-   * of 16 bytes, except of repeated inputs. With strided or repeated inputs, the table of axes then counts vectors
-   * along the innermost axis, and so do the strides of strided inputs.
+   * Whether an invocation takes a vector of output (see `vectorBytes`), or 4 bytes: one number of that size, or all
+   * elements that share a word. Wide kernels need regions that start at a multiple of 16 bytes, except of repeated
+   * inputs. With strided or repeated inputs, the table of axes then counts vectors along the innermost axis, and so
+   * do the strides of strided inputs.
    */
   readonly wide: boolean;
   /** Rows of the table of axes; 0 without strided inputs. */
