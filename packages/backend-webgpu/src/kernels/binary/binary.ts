@@ -5,20 +5,32 @@ import { elementwise, type Source, vectorBytes, workgroupsFor } from "../element
 import { binaryFunction } from "./functions.wgsl.js";
 import { outputTypeOf, planBinary } from "./select.js";
 
-const binaryProgram = memoized(
-  (kind: BinaryKind, dtype: ComputedType, a: Source, b: Source, wide: boolean, axes: number): Program => {
+/** What calls need to know, found by one look-up. */
+interface BinaryKernel {
+  readonly program: Program;
+  readonly vectorBytes: number;
+}
+
+const binaryKernel = memoized(
+  (
+    kind: BinaryKind,
+    dtype: ComputedType,
+    a: Source,
+    b: Source,
+    wide: boolean,
+    axes: number,
+  ): BinaryKernel => {
     const outputType = outputTypeOf({ kind, dtype });
-    return elementwise(
-      { name: `binary_${kind}`, dtype, outputType, sources: [a, b], wide, axes },
-      binaryFunction(kind, dtype),
-    );
+    const tile = { name: `binary_${kind}`, dtype, outputType, sources: [a, b], wide, axes };
+    const program = elementwise(tile, binaryFunction(kind, dtype));
+    return { program, vectorBytes: vectorBytes[outputType] };
   },
 );
 
 /** output[i] = kind(a[i], b[i]), with broadcasting */
 export function runBinary(context: KernelContext, problem: BinaryProblem<DeviceMemory>): void {
   const { kind, dtype, n, output } = problem;
-  const { outputType, sources, wide, axes, table } = planBinary(problem);
+  const { sources, wide, axes, table } = planBinary(problem);
   const regions: Record<string, BufferRegion> = { output };
   const parameters: Record<string, number | readonly number[]> = { n };
   for (const [i, name] of (["a", "b"] as const).entries()) {
@@ -27,10 +39,6 @@ export function runBinary(context: KernelContext, problem: BinaryProblem<DeviceM
     else if (sources[i] !== "output") regions[name] = input.region;
   }
   if (axes > 0) Object.assign(parameters, { rank: table.length, axes: table.flatMap((row) => [...row, 0]) });
-  context.dispatch(
-    binaryProgram(kind, dtype, sources[0], sources[1], wide, axes),
-    regions,
-    parameters,
-    workgroupsFor(wide, output, vectorBytes[outputType]),
-  );
+  const kernel = binaryKernel(kind, dtype, sources[0], sources[1], wide, axes);
+  context.dispatch(kernel.program, regions, parameters, workgroupsFor(wide, output, kernel.vectorBytes));
 }

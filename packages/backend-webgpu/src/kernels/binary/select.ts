@@ -4,7 +4,6 @@ import { isSameRegion } from "../same-region.js";
 
 /** How one binary problem is done. */
 export interface BinaryPlan {
-  readonly outputType: OutputType;
   readonly sources: readonly [Source, Source];
   readonly wide: boolean;
   /** Rows of the program's table; 0 if all inputs run along with the output. */
@@ -23,11 +22,9 @@ export function outputTypeOf({ kind, dtype }: Pick<Problem, "kind" | "dtype">): 
 /** Depends on shapes and places alone. */
 export function planBinary(problem: Problem): BinaryPlan {
   const { shape, a, b, output } = problem;
-  const outputType = outputTypeOf(problem);
   const narrow = [sourceOf(a, problem), sourceOf(b, problem)] as const;
   if (!narrow.includes("strided"))
     return {
-      outputType,
       sources: narrow,
       wide: allAligned([output]) && isAligned(a) && isAligned(b),
       axes: 0,
@@ -35,6 +32,7 @@ export function planBinary(problem: Problem): BinaryPlan {
     };
 
   const strides = [stridesOf(a, shape), stridesOf(b, shape)] as const;
+  const outputType = outputTypeOf(problem);
   const vector = vectorBytes[outputType] / dtypeBytes[outputType];
   const wideSource = (source: Source, i: 0 | 1): Source =>
     source === "strided" && strides[i].at(-1) === 0 ? "repeated" : source;
@@ -54,7 +52,7 @@ export function planBinary(problem: Problem): BinaryPlan {
     (extent, axis) =>
       [axis === shape.length - 1 ? extent / step : extent, unit(0, axis), unit(1, axis)] as const,
   );
-  return { outputType, sources, wide, axes: axisTable(shape.length), table };
+  return { sources, wide, axes: axisTable(shape.length), table };
 }
 
 function isAligned(input: BinaryInput<unknown>): boolean {
