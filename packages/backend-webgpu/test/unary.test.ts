@@ -7,7 +7,7 @@ import { lastRounding, noise, random, rounded, spacing, withDevice } from "./sup
 /** Allowed errors in units in the last place of f32, where they are not 0. */
 const units: Partial<Record<UnaryKind, number>> = {
   ...{ sigmoid: 4, tanh: 4, exp: 4, log: 4, sqrt: 4, rsqrt: 4, reciprocal: 2.5, sin: 4, cos: 4 },
-  ...{ erf: 4, gelu: 8, geluTanh: 6, silu: 6, softplus: 4 },
+  ...{ erf: 4, expm1: 4, gelu: 8, geluTanh: 6, silu: 6, softplus: 4 },
 };
 
 /** Besides, what flushing may take from a result, and only from one below the normal numbers. */
