@@ -1,11 +1,11 @@
 // Runs every law against every defective backend and shows which reject which:
-//   node kill-matrix.js [--runs <cases per law>] [--only <part of a name>,...] [--jobs <threads>] [--write]
-// Without --runs as in the default mode, which takes about half an hour on one core; --write renews the matrix in
+//   node kill-matrix.js [--runs <cases per law>] [--quick] [--only <part of a name>,...] [--jobs <threads>] [--write]
+// Without --runs as in the default mode, which takes hours on one core; --quick as in the quick mode; --write renews the matrix in
 // docs/kill-matrix.md, or with --only the rows of those backends. Exits with 1 where a backend survives.
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { lawId, loseReferenceDevice, type Mutant, mutants, runLaws } from "#src/index.js";
+import { lawId, loseReferenceDevice, type Mutant, mutants, runLaws, type SuiteOptions } from "#src/index.js";
 import {
   columnOf,
   type Death,
@@ -19,12 +19,15 @@ import {
 /** What becomes of a defective backend, in the form in which threads tell it. */
 type Told = Omit<Death, "mutant">;
 
-async function kill({ name, create, hangs }: Mutant, runs: number): Promise<Told> {
+/** As in `SuiteOptions`. */
+type How = Pick<SuiteOptions, "mode" | "runs">;
+
+async function kill({ name, create, hangs }: Mutant, how: How): Promise<Told> {
   const broken = new Map<string, number>();
   const started = performance.now();
   let first: string | undefined;
   let seconds = 0;
-  const options = { runs, shrink: false, ...(hangs ? { patience: 20_000 } : {}) };
+  const options = { ...how, shrink: false, ...(hangs ? { patience: 20_000 } : {}) };
   const subject = { name, create, loseDevice: loseReferenceDevice, options };
   await runLaws(subject, ({ law, status }) => {
     if (status !== "broken") return;
@@ -46,11 +49,11 @@ function show({ mutant, broken, first, seconds }: Death): void {
 }
 
 /** Each thread takes one backend after the other. */
-async function killAll(all: readonly Mutant[], runs: number, jobs: number): Promise<readonly Death[]> {
+async function killAll(all: readonly Mutant[], how: How, jobs: number): Promise<readonly Death[]> {
   const deaths: Death[] = [];
   let next = 0;
   const work = async (): Promise<void> => {
-    const worker = new Worker(new URL(import.meta.url), { workerData: { runs } });
+    const worker = new Worker(new URL(import.meta.url), { workerData: how });
     for (let index = next++; index < all.length; index = next++) {
       const mutant = all[index]!;
       const told = new Promise<Told>((resolve, reject) => {
@@ -72,6 +75,7 @@ async function main(): Promise<void> {
       runs: { type: "string", default: "20" },
       only: { type: "string" },
       jobs: { type: "string", default: "1" },
+      quick: { type: "boolean" },
       write: { type: "boolean" },
     },
   });
@@ -79,7 +83,7 @@ async function main(): Promise<void> {
   if (!(runs >= 1) || !(jobs >= 1)) throw new Error("--runs and --jobs are whole numbers from 1");
   const wanted = values.only?.split(",");
   const some = mutants.filter(({ name }) => wanted?.some((text) => name.includes(text)) ?? true);
-  const deaths = await killAll(some, runs, jobs);
+  const deaths = await killAll(some, values.quick ? { mode: "quick" } : { runs }, jobs);
   if (values.write === true) {
     const text = readFileSync(matrixFile, "utf8");
     const renewed =
@@ -93,5 +97,5 @@ if (isMainThread) await main();
 else
   parentPort!.on("message", async (name: string) => {
     const mutant = mutants.find((candidate) => candidate.name === name)!;
-    parentPort!.postMessage(await kill(mutant, (workerData as { runs: number }).runs));
+    parentPort!.postMessage(await kill(mutant, workerData as How));
   });
