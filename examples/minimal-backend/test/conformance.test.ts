@@ -1,4 +1,4 @@
-// Tags: proof
+// Tags: proof, pure
 import { describeBackend } from "@backplane/conformance";
 import {
   type ComputeBackend,

@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { type AttentionProblem, type FloatType, floatTypes } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";

@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { activations, dtypeBytes, floatTypes, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { type GemmVariant, gemmVariants, runGemm } from "#src/kernels/gemm/index.js";

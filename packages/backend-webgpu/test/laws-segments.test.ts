@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import { operationNames } from "@backplane/core";

@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import * as webgpu from "@backplane/backend-webgpu";
 import type { Law } from "@backplane/conformance";
 import { assert } from "chai";

@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { assert } from "chai";
 import { gemmVariants } from "#src/kernels/gemm/index.js";
 import { withMatrixUnits, withoutMatrixUnits } from "./emulated-matrices.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { type FloatType, floatTypes } from "@backplane/core";
 import { assert } from "chai";
 import { checkGemm, distinctResults, type GemmCase, transposes } from "./gemm-cases.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { callsLargeKernels, describeParameters } from "./parameter-calls.js";
 
 describeParameters(callsLargeKernels);

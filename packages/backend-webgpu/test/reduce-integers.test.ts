@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { type IntegerType, integerTypes, type ReduceKind } from "@backplane/core";
 import { assert } from "chai";
 import { reduce } from "#src/kernels/reduce/index.js";

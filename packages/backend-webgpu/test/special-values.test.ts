@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import type { ArithmeticKind, UnaryKind } from "@backplane/core";
 import { assert } from "chai";
 import { withDevice } from "./support.js";

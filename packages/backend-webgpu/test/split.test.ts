@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { decodeFloat16, type GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";

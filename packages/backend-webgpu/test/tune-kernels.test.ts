@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import type { WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
 import { assert } from "chai";

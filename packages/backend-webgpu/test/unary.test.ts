@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { unaryFunctions } from "@backplane/conformance/functions";
 import { dtypeBytes, type FloatType, floatTypes, type UnaryKind, unaryKinds } from "@backplane/core";
 import { assert } from "chai";

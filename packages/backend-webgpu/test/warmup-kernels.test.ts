@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import type { WebGpuBackend } from "@backplane/backend-webgpu";
 import { assert } from "chai";
 import { everything, openWatched } from "./watched.js";

@@ -1,4 +1,4 @@
-// Tags: proof, long
+// Tags: proof, pure, long
 import { expect } from "chai";
 import { lawId, laws, loseReferenceDevice, mutants, runLaws } from "#src/index.js";
 

@@ -1,4 +1,4 @@
-// Tags: proof
+// Tags: proof, pure
 import { inexactUnaryKinds } from "@backplane/core";
 import { assert } from "chai";
 import { oracleUnits } from "#src/accuracy.js";

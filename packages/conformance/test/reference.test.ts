@@ -1,4 +1,4 @@
-// Tags: proof, long
+// Tags: proof, pure, long
 import { createReferenceBackend, describeBackend, loseReferenceDevice } from "#src/index.js";
 
 // As every backend is tried; other seeds have seeds.test.ts.

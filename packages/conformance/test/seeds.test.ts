@@ -1,4 +1,4 @@
-// Tags: proof, long
+// Tags: proof, pure, long
 import { expect } from "chai";
 import { createReferenceBackend, type Law, lawId, laws, loseReferenceDevice, runLaws } from "#src/index.js";
 

@@ -10,6 +10,8 @@ import type { Options } from "./options.js";
 /** The environment in which the tests run. */
 export interface Machine {
   readonly description: string;
+  /** Whether the description names all of the adapter that may decide the outcome of a test. */
+  readonly isKnown: boolean;
   readonly env: Readonly<Record<string, string>>;
   readonly launch: () => Promise<Browser>;
 }
@@ -23,6 +25,7 @@ export async function chooseMachine(adapter: Options["adapter"]): Promise<Machin
   if (adapter === "system" || (adapter === undefined && reason !== undefined)) {
     return {
       description: "the adapter of this machine",
+      isKnown: false,
       env: {},
       launch: () => chromium.launch({ channel: "chrome", args: ["--enable-unsafe-webgpu"] }),
     };
@@ -30,7 +33,7 @@ export async function chooseMachine(adapter: Options["adapter"]): Promise<Machin
   const { env, description } = await softwareVulkan(adapter === "lavapipe" ? "lavapipe" : "swiftshader");
   // Unpacked before the first test, so that no test has to do it within its time limit.
   const browser = await headlessChromium();
-  return { description, env, launch: () => launchSoftwareChromium(browser) };
+  return { description, isKnown: true, env, launch: () => launchSoftwareChromium(browser) };
 }
 
 function launchSoftwareChromium({ executablePath, args, env }: HeadlessChromium): Promise<Browser> {

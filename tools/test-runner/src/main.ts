@@ -8,9 +8,10 @@ import { brokenDown, closingLine, NOTHING, type Outcome, sum } from "./outcome.j
 import { bundlePage } from "./page-bundle.js";
 import { startPageServer } from "./page-server.js";
 import { runParts, testParts } from "./parts.js";
+import { Proven, readRecord, writeRecord } from "./proven.js";
 import { step } from "./step.js";
-import { timeTables } from "./test-times.js";
-import { workspaceRoot } from "./workspace.js";
+import { sourceOf, timeTables } from "./test-times.js";
+import { nodeTests, type TestFile, workspacePackages, workspaceRoot } from "./workspace.js";
 
 async function main(options: Options): Promise<Outcome> {
   const build = await step("build", async () => {
@@ -27,11 +28,40 @@ async function main(options: Options): Promise<Outcome> {
   console.log(`\nTesting on ${machine.description}, Node.js ${process.versions.node}`);
   const server = await startPageServer();
   try {
-    const run = () => runParts(testParts(options, machine, server.origin));
-    return sum([build, lint, await step("tests", run)]);
+    return sum([build, lint, await step("tests", () => runTests(options, machine, server.origin))]);
   } finally {
     await server.close();
   }
+}
+
+async function runTests(options: Options, machine: Machine, origin: string): Promise<Outcome> {
+  const { all, grep, tag, record } = options;
+  const [major] = process.versions.node.split(".");
+  const environment = `${machine.description}, Node.js ${major}, ${process.platform} ${process.arch}`;
+  const proven = new Proven(environment, machine.isKnown ? readRecord() : {});
+  const leftOut: TestFile[] = [];
+  // What is asked for by name runs.
+  const leavesOut = !all && grep === undefined && tag === undefined;
+  const parts = testParts(options, machine, origin, (file) => {
+    const isLeftOut = leavesOut && proven.has(file);
+    if (isLeftOut) leftOut.push(file);
+    return isLeftOut;
+  });
+  if (leftOut.length > 0)
+    console.log(
+      `\n${leftOut.length} files are left out: their tests have passed on this adapter, and nothing that they ` +
+        `load has changed since (tools/test-runner/proven.json). --all runs them.\n` +
+        leftOut.map(({ compiled }) => `  ${sourceOf(compiled, workspaceRoot)}`).join("\n"),
+    );
+  const passed: TestFile[] = [];
+  const outcome = await runParts(parts, ({ files }, { failed }) => {
+    if (failed === 0) passed.push(...files);
+  });
+  if (record && machine.isKnown) {
+    const files = workspacePackages().flatMap(({ path }) => nodeTests(path));
+    writeRecord(proven.renewed(files, passed));
+  }
+  return outcome;
 }
 
 /** A missing adapter is a failure, told without a stack: it is no mistake of this program. */

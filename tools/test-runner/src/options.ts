@@ -3,13 +3,17 @@ import { type Tag, type TagFilter, tagNames, tags } from "./tags.js";
 
 export interface Options extends TagFilter {
   readonly help: boolean;
+  /** Also what has passed before with the same code. */
+  readonly all: boolean;
+  /** Notes what has passed. */
+  readonly record: boolean;
   readonly only: "node" | "browser" | undefined;
   readonly grep: string | undefined;
   readonly adapter: "software" | "lavapipe" | "system" | undefined;
 }
 
 export const USAGE: string = `usage: pnpm test [-- [--only node|browser] [--tag TAG] [--without TAG] [--grep PATTERN]
-                      [--adapter software|lavapipe|system]]
+                      [--adapter software|lavapipe|system] [--all] [--record]]
 
   --only node, --only browser  one of the two parts
   --tag TAG                    files with this tag in their first line; may be repeated for more of them
@@ -20,6 +24,8 @@ export const USAGE: string = `usage: pnpm test [-- [--only node|browser] [--tag 
   --adapter lavapipe           Mesa's software Vulkan, for the Node.js part; it has to be there:
                                see tools/software-adapter/README.md
   --adapter system             the machine's own GPU, and the Chrome installed on it
+  --all                        also files whose tests have passed here before, with the same code
+  --record                     notes which files have passed, in tools/test-runner/proven.json
   --help                       this text
 
 tags:
@@ -35,6 +41,8 @@ export function parseOptions(args: readonly string[]): Options {
       args: rest,
       options: {
         help: { type: "boolean" },
+        all: { type: "boolean" },
+        record: { type: "boolean" },
         only: { type: "string" },
         tag: { type: "string", multiple: true },
         without: { type: "string", multiple: true },
@@ -46,9 +54,12 @@ export function parseOptions(args: readonly string[]): Options {
     const adapter = oneOf("adapter", values.adapter, ["software", "lavapipe", "system"]);
     if (adapter === "lavapipe" && only !== "node")
       throw new Error("--adapter lavapipe is for the Node.js part: it needs --only node");
-    const { help = false, grep, tag, without = [] } = values;
+    const { help = false, all = false, record = false, grep, tag, without = [] } = values;
+    if (record && grep !== undefined) throw new Error("--record is for whole files: it goes without --grep");
     return {
       help,
+      all,
+      record,
       only,
       tag: tag && tagsFrom("tag", tag),
       without: tagsFrom("without", without),

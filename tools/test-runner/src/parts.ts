@@ -27,10 +27,17 @@ const MOST_AT_ONCE = 3;
 /**
  * Returns all parts that the options select. Long ones come first: begun last, they would still run when all
  * else is done.
+ *
+ * @param isLeftOut Files that need not run though they are selected.
  */
-export function testParts(options: Options, machine: Machine, origin: string): Part[] {
+export function testParts(
+  options: Options,
+  machine: Machine,
+  origin: string,
+  isLeftOut: (file: TestFile) => boolean = () => false,
+): Part[] {
   const packages = workspacePackages().map(({ path }) => path);
-  const isWanted = ({ tags }: TestFile) => isChosen(tags, options);
+  const isWanted = (file: TestFile) => isChosen(file.tags, options) && !isLeftOut(file);
   const { grep } = options;
   const nodePart = (files: readonly TestFile[], title: string): Part => ({
     title,
@@ -74,15 +81,20 @@ function nodeParts(
   ];
 }
 
-/** Several at a time; each prints as if it were alone. */
-export async function runParts(parts: readonly Part[]): Promise<Outcome> {
+/** Several at a time; each prints as if it were alone. `ended` receives each with its outcome. */
+export async function runParts(
+  parts: readonly Part[],
+  ended: (part: Part, outcome: Outcome) => void = () => {},
+): Promise<Outcome> {
   const transcript = new Transcript(parts.length, (text) => process.stdout.write(text));
   const outcomes: Outcome[] = [];
   const remaining = parts.entries();
   const runRemaining = async (): Promise<void> => {
-    for (const [i, { title, run }] of remaining) {
+    for (const [i, part] of remaining) {
       const write = (text: string): void => transcript.write(i, text);
-      outcomes.push(await step(`test ${title}`, () => run(write), write));
+      const outcome = await step(`test ${part.title}`, () => part.run(write), write);
+      outcomes.push(outcome);
+      ended(part, outcome);
       transcript.end(i);
     }
   };

@@ -18,6 +18,12 @@ export const tags = {
    * each. Laws on a backend as a whole, and on operations with small kernels, are in files without this tag.
    */
   kernels: "goes through kernels of WebGPU one after the other, which compile slowly on lavapipe",
+  /**
+   * Gives the same on an adapter for as long as what it loads stays the same: no other process, no file, clock or
+   * network, and no instruction that processors carry out differently. So it is left out where it has passed
+   * before with the same code, as proven.json says.
+   */
+  pure: "depends on nothing but the code that it loads, and is left out while that stays the same",
   /** Does the same small work many thousand times: leaks show on any adapter. */
   soak: "does the same work many thousand times",
   /** Starts an engine of its own, such as Chromium or Deno: the Node.js beside it does not matter. */

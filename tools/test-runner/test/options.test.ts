@@ -6,6 +6,8 @@ describe("test runner options", () => {
   it("runs everything when nothing is asked for", () => {
     assert.deepEqual(parseOptions([]), {
       help: false,
+      all: false,
+      record: false,
       only: undefined,
       tag: undefined,
       without: [],
@@ -29,9 +31,14 @@ describe("test runner options", () => {
       assert.throws(() => parseOptions(["--adapter", "lavapipe", ...rest]), UsageError, "needs --only node");
   });
 
+  it("records whole files only", () => {
+    assert.isTrue(parseOptions(["--record", "--tag", "pure"]).record);
+    assert.throws(() => parseOptions(["--record", "--grep", "gemm"]), UsageError, "without --grep");
+  });
+
   it("explains itself", () => {
     assert.isTrue(parseOptions(["--help"]).help);
-    for (const option of ["only", "tag", "without", "grep", "adapter", "help"])
+    for (const option of ["all", "record", "only", "tag", "without", "grep", "adapter", "help"])
       assert.include(USAGE, `--${option}`);
     for (const tag of tagNames) assert.include(USAGE, `  ${tag} `);
   });

@@ -1,12 +1,13 @@
 import { assert } from "chai";
 import { parseOptions } from "#src/options.js";
 import { testParts } from "#src/parts.js";
-import { browserEntries, nodeTests, workspacePackages } from "#src/workspace.js";
+import { browserEntries, nodeTests, type TestFile, workspacePackages } from "#src/workspace.js";
 
 describe("parts of a run", () => {
   const partsOf = (...args: string[]) => {
     const machine = {
       description: "",
+      isKnown: true,
       env: {},
       launch: () => Promise.reject(new Error("nothing runs here")),
     };
@@ -29,6 +30,17 @@ describe("parts of a run", () => {
     assert.isTrue(long.every(({ tags }) => tags.includes("long")));
     assert.sameMembers(compiled([...long, ...others]), compiled(filesOf()));
     for (const only of ["node", "browser"]) assert.isNotEmpty(filesOf("--tag", "long", "--only", only));
+  });
+
+  it("lack the files that need not run, and are none where that is all of them", () => {
+    const machine = { description: "", isKnown: true, env: {}, launch: () => Promise.reject(new Error()) };
+    const without = (isLeftOut: (file: TestFile) => boolean) =>
+      testParts(parseOptions([]), machine, "", isLeftOut);
+    const isPure = ({ tags }: TestFile) => tags.includes("pure");
+    const rest = without(isPure).flatMap(({ files }) => files);
+    assert.sameMembers(compiled(rest), compiled(filesOf("--without", "pure")));
+    assert.isBelow(rest.length, filesOf().length);
+    assert.isEmpty(without(() => true));
   });
 
   it("begin with those that take long, each alone", () => {

@@ -1,0 +1,72 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { loadedFiles } from "./loaded-files.js";
+import { type TestFile, workspaceRoot } from "./workspace.js";
+
+/** For each environment, the digest of each file of tests that passed there. */
+export type Record = Readonly<{ [environment: string]: Readonly<{ [file: string]: string }> }>;
+
+const recordFile = join(workspaceRoot, "tools/test-runner/proven.json");
+
+/**
+ * The files of tests that have passed before, in the same environment and with the same code. What a `pure` file
+ * gives follows from what it loads, so it need not run again until some of that has changed.
+ */
+export class Proven {
+  readonly #environment: string;
+  readonly #record: Record;
+  readonly #digestOf: (file: string) => string;
+
+  /** @param environment All that may decide an outcome besides the code: the adapter, Node.js, the system. */
+  constructor(environment: string, record: Record, digestOf: (file: string) => string = digestOfFile) {
+    this.#environment = environment;
+    this.#record = record;
+    this.#digestOf = digestOf;
+  }
+
+  has(file: TestFile): boolean {
+    const recorded = this.#record[this.#environment]?.[nameOf(file)];
+    return recorded !== undefined && isPure(file) && recorded === this.#digestOf(file.compiled);
+  }
+
+  /**
+   * Returns the record with these files as they are now.
+   *
+   * @param files Those that there are; others are dropped.
+   * @param passed Those that have just passed.
+   */
+  renewed(files: readonly TestFile[], passed: readonly TestFile[]): Record {
+    const entries = files
+      .filter((file) => (passed.includes(file) ? isPure(file) : this.has(file)))
+      .map((file) => [nameOf(file), this.#digestOf(file.compiled)] as const);
+    const sorted = entries.sort(([a], [b]) => (a < b ? -1 : 1));
+    return { ...this.#record, [this.#environment]: Object.fromEntries(sorted) };
+  }
+}
+
+function isPure({ tags }: TestFile): boolean {
+  return tags.includes("pure");
+}
+
+function nameOf({ compiled }: TestFile): string {
+  return relative(workspaceRoot, compiled).replaceAll("\\", "/");
+}
+
+/** A digest of all that a compiled file of tests loads, and of the versions of what comes from npm. */
+export function digestOfFile(compiled: string): string {
+  const hash = createHash("sha256");
+  for (const file of [...loadedFiles(compiled), join(workspaceRoot, "pnpm-lock.yaml")]) {
+    const content = readFileSync(file);
+    hash.update(`${relative(workspaceRoot, file)} ${content.length}\n`).update(content);
+  }
+  return hash.digest("hex").slice(0, 32);
+}
+
+export function readRecord(): Record {
+  return existsSync(recordFile) ? (JSON.parse(readFileSync(recordFile, "utf8")) as Record) : {};
+}
+
+export function writeRecord(record: Record): void {
+  writeFileSync(recordFile, `${JSON.stringify(record, null, 2)}\n`);
+}
