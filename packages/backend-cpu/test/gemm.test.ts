@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: kernels, long
 import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
@@ -6,6 +6,7 @@ import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import { partsOf } from "#src/kernels/gemm/parts.js";
 import { fittingGemmVariants, gemmVariants } from "#src/kernels/gemm/variants.js";
 import { type Case, check, compute, hostile, label, makeCase, type Shape } from "./gemm-cases.js";
+import { expectSameElements } from "./same-elements.js";
 import { Workbench } from "./workbench.js";
 
 const features = detectFeatures();
@@ -112,7 +113,7 @@ describe("gemm", () => {
         results.push(compute(bench, undefined, given));
       }
       check(given, results[0]!);
-      for (const result of results.slice(1)) expect(result).to.deep.equal(results[0]);
+      for (const result of results.slice(1)) expectSameElements(result, results[0]!, label(shape));
       expect(partsOf(given.shape), label(shape)).to.equal(parts);
     }
   });

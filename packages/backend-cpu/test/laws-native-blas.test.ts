@@ -1,3 +1,4 @@
+// Tags: kernels
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, type Law, laws } from "@backplane/conformance";
 import { testBlas } from "@backplane/debian";

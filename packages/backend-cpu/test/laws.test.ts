@@ -4,13 +4,14 @@ import { describeBackend } from "@backplane/conformance";
 import { withWorkers } from "./losing-workers.js";
 
 describeBackend(
-  { name: "the CPU without threads", create: () => createCpuBackend({ threads: 0 }) },
+  { name: "the CPU without threads", create: () => createCpuBackend({ threads: 0 }), options: { runs: 10 } },
   globalThis,
 );
 describeBackend(
   {
     name: "the CPU with 2 threads",
     ...withWorkers(() => createCpuBackend({ threads: 2 })),
+    options: { runs: 5, seed: 2 },
   },
   globalThis,
 );

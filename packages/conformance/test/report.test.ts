@@ -1,3 +1,4 @@
+// Tags: proof
 import { readFile } from "node:fs/promises";
 import { operationNames, operations as operationsOfCore } from "@backplane/core";
 import { assert } from "chai";

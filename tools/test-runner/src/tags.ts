@@ -14,10 +14,10 @@ export const tags = {
    */
   proof: "proves the suite, the documents or the packages, alike on every adapter and engine",
   /**
-   * Runs the kernels of WebGPU one after the other. The compiler of lavapipe takes up to ten seconds for
-   * each. Laws on a backend as a whole, and on operations with small kernels, are in files without this tag.
+   * Runs the kernels of a backend one after the other. The compiler of lavapipe takes up to ten seconds for
+   * each. Laws on a backend as a whole, which meet the same kernels, are in files without this tag.
    */
-  kernels: "goes through kernels of WebGPU one after the other, which compile slowly on lavapipe",
+  kernels: "goes through the kernels of a backend one after the other",
   /**
    * Gives the same on an adapter for as long as what it loads stays the same: no other process, no file, clock or
    * network, and no instruction that processors carry out differently. So it is left out where it has passed

@@ -47,7 +47,10 @@ describe("what a file of tests loads", () => {
       const d = await import("@backplane/core");
       new Worker(new URL("./e.js", import.meta.url));
       const text = "./f.js";`;
-    assert.sameMembers(namesLoaded(source), ["./a.js", "#src/b.js", "../c.js", "@backplane/core", "./e.js"]);
+    assert.sameMembers(
+      [...namesLoaded(source)],
+      ["./a.js", "#src/b.js", "../c.js", "@backplane/core", "./e.js"],
+    );
   });
 
   it("reaches through packages: a kernel, core, the laws, a worker's program", () => {

@@ -1,7 +1,8 @@
 // Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { describeBackend } from "@backplane/conformance";
+import { describeBackend, laws } from "@backplane/conformance";
 import { assert } from "chai";
+import { isAroundKernels } from "../laws-support.js";
 
 describe("the worker", () => {
   it("has the shared memory that threads need", () => {
@@ -9,12 +10,12 @@ describe("the worker", () => {
   });
 });
 
-// Its threads are workers of a worker.
+// Its threads are workers of a worker, and the kernels are those of the page.
 describeBackend(
   {
     name: "the CPU in a worker, with 2 threads",
     create: () => createCpuBackend({ threads: 2 }),
-    options: { mode: "quick", seed: 4 },
+    options: { laws: laws.filter(isAroundKernels), mode: "quick", seed: 4 },
   },
   globalThis,
 );

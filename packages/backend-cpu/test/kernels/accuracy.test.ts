@@ -1,3 +1,4 @@
+// Tags: kernels
 import { inexactBinaryKinds, inexactUnaryKinds } from "@backplane/core";
 import { expect } from "chai";
 import { accuracy } from "#src/kernels/index.js";

@@ -1,3 +1,4 @@
+// Tags: kernels
 import type { AttentionArguments, DeviceHandle, FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";

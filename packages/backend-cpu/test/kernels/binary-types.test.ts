@@ -1,3 +1,4 @@
+// Tags: kernels
 // binary on integers, and comparisons of every type.
 import {
   type BinaryArguments,

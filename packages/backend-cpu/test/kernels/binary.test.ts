@@ -1,3 +1,4 @@
+// Tags: kernels
 import { binaryFunctions } from "@backplane/conformance/functions";
 import {
   type ArithmeticKind,

@@ -1,3 +1,4 @@
+// Tags: kernels
 import { expect } from "chai";
 import { planDepthwise, suitsDepthwise } from "#src/kernels/conv2d/depthwise.js";
 import { depthwiseKernelF32 } from "#src/kernels/conv2d/depthwise.wasm.js";

@@ -1,3 +1,4 @@
+// Tags: kernels
 import { expect } from "chai";
 import { direct } from "#src/kernels/conv2d/block.js";
 import { directOf, flattened, planesBlocks, readsInPlace } from "#src/kernels/conv2d/planes.js";

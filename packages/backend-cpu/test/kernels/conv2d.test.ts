@@ -1,7 +1,9 @@
+// Tags: kernels
 import { activations, type Conv2dArguments, type DeviceHandle, type FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
 import { unary } from "#src/kernels/unary/unary.js";
+import { expectSameElements } from "../same-elements.js";
 import { asStored, types } from "../types.js";
 import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
@@ -283,9 +285,8 @@ describeEachTile("conv2d kernels", (options) => {
           output: region,
         } as const;
         bench.run(unary.plan(problem, bench.context));
-        expect(run({ ...shape, activation }, "f32", inputs, outputs), `${name}, ${activation}`).to.deep.equal(
-          bench.float32(region),
-        );
+        const got = run({ ...shape, activation }, "f32", inputs, outputs);
+        expectSameElements(got, bench.float32(region), `${name}, ${activation}`);
       }
     }
   });

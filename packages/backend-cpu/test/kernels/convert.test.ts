@@ -1,3 +1,4 @@
+// Tags: kernels
 import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { narrow, planNarrow, planWiden, widen } from "#src/kernels/convert/convert.js";

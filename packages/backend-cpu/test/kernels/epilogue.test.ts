@@ -1,9 +1,9 @@
-// Tags: long
+// Tags: kernels, long
 import { type Activation, activations, type FloatType, type GemmProblem } from "@backplane/core";
-import { expect } from "chai";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import type { CpuMemory } from "#src/kernels/kernel.js";
 import { unary } from "#src/kernels/unary/unary.js";
+import { expectSameElements } from "../same-elements.js";
 import { asStored, types } from "../types.js";
 import { Workbench } from "../workbench.js";
 
@@ -75,7 +75,7 @@ describe("gemm epilogue", () => {
             const got = run(dtype, { bias: upload(shift, dtype), activation });
             const wanted = expected(activation);
             // One rounding at the very end.
-            expect(got, `${dtype} ${activation}`).to.deep.equal(asStored(dtype, wanted));
+            expectSameElements(got, asStored(dtype, wanted), `${dtype} ${activation}`);
           }
       });
 });

@@ -1,6 +1,8 @@
+// Tags: kernels
 import { type DeviceHandle, type IntegerType, integerTypes, type ReduceKind } from "@backplane/core";
 import { expect } from "chai";
 import { reduce } from "#src/kernels/reduce/reduce.js";
+import { expectSameElements } from "../same-elements.js";
 import { Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { guardedBytes, resolveProblem, runOperation, uploadBits } from "./problems.js";
@@ -51,7 +53,7 @@ describe("reduce kernels of integers", () => {
       expected[at] = seen[at] ? folds[kind](expected[at]!, x) : x;
       seen[at] = 1;
     });
-    expect(got, `${kind} of ${dtype} [${shape}] over [${axes}]`).to.deep.equal(expected);
+    expectSameElements(got, expected, `${kind} of ${dtype} [${shape}] over [${axes}]`);
   };
 
   /** Of all of the range: sums wrap around again and again. */

@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: kernels, long
 import {
   type DeviceHandle,
   type FloatType,

@@ -1,3 +1,4 @@
+// Tags: kernels
 import {
   type DeviceHandle,
   type FloatType,

@@ -27,7 +27,7 @@ describeBackend(
     options: {
       laws: laws
         .filter(({ topic }) => topic === "conv2d" || topic === "attention")
-        .filter(meetsMostWithFewest),
+        .filter((law) => law.dtype === "f32" && meetsMostWithFewest(law)),
       runs: 1,
       seed: 4,
     },
