@@ -4,6 +4,7 @@
  */
 export function literal(value: unknown): string | undefined {
   if (typeof value === "number") return Object.is(value, -0) ? "-0" : String(value);
+  if (typeof value === "bigint") return `${value}n`;
   if (value === undefined || value === null || typeof value === "boolean") return String(value);
   if (typeof value === "string") return JSON.stringify(value);
   if (Array.isArray(value)) return joined("[", value.map(literal), "]");

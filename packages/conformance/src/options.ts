@@ -172,8 +172,8 @@ function someOf<Value extends string>(
 }
 
 function refuse(argument: string, value: unknown, allowed: string): never {
-  // JSON has no text for some values; these are shown as they are.
-  const shown = typeof value === "bigint" ? `${value}n` : (literal(value) ?? String(value));
+  // Some values have no literal; these are shown as they are.
+  const shown = literal(value) ?? String(value);
   throw new BackendError("INVALID_ARGUMENT", `options.${argument} is ${shown}; allowed: ${allowed}`, {
     operation: "conformance",
     argument,

@@ -66,7 +66,8 @@ export function callTest(operation: Operation, { supports }: Kernel<never>): (ar
     );
     if (fitting.length > 0) byType[dtype] = takesAll || fitting;
   }
-  const byDefault = type.default === undefined ? undefined : byType[type.default];
+  // Without a default, the type that a call leaves out follows from its other arguments.
+  const byDefault = type.default === undefined ? supports : byType[type.default];
   const fits = (args: Arguments, fitting: true | readonly Support[] | undefined) =>
     fitting === true || (fitting?.some((support) => covers(others, support, args)) ?? false);
   return (args) => {

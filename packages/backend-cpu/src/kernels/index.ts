@@ -4,6 +4,7 @@ import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
+import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { softmax } from "./softmax/index.js";
 import { unary } from "./unary/index.js";
@@ -18,6 +19,7 @@ export type CpuOperations = {
 const operations: CpuOperations = {
   ...{ gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary },
   softmax,
+  random,
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

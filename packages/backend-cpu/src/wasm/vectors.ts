@@ -207,7 +207,14 @@ export const i32x4: Table<keyof typeof i32x4Binary, Binary<"v128">> &
   bitmask: unary("v128", "i32")(simd(0xa4)),
 };
 
-const i64x2Binary = { add: 0xce, sub: 0xd1, mul: 0xd5 } as const;
+/** `extmul`: products of unsigned 32-bit lanes, the first two or the last two. */
+const i64x2Binary = {
+  add: 0xce,
+  sub: 0xd1,
+  mul: 0xd5,
+  extmulLowI32x4U: 0xde,
+  extmulHighI32x4U: 0xdf,
+} as const;
 const i64x2Unary = {
   extendLowI32x4S: 0xc7,
   extendHighI32x4S: 0xc8,

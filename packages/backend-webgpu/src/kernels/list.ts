@@ -3,6 +3,7 @@ import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { gemm } from "./gemm/index.js";
 import type { OperationEntry } from "./operation.js";
+import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { softmax } from "./softmax/index.js";
 import { unary } from "./unary/index.js";
@@ -11,4 +12,5 @@ import { unary } from "./unary/index.js";
 export const operationEntries: readonly OperationEntry[] = [
   ...[gemm, conv2d, attention, reduce, unary, binary],
   softmax,
+  random,
 ];

@@ -47,6 +47,8 @@ function wrongValues(argument: Argument, given: unknown): readonly unknown[] {
       return [1, "0", [0.5], [Number.NaN], [null], [-1n]];
     case "factor":
       return noNumbers;
+    case "unsigned":
+      return [...noCounts, -1n, 1n << BigInt(argument.bits)];
     case "flag":
       return [0, 1, "no"];
     case "kind":

@@ -11,8 +11,8 @@ const flags: readonly (keyof Numerics)[] = ["nan", "infinity", "subnormals", "si
 export const numericsLaws: readonly Law[] = floatTypes.flatMap((dtype) => {
   const special = everyOperation.flatMap(({ specialValues }) => specialValues?.(dtype) ?? []);
   return [
-    ...everyOperation.map(({ operation, poisoned }) =>
-      spreadLaw(operation.name as OperationName, dtype, poisoned),
+    ...everyOperation.flatMap(({ operation, poisoned }) =>
+      poisoned === undefined ? [] : [spreadLaw(operation.name as OperationName, dtype, poisoned)],
     ),
     ...flags.flatMap((flag) => special.filter(({ promise }) => promise?.flag === flag)),
     ...everyOperation.flatMap(({ operation, repeated }) =>

@@ -20,7 +20,8 @@ export interface TestedOperation<Problem extends object = never> {
   readonly medium: Call;
   /** Draws a call for the soak. */
   readonly draft: Draw;
-  readonly poisoned: PoisonedCall;
+  /** Absent: it has no inputs. */
+  readonly poisoned?: PoisonedCall;
   /** A call whose result depends on the order in which it is summed. Absent: there is no such order. */
   readonly repeated?: RepeatedCall;
   /** Returns a call of about n elements whose output may lie over its inputs, as `small.inPlace` says. */

@@ -25,6 +25,27 @@ export class Checks {
     return value as number;
   }
 
+  /** Returns the 32-bit words, the lowest first, of a whole number below 2^bits. */
+  words(argument: string, value: unknown, bits: number): readonly number[] {
+    const isWhole =
+      typeof value === "bigint"
+        ? value >= 0n && value >> BigInt(bits) === 0n
+        : Number.isSafeInteger(value) && (value as number) >= 0;
+    if (!isWhole)
+      this.fail(
+        argument,
+        `is ${describe(value)}; allowed: whole numbers from 0 to 2^${bits} - 1, as bigints from 2^53 on`,
+      );
+    const words = new Array<number>(Math.ceil(bits / 32)).fill(0);
+    if (typeof value === "bigint")
+      for (let i = 0; i < words.length; i++) words[i] = Number((value >> BigInt(32 * i)) & 0xffffffffn);
+    else {
+      words[0] = (value as number) >>> 0;
+      words[1] = Math.floor((value as number) / 2 ** 32);
+    }
+    return words;
+  }
+
   /** Returns a finite factor rounded to f32, so that it is the same on every backend. */
   float32(argument: string, value: unknown): number {
     const rounded = typeof value === "number" ? Math.fround(value) : Number.NaN;

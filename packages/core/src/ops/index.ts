@@ -9,6 +9,7 @@ import {
   gemm,
 } from "./gemm/index.js";
 import type { Operation } from "./operation.js";
+import { type RandomArguments, type RandomProblem, random } from "./random/index.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
 import { type SoftmaxArguments, type SoftmaxProblem, softmax } from "./softmax/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
@@ -31,6 +32,8 @@ export interface OperationArguments {
   readonly binary: BinaryArguments;
   /** softmax or logSoftmax along one axis */
   readonly softmax: SoftmaxArguments;
+  /** Random bits, uniform and normal numbers, and truth values */
+  readonly random: RandomArguments;
 }
 
 /** The problem that the kernel of each operation receives. */
@@ -43,6 +46,7 @@ export interface OperationProblems<Memory> {
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
+  readonly random: RandomProblem<Memory>;
 }
 
 export type OperationName = keyof OperationArguments;
@@ -50,7 +54,7 @@ export type OperationName = keyof OperationArguments;
 /** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax };
+} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
@@ -69,6 +73,14 @@ export {
 } from "./binary/index.js";
 export type { Conv2dArguments, Conv2dProblem } from "./conv2d/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
+export {
+  type RandomArguments,
+  type RandomKind,
+  type RandomProblem,
+  type RandomType,
+  randomKinds,
+  randomTypes,
+} from "./random/index.js";
 export {
   type Axis,
   identityOf,

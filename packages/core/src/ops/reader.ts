@@ -68,6 +68,18 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return this.float32(argument, value);
   }
 
+  /** Returns the 32-bit words of a whole number below 2^bits, the lowest first. */
+  unsigned(
+    argument: NamesOf<Table, "unsigned">,
+    value: number | bigint | undefined,
+    bits: number,
+    fallback?: number,
+  ): readonly number[] {
+    if (value === undefined) return this.words(argument, fallback, bits);
+    counted++;
+    return this.words(argument, value, bits);
+  }
+
   flag(argument: NamesOf<Table, "flag">, value: boolean | undefined, fallback: boolean): boolean {
     if (value === undefined) return fallback;
     counted++;

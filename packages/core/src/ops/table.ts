@@ -14,6 +14,7 @@ export type Argument =
   | ExtentsArgument
   | AxisArgument
   | FactorArgument
+  | UnsignedArgument
   | FlagArgument
   | KindArgument
   | ChoiceArgument
@@ -63,6 +64,13 @@ export interface AxisArgument extends Optional {
 /** A number, rounded to f32; it must be finite there. */
 export interface FactorArgument extends Optional {
   readonly role: "factor";
+  readonly default?: number;
+}
+
+/** A whole number from 0 to 2^bits - 1: a number below 2^53, or a bigint. */
+export interface UnsignedArgument extends Optional {
+  readonly role: "unsigned";
+  readonly bits: number;
   readonly default?: number;
 }
 
@@ -117,17 +125,19 @@ export type ValueOf<Given> = Given extends { readonly role: "reads" | "writes" |
     : OperandOf<Given>
   : Given extends { readonly role: "extent" | "stride" | "axis" | "factor" }
     ? number
-    : Given extends { readonly role: "extents" | "axes" }
-      ? NumbersOf<Given>
-      : Given extends { readonly role: "flag" }
-        ? boolean
-        : Given extends { readonly role: "kind"; readonly kinds: infer Kinds }
-          ? keyof Kinds & string
-          : Given extends { readonly role: "choice"; readonly values: readonly (infer Value)[] }
-            ? Value
-            : Given extends { readonly types: readonly (infer Type)[] }
-              ? Type
-              : never;
+    : Given extends { readonly role: "unsigned" }
+      ? number | bigint
+      : Given extends { readonly role: "extents" | "axes" }
+        ? NumbersOf<Given>
+        : Given extends { readonly role: "flag" }
+          ? boolean
+          : Given extends { readonly role: "kind"; readonly kinds: infer Kinds }
+            ? keyof Kinds & string
+            : Given extends { readonly role: "choice"; readonly values: readonly (infer Value)[] }
+              ? Value
+              : Given extends { readonly types: readonly (infer Type)[] }
+                ? Type
+                : never;
 
 type OperandOf<Given> = Given extends { readonly scalar: true } ? Operand | Scalar : Operand;
 

@@ -21,6 +21,8 @@ function wrongValues(argument: Argument): readonly unknown[] {
       return [0, "0", null, {}];
     case "factor":
       return [Number.NaN, Number.POSITIVE_INFINITY, 1e39, "1", null, true];
+    case "unsigned":
+      return [...notCounts, -1n, 1n << BigInt(argument.bits)];
     case "flag":
       return [0, 1, "true", null];
     case "kind":

@@ -19,6 +19,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   unary: { kind: "neg", n: 4 },
   binary: { kind: "add", n: 4 },
   softmax: { kind: "softmax", shape: [2, 2] },
+  random: { kind: "uniform", count: 4, seed: 1 },
 };
 
 /** The operands that a call must have, in the order of the table. */

@@ -21,3 +21,4 @@ export {
   unlessLarge,
 } from "./exponential.js";
 export { logarithm, splitExponent } from "./logarithm.js";
+export { sineAndCosine } from "./trigonometry.js";

@@ -12,10 +12,10 @@ import {
 } from "../../wasm/index.js";
 import {
   demote,
-  polynomial,
   promote,
   roundingBias64,
   sharedConstants,
+  sineAndCosine,
   type Vector,
   type VectorLocal,
 } from "../math/index.js";
@@ -28,13 +28,6 @@ const halfPi = [1.5707963109016418, 1.5893254712295857e-8, 6.123233995736766e-17
 
 /** From here on multiples of pi / 2 have too many bits for that. */
 const huge = 2 ** 27;
-
-/** (sin(x) / x - 1) / x^2 in powers of x^2, near-minimax on |x| <= pi / 4 for sin (2^-32.5). */
-const sineCoefficients = [
-  -0.1666666716337204, 0.008333379402756691, -0.00019853064441122115, 2.8325100629444933e-6,
-];
-/** (cos(x) - 1 + x^2 / 2) / x^4 in powers of x^2, near-minimax on |x| <= pi / 4 for cos (2^-33). */
-const cosineCoefficients = [0.04166664555668831, -0.0013887309469282627, 2.4432327336398885e-5];
 
 /** Bytes of scratch that `sine` and `cosine` use. */
 export const trigonometryScratchBytes = 128;
@@ -124,22 +117,16 @@ function emitTurns(f: FunctionBuilder, scratch: Local<"i32">, magnitude: Vector)
 }
 
 function sineOrCosine(f: FunctionBuilder, scratch: Local<"i32">, cosine: boolean): VectorFunction {
-  const { one, half, sign } = sharedConstants(f);
+  const { sign } = sharedConstants(f);
   const unit = f.let(i32x4.const(1));
   const reduce = rangeReduction(f, scratch);
-  const sinePolynomial = polynomial(f, sineCoefficients);
-  const cosinePolynomial = polynomial(f, cosineCoefficients);
+  const near = sineAndCosine(f);
   return (argument) => {
     const x = f.let(argument);
     const { angle, quadrant } = reduce(f.let(f32x4.abs(x)));
     // cos x = sin(x + pi / 2)
     const turned = f.let(cosine ? i32x4.add(quadrant, unit) : quadrant);
-    const z = f.let(f32x4.mul(angle, angle));
-    const sin = f32x4.add(angle, f32x4.mul(angle, f32x4.mul(z, sinePolynomial(z))));
-    const cos = f32x4.add(
-      f32x4.sub(one, f32x4.mul(half, z)),
-      f32x4.mul(f32x4.mul(z, z), cosinePolynomial(z)),
-    );
+    const { sine: sin, cosine: cos } = near(angle);
     const isOdd = i32x4.eq(v128.and(turned, unit), unit);
     const flipped = v128.and(i32x4.shl(turned, 30), sign);
     // sin(-x) = -sin x; cos(-x) = cos x

@@ -1,0 +1,55 @@
+import { lines, wgsl } from "../../program/index.js";
+import { KEY_STEPS, ROUNDS, UNIFORM_ROUNDS } from "./philox.js";
+
+/**
+ * The blocks of Philox 4x32-10 whose counters differ in their first word alone: `random_block(n)`, n that word.
+ * It needs the parameters of `philoxParameters`.
+ *
+ * WGSL has no products of 64 bits. With x = a 2^16 + b and a multiplier m = c 2^16 + d, the upper word of x m is
+ * a c + floor((t + q) / 2^16), t = a d + b c = x c + a (d - c 2^16), and q, the upper half of b d. q is what is missing
+ * between t and the upper half of the lower word, modulo 2^16: floor((t + q) / 2^16) = floor((t + r) / 2^16) with r,
+ * the upper half of the lower word's complement, x (-m) - 1. That takes seven operations for both words, and nine in
+ * which b d is computed. So rounds keep complements of lower words, and keys are complements too.
+ *
+ * t + r must fit into a word. For the second multiplier it does if c is taken less 2^16, which is made up for by x; and
+ * 0x3262 2^16 is added, so that it is never negative.
+ */
+export const philoxFunctions: string = wgsl`
+fn high_of_0(x: u32, not_low: u32) -> u32 {
+  let a = x >> 16u;
+  let middle = x * 0xd251u + (a * 0x2daf1f53u + (not_low >> 16u));
+  return a * 0xd251u + (middle >> 16u);
+}
+
+fn high_of_1(x: u32, not_low: u32) -> u32 {
+  let a = x >> 16u;
+  let middle = x * 0xffffcd9eu + (a * 0x32628d57u + ((not_low >> 16u) | 0x32620000u));
+  return a * 0xffffcd9eu + ((middle >> 16u) + x - 0x3262u);
+}
+
+fn random_block(n: u32) -> vec4<u32> {
+  // The first two rounds, of which only what depends on n is left.
+  let not_first = n * 0x2daee0adu - 1u;
+  let second = high_of_0(n, not_first) ^ parameters.mixed0;
+  var y = second * 0x326172a9u - 1u;
+  var x = high_of_1(second, y) ^ parameters.mixed1;
+  var z = not_first ^ parameters.mixed2;
+  var w = parameters.mixed3;
+${lines(ROUNDS - UNIFORM_ROUNDS, (i) => {
+  const round = UNIFORM_ROUNDS + i;
+  return wgsl`  let w${i} = x * 0x2daee0adu - 1u;
+  let y${i} = z * 0x326172a9u - 1u;
+  let x${i} = high_of_1(z, y${i}) ^ y ^ (parameters.key0 - ${stepOf(0, round)});
+  z = high_of_0(x, w${i}) ^ w ^ (parameters.key1 - ${stepOf(1, round)});
+  x = x${i};
+  y = y${i};
+  w = w${i};`;
+})}
+  return vec4<u32>(x, ~y, z, ~w);
+}
+`;
+
+/** What keys have changed by in this round. */
+function stepOf(word: 0 | 1, round: number): string {
+  return `${Math.imul(KEY_STEPS[word], round) >>> 0}u`;
+}
