@@ -1,7 +1,7 @@
 import type { ArithmeticKind, ComparisonKind, IntegerType, UnaryKind } from "@backplane/core";
 
 /*
- * The functions of unary and binary in double precision, for whoever has to know what is right: the oracle, the
+ * The functions of unary, binary and random in double precision, for whoever has to know what is right: the oracle, the
  * tests of backends, examples. This is an entry point of its own, which imports nothing but types.
  */
 
@@ -114,4 +114,26 @@ export function erfc(x: number): number {
   let fraction = x;
   for (let n = 120; n > 0; n--) fraction = x + n / 2 / fraction;
   return Math.exp(-x * x) / (Math.sqrt(Math.PI) * fraction);
+}
+
+/** e^(i 2 pi b / 2^32) as [cosine, sine]; exact in all multiples of a quarter turn. */
+function turn(b: number): readonly [number, number] {
+  const quarters = Math.floor((b + 2 ** 29) / 2 ** 30);
+  const angle = (b - quarters * 2 ** 30) * ((2 * Math.PI) / 2 ** 32);
+  const [x, y] = [Math.cos(angle), Math.sin(angle)];
+  return (
+    [
+      [x, y],
+      [-y, x],
+      [-x, -y],
+      [y, -x],
+    ] as const
+  )[quarters % 4]!;
+}
+
+/** The standard normal pair that random makes of two words. */
+export function normalPair(a: number, b: number): readonly [number, number] {
+  const radius = Math.sqrt(-2 * Math.log((a + 0.5) / 2 ** 32));
+  const [x, y] = turn(b);
+  return [radius * x, radius * y];
 }

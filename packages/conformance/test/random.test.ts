@@ -17,7 +17,7 @@ function plainPhilox(key: readonly [number, number], counter: Block): Block {
 }
 
 const standard = { mean: 0, deviation: 1, threshold: 2 ** 30 } as const;
-const samples = 2 ** 20;
+const samples = 2 ** 18;
 
 /** Elements of a kind, in f32 where there is a choice, from the start of the sequence of one seed. */
 function drawn(kind: "uniform" | "normal" | "bernoulli"): Float64Array {
@@ -52,7 +52,7 @@ function histogram(values: Float64Array, bins: number, binOf: (x: number) => num
   return counts;
 }
 
-/** The standard normal distribution function, from its density: Simpson's rule in steps of 1/1000. */
+/** Bounds of equally likely bins of the standard normal distribution: Simpson's rule in steps of 1/1000. */
 function quantiles(bins: number): readonly number[] {
   const density = (x: number) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
   const bounds: number[] = [];

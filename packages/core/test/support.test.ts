@@ -65,6 +65,18 @@ describe("supports()", () => {
     await backend.dispose();
   });
 
+  it("leaves an element type open that follows from the kind", async () => {
+    const supports = [{ dtype: ["u32"], kind: ["bits"] }];
+    const { backend } = await openFake({ kernels: { random: { supports, run: () => {} } } });
+    assert.isTrue(backend.supports("random", { kind: "bits" }));
+    assert.isFalse(backend.supports("random", { kind: "uniform" }));
+    const call = { count: 4, seed: 1, output: backend.alloc(16) };
+    backend.random({ ...call, kind: "bits" });
+    backend.random({ ...call, kind: "bits", dtype: "u32" });
+    throws("UNSUPPORTED", () => backend.random({ ...call, kind: "uniform" }));
+    await backend.dispose();
+  });
+
   it("knows single values of an option", async () => {
     const run = () => {};
     const supports = [{ dtype: ["f32"], activation: ["relu", "silu"] }];

@@ -1,3 +1,4 @@
+import { normalPair } from "@backplane/conformance/functions";
 import {
   type RandomKind,
   type RandomProblem,
@@ -17,22 +18,6 @@ type Place = Pick<RandomProblem<unknown>, "key" | "counter" | "skip">;
 const start: Place = { key: [7, 11], counter: [0, 0, 0, 0], skip: 0 };
 
 const bytesOf: Readonly<Record<RandomType, number>> = { f32: 4, f16: 2, u32: 4, u8: 1 };
-
-/** The pair that Box and Muller make of two words, in f64, the angle reduced without rounding. */
-function normalPair(a: number, b: number): readonly [number, number] {
-  const radius = Math.sqrt(-2 * Math.log((a + 0.5) / 2 ** 32));
-  const quarters = Math.round(b / 2 ** 30);
-  const angle = ((b - quarters * 2 ** 30) * 2 * Math.PI) / 2 ** 32;
-  const [x, y] = [Math.cos(angle), Math.sin(angle)];
-  const turned = [
-    [x, y],
-    [-y, x],
-    [-x, -y],
-    [y, -x],
-  ] as const;
-  const [cosine, sine] = turned[quarters % 4]!;
-  return [radius * cosine, radius * sine];
-}
 
 describeEitherWay("random kernels", (options) => {
   let bench: Workbench;

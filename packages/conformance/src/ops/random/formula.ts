@@ -1,5 +1,6 @@
 import type { FloatType, Numerics, RandomProblem, RandomType } from "@backplane/core";
 import { floatFormats, type ReferenceMemory } from "../../elements.js";
+import { normalPair } from "../../functions.js";
 import { epsilon, storage, type Tolerance, underflow } from "../../tolerance.js";
 import { type Emit, type Evaluate, emitting } from "../operation.js";
 import { words } from "./philox.js";
@@ -14,28 +15,6 @@ export const uniformBits: Readonly<Record<FloatType, number>> = {
   f32: Math.log2(floatFormats.f32.exactUpTo),
   f16: Math.log2(floatFormats.f16.exactUpTo),
 };
-
-/** e^(i 2 pi b / 2^32) as [cosine, sine]; exact in all multiples of a quarter turn. */
-function turn(b: number): readonly [number, number] {
-  const quarters = Math.floor((b + 2 ** 29) / 2 ** 30);
-  const angle = (b - quarters * 2 ** 30) * ((2 * Math.PI) / 2 ** 32);
-  const [x, y] = [Math.cos(angle), Math.sin(angle)];
-  return (
-    [
-      [x, y],
-      [-y, x],
-      [-x, -y],
-      [y, -x],
-    ] as const
-  )[quarters % 4]!;
-}
-
-/** The standard normal pair that two words give. */
-export function normalPair(a: number, b: number): readonly [number, number] {
-  const radius = Math.sqrt(-2 * Math.log((a + 0.5) / 2 ** 32));
-  const [x, y] = turn(b);
-  return [radius * x, radius * y];
-}
 
 /**
  * Emits the elements at the words from `skip` on. The magnitude of an element is that of deviation z; elements of
