@@ -1,4 +1,5 @@
 import { assert } from "chai";
+import { literal } from "#src/literal.js";
 import { elements } from "#src/ops/random/formula.js";
 import { knownAnswers } from "#src/ops/random/laws.js";
 import { type Block, counterOf, philox, words } from "#src/ops/random/philox.js";
@@ -68,6 +69,12 @@ function quantiles(bins: number): readonly number[] {
   }
   return bounds;
 }
+
+describe("cases of random", () => {
+  it("are shown as literals, bigints too", () => {
+    assert.equal(literal({ seed: 1, offset: 2n ** 64n }), "{seed: 1, offset: 18446744073709551616n}");
+  });
+});
 
 describe("the oracle of random", () => {
   it("gives the published answers", () => {

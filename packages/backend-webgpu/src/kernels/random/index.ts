@@ -1,4 +1,4 @@
-import { dtypeBytes, type RandomKind, type RandomProblem, randomKinds, randomTypes } from "@backplane/core";
+import { dtypeBytes, type RandomProblem, randomKinds, randomTypes } from "@backplane/core";
 import { memoized, WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
@@ -10,16 +10,8 @@ type Problem = RandomProblem<DeviceMemory>;
 
 const randomProgramOf = memoized(randomProgram);
 
-/** What each kind has of a problem. */
-const ownParameters: Readonly<Record<RandomKind, (problem: Problem) => object>> = {
-  bits: () => ({}),
-  uniform: () => ({}),
-  normal: ({ mean, deviation }) => ({ mean, deviation }),
-  bernoulli: ({ threshold }) => ({ threshold }),
-};
-
 function run(context: KernelContext, problem: Problem): void {
-  const { kind, dtype, count, counter, skip } = problem;
+  const { kind, dtype, count, counter, skip, mean, deviation, threshold } = problem;
   // Within one dispatch, counters differ in their first word alone.
   const most = 4 * (2 ** 32 - counter[0]) - skip;
   if (count > most) {
@@ -31,14 +23,26 @@ function run(context: KernelContext, problem: Problem): void {
   // The word of the first element of the first quad, which may be in front of the region, and of its block.
   const place = skip - before;
   const shift = place & 3;
+  const first = (counter[0] + (place >> 2)) >>> 0;
+  const { key0, key1, mixed0, mixed1, mixed2, mixed3 } = philoxParameters(problem);
   context.dispatch(
     randomProgramOf({ kind, dtype, shifted: shift > 0 }),
     { output: region },
+    // Each program takes those that it has.
     {
-      ...{ count, before, first: (counter[0] + (place >> 2)) >>> 0 },
-      ...(shift > 0 ? { shift } : {}),
-      ...philoxParameters(problem),
-      ...ownParameters[kind](problem),
+      count,
+      before,
+      first,
+      shift,
+      key0,
+      key1,
+      mixed0,
+      mixed1,
+      mixed2,
+      mixed3,
+      mean,
+      deviation,
+      threshold,
     },
     Math.ceil((before + count) / (4 * QUADS * WORKGROUP_SIZE)),
   );
