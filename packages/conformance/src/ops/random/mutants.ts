@@ -156,6 +156,25 @@ export const randomMutants = (builder: Builder): readonly Mutant[] => {
         }),
     }),
     mutant({
+      name: "keeps the words of an earlier call",
+      defect: "lifecycle",
+      description: "By the seed: a later call finds them, wherever it begins.",
+      killedBy: [
+        "random u32: bits: does not depend on where a sequence is cut",
+        "random f32: normal: stays within the error bound at the ends of what words hold",
+      ],
+      create: () => {
+        const kept = new Map<string, Uint32Array>();
+        return replaced("random", (p) => {
+          const seed = p.key.join();
+          const all = words(p, p.count);
+          const known = kept.get(seed) ?? all;
+          kept.set(seed, known);
+          fromWords(p, known.length < all.length ? all : known);
+        });
+      },
+    }),
+    mutant({
       name: "rounds 32 bits to f32",
       defect: "numerics",
       description: "The largest words give 1.",
