@@ -1,4 +1,5 @@
 // Tags: kernels, pure
+import { comparisons, type IntegerKind, integerFunctions } from "@backplane/conformance/functions";
 import {
   type BinaryInput,
   type BinaryKind,
@@ -46,37 +47,16 @@ const types: Readonly<
   },
 };
 
-const wrap: Readonly<Record<IntegerType, (exact: bigint) => number>> = {
-  i32: (exact) => Number(BigInt.asIntN(32, exact)),
-  u32: (exact) => Number(BigInt.asUintN(32, exact)),
-};
-
-const exact = {
-  add: (a: bigint, b: bigint) => a + b,
-  sub: (a: bigint, b: bigint) => a - b,
-  mul: (a: bigint, b: bigint) => a * b,
-  div: (a: bigint, b: bigint) => (b === 0n ? 0n : a / b),
-  max: (a: bigint, b: bigint) => (a > b ? a : b),
-  min: (a: bigint, b: bigint) => (a < b ? a : b),
-};
-
-const truths: Readonly<Record<string, (a: number, b: number) => boolean>> = {
-  equal: (a, b) => a === b,
-  notEqual: (a, b) => a !== b,
-  less: (a, b) => a < b,
-  lessEqual: (a, b) => a <= b,
-  greater: (a, b) => a > b,
-  greaterEqual: (a, b) => a >= b,
-};
-
 function wanted(kind: BinaryKind, dtype: OperandType, a: number, b: number): number {
-  if (isComparison(kind)) return truths[kind]!(a, b) ? 1 : 0;
-  return wrap[dtype as IntegerType](exact[kind as keyof typeof exact](BigInt(a), BigInt(b)));
+  if (isComparison(kind)) return comparisons[kind](a, b);
+  return integerFunctions[dtype as IntegerType][kind as IntegerKind](a, b);
 }
 
 const operandTypes: readonly OperandType[] = [...floatTypes, ...integerTypes];
 const kindsOf = (dtype: OperandType): readonly BinaryKind[] =>
-  binaryKinds.filter((kind) => isComparison(kind) || (dtype in wrap && kind in exact));
+  binaryKinds.filter(
+    (kind) => isComparison(kind) || (dtype in integerFunctions && kind in integerFunctions.i32),
+  );
 
 const resultType = (kind: BinaryKind, dtype: OperandType) => (isComparison(kind) ? "u8" : dtype);
 
@@ -288,7 +268,8 @@ describe("webgpu binary of integers and truth values", () => {
       const held = decode(encode(values, dtype), dtype);
       const n = values.length;
       // Scalars of floating-point data are f32.
-      const scalars = dtype in wrap ? special : [0, -0, -1, 1.5, Math.fround(1 + 2 ** -12), 2 ** -24];
+      const scalars =
+        dtype in integerFunctions ? special : [0, -0, -1, 1.5, Math.fround(1 + 2 ** -12), 2 ** -24];
       for (const steps of [0, 1]) {
         const operand = {
           region: device().place(values, dtype, steps * dtypeBytes[dtype]),

@@ -1,5 +1,6 @@
 // Tags: kernels
 // binary on integers, and comparisons of every type.
+import { comparisons, type IntegerKind, integerFunctions } from "@backplane/conformance/functions";
 import {
   type BinaryArguments,
   type BinaryKind,
@@ -68,38 +69,15 @@ const types: Readonly<Record<ComputedType, TypeOfOperands>> = {
   ]),
 };
 
-const wrap: Readonly<Record<IntegerType, (exact: bigint) => number>> = {
-  i32: (exact) => Number(BigInt.asIntN(32, exact)),
-  u32: (exact) => Number(BigInt.asUintN(32, exact)),
-};
-
-const exact: Readonly<
-  Record<"add" | "sub" | "mul" | "div" | "max" | "min", (a: bigint, b: bigint) => bigint>
-> = {
-  add: (a, b) => a + b,
-  sub: (a, b) => a - b,
-  mul: (a, b) => a * b,
-  div: (a, b) => (b === 0n ? 0n : a / b),
-  max: (a, b) => BigInt(Math.max(Number(a), Number(b))),
-  min: (a, b) => BigInt(Math.min(Number(a), Number(b))),
-};
-
-const truths: Readonly<Record<string, (a: number, b: number) => boolean>> = {
-  equal: (a, b) => a === b,
-  notEqual: (a, b) => a !== b,
-  less: (a, b) => a < b,
-  lessEqual: (a, b) => a <= b,
-  greater: (a, b) => a > b,
-  greaterEqual: (a, b) => a >= b,
-};
-
 function expected(kind: BinaryKind, dtype: ComputedType, a: number, b: number): number {
-  if (isComparison(kind)) return truths[kind]!(a, b) ? 1 : 0;
-  return wrap[dtype as IntegerType](exact[kind as keyof typeof exact](BigInt(a), BigInt(b)));
+  if (isComparison(kind)) return comparisons[kind](a, b);
+  return integerFunctions[dtype as IntegerType][kind as IntegerKind](a, b);
 }
 
 const kindsOf = (dtype: ComputedType): readonly BinaryKind[] =>
-  binaryKinds.filter((kind) => isComparison(kind) || (dtype in wrap && kind in exact));
+  binaryKinds.filter(
+    (kind) => isComparison(kind) || (dtype in integerFunctions && kind in integerFunctions.i32),
+  );
 
 describe("binary kernels of integers and truth values", () => {
   let bench: Workbench;
@@ -202,7 +180,7 @@ describe("binary kernels of integers and truth values", () => {
     const checkScalar = (kind: BinaryKind, dtype: ComputedType, scalar: number, n: number): void => {
       const { number, special } = types[dtype];
       const values = Array.from({ length: n }, (_, i) => special[i] ?? number(random()));
-      const held = dtype in wrap ? scalar : Math.fround(scalar);
+      const held = dtype in integerFunctions ? scalar : Math.fround(scalar);
       const left = run(dtype, { kind, n, a: { scalar }, b: handle }, { b: values }, n);
       const right = run(dtype, { kind, n, a: handle, b: { scalar } }, { a: values }, n);
       for (let i = 0; i < n; i++) {
@@ -216,7 +194,8 @@ describe("binary kernels of integers and truth values", () => {
     for (const dtype of [...floatTypes, ...integerTypes])
       for (const kind of ["less", "notEqual", "sub", "div", "min"] as const)
         if (kindsOf(dtype).includes(kind)) {
-          const scalars = dtype in wrap ? types[dtype].special : [0, -1, 1.2345678, 1 + 2 ** -23, 3e38];
+          const scalars =
+            dtype in integerFunctions ? types[dtype].special : [0, -1, 1.2345678, 1 + 2 ** -23, 3e38];
           for (const scalar of scalars) checkScalar(kind, dtype, scalar, 30);
           checkScalar(kind, dtype, scalars.at(-1)!, 8193);
         }
