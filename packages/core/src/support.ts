@@ -68,13 +68,12 @@ export function callTest(operation: Operation, { supports }: Kernel<never>): (ar
   }
   // Without a default, the type that a call leaves out follows from its other arguments.
   const byDefault = type.default === undefined ? supports : byType[type.default];
-  const fits = (args: Arguments, fitting: true | readonly Support[] | undefined) =>
-    fitting === true || (fitting?.some((support) => covers(others, support, args)) ?? false);
   return (args) => {
     if (typeof args !== "object" || args === null || Array.isArray(args)) return false;
     const { dtype } = args as { readonly dtype?: DType };
     const fitting = dtype === undefined ? byDefault : byType[dtype];
-    return fitting === true || fits(args as Arguments, fitting);
+    if (fitting === true || fitting === undefined) return fitting === true;
+    return fitting.some((support) => covers(others, support, args as Arguments));
   };
 }
 

@@ -3,6 +3,8 @@ import {
   createBackend,
   type DeviceHandle,
   dtypeBytes,
+  dtypes,
+  elementTypes,
   type FloatType,
   floatTypes,
   type Operand,
@@ -199,12 +201,12 @@ export class Walk {
 
   #fill(): void {
     const slot = this.#any();
-    const dtype = this.#dice.pick(["u8", "f16", "f32"] as const);
-    const size = dtype === "u8" ? 1 : dtypeBytes[dtype];
+    const dtype = this.#dice.pick(dtypes);
+    const size = dtypeBytes[dtype];
     const [first, count] = this.#part(Math.floor(slot.bytes / size));
     if (count === 0) return;
     const byteOffset = first * size;
-    const value = this.#dice.below(200) + (dtype === "u8" ? 0 : 0.5);
+    const value = this.#dice.below(200) + (elementTypes[dtype].range === undefined ? 0.5 : 0);
     this.#overwrite(slot, byteOffset, count * size);
     this.#backend.fill({ handle: slot.handle, byteOffset }, value, count, dtype);
     this.#count("fill");

@@ -9,7 +9,8 @@ import {
 } from "@backplane/core";
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import { integerFunctions } from "../../functions.js";
-import type { Law, LawContext } from "../../law.js";
+import { lawsOnKinds } from "../../kit/kinds.js";
+import type { Law } from "../../law.js";
 import { cases, check, largeCases, outputShape, product } from "./laws.js";
 
 type NumberType = FloatType | IntegerType;
@@ -27,15 +28,7 @@ export const exactLaws: readonly Law[] = [
 ];
 
 function lawsFor(dtype: NumberType, kinds: readonly BinaryKind[], what: string): readonly Law[] {
-  const having = (context: Pick<LawContext, "backend">) =>
-    kinds.filter((kind) => context.backend.supports("binary", { dtype, kind }));
-  const law = (name: string, wanted: readonly BinaryKind[], run: Law["run"]): Law => ({
-    ...{ topic: "binary", name, operation: "binary", dtype, run },
-    exempt: (_capabilities, backend) =>
-      having({ backend }).some((kind) => wanted.includes(kind))
-        ? undefined
-        : `${wanted.join(", ")} in ${dtype}: not supported`,
-  });
+  const { having, law } = lawsOnKinds("binary", dtype, kinds);
   return [
     ...kinds.map((kind) =>
       law(`${kind}: is exact`, [kind], (context) =>

@@ -1,6 +1,7 @@
 import { elementTypes, type IntegerType, integerTypes, type ReduceKind } from "@backplane/core";
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import { random } from "../../data.js";
+import { lawsOnKinds } from "../../kit/kinds.js";
 import type { Law, LawContext } from "../../law.js";
 import {
   cases,
@@ -19,15 +20,7 @@ const kinds = ["sum", "max", "min", "prod"] as const satisfies readonly ReduceKi
 export const exactLaws: readonly Law[] = integerTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: IntegerType): readonly Law[] {
-  const having = (context: Pick<LawContext, "backend">) =>
-    kinds.filter((kind) => context.backend.supports("reduce", { dtype, kind }));
-  const law = (name: string, wanted: readonly ReduceKind[], run: Law["run"]): Law => ({
-    ...{ topic: "reduce", name, operation: "reduce", dtype, run },
-    exempt: (_capabilities, backend) =>
-      having({ backend }).some((kind) => wanted.includes(kind))
-        ? undefined
-        : `${wanted.join(", ")} in ${dtype}: not supported`,
-  });
+  const { having, law } = lawsOnKinds("reduce", dtype, kinds);
   const exactly = (context: LawContext, value: ReduceCase) =>
     check(context, dtype, value, integers(value, dtype), () => 0);
   return [
