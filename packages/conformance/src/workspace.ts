@@ -43,7 +43,15 @@ export interface Slice {
   readonly byteOffset: number;
 }
 
-export interface Execution<Name extends string> {
+/** One operation with one output. */
+export interface Execution<Name extends string> extends Omit<WholeExecution<Name>, "written"> {
+  readonly output: NoInfer<Name>;
+  /** Elements of the output that must be written; everything else must keep its bits. */
+  readonly written: readonly number[];
+}
+
+/** One operation with any outputs. */
+export interface WholeExecution<Name extends string> {
   readonly backend: ComputeBackend;
   readonly dtype: DType;
   /** The element types of operands that have another. */
@@ -51,18 +59,26 @@ export interface Execution<Name extends string> {
   readonly placement: Placement;
   /** The stored elements of each operand. NaN stands for poison, which must not be read. */
   readonly operands: Readonly<Record<Name, Float64Array>>;
-  readonly output: NoInfer<Name>;
-  /** Elements of the output that must be written; everything else must keep its bits. */
-  readonly written: readonly number[];
+  /** Elements of each output that must be written; everything else must keep its bits. */
+  readonly written: { readonly [Operand in NoInfer<Name>]?: readonly number[] };
   readonly call: (slices: Readonly<Record<Name, Slice>>) => void;
+}
+
+/** `executeAll` for one output, which it returns. */
+export async function execute<Name extends string>(execution: Execution<Name>): Promise<Float64Array> {
+  const { output, written } = execution;
+  const results = await executeAll<Name>({ ...execution, written: { [output]: written } as never });
+  return results[output]!;
 }
 
 /**
  * Runs one operation on operands that lie at odd offsets in larger allocations, with poison in the gaps and
- * around them. Returns the output as stored. Throws if a single bit outside the output elements has changed.
+ * around them. Returns the outputs as stored. Throws if a single bit outside the output elements has changed.
  */
-export async function execute<Name extends string>(execution: Execution<Name>): Promise<Float64Array> {
-  const { backend, dtype, dtypes = {}, placement, operands, output, written, call } = execution;
+export async function executeAll<Name extends string>(
+  execution: WholeExecution<Name>,
+): Promise<{ readonly [Operand in Name]?: Float64Array }> {
+  const { backend, dtype, dtypes = {}, placement, operands, written, call } = execution;
   const names = Object.keys(operands) as Name[];
   const images: Image[] = [];
   const spots = {} as Record<Name, Spot>;
@@ -97,17 +113,21 @@ export async function execute<Name extends string>(execution: Execution<Name>): 
     call(slices);
     const results = images.map((image) => new Uint8Array(image.bytes.length));
     await Promise.all(images.map((image, i) => backend.copyDtoH(results[i]!, handles.get(image)!)));
-    const { image: home, start, size, dtype: type } = spots[output];
-    const bytes = results[images.indexOf(home)]!;
-    const stored = decoded(bytes.buffer, start, operands[output].length, type);
-    // Restore the elements that were to be written, so that all bytes must be those that were sent.
-    for (const place of written) {
-      const from = start + place * size;
-      for (let i = from; i < from + size; i++) bytes[i] = home.bytes[i]!;
+    const stored: { [Operand in Name]?: Float64Array } = {};
+    const outputs = Object.entries(written) as [Name, readonly number[]][];
+    for (const [output, places] of outputs) {
+      const { image: home, start, size, dtype: type } = spots[output];
+      const bytes = results[images.indexOf(home)]!;
+      stored[output] = decoded(bytes.buffer, start, operands[output].length, type);
+      // Restore the elements that were to be written, so that all bytes must be those that were sent.
+      for (const place of places) {
+        const from = start + place * size;
+        for (let i = from; i < from + size; i++) bytes[i] = home.bytes[i]!;
+      }
     }
     for (const [i, image] of images.entries()) {
       const at = firstDifference(results[i]!, image.bytes);
-      if (at >= 0) throw new Damage(describeDamage(at, image, output));
+      if (at >= 0) throw new Damage(describeDamage(at, image, Object.keys(written)));
     }
     return stored;
   } finally {
@@ -165,7 +185,7 @@ function firstDifference(a: Uint8Array<ArrayBuffer>, b: Uint8Array<ArrayBuffer>)
   return -1;
 }
 
-function describeDamage(byte: number, { spots }: Image, output: string): string {
+function describeDamage(byte: number, { spots }: Image, outputs: readonly string[]): string {
   for (const { name, dtype, size, start, end } of spots) {
     if (byte >= end + guardAfter * size) continue;
     if (byte < start)
@@ -173,7 +193,7 @@ function describeDamage(byte: number, { spots }: Image, output: string): string 
     const element = Math.floor((byte - start) / size);
     if (byte >= end)
       return `wrote ${Math.floor((byte - end) / size) + 1} elements past the end of ${name} (${dtype})`;
-    return name === output
+    return outputs.includes(name)
       ? `wrote into a gap of ${name}, at element ${element}, which is no element of the result`
       : `changed its input ${name} at element ${element}`;
   }

@@ -6,6 +6,7 @@ import {
   type HostBytes,
   type MemoryStatistics,
   type Operand,
+  type Operation,
   type OperationName,
   operationNames,
   operations,
@@ -22,6 +23,12 @@ export function altered(alter: (right: ComputeBackend) => Partial<ComputeBackend
       return typeof value === "function" ? value.bind(key in wrong ? wrong : target) : value;
     },
   });
+}
+
+/** The last operand that a call has: an output. */
+function outputIn(name: OperationName, args: Readonly<Record<string, unknown>>): Operand {
+  const { operands } = operations[name] as Operation;
+  return args[operands.findLast((operand) => args[operand] !== undefined)!] as Operand;
 }
 
 /** Hands out the numbers of freed handles again. */
@@ -194,7 +201,7 @@ export function lateChecks(): ComputeBackend {
       }
     };
     const operation = (name: OperationName) => (args: Record<string, unknown>) => {
-      const output = args[(operations[name].operands as readonly string[]).at(-1)!] as Operand;
+      const output = outputIn(name, args);
       first(output, () => (right[name] as (args: unknown) => void)(args));
     };
     return {
@@ -262,7 +269,7 @@ export function alwaysSomething(): ComputeBackend {
   return altered((right) => {
     const operation = (name: OperationName) => (args: Record<string, unknown>) => {
       (right[name] as (args: unknown) => void)(args);
-      const output = args[(operations[name].operands as readonly string[]).at(-1)!] as Operand;
+      const output = outputIn(name, args);
       if (Object.values(args).flat().includes(0)) right.fill(output, 0xa5, 1, "u8");
     };
     return Object.fromEntries(operationNames.map((name) => [name, operation(name)]));
