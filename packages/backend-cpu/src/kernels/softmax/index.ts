@@ -14,6 +14,7 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
+import { blockElements, cachedElements, chunkElements, enoughChunks, planRows } from "../rows/index.js";
 import { type PanelTypes, panelPairsKernel, panelResultsKernel, panelsKernel } from "./panels.wasm.js";
 import {
   type RowPieceTypes,
@@ -50,23 +51,11 @@ const results = Object.fromEntries(
 const rowPairs = byFloatType(rowPairsKernel);
 const panelPairs = byFloatType(panelPairsKernel);
 
-/** Elements that stay in the second-level cache with their results: what fits is read from memory once. */
-const cachedElements = 1 << 15;
-
-/** The fewest and the most elements of a chunk, roughly. */
-const chunkElements = { least: 1 << 13, most: 1 << 17 } as const;
-
-/** With at least this many chunks, more of them gain nothing. */
-const enoughChunks = 64;
-
 /** Columns side by side that are worth a panel: a line of the cache in f32. */
 const leastColumns = 16;
 
 /** Columns of a panel that is longer than the cache holds: their lines are read as streams. */
 const streamedColumns = 256;
-
-/** Elements of a panel that are read twice while they are in the cache. */
-const blockElements = 1 << 14;
 
 /** Roughly, with one worker. */
 const nanosecondsPerElement = 1.5;
@@ -89,8 +78,9 @@ export function planSoftmax({
   length,
   inner,
 }: Pick<Problem, "outer" | "length" | "inner">): SoftmaxPlan {
+  if (inner === 1) return { panels: 1, panelWidth: 1, ...planRows(outer, length) };
   const fitting = 4 * Math.floor(cachedElements / length / 4);
-  const isWhole = inner === 1 ? length <= cachedElements : fitting >= Math.min(inner, leastColumns);
+  const isWhole = fitting >= Math.min(inner, leastColumns);
   const panelWidth = Math.min(
     inner,
     isWhole ? Math.min(Math.max(fitting, 1), panelColumns) : streamedColumns,
@@ -99,12 +89,8 @@ export function planSoftmax({
   const { least, most } = chunkElements;
   const total = outer * length * inner;
   const perChunk = Math.floor(Math.min(Math.max(total / enoughChunks, least), most) / (length * panelWidth));
-  const unit = inner === 1 ? 4 : 1;
   const wanted = Math.ceil(enoughChunks / (outer * panels));
-  const pieceLength = Math.max(
-    Math.ceil(length / wanted / unit) * unit,
-    Math.ceil(blockElements / panelWidth),
-  );
+  const pieceLength = Math.max(Math.ceil(length / wanted), Math.ceil(blockElements / panelWidth));
   const pieces = isWhole ? 1 : Math.ceil(length / pieceLength);
   return {
     form: isWhole ? "whole" : "pieces",

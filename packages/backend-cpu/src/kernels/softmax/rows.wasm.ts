@@ -1,19 +1,10 @@
 import type { FloatType, SoftmaxKind } from "@backplane/core";
-import {
-  callValue,
-  type FunctionBuilder,
-  f32x4,
-  f64,
-  i32,
-  type Local,
-  type Value,
-  v128,
-} from "../../wasm/index.js";
+import { callValue, f32x4, f64, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { elementFormats, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { blockElements, rowPiece } from "../rows/index.js";
 import { mapVectors } from "../vector/index.js";
 import {
-  blockElements,
   emitResults,
   largestFunction,
   lastOf,
@@ -81,22 +72,6 @@ const rowPieceTypes: RowPieceTypes = {
   ...{ input: "i32", output: "i32", pairs: "i32" },
   ...{ length: "i32", pieces: "i32", pieceLength: "i32" },
 };
-
-/** The elements of a chunk, as byte offset and count, and its row. */
-function rowPiece(
-  f: FunctionBuilder,
-  { length, pieces, pieceLength }: Readonly<Record<keyof RowPieceTypes, Local<"i32">>>,
-  chunk: Local<"i32">,
-  dtype: FloatType,
-): Readonly<Record<"row" | "offset" | "count", Local<"i32">>> {
-  const row = f.let(i32.divU(chunk, pieces));
-  const begin = f.let(i32.mul(i32.remU(chunk, pieces), pieceLength));
-  return {
-    row,
-    offset: f.let(i32.shl(i32.add(i32.mul(row, length), begin), elementFormats[dtype].shift)),
-    count: f.let(i32.minU(i32.sub(length, begin), pieceLength)),
-  };
-}
 
 /** pairs[row, piece] = (S, m) */
 export function rowPairsKernel(dtype: FloatType): Kernel<RowPieceTypes> {

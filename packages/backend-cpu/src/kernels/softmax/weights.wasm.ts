@@ -7,7 +7,6 @@ import {
   f64,
   f64x2,
   i32,
-  i32x4,
   type Local,
   type ModuleBuilder,
   shuffle32,
@@ -16,6 +15,7 @@ import {
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
 import { exponential, logarithm, promote, type VectorLocal } from "../math/index.js";
+import { lanesBelow } from "../rows/index.js";
 import { mapVectors } from "../vector/index.js";
 
 /*
@@ -36,9 +36,6 @@ import { mapVectors } from "../vector/index.js";
 /** Weights that are added in f32: vectors of a row, or lines of a panel. */
 export const weightsPerFold = 32;
 
-/** Elements that are read twice, for their largest one and for their sum, while they are in the cache. */
-export const blockElements: number = 1 << 14;
-
 /** The most columns of a panel; a multiple of 4. */
 export const panelColumns = 512;
 
@@ -52,12 +49,6 @@ export const panelPairsBytes: number = 12 * panelColumns;
 export type Parameters<Names extends string> = Readonly<Record<Names, "i32">>;
 
 export const lowest: number = Number.NEGATIVE_INFINITY;
-
-/** Which of four elements are among the next `remaining`. */
-function lanesBelow(f: FunctionBuilder): (remaining: Local<"i32">) => Value<"v128"> {
-  const lanes = f.let(i32x4.const(0, 1, 2, 3));
-  return (remaining) => i32x4.gtS(i32x4.splat(remaining), lanes);
-}
 
 /** m, or 0 for -Infinity. */
 export function referenceOf(f: FunctionBuilder): (largest: VectorLocal) => VectorLocal {

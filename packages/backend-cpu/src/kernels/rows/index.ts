@@ -1,0 +1,9 @@
+export {
+  blockElements,
+  cachedElements,
+  chunkElements,
+  enoughChunks,
+  planRows,
+  type RowsPlan,
+} from "./plan.js";
+export { lanesBelow, type PieceLocals, rowPiece } from "./rows.wasm.js";
