@@ -189,6 +189,10 @@ const argumentsOf: {
     ...{ kind: "uniform", count: 1 + next(5000), seed: next(100), offset: next(100) },
     output: slice(1, next),
   }),
+  normalize: (next) => ({
+    ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
+    ...{ input: slice(1, next), weight: slice(2, next), output: slice(3, next) },
+  }),
 };
 
 function slice(handle: number, next: (limit: number) => number): DeviceSlice {

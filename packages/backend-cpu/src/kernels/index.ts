@@ -4,6 +4,7 @@ import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
+import { normalize } from "./normalize/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { softmax } from "./softmax/index.js";
@@ -18,8 +19,7 @@ export type CpuOperations = {
 /** Every operation that this backend has. A new one is a folder here and a line in this table. */
 const operations: CpuOperations = {
   ...{ gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary },
-  softmax,
-  random,
+  ...{ softmax, random, normalize },
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

@@ -8,6 +8,7 @@ import {
   type GemmProblem,
   gemm,
 } from "./gemm/index.js";
+import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
 import type { Operation } from "./operation.js";
 import { type RandomArguments, type RandomProblem, random } from "./random/index.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
@@ -34,6 +35,8 @@ export interface OperationArguments {
   readonly softmax: SoftmaxArguments;
   /** Random bits, uniform and normal numbers, and truth values */
   readonly random: RandomArguments;
+  /** Layer or RMS normalization of rows */
+  readonly normalize: NormalizeArguments;
 }
 
 /** The problem that the kernel of each operation receives. */
@@ -47,6 +50,7 @@ export interface OperationProblems<Memory> {
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
   readonly random: RandomProblem<Memory>;
+  readonly normalize: NormalizeProblem<Memory>;
 }
 
 export type OperationName = keyof OperationArguments;
@@ -54,7 +58,7 @@ export type OperationName = keyof OperationArguments;
 /** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random };
+} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random, normalize };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
@@ -73,6 +77,12 @@ export {
 } from "./binary/index.js";
 export type { Conv2dArguments, Conv2dProblem } from "./conv2d/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
+export {
+  type NormalizeArguments,
+  type NormalizeKind,
+  type NormalizeProblem,
+  normalizeKinds,
+} from "./normalize/index.js";
 export {
   type RandomArguments,
   type RandomKind,
