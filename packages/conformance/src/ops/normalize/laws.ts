@@ -157,11 +157,11 @@ function spikes({ rows, size }: NormalizeCase): Float64Array {
 }
 
 /** Elements of a long row. */
-const long = 2 ** 20 + 4;
+const long = 2 ** 18 + 4;
 
-/** As close to 0.1 as the type can be, and a little more in every second place: sums lose the same part each time. */
-function alike({ rows, size }: NormalizeCase, dtype: FloatType): Float64Array {
-  const [low, high] = [roundTo(dtype, 0.1), roundTo(dtype, 0.1037)];
+/** Equal squares, or deviations of equal squares from a mean of about 0.1: sums lose the same part each time. */
+function alike({ kind, rows, size }: NormalizeCase, dtype: FloatType): Float64Array {
+  const [low, high] = [roundTo(dtype, 0.1), roundTo(dtype, kind === "layer" ? 0.1037 : -0.1)];
   return new Float64Array(rows * size).map((_, at) => (at % 2 === 0 ? low : high));
 }
 
