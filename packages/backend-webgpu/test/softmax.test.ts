@@ -10,9 +10,10 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { WebGpuDriver } from "#src/driver.js";
+import { planJoin, planStatistics } from "#src/kernels/rows/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
 import { softmax } from "#src/kernels/softmax/index.js";
-import { planApply, planJoin, planRegisters, planStatistics } from "#src/kernels/softmax/select.js";
+import { planApply, planRegisters } from "#src/kernels/softmax/select.js";
 import {
   type BufferRegion,
   decode,

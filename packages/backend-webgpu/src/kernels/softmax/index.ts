@@ -3,6 +3,13 @@ import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { WINDOW_ALIGNMENT } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
+import {
+  leastSegment,
+  planJoin,
+  planStatistics,
+  type RegisterPlan,
+  type StatisticsPlan,
+} from "../rows/index.js";
 import { isSameRegion } from "../same-region.js";
 import {
   middleOf,
@@ -15,16 +22,7 @@ import {
 import { applyProgram, statisticsProgram } from "./passes.wgsl.js";
 import { registerProgram } from "./registers.wgsl.js";
 import { finishes, type StatisticsTile } from "./rows.wgsl.js";
-import {
-  leastSegment,
-  planApply,
-  planJoin,
-  planRegisters,
-  planStatistics,
-  type RegisterPlan,
-  type SoftmaxShape,
-  type StatisticsPlan,
-} from "./select.js";
+import { planApply, planRegisters, type SoftmaxShape } from "./select.js";
 
 type Problem = SoftmaxProblem<DeviceMemory>;
 

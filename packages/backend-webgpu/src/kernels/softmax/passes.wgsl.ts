@@ -13,26 +13,28 @@ import {
   wgsl,
 } from "../../program/index.js";
 import {
-  type ApplyTile,
   across,
   components,
-  finishes,
   firstOfRow,
-  LINES_APPLIED,
   larger,
   loadFunction,
   placeInGroup,
   plus,
-  resultOf,
-  type StatisticsTile,
-  sharedFunctions,
-  sharing,
-  spoiltSum,
   storageOf,
   storeFunction,
   type Type,
   tree,
   typeOf,
+} from "../rows/index.js";
+import {
+  type ApplyTile,
+  finishes,
+  LINES_APPLIED,
+  resultOf,
+  rowSharing,
+  type StatisticsTile,
+  sharedFunctions,
+  spoiltSum,
   weightFunction,
 } from "./rows.wgsl.js";
 
@@ -75,7 +77,7 @@ ${source === "pairs" ? "" : floatLayouts[source].functions}
 ${isPairs ? "fn load(place: u32) -> vec2<f32> { return data[parameters.data_offset + place]; }" : loadFunction("data", source, type)}
 ${weightFunction("weight", type)}
 ${vector > 1 && along === "length" ? weightFunction("rescale", shared) : ""}
-${sharing(along, lanes, shared)}
+${rowSharing(along, lanes, shared)}
 
 fn finished(sum: f32) -> f32 {
   if (parameters.finish == ${finishes.none}u) { return sum; }

@@ -18,15 +18,17 @@ import {
   loadFunction,
   placeInGroup,
   plus,
-  type RegisterTile,
-  resultOf,
-  sharedFunctions,
-  sharing,
-  spoiltSum,
   storageOf,
   storeFunction,
   tree,
   typeOf,
+} from "../rows/index.js";
+import {
+  type RegisterTile,
+  resultOf,
+  rowSharing,
+  sharedFunctions,
+  spoiltSum,
   weightFunction,
 } from "./rows.wgsl.js";
 
@@ -51,7 +53,7 @@ ${floatLayouts[dtype].functions}
 ${loadFunction(inPlace ? "output" : "data", dtype, type)}
 ${storeFunction(dtype, type)}
 ${weightFunction("weight", type)}
-${sharing(along, lanes, shared)}
+${rowSharing(along, lanes, shared)}
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {

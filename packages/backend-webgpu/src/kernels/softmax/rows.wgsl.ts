@@ -1,6 +1,19 @@
 import type { FloatType, SoftmaxKind } from "@backplane/core";
-import { type ElementType, floatLayouts, WORKGROUP_SIZE, wgsl, workgroupIndex } from "../../program/index.js";
+import { wgsl, workgroupIndex } from "../../program/index.js";
 import { mathFunctions } from "../elementwise/index.js";
+import {
+  type Along,
+  across,
+  each,
+  type LaneCount,
+  type LoadTile,
+  larger,
+  plus,
+  sharedResult,
+  sharing,
+  type Type,
+  type Vector,
+} from "../rows/index.js";
 
 /*
  * A row is what one softmax runs along; its number is o * inner + i. With m its largest element and S the sum
@@ -19,34 +32,19 @@ import { mathFunctions } from "../elementwise/index.js";
  * `SPOILT` if the bits of an element are those of NaN or +Infinity. Both make the row NaN at the end.
  */
 
-/** Elements that one load takes. f16 is read one by one anywhere, but written in whole words. */
-export type Vector = 1 | 2 | 4;
-
-export type LaneCount = 1 | 4 | 16 | 64 | 256;
-export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, WORKGROUP_SIZE];
-
-/** Neighbouring invocations read neighbours in a row, or neighbouring rows; vectors lie likewise. */
-export type Along = "length" | "inner";
-
 /** The properties of a kernel with whole rows in registers; everything else is a parameter. */
-export interface RegisterTile {
+export interface RegisterTile extends LoadTile {
   readonly dtype: FloatType;
   readonly kind: SoftmaxKind;
-  readonly along: Along;
-  readonly vector: Vector;
-  /** Invocations that share a row, and the loads that each of them holds. */
-  readonly lanes: LaneCount;
+  /** Loads that an invocation holds. */
   readonly values: number;
   /** Whether the output is also the input. */
   readonly inPlace: boolean;
 }
 
 /** The properties of a kernel that makes pairs (m, S), of data or of other pairs. */
-export interface StatisticsTile {
+export interface StatisticsTile extends LoadTile {
   readonly source: FloatType | "pairs";
-  readonly along: Along;
-  readonly vector: Vector;
-  readonly lanes: LaneCount;
 }
 
 /** The properties of a kernel that makes results of data and pairs. */
@@ -68,82 +66,6 @@ export const finishes: Readonly<Record<"none" | SoftmaxKind, number>> = {
   softmax: 1,
   logSoftmax: 2,
 };
-
-/** Values whose text is the same for one and for several elements. */
-export interface Type {
-  readonly size: Vector;
-  readonly f: string;
-  readonly i: string;
-  readonly u: string;
-}
-
-export function typeOf(size: Vector): Type {
-  const name = (scalar: string) => (size === 1 ? scalar : `vec${size}<${scalar}>`);
-  return { size, f: name("f32"), i: name("i32"), u: name("u32") };
-}
-
-export const components = ["x", "y", "z", "w"] as const;
-
-/** `text` for each component of a value, as a list. */
-export function each({ size }: Type, value: string, text: (component: string) => string): string {
-  if (size === 1) return text(value);
-  return components
-    .slice(0, size)
-    .map((component) => text(`${value}.${component}`))
-    .join(", ");
-}
-
-/** Pairs of neighbours first: ((a + b) + (c + d)). */
-export function tree(values: readonly string[], join: (a: string, b: string) => string): string {
-  if (values.length === 1) return values[0]!;
-  const middle = Math.ceil(values.length / 2);
-  return join(tree(values.slice(0, middle), join), tree(values.slice(middle), join));
-}
-
-export const plus = (a: string, b: string): string => `(${a} + ${b})`;
-export const larger = (a: string, b: string): string => `max(${a}, ${b})`;
-
-/** One number of the components of a value: its largest one, or their sum. */
-export function across({ size }: Type, value: string, join: (a: string, b: string) => string): string {
-  return size === 1
-    ? value
-    : tree(
-        components.slice(0, size).map((component) => `${value}.${component}`),
-        join,
-      );
-}
-
-export function storageOf(dtype: FloatType, vector: Vector): ElementType {
-  const { single, quad } = floatLayouts[dtype];
-  return vector === 4 ? quad : single;
-}
-
-/** From what a binding of quads holds. */
-const unpackedQuads: Readonly<Record<FloatType, (quad: string) => string>> = {
-  f32: (quad) => quad,
-  f16: (quad) => `quad_of(${quad})`,
-};
-
-/** The number `place` counts vectors from the start of the region. */
-export function loadFunction(name: string, dtype: FloatType, { f, size }: Type): string {
-  const offset = `parameters.${name}_offset`;
-  const texts: Readonly<Record<Vector, string>> = {
-    1: floatLayouts[dtype].load(name, `(${offset} + place)`),
-    2: `unpack2x16float(${name}[(${offset} >> 1u) + place])`,
-    4: unpackedQuads[dtype](`${name}[${offset} + place]`),
-  };
-  return `fn load(place: u32) -> ${f} { return ${texts[size]}; }`;
-}
-
-/** Likewise, for whole words. */
-export function storeFunction(dtype: FloatType, { f, size }: Type): string {
-  const texts: Readonly<Record<Vector, string>> = {
-    1: "output[parameters.output_offset + place] = value;",
-    2: "output[(parameters.output_offset >> 1u) + place] = pack_halves(value.x, value.y);",
-    4: `output[parameters.output_offset + place] = ${floatLayouts[dtype].packed("value")};`,
-  };
-  return `fn store(place: u32, value: ${f}) { ${texts[size]} }`;
-}
 
 export const sharedFunctions: string = wgsl`
 ${workgroupIndex}
@@ -168,71 +90,14 @@ export function resultOf(kind: SoftmaxKind, { f }: Type, difference: string, las
   return kind === "softmax" ? `${difference} * ${last}` : `min(${difference}, ${f}(3e38)) - ${last}`;
 }
 
-/** Invocations that share rows meet in workgroup memory, in up to two rounds. All of them get the result. */
-const ROUND = 16;
-
-function sharedResult(
-  name: string,
-  join: (a: string, b: string) => string,
-  { f }: Type,
-  lanes: LaneCount,
-): string {
-  const head = `fn ${name}(slot: u32, reducer: u32, own: ${f}) -> ${f}`;
-  if (lanes === 1) return `${head} { return own; }`;
-  const first = Math.min(lanes, ROUND);
-  const second = lanes / first;
+/** The functions by which `lanes` invocations share each of the rows of a workgroup. */
+export function rowSharing(along: Along, lanes: LaneCount, type: Type): string {
   return wgsl`
-var<workgroup> ${name}_shares: array<${f}, ${WORKGROUP_SIZE}>;
-${second > 1 ? `var<workgroup> ${name}_rounds: array<${f}, ${WORKGROUP_SIZE / first}>;` : ""}
-
-${head} {
-  ${name}_shares[share_place(slot, reducer)] = own;
-  workgroupBarrier();
-  let start = reducer / ${first}u * ${first}u;
-  var result = ${name}_shares[share_place(slot, start)];
-  for (var i = 1u; i < ${first}u; i++) {
-    let other = ${name}_shares[share_place(slot, start + i)];
-    result = ${join("result", "other")};
-  }
-${
-  second > 1
-    ? wgsl`
-  if (reducer == start) { ${name}_rounds[slot * ${second}u + reducer / ${first}u] = result; }
-  workgroupBarrier();
-  result = ${name}_rounds[slot * ${second}u];
-  for (var i = 1u; i < ${second}u; i++) {
-    let other = ${name}_rounds[slot * ${second}u + i];
-    result = ${join("result", "other")};
-  }`
-    : ""
-}
-  return result;
-}`;
-}
-
-/** The functions and constants by which `lanes` invocations share each of the rows of a workgroup. */
-export function sharing(along: Along, lanes: LaneCount, type: Type): string {
-  return wgsl`
-const LANES = ${lanes}u;
-const SLOTS = ${WORKGROUP_SIZE / lanes}u;
-
-fn share_place(slot: u32, reducer: u32) -> u32 {
-  return ${along === "length" ? "slot * LANES + reducer" : "reducer * SLOTS + slot"};
-}
+${sharing(along, lanes)}
 ${sharedResult("largest_of", larger, type, lanes)}
 ${sharedResult("sum_of", plus, type, lanes)}
 `;
 }
-
-export function placeInGroup(along: Along): string {
-  return wgsl`
-  let slot = ${along === "length" ? "lane / LANES" : "lane % SLOTS"};
-  let reducer = ${along === "length" ? "lane % LANES" : "lane / SLOTS"};`;
-}
-
-/** Loads count vectors; so does inner, if these lie along it. */
-export const firstOfRow =
-  "(row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner";
 
 /** Whether bits are those of NaN or +Infinity, given the largest as i32 and as u32: -NaN is above -Infinity there. */
 export function spoiltSum(along: Along, type: Type, sum: string): string {

@@ -1,23 +1,15 @@
 import { dtypeBytes, type FloatType } from "@backplane/core";
-import { floatLayouts, WORKGROUP_SIZE } from "../../program/index.js";
+import { floatLayouts } from "../../program/index.js";
 import { workgroupsFor } from "../elementwise/index.js";
 import {
-  type Along,
-  type ApplyTile,
-  type LaneCount,
-  LINES_APPLIED,
-  laneCounts,
-  type RegisterTile,
-  type StatisticsTile,
-  type Vector,
-} from "./rows.wgsl.js";
-
-/** Elements (o, j, i) at (o * length + j) * inner + i; rows run along j. */
-export interface Extents {
-  readonly outer: number;
-  readonly length: number;
-  readonly inner: number;
-}
+  type Extents,
+  groupsFor,
+  planRegisters as planRowRegisters,
+  type RegisterPlan,
+  sharesWords,
+  vectorFor,
+} from "../rows/index.js";
+import { type ApplyTile, LINES_APPLIED } from "./rows.wgsl.js";
 
 /** The facts on which plans depend. */
 export interface SoftmaxShape extends Extents {
@@ -27,138 +19,17 @@ export interface SoftmaxShape extends Extents {
   readonly outputOffset: number;
 }
 
-/** A pass that keeps whole rows in registers. Rows, lengths and inner count vectors along what they lie along. */
-export interface RegisterPlan extends Pick<RegisterTile, "along" | "vector" | "lanes" | "values"> {
-  readonly rows: number;
-  readonly length: number;
-  readonly inner: number;
-  readonly workgroups: number;
-}
-
-/** A pass that makes one pair of each segment of each row. */
-export interface StatisticsPlan extends Pick<StatisticsTile, "along" | "vector" | "lanes"> {
-  readonly rows: number;
-  readonly length: number;
-  readonly inner: number;
-  readonly segments: number;
-  readonly segmentLength: number;
-  /** Workgroups for one segment of all rows. */
-  readonly rowBlocks: number;
-}
-
 /** A pass that makes results of elements and pairs. */
 export interface ApplyPlan extends Pick<ApplyTile, "form" | "vector"> {
   readonly inner: number;
   readonly workgroups: number;
 }
 
-/** Enough workgroups to fill the largest devices; more segments than that only make more pairs. */
-const TARGET_WORKGROUPS = 4096;
-
-/** If fewer invocations than this would run, more of them share a row. */
-const BUSY_INVOCATIONS = 65_536;
-
-/** Loads that an invocation should hold, if a row has as many for each; few rows take fewer. */
-const USUAL_VALUES = { length: 4, inner: 8 } as const;
-
-/** The most loads that one can hold: 64 registers of vectors, and no more text than compiles in good time. */
-const MOST_VALUES: Readonly<Record<Vector, number>> = { 1: 32, 2: 16, 4: 16 };
-
-/** Bytes of neighbouring rows that invocations of one workgroup should read side by side. */
-const SIDE_BY_SIDE = 64;
-
-/** Loads that an invocation should have before more of them share a row, and after rows are cut into segments. */
-const LOADS_PER_LANE = 16;
-
-/** If several invocations share a row, there are at least so many. */
-const LEAST_LANES = 4;
-
-/** Elements of a segment, if a row has several. */
-export const leastSegment: number = LEAST_LANES * LOADS_PER_LANE;
-
 /** The least columns that are worth a pass line by line. */
 const MIN_COLUMNS = 16;
 
-/** The elements of one load, where runs of this many elements begin at these bytes of a buffer. */
-function vectorFor(dtype: FloatType, run: number, offsets: readonly number[]): Vector {
-  const fits = (size: number) =>
-    run % size === 0 && offsets.every((offset) => offset % (size * dtypeBytes[dtype]) === 0);
-  const { perWord } = floatLayouts[dtype];
-  if (fits(4)) return 4;
-  return fits(perWord) ? perWord : 1;
-}
-
-/** Whether results of several invocations share a word. */
-function sharesWords(dtype: FloatType, vector: Vector): boolean {
-  return vector < floatLayouts[dtype].perWord;
-}
-
-function alongOf({ inner }: Extents): Along {
-  return inner === 1 ? "length" : "inner";
-}
-
-/** Extents in loads: of rows, or of neighbouring rows. */
-function inLoads({ outer, length, inner }: Extents, along: Along, vector: Vector) {
-  return along === "length"
-    ? { rows: outer, length: length / vector, inner: 1 }
-    : { rows: (outer * inner) / vector, length, inner: inner / vector };
-}
-
-/** Returns undefined if rows are too long for registers, or if f16 results of two rows share a word. */
 export function planRegisters(shape: SoftmaxShape): RegisterPlan | undefined {
-  const { dtype, inputOffset, outputOffset } = shape;
-  const along = alongOf(shape);
-  const run = along === "length" ? shape.length : shape.inner;
-  const vector = vectorFor(dtype, run, [inputOffset, outputOffset]);
-  if (sharesWords(dtype, vector)) return undefined;
-  const { rows, length, inner } = inLoads(shape, along, vector);
-  const most = MOST_VALUES[vector];
-  const usual = USUAL_VALUES[along];
-  const mostLanes = along === "length" ? WORKGROUP_SIZE : lanesBeside(dtype, vector);
-  const fitting = laneCounts.filter((lanes) => lanes <= mostLanes && valuesFor(length, lanes) <= most);
-  const isUsual = (lanes: LaneCount) =>
-    valuesFor(length, lanes) <= usual && (along === "length" || rows * lanes >= BUSY_INVOCATIONS);
-  const lanes = fitting.find(isUsual) ?? fitting.findLast((count) => count === fitting[0] || count <= length);
-  if (lanes === undefined) return undefined;
-  const values = valuesFor(length, lanes);
-  return { along, vector, lanes, values, rows, length, inner, workgroups: groupsFor(rows, lanes) };
-}
-
-/** Depends on the place of the input alone: pairs are not part of the output. */
-export function planStatistics(
-  dtype: FloatType,
-  extents: Extents,
-  inputOffset: number,
-  maxSegments: number = Number.POSITIVE_INFINITY,
-): StatisticsPlan {
-  const along = alongOf(extents);
-  const run = along === "length" ? extents.length : extents.inner;
-  const vector = vectorFor(dtype, run, [inputOffset]) === 4 ? 4 : 1;
-  return { along, vector, ...share(inLoads(extents, along, vector), along, maxSegments) };
-}
-
-/** For pairs of `segments` segments of rows, each as far from the next as there are rows. */
-export function planJoin(rows: number, segments: number): StatisticsPlan {
-  const extents = { rows, length: segments, inner: rows };
-  return { along: "inner", vector: 1, ...share(extents, "inner", 1) };
-}
-
-function share(
-  loads: Pick<StatisticsPlan, "rows" | "length" | "inner">,
-  along: Along,
-  maxSegments: number,
-): Pick<StatisticsPlan, "rows" | "length" | "inner" | "lanes" | "segments" | "segmentLength" | "rowBlocks"> {
-  const { rows, length } = loads;
-  const wanted =
-    along === "inner"
-      ? Math.min(Math.max(WORKGROUP_SIZE / rows, LEAST_LANES), length)
-      : Math.max(length / LOADS_PER_LANE, Math.min(length / 4, BUSY_INVOCATIONS / rows));
-  const lanes = laneCounts.find((count) => count >= wanted) ?? WORKGROUP_SIZE;
-  const rowBlocks = groupsFor(rows, lanes);
-  const worthwhile = Math.floor(length / (lanes * LOADS_PER_LANE));
-  const pieces = Math.max(1, Math.min(Math.ceil(TARGET_WORKGROUPS / rowBlocks), worthwhile, maxSegments));
-  const segmentLength = Math.ceil(length / pieces);
-  return { ...loads, lanes, segments: Math.ceil(length / segmentLength), segmentLength, rowBlocks };
+  return planRowRegisters(shape.dtype, shape, [shape.inputOffset, shape.outputOffset]);
 }
 
 export function planApply(shape: SoftmaxShape): ApplyPlan {
@@ -175,18 +46,4 @@ export function planApply(shape: SoftmaxShape): ApplyPlan {
   const region = { byteOffset: outputOffset, byteLength: count * dtypeBytes[dtype] };
   const workgroups = wide ? groupsFor(Math.ceil(count / 4), 1) : workgroupsFor(false, region);
   return { form: "flat", vector: wide ? 4 : 1, inner, workgroups };
-}
-
-/** The most lanes that leave enough neighbouring rows to a workgroup. */
-function lanesBeside(dtype: FloatType, vector: Vector): number {
-  return (WORKGROUP_SIZE * vector * dtypeBytes[dtype]) / SIDE_BY_SIDE;
-}
-
-/** A power of two, because each number makes another program to compile. */
-function valuesFor(length: number, lanes: number): number {
-  return 2 ** Math.ceil(Math.log2(Math.ceil(length / lanes)));
-}
-
-function groupsFor(rows: number, lanes: number): number {
-  return Math.ceil((rows * lanes) / WORKGROUP_SIZE);
 }

@@ -1,0 +1,30 @@
+export {
+  type Extents,
+  groupsFor,
+  leastSegment,
+  planJoin,
+  planRegisters,
+  planStatistics,
+  type RegisterPlan,
+  type StatisticsPlan,
+  sharesWords,
+  vectorFor,
+} from "./select.js";
+export {
+  across,
+  components,
+  each,
+  firstOfRow,
+  larger,
+  loadFunction,
+  placeInGroup,
+  plus,
+  sharedResult,
+  sharing,
+  storageOf,
+  storeFunction,
+  type Type,
+  tree,
+  typeOf,
+} from "./text.wgsl.js";
+export type { Along, LaneCount, LoadTile, Vector } from "./tile.js";

@@ -1,0 +1,144 @@
+import type { FloatType } from "@backplane/core";
+import { type ElementType, floatLayouts, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
+import type { Along, LaneCount, Vector } from "./tile.js";
+
+/** Values whose text is the same for one and for several elements. */
+export interface Type {
+  readonly size: Vector;
+  readonly f: string;
+  readonly i: string;
+  readonly u: string;
+}
+
+export function typeOf(size: Vector): Type {
+  const name = (scalar: string) => (size === 1 ? scalar : `vec${size}<${scalar}>`);
+  return { size, f: name("f32"), i: name("i32"), u: name("u32") };
+}
+
+export const components = ["x", "y", "z", "w"] as const;
+
+/** `text` for each component of a value, as a list. */
+export function each({ size }: Type, value: string, text: (component: string) => string): string {
+  if (size === 1) return text(value);
+  return components
+    .slice(0, size)
+    .map((component) => text(`${value}.${component}`))
+    .join(", ");
+}
+
+/** Pairs of neighbours first: ((a + b) + (c + d)). */
+export function tree(values: readonly string[], join: (a: string, b: string) => string): string {
+  if (values.length === 1) return values[0]!;
+  const middle = Math.ceil(values.length / 2);
+  return join(tree(values.slice(0, middle), join), tree(values.slice(middle), join));
+}
+
+export const plus = (a: string, b: string): string => `(${a} + ${b})`;
+export const larger = (a: string, b: string): string => `max(${a}, ${b})`;
+
+/** One number of the components of a value: its largest one, or their sum. */
+export function across({ size }: Type, value: string, join: (a: string, b: string) => string): string {
+  return size === 1
+    ? value
+    : tree(
+        components.slice(0, size).map((component) => `${value}.${component}`),
+        join,
+      );
+}
+
+export function storageOf(dtype: FloatType, vector: Vector): ElementType {
+  const { single, quad } = floatLayouts[dtype];
+  return vector === 4 ? quad : single;
+}
+
+/** From what a binding of quads holds. */
+const unpackedQuads: Readonly<Record<FloatType, (quad: string) => string>> = {
+  f32: (quad) => quad,
+  f16: (quad) => `quad_of(${quad})`,
+};
+
+/** A function called `as`, whose `place` counts vectors from the start of the region. */
+export function loadFunction(name: string, dtype: FloatType, { f, size }: Type, as = "load"): string {
+  const offset = `parameters.${name}_offset`;
+  const texts: Readonly<Record<Vector, string>> = {
+    1: floatLayouts[dtype].load(name, `(${offset} + place)`),
+    2: `unpack2x16float(${name}[(${offset} >> 1u) + place])`,
+    4: unpackedQuads[dtype](`${name}[${offset} + place]`),
+  };
+  return `fn ${as}(place: u32) -> ${f} { return ${texts[size]}; }`;
+}
+
+/** Likewise, for whole words. */
+export function storeFunction(dtype: FloatType, { f, size }: Type): string {
+  const texts: Readonly<Record<Vector, string>> = {
+    1: "output[parameters.output_offset + place] = value;",
+    2: "output[(parameters.output_offset >> 1u) + place] = pack_halves(value.x, value.y);",
+    4: `output[parameters.output_offset + place] = ${floatLayouts[dtype].packed("value")};`,
+  };
+  return `fn store(place: u32, value: ${f}) { ${texts[size]} }`;
+}
+
+/** Invocations that share rows meet in workgroup memory, in rounds of so many. */
+const ROUND = 16;
+
+/** A function that joins the values of all invocations of a row, in up to two rounds. All of them get the result. */
+export function sharedResult(
+  name: string,
+  join: (a: string, b: string) => string,
+  { f }: Type,
+  lanes: LaneCount,
+): string {
+  const head = `fn ${name}(slot: u32, reducer: u32, own: ${f}) -> ${f}`;
+  if (lanes === 1) return `${head} { return own; }`;
+  const first = Math.min(lanes, ROUND);
+  const second = lanes / first;
+  return wgsl`
+var<workgroup> ${name}_shares: array<${f}, ${WORKGROUP_SIZE}>;
+${second > 1 ? `var<workgroup> ${name}_rounds: array<${f}, ${WORKGROUP_SIZE / first}>;` : ""}
+
+${head} {
+  ${name}_shares[share_place(slot, reducer)] = own;
+  workgroupBarrier();
+  let start = reducer / ${first}u * ${first}u;
+  var result = ${name}_shares[share_place(slot, start)];
+  for (var i = 1u; i < ${first}u; i++) {
+    let other = ${name}_shares[share_place(slot, start + i)];
+    result = ${join("result", "other")};
+  }
+${
+  second > 1
+    ? wgsl`
+  if (reducer == start) { ${name}_rounds[slot * ${second}u + reducer / ${first}u] = result; }
+  workgroupBarrier();
+  result = ${name}_rounds[slot * ${second}u];
+  for (var i = 1u; i < ${second}u; i++) {
+    let other = ${name}_rounds[slot * ${second}u + i];
+    result = ${join("result", "other")};
+  }`
+    : ""
+}
+  return result;
+}`;
+}
+
+/** The constants by which `lanes` invocations share each of the rows of a workgroup; for `sharedResult`. */
+export function sharing(along: Along, lanes: LaneCount): string {
+  return wgsl`
+const LANES = ${lanes}u;
+const SLOTS = ${WORKGROUP_SIZE / lanes}u;
+
+fn share_place(slot: u32, reducer: u32) -> u32 {
+  return ${along === "length" ? "slot * LANES + reducer" : "reducer * SLOTS + slot"};
+}
+`;
+}
+
+export function placeInGroup(along: Along): string {
+  return wgsl`
+  let slot = ${along === "length" ? "lane / LANES" : "lane % SLOTS"};
+  let reducer = ${along === "length" ? "lane % LANES" : "lane / SLOTS"};`;
+}
+
+/** Loads count vectors; so does inner, if these lie along it. */
+export const firstOfRow =
+  "(row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner";
