@@ -107,6 +107,9 @@ function placesOf(context: KernelContext, problem: Problem): Stored | undefined 
   };
 }
 
+/** Shorter rows leave some loads out: each number makes another program to compile. */
+const LEAST_VALUES = 4;
+
 function runRegisters(
   context: KernelContext,
   problem: Problem,
@@ -123,7 +126,7 @@ function runRegisters(
   }
   context.dispatch(
     registers({
-      ...{ dtype, kind, vector, lanes, values },
+      ...{ dtype, kind, vector, lanes, values: Math.max(values, LEAST_VALUES) },
       ...{ affine: uses !== 0, stores: stored !== undefined, inPlace },
     }),
     regions,

@@ -97,7 +97,8 @@ const draft: Draw = (dice, limits, dtype) => {
       output: rows * size,
       ...(stores ? { inverseDeviation: rows, ...(kind === "layer" ? { mean: rows } : {}) } : {}),
     },
-    ...(has(0.3) ? { inPlace: "input" } : {}),
+    // A factor could lie within the input.
+    ...(!weight && !bias && has(0.6) ? { inPlace: "input" } : {}),
     range: (ranges) => {
       // No element is farther from the mean than sqrt(size) deviations.
       const result =
