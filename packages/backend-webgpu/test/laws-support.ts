@@ -18,13 +18,14 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return topic === "conv2d" || topic === "attention";
+  return ["conv2d", "attention", "normalize"].includes(topic);
 }
 
 const broadest: Readonly<Record<string, string>> = {
   attention: "stays within the error bound",
   reduce: "sum: is exact on whole numbers",
   softmax: "softmax: stays within the error bound",
+  normalize: "layer: counts every element on larger shapes",
 };
 
 /** Whether a law on an operation meets the most mistakes with the fewest kernels. */

@@ -102,10 +102,8 @@ describe("webgpu normalize in grids of two dimensions", () => {
       for (const [i, [rows, size, before, beforeWeight]] of (
         [
           [2500, 64, 0, 0],
-          [40, 1024, 0, 0],
           [40, 255, 0, 3],
           [33, 1026, 2, 2],
-          [60, 4098, 2, 0],
           [2, 50_000, 0, 4],
           [1, 50_001, 1, 0],
         ] as const

@@ -84,7 +84,7 @@ const shapes: readonly (readonly [number, number])[] = [
     [3, 16_385],
     [2, 32_768],
     [2, 32_769],
-    [5, 70_001],
+    [2, 70_001],
     [3000, 5],
   ] as const),
 ];

@@ -11,8 +11,6 @@ import { planRows } from "../rows/index.js";
 import {
   momentsBytes,
   momentsKernel,
-  type NormalizeTile,
-  nameOf,
   type PieceTypes,
   type ResultTypes,
   type RowsTypes,
@@ -25,47 +23,57 @@ type Problem = NormalizeProblem<CpuMemory>;
 /** Roughly, with one worker. */
 const nanosecondsPerElement = 0.3;
 
-const tiles: readonly NormalizeTile[] = normalizeKinds.flatMap((kind) =>
-  floatTypes.flatMap((dtype) =>
-    [false, true].flatMap((weight) => [false, true].map((bias) => ({ kind, dtype, weight, bias }))),
-  ),
-);
-
 interface Results {
   readonly rows: Kernel<RowsTypes>;
   readonly pieces: Kernel<ResultTypes>;
 }
 
-const results: ReadonlyMap<string, Results> = new Map(
-  tiles.map((tile) => [nameOf(tile), { rows: rowsKernel(tile), pieces: resultsKernel(tile) }]),
+type ByKind<Made> = Readonly<Record<NormalizeKind, Readonly<Record<FloatType, Made>>>>;
+
+function byKind<Made>(make: (kind: NormalizeKind, dtype: FloatType) => Made): ByKind<Made> {
+  return Object.fromEntries(
+    normalizeKinds.map((kind) => [kind, byFloatType((dtype) => make(kind, dtype))]),
+  ) as ByKind<Made>;
+}
+
+/** Without factors, with a weight, with a bias, and with both. */
+const results: ByKind<readonly Results[]> = byKind((kind, dtype) =>
+  [0, 1, 2, 3].map((factors) => {
+    const tile = { kind, dtype, weight: (factors & 1) !== 0, bias: (factors & 2) !== 0 };
+    return { rows: rowsKernel(tile), pieces: resultsKernel(tile) };
+  }),
 );
 
-const moments = Object.fromEntries(
-  normalizeKinds.map((kind) => [kind, byFloatType((dtype) => momentsKernel(kind, dtype))]),
-) as Readonly<Record<NormalizeKind, Readonly<Record<FloatType, Kernel<PieceTypes>>>>>;
+const moments: ByKind<Kernel<PieceTypes>> = byKind(momentsKernel);
+
+function all<Made>(kernels: ByKind<Made>): readonly Made[] {
+  return Object.values(kernels).flatMap((byType) => Object.values(byType));
+}
 
 /** Rows that fit into the cache are read from memory once. Others leave moments of their pieces, and are read again. */
 export const normalize: CpuOperation<Problem> = {
   supports: [{ dtype: floatTypes }],
   kernels: [
-    ...[...results.values()].flatMap(({ rows, pieces }) => [rows, pieces]),
-    ...Object.values(moments).flatMap((byType) => Object.values(byType)),
+    ...all(results).flatMap((some) => some.flatMap(({ rows, pieces }) => [rows, pieces])),
+    ...all(moments),
   ],
 
   plan(problem, context) {
     const { kind, dtype, rows, size, epsilon, weight, bias, mean, inverseDeviation } = problem;
     const { form, perChunk, pieces, pieceLength } = planRows(rows, size);
     const nanoseconds = nanosecondsPerElement * rows * size;
-    const name = nameOf({ kind, dtype, weight: weight !== undefined, bias: bias !== undefined });
-    const kernels = results.get(name)!;
+    const kernels = results[kind][dtype][(weight === undefined ? 0 : 1) + (bias === undefined ? 0 : 2)]!;
     const input = address(problem.input);
     const operands = {
-      ...{ input, output: address(problem.output), length: size, epsilon },
-      weight: weight === undefined ? 0 : address(weight),
-      bias: bias === undefined ? 0 : address(bias),
-      mean: mean === undefined ? 0 : address(mean),
-      inverse: inverseDeviation === undefined ? 0 : address(inverseDeviation),
+      input,
+      output: address(problem.output),
+      weight: addressOr0(weight),
+      bias: addressOr0(bias),
+      mean: addressOr0(mean),
+      inverse: addressOr0(inverseDeviation),
       stored: (mean === undefined ? 0 : 1) + (inverseDeviation === undefined ? 0 : 2),
+      length: size,
+      epsilon,
     };
     if (form === "whole") {
       const parameters = { ...operands, rows, rowsPerChunk: perChunk };
@@ -79,3 +87,7 @@ export const normalize: CpuOperation<Problem> = {
     ];
   },
 };
+
+function addressOr0(region: Problem["weight"]): number {
+  return region === undefined ? 0 : address(region);
+}

@@ -151,7 +151,7 @@ function blockMomentsFunction(
   );
 }
 
-/** Joins the moments (m, V) of n elements with those of k more: m, V and n, all in f64, are changed. */
+/** The moments of `count` elements. */
 export interface Moments {
   readonly mean: Local<"f64">;
   readonly variation: Local<"f64">;
@@ -166,6 +166,7 @@ export function noMoments(f: FunctionBuilder): Moments {
   };
 }
 
+/** Joins moments with those of so many more elements. */
 export function emitJoin(
   f: FunctionBuilder,
   { mean, variation, count }: Moments,

@@ -25,7 +25,7 @@ export interface NormalizeTile {
   readonly bias: boolean;
 }
 
-export function nameOf({ kind, dtype, weight, bias }: NormalizeTile): string {
+function nameOf({ kind, dtype, weight, bias }: NormalizeTile): string {
   return `${kind}_${dtype}${weight ? "_weight" : ""}${bias ? "_bias" : ""}`;
 }
 

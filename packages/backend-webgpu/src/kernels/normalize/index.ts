@@ -126,8 +126,14 @@ function runRegisters(
   }
   context.dispatch(
     registers({
-      ...{ dtype, kind, vector, lanes, values: Math.max(values, LEAST_VALUES) },
-      ...{ affine: uses !== 0, stores: stored !== undefined, inPlace },
+      kind,
+      dtype,
+      vector,
+      lanes,
+      values: Math.max(values, LEAST_VALUES),
+      affine: uses !== 0,
+      stores: stored !== undefined,
+      inPlace,
     }),
     regions,
     { rows, length, size, epsilon, uses },
@@ -177,8 +183,12 @@ function measure(
     momentsOf({ source, kind, vector: vector === 4 ? 4 : 1, lanes }),
     { data, moments },
     {
-      ...{ rows, length, segment_length: segmentLength, row_blocks: rowBlocks },
-      ...{ epsilon, finish: finish ? 1 : 0 },
+      rows,
+      length,
+      segment_length: segmentLength,
+      row_blocks: rowBlocks,
+      epsilon,
+      finish: finish ? 1 : 0,
     },
     rowBlocks * segments,
   );

@@ -35,14 +35,12 @@ const table = {
 /**
  * Layer or RMS normalization: output = kind(input) for each row. All operands are contiguous.
  *
- * The statistics are computed in f32 or better, and f16 results are rounded once. The error of a result does not
- * grow with the number of elements times their height, as that of the mean of squares minus the squared mean
- * would: only the mean itself is rounded. A row of equal elements gives exactly its bias with "layer", unless
- * epsilon is 0: then it has no result, as a row of zeros has none with "rms". A NaN makes its row NaN; so does an
- * infinity with "layer". Squares must not overflow f32.
+ * Statistics are computed in f32 or better, and f16 results are rounded once. A mean far from 0 costs no more than
+ * its own rounding to f32. With "layer", a row of equal elements gives exactly its bias.
  *
- * Gradients need the statistics: store them with `mean` and `inverseDeviation`. They are not allowed for rows
- * without elements.
+ * A NaN makes its row NaN; so does an infinity with "layer". With epsilon 0 there is no result for a row of equal
+ * elements ("rms": of zeros). Squares must not overflow f32. A row without elements has no statistics: storing them
+ * is an error then.
  */
 export interface NormalizeArguments extends ArgumentsOf<typeof table> {}
 
@@ -50,7 +48,7 @@ export type NormalizeKind = NormalizeArguments["kind"];
 
 export const normalizeKinds: readonly NormalizeKind[] = Object.keys(table.kind.kinds) as NormalizeKind[];
 
-/** Both extents are at least 1. The output is the input, or overlaps no other region, as the statistics. */
+/** Both extents are at least 1. The output is exactly the input or apart from it; outputs overlap nothing else. */
 export interface NormalizeProblem<Memory> {
   readonly dtype: FloatType;
   readonly kind: NormalizeKind;
