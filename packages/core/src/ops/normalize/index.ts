@@ -36,7 +36,8 @@ const table = {
  * Layer or RMS normalization: output = kind(input) for each row. All operands are contiguous.
  *
  * Statistics are computed in f32 or better, and f16 results are rounded once. A mean far from 0 costs no more than
- * its own rounding to f32. With "layer", a row of equal elements gives exactly its bias.
+ * its own rounding to f32. With "layer", a row of equal elements gives exactly its bias. With epsilon 0, a power of
+ * two times the input gives the same bits.
  *
  * A NaN makes its row NaN; so does an infinity with "layer". With epsilon 0 there is no result for a row of equal
  * elements ("rms": of zeros). Squares must not overflow f32. A row without elements has no statistics: storing them
