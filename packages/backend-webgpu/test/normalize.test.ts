@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { evaluateCall } from "@backplane/conformance";
 import {
   type ComputeBackend,

@@ -1,3 +1,4 @@
+// Tags: kernels
 import { type FloatType, floatTypes, type NormalizeKind, normalizeKinds } from "@backplane/core";
 import { expect } from "chai";
 import { createCpuBackend } from "#src/index.js";
