@@ -34,7 +34,7 @@ type MomentsParameter = "rows" | "length" | "segment_length" | "row_blocks" | "e
 
 /**
  * moments[segment * rows + row] = (p, mean - p, V, n) of the elements of the row that lie in the segment. A workgroup
- * does one segment of `SLOTS` rows. `finish`: 1 / sqrt(V / n + epsilon) in place of V.
+ * does one segment of `SLOTS` rows. `finish`: the mean as p, what its rounding left, 1 / sqrt(V / n + epsilon), n.
  */
 export function momentsProgram(tile: MomentsTile): Program<"data" | "moments", MomentsParameter> {
   const { source, kind, vector, lanes } = tile;
@@ -80,9 +80,13 @@ ${source === "moments" ? joinLoop : dataLoop(tile)}
   let apart = own.x - middle;
   let variation = sum_of(slot, reducer, own.y + own.z * apart * apart);
   if (reducer == 0u && row < parameters.rows && start < parameters.length) {
-    var last = variation;
-    if (parameters.finish != 0u) { last = inverseSqrt(variation / sums.x + parameters.epsilon); }
-    moments[parameters.moments_offset + segment * parameters.rows + row] = vec4<f32>(pivot, middle, last, sums.x);
+    var result = vec4<f32>(pivot, middle, variation, sums.x);
+    if (parameters.finish != 0u) {
+      let center = pivot + middle;
+      let inverse = inverseSqrt(variation / sums.x + parameters.epsilon);
+      result = vec4<f32>(center, middle - (center - pivot), inverse, sums.x);
+    }
+    moments[parameters.moments_offset + segment * parameters.rows + row] = result;
   }
 }
 `,

@@ -28,6 +28,7 @@ export interface ApplyPlan extends Pick<ApplyTile, "form" | "vector"> {
 /** The least columns that are worth a pass line by line. */
 const MIN_COLUMNS = 16;
 
+/** As for rows of any kind; see there. */
 export function planRegisters(shape: SoftmaxShape): RegisterPlan | undefined {
   return planRowRegisters(shape.dtype, shape, [shape.inputOffset, shape.outputOffset]);
 }
