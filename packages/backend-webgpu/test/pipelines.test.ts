@@ -193,6 +193,11 @@ const argumentsOf: {
     ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
     ...{ input: slice(1, next), weight: slice(2, next), output: slice(3, next) },
   }),
+  copy: (next) => {
+    const [rows, columns] = [1 + next(100), 1 + next(100)];
+    const inputStrides = next(2) === 0 ? [1, rows] : [columns + next(3), 1];
+    return { shape: [rows, columns], inputStrides, input: slice(1, next), output: slice(2, next) };
+  },
 };
 
 function slice(handle: number, next: (limit: number) => number): DeviceSlice {

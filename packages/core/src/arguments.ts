@@ -14,8 +14,8 @@ export interface Sized {
 }
 
 /**
- * Returns the allocation behind an operand and the byte offset into it. The use covers `byteLength` bytes and
- * must start at a multiple of `alignment`. Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or `OUT_OF_BOUNDS`.
+ * Returns the allocation behind an operand and the byte offset where its use starts, `before` bytes before the
+ * operand's. The use covers `byteLength` bytes; the operand must be at a multiple of `alignment`. Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or `OUT_OF_BOUNDS`.
  */
 export function locate<Entry extends Sized>(
   table: HandleTable<Entry>,
@@ -24,6 +24,7 @@ export function locate<Entry extends Sized>(
   operand: Operand,
   byteLength: number,
   alignment: number,
+  before = 0,
 ): { readonly entry: Entry; readonly byteOffset: number } {
   const isSlice = typeof operand === "object" && operand !== null;
   const entry = table.find(isSlice ? operand.handle : operand) ?? table.refuse(operand, operation, argument);
@@ -35,14 +36,15 @@ export function locate<Entry extends Sized>(
       `${argument}.byteOffset`,
       `is ${byteOffset}; allowed: multiples of the element size, ${alignment} bytes`,
     );
-  if (byteOffset + byteLength > entry.bytes)
+  const start = byteOffset - before;
+  if (start < 0 || start + byteLength > entry.bytes)
     throw new BackendError(
       "OUT_OF_BOUNDS",
-      `${operation}: ${argument} needs bytes ${byteOffset}..${byteOffset + byteLength} of an allocation ` +
+      `${operation}: ${argument} needs bytes ${start}..${start + byteLength} of an allocation ` +
         `of ${entry.bytes} bytes`,
       { operation, argument },
     );
-  return { entry, byteOffset };
+  return { entry, byteOffset: start };
 }
 
 /** Whether an argument may be a scalar. If so, a plain number there is probably a scalar without its braces. */

@@ -385,8 +385,10 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
 
   #binder(operation: string): Binder<Memory> {
     return {
-      region: (argument, operand, elements, dtype) =>
-        this.#region(operation, argument, operand, elements * dtypeBytes[dtype], dtypeBytes[dtype]),
+      region: (argument, operand, elements, dtype, before = 0) => {
+        const size = dtypeBytes[dtype];
+        return this.#region(operation, argument, operand, elements * size, size, before * size);
+      },
     };
   }
 
@@ -396,8 +398,17 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     operand: Operand,
     byteLength: number,
     alignment: number,
+    before = 0,
   ): Region<Memory> {
-    const { entry, byteOffset } = locate(this.#table, operation, argument, operand, byteLength, alignment);
+    const { entry, byteOffset } = locate(
+      this.#table,
+      operation,
+      argument,
+      operand,
+      byteLength,
+      alignment,
+      before,
+    );
     // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
     return { memory: entry.memory as Memory, byteOffset, byteLength };
   }

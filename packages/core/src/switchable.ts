@@ -292,8 +292,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   #checkingBinder(operation: string): Binder<Entry> {
     return {
-      region: (argument, operand, elements, dtype) =>
-        this.#bind(operation, argument, operand, elements * dtypeBytes[dtype], dtypeBytes[dtype]).region,
+      region: (argument, operand, elements, dtype, before = 0) => {
+        const size = dtypeBytes[dtype];
+        return this.#bind(operation, argument, operand, elements * size, size, before * size).region;
+      },
     };
   }
 
@@ -312,8 +314,17 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     operand: Operand,
     byteLength: number,
     alignment: number,
+    before = 0,
   ): BoundOperand {
-    const { entry, byteOffset } = locate(this.#table, operation, argument, operand, byteLength, alignment);
+    const { entry, byteOffset } = locate(
+      this.#table,
+      operation,
+      argument,
+      operand,
+      byteLength,
+      alignment,
+      before,
+    );
     assertHeld(entry, operation, argument);
     const bound = (): Operand => ({ handle: innerHandle(entry, operation, argument), byteOffset });
     return Object.assign(bound, { region: { memory: entry, byteOffset, byteLength } });

@@ -12,7 +12,10 @@ const SAMPLES = 16;
 const SAMPLE_BYTES = 4096;
 
 /** The largest difference that rounding may explain, relative to the largest result. */
-const TOLERANCE: Readonly<Record<DType, number>> = { f32: 2 ** -12, f16: 2 ** -7, i32: 0, u32: 0, u8: 0 };
+const TOLERANCE: Readonly<Record<DType, number>> = {
+  ...{ f32: 2 ** -12, f16: 2 ** -7, bf16: 2 ** -4 },
+  ...{ i32: 0, u32: 0, u8: 0 },
+};
 
 /** Element types of problems. */
 type DType = AnyProblem["dtype"];

@@ -41,6 +41,12 @@ function wrongValues(argument: Argument, given: unknown): readonly unknown[] {
       const lengths = argument.length === undefined ? [] : [list.slice(1), [...list, 1]];
       return [12, "3", ...entries.map((entry) => [...list.slice(0, -1), entry]), ...lengths];
     }
+    case "strides": {
+      const list = given as readonly number[] | undefined;
+      if (list === undefined) return [12, "3", {}];
+      const entries = [1.5, Number.NaN, null, 2 ** 53, -1n, "1"];
+      return [12, "3", list.slice(1), [...list, 1], ...entries.map((entry) => [...list.slice(0, -1), entry])];
+    }
     case "axis":
       return [0.5, Number.NaN, "0", [0], -1n, 2 ** 30, -(2 ** 30)];
     case "axes":

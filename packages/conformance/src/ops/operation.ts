@@ -54,10 +54,15 @@ export interface FormulaMemory {
   read(region: Place, dtype: DType): Float64Array;
   /** All reading comes before the first element that is written. */
   write(region: Place, dtype: DType): Write;
+  /** Returns the bytes where they lie, for operations that move them. Absent: there are only numbers. */
+  bytes?(region: Place): Uint8Array;
 }
 
 /** Reads copies of inputs, and stores each element at once. */
-export const referenceMemory: FormulaMemory = { read: load, write: storeInto };
+export const referenceMemory: FormulaMemory = {
+  ...{ read: load, write: storeInto },
+  bytes: ({ memory, byteOffset, byteLength }) => memory.subarray(byteOffset, byteOffset + byteLength),
+};
 
 /** Takes one element of a result: its place, in elements from the start of the output, its value and tolerance. */
 export type Write = (index: number, value: number, tolerance: number) => void;

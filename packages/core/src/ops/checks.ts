@@ -92,6 +92,18 @@ export class Checks {
     return Array.from(value, (entry, i) => this.count(`${argument}[${i}]`, entry, least));
   }
 
+  /** Returns a list of `length` whole numbers of either sign. */
+  steps(argument: string, value: unknown, length: number): readonly number[] {
+    if (!Array.isArray(value) || value.length !== length)
+      this.fail(argument, `is ${describe(value)}; allowed: a list of ${length} whole numbers`);
+    return Array.from(value, (entry, i) => {
+      if (!Number.isSafeInteger(entry))
+        this.fail(`${argument}[${i}]`, `is ${describe(entry)}; allowed: whole numbers`);
+      // Not -0.
+      return (entry as number) + 0;
+    });
+  }
+
   /** Returns the place of an axis in a list of `rank` extents; a negative axis counts from the last. */
   place(argument: string, axis: unknown, rank: number): number {
     const place = Number.isSafeInteger(axis) && (axis as number) < 0 ? (axis as number) + rank : axis;

@@ -1,6 +1,7 @@
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
+import { type CopyArguments, type CopyProblem, copy } from "./copy/index.js";
 import {
   type BatchedGemmArguments,
   batchedGemm,
@@ -37,6 +38,8 @@ export interface OperationArguments {
   readonly random: RandomArguments;
   /** Layer or RMS normalization of rows */
   readonly normalize: NormalizeArguments;
+  /** output[i, j, ...] = input[i, j, ...], with strides and element types of their own */
+  readonly copy: CopyArguments;
 }
 
 /** The problem that the kernel of each operation receives. */
@@ -51,6 +54,7 @@ export interface OperationProblems<Memory> {
   readonly softmax: SoftmaxProblem<Memory>;
   readonly random: RandomProblem<Memory>;
   readonly normalize: NormalizeProblem<Memory>;
+  readonly copy: CopyProblem<Memory>;
 }
 
 export type OperationName = keyof OperationArguments;
@@ -58,7 +62,7 @@ export type OperationName = keyof OperationArguments;
 /** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random, normalize };
+} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random, normalize, copy };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
@@ -76,6 +80,7 @@ export {
   isComparison,
 } from "./binary/index.js";
 export type { Conv2dArguments, Conv2dProblem } from "./conv2d/index.js";
+export { type CopyArguments, type CopyProblem, mostAxes } from "./copy/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
 export {
   type NormalizeArguments,

@@ -9,7 +9,8 @@ import type { ArgumentTable, Scalar, ValueOf } from "./table.js";
  * and checks its offset, its alignment to the element size, and its bounds.
  */
 export interface Binder<Memory> {
-  region(argument: string, operand: Operand, elements: number, dtype: DType): Region<Memory>;
+  /** `before`: how many of the elements lie before the place that the operand names. Default: 0. */
+  region(argument: string, operand: Operand, elements: number, dtype: DType, before?: number): Region<Memory>;
 }
 
 /** The arguments of a table that have one of these roles. */
@@ -133,6 +134,17 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return value === undefined ? missing : this.extents(argument, value, length, least);
   }
 
+  /** Returns one stride for each axis of a shape; those of contiguous elements if they are left out. */
+  strides(
+    argument: NamesOf<Table, "strides">,
+    value: readonly number[] | undefined,
+    shape: readonly number[],
+  ): readonly number[] {
+    if (value === undefined) return contiguousStrides(shape);
+    counted++;
+    return this.steps(argument, value, shape.length);
+  }
+
   /** Checks only that the axes are a list: `resolve` knows the rank that they belong to. */
   axes(
     argument: NamesOf<Table, "axes">,
@@ -156,16 +168,17 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return this.place(argument, value, rank);
   }
 
-  /** Returns the region of an operand with `elements` elements. */
+  /** Returns the region of an operand with `elements` elements, `before` of them before the place that it names. */
   region<Memory>(
     binder: Binder<Memory>,
     argument: NamesOf<Table, OperandRole>,
     operand: Operand,
     elements: number,
     dtype: DType,
+    before?: number,
   ): Region<Memory> {
     if (operand !== undefined) counted++;
-    return binder.region(argument, operand, elements, dtype);
+    return binder.region(argument, operand, elements, dtype, before);
   }
 
   /** Like `region`, for an operand that may be left out. */
@@ -212,4 +225,15 @@ export class Reader<Table extends ArgumentTable> extends Checks {
 
 export function isScalar(operand: Operand | Scalar): operand is Scalar {
   return typeof operand === "object" && operand !== null && "scalar" in operand;
+}
+
+/** Returns the strides of contiguous elements, the last axis moving fastest. */
+function contiguousStrides(shape: readonly number[]): readonly number[] {
+  const strides = new Array<number>(shape.length);
+  let step = 1;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    strides[axis] = step;
+    step *= shape[axis]!;
+  }
+  return strides;
 }

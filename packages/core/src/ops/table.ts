@@ -12,6 +12,7 @@ export type Argument =
   | OperandArgument
   | ExtentArgument
   | ExtentsArgument
+  | StridesArgument
   | AxisArgument
   | FactorArgument
   | UnsignedArgument
@@ -53,6 +54,11 @@ export interface ExtentsArgument extends Optional {
   readonly length?: 2 | 4;
   readonly least?: number;
   readonly default?: readonly number[];
+}
+
+/** Elements from one place to the next along each axis of a shape: whole numbers, negative ones and 0 too. */
+export interface StridesArgument extends Optional {
+  readonly role: "strides";
 }
 
 /** A place in a list of extents; negative ones count from the last. */
@@ -127,7 +133,7 @@ export type ValueOf<Given> = Given extends { readonly role: "reads" | "writes" |
     ? number
     : Given extends { readonly role: "unsigned" }
       ? number | bigint
-      : Given extends { readonly role: "extents" | "axes" }
+      : Given extends { readonly role: "extents" | "strides" | "axes" }
         ? NumbersOf<Given>
         : Given extends { readonly role: "flag" }
           ? boolean

@@ -17,6 +17,15 @@ function wrongValues(argument: Argument): readonly unknown[] {
       const short = argument.length === undefined ? [] : [[1]];
       return [1, "1", null, {}, ...lists, ...short];
     }
+    case "strides":
+      return [
+        1,
+        "1",
+        null,
+        {},
+        [1, 1, 1],
+        ...[0.5, Number.NaN, 2 ** 53, "2", null, true].map((wrong) => [1, wrong]),
+      ];
     case "axes":
       return [0, "0", null, {}];
     case "factor":

@@ -21,6 +21,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   softmax: { kind: "softmax", shape: [2, 2] },
   random: { kind: "uniform", count: 4, seed: 1 },
   normalize: { kind: "layer", rows: 2, size: 2 },
+  copy: { shape: [2, 2] },
 };
 
 /** The operands that a call must have, in the order of the table. */

@@ -1,4 +1,5 @@
 export { type Elements, elementsOf, type StoredElements, storedElementsOf } from "./elements.js";
+export { narrowToHalves, widenHalves } from "./half.js";
 export {
   byComputedType,
   byFloatType,

@@ -1,0 +1,192 @@
+import { type DType, dtypeBytes } from "../../dtype.js";
+import type { Region } from "../../region.js";
+import type { Checks } from "../checks.js";
+import { defineOperation, type Operation } from "../operation.js";
+import type { ArgumentsOf } from "../table.js";
+
+const table = {
+  /** Shape of the input and the output; at most 8 axes. [] is one element. */
+  shape: { role: "extents" },
+  /** The operand's place is that of element [0, ..., 0]; with negative strides others lie before it. */
+  input: { role: "reads", shape: "shape, at inputStrides" },
+  /** Elements from one place to the next along each axis; 0 repeats, and places may be read several times. */
+  inputStrides: { role: "strides", otherwise: "contiguous" },
+  /** As for the input. Elements between its places are left as they are. */
+  output: { role: "writes", shape: "shape, at outputStrides" },
+  /**
+   * Sorted by size, without axes of extent 1 and regardless of sign, each must be longer than the smaller ones
+   * reach together, as in every slice, step or transposition of contiguous elements: no two places are one.
+   */
+  outputStrides: { role: "strides", otherwise: "contiguous" },
+  /** Of the input, and of the output unless it has a type of its own. */
+  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32", "u8", "bf16"], default: "f32" },
+  outputDtype: {
+    role: "elementType",
+    types: ["f32", "f16", "i32", "u32", "u8", "bf16"],
+    otherwise: "dtype",
+  },
+} as const;
+
+/**
+ * output[i, j, ...] = input[i, j, ...]: transposes, slices, flips, repeats, concatenates, converts.
+ *
+ * With one element type all bits are kept. Otherwise numbers are converted, on every backend alike, whatever
+ * `capabilities.numerics` says of arithmetic:
+ *
+ * - from floats to integers: without the fraction; what is too large or too small becomes the largest or least
+ *   integer of the type, and NaN becomes 0;
+ * - between integers: the low bits are kept;
+ * - to floats: to nearest, ties to even. Subnormal numbers, infinities and the sign of 0 are kept; NaN stays
+ *   NaN, with any bits.
+ *
+ * The bytes from the first to the last place of the output must not meet those of the input, unless every
+ * place is the same and so is the type: then there is nothing to do.
+ */
+export interface CopyArguments extends ArgumentsOf<typeof table> {}
+
+/** The most axes that a shape may have. */
+export const mostAxes = 8;
+
+/**
+ * Axes of extent 1 are dropped, those with negative output strides run the other way, and neighbours are merged
+ * if both strides allow it. Axes are in the order of their output strides, which are positive: the innermost
+ * one, the last, has the smallest. An empty shape means one element.
+ */
+export interface CopyProblem<Memory> {
+  readonly dtype: DType;
+  readonly outputDtype: DType;
+  readonly shape: readonly number[];
+  /** Product of the shape, at least 1. */
+  readonly n: number;
+  /** Elements per step along each axis: 0 or negative ones too. */
+  readonly inputStrides: readonly number[];
+  readonly outputStrides: readonly number[];
+  /** From the first to the last place that is read. */
+  readonly input: Region<Memory>;
+  /** The place of element [0, ..., 0] in the input's region, in elements. */
+  readonly inputStart: number;
+  /** From the place of element [0, ..., 0] to the last one that is written. */
+  readonly output: Region<Memory>;
+}
+
+export const copy: Operation<CopyArguments, CopyProblem<unknown>> = defineOperation({
+  name: "copy",
+  arguments: table,
+
+  countNames(args) {
+    let names = 0;
+    for (const _ in args) names++;
+    return names;
+  },
+
+  resolve(args, binder, read) {
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
+    const outputDtype = read.elementType("outputDtype", args.outputDtype, {
+      ...table.outputDtype,
+      default: dtype,
+    });
+    const shape = read.extents("shape", args.shape);
+    if (shape.length > mostAxes) read.fail("shape", `has ${shape.length} axes; allowed: at most ${mostAxes}`);
+    const inputStrides = read.strides("inputStrides", args.inputStrides, shape);
+    const outputStrides = read.strides("outputStrides", args.outputStrides, shape);
+    const n = read.product("shape", shape);
+    const axes = mergeAxes(axesOf(shape, inputStrides, outputStrides));
+    if (n > 0) checkPlaces(read, axes, outputStrides);
+
+    const places = reachOf(shape, inputStrides);
+    const results = reachOf(shape, outputStrides);
+    const input = read.region(binder, "input", args.input, places.count, dtype, places.before);
+    const output = read.region(binder, "output", args.output, results.count, outputDtype, results.before);
+    if (n === 0) return undefined;
+    const inputStart = startOf(axes);
+    const isSame =
+      dtype === outputDtype &&
+      input.memory === output.memory &&
+      input.byteOffset + inputStart * dtypeBytes[dtype] === output.byteOffset &&
+      axes.every((axis) => axis.input === axis.output);
+    if (isSame) return undefined;
+    read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
+    return {
+      ...{ dtype, outputDtype, shape: axes.map((axis) => axis.extent), n },
+      inputStrides: axes.map((axis) => axis.input),
+      outputStrides: axes.map((axis) => axis.output),
+      ...{ input, inputStart, output },
+    };
+  },
+
+  /** A conversion counts as a function of one element. */
+  flops: ({ dtype, outputDtype, n }) => (dtype === outputDtype ? 0 : n),
+
+  bytes({ dtype, outputDtype, shape, n, inputStrides, input }) {
+    const read = shape.reduce((count, extent, i) => (inputStrides[i] === 0 ? count : count * extent), 1);
+    return Math.min(read * dtypeBytes[dtype], input.byteLength) + n * dtypeBytes[outputDtype];
+  },
+});
+
+interface CopyAxis {
+  readonly extent: number;
+  /** Elements per step. */
+  readonly input: number;
+  readonly output: number;
+}
+
+/** Returns the elements from the first to the last place, and how many of them come before element [0, ..., 0]. */
+function reachOf(shape: readonly number[], strides: readonly number[]) {
+  if (shape.includes(0)) return { count: 0, before: 0 };
+  let [before, after] = [0, 0];
+  for (const [i, extent] of shape.entries()) {
+    const reach = (extent - 1) * strides[i]!;
+    if (reach < 0) before -= reach;
+    else after += reach;
+  }
+  return { count: before + 1 + after, before };
+}
+
+/** Returns the axes of more than one element, with positive output strides, the largest first. */
+function axesOf(
+  shape: readonly number[],
+  inputStrides: readonly number[],
+  outputStrides: readonly number[],
+): readonly CopyAxis[] {
+  return shape
+    .map((extent, i): CopyAxis => {
+      const [input, output] = [inputStrides[i]!, outputStrides[i]!];
+      // Not -0.
+      return output < 0 ? { extent, input: 0 - input, output: -output } : { extent, input, output };
+    })
+    .filter(({ extent }) => extent > 1)
+    .sort((a, b) => b.output - a.output);
+}
+
+/** Makes two neighbours one if both strides of the outer one continue where the inner one ends. */
+function mergeAxes(axes: readonly CopyAxis[]): readonly CopyAxis[] {
+  const merged: CopyAxis[] = [];
+  for (const axis of axes) {
+    const outer = merged.at(-1);
+    const merges =
+      outer !== undefined &&
+      outer.input === axis.input * axis.extent &&
+      outer.output === axis.output * axis.extent;
+    if (merges) merged[merged.length - 1] = { ...axis, extent: outer.extent * axis.extent };
+    else merged.push(axis);
+  }
+  return merged;
+}
+
+function checkPlaces(checks: Checks, axes: readonly CopyAxis[], strides: readonly number[]): void {
+  let reach = 0;
+  for (const { extent, output } of axes.toReversed()) {
+    if (output <= reach)
+      checks.fail(
+        "outputStrides",
+        `[${strides.join(", ")}] may put two elements into one place: a stride of ${output} where smaller ones ` +
+          `reach ${reach} elements far; allowed: strides longer than the smaller ones reach together`,
+      );
+    reach += (extent - 1) * output;
+  }
+}
+
+/** Returns the place of the first element in the region that begins with the lowest place. */
+function startOf(axes: readonly CopyAxis[]): number {
+  return axes.reduce((start, { extent, input }) => (input < 0 ? start - (extent - 1) * input : start), 0);
+}
