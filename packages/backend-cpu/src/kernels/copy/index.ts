@@ -79,7 +79,7 @@ interface Transposition {
 function transpositionOf(axes: readonly Axis[], size: number): Transposition | undefined {
   const columns = axes.at(-1)!;
   const rows = axes.findLast((axis) => axis.from === size);
-  if (rows === undefined || rows === columns || columns.to !== size) return undefined;
+  if (rows === undefined || rows === columns || columns.to !== size || columns.from === 0) return undefined;
   if (Math.min(rows.extent, columns.extent) < 16 / size) return undefined;
   return { rows, columns, outer: axes.filter((axis) => axis !== rows && axis !== columns) };
 }
