@@ -47,10 +47,10 @@ export async function openContender(
       handles[argument] = backend.alloc(elements * bytes, { zero: false });
       expected.inputs[argument]!.write(backend, handles[argument], elements);
     }
-    const { argument, elements, extent = elements } = test.output;
+    const { argument, elements, extent = elements, dtype = test.dtype } = test.output;
     if (handles[argument] === undefined) {
-      handles[argument] = backend.alloc(extent * bytes, { zero: false });
-      backend.fill(handles[argument], poison, extent, test.dtype);
+      handles[argument] = backend.alloc(extent * dtypeBytes[dtype], { zero: false });
+      backend.fill(handles[argument], poison, extent, dtype);
     }
     const prepared = test.prepare(backend, handles, expected.inputs);
     await prepared.call();
@@ -100,11 +100,12 @@ function read(
   indices: readonly number[],
 ): Promise<number[]> {
   const places = indices.map(output.place ?? ((index) => index));
+  const type = output.dtype ?? dtype;
   return Promise.all(
     places.map(async (place) => {
       if (host !== undefined) return host[place]!;
-      const stored = dtype === "f16" ? new Uint16Array(1) : new Float32Array(1);
-      await backend.copyDtoH(stored, { handle, byteOffset: place * dtypeBytes[dtype] });
+      const stored = type === "f16" ? new Uint16Array(1) : new Float32Array(1);
+      await backend.copyDtoH(stored, { handle, byteOffset: place * dtypeBytes[type] });
       return stored instanceof Uint16Array ? decodeFloat16(stored)[0]! : stored[0]!;
     }),
   );

@@ -69,6 +69,8 @@ export interface Output {
   readonly elements: number;
   /** Elements between the first and the last of them, both included. Default: `elements`. */
   readonly extent?: number;
+  /** Default: as the inputs. */
+  readonly dtype?: FloatType;
   /** The place of one of them, in elements. Default: one after the other. */
   readonly place?: (index: number) => number;
 }

@@ -1,6 +1,12 @@
 import { evaluateCall, type TimedCall, timedCalls } from "@backplane/conformance";
-import { type OperationArguments, type OperationName, operations } from "@backplane/core";
-import { type Case, type Inputs, operationCase } from "./case.js";
+import {
+  dtypeBytes,
+  type Operand,
+  type OperationArguments,
+  type OperationName,
+  operations,
+} from "@backplane/core";
+import { type Case, type Handles, type Inputs, operationCase } from "./case.js";
 
 /**
  * The calls that operations name for themselves in the conformance suite, which has their formula and the error
@@ -10,7 +16,8 @@ export function derivedCases(size: TimedCall["size"]): readonly Case[] {
   return timedCalls.filter((call) => call.size === size).map((call) => derived(call));
 }
 
-function derived({ operation, name, rest, operands, copyShare }: (typeof timedCalls)[number]): Case {
+function derived(call: (typeof timedCalls)[number]): Case {
+  const { operation, name, rest, operands, before = {}, results, copyShare } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
   };
@@ -20,8 +27,14 @@ function derived({ operation, name, rest, operands, copyShare }: (typeof timedCa
   let evaluated: ReturnType<typeof evaluateCall> | undefined;
   return operationCase<OperationName>({
     ...{ name, operation, inputs, dtype: "f32", problem: { ...rest } },
-    output: { argument: output, elements: elements! },
-    args: (handles) => ({ ...rest, ...handles }) as unknown as OperationArguments[OperationName],
+    output: {
+      ...{ argument: output, elements: results?.count ?? elements!, extent: elements! },
+      ...(results === undefined ? {} : { place: (index) => (before[output] ?? 0) + results.place(index) }),
+      // Results in f32 and f16 can be compared.
+      dtype: rest.outputDtype === "f16" ? "f16" : "f32",
+    },
+    args: (handles) =>
+      ({ ...rest, ...placed(handles, before) }) as unknown as OperationArguments[OperationName],
     expected(data: Inputs, index) {
       // All of it at once, when the first element is asked for.
       evaluated ??= evaluateCall(
@@ -35,8 +48,22 @@ function derived({ operation, name, rest, operands, copyShare }: (typeof timedCa
         ),
       );
       const { values, tolerances } = evaluated[output]!;
-      return { value: values[index]!, tolerance: tolerances[index]! };
+      const place = results?.place(index) ?? index;
+      return { value: values[place]!, tolerance: tolerances[place]! };
     },
     ...(copyShare === undefined ? {} : { goal: { against: "copy", atLeast: copyShare } as const }),
   });
+}
+
+/** The operands, some of them with elements before their places. */
+function placed(
+  handles: Handles,
+  before: Readonly<Record<string, number>>,
+): Readonly<Record<string, Operand>> {
+  return Object.fromEntries(
+    Object.entries(handles).map(([name, handle]) => {
+      const elements = before[name];
+      return [name, elements === undefined ? handle : { handle, byteOffset: elements * dtypeBytes.f32 }];
+    }),
+  );
 }

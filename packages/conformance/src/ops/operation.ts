@@ -93,6 +93,10 @@ export interface TimedCall extends Call {
   readonly name: string;
   /** `small`: for CPUs. `large`: for GPUs. */
   readonly size: "small" | "large";
+  /** Elements of an operand before the place that the call names. Default: none. */
+  readonly before?: Readonly<Record<string, number>>;
+  /** Results, if the output has other elements too: how many, and the place of each. */
+  readonly results?: { readonly count: number; readonly place: (index: number) => number };
   /** The goal: at least this share of the rate of a copy on the same device, by bytes that must move. */
   readonly copyShare?: number;
 }

@@ -42,42 +42,76 @@ const poisoned: PoisonedCall = {
   hit: { output: isIn(12, 2 * 4 + 1) },
 };
 
-const timedOf = (
-  size: TimedCall["size"],
-  name: string,
-  shape: readonly number[],
-  input: { readonly elements: number; readonly strides: readonly number[] },
-  copyShare?: number,
-): TimedCall => ({
-  ...{ size, name: `copy ${name}`, rest: { shape, inputStrides: input.strides } },
-  operands: { input: input.elements, output: shape.reduce((product, extent) => product * extent, 1) },
-  ...(copyShare === undefined ? {} : { copyShare }),
-});
+const product = (extents: readonly number[]): number => extents.reduce((count, extent) => count * extent, 1);
 
-const M = 2 ** 20;
+type Timed = Pick<TimedCall, "before" | "results" | "copyShare"> & {
+  readonly shape: readonly number[];
+  readonly inputStrides?: readonly number[];
+  readonly outputStrides?: readonly number[];
+  readonly outputDtype?: "f16";
+  /** Elements of the operands. Default: as many as the shape has. */
+  readonly input?: number;
+  readonly output?: number;
+};
 
+function timedOf(size: TimedCall["size"], name: string, timed: Timed): TimedCall {
+  const { before, results, copyShare, input, output, ...rest } = timed;
+  return {
+    ...{ size, name, rest },
+    operands: { input: input ?? product(rest.shape), output: output ?? product(rest.shape) },
+    ...(before === undefined ? {} : { before }),
+    ...(results === undefined ? {} : { results }),
+    ...(copyShare === undefined ? {} : { copyShare }),
+  };
+}
+
+/** Results in the first columns, from one on, of rows of another width. */
+function columnsOf(rows: number, columns: number, width: number, first: number): Timed {
+  return {
+    ...{ shape: [rows, columns], outputStrides: [width, 1], output: rows * width },
+    ...(first === 0 ? {} : { before: { output: first } }),
+    results: {
+      count: rows * columns,
+      place: (index) => Math.floor(index / columns) * width + (index % columns),
+    },
+  };
+}
+
+/** Shapes of 256 MiB are large. */
 const timed: readonly TimedCall[] = [
-  timedOf("small", "transpose 1024x1024", [1024, 1024], { elements: M, strides: [1, 1024] }),
-  timedOf("small", "0213 16x64x32x64", [16, 32, 64, 64], {
-    ...{ elements: 2 * M, strides: [131_072, 64, 2048, 1] },
+  timedOf("small", "transpose 1024x1024", { shape: [1024, 1024], inputStrides: [1, 1024] }),
+  timedOf("small", "0213 16x64x32x64", {
+    ...{ shape: [16, 32, 64, 64], inputStrides: [131_072, 64, 2048, 1] },
   }),
-  timedOf("small", "slice 1000 of 1024 columns", [1024, 1000], { elements: M, strides: [1024, 1] }),
-  timedOf("large", "transpose 4096x16384", [16_384, 4096], { elements: 64 * M, strides: [1, 16_384] }, 0.8),
-  timedOf(
-    ...(["large", "NCHW to NHWC 64x256x64x64", [64, 4096, 256]] as const),
-    { elements: 64 * M, strides: [M, 1, 4096] },
-    0.8,
-  ),
-  timedOf(
-    ...(["large", "0213 64x128x128x64", [64, 128, 128, 64]] as const),
-    { elements: 64 * M, strides: [M, 64, 8192, 1] },
-    0.8,
-  ),
-  timedOf(
-    ...(["large", "slice 4000 of 4096 columns", [16_384, 4000]] as const),
-    { elements: 64 * M, strides: [4096, 1] },
-    0.85,
-  ),
+  timedOf("small", "NCHW to NHWC 4x64x64x64", { shape: [4, 4096, 64], inputStrides: [262_144, 1, 4096] }),
+  timedOf("small", "slice 1000 of 1024 columns", {
+    ...{ shape: [1024, 1000], inputStrides: [1024, 1], input: 2 ** 20 },
+  }),
+  timedOf("small", "flip 1024x1024", {
+    ...{ shape: [1024, 1024], inputStrides: [1024, -1], before: { input: 1023 } },
+  }),
+  timedOf("small", "f32 to f16", { shape: [2 ** 20], outputDtype: "f16" }),
+  timedOf("large", "transpose 4096x16384", {
+    ...{ shape: [16_384, 4096], inputStrides: [1, 16_384], copyShare: 0.8 },
+  }),
+  timedOf("large", "NCHW to NHWC 64x256x64x64", {
+    ...{ shape: [64, 4096, 256], inputStrides: [2 ** 20, 1, 4096], copyShare: 0.8 },
+  }),
+  timedOf("large", "0213 64x128x128x64", {
+    ...{ shape: [64, 128, 128, 64], inputStrides: [2 ** 20, 64, 8192, 1], copyShare: 0.8 },
+  }),
+  timedOf("large", "slice 4000 of 4096 columns", {
+    ...{ shape: [16_384, 4000], inputStrides: [4096, 1], input: 2 ** 26, copyShare: 0.85 },
+  }),
+  timedOf("large", "half of a concatenation of columns", {
+    ...columnsOf(16_384, 2048, 4096, 0),
+    copyShare: 0.85,
+  }),
+  timedOf("large", "pad by 1", { ...columnsOf(16_384, 4096, 4098, 1), copyShare: 0.85 }),
+  timedOf("large", "flip 16384x4096", {
+    ...{ shape: [16_384, 4096], inputStrides: [4096, -1], before: { input: 4095 }, copyShare: 0.85 },
+  }),
+  timedOf("large", "f32 to f16", { shape: [2 ** 26], outputDtype: "f16", copyShare: 0.85 }),
 ];
 
 const draft: Draw = (dice, limits, dtype) => {
@@ -125,7 +159,7 @@ export const copy: TestedOperation<CopyProblem<ReferenceMemory>> = {
   operation: operations.copy,
   supports: [{ dtype: dtypes, outputDtype: true }],
   ...{ evaluate, small, medium, poisoned, timed, draft },
-  /** Elements, and the number of axes that are left when neighbours are merged. */
+  /** Elements, and the number of axes. */
   shapeAxes: ["elements", "axes"],
   laws: copyLaws,
   mutants: copyMutants,

@@ -41,7 +41,7 @@ const guard = 9;
 
 /** Makes the call among other bytes, and compares every byte of the output's allocation. */
 async function check(
-  { backend }: Pick<LawContext, "backend">,
+  { backend, observe }: LawContext,
   { shape, inputStrides, outputStrides, before, seed }: CopyCase,
   [dtype, outputDtype]: readonly [DType, DType],
   elements?: Uint8Array<ArrayBuffer>,
@@ -78,7 +78,14 @@ async function check(
       image.set(expected, target);
     });
     const what = dtype === outputDtype ? dtype : `${dtype} as ${outputDtype}`;
-    sameBytes(got, image, `${what}, with ${guard} elements after the output`);
+    const extents = [shape.reduce((a, b) => a * b, 1), shape.length];
+    try {
+      sameBytes(got, image, `${what}, with ${guard} elements after the output`);
+    } catch (error) {
+      observe(Number.POSITIVE_INFINITY, extents);
+      throw error;
+    }
+    observe(0, extents);
   });
 }
 
