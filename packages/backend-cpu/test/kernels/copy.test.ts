@@ -69,6 +69,7 @@ const cases: readonly Strides[] = [
   ].map(([rows, columns]): Strides => ({ shape: [rows!, columns!], inputStrides: [1, rows! + 1] })),
   { shape: [2, 70, 3, 80], inputStrides: [70, 1, 70 * 2 * 80, 70 * 2], outputStrides: [20_000, 250, 83, 1] },
   { shape: [70, 80], inputStrides: [1, -70], outputStrides: [81, 1] },
+  { shape: [50, 3, 20, 24], inputStrides: [1440, 480, 1, 20] },
 ];
 
 describeEitherWay("copy kernels", (options) => {

@@ -36,6 +36,9 @@ const partElements = 256;
 /** Rows and columns of the part of a matrix that a chunk transposes; multiples of the side of every tile. */
 const blockSide = 256;
 
+/** Elements that a chunk transposes, if matrices are smaller than a part. */
+const blockElements = 1 << 14;
+
 export const copy: CpuOperation<Problem> = {
   supports: [{ dtype: dtypes, outputDtype: true }],
   kernels: [
@@ -95,13 +98,16 @@ function launchTiles(
   const blocksAcross = Math.ceil(columns.extent / blockColumns);
   const blocks = blocksAcross * Math.ceil(rows.extent / blockRows);
   const matrices = outer.reduce((product, { extent }) => product * extent, 1);
+  // Small matrices share a chunk.
+  const elements = Math.min(rows.extent, blockRows) * Math.min(columns.extent, blockColumns);
+  const perChunk = Math.min(matrices, Math.max(1, Math.floor(blockElements / elements)));
   return kernel.launchList(
     [
       ...[input, output, rows.extent, columns.extent, columns.from, rows.to],
-      ...[blockRows, blockColumns, blocksAcross, blocks],
+      ...[blockRows, blockColumns, blocksAcross, blocks, matrices, perChunk],
       ...axisParameters(outer, tileOuterAxes),
     ],
-    matrices * blocks,
+    Math.ceil(matrices / perChunk) * blocks,
     nanoseconds.row * matrices * rows.extent * columns.extent,
   );
 }

@@ -4,8 +4,8 @@ import { halfFunctions, wgsl } from "../../program/index.js";
 /*
  * Elements are the low bits of a u32 word, in every type. Conversions are integer arithmetic, because WGSL leaves
  * rounding, overflow, NaN and subnormal numbers of floats to implementations. Two steps are not: unpack2x16float
- * (see `halfFunctions`), and f32() of i32, which has a choice only from 2^24 on, and rounds to nearest even on every
- * adapter in docs/adapters.md.
+ * (see `halfFunctions`), and f32() of i32, which has a choice only from 2^24 on, and rounds to nearest even wherever
+ * that was tried.
  */
 
 /** By the type of the element: its number as the bits of an f32, to nearest. */
