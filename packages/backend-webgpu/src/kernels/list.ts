@@ -13,6 +13,5 @@ import { unary } from "./unary/index.js";
 /** Every operation of this package. A new one is a folder and a line here. */
 export const operationEntries: readonly OperationEntry[] = [
   ...[gemm, conv2d, attention, reduce, unary, binary],
-  ...[softmax, random, normalize],
-  ...[softmax, random, copy],
+  ...[softmax, random, normalize, copy],
 ];
