@@ -35,7 +35,7 @@ describe("Native BLAS", () => {
   const keeps = (name: string, threads: number, laws: readonly Law[], variants: { gemm?: string }): void => {
     const create = () => createCpuBackend({ threads, blas, variants });
     const subject = threads === 0 ? { create } : withWorkers(create);
-    describeBackend({ name, ...subject, options: { laws } }, globalThis);
+    describeBackend({ name, ...subject, options: { laws, mode: "quick" } }, globalThis);
   };
   // Whatever the size; most problems of the laws are too small to be given to a library otherwise.
   for (const threads of [0, 1, 2])

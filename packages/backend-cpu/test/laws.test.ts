@@ -11,7 +11,7 @@ describeBackend(
   {
     name: "the CPU with 2 threads",
     ...withWorkers(() => createCpuBackend({ threads: 2 })),
-    options: { runs: 5, seed: 2 },
+    options: { mode: "quick", seed: 2 },
   },
   globalThis,
 );
