@@ -27,6 +27,8 @@ export interface Draft {
   readonly rest: Readonly<Record<string, unknown>>;
   /** Elements of each input, by argument; the entries of a list have names such as `inputs[0]`. */
   readonly inputs: Readonly<Record<string, number>>;
+  /** Inputs that are whole numbers (i32), each from `low` to `high`; they have no range. */
+  readonly integers?: Readonly<Record<string, Range>>;
   /** Elements of each output. */
   readonly outputs: Readonly<Record<string, number>>;
   /** Whether the call reads its outputs, or leaves some of them as they are. */

@@ -39,7 +39,10 @@ export async function compute(
   return output!;
 }
 
-/** Runs a call on inputs by name. Returns the outputs; `outputs` says how many elements each of them has. */
+/**
+ * Runs a call on inputs by name. Returns the outputs; `outputs` says how many elements each of them has, and `types` which
+ * inputs have another element type.
+ */
 export async function computeAll(
   backend: ComputeBackend,
   dtype: FloatType,
@@ -47,13 +50,14 @@ export async function computeAll(
   outputs: Readonly<Record<string, number>>,
   call: (places: Readonly<Record<string, Operand>>) => void,
   outputType: DType = dtype,
+  types: Readonly<Record<string, DType>> = {},
 ): Promise<Readonly<Record<string, number[]>>> {
-  const size = dtypeBytes[dtype];
   const places: Record<string, DeviceHandle> = {};
   try {
     for (const [name, values] of Object.entries(inputs)) {
-      places[name] = backend.alloc(values.length * size);
-      backend.copyHtoD(places[name], encoded(values, dtype));
+      const bytes = encoded(values, types[name] ?? dtype);
+      places[name] = backend.alloc(bytes.length);
+      backend.copyHtoD(places[name], bytes);
     }
     const outputSize = dtypeBytes[outputType];
     for (const [name, count] of Object.entries(outputs)) places[name] = backend.alloc(count * outputSize);
@@ -78,11 +82,12 @@ export function computeWith(
   rest: Readonly<Record<string, unknown>>,
   inputs: Readonly<Record<string, readonly number[]>>,
   outputs: Readonly<Record<string, number>>,
+  types?: Readonly<Record<string, DType>>,
 ): Promise<Readonly<Record<string, number[]>>> {
   const method = backend[operation].bind(backend) as (args: unknown) => void;
-  return computeAll(backend, dtype, inputs, outputs, (places) =>
-    method(argumentsOf({ ...rest, ...places, dtype })),
-  );
+  const call = (places: Readonly<Record<string, Operand>>) =>
+    method(argumentsOf({ ...rest, ...places, dtype }));
+  return computeAll(backend, dtype, inputs, outputs, call, dtype, types);
 }
 
 /** Compares as Object.is does, so that NaN equals NaN and zeros differ in sign. */

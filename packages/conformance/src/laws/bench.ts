@@ -10,7 +10,7 @@ import { argumentsOf } from "../kit/arguments.js";
 import { bytesOf, check, sameBytes } from "../kit/checks.js";
 import type { Call, Change } from "../ops/operation.js";
 import { createReferenceBackend } from "../reference.js";
-import { invoke, operandBytes, type TestCall } from "./calls.js";
+import { invoke, operandBytes, operandType, type TestCall } from "./calls.js";
 
 /** Small calls set up on a backend: every operand with known content in an allocation of its own. */
 export class CallBench {
@@ -33,7 +33,7 @@ export class CallBench {
   /** Returns the contents of an operand before the call, the output included. */
   content(name: string): Uint8Array<ArrayBuffer> {
     const index = Object.keys(this.call.operands).indexOf(name);
-    return operandBytes(this.call.operands[name]!, index, this.dtype);
+    return operandBytes(this.call.operands[name]!, index, operandType(this.call, this.dtype, name));
   }
 
   invoke(change: Change = {}): void {
@@ -134,18 +134,20 @@ export async function expectedResults(
 
 /** Checks every output against the reference's: bit by bit, unless the call allows an error. */
 export function checkResults(
-  { operation, outputs, allowed = 0 }: TestCall,
+  call: TestCall,
   dtype: DType,
   got: Results,
   expected: Results,
   what: string,
 ): void {
+  const { operation, outputs, allowed = 0 } = call;
   for (const name of outputs) {
+    const type = operandType(call, dtype, name);
     const where = `${operation} ${dtype}: ${what}${outputs.length > 1 ? ` (${name})` : ""}`;
     if (allowed === 0) sameBytes(got[name]!, expected[name]!, where);
     else {
       const numbers = ({ buffer, length }: Uint8Array<ArrayBuffer>) =>
-        decoded(buffer, 0, length / dtypeBytes[dtype], dtype);
+        decoded(buffer, 0, length / dtypeBytes[type], type);
       const [a, b] = [numbers(got[name]!), numbers(expected[name]!)];
       for (let i = 0; i < b.length; i++)
         check(Math.abs(a[i]! - b[i]!) <= allowed, `${where}: element ${i} is ${a[i]}, expected ${b[i]}`);
@@ -155,5 +157,5 @@ export function checkResults(
 
 /** Bytes of all elements of an operand. */
 export function operandSize(call: Call, dtype: DType, name: string): number {
-  return call.operands[name]! * dtypeBytes[dtype];
+  return call.operands[name]! * dtypeBytes[operandType(call, dtype, name)];
 }

@@ -55,6 +55,11 @@ export function unlessSupported(call: TestCall): NonNullable<Law["exempt"]> {
     supportedTypes(backend, call).length > 0 ? undefined : `${call.operation} is not supported`;
 }
 
+/** The element type of an operand. */
+export function operandType({ types }: Call, dtype: DType, name: string): DType {
+  return types?.[name] ?? dtype;
+}
+
 /** Makes the call, with changes to its arguments. */
 export function invoke(
   backend: ComputeBackend,
@@ -79,13 +84,15 @@ export interface Layout {
   readonly offsets: Readonly<Record<string, number>>;
 }
 
-/** All operands of a call one after another in one allocation, each `gap` elements after the last. */
+/** All operands of a call one after another in one allocation, each at least `gap` elements after the last. */
 export function layOut(call: TestCall, dtype: DType, gap: number): Layout {
   const offsets: Record<string, number> = {};
-  let elements = gap;
+  const space = gap * dtypeBytes[dtype];
+  let bytes = space;
   for (const [name, count] of Object.entries(call.operands)) {
-    offsets[name] = elements * dtypeBytes[dtype];
-    elements += count + gap;
+    const size = dtypeBytes[operandType(call, dtype, name)];
+    offsets[name] = Math.ceil(bytes / size) * size;
+    bytes = offsets[name] + count * size + space;
   }
-  return { bytes: elements * dtypeBytes[dtype], offsets };
+  return { bytes, offsets };
 }

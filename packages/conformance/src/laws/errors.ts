@@ -13,7 +13,7 @@ import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "../ki
 import type { Law, LawContext } from "../law.js";
 import { settled } from "../patience.js";
 import { CallBench, operandSize } from "./bench.js";
-import { smallCalls, supportedTypes, unlessSupported } from "./calls.js";
+import { operandType, smallCalls, supportedTypes, unlessSupported } from "./calls.js";
 import { malformed } from "./malformed.js";
 
 const topic = "errors";
@@ -83,8 +83,8 @@ const operationErrors: readonly Law[] = [
   }),
 
   ...forEveryOperation("places past the end or off the grid are refused", async (bench, backend) => {
-    const elementBytes = dtypeBytes[bench.dtype];
     for (const name of Object.keys(bench.call.operands)) {
+      const elementBytes = dtypeBytes[operandType(bench.call, bench.dtype, name)];
       const bytes = operandSize(bench.call, bench.dtype, name);
       const roomy = backend.alloc(bytes + 8);
       try {
@@ -103,13 +103,14 @@ const operationErrors: readonly Law[] = [
 
   ...forEveryOperation("an output that overlaps an input is refused", async (bench, backend) => {
     const { call, dtype } = bench;
-    const elementBytes = dtypeBytes[dtype];
     const pairs = call.outputs.flatMap((output) =>
       Object.keys(call.operands).flatMap((name) => (name === output ? [] : [{ name, output }])),
     );
     for (const { name, output } of pairs) {
       const outputBytes = operandSize(call, dtype, output);
       const bytes = operandSize(call, dtype, name);
+      const step = dtypeBytes[operandType(call, dtype, name)];
+      const outputStep = dtypeBytes[operandType(call, dtype, output)];
       const both = backend.alloc(bytes + outputBytes);
       try {
         const content = pattern(bytes + outputBytes, 1);
@@ -119,9 +120,9 @@ const operationErrors: readonly Law[] = [
             [name]: { handle: both, byteOffset: from },
             [output]: { handle: both, byteOffset: to },
           });
-        overlap(0, bytes - elementBytes);
-        overlap(outputBytes - elementBytes, 0);
-        if (bytes > elementBytes) overlap(0, elementBytes);
+        overlap(0, bytes - outputStep);
+        overlap(outputBytes - step, 0);
+        if (bytes > outputStep) overlap(0, outputStep);
         if (!call.inPlace?.includes(name)) overlap(0, 0);
         sameBytes(await bytesOf(backend, both, content.length), content, "memory of refused calls");
       } finally {

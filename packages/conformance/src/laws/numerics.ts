@@ -23,7 +23,7 @@ export const numericsLaws: readonly Law[] = floatTypes.flatMap((dtype) => {
 
 /** An element that depends on a NaN must not affect its neighbours. */
 function spreadLaw(operation: OperationName, dtype: FloatType, poisoned: PoisonedCall): Law {
-  const { rest, inputs, at, hit } = poisoned;
+  const { rest, inputs, types, at, hit } = poisoned;
   return numericsLaw(
     dtype,
     operation,
@@ -32,7 +32,7 @@ function spreadLaw(operation: OperationName, dtype: FloatType, poisoned: Poisone
     async (context) => {
       const outputs = Object.fromEntries(Object.entries(hit).map(([name, { length }]) => [name, length]));
       const run = (given: PoisonedCall["inputs"]) =>
-        computeWith(context.backend, operation, dtype, rest, given, outputs);
+        computeWith(context.backend, operation, dtype, rest, given, outputs, types);
       const clean = await run(inputs);
       const [[name, values]] = Object.entries(inputs) as [[string, readonly number[]]];
       const dirty = await run({ ...inputs, [name]: values.with(at, Number.NaN) });

@@ -24,6 +24,7 @@ import {
   invoke,
   mediumCalls,
   operandBytes,
+  operandType,
   smallCalls,
   supportedTypes,
   type TestCall,
@@ -43,7 +44,7 @@ const rounds = 3;
 /** Returns the contents of an operand at the time of a round's call. */
 function contentOf(call: TestCall, dtype: DType, name: string, round: number): Uint8Array<ArrayBuffer> {
   const index = Object.keys(call.operands).indexOf(name);
-  return operandBytes(call.operands[name]!, index + round, dtype);
+  return operandBytes(call.operands[name]!, index + round, operandType(call, dtype, name));
 }
 
 /** The outputs of each round, from the reference. */
@@ -66,12 +67,12 @@ async function expectedRounds(call: TestCall, dtype: DType): Promise<Results[]> 
 /** Reads the outputs of a call at these places. */
 async function resultsAt(
   backend: ComputeBackend,
-  { outputs, operands }: TestCall,
+  call: TestCall,
   dtype: DType,
   places: Readonly<Record<string, DeviceHandle>>,
 ): Promise<Results> {
-  const reads = outputs.map(async (name): Promise<[string, Uint8Array<ArrayBuffer>]> => {
-    return [name, await bytesOf(backend, places[name]!, operands[name]! * dtypeBytes[dtype])];
+  const reads = call.outputs.map(async (name): Promise<[string, Uint8Array<ArrayBuffer>]> => {
+    return [name, await bytesOf(backend, places[name]!, operandSize(call, dtype, name))];
   });
   return Object.fromEntries(await Promise.all(reads));
 }

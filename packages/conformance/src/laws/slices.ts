@@ -6,6 +6,7 @@ import {
   invoke,
   layOut,
   operandBytes,
+  operandType,
   smallCalls,
   supportedTypes,
   type TestCall,
@@ -34,7 +35,10 @@ function slicesLaw(operation: OperationName): Law {
           const { bytes, offsets } = layOut({ ...call, operands: order }, dtype, gap);
           const image = pattern(bytes, gap);
           for (const [index, name] of names.entries())
-            image.set(operandBytes(call.operands[name]!, index, dtype), offsets[name]!);
+            image.set(
+              operandBytes(call.operands[name]!, index, operandType(call, dtype, name)),
+              offsets[name]!,
+            );
           const handle = backend.alloc(bytes);
           try {
             backend.copyHtoD(handle, image);
@@ -66,16 +70,17 @@ function slicesLaw(operation: OperationName): Law {
 /** Two inputs that begin at the same element, or one element apart; only outputs must not overlap. */
 function sharedInputsLaw(operation: OperationName): Law {
   const call = smallCalls[operation];
-  const [largest, ...others] = inputsOf(call).toSorted((a, b) => call.operands[b]! - call.operands[a]!);
   return {
     ...law("slices", `${operation}: inputs may share their elements`, async ({ backend, forEach }) => {
-      const cases = supportedTypes(backend, call).flatMap((dtype) =>
-        others.flatMap((name) => [0, 1].map((element) => ({ dtype, name, element }))),
-      );
-      await forEach(cases, async ({ dtype, name, element }) => {
+      const cases = supportedTypes(backend, call).flatMap((dtype) => {
+        const sizeOf = (name: string) => operandSize(call, dtype, name);
+        const [largest, ...others] = inputsOf(call).toSorted((a, b) => sizeOf(b) - sizeOf(a));
+        return others.flatMap((name) => [0, 1].map((element) => ({ dtype, largest, name, element })));
+      });
+      await forEach(cases, async ({ dtype, largest, name, element }) => {
         // If both have the same size, one cannot begin inside the other.
-        const room = call.operands[largest!]! - call.operands[name]!;
-        const byteOffset = Math.min(element, room) * dtypeBytes[dtype];
+        const room = operandSize(call, dtype, largest!) - operandSize(call, dtype, name);
+        const byteOffset = Math.min(element * dtypeBytes[operandType(call, dtype, name)], room);
         const change = (places: Readonly<Record<string, DeviceHandle>>) => ({
           [name]: { handle: places[largest!]!, byteOffset },
         });

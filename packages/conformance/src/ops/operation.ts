@@ -83,6 +83,8 @@ export function emitting(write: Write, tolerance: Tolerance | undefined): Emit {
 export interface Call {
   /** Elements of each operand, contiguous. The entries of a list have names such as `inputs[0]`. */
   readonly operands: Readonly<Record<string, number>>;
+  /** The element types of operands that do not have that of the call. */
+  readonly types?: Readonly<Record<string, DType>>;
   /** All other arguments. */
   readonly rest: Readonly<Record<string, unknown>>;
 }
@@ -124,6 +126,8 @@ export type Change = Readonly<Record<string, unknown>>;
 export interface PoisonedCall {
   readonly rest: Readonly<Record<string, unknown>>;
   readonly inputs: Readonly<Record<string, readonly number[]>>;
+  /** The element types of inputs that do not have that of the call. */
+  readonly types?: Readonly<Record<string, DType>>;
   /** Which element of the first input becomes NaN. */
   readonly at: number;
   /** For each output, which of its elements depend on that one. */

@@ -260,11 +260,14 @@ export class Walk {
   #operate(): void {
     const { name, dtype } = this.#dice.pick(this.#operations);
     const draft = testedOperations[name].draft(this.#dice, this.#limits, dtype);
-    const { rest, keepsOutputs = false, inPlace } = draft;
+    const { rest, integers = {}, keepsOutputs = false, inPlace } = draft;
     if (!this.#backend.supports(name, { dtype, kind: rest.kind as string | undefined })) return;
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
-      operands[argument] = this.#input(dtype, count);
+      operands[argument] =
+        integers[argument] === undefined
+          ? this.#input(dtype, count)
+          : this.#integers(count, integers[argument]);
     const outputs: Record<string, Location> = {};
     for (const [i, [argument, count]] of Object.entries(draft.outputs).entries()) {
       const isOver = i === 0 && inPlace !== undefined;
@@ -308,6 +311,18 @@ export class Walk {
     this.#write(slot, before, encoded(values, dtype));
     slot.content = { dtype, byteOffset: before, count, range: { low, high: low + 2 } };
     return { slot, byteOffset: before, count, range: slot.content.range };
+  }
+
+  /** Returns new whole numbers, which nothing else takes for its input. */
+  #integers(count: number, range: Range): Location {
+    const slot = this.#allocate(count * dtypeBytes.i32);
+    this.#held.add(slot);
+    const values = Float64Array.from(
+      { length: count },
+      () => range.low + this.#dice.below(range.high - range.low + 1),
+    );
+    this.#write(slot, 0, encoded(values, "i32"));
+    return { slot, byteOffset: 0, count, range };
   }
 
   /** Returns a place for a result: over anything that is not an input, or in new memory. */
