@@ -198,6 +198,14 @@ const argumentsOf: {
     const inputStrides = next(2) === 0 ? [1, rows] : [columns + next(3), 1];
     return { shape: [rows, columns], inputStrides, input: slice(1, next), output: slice(2, next) };
   },
+  gather: (next) => {
+    const [outer, inner] = [1 + next(20), 1 + next(40)];
+    return {
+      ...{ shape: [outer, 1 + next(40), inner], axis: 1 },
+      indexShape: [next(2) === 0 ? outer : 1, 1 + next(40), next(2) === 0 ? inner : 1],
+      ...{ input: slice(1, next), indices: slice(2, next), output: slice(3, next) },
+    };
+  },
 };
 
 function slice(handle: number, next: (limit: number) => number): DeviceSlice {

@@ -3,6 +3,7 @@ import { attention } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { copy } from "./copy/index.js";
+import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
 import { normalize } from "./normalize/index.js";
@@ -20,7 +21,7 @@ export type CpuOperations = {
 /** Every operation that this backend has. A new one is a folder here and a line in this table. */
 const operations: CpuOperations = {
   ...{ gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary },
-  ...{ softmax, random, normalize, copy },
+  ...{ softmax, random, normalize, copy, gather },
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

@@ -2,6 +2,7 @@ export { attention } from "./attention/index.js";
 export { binary } from "./binary/index.js";
 export { conv2d } from "./conv2d/index.js";
 export { copy } from "./copy/index.js";
+export { gather } from "./gather/index.js";
 export { batchedGemm, gemm } from "./gemm/index.js";
 export { normalize } from "./normalize/index.js";
 export { random } from "./random/index.js";

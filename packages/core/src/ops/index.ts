@@ -2,6 +2,7 @@ import { type AttentionArguments, type AttentionProblem, attention } from "./att
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
 import { type CopyArguments, type CopyProblem, copy } from "./copy/index.js";
+import { type GatherArguments, type GatherProblem, gather } from "./gather/index.js";
 import {
   type BatchedGemmArguments,
   batchedGemm,
@@ -40,6 +41,8 @@ export interface OperationArguments {
   readonly normalize: NormalizeArguments;
   /** output[i, j, ...] = input[i, j, ...], with strides and element types of their own */
   readonly copy: CopyArguments;
+  /** output[o, j, i] = input[o, indices[o, j, i], i]: rows of a table, or elements along one axis */
+  readonly gather: GatherArguments;
 }
 
 /** The problem that the kernel of each operation receives. */
@@ -55,6 +58,7 @@ export interface OperationProblems<Memory> {
   readonly random: RandomProblem<Memory>;
   readonly normalize: NormalizeProblem<Memory>;
   readonly copy: CopyProblem<Memory>;
+  readonly gather: GatherProblem<Memory>;
 }
 
 export type OperationName = keyof OperationArguments;
@@ -62,7 +66,7 @@ export type OperationName = keyof OperationArguments;
 /** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random, normalize, copy };
+} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random, normalize, copy, gather };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
@@ -81,6 +85,7 @@ export {
 } from "./binary/index.js";
 export type { Conv2dArguments, Conv2dProblem } from "./conv2d/index.js";
 export { type CopyArguments, type CopyProblem, mostAxes } from "./copy/index.js";
+export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
 export {
   type NormalizeArguments,

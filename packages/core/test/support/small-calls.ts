@@ -22,6 +22,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   random: { kind: "uniform", count: 4, seed: 1 },
   normalize: { kind: "layer", rows: 2, size: 2 },
   copy: { shape: [2, 2] },
+  gather: { shape: [2, 2], indexShape: [2, 1] },
 };
 
 /** The operands that a call must have, in the order of the table. */

@@ -1,0 +1,132 @@
+import type { DType } from "../../dtype.js";
+import type { Region } from "../../region.js";
+import { defineOperation, Fill, type Operation } from "../operation.js";
+import type { Reader } from "../reader.js";
+import type { ArgumentsOf } from "../table.js";
+
+const table = {
+  /** Shape of the input, which is contiguous; any rank but 0. */
+  shape: { role: "extents" },
+  /** The axis that indices count along; negative ones count from the last. */
+  axis: { role: "axis", default: 0 },
+  input: { role: "reads", shape: "shape" },
+  /**
+   * Shape of the indices, which are contiguous: as many axes as `shape`, and any extent along `axis`. The extents before
+   * `axis` are those of `shape`, or all are 1: the indices then repeat along those axes. So are the extents after it.
+   */
+  indexShape: { role: "extents" },
+  /** i32. An index below 0, or not below the extent of the axis, takes 0 instead of an element. */
+  indices: { role: "reads", shape: "indexShape; i32" },
+  /** Contiguous. May not overlap the input or the indices. */
+  output: { role: "writes", shape: "shape with the extent of indexShape along the axis" },
+  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32", "u8"], default: "f32" },
+} as const;
+
+/**
+ * output[o, j, i] = input[o, indices[o, j, i], i], where o and i stand for the places along the axes before and after
+ * the given one. Elements are copied bit by bit.
+ *
+ * - Rows of a table (embedding): shape [rows, size], axis 0, indexShape [count, 1].
+ * - Rows of a table for each of a batch: shape [batch, rows, size], axis 1, indexShape [batch, count, 1].
+ * - Take along an axis: indexShape differs from shape along the axis alone.
+ */
+export interface GatherArguments extends ArgumentsOf<typeof table> {}
+
+export type GatherType = NonNullable<GatherArguments["dtype"]>;
+
+export const gatherTypes: readonly GatherType[] = table.dtype.types;
+
+/**
+ * The axes before and after the given one are merged: input element (o, k, i) is at (o * length + k) * inner + i, output
+ * element (o, j, i) at (o * count + j) * inner + i, and its index at
+ * o * outerStride + j * axisStride + i * innerStride. All extents are at least 1.
+ */
+export interface GatherProblem<Memory, Type extends DType = GatherType> {
+  readonly dtype: Type;
+  readonly outer: number;
+  /** Extent of the axis in the input. */
+  readonly length: number;
+  /** Extent of the axis in the output. */
+  readonly count: number;
+  readonly inner: number;
+  /** Elements per step in the indices; 0 if they repeat along an axis, or if it has extent 1. */
+  readonly outerStride: number;
+  /** Also the extent along i: `inner` if innerStride is 1, and 1 if that is 0. */
+  readonly axisStride: number;
+  readonly innerStride: 0 | 1;
+  readonly input: Region<Memory>;
+  readonly indices: Region<Memory>;
+  /** Disjoint from both inputs. */
+  readonly output: Region<Memory>;
+}
+
+export const gather: Operation<GatherArguments, GatherProblem<unknown>> = defineOperation({
+  name: "gather",
+  arguments: table,
+
+  countNames(args) {
+    let names = 0;
+    for (const _ in args) names++;
+    return names;
+  },
+
+  resolve(args, binder, read) {
+    const dtype = read.elementType("dtype", args.dtype, table.dtype);
+    const shape = read.extents("shape", args.shape);
+    const axis = read.axis("axis", args.axis, table.axis.default, shape.length);
+    const indexShape = read.extents("indexShape", args.indexShape);
+    if (indexShape.length !== shape.length)
+      read.fail(
+        "indexShape",
+        `is [${indexShape.join(", ")}]; allowed: ${shape.length} extents, as many as shape`,
+      );
+    const perOuter = follows(read, shape, indexShape, 0, axis);
+    const perInner = follows(read, shape, indexShape, axis + 1, shape.length);
+    const count = indexShape[axis]!;
+    const input = read.region(binder, "input", args.input, read.product("shape", shape), dtype);
+    const indexCount = read.product("indexShape", indexShape);
+    const indices = read.region(binder, "indices", args.indices, indexCount, "i32");
+    const outputCount = read.product("output", shape.with(axis, count));
+    const output = read.region(binder, "output", args.output, outputCount, dtype);
+    for (const [argument, region] of [
+      ["input", input],
+      ["indices", indices],
+    ] as const)
+      read.disjoint({ argument: "output", region: output }, { argument, region });
+    if (outputCount === 0) return undefined;
+    const length = shape[axis]!;
+    // No index is in range.
+    if (length === 0) return new Fill(output, 0, dtype);
+    const outer = read.product("shape", shape.slice(0, axis));
+    const inner = read.product("shape", shape.slice(axis + 1));
+    const innerStride = perInner && inner > 1 ? 1 : 0;
+    const axisStride = innerStride === 1 ? inner : 1;
+    const outerStride = perOuter && outer > 1 ? count * axisStride : 0;
+    const strides = { outerStride, axisStride, innerStride } as const;
+    return { dtype, outer, length, count, inner, ...strides, input, indices, output };
+  },
+
+  flops: () => 0,
+
+  /** Of the input, no more than there are results. */
+  bytes: ({ input, indices, output }) =>
+    Math.min(input.byteLength, output.byteLength) + indices.byteLength + output.byteLength,
+});
+
+/** Whether indices follow the axes in [from, to), rather than repeat along them. Throws if they do neither. */
+function follows(
+  read: Reader<typeof table>,
+  shape: readonly number[],
+  indexShape: readonly number[],
+  from: number,
+  to: number,
+): boolean {
+  const [wanted, given] = [shape.slice(from, to), indexShape.slice(from, to)];
+  if (given.every((extent, i) => extent === wanted[i])) return true;
+  if (given.every((extent) => extent === 1)) return false;
+  return read.fail(
+    "indexShape",
+    `is [${indexShape.join(", ")}]; allowed from axis ${from} to ${to - 1}: ` +
+      `[${wanted.join(", ")}], as in shape, or nothing but 1`,
+  );
+}
