@@ -98,6 +98,7 @@ const elementTypes = {
   total: "i32",
   length: "i32",
   rowBytes: "i32",
+  slabBytes: "i32",
   lineLength: "i32",
   lines: "i32",
   outerIndexBytes: "i32",
@@ -137,8 +138,8 @@ function elementKernel(bytes: 1 | 2 | 4): Kernel<ElementTypes> {
     name: `gather_elements_${bytes}`,
     parameters: elementTypes,
     emit(f, { parameters, chunk }) {
-      const { input, indices, output, total, length, rowBytes, lineLength, lines } = parameters;
-      const { outerIndexBytes, lineIndexBytes, indexStep, sourceStep } = parameters;
+      const { input, indices, output, total, length, rowBytes, slabBytes } = parameters;
+      const { lineLength, lines, outerIndexBytes, lineIndexBytes, indexStep, sourceStep } = parameters;
       const at = f.let(i32.mul(chunk, chunkElements));
       const end = f.let(i32.minU(i32.add(at, chunkElements), total));
       const to = f.let(i32.add(output, i32.shl(at, shift)));
@@ -155,7 +156,7 @@ function elementKernel(bytes: 1 | 2 | 4): Kernel<ElementTypes> {
       f.while(i32.ltU(at, end), () => {
         const lineStart = i32.add(i32.mul(o, outerIndexBytes), i32.mul(j, lineIndexBytes));
         f.set(indexAt, i32.add(i32.add(indices, lineStart), i32.mul(place, indexStep)));
-        const slab = i32.mul(i32.mul(o, length), rowBytes);
+        const slab = i32.mul(o, slabBytes);
         f.set(from, i32.add(i32.add(input, slab), i32.mul(place, sourceStep)));
         f.set(lineEnd, i32.minU(i32.add(at, i32.sub(lineLength, place)), end));
         f.forLocal(at, lineEnd, () => {

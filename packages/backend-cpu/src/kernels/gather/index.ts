@@ -43,7 +43,9 @@ export const gather: CpuOperation<Problem> = {
     return [
       elementKernels[dtype].launch(
         {
-          ...{ input, indices, output, total, length, rowBytes },
+          ...{ input, indices, output, total, rowBytes, slabBytes: length * rowBytes },
+          // As an unsigned number no index in range is larger than 2^31 - 1, and every negative one is.
+          length: Math.min(length, 2 ** 31),
           lineLength: isAlongAxis ? count : inner,
           lines: isAlongAxis ? 1 : count,
           outerIndexBytes: 4 * outerStride,
