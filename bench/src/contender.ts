@@ -78,7 +78,10 @@ export class Expectations {
     const count = Math.min(Math.max(Math.floor(mostTerms / terms), 4), mostChecked, elements);
     this.#test = test;
     this.inputs = Object.fromEntries(
-      Object.keys(test.inputs).map((argument, i) => [argument, new PeriodicData(test.dtype, i + 1)]),
+      Object.keys(test.inputs).map((argument, i) => [
+        argument,
+        new PeriodicData(test.dtype, i + 1, test.below?.[argument]),
+      ]),
     );
     this.indices = Array.from({ length: count }, (_, i) =>
       i === 0 ? elements - 1 : i === 1 ? 0 : Math.floor(random() * elements),

@@ -13,19 +13,27 @@ import {
  */
 export const period: number = 8 * 65_537;
 
-/** Uniform random numbers in [-1, 1), the same for the same seed, which repeat after `period` elements. */
+/**
+ * Uniform random numbers in [-1, 1), or whole ones (i32) in [0, `below`), the same for the same seed, which repeat after
+ * `period` elements.
+ */
 export class PeriodicData {
   /** The stored data: f16 as its bits. */
-  readonly stored: Float32Array | Uint16Array;
+  readonly stored: Float32Array | Uint16Array | Int32Array;
   readonly dtype: FloatType;
-  readonly #values: Float32Array;
+  readonly #values: Float32Array | Int32Array;
 
-  constructor(dtype: FloatType, seed: number) {
+  constructor(dtype: FloatType, seed: number, below?: number) {
     const random = generator(seed);
     const drawn = Float32Array.from({ length: period }, () => random() * 2 - 1);
     this.dtype = dtype;
+    if (below !== undefined) {
+      this.#values = Int32Array.from(drawn, (x) => Math.floor(((x + 1) / 2) * below));
+      this.stored = this.#values;
+      return;
+    }
     this.stored = dtype === "f16" ? encodeFloat16(drawn) : drawn;
-    this.#values = this.stored instanceof Uint16Array ? decodeFloat16(this.stored) : this.stored;
+    this.#values = this.stored instanceof Uint16Array ? decodeFloat16(this.stored) : drawn;
   }
 
   /** The value of one element. */

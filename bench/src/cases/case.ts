@@ -45,6 +45,8 @@ export interface Case {
   readonly dtype: FloatType;
   /** Elements of each input by argument name. */
   readonly inputs: Readonly<Record<string, number>>;
+  /** Inputs that are whole numbers (i32) in [0, below). */
+  readonly below?: Readonly<Record<string, number>>;
   readonly output: Output;
   readonly cost: Cost;
   /**
@@ -96,6 +98,7 @@ export interface OperationCase<Name extends OperationName> extends CaseOptions {
   readonly operation: Name;
   readonly dtype: FloatType;
   readonly inputs: Readonly<Record<string, number>>;
+  readonly below?: Readonly<Record<string, number>>;
   readonly output: Output;
   readonly args: (handles: Handles) => OperationArguments[Name];
   readonly expected: Case["expected"];

@@ -10,14 +10,14 @@ import { type Case, type Handles, type Inputs, operationCase } from "./case.js";
 
 /**
  * The calls that operations name for themselves in the conformance suite, which has their formula and the error
- * that it allows. All inputs are uniform in [-1, 1).
+ * that it allows. All inputs are uniform in [-1, 1), or whole numbers in [0, `below`).
  */
 export function derivedCases(size: TimedCall["size"]): readonly Case[] {
   return timedCalls.filter((call) => call.size === size).map((call) => derived(call));
 }
 
 function derived(call: (typeof timedCalls)[number]): Case {
-  const { operation, name, rest, operands, before = {}, results, copyShare } = call;
+  const { operation, name, rest, operands, before = {}, results, below, copyShare } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
   };
@@ -51,6 +51,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
       const place = results?.place(index) ?? index;
       return { value: values[place]!, tolerance: tolerances[place]! };
     },
+    ...(below === undefined ? {} : { below }),
     ...(copyShare === undefined ? {} : { goal: { against: "copy", atLeast: copyShare } as const }),
   });
 }

@@ -91,6 +91,8 @@ export interface Call {
 
 /** A call for the benchmark, in f32. */
 export interface TimedCall extends Call {
+  /** Inputs that are whole numbers (i32): each is at least 0, and below this. */
+  readonly below?: Readonly<Record<string, number>>;
   /** Unique among the calls of the operation and size. */
   readonly name: string;
   /** `small`: for CPUs. `large`: for GPUs. */
