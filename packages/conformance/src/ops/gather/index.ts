@@ -2,7 +2,7 @@ import { type GatherProblem, gatherTypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { countUp, isIn } from "../../kit/values.js";
-import type { Call, PoisonedCall, SmallCall, TestedOperation } from "../operation.js";
+import type { Call, PoisonedCall, SmallCall, TestedOperation, TimedCall } from "../operation.js";
 import { evaluate } from "./formula.js";
 import { gatherLaws } from "./laws.js";
 import { gatherMutants } from "./mutants.js";
@@ -47,6 +47,30 @@ const poisoned: PoisonedCall = {
   hit: { output: isIn(12, 1, 7) },
 };
 
+const timedOf = (
+  size: TimedCall["size"],
+  name: string,
+  [rows, row]: readonly [number, number],
+  rest: { readonly axis: number; readonly indexShape: readonly [number, number] },
+  copyShare?: number,
+): TimedCall => {
+  const [first, last] = rest.indexShape;
+  const indices = first * last;
+  return {
+    ...{ size, name, rest: { shape: [rows, row], ...rest }, types },
+    operands: { input: rows * row, indices, output: rest.axis === 0 ? first * row : indices },
+    below: { indices: rest.axis === 0 ? rows : row },
+    ...(copyShare === undefined ? {} : { copyShare }),
+  };
+};
+
+const timed: readonly TimedCall[] = [
+  timedOf("small", "1024 of 5000x256", [5000, 256], { axis: 0, indexShape: [1024, 1] }),
+  timedOf("small", "1024x1024 along rows", [1024, 1024], { axis: 1, indexShape: [1024, 1024] }),
+  timedOf("large", "16384 of 50257x1024", [50_257, 1024], { axis: 0, indexShape: [16_384, 1] }, 0.8),
+  timedOf("large", "4096x16384 along rows", [4096, 16_384], { axis: 1, indexShape: [4096, 16_384] }, 0.5),
+];
+
 const draft: Draw = (dice, limits, dtype) => {
   const inner = dice.size(limits.elements);
   const length = dice.size(limits.elements / inner);
@@ -65,7 +89,7 @@ const draft: Draw = (dice, limits, dtype) => {
 export const gather: TestedOperation<GatherProblem<ReferenceMemory>> = {
   operation: operations.gather,
   supports: [{ dtype: gatherTypes }],
-  ...{ evaluate, small, medium, poisoned, draft },
+  ...{ evaluate, small, medium, poisoned, timed, draft },
   /** Elements that one index brings; results. */
   shapeAxes: ["row", "results"],
   laws: gatherLaws,
