@@ -3,7 +3,7 @@ import { describeBackend, type Law, laws } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";
 
 /** Their kernels compile soon everywhere. */
-const small: readonly string[] = ["unary", "binary"];
+const small: readonly string[] = ["unary", "binary", "gather"];
 const many: readonly string[] = ["resources", "reach", "stateful", "supports"];
 
 /** Whether a law is on one of the operations whose kernels software adapters take long to compile. */

@@ -29,8 +29,17 @@ export const gather: CpuOperation<Problem> = {
       return [
         rowsKernel.launch(
           {
-            ...{ input, indices, output, rows, length, count, rowBytes, outerStride },
-            ...{ rowsPerChunk, pieces, pieceBytes: chunkBytes },
+            input,
+            indices,
+            output,
+            rows,
+            length,
+            count,
+            rowBytes,
+            outerStride,
+            rowsPerChunk,
+            pieces,
+            pieceBytes: chunkBytes,
           },
           Math.ceil(rows / rowsPerChunk) * pieces,
           nanosecondsPerByte * rows * rowBytes,
@@ -43,7 +52,12 @@ export const gather: CpuOperation<Problem> = {
     return [
       elementKernels[dtype].launch(
         {
-          ...{ input, indices, output, total, rowBytes, slabBytes: length * rowBytes },
+          input,
+          indices,
+          output,
+          total,
+          rowBytes,
+          slabBytes: length * rowBytes,
           // As an unsigned number no index in range is larger than 2^31 - 1, and every negative one is.
           length: Math.min(length, 2 ** 31),
           lineLength: isAlongAxis ? count : inner,

@@ -23,9 +23,15 @@ function run(context: KernelContext, problem: Problem): void {
     programOf(unit),
     { source: problem.input, indices: problem.indices, output: problem.output },
     {
-      ...{ n: units, length, count, inner },
-      ...{ outer_stride: outerStride, axis_stride: axisStride, inner_stride: innerStride },
-      ...{ first, keeps: keeps ? 1 : 0 },
+      n: units,
+      length,
+      count,
+      inner,
+      outer_stride: outerStride,
+      axis_stride: axisStride,
+      inner_stride: innerStride,
+      first,
+      keeps: keeps ? 1 : 0,
     },
     workgroups,
   );

@@ -25,7 +25,10 @@ export function planGather(problem: Problem): GatherPlan {
   const rowBytes = inner * bytes;
   // Rows of whole units can move as if they were of larger elements.
   const isMadeOf = (size: number) =>
-    innerStride === 0 && [rowBytes, input.byteOffset, output.byteOffset].every((at) => at % size === 0);
+    innerStride === 0 &&
+    rowBytes % size === 0 &&
+    input.byteOffset % size === 0 &&
+    output.byteOffset % size === 0;
   if (isMadeOf(16)) return inUnits("block", rows, rowBytes / 16);
   if (bytes === 4 || isMadeOf(4)) return inUnits("word", rows, rowBytes / 4);
   // The first word may have elements in front of the region.

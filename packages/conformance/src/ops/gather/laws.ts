@@ -90,7 +90,7 @@ const ranges: Readonly<Record<GatherType, { readonly low: number; readonly high:
   u8: { low: 1, high: 256 },
 };
 
-/** Indices around the ends of the axis and of i32, and, with `outer`, in the rows of what comes after it. */
+/** Indices just past the ends of the axis, one axis further, and at the ends of i32. */
 function outOfRange(length: number): readonly number[] {
   return [-1, length, -length, length + 1, -(2 ** 31), 2 ** 31 - 1];
 }

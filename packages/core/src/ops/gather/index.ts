@@ -102,8 +102,19 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = define
     const innerStride = perInner && inner > 1 ? 1 : 0;
     const axisStride = innerStride === 1 ? inner : 1;
     const outerStride = perOuter && outer > 1 ? count * axisStride : 0;
-    const strides = { outerStride, axisStride, innerStride } as const;
-    return { dtype, outer, length, count, inner, ...strides, input, indices, output };
+    return {
+      dtype,
+      outer,
+      length,
+      count,
+      inner,
+      outerStride,
+      axisStride,
+      innerStride,
+      input,
+      indices,
+      output,
+    };
   },
 
   flops: () => 0,
