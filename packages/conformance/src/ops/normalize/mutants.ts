@@ -107,7 +107,7 @@ export const normalizeMutants = ({ tampered, replaced }: Builder): readonly Muta
     ),
     wrong(
       "takes one weight for each row",
-      "indexing",
+      "stride",
       "As of batch normalization.",
       ["normalize f32: rms: stays within the error bound"],
       { weight: (_own, _i, weights, row) => weights[row % weights.length]! },
@@ -204,6 +204,25 @@ export const normalizeMutants = ({ tampered, replaced }: Builder): readonly Muta
       ["normalize f32: layer: stays within the error bound"],
       { storedInverse: (_inverse, square) => square },
     ),
+    {
+      name: "keeps the weights of an earlier call",
+      operation: "normalize",
+      defect: "lifecycle",
+      description: "By their number: later calls with as many get the same.",
+      killedBy: ["normalize f32: layer: stays within the error bound"],
+      create: () => {
+        const kept = new Map<number, Float64Array>();
+        return replaced("normalize", (p) =>
+          computed(p, {
+            weight: (_own, i, weights) => {
+              const known = kept.get(weights.length) ?? weights;
+              kept.set(weights.length, known);
+              return known[i]!;
+            },
+          }),
+        );
+      },
+    },
     {
       name: "rounds statistics to f16",
       operation: "normalize",
