@@ -1,4 +1,4 @@
-import type { FloatType } from "@backplane/core";
+import type { DType, FloatType } from "@backplane/core";
 import type { Range } from "./range.js";
 
 /** Random choices, the same for the same seed. */
@@ -31,6 +31,8 @@ export interface Draft {
   readonly integers?: Readonly<Record<string, Range>>;
   /** Elements of each output. */
   readonly outputs: Readonly<Record<string, number>>;
+  /** The element types of outputs that do not have that of the call. */
+  readonly types?: Readonly<Record<string, DType>>;
   /** Whether the call reads its outputs, or leaves some of them as they are. */
   readonly keepsOutputs?: boolean;
   /** An input over which the first output may be written. */

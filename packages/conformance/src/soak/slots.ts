@@ -1,9 +1,9 @@
-import { type DeviceHandle, dtypeBytes, type FloatType } from "@backplane/core";
+import { type DeviceHandle, type DType, dtypeBytes } from "@backplane/core";
 import type { Range } from "../kit/range.js";
 
 /** Numbers that an allocation holds, from some byte on. */
 export interface Content {
-  readonly dtype: FloatType;
+  readonly dtype: DType;
   readonly byteOffset: number;
   readonly count: number;
   readonly range: Range;

@@ -2,6 +2,7 @@ import {
   type ComputeBackend,
   createBackend,
   type DeviceHandle,
+  type DType,
   dtypeBytes,
   dtypes,
   elementTypes,
@@ -15,7 +16,7 @@ import { random } from "../data.js";
 import { encoded, floatFormats } from "../elements.js";
 import { argumentsOf } from "../kit/arguments.js";
 import { sameBytes } from "../kit/checks.js";
-import { type Dice, type DraftLimits, makeDice } from "../kit/draft.js";
+import { type Dice, type Draft, type DraftLimits, makeDice } from "../kit/draft.js";
 import { isUsable, magnitude, type Range, within } from "../kit/range.js";
 import { testedOperations } from "../ops/index.js";
 import { Oracle } from "./oracle.js";
@@ -260,7 +261,7 @@ export class Walk {
   #operate(): void {
     const { name, dtype } = this.#dice.pick(this.#operations);
     const draft = testedOperations[name].draft(this.#dice, this.#limits, dtype);
-    const { rest, integers = {}, keepsOutputs = false, inPlace } = draft;
+    const { rest, types = {}, integers = {}, keepsOutputs = false, inPlace } = draft;
     if (!this.#backend.supports(name, { dtype, kind: rest.kind as string | undefined })) return;
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
@@ -271,11 +272,12 @@ export class Walk {
     const outputs: Record<string, Location> = {};
     for (const [i, [argument, count]] of Object.entries(draft.outputs).entries()) {
       const isOver = i === 0 && inPlace !== undefined;
+      const type = types[argument] ?? dtype;
       const place = isOver
         ? operands[inPlace]!
         : keepsOutputs
-          ? this.#fresh(dtype, count)
-          : this.#output(dtype, count);
+          ? this.#fresh(type, count)
+          : this.#output(type, count);
       outputs[argument] = place;
       // The next output must not lie over this one, nor make room for itself there.
       this.#held.add(place.slot);
@@ -286,7 +288,7 @@ export class Walk {
     // The type could not hold the result.
     if (range === undefined || magnitude(range) > floatFormats[dtype].largest / 2) return;
     if (inPlace !== undefined) operands[inPlace]!.slot.fetch?.();
-    this.#call(name, rest, operands, outputs, range);
+    this.#call(name, { rest, types }, operands, outputs, range);
   }
 
   /** Returns input numbers: results of an operation, possibly of the last one, or new numbers. */
@@ -326,7 +328,7 @@ export class Walk {
   }
 
   /** Returns a place for a result: over anything that is not an input, or in new memory. */
-  #output(dtype: FloatType, count: number): Location {
+  #output(dtype: DType, count: number): Location {
     const size = dtypeBytes[dtype];
     const fits = this.#slots.filter((slot) => !this.#held.has(slot) && slot.bytes >= count * size);
     if (fits.length === 0 || this.#dice.next() < 0.5) return this.#fresh(dtype, count);
@@ -337,7 +339,7 @@ export class Walk {
   }
 
   /** New memory full of known numbers. */
-  #fresh(dtype: FloatType, count: number): Location {
+  #fresh(dtype: DType, count: number): Location {
     const slot = this.#allocate(count * dtypeBytes[dtype]);
     const values = Float32Array.from({ length: count }, () => this.#dice.below(65) / 32 - 1);
     this.#write(slot, 0, encoded(values, dtype));
@@ -346,12 +348,11 @@ export class Walk {
 
   #call(
     name: OperationName,
-    rest: Readonly<Record<string, unknown>>,
+    { rest, types = {} }: Pick<Draft, "rest" | "types">,
     operands: Readonly<Record<string, Location>>,
     outputs: Readonly<Record<string, Location>>,
     range: Range,
   ): void {
-    const dtype = rest.dtype as FloatType;
     const invoke = (backend: ComputeBackend, handleOf: (slot: Slot) => DeviceHandle) => {
       const places = Object.entries(operands).map(([argument, location]): [string, Operand] => [
         argument,
@@ -364,6 +365,7 @@ export class Walk {
     this.#count(name);
     const answers: Record<string, Uint8Array<ArrayBuffer>> = {};
     for (const [argument, { slot, byteOffset, count }] of Object.entries(outputs)) {
+      const dtype = types[argument] ?? (rest.dtype as FloatType);
       slot.content = { dtype, byteOffset, count, range };
       slot.fetch = () => {
         slot.fetch = undefined;
