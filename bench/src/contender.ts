@@ -107,7 +107,7 @@ function read(
   return Promise.all(
     places.map(async (place) => {
       if (host !== undefined) return host[place]!;
-      const stored = type === "f16" ? new Uint16Array(1) : new Float32Array(1);
+      const stored = { f32: new Float32Array(1), f16: new Uint16Array(1), i32: new Int32Array(1) }[type];
       await backend.copyDtoH(stored, { handle, byteOffset: place * dtypeBytes[type] });
       return stored instanceof Uint16Array ? decodeFloat16(stored)[0]! : stored[0]!;
     }),

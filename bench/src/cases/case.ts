@@ -72,7 +72,7 @@ export interface Output {
   /** Elements between the first and the last of them, both included. Default: `elements`. */
   readonly extent?: number;
   /** Default: as the inputs. */
-  readonly dtype?: FloatType;
+  readonly dtype?: FloatType | "i32";
   /** The place of one of them, in elements. Default: one after the other. */
   readonly place?: (index: number) => number;
 }

@@ -17,7 +17,7 @@ export function derivedCases(size: TimedCall["size"]): readonly Case[] {
 }
 
 function derived(call: (typeof timedCalls)[number]): Case {
-  const { operation, name, rest, operands, before = {}, results, below, copyShare } = call;
+  const { operation, name, rest, operands, types, before = {}, results, below, copyShare } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
   };
@@ -30,8 +30,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
     output: {
       ...{ argument: output, elements: results?.count ?? elements!, extent: elements! },
       ...(results === undefined ? {} : { place: (index) => (before[output] ?? 0) + results.place(index) }),
-      // Results in f32 and f16 can be compared.
-      dtype: rest.outputDtype === "f16" ? "f16" : "f32",
+      dtype: comparedType(types?.[output] ?? rest.outputDtype),
     },
     args: (handles) =>
       ({ ...rest, ...placed(handles, before) }) as unknown as OperationArguments[OperationName],
@@ -54,6 +53,11 @@ function derived(call: (typeof timedCalls)[number]): Case {
     ...(below === undefined ? {} : { below }),
     ...(copyShare === undefined ? {} : { goal: { against: "copy", atLeast: copyShare } as const }),
   });
+}
+
+/** Results in these types can be compared. */
+function comparedType(dtype: unknown): "f32" | "f16" | "i32" {
+  return dtype === "f16" || dtype === "i32" ? dtype : "f32";
 }
 
 /** The operands, some of them with elements before their places. */

@@ -20,7 +20,7 @@ export interface TestedOperation<Problem extends object = never> {
   readonly medium: Call;
   /** Draws a call for the soak. */
   readonly draft: Draw;
-  /** Absent: it has no inputs. */
+  /** Absent: it has no inputs, or its results are never NaN. */
   readonly poisoned?: PoisonedCall;
   /** A call whose result depends on the order in which it is summed. Absent: there is no such order. */
   readonly repeated?: RepeatedCall;
