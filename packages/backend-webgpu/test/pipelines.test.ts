@@ -181,6 +181,10 @@ const argumentsOf: {
       ...{ a: slice(1, next), b: slice(2, next), output: slice(3, next) },
     };
   },
+  argReduce: (next) => ({
+    ...{ kind: "argMax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
+    ...{ input: slice(1, next), output: slice(2, next) },
+  }),
   softmax: (next) => ({
     ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ input: slice(1, next), output: slice(2, next) },

@@ -1,4 +1,5 @@
 import type { Accuracy, OperationName, OperationProblems } from "@backplane/core";
+import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
@@ -21,7 +22,7 @@ export type CpuOperations = {
 /** Every operation that this backend has. A new one is a folder here and a line in this table. */
 const operations: CpuOperations = {
   ...{ gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary },
-  ...{ softmax, random, normalize, copy, gather },
+  ...{ softmax, random, normalize, copy, gather, argReduce },
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

@@ -1,3 +1,4 @@
+import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
@@ -14,5 +15,5 @@ import { unary } from "./unary/index.js";
 /** Every operation of this package. A new one is a folder and a line here. */
 export const operationEntries: readonly OperationEntry[] = [
   ...[gemm, conv2d, attention, reduce, unary, binary],
-  ...[softmax, random, normalize, copy, gather],
+  ...[softmax, random, normalize, copy, gather, argReduce],
 ];

@@ -47,6 +47,7 @@ export const elementTypes = {
   /** Half-precision numbers, two to a word: index words with `offset + i >> 1`; see `halves.ts`. */
   half: { wgsl: "u32", unit: 2 },
   vec2f: { wgsl: "vec2<f32>", unit: 8 },
+  vec2u: { wgsl: "vec2<u32>", unit: 8 },
   vec4f: { wgsl: "vec4<f32>", unit: 16 },
   vec4u: { wgsl: "vec4<u32>", unit: 16 },
   vec4i: { wgsl: "vec4<i32>", unit: 16 },

@@ -1,3 +1,4 @@
+export { argReduce } from "./arg-reduce/index.js";
 export { attention } from "./attention/index.js";
 export { binary } from "./binary/index.js";
 export { conv2d } from "./conv2d/index.js";

@@ -1,3 +1,4 @@
+import { type ArgReduceArguments, type ArgReduceProblem, argReduce } from "./arg-reduce/index.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
@@ -29,6 +30,8 @@ export interface OperationArguments {
   readonly attention: AttentionArguments;
   /** Sum, mean, max, min or product over some axes */
   readonly reduce: ReduceArguments;
+  /** The first place of the largest or smallest element along one axis */
+  readonly argReduce: ArgReduceArguments;
   /** output[i] = f(input[i]) */
   readonly unary: UnaryArguments;
   /** output[i] = f(a[i], b[i]), with broadcasting */
@@ -52,6 +55,7 @@ export interface OperationProblems<Memory> {
   readonly conv2d: Conv2dProblem<Memory>;
   readonly attention: AttentionProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
+  readonly argReduce: ArgReduceProblem<Memory>;
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
@@ -66,11 +70,33 @@ export type OperationName = keyof OperationArguments;
 /** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = { gemm, batchedGemm, conv2d, attention, reduce, unary, binary, softmax, random, normalize, copy, gather };
+} = {
+  ...{
+    gemm,
+    batchedGemm,
+    conv2d,
+    attention,
+    reduce,
+    unary,
+    binary,
+    softmax,
+    random,
+    normalize,
+    copy,
+    gather,
+  },
+  argReduce,
+};
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
 // The public names of each operation.
+export {
+  type ArgReduceArguments,
+  type ArgReduceKind,
+  type ArgReduceProblem,
+  argReduceKinds,
+} from "./arg-reduce/index.js";
 export type { AttentionArguments, AttentionProblem, CausalMode } from "./attention/index.js";
 export {
   type ArithmeticKind,

@@ -16,6 +16,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   conv2d: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
   attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2 },
   reduce: { kind: "sum", shape: [2, 2] },
+  argReduce: { kind: "argMax", shape: [2, 2] },
   unary: { kind: "neg", n: 4 },
   binary: { kind: "add", n: 4 },
   softmax: { kind: "softmax", shape: [2, 2] },

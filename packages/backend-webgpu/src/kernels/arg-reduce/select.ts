@@ -1,0 +1,82 @@
+import { dtypeBytes } from "@backplane/core";
+import { type ComputedType, WORKGROUP_SIZE } from "../../program/index.js";
+import { type ArgReduceTile, type LaneCount, laneCounts } from "./arg-reduce.wgsl.js";
+
+/** Elements (o, j, i) at (o * length + j) * inner + i; rows run along j. */
+export interface Extents {
+  readonly outer: number;
+  readonly length: number;
+  readonly inner: number;
+}
+
+/** A pass over rows. Rows, length and inner count loads along what these lie along. */
+export interface ArgReducePlan extends Pick<ArgReduceTile, "along" | "vector" | "lanes"> {
+  readonly rows: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly segments: number;
+  readonly segmentLength: number;
+  /** Workgroups for one segment of all rows. */
+  readonly rowBlocks: number;
+}
+
+/** Enough workgroups to fill the largest devices; more segments than that only make more pairs. */
+const TARGET_WORKGROUPS = 4096;
+
+/** If fewer invocations than this would run, more of them share a row. */
+const BUSY_INVOCATIONS = 65_536;
+
+/** Loads that an invocation should have before more of them share a row, and after rows are cut into segments. */
+const LOADS_PER_LANE = 16;
+
+/** If several invocations share a row, there are at least so many, which read the whole of a memory transaction. */
+const LEAST_LANES = 4;
+
+/** Elements of a segment, if a row has several. */
+export const leastSegment: number = LEAST_LANES * LOADS_PER_LANE;
+
+export function planArgReduce(
+  dtype: ComputedType,
+  { outer, length, inner }: Extents,
+  byteOffset: number,
+  maxSegments: number = Number.POSITIVE_INFINITY,
+): ArgReducePlan {
+  const along = inner === 1 ? "length" : "inner";
+  const run = inner === 1 ? length : inner;
+  const vector = run % 4 === 0 && byteOffset % (4 * dtypeBytes[dtype]) === 0 ? 4 : 1;
+  const loads =
+    along === "length"
+      ? { rows: outer, length: length / vector, inner: 1 }
+      : { rows: (outer * inner) / vector, length, inner: inner / vector };
+  const wanted =
+    along === "inner"
+      ? Math.min(Math.max(BUSY_INVOCATIONS / loads.rows, 1), length / 4)
+      : Math.max(loads.length / LOADS_PER_LANE, Math.min(loads.length / 4, BUSY_INVOCATIONS / loads.rows));
+  const most = along === "inner" ? lanesBeside(loads.rows) : WORKGROUP_SIZE;
+  const lanes = lanesFor(Math.min(Math.max(wanted, Math.min(LEAST_LANES, loads.length / 4)), most));
+  return { along, vector, lanes, ...loads, ...cut(loads.rows, loads.length, lanes, maxSegments) };
+}
+
+/** For pairs of `segments` segments of rows, each as far from the next as there are rows. */
+export function planJoin(rows: number, segments: number): ArgReducePlan {
+  const lanes = lanesFor(Math.min(lanesBeside(rows), segments));
+  const loads = { rows, length: segments, inner: rows };
+  return { along: "inner", vector: 1, lanes, ...loads, ...cut(rows, segments, lanes, 1) };
+}
+
+function cut(rows: number, length: number, lanes: LaneCount, maxSegments: number) {
+  const rowBlocks = Math.ceil((rows * lanes) / WORKGROUP_SIZE);
+  const worthwhile = Math.floor(length / (lanes * LOADS_PER_LANE));
+  const pieces = Math.max(1, Math.min(Math.ceil(TARGET_WORKGROUPS / rowBlocks), worthwhile, maxSegments));
+  const segmentLength = Math.ceil(length / pieces);
+  return { segments: Math.ceil(length / segmentLength), segmentLength, rowBlocks };
+}
+
+/** The most invocations that share a row if the rows of a workgroup are to be neighbours in memory. */
+function lanesBeside(rows: number): number {
+  return Math.max(WORKGROUP_SIZE / rows, LEAST_LANES);
+}
+
+function lanesFor(wanted: number): LaneCount {
+  return laneCounts.find((count) => count >= wanted) ?? WORKGROUP_SIZE;
+}

@@ -1,0 +1,147 @@
+// Tags: kernels
+import { type ArgReduceKind, type ComputeBackend, createBackend } from "@backplane/core";
+import { assert } from "chai";
+import { WebGpuDriver } from "#src/driver.js";
+import { argReduce } from "#src/kernels/arg-reduce/index.js";
+import { planArgReduce, planJoin } from "#src/kernels/arg-reduce/select.js";
+import { placeholder } from "#src/kernels/segments/index.js";
+import { type BufferRegion, dtypeBytes, encode, findDawn, portable, random } from "./support.js";
+
+type Extents = readonly [outer: number, length: number, inner: number];
+type Type = "f32" | "f16";
+
+/** The first place that no other beats, of numbers alone. */
+function reference(kind: ArgReduceKind, x: ArrayLike<number>, [outer, length, inner]: Extents): number[] {
+  return Array.from({ length: outer * inner }, (_, row) => {
+    const first = Math.floor(row / inner) * length * inner + (row % inner);
+    let place = 0;
+    for (let j = 1; j < length; j++) {
+      const [value, best] = [x[first + j * inner]!, x[first + place * inner]!];
+      if (kind === "argMax" ? value > best : value < best) place = j;
+    }
+    return place;
+  });
+}
+
+async function check(
+  backend: ComputeBackend,
+  kind: ArgReduceKind,
+  dtype: Type,
+  extents: Extents,
+  before = 0,
+) {
+  const [outer, length, inner] = extents;
+  const next = random(length + inner);
+  // Several elements of most rows are the best.
+  const values = Float32Array.from(
+    { length: outer * length * inner },
+    () => Math.floor(next() * 2000) - 1000,
+  );
+  const bytes = encode(values, dtype);
+  const byteOffset = before * dtypeBytes[dtype];
+  const input = backend.alloc(byteOffset + bytes.length);
+  const output = backend.alloc(4 * (outer * inner + 2));
+  backend.copyHtoD({ handle: input, byteOffset }, bytes);
+  backend.fill(output, -7, outer * inner + 2, "i32");
+  backend.argReduce({
+    ...{ kind, shape: extents, axis: 1, dtype },
+    ...{ input: { handle: input, byteOffset }, output: { handle: output, byteOffset: 4 } },
+  });
+  const got = new Int32Array(outer * inner + 2);
+  await backend.copyDtoH(got, output);
+  for (const handle of [input, output]) backend.free(handle);
+  assert.deepEqual([...got], [-7, ...reference(kind, values, extents), -7], `${kind} ${dtype} [${extents}]`);
+}
+
+async function open(limits: Record<string, number>): Promise<ComputeBackend> {
+  const backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+  await backend.init();
+  return backend;
+}
+
+describe("webgpu argReduce within limits", () => {
+  it("cuts what is above the binding limit, wherever it begins", async () => {
+    // No multiple of 256, of which windows are made.
+    const backend = await open({ maxStorageBufferBindingSize: 4200 });
+    for (const [kind, dtype, extents, before] of [
+      ["argMax", "f32", [40, 70, 1], 3],
+      ["argMax", "f32", [1, 9001, 1], 3],
+      ["argMin", "f16", [2, 9001, 1], 1],
+      ["argMax", "f32", [1, 700, 70], 0],
+      ["argMax", "f32", [1, 3, 5000], 3],
+      ["argMin", "f16", [1, 7, 5000], 1],
+      ["argMax", "f32", [5000, 1, 1], 3],
+    ] as const)
+      await check(backend, kind, dtype, extents, before);
+    await backend.dispose();
+  });
+
+  it("minds workgroups too many in grids of two dimensions", async () => {
+    const backend = await open({ maxComputeWorkgroupsPerDimension: 29 });
+    await check(backend, "argMax", "f32", [5000, 5, 1]);
+    await check(backend, "argMax", "f32", [1, 700, 600]);
+    await backend.dispose();
+  });
+});
+
+describe("webgpu argReduce plans", () => {
+  const plan = ([outer, length, inner]: Extents, offset = 0, most?: number) => {
+    const made = planArgReduce("f32", { outer, length, inner }, offset, most);
+    return `${made.along} ${made.vector} ${made.lanes}x${made.segments}`;
+  };
+
+  it("share rows as far as keeps loads together and a large device busy", () => {
+    assert.equal(plan([16_384, 4096, 1]), "length 4 64x1");
+    assert.equal(plan([2 ** 20, 64, 1]), "length 4 4x1");
+    assert.equal(plan([64, 2 ** 20, 1]), "length 4 256x64");
+    assert.equal(plan([64, 2 ** 20, 1], 4), "length 1 256x64");
+    assert.equal(plan([1, 4096, 16_384]), "inner 4 4x64");
+    assert.equal(plan([1, 4096, 16_383]), "inner 1 4x16");
+    assert.equal(plan([1, 2 ** 24, 1], 0, 3), "length 4 256x3");
+    assert.equal(plan([2 ** 22, 3, 1]), "length 1 1x1");
+    assert.deepInclude(planJoin(64, 64), { segments: 1, length: 64, lanes: 4 });
+    assert.deepInclude(planJoin(1, 4096), { segments: 1, length: 4096, lanes: 256 });
+  });
+
+  it("have an invocation for every element, and ask for no more scratch than is looked for before", () => {
+    for (const extents of [
+      ...([
+        [64, 2 ** 20, 1],
+        [1, 2 ** 26, 1],
+        [1, 4096, 16_384],
+        [3, 2 ** 20, 5],
+      ] as const),
+      ...([
+        [2 ** 20, 3, 5],
+        [2 ** 22, 1, 1],
+        [700, 127, 2],
+        [700, 128, 1],
+      ] as const),
+    ])
+      for (const byteOffset of [0, 4]) {
+        const [outer, length, inner] = extents;
+        const made = planArgReduce("f32", { outer, length, inner }, byteOffset);
+        assert.equal(made.rows * made.length * made.vector, outer * length * inner);
+        assert.isAtLeast(made.segments * made.segmentLength, made.length);
+        assert.isBelow((made.segments - 1) * made.segmentLength, made.length);
+        assert.isAtLeast((made.rowBlocks * 256) / made.lanes, made.rows);
+        const region = (bytes: number): BufferRegion => ({ ...placeholder(bytes), byteOffset });
+        const problem = {
+          ...({ kind: "argMax", dtype: "f32", outer, length, inner } as const),
+          ...{ input: region(4 * outer * length * inner), output: region(4 * outer * inner) },
+        };
+        let asked = 0;
+        argReduce.run(
+          {
+            ...{ features: portable, dispatch() {}, copy() {}, fill() {} },
+            scratch: (bytes) => {
+              asked = Math.max(asked, bytes);
+              return placeholder(bytes);
+            },
+          },
+          problem,
+        );
+        assert.isAtMost(asked, argReduce.segments({} as never).scratchBound(problem, 0), `[${extents}]`);
+      }
+  });
+});
