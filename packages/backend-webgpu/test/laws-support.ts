@@ -11,6 +11,14 @@ export function isOnLargeKernels({ operation }: Law): boolean {
   return operation !== undefined && !small.includes(operation);
 }
 
+/** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
+const briefly: readonly string[] = ["softmax", "random", "copy", "argReduce"];
+
+/** Whether a law is worth its time in every run, on every adapter. */
+export function isEverywhere(law: Law): boolean {
+  return !isOnLargeKernels(law) || (briefly.includes(law.topic) && meetsMostWithFewest(law));
+}
+
 /** Whether a law calls many operations, in many forms, or one of them very often. */
 export function isOnManyCalls({ topic }: Law): boolean {
   return many.includes(topic);
@@ -26,6 +34,9 @@ const broadest: Readonly<Record<string, string>> = {
   reduce: "sum: is exact on whole numbers",
   softmax: "softmax: stays within the error bound",
   normalize: "layer: counts every element on larger shapes",
+  random: "bits: is exact at any place of a sequence",
+  copy: "keeps all bits, and all that lies between and around the results",
+  argReduce: "argMax: finds the first extremum",
 };
 
 /** Whether a law on an operation meets the most mistakes with the fewest kernels. */

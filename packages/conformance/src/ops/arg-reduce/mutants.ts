@@ -166,6 +166,30 @@ export const argReduceMutants = ({ tampered, replaced }: Builder): readonly Muta
       }),
   },
   {
+    name: "keeps the places of an earlier call",
+    operation: "argReduce",
+    defect: "lifecycle",
+    description: "By the shape: a later call finds them, whatever its elements are.",
+    killedBy: [
+      "argReduce f16: argMax: finds it on larger shapes",
+      "slices: argReduce: all operands may be slices of one allocation",
+    ],
+    create: () => {
+      const kept = new Map<string, number[]>();
+      return replaced("argReduce", (p) => {
+        const call = [p.kind, p.outer, p.length, p.inner].join();
+        const places = kept.get(call);
+        const found: number[] = [];
+        byRows(p, (row, kind) => {
+          const place = places?.[found.length] ?? search(row, kind);
+          found.push(place);
+          return place;
+        });
+        kept.set(call, found);
+      });
+    },
+  },
+  {
     name: "forgets the last element of a row",
     operation: "argReduce",
     defect: "edge",
