@@ -37,8 +37,9 @@ export class Proven {
    * @param passed Those that have just passed.
    */
   renewed(files: readonly TestFile[], passed: readonly TestFile[]): Record {
+    const names = new Set(passed.map(nameOf));
     const entries = files
-      .filter((file) => (passed.includes(file) ? isPure(file) : this.has(file)))
+      .filter((file) => (names.has(nameOf(file)) ? isPure(file) : this.has(file)))
       .map((file) => [nameOf(file), this.#digestOf(file.compiled)] as const);
     const sorted = entries.sort(([a], [b]) => (a < b ? -1 : 1));
     return { ...this.#record, [this.#environment]: Object.fromEntries(sorted) };
