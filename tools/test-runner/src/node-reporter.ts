@@ -7,6 +7,9 @@ import { workspaceRoot } from "./workspace.js";
 export default class NodeReporter extends reporters.Base {
   constructor(runner: Runner, options: Mocha.MochaOptions) {
     super(runner, options);
+    // Nobody waits for the outcome any more. A listener alone would keep this process alive.
+    process.once("disconnect", () => process.kill(process.pid, "SIGKILL"));
+    process.channel?.unref();
     const lines = new TestLines();
     const times: TestTime[] = [];
     let lastFile = "";

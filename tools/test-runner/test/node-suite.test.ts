@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { assert } from "chai";
@@ -6,6 +7,15 @@ import { workspaceRoot } from "#src/workspace.js";
 
 /** Inside the workspace, so that mocha's own settings are found. */
 const folder = join(workspaceRoot, "node_modules", ".cache", `backplane-node-suite-${process.pid}`);
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 describe("Node.js suite", () => {
   before(() => mkdirSync(folder, { recursive: true }));
@@ -72,6 +82,29 @@ describe("Node.js suite", () => {
     const outcome = await outcomeOf("dying", `it("dies", () => process.kill(process.pid, "SIGKILL"));`);
     assert.equal(outcome.failed, 1);
     assert.match(outcome.failures[0]!, /ended early \(SIGKILL\)/);
+  });
+
+  it("ends with the process that began it, however that ends", async () => {
+    writeFileSync(
+      join(folder, "endless.mjs"),
+      `it("goes on", () => new Promise(() => { process.stdout.write("pid " + process.pid); setInterval(() => {}, 9); }));`,
+    );
+    const suite = JSON.stringify(new URL("../dist/node-suite.js", import.meta.url).href);
+    const file = JSON.stringify(join(folder, "endless.mjs"));
+    const program = `import { runNodeTests } from ${suite};
+      await runNodeTests("endless", [${file}], { env: {}, grep: undefined, write: (text) => process.stdout.write(text) });`;
+    const parent = spawn(process.execPath, ["--input-type=module", "-e", program]);
+    const pid = await new Promise<number>((found) => {
+      let text = "";
+      parent.stdout.on("data", (more) => {
+        text += more;
+        const number = /pid (\d+)/.exec(text)?.[1];
+        if (number !== undefined) found(Number(number));
+      });
+    });
+    parent.kill("SIGKILL");
+    // Until there is no such process any more.
+    while (isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
   });
 
   it("counts a crash after the last test as a failure", async () => {
