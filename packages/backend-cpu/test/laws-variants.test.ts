@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import * as cpu from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";

@@ -3,8 +3,13 @@ import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend } from "@backplane/conformance";
 import { withWorkers } from "./losing-workers.js";
 
+// With more cases: laws-cases.test.ts.
 describeBackend(
-  { name: "the CPU without threads", create: () => createCpuBackend({ threads: 0 }), options: { runs: 10 } },
+  {
+    name: "the CPU without threads",
+    create: () => createCpuBackend({ threads: 0 }),
+    options: { mode: "quick" },
+  },
   globalThis,
 );
 describeBackend(

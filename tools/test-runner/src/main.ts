@@ -8,7 +8,7 @@ import { brokenDown, closingLine, NOTHING, type Outcome, sum } from "./outcome.j
 import { bundlePage } from "./page-bundle.js";
 import { startPageServer } from "./page-server.js";
 import { runParts, testParts } from "./parts.js";
-import { Proven, readRecord, writeRecord } from "./proven.js";
+import { environmentOf, Proven, readRecord, writeRecord } from "./proven.js";
 import { step } from "./step.js";
 import { sourceOf, timeTables } from "./test-times.js";
 import { nodeTests, type TestFile, workspacePackages, workspaceRoot } from "./workspace.js";
@@ -36,9 +36,7 @@ async function main(options: Options): Promise<Outcome> {
 
 async function runTests(options: Options, machine: Machine, origin: string): Promise<Outcome> {
   const { all, grep, tag, record } = options;
-  const [major] = process.versions.node.split(".");
-  const environment = `${machine.description}, Node.js ${major}, ${process.platform} ${process.arch}`;
-  const proven = new Proven(environment, machine.isKnown ? readRecord() : {});
+  const proven = new Proven(environmentOf(machine.description), machine.isKnown ? readRecord() : {});
   const leftOut: TestFile[] = [];
   // What is asked for by name runs.
   const leavesOut = !all && grep === undefined && tag === undefined;

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
 import { join, relative } from "node:path";
 import { loadedFiles } from "./loaded-files.js";
 import { type TestFile, workspaceRoot } from "./workspace.js";
@@ -8,6 +9,22 @@ import { type TestFile, workspaceRoot } from "./workspace.js";
 export type Record = Readonly<{ [environment: string]: Readonly<{ [file: string]: string }> }>;
 
 const recordFile = join(workspaceRoot, "tools/test-runner/proven.json");
+
+/** Relaxed SIMD, which processors carry out differently, is part of V8 from this version on. */
+const RELAXED_SIMD = 11.4;
+
+/** Returns the name of all that may decide an outcome besides the code. */
+export function environmentOf(adapter: string): string {
+  const { node, v8 } = process.versions;
+  const processor = Number.parseFloat(v8) < RELAXED_SIMD ? [] : [cpus()[0]?.model];
+  const parts = [
+    adapter,
+    `Node.js ${node.split(".", 1)}`,
+    `${process.platform} ${process.arch}`,
+    ...processor,
+  ];
+  return parts.join(", ");
+}
 
 /**
  * The files of tests that have passed before, in the same environment and with the same code. What a `pure` file
@@ -18,7 +35,7 @@ export class Proven {
   readonly #record: Record;
   readonly #digestOf: (file: string) => string;
 
-  /** @param environment All that may decide an outcome besides the code: the adapter, Node.js, the system. */
+  /** @param environment See `environmentOf`. */
   constructor(environment: string, record: Record, digestOf: (file: string) => string = digestOfFile) {
     this.#environment = environment;
     this.#record = record;

@@ -19,9 +19,8 @@ export const tags = {
    */
   kernels: "goes through the kernels of a backend one after the other",
   /**
-   * Gives the same on an adapter for as long as what it loads stays the same: no other process, no file, clock or
-   * network, and no instruction that processors carry out differently. So it is left out where it has passed
-   * before with the same code, as proven.json says.
+   * Gives the same in an environment (see proven.ts) for as long as what it loads stays the same: it has no other
+   * process, no file, clock or network. So it is left out where it has passed before with the same code.
    */
   pure: "depends on nothing but the code that it loads, and is left out while that stays the same",
   /** Does the same small work many thousand times: leaks show on any adapter. */

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { inexactBinaryKinds, inexactUnaryKinds } from "@backplane/core";
 import { expect } from "chai";
 import { accuracy } from "#src/kernels/index.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { type ArgReduceKind, type ArgReduceProblem, argReduceKinds, type DType } from "@backplane/core";
 import { expect } from "chai";
 import { argReduce, planArgReduce } from "#src/kernels/arg-reduce/index.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import type { AttentionArguments, DeviceHandle, FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { attention } from "#src/kernels/attention/attention.js";

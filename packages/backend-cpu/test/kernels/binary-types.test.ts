@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 // binary on integers, and comparisons of every type.
 import { comparisons, type IntegerKind, integerFunctions } from "@backplane/conformance/functions";
 import {

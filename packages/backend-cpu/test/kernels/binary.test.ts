@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { binaryFunctions } from "@backplane/conformance/functions";
 import {
   type ArithmeticKind,

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { expect } from "chai";
 import { planDepthwise, suitsDepthwise } from "#src/kernels/conv2d/depthwise.js";
 import { depthwiseKernelF32 } from "#src/kernels/conv2d/depthwise.wasm.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { expect } from "chai";
 import { direct } from "#src/kernels/conv2d/block.js";
 import { directOf, flattened, planesBlocks, readsInPlace } from "#src/kernels/conv2d/planes.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { activations, type Conv2dArguments, type DeviceHandle, type FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { float16FromBits, float16ToBits } from "@backplane/core";
 import { expect } from "chai";
 import { narrow, planNarrow, planWiden, widen } from "#src/kernels/convert/convert.js";

@@ -1,3 +1,4 @@
+// Tags: kernels, pure
 import {
   type CopyArguments,
   type CopyProblem,

@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { type Activation, activations, type FloatType, type GemmProblem } from "@backplane/core";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import type { CpuMemory } from "#src/kernels/kernel.js";

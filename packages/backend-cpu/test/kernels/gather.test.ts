@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { dtypeBytes, type GatherProblem, type GatherType, gatherTypes } from "@backplane/core";
 import { expect } from "chai";
 import { createCpuBackend } from "#src/index.js";

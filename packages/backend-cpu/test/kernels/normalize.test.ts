@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { type FloatType, floatTypes, type NormalizeKind, normalizeKinds } from "@backplane/core";
 import { expect } from "chai";
 import { createCpuBackend } from "#src/index.js";

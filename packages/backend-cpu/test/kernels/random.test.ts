@@ -1,3 +1,4 @@
+// Tags: kernels, pure
 import { normalPair } from "@backplane/conformance/functions";
 import {
   type RandomKind,

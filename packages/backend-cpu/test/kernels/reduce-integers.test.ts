@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { type DeviceHandle, type IntegerType, integerTypes, type ReduceKind } from "@backplane/core";
 import { expect } from "chai";
 import { reduce } from "#src/kernels/reduce/reduce.js";

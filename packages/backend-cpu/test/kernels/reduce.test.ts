@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import {
   type DeviceHandle,
   type FloatType,

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import {
   type DeviceHandle,
   type FloatType,

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { unaryFunctions } from "@backplane/conformance/functions";
 import { decodeFloat16, float16FromBits, float16ToBits, type UnaryKind, unaryKinds } from "@backplane/core";
 import { expect } from "chai";
