@@ -15,7 +15,8 @@ export interface Sized {
 
 /**
  * Returns the allocation behind an operand and the byte offset where its use starts, `before` bytes before the
- * operand's. The use covers `byteLength` bytes; the operand must be at a multiple of `alignment`. Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or `OUT_OF_BOUNDS`.
+ * operand's. The use covers `byteLength` bytes; the operand must be at a multiple of `alignment`. Throws
+ * `INVALID_HANDLE`, `INVALID_ARGUMENT` or `OUT_OF_BOUNDS`.
  */
 export function locate<Entry extends Sized>(
   table: HandleTable<Entry>,

@@ -123,6 +123,16 @@ export class Checks {
     return total;
   }
 
+  /** Merges the axes before the given one, and those after it. Fails if a product is not exact. */
+  around(
+    argument: string,
+    shape: readonly number[],
+    axis: number,
+  ): { readonly outer: number; readonly length: number; readonly inner: number } {
+    const outer = this.product(argument, shape.slice(0, axis));
+    return { outer, length: shape[axis]!, inner: this.product(argument, shape.slice(axis + 1)) };
+  }
+
   /** Fails if an output shares bytes with an input. */
   disjoint<Memory>(output: NamedRegion<Memory>, input: NamedRegion<Memory>): void {
     if (overlaps(output.region, input.region))

@@ -9,6 +9,7 @@ import {
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { within } from "../../kit/range.js";
+import { product } from "../../kit/shapes.js";
 import type { Call, SmallCall, TestedOperation, TimedCall } from "../operation.js";
 import { evaluate } from "./formula.js";
 import { argReduceLaws, specialValues } from "./laws.js";
@@ -41,7 +42,7 @@ const timedOf = (
   axis: number,
   copyShare?: number,
 ): TimedCall => {
-  const outputs = shape.toSpliced(axis, 1).reduce((product, extent) => product * extent, 1);
+  const outputs = product(shape.toSpliced(axis, 1));
   return {
     ...{ size, name: `argMax ${name}`, rest: { kind: "argMax", shape, axis }, types },
     operands: { input: outputs * shape[axis]!, output: outputs },

@@ -14,6 +14,7 @@ import { encoded, floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { bytesOf } from "../../kit/checks.js";
 import { lawsOnKinds } from "../../kit/kinds.js";
+import { product } from "../../kit/shapes.js";
 import { expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { collect, execute, measure, type Placement } from "../../workspace.js";
@@ -79,8 +80,6 @@ function cases(kinds: readonly ArgReduceKind[], places: Arbitrary<Placement>): A
       }),
     );
 }
-
-const product = (extents: readonly number[]): number => extents.reduce((a, b) => a * b, 1);
 
 /** Computed here, independently of the code under test. */
 function extentsOf({ shape, axis }: Plain) {
@@ -242,7 +241,7 @@ function lawsFor(dtype: ElementType): readonly Law[] {
           })),
         ),
         async (value) => {
-          // Of each extreme there is none beyond it, with which a search could begin.
+          // The least and the largest number of the type: a search cannot begin with one beyond them.
           for (const x of fewOf(dtype).filter((_, i, { length }) => i === 0 || i === length - 1)) {
             const input = new Float64Array(product(value.shape)).fill(x);
             const got = await check(context, dtype, value, input);

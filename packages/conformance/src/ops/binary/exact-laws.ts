@@ -10,8 +10,9 @@ import {
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import { integerFunctions } from "../../functions.js";
 import { lawsOnKinds } from "../../kit/kinds.js";
+import { product } from "../../kit/shapes.js";
 import type { Law } from "../../law.js";
-import { cases, check, largeCases, outputShape, product } from "./laws.js";
+import { cases, check, largeCases, outputShape } from "./laws.js";
 
 type NumberType = FloatType | IntegerType;
 

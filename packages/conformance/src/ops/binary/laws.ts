@@ -14,6 +14,7 @@ import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, random, roundTo } from "../../data.js";
 import { given } from "../../kit/arguments.js";
+import { product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { offsets } from "../places.js";
@@ -79,8 +80,6 @@ function broadcastShapes(
       return { a: side("b", dropA), b: side("a", dropA > 0 ? 0 : dropB) };
     });
 }
-
-export const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
 /** Aligned at the last axis; worked out here and not by the code under test. */
 export function outputShape({ shapeA, shapeB }: BinaryCase): number[] {

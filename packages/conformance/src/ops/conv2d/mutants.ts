@@ -1,6 +1,7 @@
 import { type ComputeBackend, dtypeBytes } from "@backplane/core";
 import { load, storeInto } from "../../elements.js";
 import { mapped, picked, remembering, truncate } from "../../kit/regions.js";
+import { product } from "../../kit/shapes.js";
 import type { Builder, Mutant } from "../../mutant.js";
 
 /** Defects of conv2d. */
@@ -190,7 +191,7 @@ export const conv2dMutants = ({ tampered, replaced, altered }: Builder): readonl
             right.conv2d(args);
             return;
           }
-          const elements = outputShape.reduce((count, extent) => count * extent, 1);
+          const elements = product(outputShape);
           const elsewhere = right.alloc(elements * dtypeBytes[args.dtype ?? "f32"]);
           try {
             right.conv2d({ ...args, output: elsewhere });

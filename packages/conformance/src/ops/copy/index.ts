@@ -1,6 +1,7 @@
 import { type CopyProblem, dtypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
+import { product } from "../../kit/shapes.js";
 import { countUp, isIn } from "../../kit/values.js";
 import type { Call, PoisonedCall, SmallCall, TestedOperation, TimedCall } from "../operation.js";
 import { evaluate } from "./formula.js";
@@ -41,8 +42,6 @@ const poisoned: PoisonedCall = {
   at: 5,
   hit: { output: isIn(12, 2 * 4 + 1) },
 };
-
-const product = (extents: readonly number[]): number => extents.reduce((count, extent) => count * extent, 1);
 
 type Timed = Pick<TimedCall, "before" | "results" | "copyShare"> & {
   readonly shape: readonly number[];

@@ -4,6 +4,7 @@ import { dataSeed, extent } from "../../arbitraries/shapes.js";
 import { encoded } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { bytesOf, pattern, sameBytes, withAllocations } from "../../kit/checks.js";
+import { contiguousStrides, product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { converted, forEachPlace } from "./formula.js";
 import { cornerElements, everyElement, numberOf } from "./values.js";
@@ -22,10 +23,6 @@ type Plain = Pick<CopyCase, "shape"> & Partial<CopyCase>;
 
 function copyCase(plain: Plain): CopyCase {
   return { inputStrides: null, outputStrides: null, before: [1, 3], seed: 1, ...plain };
-}
-
-function contiguous(shape: readonly number[]): readonly number[] {
-  return shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
 }
 
 /** Elements from the lowest place to the highest, and those before element [0, ..., 0]. */
@@ -47,8 +44,8 @@ async function check(
   elements?: Uint8Array<ArrayBuffer>,
 ): Promise<void> {
   const [size, outputSize] = [dtypeBytes[dtype], dtypeBytes[outputDtype]];
-  const from = inputStrides ?? contiguous(shape);
-  const to = outputStrides ?? contiguous(shape);
+  const from = inputStrides ?? contiguousStrides(shape);
+  const to = outputStrides ?? contiguousStrides(shape);
   const read = reach(shape, from);
   const written = reach(shape, to);
   const source = pattern((before[0] + read.count) * size, seed);
@@ -78,7 +75,7 @@ async function check(
       image.set(expected, target);
     });
     const what = dtype === outputDtype ? dtype : `${dtype} as ${outputDtype}`;
-    const extents = [shape.reduce((a, b) => a * b, 1), shape.length];
+    const extents = [product(shape), shape.length];
     try {
       sameBytes(got, image, `${what}, with ${guard} elements after the output`);
     } catch (error) {
@@ -139,7 +136,7 @@ const shapes: Arbitrary<readonly number[]> = fc
     fc.array(extent(3), { minLength: 5, maxLength: 8 }),
     fc.array(extent(), { minLength: 2, maxLength: 2 }),
   )
-  .filter((shape) => shape.reduce((a, b) => a * b, 1) <= work);
+  .filter((shape) => product(shape) <= work);
 
 const cases: Arbitrary<CopyCase> = shapes.chain((shape) => {
   const anywhere = layout(shape.length).map((given) => stridesOf(shape, given));

@@ -1,6 +1,7 @@
 import { type CopyProblem, type DType, elementTypes } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
 import { mapped } from "../../kit/regions.js";
+import { contiguousStrides } from "../../kit/shapes.js";
 import type { Builder, Mutant } from "../../mutant.js";
 import { type CopyPlaces, converted, forEachPlace } from "./formula.js";
 
@@ -19,11 +20,6 @@ function copied(
   const values = load(p.input, p.dtype);
   const store = storeInto(p.output, p.outputDtype);
   forEachPlace(places, (from, to) => store(to, convert(values[from]!, p.dtype, p.outputDtype)));
-}
-
-/** The strides of contiguous elements. */
-function contiguous(shape: readonly number[]): readonly number[] {
-  return shape.map((_, axis) => shape.slice(axis + 1).reduce((a, b) => a * b, 1));
 }
 
 const places = (dtype: DType) =>
@@ -54,7 +50,8 @@ export const copyMutants = ({ tampered, replaced }: Builder): readonly Mutant[] 
       defect: "stride",
       description: "A library that takes every tensor for contiguous.",
       killedBy: [places("f32"), places("u8")],
-      create: () => tampered("copy", (p) => ({ ...p, inputStrides: contiguous(p.shape), inputStart: 0 })),
+      create: () =>
+        tampered("copy", (p) => ({ ...p, inputStrides: contiguousStrides(p.shape), inputStart: 0 })),
     },
     {
       name: "counts negative strides from the first place",
@@ -78,7 +75,9 @@ export const copyMutants = ({ tampered, replaced }: Builder): readonly Mutant[] 
       create: () =>
         tampered("copy", (p) => ({
           ...p,
-          inputStrides: p.inputStrides.map((stride, i) => (stride === 0 ? contiguous(p.shape)[i]! : stride)),
+          inputStrides: p.inputStrides.map((stride, i) =>
+            stride === 0 ? contiguousStrides(p.shape)[i]! : stride,
+          ),
         })),
     },
     {
@@ -127,7 +126,7 @@ export const copyMutants = ({ tampered, replaced }: Builder): readonly Mutant[] 
       defect: "stride",
       description: "The output's rows follow one another, it seems, since those of the input do.",
       killedBy: [places("f32"), "copy f16: is undone by the opposite strides"],
-      create: () => tampered("copy", (p) => ({ ...p, outputStrides: contiguous(p.shape) })),
+      create: () => tampered("copy", (p) => ({ ...p, outputStrides: contiguousStrides(p.shape) })),
     },
     {
       name: "moves elements as numbers",

@@ -5,6 +5,7 @@ import { random } from "../../data.js";
 import { encoded } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { bytesOf, pattern, sameBytes, withAllocations } from "../../kit/checks.js";
+import { product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 
@@ -70,10 +71,6 @@ const largeCases: readonly GatherCase[] = [
   { ...plain, length: 100_003, count: 100_003 },
   { ...plain, length: 2, count: 3, inner: [80_000], choice: "inside" },
 ];
-
-function product(extents: readonly number[]): number {
-  return extents.reduce((a, b) => a * b, 1);
-}
 
 /** Numbers other than 0 that the type holds exactly, hardly any of them twice. */
 function numbers(count: number, seed: number, dtype: GatherType): Float64Array<ArrayBuffer> {

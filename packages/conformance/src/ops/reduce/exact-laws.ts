@@ -2,6 +2,7 @@ import { elementTypes, type IntegerType, integerTypes, type ReduceKind } from "@
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import { random } from "../../data.js";
 import { lawsOnKinds } from "../../kit/kinds.js";
+import { product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import {
   cases,
@@ -61,7 +62,7 @@ function integers({ shape, seed, signs }: ReduceCase, dtype: IntegerType): Float
   // Signed numbers below zero show a maximum that starts at 0.
   const low = signs === "positive" ? Math.max(least, 1) : least;
   const high = signs === "negative" && least < 0 ? -1 : largest;
-  return new Float64Array(shape.reduce((a, b) => a * b, 1)).map(() => {
+  return new Float64Array(product(shape)).map(() => {
     const choice = next();
     if (choice < 0.1) return choice < 0.05 ? low : high;
     return Math.floor(low + next() * (high - low + 1));

@@ -20,6 +20,7 @@ import {
 import { type Distribution, draw, drawIntegers, random, roundTo } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
+import { contiguousStrides, product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact, type Tolerance } from "../../tolerance.js";
 import { collect, type Expected, execute, measure, type Placement } from "../../workspace.js";
@@ -100,7 +101,7 @@ export function cases(options: CaseOptions = {}): Arbitrary<ReduceCase> {
         seed: dataSeed,
       }),
     )
-    .filter((value) => value.shape.reduce((a, b) => a * b, 1) <= work);
+    .filter((value) => product(value.shape) <= work);
 }
 
 function chosenAxes(roles: readonly string[]): number[] {
@@ -118,10 +119,8 @@ function axesOf(value: ReduceCase): { readonly kept: Axis[]; readonly reduced: A
   const chosen = new Set((axes ?? [...shape.keys()]).map((axis) => (axis < 0 ? axis + shape.length : axis)));
   const kept: Axis[] = [];
   const reduced: Axis[] = [];
-  for (const [axis, size] of shape.entries()) {
-    const stride = shape.slice(axis + 1).reduce((a, b) => a * b, 1);
-    (chosen.has(axis) ? reduced : kept).push({ extent: size, stride });
-  }
+  for (const [axis, stride] of contiguousStrides(shape).entries())
+    (chosen.has(axis) ? reduced : kept).push({ extent: shape[axis]!, stride });
   return { kept, reduced };
 }
 
@@ -129,7 +128,7 @@ const countOf = (axes: readonly Axis[]): number => axes.reduce((count, axis) => 
 
 /** Random data; for products near 1, so that they stay in range. */
 function floats(value: ReduceCase, dtype: FloatType): Float64Array {
-  const count = value.shape.reduce((a, b) => a * b, 1);
+  const count = product(value.shape);
   const next = random(value.seed + 1);
   const numbers = draw(value.data, count, value.seed, dtype).map((x) =>
     value.kind === "prod" ? roundTo(dtype, (next() < 0.5 ? -1 : 1) * (1 + (next() - 0.5) / 16)) : x,
@@ -260,7 +259,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
 
 /** Whole numbers whose sums or products stay exact in every order. */
 function wholeNumbers(value: ReduceCase, dtype: FloatType): Float64Array {
-  const count = value.shape.reduce((a, b) => a * b, 1);
+  const count = product(value.shape);
   const terms = Math.max(countOf(axesOf(value).reduced), 1);
   if (value.kind !== "prod") {
     const limit = Math.floor((floatFormats[dtype].exactUpTo - 1) / terms);
@@ -291,7 +290,7 @@ function longCases(kind: ReduceKind, dtype: FloatType): readonly ReduceCase[] {
 
 async function longSums(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
   const term = roundTo(dtype, value.kind === "mean" ? 0.1 : longest[dtype].term);
-  const input = new Float64Array(value.shape.reduce((a, b) => a * b, 1)).fill(term);
+  const input = new Float64Array(product(value.shape)).fill(term);
   const count = countOf(axesOf(value).reduced);
   const sum = longSum(value.kind, count);
   const once = reduction(value.kind, 2, dtype, context.numerics);

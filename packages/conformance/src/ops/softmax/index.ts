@@ -2,6 +2,7 @@ import { floatTypes, operations, type SoftmaxKind, type SoftmaxProblem, softmaxK
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { magnitude, within } from "../../kit/range.js";
+import { product } from "../../kit/shapes.js";
 import { countUp, isInRow } from "../../kit/values.js";
 import type {
   Call,
@@ -56,7 +57,7 @@ const timedOf = (
   axis: number,
   copyShare?: number,
 ): TimedCall => {
-  const count = shape.reduce((product, extent) => product * extent, 1);
+  const count = product(shape);
   return {
     ...{ size, name: `softmax ${name}`, rest: { kind: "softmax", shape, axis } },
     operands: { input: count, output: count },

@@ -11,6 +11,7 @@ import {
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
+import { product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import type { Tolerance } from "../../tolerance.js";
@@ -60,7 +61,7 @@ function cases(
   const extents = fc.oneof(extent(9), extent(33), extent());
   return fc
     .array(extents, { minLength: 1, maxLength: 4 })
-    .filter((shape) => shape.reduce((a, b) => a * b, 1) <= work)
+    .filter((shape) => product(shape) <= work)
     .chain((shape) =>
       fc.record({
         kind: fc.constantFrom(...kinds),
@@ -80,7 +81,6 @@ function cases(
 /** Computed here, independently of the code under test. */
 function extentsOf({ shape, axis }: SoftmaxCase) {
   const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
-  const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);
   return {
     outer: product(shape.slice(0, place)),
     length: shape[place]!,
@@ -89,7 +89,7 @@ function extentsOf({ shape, axis }: SoftmaxCase) {
 }
 
 function floats({ shape, data, spread, seed }: SoftmaxCase, dtype: FloatType): Float64Array {
-  const count = shape.reduce((a, b) => a * b, 1);
+  const count = product(shape);
   return draw(data, count, seed, dtype).map((x) => roundTo(dtype, spread * x));
 }
 
@@ -195,7 +195,7 @@ function rowOf(value: SoftmaxCase): (at: number) => number {
 /** Halves up to 8, with rows high above 0, far below it, and at it. */
 function shifted(value: SoftmaxCase, dtype: FloatType): Float64Array {
   const row = rowOf(value);
-  const count = value.shape.reduce((a, b) => a * b, 1);
+  const count = product(value.shape);
   return drawIntegers(16, count, value.seed).map((x, at) => x / 2 + ((row(at) % 3) - 1) * heights[dtype]);
 }
 
@@ -218,7 +218,7 @@ const long = 2 ** 20 + 1;
 function equals(value: SoftmaxCase, dtype: FloatType): Float64Array {
   const below = roundTo(dtype, -2.3);
   const { inner } = extentsOf(value);
-  return new Float64Array(value.shape.reduce((a, b) => a * b, 1)).map((_, at) => (at < inner ? 0 : below));
+  return new Float64Array(product(value.shape)).map((_, at) => (at < inner ? 0 : below));
 }
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;

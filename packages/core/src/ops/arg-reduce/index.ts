@@ -80,9 +80,7 @@ export const argReduce: Operation<ArgReduceArguments, ArgReduceProblem<unknown>>
     const output = read.region(binder, "output", args.output, outputs, "i32");
     read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
     if (outputs === 0) return undefined;
-    const outer = read.product("shape", shape.slice(0, axis));
-    const inner = read.product("shape", shape.slice(axis + 1));
-    return { dtype, kind, outer, length, inner, input, output };
+    return { dtype, kind, ...read.around("shape", shape, axis), input, output };
   },
 
   /** A comparison for each element. */

@@ -97,8 +97,7 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = define
     const length = shape[axis]!;
     // No index is in range.
     if (length === 0) return new Fill(output, 0, dtype);
-    const outer = read.product("shape", shape.slice(0, axis));
-    const inner = read.product("shape", shape.slice(axis + 1));
+    const { outer, inner } = read.around("shape", shape, axis);
     const innerStride = perInner && inner > 1 ? 1 : 0;
     const axisStride = innerStride === 1 ? inner : 1;
     const outerStride = perOuter && outer > 1 ? count * axisStride : 0;

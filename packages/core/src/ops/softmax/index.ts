@@ -72,9 +72,7 @@ export const softmax: Operation<SoftmaxArguments, SoftmaxProblem<unknown>> = def
     const output = read.region(binder, "output", args.output, count, dtype);
     read.disjointOrSame({ argument: "output", region: output }, { argument: "input", region: input });
     if (count === 0) return undefined;
-    const outer = read.product("shape", shape.slice(0, axis));
-    const inner = read.product("shape", shape.slice(axis + 1));
-    return { dtype, kind, outer, length: shape[axis]!, inner, input, output };
+    return { dtype, kind, ...read.around("shape", shape, axis), input, output };
   },
 
   flops: ({ outer, length, inner }) => flopsPerElement * outer * length * inner,
