@@ -49,6 +49,7 @@ const tierParts: readonly Part[] = [
 
 const otherParts: readonly Part[] = [
   { name: "no bounds checks", options: { dawn: { enable: ["disable_robustness"] } } },
+  { name: "halves by integers", options: { disableFeatures: ["pack2x16float"] } },
   { name: "parameters in buffers", options: { disableFeatures: ["immediate_address_space"] } },
   {
     name: "segments: bindings of 4 KiB",

@@ -24,7 +24,7 @@ import {
 } from "./kernels/index.js";
 import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
 import type { Profiling } from "./profile/index.js";
-import type { Program } from "./program/index.js";
+import { PACKING_FEATURE, type Program } from "./program/index.js";
 import type { DeviceMemory, ImportOptions, KernelContext, OperationContext } from "./runtime/index.js";
 import {
   adoptDevice,
@@ -32,6 +32,7 @@ import {
   type OpenDevice,
   openDevice,
   openingLine,
+  packsExactly,
   requestAdapter,
   writeEdges,
 } from "./runtime/index.js";
@@ -93,9 +94,15 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
       observeChoices(features, choiceLog(log));
     }
     const tuned = tableOf(place, this.#options, this.#found);
-    const immediates = immediateBytes(opened.device, this.#source, disableFeatures);
-    this.#open = openSession(opened, tuned, events, immediates, this.#options);
-    const details = { ...description.details, ...forcedDetails(variants), ...detailsOf(features) };
+    const dialect = {
+      immediateBytes: immediateBytes(opened.device, this.#source, disableFeatures),
+      packsExactly: !disableFeatures.includes(PACKING_FEATURE) && (await packsExactly(opened.device)),
+    };
+    this.#open = openSession(opened, tuned, events, dialect, this.#options);
+    const details = {
+      ...{ ...description.details, ...forcedDetails(variants), ...detailsOf(features) },
+      halves: dialect.packsExactly ? "packed by the device" : "packed by integer arithmetic",
+    };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
     return { device: { ...description, details }, limits, numerics, accuracy };
   }

@@ -3,7 +3,7 @@ import type { DawnOptions } from "./dawn.js";
 import { type DeviceOptions, f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
 import type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
-import { IMMEDIATE_FEATURE } from "./program/program.js";
+import { IMMEDIATE_FEATURE, PACKING_FEATURE } from "./program/program.js";
 import { TIMESTAMP_FEATURE } from "./runtime/measuring.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
 
@@ -32,7 +32,12 @@ export interface WebGpuOptions extends DeviceOptions {
 }
 
 /** The features that the backend can use. */
-const featureNames: readonly string[] = [...tierFeatures, TIMESTAMP_FEATURE, IMMEDIATE_FEATURE];
+const featureNames: readonly string[] = [
+  ...tierFeatures,
+  TIMESTAMP_FEATURE,
+  IMMEDIATE_FEATURE,
+  PACKING_FEATURE,
+];
 
 const optionNames: readonly (keyof WebGpuOptions)[] = [
   ...(["powerPreference", "poolBytes", "adapter", "device", "label", "tier", "limits"] as const),

@@ -2,6 +2,7 @@ import { BackendError, type DriverEvents } from "@backplane/core";
 import type { TunedVariants } from "./device/index.js";
 import type { WebGpuOptions } from "./options.js";
 import { Profiling } from "./profile/index.js";
+import type { Dialect } from "./program/index.js";
 import type { OpenDevice } from "./runtime/index.js";
 import {
   BUFFER_GRANULARITY,
@@ -51,12 +52,12 @@ export function largestAllocation({ maxBufferBytes }: OpenDevice): number {
   return maxBufferBytes - (maxBufferBytes % BUFFER_GRANULARITY);
 }
 
-/** Begins a session on a device. `immediateBytes`: see the function of that name. */
+/** Begins a session on a device. */
 export function openSession(
   opened: OpenDevice,
   tuned: TunedTable,
   events: DriverEvents,
-  immediateBytes: number,
+  dialect: Dialect,
   { poolBytes = DEFAULT_POOL_BYTES, disableFeatures = [] }: WebGpuOptions,
 ): Session {
   const maxBytes = largestAllocation(opened);
@@ -80,7 +81,7 @@ export function openSession(
   const uploads = new Uploads(device.queue, () => device.queue.submit([]));
   const pipelines = new PipelineCache(device, {
     parameterLayout: queue.parameterLayout,
-    immediateBytes,
+    ...dialect,
     windowBytes: windowBytes(opened.features),
   });
   const pool = new MemoryPool({

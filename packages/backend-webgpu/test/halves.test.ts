@@ -1,15 +1,21 @@
 import { assert } from "chai";
-import { packQuad } from "#src/kernels/gemm/results.wgsl.js";
 import { type MatrixLayout, storeHalves } from "#src/kernels/halves.js";
-import { input, output, program } from "#src/program/program.js";
-import { halfFunctions } from "#src/program/wgsl.js";
+import type { WebGpuOptions } from "#src/options.js";
+import { halfFunctions, packQuad } from "#src/program/halves.wgsl.js";
+import { input, output, PACKING_FEATURE, program } from "#src/program/program.js";
 import type { BufferRegion } from "#src/runtime/context.js";
 import { decode, encode, noise, random, TestDevice } from "./support.js";
 
-describe("webgpu storeHalves", () => {
+for (const disableFeatures of [[], [PACKING_FEATURE]]) {
+  const packed =
+    disableFeatures.length === 0 ? "packed as the device does it" : "packed by integer arithmetic";
+  describe(`webgpu storeHalves, ${packed}`, () => halves({ disableFeatures }));
+}
+
+function halves(options: WebGpuOptions): void {
   let device: TestDevice;
   before(async () => {
-    device = await TestDevice.open();
+    device = await TestDevice.open(options);
   });
   after(() => device.close());
 
@@ -101,4 +107,4 @@ describe("webgpu storeHalves", () => {
       assert.deepEqual(await device.download(memory, 0, packed.byteLength), encode(values, "f16"));
     }
   });
-});
+}

@@ -14,6 +14,7 @@ import {
 import { assert } from "chai";
 import { defaultLimits } from "#src/device/tiers.js";
 import { boundKernels } from "#src/kernels/index.js";
+import { halfFunctions, packQuad } from "#src/program/halves.wgsl.js";
 import { IMMEDIATE_FEATURE, input, output, parameterSpace, program, sourceIn } from "#src/program/program.js";
 import type { OperationContext } from "#src/runtime/context.js";
 import { PipelineCache } from "#src/runtime/pipelines.js";
@@ -31,7 +32,8 @@ const flat = program({
 function caching(immediateBytes = 64): { readonly fake: FakeDevice; readonly cache: PipelineCache } {
   const fake = new FakeDevice();
   const parameterLayout = {} as GPUBindGroupLayout;
-  const cache = new PipelineCache(fake.device, { parameterLayout, immediateBytes, windowBytes: 1 << 27 });
+  const options = { parameterLayout, immediateBytes, packsExactly: false, windowBytes: 1 << 27 };
+  const cache = new PipelineCache(fake.device, options);
   return { fake, cache };
 }
 
@@ -51,11 +53,27 @@ describe("webgpu programs", () => {
   });
 
   it("differ between the spaces in one declaration", () => {
-    assert.equal(sourceIn(flat, "uniform"), flat.source);
-    const lines = sourceIn(flat, "immediate").split("\n");
+    assert.equal(sourceIn(flat, "uniform", false), flat.source);
+    const lines = sourceIn(flat, "immediate", false).split("\n");
     assert.deepEqual(lines.slice(0, 2), [`requires ${IMMEDIATE_FEATURE};`, "enable f16;"]);
     assert.include(lines, "var<immediate> parameters: Parameters;");
     assert.notInclude(lines.join("\n"), "uniform");
+  });
+
+  it("pack halves by integer arithmetic unless the device does so exactly", () => {
+    const halves = program({
+      name: "halves",
+      bindings: { data: output("half") },
+      parameters: {},
+      body: `${halfFunctions}${packQuad}\nfn main() {}`,
+    });
+    for (const space of ["uniform", "immediate"] as const) {
+      assert.include(sourceIn(halves, space, false), "significand");
+      const native = sourceIn(halves, space, true);
+      assert.include(native, "return pack2x16float(vec2f(low, high));");
+      for (const integer of ["significand", "magnitude", "rounded"]) assert.notInclude(native, integer);
+    }
+    assert.equal(sourceIn(flat, "uniform", true), flat.source);
   });
 });
 
@@ -296,7 +314,8 @@ describe("webgpu pipelines on a device", () => {
       return createComputePipelineAsync.call(device, descriptor);
     };
     const parameterLayout = device.createBindGroupLayout({ entries: [] });
-    cache = new PipelineCache(device, { parameterLayout, immediateBytes: 64, windowBytes: 1 << 27 });
+    const options = { parameterLayout, immediateBytes: 64, packsExactly: false, windowBytes: 1 << 27 };
+    cache = new PipelineCache(device, options);
   });
 
   afterEach(async () => {

@@ -52,6 +52,7 @@ class Stream {
     const pipelines = new PipelineCache(device, {
       parameterLayout: this.queue.parameterLayout,
       immediateBytes: immediates,
+      packsExactly: false,
       windowBytes: windowBytes(features),
     });
     const pool = new MemoryPool({

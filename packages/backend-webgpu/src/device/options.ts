@@ -44,7 +44,8 @@ export interface DeviceOptions {
   readonly limits?: Partial<DeviceLimits>;
   /**
    * WebGPU features to leave unused although the device has them; for tests and comparisons. So is
-   * WGSL's `immediate_address_space`: without it, parameters of kernels go through a uniform buffer.
+   * WGSL's `immediate_address_space`: without it, parameters of kernels go through a uniform buffer; and its
+   * `pack2x16float`, which otherwise rounds results of f16 where it rounds to nearest even.
    */
   readonly disableFeatures?: readonly string[];
   /**

@@ -1,11 +1,15 @@
 /** How kernels are written. */
+
+export { halfFunctions, halfQuad, packQuad } from "./halves.wgsl.js";
 export { type ComputedType, type ElementLayout, floatLayouts, layouts } from "./layouts.js";
 export {
+  type Dialect,
   type ElementType,
   IMMEDIATE_FEATURE,
   input,
   memoized,
   output,
+  PACKING_FEATURE,
   type ParameterSpace,
   type ParameterType,
   type Program,
@@ -14,4 +18,4 @@ export {
   type Storage,
   sourceIn,
 } from "./program.js";
-export { halfFunctions, linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";
+export { linearBuiltins, lines, WORKGROUP_SIZE, wgsl, workgroupIndex } from "./wgsl.js";

@@ -1,6 +1,6 @@
 import type { FloatType, IntegerType } from "@backplane/core";
+import { halfFunctions } from "./halves.wgsl.js";
 import type { ElementType } from "./program.js";
-import { halfFunctions } from "./wgsl.js";
 
 /** Element types of arithmetic. */
 export type ComputedType = FloatType | IntegerType;

@@ -1,3 +1,5 @@
+import { withNativePacking } from "./halves.wgsl.js";
+
 /**
  * A compute shader with the declarations that the runtime needs to bind it. Two programs with the same
  * source share one pipeline.
@@ -113,10 +115,22 @@ export function parameterSpace(program: Program, immediateBytes: number): Parame
   return fit ? "immediate" : "uniform";
 }
 
-/** The whole WGSL text with the parameters in this space. */
-export function sourceIn(program: Program, space: ParameterSpace): string {
-  if (space === "uniform") return program.source;
-  const text = program.source.replace(declarations.uniform, () => declarations.immediate);
+/** The name by which `disableFeatures` leaves pack2x16float unused. */
+export const PACKING_FEATURE = "pack2x16float";
+
+/** What a device has of WGSL, as far as the text of programs depends on it. */
+export interface Dialect {
+  /** See the function of that name. */
+  readonly immediateBytes: number;
+  /** See `packsExactly`. */
+  readonly packsExactly: boolean;
+}
+
+/** The whole WGSL text with the parameters in this space, for a device that packs halves exactly, or any other. */
+export function sourceIn(program: Program, space: ParameterSpace, packsExactly: boolean): string {
+  const source = packsExactly ? withNativePacking(program.source) : program.source;
+  if (space === "uniform") return source;
+  const text = source.replace(declarations.uniform, () => declarations.immediate);
   return `requires ${IMMEDIATE_FEATURE};\n${text}`;
 }
 

@@ -20,6 +20,7 @@ export { faultOf, Guard } from "./guard.js";
 export { immediateBytes } from "./immediates.js";
 export { measuringFeatures, TIMESTAMP_FEATURE } from "./measuring.js";
 export { BUFFER_GRANULARITY, DeviceMemory, MemoryPool, roundedCapacity } from "./memory.js";
+export { packsExactly } from "./packing.js";
 export { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
 export { PipelineCache } from "./pipelines.js";
 export { batchLimits } from "./policy.js";

@@ -1,5 +1,11 @@
 import { BackendError } from "@backplane/core";
-import { type ParameterSpace, type Program, parameterSpace, sourceIn } from "../program/index.js";
+import {
+  type Dialect,
+  type ParameterSpace,
+  type Program,
+  parameterSpace,
+  sourceIn,
+} from "../program/index.js";
 import type { BoundBuffers, DeviceMemory } from "./memory.js";
 import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
 
@@ -22,11 +28,9 @@ export interface Pipeline {
   readonly parameterWords: number;
 }
 
-export interface PipelineOptions {
+export interface PipelineOptions extends Dialect {
   /** Of the parameter block of programs whose parameters are in the space "uniform". */
   readonly parameterLayout: GPUBindGroupLayout;
-  /** See `immediateBytes`. */
-  readonly immediateBytes: number;
   /** The most that one binding shows of a buffer. */
   readonly windowBytes: number;
 }
@@ -66,7 +70,7 @@ export class PipelineCache {
     if (known !== undefined) return known;
     const space = this.#spaceOf(program);
     const layout = this.#layout(program, space);
-    const source = sourceIn(program, space);
+    const source = sourceIn(program, space, this.#options.packsExactly);
     let pipeline = this.#bySource.get(source);
     if (pipeline === undefined) {
       pipeline = this.#device.createComputePipeline(this.#descriptor(program, layout, source));
@@ -113,7 +117,7 @@ export class PipelineCache {
 
   #prepare(program: Program): Promise<void> {
     const space = this.#spaceOf(program);
-    const source = sourceIn(program, space);
+    const source = sourceIn(program, space, this.#options.packsExactly);
     if (this.#bySource.has(source)) return Promise.resolve();
     const underWay = this.#compiling.get(source);
     if (underWay !== undefined) return underWay;

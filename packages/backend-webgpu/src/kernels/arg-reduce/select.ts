@@ -29,8 +29,8 @@ const BUSY_INVOCATIONS = 65_536;
 /** Loads that an invocation should have before more of them share a row, and after rows are cut into segments. */
 const LOADS_PER_LANE = 16;
 
-/** If several invocations share a row, there are at least so many, which read the whole of a memory transaction. */
-const LEAST_LANES = 4;
+/** If several invocations share a row, there are at least so many, which read neighbouring lines of memory. */
+const LEAST_LANES = 16;
 
 /** Elements of a segment, if a row has several. */
 export const leastSegment: number = LEAST_LANES * LOADS_PER_LANE;

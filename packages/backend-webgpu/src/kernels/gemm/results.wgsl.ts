@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { floatLayouts, input, output, type Storage, wgsl } from "../../program/index.js";
+import { floatLayouts, halfQuad, input, output, packQuad, type Storage, wgsl } from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
@@ -104,39 +104,6 @@ function epilogueOfQuad({ bias, activation }: ResultForm): string {
   const add = bias ? "\n  value += bias_quad(column, last);" : "";
   return activation === undefined ? add : `${add}\n  value = ${activated(activation, "value", true)};`;
 }
-
-/** half_bits of four at once. */
-const halfQuad: string = wgsl`
-fn half_quad(values: vec4f) -> vec2u {
-  let bits = bitcast<vec4u>(values);
-  let sizes = bits & vec4u(0x7fffffffu);
-  let odd = (sizes >> vec4u(13u)) & vec4u(1u);
-  let normal = min((sizes - 0x38000000u + 0xfffu + odd) >> vec4u(13u), vec4u(0x7c00u));
-  let shift = min(126u - (sizes >> vec4u(23u)), vec4u(25u));
-  let significand = (sizes & vec4u(0x7fffffu)) | vec4u(0x800000u);
-  let half = (vec4u(1u) << (shift - 1u)) - 1u;
-  let subnormal = (significand + half + ((significand >> shift) & vec4u(1u))) >> shift;
-  let number = select(normal, subnormal, sizes < vec4u(0x38800000u));
-  let size = select(number, vec4u(0x7e00u), sizes > vec4u(0x7f800000u));
-  let halves = ((bits >> vec4u(16u)) & vec4u(0x8000u)) | size;
-  return halves.xz | (halves.yw << vec2u(16u));
-}
-`;
-
-/**
- * The same, but faster if none is subnormal, too large or NaN: they are rounded to 11 bits, so that
- * pack2x16float has no choice.
- */
-export const packQuad: string = wgsl`${halfQuad}
-fn pack_quad(values: vec4f) -> vec2u {
-  let bits = bitcast<vec4u>(values);
-  let magnitudes = bits * 2u;
-  // Others than those from 2^-14 to 65520, and zero.
-  if (any((magnitudes - 0x71000000u >= vec4u(0x1dffe000u)) & (magnitudes != vec4u(0u)))) { return half_quad(values); }
-  let rounded = bitcast<vec4f>((bits + 0xfffu + ((bits >> vec4u(13u)) & vec4u(1u))) & vec4u(0xffffe000u));
-  return vec2u(pack2x16float(rounded.xy), pack2x16float(rounded.zw));
-}
-`;
 
 /**
  * How quads of results become halves. An activation with a tail leaves subnormal numbers here and there, and all

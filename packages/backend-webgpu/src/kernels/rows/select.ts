@@ -43,7 +43,7 @@ const USUAL_VALUES = { length: 4, inner: 8 } as const;
 const MOST_VALUES: Readonly<Record<Vector, number>> = { 1: 32, 2: 16, 4: 16 };
 
 /** Bytes of neighbouring rows that invocations of one workgroup should read side by side. */
-const SIDE_BY_SIDE = 64;
+const SIDE_BY_SIDE = 128;
 
 /** Loads that an invocation should have before more of them share a row, and after rows are cut into segments. */
 const LOADS_PER_LANE = 16;

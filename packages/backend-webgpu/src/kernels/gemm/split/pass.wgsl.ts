@@ -6,12 +6,12 @@ import {
   memoized,
   output,
   type Program,
+  packQuad,
   program,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
 } from "../../../program/index.js";
-import { packQuad } from "../results.wgsl.js";
 
 /*
  * Splitting an f32 operand into pairs of f16. A line, which is a row of op(A) or a column of op(B), has one
