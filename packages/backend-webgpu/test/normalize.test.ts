@@ -113,6 +113,27 @@ describe("webgpu normalize in grids of two dimensions", () => {
     });
 });
 
+describe("webgpu normalize above the binding limit", () => {
+  it("joins more parts of a row than a binding shows", async () => {
+    // 192 elements a part, and moments of 48 parts at once.
+    const backend = createBackend(
+      new WebGpuDriver(findDawn, { limits: { maxStorageBufferBindingSize: 1024 } }),
+    );
+    await backend.init();
+    for (const kind of ["layer", "rms"] as const)
+      await check(backend, {
+        kind,
+        dtype: "f32",
+        rows: 1,
+        size: 20_000,
+        before: 1,
+        beforeWeight: 3,
+        inPlace: false,
+      });
+    await backend.dispose();
+  });
+});
+
 describe("webgpu normalize plans", () => {
   const registers = (rows: number, size: number, dtype: FloatType = "f32", offset = 0) => {
     const extents = { outer: rows, length: size, inner: 1 };

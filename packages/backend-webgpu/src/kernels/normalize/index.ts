@@ -260,6 +260,34 @@ function someRows(problem: Problem, first: number, rows: number): Problem {
   };
 }
 
+/** moments of the parts of one row, of which there may be more than a window shows */
+function joinAll(
+  context: OperationContext,
+  count: number,
+  parts: BufferRegion,
+  moments: BufferRegion,
+  epsilon: number,
+): void {
+  const most = Math.floor((windowBytes(context.features) - WINDOW_ALIGNMENT) / MOMENTS);
+  const some = (region: BufferRegion, first: number, length: number): BufferRegion => ({
+    ...region,
+    byteOffset: region.byteOffset + MOMENTS * first,
+    byteLength: MOMENTS * length,
+  });
+  if (count <= most) {
+    runJoin(context, 1, count, parts, moments, epsilon, true);
+    return;
+  }
+  const joins = Math.ceil(count / most);
+  const joined = context.scratch(MOMENTS * joins);
+  for (let i = 0; i < joins; i++)
+    context.scoped((scope) => {
+      const length = Math.min(most, count - i * most);
+      runJoin(scope, 1, length, some(parts, i * most, length), some(joined, i, 1), epsilon, false);
+    });
+  joinAll(context, joins, joined, moments, epsilon);
+}
+
 /** Pieces begin at multiples of this many elements, so that vectors stay aligned. */
 const GRAIN = 16;
 
@@ -283,7 +311,7 @@ function inPieces(context: OperationContext, problem: Problem): void {
     context.scoped((scope) =>
       runMoments(scope, piece, { ...parts, byteOffset: MOMENTS * i, byteLength: MOMENTS }, false),
     );
-  runJoin(context, 1, pieces.length, parts, moments, epsilon, true);
+  joinAll(context, pieces.length, parts, moments, epsilon);
   for (const piece of pieces) runApply(context, piece, moments);
   runStatistics(context, problem, moments);
 }

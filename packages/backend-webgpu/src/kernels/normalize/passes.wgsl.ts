@@ -33,7 +33,7 @@ import type { MomentsTile, ResultTile } from "./tile.js";
 type MomentsParameter = "rows" | "length" | "segment_length" | "row_blocks" | "epsilon" | "finish";
 
 /**
- * moments[segment * rows + row] = (p, mean - p, V, n) of the elements of the row that lie in the segment. A workgroup
+ * moments[segment * rows + row] = (p, S, V, n), S the sum of x - p, of the elements of the row that lie in the segment. A workgroup
  * does one segment of `SLOTS` rows. `finish`: the mean as p, what its rounding left, 1 / sqrt(V / n + epsilon), n.
  */
 export function momentsProgram(tile: MomentsTile): Program<"data" | "moments", MomentsParameter> {
@@ -56,12 +56,15 @@ ${sharing(along, lanes)}
 ${sharedResult("sum_of", plus, typeOf(1), lanes)}
 ${sharedResult("sums_of", plus, typeOf(2), lanes)}
 
-/// Mean, V and n of two parts.
+fn mean_of(part: vec3<f32>) -> f32 {
+  return part.x / max(part.z, 1.0);
+}
+
+/// S, V and n of two parts. Sums stay exact where they are whole numbers; means would not.
 fn joined(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
   let count = a.z + b.z;
-  let apart = b.x - a.x;
-  let share = apart * (b.z / count);
-  return vec3<f32>(a.x + share, a.y + b.y + apart * share * a.z, count);
+  let apart = mean_of(b) - mean_of(a);
+  return vec3<f32>(a.x + b.x, a.y + b.y + apart * apart * (a.z * (b.z / count)), count);
 }
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
@@ -75,12 +78,12 @@ fn main(${linearBuiltins}) {
   var pivot = 0.0;
   var own = vec3<f32>(0.0);
 ${source === "moments" ? joinLoop : dataLoop(tile)}
-  let sums = sums_of(slot, reducer, vec2<f32>(own.z, own.z * own.x));
+  let sums = sums_of(slot, reducer, vec2<f32>(own.z, own.x));
   let middle = sums.y / sums.x;
-  let apart = own.x - middle;
+  let apart = mean_of(own) - middle;
   let variation = sum_of(slot, reducer, own.y + own.z * apart * apart);
   if (reducer == 0u && row < parameters.rows && start < parameters.length) {
-    var result = vec4<f32>(pivot, middle, variation, sums.x);
+    var result = vec4<f32>(pivot, sums.y, variation, sums.x);
     if (parameters.finish != 0u) {
       let center = pivot + middle;
       let inverse = inverseSqrt(variation / sums.x + parameters.epsilon);
@@ -98,7 +101,7 @@ const joinLoop = wgsl`
   if (start < end) { pivot = data[parameters.data_offset + row].x; }
   for (var next = start + reducer; next < end; next += LANES) {
     let part = data[parameters.data_offset + next * parameters.rows + row];
-    own = joined(own, vec3<f32>(part.x - pivot + part.y, part.z, part.w));
+    own = joined(own, vec3<f32>(part.y + part.w * (part.x - pivot), part.z, part.w));
   }`;
 
 function dataLoop({ kind, vector }: MomentsTile): string {
@@ -125,12 +128,13 @@ ${
     ? wgsl`
 ${lines(count, (i) => `    value_${i} = select(${type.f}(0.0), value_${i} - pivot, ${place(i)} < end);`)}
     let sum = ${tree(terms("value"), plus)};
-    let mean = ${across(type, "sum", plus)} / count;
+    let total = ${across(type, "sum", plus)};
+    let mean = total / count;
 ${lines(count, (i) => `    value_${i} = select(${type.f}(0.0), value_${i} - mean, ${place(i)} < end);`)}`
-    : "    let mean = 0.0;"
+    : "    let total = 0.0;"
 }
     let square = ${squares("value")};
-    own = joined(own, vec3<f32>(mean, ${across(type, "square", plus)}, count));
+    own = joined(own, vec3<f32>(total, ${across(type, "square", plus)}, count));
   }`;
 }
 
