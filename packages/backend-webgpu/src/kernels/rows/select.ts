@@ -37,13 +37,13 @@ const TARGET_WORKGROUPS = 4096;
 const BUSY_INVOCATIONS = 65_536;
 
 /** Loads that an invocation should hold, if a row has as many for each; few rows take fewer. */
-const USUAL_VALUES = { length: 4, inner: 8 } as const;
+const USUAL_VALUES = { length: 4, inner: 16 } as const;
 
 /** The most loads that one can hold: 64 registers of vectors, and no more text than compiles in good time. */
 const MOST_VALUES: Readonly<Record<Vector, number>> = { 1: 32, 2: 16, 4: 16 };
 
 /** Bytes of neighbouring rows that invocations of one workgroup should read side by side. */
-const SIDE_BY_SIDE = 128;
+const SIDE_BY_SIDE = 64;
 
 /** Loads that an invocation should have before more of them share a row, and after rows are cut into segments. */
 const LOADS_PER_LANE = 16;
