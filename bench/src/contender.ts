@@ -42,8 +42,8 @@ export async function openContender(
     for (const handle of Object.values(handles)) backend.free(handle);
   };
   try {
-    const bytes = dtypeBytes[test.dtype];
     for (const [argument, elements] of Object.entries(test.inputs)) {
+      const bytes = expected.inputs[argument]!.stored.BYTES_PER_ELEMENT;
       handles[argument] = backend.alloc(elements * bytes, { zero: false });
       expected.inputs[argument]!.write(backend, handles[argument], elements);
     }
@@ -80,7 +80,7 @@ export class Expectations {
     this.inputs = Object.fromEntries(
       Object.keys(test.inputs).map((argument, i) => [
         argument,
-        new PeriodicData(test.dtype, i + 1, test.below?.[argument]),
+        new PeriodicData(test.dtype, i + 1, test.below?.[argument], test.bytes?.includes(argument)),
       ]),
     );
     this.indices = Array.from({ length: count }, (_, i) =>

@@ -2,7 +2,6 @@ import {
   type ComputeBackend,
   type DeviceHandle,
   decodeFloat16,
-  dtypeBytes,
   encodeFloat16,
   type FloatType,
 } from "@backplane/core";
@@ -14,21 +13,22 @@ import {
 export const period: number = 8 * 65_537;
 
 /**
- * Uniform random numbers in [-1, 1), or whole ones (i32) in [0, `below`), the same for the same seed, which repeat after
- * `period` elements.
+ * Uniform random numbers in [-1, 1), or whole ones (i32, or bytes) in [0, `below`), the same for the same seed, which
+ * repeat after `period` elements.
  */
 export class PeriodicData {
   /** The stored data: f16 as its bits. */
-  readonly stored: Float32Array | Uint16Array | Int32Array;
+  readonly stored: Float32Array | Uint16Array | Int32Array | Uint8Array;
   readonly dtype: FloatType;
-  readonly #values: Float32Array | Int32Array;
+  readonly #values: Float32Array | Int32Array | Uint8Array;
 
-  constructor(dtype: FloatType, seed: number, below?: number) {
+  constructor(dtype: FloatType, seed: number, below?: number, isBytes = false) {
     const random = generator(seed);
     const drawn = Float32Array.from({ length: period }, () => random() * 2 - 1);
     this.dtype = dtype;
     if (below !== undefined) {
-      this.#values = Int32Array.from(drawn, (x) => Math.floor(((x + 1) / 2) * below));
+      const whole = (x: number) => Math.floor(((x + 1) / 2) * below);
+      this.#values = isBytes ? Uint8Array.from(drawn, whole) : Int32Array.from(drawn, whole);
       this.stored = this.#values;
       return;
     }
@@ -45,7 +45,7 @@ export class PeriodicData {
   write(backend: ComputeBackend, handle: DeviceHandle, elements: number): void {
     const first = Math.min(elements, period);
     backend.copyHtoD(handle, this.stored.subarray(0, first));
-    const size = dtypeBytes[this.dtype];
+    const size = this.stored.BYTES_PER_ELEMENT;
     for (let done = first; done < elements; ) {
       const more = Math.min(done, elements - done);
       backend.copyDtoD({ handle, byteOffset: done * size }, handle, more * size);

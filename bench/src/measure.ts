@@ -120,6 +120,12 @@ export function paceOf({ goal, dtype }: Pick<Case, "goal" | "dtype">, pace: Pace
   return { ...pace, warmUp: Math.max(pace.warmUp, settling) };
 }
 
+/**
+ * Samples that everybody takes before the first that counts. Results of large cases are checked on the host for seconds; meanwhile
+ * a GPU lowers its clocks, and needs some 100 ms to raise them: an NVIDIA H200 copied at a quarter of its rate.
+ */
+const WAKING_SAMPLES = 8;
+
 /** Fills in the samples. Returns the entries that succeeded; an entry whose other contender failed has none. */
 async function timeInTurns(
   entries: readonly Entry[],
@@ -127,6 +133,14 @@ async function timeInTurns(
   note: (configuration: string, error: unknown, failed: boolean) => void,
 ): Promise<readonly Entry[]> {
   const timed = new Set(entries);
+  const waking: Pace = { sample: pace.sample, warmUp: WAKING_SAMPLES * pace.sample };
+  for (const entry of timed)
+    try {
+      await entry.ours.sample(waking);
+    } catch (error) {
+      note(entry.subject.name, error, true);
+      timed.delete(entry);
+    }
   for (let round = 0; round < rounds; round++) {
     for (const entry of timed)
       try {

@@ -47,6 +47,8 @@ export interface Case {
   readonly inputs: Readonly<Record<string, number>>;
   /** Inputs that are whole numbers (i32) in [0, below). */
   readonly below?: Readonly<Record<string, number>>;
+  /** Those of them that are bytes. */
+  readonly bytes?: readonly string[];
   readonly output: Output;
   readonly cost: Cost;
   /**
@@ -99,6 +101,7 @@ export interface OperationCase<Name extends OperationName> extends CaseOptions {
   readonly dtype: FloatType;
   readonly inputs: Readonly<Record<string, number>>;
   readonly below?: Readonly<Record<string, number>>;
+  readonly bytes?: readonly string[];
   readonly output: Output;
   readonly args: (handles: Handles) => OperationArguments[Name];
   readonly expected: Case["expected"];

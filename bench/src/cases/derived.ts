@@ -17,13 +17,30 @@ export function derivedCases(size: TimedCall["size"]): readonly Case[] {
 }
 
 function derived(call: (typeof timedCalls)[number]): Case {
-  const { operation, name, rest, operands, types, before = {}, results, below, copyShare } = call;
+  const {
+    operation,
+    name,
+    rest,
+    operands,
+    types,
+    before = {},
+    results,
+    below,
+    copyShare,
+    elementwise,
+  } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
   };
-  const [output, ...more] = Object.keys(operands).filter((operand) => table[operand]!.role !== "reads");
-  if (output === undefined || more.length > 0) throw new TypeError(`${operation}: one output is needed`);
+  // The entries of lists have names such as inputs[0].
+  const roleOf = (operand: string) => table[operand.split("[")[0]!]!.role;
+  const outputs = Object.keys(operands).filter((operand) => roleOf(operand) !== "reads");
+  const [output] = outputs;
+  if (output === undefined) throw new TypeError(`${operation}: an output is needed`);
+  // Only the first output is compared; others are given like inputs.
   const { [output]: elements, ...inputs } = operands;
+  const read = Object.entries(inputs).filter(([operand]) => !outputs.includes(operand));
+  const listed = outputs.filter((operand) => operand.includes("["));
   let evaluated: ReturnType<typeof evaluateCall> | undefined;
   return operationCase<OperationName>({
     ...{ name, operation, inputs, dtype: "f32", problem: { ...rest } },
@@ -33,26 +50,45 @@ function derived(call: (typeof timedCalls)[number]): Case {
       dtype: comparedType(types?.[output] ?? rest.outputDtype),
     },
     args: (handles) =>
-      ({ ...rest, ...placed(handles, before) }) as unknown as OperationArguments[OperationName],
+      gathered({ ...rest, ...placed(handles, before) }) as unknown as OperationArguments[OperationName],
     expected(data: Inputs, index) {
+      if (elementwise) {
+        const one = read.map(([input]) => [input, Float64Array.of(data[input]!.at(index))]);
+        const size = "n" in rest ? { n: 1 } : { shape: [1] };
+        const alone = evaluateCall(operation, { ...rest, ...size }, Object.fromEntries(one), listed)[output]!;
+        return { value: alone.values[0]!, tolerance: alone.tolerances[0]! };
+      }
       // All of it at once, when the first element is asked for.
       evaluated ??= evaluateCall(
         operation,
         rest,
         Object.fromEntries(
-          Object.entries(inputs).map(([input, count]) => [
-            input,
-            Float64Array.from(data[input]!.toArray(count)),
-          ]),
+          read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
         ),
+        listed,
       );
       const { values, tolerances } = evaluated[output]!;
       const place = results?.place(index) ?? index;
       return { value: values[place]!, tolerance: tolerances[place]! };
     },
     ...(below === undefined ? {} : { below }),
+    bytes: Object.keys(inputs).filter((input) => types?.[input] === "u8"),
     ...(copyShare === undefined ? {} : { goal: { against: "copy", atLeast: copyShare } as const }),
   });
+}
+
+/** The arguments of a call, with the entries of each list gathered in it. */
+function gathered(named: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const args: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(named)) {
+    const [list = name, place] = name.split(/[[\]]/);
+    if (place === undefined) args[name] = value;
+    else {
+      args[list] ??= [];
+      (args[list] as unknown[])[Number(place)] = value;
+    }
+  }
+  return args;
 }
 
 /** Results in these types can be compared. */

@@ -1,5 +1,5 @@
 import { binaryFunctions, unaryFunctions } from "@backplane/conformance";
-import type { ArithmeticKind, ComputeBackend, FloatType, UnaryKind } from "@backplane/core";
+import type { ArithmeticKind, ComputeBackend, FloatType, FloatUnaryKind } from "@backplane/core";
 import { binaryArguments, unaryArguments } from "./arguments.js";
 import { runBinary, runUnary } from "./device.js";
 import { exponentOf, format, spacing } from "./format.js";
@@ -8,7 +8,7 @@ import { type Range, rangesOf } from "./ranges.js";
 /** How far the results of one function lie from the exact ones, over one sweep of arguments. */
 export interface Accuracy extends Findings {
   readonly operation: "unary" | "binary";
-  readonly kind: UnaryKind | ArithmeticKind;
+  readonly kind: FloatUnaryKind | ArithmeticKind;
   readonly dtype: FloatType;
   readonly ranges: readonly Range[];
 }
@@ -67,7 +67,7 @@ export type Outcome =
 export async function unaryAccuracy(
   backend: ComputeBackend,
   dtype: FloatType,
-  kind: UnaryKind,
+  kind: FloatUnaryKind,
   perExponent: number,
 ): Promise<Accuracy> {
   const x = unaryArguments(dtype, perExponent);

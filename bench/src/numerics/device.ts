@@ -6,7 +6,7 @@ import {
   dtypeBytes,
   encodeFloat16,
   type FloatType,
-  type UnaryKind,
+  type FloatUnaryKind,
 } from "@backplane/core";
 
 /** Elements of one call: no more than every adapter takes in one buffer. */
@@ -20,7 +20,7 @@ export function rounded(dtype: FloatType, values: ArrayLike<number>): Float32Arr
 export function runUnary(
   backend: ComputeBackend,
   dtype: FloatType,
-  kind: UnaryKind,
+  kind: FloatUnaryKind,
   values: Float32Array,
 ): Promise<Float32Array> {
   return run(backend, dtype, [values], (n, [input], output) =>

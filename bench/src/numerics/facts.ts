@@ -4,14 +4,14 @@ import {
   type ComputeBackend,
   decodeFloat16,
   type FloatType,
-  type UnaryKind,
+  type FloatUnaryKind,
 } from "@backplane/core";
 import { rounded, runBinary, runUnary } from "./device.js";
 import { spacing } from "./format.js";
 
 /** Something that holds of a function exactly, and whether it does here. */
 export interface Fact {
-  readonly kind: UnaryKind | ArithmeticKind;
+  readonly kind: FloatUnaryKind | ArithmeticKind;
   readonly dtype: FloatType;
   /** Such as `never falls`, `odd`, `exact: exp(0) and such`. */
   readonly claim: string;
@@ -25,9 +25,9 @@ export interface Fact {
   readonly example?: string;
 }
 
-const rising: readonly UnaryKind[] = ["exp", "tanh", "sigmoid", "erf", "sqrt", "log", "softplus"];
-const odd: readonly UnaryKind[] = ["sin", "tanh", "erf"];
-const even: readonly UnaryKind[] = ["cos"];
+const rising: readonly FloatUnaryKind[] = ["exp", "tanh", "sigmoid", "erf", "sqrt", "log", "softplus"];
+const odd: readonly FloatUnaryKind[] = ["sin", "tanh", "erf"];
+const even: readonly FloatUnaryKind[] = ["cos"];
 
 /** The promises of functions besides accuracy: they rise where the exact ones do, have symmetry, and exact results. */
 export async function facts(
@@ -61,7 +61,7 @@ interface Watch {
 
 /** Whether results of rising arguments never fall. NaN neither rises nor falls. */
 export class Rise implements Watch {
-  readonly #kind: UnaryKind;
+  readonly #kind: FloatUnaryKind;
   readonly #dtype: FloatType;
   readonly #last: Record<"up" | "down", { x: number; y: number }> = {
     up: { x: 0, y: Number.NaN },
@@ -72,7 +72,7 @@ export class Rise implements Watch {
   #worst = 0;
   #example: string | undefined;
 
-  constructor(kind: UnaryKind, dtype: FloatType) {
+  constructor(kind: FloatUnaryKind, dtype: FloatType) {
     this.#kind = kind;
     this.#dtype = dtype;
   }
@@ -113,7 +113,7 @@ export class Rise implements Watch {
 
 /** Whether f(-x) has the bits of -f(x), or of f(x). */
 export class Symmetry implements Watch {
-  readonly #kind: UnaryKind;
+  readonly #kind: FloatUnaryKind;
   readonly #dtype: FloatType;
   readonly #isEven: boolean;
   #samples = 0;
@@ -121,7 +121,7 @@ export class Symmetry implements Watch {
   #worst = 0;
   #example: string | undefined;
 
-  constructor(kind: UnaryKind, dtype: FloatType, isEven: boolean) {
+  constructor(kind: FloatUnaryKind, dtype: FloatType, isEven: boolean) {
     this.#kind = kind;
     this.#dtype = dtype;
     this.#isEven = isEven;
@@ -187,7 +187,7 @@ async function exactPoints(
   const zeros = [0, -0];
   const [zero, one, half] = [() => 0, () => 1, () => 0.5];
   const same = (x: number) => x;
-  const unary: readonly (readonly [UnaryKind, readonly number[], (x: number) => number])[] = [
+  const unary: readonly (readonly [FloatUnaryKind, readonly number[], (x: number) => number])[] = [
     ...[["exp", zeros, one] as const, ["cos", zeros, one] as const, ["sigmoid", zeros, half] as const],
     ["log", [1], zero],
     ...(["sin", "tanh", "erf", "gelu", "geluTanh", "silu"] as const).map(

@@ -2,7 +2,13 @@ import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { cpu } from "@backplane/backend-cpu";
 import { type WebGpuTier, webgpu } from "@backplane/backend-webgpu";
-import { arithmeticKinds, BackendRegistry, type FloatType, floatTypes, unaryKinds } from "@backplane/core";
+import {
+  arithmeticKinds,
+  BackendRegistry,
+  type FloatType,
+  floatTypes,
+  floatUnaryKinds,
+} from "@backplane/core";
 import { type Accuracy, binaryAccuracy, unaryAccuracy } from "./accuracy.js";
 import { type Fact, facts } from "./facts.js";
 import { type Range, rangeText } from "./ranges.js";
@@ -75,7 +81,7 @@ async function main(): Promise<number> {
     console.log(block(accuracy));
   };
   for (const dtype of options.dtype === undefined ? floatTypes : [options.dtype as FloatType]) {
-    for (const kind of unaryKinds)
+    for (const kind of floatUnaryKinds)
       if (kind.includes(options.only) && backend.supports("unary", { dtype, kind }))
         report(await unaryAccuracy(backend, dtype, kind, samples));
     for (const kind of arithmeticKinds)

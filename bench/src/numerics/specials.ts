@@ -4,8 +4,8 @@ import {
   arithmeticKinds,
   type ComputeBackend,
   type FloatType,
-  type UnaryKind,
-  unaryKinds,
+  type FloatUnaryKind,
+  floatUnaryKinds,
 } from "@backplane/core";
 import { rounded, runBinary, runUnary } from "./device.js";
 
@@ -28,10 +28,10 @@ export async function specials(backend: ComputeBackend, dtype: FloatType): Promi
     dtype === "f32"
       ? [2 ** -149, 2 ** -127, 2 ** -126, (2 - 2 ** -23) * 2 ** 127]
       : [2 ** -24, 2 ** -15, 2 ** -14, 65504];
-  const exactKinds: readonly UnaryKind[] = ["relu", "abs", "neg", "floor", "ceil", "round", "sign"];
+  const exactKinds: readonly FloatUnaryKind[] = ["relu", "abs", "neg", "floor", "ceil", "round", "sign"];
   const group = new Groups(backend, dtype);
 
-  for (const kind of unaryKinds) await group.unary("NaN", kind, [nan]);
+  for (const kind of floatUnaryKinds) await group.unary("NaN", kind, [nan]);
   for (const kind of ["sqrt", "log", "rsqrt"] as const) await group.unary("NaN", kind, [-1, -infinity]);
   for (const kind of ["sin", "cos"] as const) await group.unary("NaN", kind, [infinity, -infinity]);
   for (const kind of arithmeticKinds)
@@ -48,7 +48,7 @@ export async function specials(backend: ComputeBackend, dtype: FloatType): Promi
   await group.binary("NaN", "mul", [[0, infinity]]);
   await group.binary("NaN", "sub", [[infinity, infinity]]);
 
-  for (const kind of unaryKinds)
+  for (const kind of floatUnaryKinds)
     if (kind !== "sin" && kind !== "cos") await group.unary("infinity", kind, [infinity, -infinity]);
   for (const kind of ["log", "reciprocal", "rsqrt"] as const) await group.unary("infinity", kind, [0]);
   for (const kind of arithmeticKinds)
@@ -167,7 +167,7 @@ class Groups {
     return [...this.#groups].map(([topic, group]) => ({ topic, dtype: this.#dtype, ...group }));
   }
 
-  async unary(topic: string, kind: UnaryKind, values: readonly number[]): Promise<void> {
+  async unary(topic: string, kind: FloatUnaryKind, values: readonly number[]): Promise<void> {
     if (!this.#backend.supports("unary", { dtype: this.#dtype, kind })) return;
     const x = rounded(this.#dtype, values);
     const got = await runUnary(this.#backend, this.#dtype, kind, x);

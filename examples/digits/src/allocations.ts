@@ -1,6 +1,6 @@
 import { type ComputeBackend, type DeviceHandle, dtypeBytes } from "@backplane/core";
 
-/** Arrays of f32 on a device that live and end together. */
+/** Arrays on a device that live and end together. */
 export class Allocations {
   readonly #backend: ComputeBackend;
   readonly #handles: DeviceHandle[] = [];
@@ -9,9 +9,13 @@ export class Allocations {
     this.#backend = backend;
   }
 
-  /** `count` zeros. */
+  /** `count` zeros of f32. */
   zeros(count: number): DeviceHandle {
-    const handle = this.#backend.alloc(count * dtypeBytes.f32);
+    return this.bytes(count * dtypeBytes.f32);
+  }
+
+  bytes(count: number): DeviceHandle {
+    const handle = this.#backend.alloc(count);
     this.#handles.push(handle);
     return handle;
   }

@@ -58,23 +58,23 @@ function readIdx(file: URL, itemShape: readonly number[]): IdxFile {
 export interface Batch {
   readonly count: number;
   /** count x 784, from 0 to 255. */
-  readonly images: Float32Array;
-  /** The factor by which a network multiplies them: devices do that faster. */
+  readonly images: Uint8Array;
+  /** The factor by which a network multiplies them. */
   readonly scale: number;
   /** count x 10: 1 at the digit, else 0. */
-  readonly oneHot: Float32Array;
+  readonly oneHot: Uint8Array;
 }
 
 /** Gathers images into batches. */
 export class Batcher {
   readonly #digits: Digits;
-  readonly #images: Float32Array;
-  readonly #oneHot: Float32Array;
+  readonly #images: Uint8Array;
+  readonly #oneHot: Uint8Array;
 
   constructor(digits: Digits, largest: number) {
     this.#digits = digits;
-    this.#images = new Float32Array(largest * pixels);
-    this.#oneHot = new Float32Array(largest * classes);
+    this.#images = new Uint8Array(largest * pixels);
+    this.#oneHot = new Uint8Array(largest * classes);
   }
 
   /** The images with these numbers. */

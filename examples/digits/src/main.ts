@@ -1,13 +1,11 @@
 import { fileURLToPath } from "node:url";
-import { runWithSoftwareAdapter, softwareVulkan } from "@backplane/software-adapter";
+import { restartReason, restartWithSoftwareAdapter } from "@backplane/software-adapter";
 import { registryFor } from "./backends.js";
 import { loadDigits } from "./data.js";
 import { type Options, parseOptions, UsageError, usage } from "./options.js";
 import { listBackends, plainReason, summarise } from "./report.js";
 import { run } from "./run.js";
 
-/** Set in a process that was started again on the software adapter: why there was no other. */
-const restartVariable = "BACKPLANE_DIGITS_NO_GPU";
 const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
 
 /** Runs the program and returns its exit code. */
@@ -40,7 +38,7 @@ async function start(options: Options, args: readonly string[], signal: AbortSig
   let note = restartNote();
   if (mode !== "cpu" && webgpu?.available === false) {
     const reason = plainReason(webgpu.reason);
-    const restarted = await restart(args, reason);
+    const restarted = await restartWithSoftwareAdapter(fileURLToPath(import.meta.url), args, reason);
     if ("exitCode" in restarted) return restarted.exitCode;
     if (mode === "webgpu") {
       process.stderr.write(`No WebGPU here: ${reason}; ${restarted.reason}.\n`);
@@ -59,29 +57,8 @@ async function start(options: Options, args: readonly string[], signal: AbortSig
   return exitCodes.done;
 }
 
-/**
- * Starts the program again with the software adapter in its environment, which a running process cannot
- * change, and waits; or says why that cannot be done.
- */
-async function restart(
-  args: readonly string[],
-  noGpu: string,
-): Promise<{ readonly exitCode: number } | { readonly reason: string }> {
-  if (process.env[restartVariable] !== undefined) return { reason: "the software adapter did not start" };
-  try {
-    await softwareVulkan();
-  } catch (error) {
-    return { reason: `there is no software adapter (${(error as Error).message})` };
-  }
-  const exitCode = await runWithSoftwareAdapter(fileURLToPath(import.meta.url), args, {
-    env: { [restartVariable]: noGpu },
-    nodeArguments: process.execArgv,
-  });
-  return { exitCode };
-}
-
 function restartNote(): string | undefined {
-  const noGpu = process.env[restartVariable];
+  const noGpu = restartReason();
   if (noGpu === undefined) return undefined;
   return `There is no GPU here: ${noGpu}. WebGPU runs on a software adapter instead.`;
 }

@@ -22,12 +22,13 @@ export class Network {
   readonly #allocations: Allocations;
   readonly #layers: readonly Linear[];
   readonly #loss: CrossEntropy;
+  /** Both in u8. */
+  readonly #pixels: DeviceHandle;
   readonly #oneHot: DeviceHandle;
   /** The input of each layer, and last the logits: batch x sizes[i]. */
   readonly #activations: readonly DeviceHandle[];
   /** The slope of each image's loss at each activation; undefined for the images. */
   readonly #slopes: readonly (DeviceHandle | undefined)[];
-  readonly #scratch: DeviceHandle;
   #rows = 0;
 
   /** `sizes`: numbers per image, of each hidden layer, and of classes. */
@@ -49,18 +50,25 @@ export class Network {
     });
     this.#activations = sizes.map((size) => allocations.zeros(batch * size));
     this.#slopes = sizes.map((size, i) => (i === 0 ? undefined : allocations.zeros(batch * size)));
-    this.#scratch = allocations.zeros(batch * Math.max(...sizes));
-    this.#oneHot = allocations.zeros(batch * this.classes);
+    this.#pixels = allocations.bytes(batch * sizes[0]!);
+    this.#oneHot = allocations.bytes(batch * this.classes);
     this.#loss = new CrossEntropy(backend, allocations, batch, this.classes);
   }
 
   /** Puts images through the network. */
   forward(batch: Batch): void {
     this.#rows = batch.count;
-    const images = this.#activations[0]!;
-    this.#backend.copyHtoD(images, batch.images);
-    const { length: n } = batch.images;
-    this.#backend.binary({ kind: "mul", n, a: images, b: { scalar: batch.scale }, output: images });
+    this.#backend.copyHtoD(this.#pixels, batch.images);
+    this.#backend.map({
+      ...{
+        shape: [batch.images.length],
+        inputs: [this.#pixels],
+        inputTypes: ["u8"],
+        parameters: [batch.scale],
+      },
+      ...{ outputs: [this.#activations[0]!], results: [-1] },
+      nodes: [{ input: 0 }, { convert: "f32", x: 0 }, { parameter: 0 }, { binary: "mul", a: 1, b: 2 }],
+    });
     for (const [i, layer] of this.#layers.entries()) {
       const [input, output] = [this.#activations[i]!, this.#activations[i + 1]!];
       layer.forward(this.#rows, input, output, this.#isLast(i) ? {} : { activation: "relu" });
@@ -77,11 +85,7 @@ export class Network {
     for (const [i, layer] of [...this.#layers.entries()].reverse()) {
       const slope = this.#slopes[i + 1]!;
       if (!this.#isLast(i))
-        reluBackward(this.#backend, this.#rows * layer.outputs, {
-          output: this.#activations[i + 1]!,
-          slope,
-          scratch: this.#scratch,
-        });
+        reluBackward(this.#backend, this.#rows * layer.outputs, this.#activations[i + 1]!, slope);
       layer.backward(this.#rows, this.#activations[i]!, slope, this.#slopes[i], blend);
     }
   }

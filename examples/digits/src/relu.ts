@@ -1,12 +1,15 @@
 import type { ComputeBackend, Operand } from "@backplane/core";
 
-/** slope = slope if output > 0, else 0: sign(relu(x)) is the derivative of relu at x. */
-export function reluBackward(
-  backend: ComputeBackend,
-  n: number,
-  arrays: { readonly output: Operand; readonly slope: Operand; readonly scratch: Operand },
-): void {
-  const { output, slope, scratch } = arrays;
-  backend.unary({ kind: "sign", n, input: output, output: scratch });
-  backend.binary({ kind: "mul", n, a: slope, b: scratch, output: slope });
+/** slope = slope if output > 0, else 0: the derivative of relu, at x where output = relu(x). */
+export function reluBackward(backend: ComputeBackend, n: number, output: Operand, slope: Operand): void {
+  backend.map({
+    ...{ shape: [n], inputs: [output, slope], outputs: [slope], results: [-1] },
+    nodes: [
+      { input: 0 },
+      { input: 1 },
+      { constant: 0 },
+      { binary: "greater", a: 0, b: 2 },
+      { select: 3, a: 1, b: 2 },
+    ],
+  });
 }

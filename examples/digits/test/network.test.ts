@@ -14,12 +14,12 @@ const rows = 7;
 
 function someBatch(seed: number): Batch {
   const random = new Random(seed);
-  const oneHot = new Float32Array(rows * sizes.at(-1)!);
+  const oneHot = new Uint8Array(rows * sizes.at(-1)!);
   for (let row = 0; row < rows; row++) oneHot[row * sizes.at(-1)! + Math.floor(3 * random.uniform())] = 1;
   return {
     count: rows,
-    images: Float32Array.from({ length: rows * sizes[0]! }, () => 4 * random.normal()),
-    scale: 0.25,
+    images: Uint8Array.from({ length: rows * sizes[0]! }, () => 256 * random.uniform()),
+    scale: 1 / 128,
     oneHot,
   };
 }

@@ -109,7 +109,7 @@ describe("the digits program", () => {
 
   it("runs on the CPU alone where there is no adapter at all, and says so", async () => {
     const ending = await digits("--epochs 0.02 --json", {
-      env: { ...noGpu, BACKPLANE_DIGITS_NO_GPU: "as a test has it" },
+      env: { ...noGpu, BACKPLANE_NO_GPU: "as a test has it" },
     });
     const result = resultOf(ending);
     expect(ending.stderr).to.match(/No WebGPU here, and .+: everything runs on the CPU\./);
@@ -120,7 +120,7 @@ describe("the digits program", () => {
 
   it("fails with the reason where WebGPU alone was asked for and is not there", async () => {
     const { code, stdout, stderr } = await digits("--backend webgpu --json", {
-      env: { ...noGpu, BACKPLANE_DIGITS_NO_GPU: "as a test has it" },
+      env: { ...noGpu, BACKPLANE_NO_GPU: "as a test has it" },
     });
     expect(code).to.equal(1);
     expect(stdout).to.equal("");

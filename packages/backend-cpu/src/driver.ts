@@ -189,7 +189,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       return place.address;
     };
     // One object for all plans, because every call asks for it.
-    const context = { features, variants, workers: queue.workers, workspace };
+    const context = {
+      features,
+      variants,
+      workers: queue.workers,
+      workspace,
+      late: library.late.bind(library),
+    };
     this.#device = { memory, heap, queue, context, workspaces };
     const details = { ...device.details, ...chosen };
     const limits = { maxAllocationBytes: heap.largestAllocation };

@@ -19,7 +19,7 @@ function chunksOf(
     ...{ a: region, b: region, c: region, bias: undefined, activation: undefined },
   };
   const kernels = gemmKernelsOf(variant).f32;
-  const context = { features: { relaxedSimd: true }, workers, workspace: () => 0 };
+  const context = { features: { relaxedSimd: true }, workers, workspace: () => 0, late: () => {} };
   const launches = new BlockPlanner(problem, kernels, variant.tile, context, noEpilogue).plan();
   const product = launches.find(({ kernel }) => kernel === kernels.multiply.name)!;
   // Where they are among the parameters.

@@ -1,11 +1,12 @@
+import { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
 import { cpuOperations } from "#src/kernels/index.js";
-import { KernelInstances } from "#src/kernels/instance.js";
+import { KernelInstances, lateExport } from "#src/kernels/instance.js";
 import { defineKernel, type Features, type Kernel, type KernelGroup } from "#src/kernels/kernel.js";
 import { KernelLibrary } from "#src/kernels/library.js";
 import { memoryKernels } from "#src/kernels/memory/memory.js";
-import { i32 } from "#src/wasm/index.js";
+import { i32, type ModuleBuilder } from "#src/wasm/index.js";
 
 const limits = { initialPages: 1, maximumPages: 1, shared: false };
 const plain: Features = { relaxedSimd: false };
@@ -53,6 +54,35 @@ describe("KernelLibrary", () => {
     instances.get(library.index("a"))(0, 0, 0, 0);
     instances.get(library.index("b"))(0, 0, 0, 0);
     expect(new Uint32Array(memory.buffer)[16]).to.equal(2);
+  });
+
+  it("takes kernels that are made later, once for each name, and shows them to all instances", () => {
+    const library = new KernelLibrary([storing("a", 1, [])], limits, plain);
+    const made: string[] = [];
+    const late = (name: string, value: number) =>
+      library.late(name, (module) => {
+        made.push(name);
+        const types = { block: "i32", chunk: "i32", scratch: "i32", worker: "i32" } as const;
+        module.function(lateExport, types, (f) => f.store(64, i32.const(value)), { export: true });
+      });
+    late("b", 2);
+    expect(run(library, ["b", "a"])).to.deep.equal([2, 1]);
+    late("c", 3);
+    late("b", 4);
+    expect(made).to.deep.equal(["b", "c"]);
+    expect(run(library, ["c", "b", "a"])).to.deep.equal([3, 2, 1]);
+  });
+
+  it("says so when there are too many kernels of single expressions", () => {
+    const library = new KernelLibrary([], limits, plain);
+    const types = { block: "i32", chunk: "i32", scratch: "i32", worker: "i32" } as const;
+    const make = (module: ModuleBuilder) =>
+      void module.function(lateExport, types, () => {}, { export: true });
+    for (let i = 0; i < 4096; i++) library.late(`late ${i}`, make);
+    expect(() => library.late("one more", make))
+      .to.throw(BackendError, /no room for one more kernel/)
+      .with.property("code", "OUT_OF_MEMORY");
+    library.late("late 7", make);
   });
 
   it("has a kernel of several groups once, and no two of one name", () => {

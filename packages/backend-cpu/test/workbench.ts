@@ -36,7 +36,12 @@ export class Workbench {
     this.#kernels = kernels;
     this.#instances = new KernelInstances(code, memory, nativeKernels(code.blas, memory));
     this.#scratch = this.alloc(largestScratch);
-    this.context = { features, workers, workspace: (bytes) => this.alloc(bytes).memory.byteOffset };
+    this.context = {
+      features,
+      workers,
+      workspace: (bytes) => this.alloc(bytes).memory.byteOffset,
+      late: kernels.late.bind(kernels),
+    };
   }
 
   /** `features` default to what the engine has; `workers` is what plans are told. */

@@ -117,7 +117,7 @@ async function check(
     out: device.place(new Float32Array(queries).fill(Number.NaN), dtype, offset),
   };
   const sizes = { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype, offset };
-  const problem = { ...sizes, ...regions };
+  const problem = { ...sizes, ...regions, keyPitch: keyLength, rows: undefined };
   const variant = attentionVariants.find(({ name }) => name === forced);
   const fits = variant === undefined || variant.fits(attentionShape(problem));
   if (fits) {

@@ -1,5 +1,10 @@
 // Tags: kernels, pure
-import { comparisons, type IntegerKind, integerFunctions } from "@backplane/conformance/functions";
+import {
+  comparisons,
+  type IntegerKind,
+  integerFunctions,
+  logicalFunctions,
+} from "@backplane/conformance/functions";
 import {
   type BinaryInput,
   type BinaryKind,
@@ -11,6 +16,8 @@ import {
   type IntegerType,
   integerTypes,
   isComparison,
+  type LogicalKind,
+  logicalKinds,
 } from "@backplane/core";
 import { assert } from "chai";
 import { binary } from "#src/kernels/binary/index.js";
@@ -18,7 +25,7 @@ import type { DeviceMemory } from "#src/runtime/memory.js";
 import { broadcasts, stridedPlaces } from "./shapes.js";
 import { type BufferRegion, decode, encode, noise, random, rounded, withDevice } from "./support.js";
 
-type OperandType = FloatType | IntegerType;
+type OperandType = FloatType | IntegerType | "u8";
 
 const { MAX_SAFE_INTEGER: large } = Number;
 const floatSpecials = [
@@ -28,7 +35,7 @@ const floatSpecials = [
 ];
 const integerSpecials = [
   ...[0, 1, 2, 3, 7, 1_000_003, 46_341, 2 ** 16 - 1, 2 ** 16, 2 ** 16 + 1, 2 ** 24 + 1],
-  ...[2 ** 30, 2 ** 31 - 2, 2 ** 31 - 1],
+  ...[2 ** 30, 2 ** 31 - 2, 2 ** 31 - 1, 31, 32, 33],
 ];
 
 /** Numbers of each type: those to be expected to go wrong, and one for a uniform number from 0 to 1. */
@@ -45,18 +52,25 @@ const types: Readonly<
     special: [...integerSpecials, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 2, 2 ** 32 - 1],
     number: (uniform) => (uniform * large) >>> 0,
   },
+  u8: {
+    special: [0, 0, 0, 1, 2, 127, 128, 255],
+    number: (uniform) => Math.max(0, (uniform * 512 - 256) | 0),
+  },
 };
 
 function wanted(kind: BinaryKind, dtype: OperandType, a: number, b: number): number {
   if (isComparison(kind)) return comparisons[kind](a, b);
+  if (dtype === "u8") return logicalFunctions[kind as LogicalKind](a, b);
   return integerFunctions[dtype as IntegerType][kind as IntegerKind](a, b);
 }
 
-const operandTypes: readonly OperandType[] = [...floatTypes, ...integerTypes];
+const operandTypes: readonly OperandType[] = [...floatTypes, ...integerTypes, "u8"];
 const kindsOf = (dtype: OperandType): readonly BinaryKind[] =>
-  binaryKinds.filter(
-    (kind) => isComparison(kind) || (dtype in integerFunctions && kind in integerFunctions.i32),
-  );
+  dtype === "u8"
+    ? logicalKinds
+    : binaryKinds.filter(
+        (kind) => isComparison(kind) || (dtype in integerFunctions && kind in integerFunctions.i32),
+      );
 
 const resultType = (kind: BinaryKind, dtype: OperandType) => (isComparison(kind) ? "u8" : dtype);
 
@@ -122,7 +136,7 @@ describe("webgpu binary of integers and truth values", () => {
   }
 
   it("has these kinds and no others", () => {
-    for (const dtype of integerTypes) {
+    for (const dtype of [...integerTypes, "u8"] as const) {
       const [support, ...others] = binary.supports.filter((support) =>
         (support.dtype as readonly string[]).includes(dtype),
       );
@@ -170,11 +184,11 @@ describe("webgpu binary of integers and truth values", () => {
         for (const a of [multiple - 1, multiple, multiple + 1])
           if (a >= least && a <= most && b >= least && b <= most) pairs.push([a, b]);
       }
-      await check("div", dtype, pairs);
+      for (const kind of ["div", "mod", "rem", "floorDiv"] as const) await check(kind, dtype, pairs);
     });
 
   for (const dtype of operandTypes)
-    for (const kind of ["less", "sub"] as const)
+    for (const kind of ["less", "sub", "logicalXor"] as const)
       if (kindsOf(dtype).includes(kind))
         it(`${kind} of ${dtype} writes n results and nothing else, wherever they begin and end`, async () => {
           const { number } = types[dtype];
@@ -229,7 +243,8 @@ describe("webgpu binary of integers and truth values", () => {
 
   for (const [kind, dtype] of [
     ...[["sub", "i32"] as const, ["div", "u32"] as const],
-    ...operandTypes.map((dtype) => ["less", dtype] as const),
+    ...[...floatTypes, ...integerTypes].map((dtype) => ["less", dtype] as const),
+    ["logicalXor", "u8"] as const,
     ["notEqual", "f32"] as const,
   ])
     for (const { shape, a, b } of broadcasts)
@@ -322,7 +337,7 @@ describe("webgpu binary of integers and truth values", () => {
         }
     });
 
-  for (const dtype of operandTypes)
+  for (const dtype of [...floatTypes, ...integerTypes])
     it(`compares ${dtype} that share words and memory with the results`, async () => {
       const n = 37;
       const size = dtypeBytes[dtype];

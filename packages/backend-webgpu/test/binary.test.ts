@@ -20,7 +20,7 @@ const units: Readonly<Record<ArithmeticKind, number>> = {
   div: 2.5,
   max: 0,
   min: 0,
-  pow: 6,
+  ...{ mod: 1, rem: 0, floorDiv: 2.5, atan2: 4, pow: 6 },
 };
 
 function numbers(count: number, seed: number, from = -4, to = 4): Float32Array {

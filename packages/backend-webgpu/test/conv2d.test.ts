@@ -49,6 +49,7 @@ function geometry(
   const along = (size: number, kernel: number, stride: number, dilation: number) =>
     Math.floor((size - dilation * (kernel - 1) - 1) / stride) + 1;
   return {
+    layout: "NCHW",
     ...{ batch, inChannels, outChannels, groups, height, width, kernelHeight, kernelWidth },
     ...{ strideY, strideX, top, left, bottom, right, dilationY, dilationX },
     outHeight: along(height + top + bottom, kernelHeight, strideY, dilationY),

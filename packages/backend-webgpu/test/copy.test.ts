@@ -67,7 +67,8 @@ describe("webgpu copy plans", () => {
   it("transpose through tiles, if rows of the output begin with a word", () => {
     const turned: Given = { shape: [96, 64], inputStrides: [1, 96] };
     for (const dtype of ["f32", "f16", "u8"] as const) {
-      assert.equal(formOf({ ...turned, dtype }), "tiles");
+      assert.equal(formOf({ ...turned, dtype }), "vectorTiles");
+      assert.equal(formOf({ ...turned, dtype }, 16, 32), "vectorTiles");
       assert.equal(formOf({ ...turned, dtype }, dtypeBytes[dtype]), "tiles");
     }
     assert.equal(formOf({ ...turned, dtype: "u8" }, 0, 2), "words");
@@ -76,11 +77,40 @@ describe("webgpu copy plans", () => {
       formOf({ shape: [96, 63], inputStrides: [1, 96], outputStrides: [64, 1], dtype: "f16" }),
       "tiles",
     );
-    assert.include(planned({ shape: [16_384, 4096], inputStrides: [1, 16_384] }), { down: 512, across: 128 });
+    assert.equal(formOf({ ...turned, shape: [98, 64], inputStrides: [1, 100] }), "tiles");
+    assert.equal(formOf({ ...turned, inputStrides: [1, 98] }), "tiles");
+    const matrix: Given = { shape: [16_384, 4096], inputStrides: [1, 16_384] };
+    assert.include(planned(matrix), { form: "vectorTiles", down: 256, across: 64 });
+    assert.include(planned(matrix, 4), { form: "tiles", down: 512, across: 128 });
     assert.include(planned({ shape: [64, 4096, 256], inputStrides: [2 ** 20, 1, 4096], dtype: "u8" }), {
-      ...{ down: 32, across: 2, matrices: 64 },
+      ...{ form: "vectorTiles", down: 32, across: 2, matrices: 64 },
     });
     assert.equal(formOf({ ...turned, dtype: "f32", outputDtype: "f16" }), "words");
+  });
+
+  it("divide the axes once for all of a line that workgroups have enough of", () => {
+    const padded = (extent: number): Given => ({ shape: [64, extent], outputStrides: [extent + 2, 1] });
+    const lineOf = (given: Given) => {
+      const plan = planned(given);
+      return plan.form === "units" || plan.form === "words" ? plan.line : assert.fail(plan.form);
+    };
+    assert.include(planned(padded(1023)), { form: "units", unit: "word", count: 64, workgroups: 64 });
+    assert.deepEqual(lineOf(padded(1023)), { laneShift: 8, parts: 1 });
+    assert.deepEqual(lineOf(padded(1025)), { laneShift: 6, parts: 5 });
+    assert.deepEqual(lineOf(padded(165)), { laneShift: 6, parts: 1 });
+    assert.include(planned(padded(165)), { count: 64, workgroups: 16 });
+    assert.isUndefined(lineOf(padded(61)));
+    assert.include(planned(padded(61)), { count: 64 * 61, workgroups: 4 });
+    assert.include(planned({ ...slice, shape: [64, 4096], inputStrides: [8192, 1] }), {
+      ...{ unit: "vector", count: 64, workgroups: 128 },
+    });
+    const flipped: Given = { shape: [64, 4096], inputStrides: [4096, -1], dtype: "f16" };
+    assert.include(planned(flipped), { form: "words", workgroups: 128 });
+    assert.deepEqual(lineOf(flipped), { laneShift: 8, parts: 2 });
+    assert.isUndefined(lineOf({ ...flipped, outputStrides: [8192, 2] }));
+    assert.deepEqual(lineOf({ ...flipped, shape: [64, 64], inputStrides: [64, -1] }), {
+      ...{ laneShift: 3, parts: 1 },
+    });
   });
 
   it("convert four elements at once, if they follow one another", () => {
@@ -106,8 +136,12 @@ describe("webgpu copy plans", () => {
       ...{ blocks: 9, blockBytes: 6, blockWords: 3, outer: 1 },
     });
     assert.include(planned({ shape: [9, 6], dtype: "u8", inputStrides: [1, 9], outputStrides: [8, 1] }), {
-      ...{ blocks: 1, blockBytes: 70, blockWords: 18, outer: 0 },
+      ...{ blocks: 9, blockBytes: 6, blockWords: 2, outer: 1 },
     });
+    assert.include(
+      planned({ shape: [9, 6], dtype: "u8", inputStrides: [1, 9], outputStrides: [8, 1] }, 0, 1),
+      { ...{ blocks: 1, blockBytes: 70, blockWords: 19, outer: 0 } },
+    );
     assert.include(
       planned({ shape: [9, 3], dtype: "f16", inputStrides: [1, 9], outputStrides: [4, 1] }, 0, 2),
       {
@@ -172,6 +206,13 @@ const calls: readonly (readonly [given: Given, before: readonly [number, number]
   [{ shape: [50, 40], inputStrides: [1, 2], outputStrides: [-121, 3] }, [0, 2]],
   [{ shape: [7, 300], inputStrides: [0, -1] }, [1, 2]],
   [{ shape: [1234], inputStrides: [0] }, [5, 3]],
+  // In vectors.
+  [{ shape: [2, 144, 80], inputStrides: [144 * 80, 1, 144] }, [16, 32]],
+  [{ shape: [144, 2, 48], inputStrides: [1, 48 * 160, 160], outputStrides: [128, 64, 1] }, [0, 16]],
+  // In lines.
+  [{ shape: [3, 2, 900], inputStrides: [900, 2700, 1], outputStrides: [2000, 1000, 1] }, [1, 2]],
+  [{ shape: [2, 4000], inputStrides: [4000, -1], outputStrides: [4005, 1] }, [0, 1]],
+  [{ shape: [3, 4001], inputStrides: [-1, 3], outputStrides: [4006, 1] }, [5, 3]],
 ];
 
 for (const [name, limits] of [

@@ -9,7 +9,7 @@ import {
 import { assert } from "chai";
 import { WebGpuDriver } from "#src/driver.js";
 import { unitForms } from "#src/kernels/gather/gather.wgsl.js";
-import { planGather } from "#src/kernels/gather/select.js";
+import { planAlong, planGather } from "#src/kernels/gather/select.js";
 import { encode, findDawn, noise, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, count: number, inner: number];
@@ -101,6 +101,7 @@ for (const { name, limits } of suites)
           [1, 4, 130, 36],
           [2, 3, 5, 1029],
           [1, 6, 4100, 2],
+          [3, 70, 4096, 1],
         ];
         for (const each of extents)
           for (const [perOuter, perInner] of [
@@ -137,6 +138,7 @@ describe("webgpu gather above the binding limit", () => {
         [1, 2, 2, 9001],
         [1, 1, 1, 20_000],
         [3, 1300, 1200, 4],
+        [2, 9000, 5120, 1],
       ];
       for (const extents of tables)
         for (const per of [false, true])
@@ -176,6 +178,47 @@ describe("webgpu gather plans", () => {
     assert.equal(plan("u8", [1, 9, 7, 12]), "word 21");
     assert.equal(plan("u8", [1, 9, 7, 12], { at: [0, 2] }), "byte 84");
     assert.equal(plan("u8", [1, 9, 7, 16], { perInner: true }), "byte 112");
+  });
+
+  it("read an index once for all that an invocation takes of a row, unless rows are short", () => {
+    const lineOf = (inner: number, dtype: GatherType = "f32", byteOffset = 0) =>
+      planGather({
+        ...{ dtype, outer: 2, count: 100, inner, innerStride: 0 },
+        ...{ input: { byteOffset }, output: { byteOffset: 0 } },
+      }).line;
+    assert.deepEqual(lineOf(1024), { laneShift: 6, parts: 1 });
+    assert.deepEqual(lineOf(1024, "f32", 4), { laneShift: 8, parts: 1 });
+    assert.deepEqual(lineOf(4104), { laneShift: 6, parts: 5 });
+    assert.deepEqual(lineOf(128, "f16"), { laneShift: 3, parts: 1 });
+    assert.isUndefined(lineOf(63));
+    assert.isUndefined(lineOf(77, "u8"));
+  });
+
+  it("take elements along long lines by whole vectors", () => {
+    const of = (
+      dtype: GatherType,
+      count: number,
+      { inner = 1, indices = 0, output = 0, perOuter = true } = {},
+    ) =>
+      planAlong({
+        ...{ dtype, count, inner, outerStride: perOuter ? count : 0 },
+        ...{ indices: { byteOffset: indices }, output: { byteOffset: output } },
+      });
+    assert.deepEqual(of("f32", 16_384), { bytes: 4, perLine: 8, vectors: 4096, lineStride: 4096 });
+    assert.deepEqual(of("f16", 1024, { perOuter: false }), {
+      ...{ bytes: 2, perLine: 1, vectors: 128, lineStride: 0 },
+    });
+    assert.include(of("u8", 4096), { bytes: 1, perLine: 1, vectors: 256 });
+    assert.include(of("f32", 1024), { perLine: 1 });
+    for (const other of [
+      of("f32", 1020),
+      of("f32", 4098),
+      of("f16", 4092),
+      of("f32", 4096, { inner: 2 }),
+      of("f32", 4096, { indices: 4 }),
+      of("f32", 4096, { output: 8 }),
+    ])
+      assert.isUndefined(other);
   });
 
   it("have an invocation for the elements that share the first word with others", () => {

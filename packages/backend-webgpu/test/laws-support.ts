@@ -3,7 +3,7 @@ import { describeBackend, type Law, laws } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";
 
 /** Their kernels compile soon everywhere. */
-const small: readonly string[] = ["unary", "binary", "gather"];
+const small: readonly string[] = ["unary", "binary", "gather", "select", "rope", "scatter"];
 const many: readonly string[] = ["resources", "reach", "stateful", "supports"];
 
 /** Whether a law is on one of the operations whose kernels software adapters take long to compile. */
@@ -12,7 +12,17 @@ export function isOnLargeKernels({ operation }: Law): boolean {
 }
 
 /** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
-const briefly: readonly string[] = ["softmax", "random", "copy", "argReduce"];
+const briefly: readonly string[] = [
+  "softmax",
+  "random",
+  "copy",
+  "argReduce",
+  "pool2d",
+  "resize2d",
+  "map",
+  "quantizedGemm",
+  "scan",
+];
 
 /** Whether a law is worth its time in every run, on every adapter. */
 export function isEverywhere(law: Law): boolean {
@@ -26,7 +36,7 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return ["conv2d", "attention", "normalize"].includes(topic);
+  return ["conv2d", "attention", "normalize", "map"].includes(topic);
 }
 
 const broadest: Readonly<Record<string, string>> = {
@@ -37,6 +47,9 @@ const broadest: Readonly<Record<string, string>> = {
   random: "bits: is exact at any place of a sequence",
   copy: "keeps all bits, and all that lies between and around the results",
   argReduce: "argMax: finds the first extremum",
+  pool2d: "max: stays within the error bound",
+  resize2d: "bilinear: stays within the error bound",
+  map: "reads every input before an output that lies over it is written",
 };
 
 /** Whether a law on an operation meets the most mistakes with the fewest kernels. */

@@ -144,7 +144,7 @@ describe("webgpu normalize plans", () => {
   it("keep rows in registers up to what a workgroup holds, several of them side by side if they are short", () => {
     assert.equal(registers(2 ** 20, 64), "4 4x4");
     assert.equal(registers(16_384, 4096), "4 256x4");
-    assert.equal(registers(16_384, 4096, "f16"), "4 256x4");
+    assert.equal(registers(16_384, 4096, "f16"), "4 64x16");
     assert.equal(registers(16_384, 4096, "f32", 1), "1 256x16");
     assert.equal(registers(9, 16_384), "4 256x16");
     assert.equal(registers(64, 2 ** 20), undefined);

@@ -100,7 +100,7 @@ const attentions: readonly AttentionProblem<DeviceMemory>[] = floatTypes.flatMap
     const keys = elements(dtype, batch * kvHeads * keyLength * headSize);
     return {
       ...{ dtype, batch, heads, kvHeads, queryLength, keyLength, headSize, scale: 1, visible: keyLength },
-      ...{ q: queries, k: keys, v: keys, out: queries },
+      ...{ keyPitch: keyLength, rows: undefined, q: queries, k: keys, v: keys, out: queries },
     };
   }),
 );

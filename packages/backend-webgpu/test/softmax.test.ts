@@ -407,7 +407,7 @@ describe("webgpu softmax plans", () => {
   it("keep rows in registers up to what a workgroup holds", () => {
     assert.equal(registers([2 ** 20, 64, 1]), "length 4 4x4");
     assert.equal(registers([16_384, 4096, 1]), "length 4 256x4");
-    assert.equal(registers([16_384, 4096, 1], "f16"), "length 4 256x4");
+    assert.equal(registers([16_384, 4096, 1], "f16"), "length 4 64x16");
     assert.equal(registers([16_384, 4096, 1], "f32", 1), "length 1 256x16");
     assert.equal(registers([64, 16_384, 1]), "length 4 256x16");
     assert.equal(registers([64, 16_388, 1]), undefined);

@@ -53,6 +53,35 @@ describe("webgpu special values", () => {
         assert.equal(isNaNBits(bits), i < 3, `result ${i} is ${bits.toString(16)}`);
     });
 
+  it("isNaN, isInfinite and isFinite test bits", async () => {
+    const bits = [0, least, subnormal, one, infinity - 1, infinity, infinity + 1, nan].flatMap((value) => [
+      value,
+      (negative | value) >>> 0,
+    ]);
+    for (const [kind, wanted] of [
+      ["isNaN", (size: number) => size > infinity],
+      ["isInfinite", (size: number) => size === infinity],
+      ["isFinite", (size: number) => size < infinity],
+    ] as const) {
+      const n = bits.length;
+      const memory = device().upload(new Uint8Array(Uint32Array.from(bits).buffer));
+      const input = { memory, byteOffset: 0, byteLength: 4 * n };
+      for (const byteOffset of [0, 3]) {
+        const results = device().upload(new Uint8Array(n + 8).fill(7));
+        device().run("unary", {
+          ...{ dtype: "f32", kind, n, input },
+          output: { memory: results, byteOffset, byteLength: n },
+        });
+        const expected = new Uint8Array(n + 8).fill(7);
+        expected.set(
+          bits.map((value) => Number(wanted(value & 0x7fffffff))),
+          byteOffset,
+        );
+        assert.deepEqual(await device().download(results, 0, n + 8), expected, `${kind} at ${byteOffset}`);
+      }
+    }
+  });
+
   it("relu, abs, neg and sign keep subnormal numbers and zeros as they are", async () => {
     const numbers = [0, least, subnormal, one, infinity].flatMap((bits) => [bits, (negative | bits) >>> 0]);
     const sizes = numbers.map((bits) => bits & 0x7fffffff);

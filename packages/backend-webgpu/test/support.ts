@@ -36,6 +36,7 @@ export const portable: DeviceFeatures = {
     maxComputeWorkgroupSizeX: 256,
     maxComputeWorkgroupSizeY: 256,
     maxComputeWorkgroupsPerDimension: 65535,
+    maxStorageBuffersPerShaderStage: 8,
     maxStorageBufferBindingSize: 2 ** 27,
   },
 };

@@ -270,7 +270,7 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
     attempt(() => backend.supports(operation, question), false);
   const supports = operationNames.flatMap((operation) =>
     typesOf(operation).map((dtype): Support => {
-      const kinds = kindsOf(testedOperations[operation]);
+      const kinds = kindsOf(testedOperations[operation], dtype);
       return {
         ...{ operation, dtype, supported: has(operation, { dtype }) },
         kinds: kinds === undefined ? undefined : divided(kinds, (kind) => has(operation, { dtype, kind })),
@@ -282,7 +282,11 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
 
 /** The element types that the operation is defined for. */
 function typesOf(operation: OperationName): readonly DType[] {
-  const types = operations[operation].decisive.filter(({ role }) => role === "elementType");
+  const table: Readonly<Record<string, object>> = operations[operation].arguments;
+  // Types of single operands in lists do not make a call one of that type.
+  const types = operations[operation].decisive.filter(
+    ({ role, argument }) => role === "elementType" && !("list" in table[argument]!),
+  );
   return dtypes.filter((dtype) => types.some(({ values }) => values?.includes(dtype)));
 }
 

@@ -108,6 +108,12 @@ export const floatFormats: Readonly<Record<FloatType, FloatFormat>> = {
   },
 };
 
+/** Returns what a type holds of a result that is given exactly. */
+export function heldBy(dtype: FloatType, y: number): number {
+  const { smallestNormal } = storages[dtype];
+  return Math.abs(y) >= smallestNormal && Number.isFinite(y) ? floatFormats[dtype].roundNormal(y) : y;
+}
+
 /** Returns the bits of the nearest f16. If f16 holds the number, which is the usual case, moves the bits of its f32. */
 export function halfBits(value: number): number {
   const magnitude = Math.abs(value);

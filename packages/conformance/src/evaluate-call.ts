@@ -28,19 +28,22 @@ const unpromised: Numerics = {
 /**
  * Evaluates a call in double precision, with the error that the laws allow of every backend. `inputs` has the
  * elements of each operand that is read; `rest` all other arguments but the operands that are written, which
- * are the keys of the result. Outputs that a call may do without are left out.
+ * are the keys of the result. Outputs that a call may do without are left out. `more`: the names of outputs in lists.
  */
 export function evaluateCall(
   name: OperationName,
   rest: Readonly<Record<string, unknown>>,
   inputs: Readonly<Record<string, Float64Array>>,
+  more: readonly string[] = [],
 ): Readonly<Record<string, Evaluated>> {
   const { operation, evaluate } = testedOperations[name];
   const outputs = operation.operands.filter((operand) => {
     const argument = operation.arguments[operand]!;
-    return argument.role === "writes" && !("otherwise" in argument);
+    return argument.role === "writes" && !("otherwise" in argument) && !("list" in argument);
   });
-  const handles = [...Object.keys(inputs), ...outputs].map((operand) => [operand, newHandle()] as const);
+  const handles = [...Object.keys(inputs), ...outputs, ...more].map(
+    (operand) => [operand, newHandle()] as const,
+  );
   const regions = new Map<Place, string>();
   const binder: Binder<unknown> = {
     region(argument, _operand, elements, dtype) {

@@ -1,5 +1,6 @@
-import { type FloatType, float32ToBits, type Numerics } from "@backplane/core";
+import type { FloatType, Numerics } from "@backplane/core";
 import { floatFormats, storages } from "./elements.js";
+import { epsilon, ulp } from "./kinds/units.js";
 
 /*
  * How far a result may lie from the exact one. Every check reads !(error <= tolerance), so that a NaN fails.
@@ -7,8 +8,7 @@ import { floatFormats, storages } from "./elements.js";
  * Language, "Floating Point Accuracy"), carried through the formula of the operation.
  */
 
-/** Distance between neighbouring f32 at 1. Half of it would not do, because WGSL does not fix a rounding mode. */
-export const epsilon: number = 2 ** -23;
+export { epsilon, ulp };
 
 /** Error of one result in f32 when it is stored: a unit in the last place, or of the subnormals, if the type has fewer bits. */
 export function storage(dtype: FloatType, value: number, numerics: Numerics): number {
@@ -67,11 +67,4 @@ export function exact(dtype: FloatType): Tolerance {
   const { bitsLost, exactUpTo } = floatFormats[dtype];
   if (bitsLost === 0) return () => 0;
   return (value) => (Math.abs(value) <= exactUpTo ? 0 : 2 ** (bitsLost - 23) * Math.abs(value));
-}
-
-/** Returns one unit in the last place of an f32 result. */
-export function ulp(value: number): number {
-  // The exponent field; subnormal numbers have the spacing of the smallest normal ones.
-  const exponent = (float32ToBits(Math.abs(value)) >>> 23) & 0xff;
-  return 2 ** (Math.max(exponent, 1) - 150);
 }

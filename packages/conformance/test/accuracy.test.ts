@@ -95,7 +95,9 @@ describe("Arguments of every exponent", () => {
       assert.isTrue(x.some((value) => value < 0));
     });
 
-    for (const kind of [...inexactBinaryKinds, "max"] as const)
+    // Quotients without a fraction, and angles, are not of every exponent.
+    const spread = [...inexactBinaryKinds, "max"] as const;
+    for (const kind of spread.filter((kind) => kind !== "floorDiv" && kind !== "atan2"))
       it(`has first operands of each, and results of nearly each, in ${dtype} for ${kind}`, () => {
         const { a, b } = stratifiedPairs(kind, dtype, 1);
         const results = new Set(Array.from(a, (x, i) => exponent(binaryFunctions[kind](x, b[i]!))));

@@ -2,12 +2,27 @@ import { type IntegerType, integerTypes } from "@backplane/core";
 import { expect } from "chai";
 import { integerFunctions } from "#src/functions.js";
 
+/** The largest whole number up to a / b. */
+function floorOf(a: bigint, b: bigint): bigint {
+  const quotient = a / b;
+  return quotient * b !== a && a < 0n !== b < 0n ? quotient - 1n : quotient;
+}
+
 /** As mathematics has them, before they wrap around. */
 const exact: Readonly<Record<keyof typeof integerFunctions.i32, (a: bigint, b: bigint) => bigint>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
   div: (a, b) => (b === 0n ? 0n : a / b),
+  rem: (a, b) => (b === 0n ? 0n : a % b),
+  mod: (a, b) => (b === 0n ? 0n : a - b * floorOf(a, b)),
+  floorDiv: (a, b) => (b === 0n ? 0n : floorOf(a, b)),
+  and: (a, b) => a & b,
+  or: (a, b) => a | b,
+  xor: (a, b) => a ^ b,
+  shl: (a, b) => (b >= 0n && b < 32n ? a << b : 0n),
+  // A negative count stands for one beyond 32.
+  shr: (a, b) => a >> (b < 0n ? 32n : b < 32n ? b : 32n),
   max: (a, b) => [a, b].sort((x, y) => Number(y - x))[0]!,
   min: (a, b) => [a, b].sort((x, y) => Number(x - y))[0]!,
 };

@@ -31,6 +31,7 @@ describe("The formulas that backends are measured against", () => {
     // 4 5 6      filter 1 10 / 100 1000
     // 7 8 9
     const shape = {
+      layout: "NCHW" as const,
       ...{ batch: 1, inChannels: 1, height: 3, width: 3, outChannels: 1, kernelHeight: 2, kernelWidth: 2 },
       ...{ outHeight: 2, outWidth: 2, strideY: 2, strideX: 2, top: 1, left: 1, bottom: 0, right: 0 },
       ...{ dilationY: 1, dilationX: 1, groups: 1 },

@@ -2,7 +2,7 @@ import { describe } from "./handles.js";
 import { checkNames } from "./names.js";
 import { type ArithmeticKind, arithmeticKinds } from "./ops/binary/index.js";
 import { Checks } from "./ops/checks.js";
-import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
+import { type FloatUnaryKind, floatUnaryKinds } from "./ops/unary/index.js";
 
 /**
  * The largest errors of single functions, in units in the last place (ulp) of the f32 result:
@@ -20,8 +20,8 @@ import { type UnaryKind, unaryKinds } from "./ops/unary/index.js";
  * to within its units, is exact at points such as exp(0) = 1, and stays inside its range. See
  * docs/numerics.md.
  *
- * These are not declared, because they are exact on every backend: relu, abs, neg, floor, ceil, round, sign,
- * max, min and comparisons. A declaration does not cover the fused activations of gemm and conv2d.
+ * These are not declared, because they are exact on every backend: relu, abs, neg, floor, ceil, round, trunc, sign,
+ * max, min, rem and comparisons. A declaration does not cover the fused activations of gemm and conv2d.
  */
 export interface Accuracy {
   /** By ranges of the argument. */
@@ -30,11 +30,8 @@ export interface Accuracy {
   readonly binary?: { readonly [Kind in InexactBinaryKind]?: number };
 }
 
-export type InexactUnaryKind = Exclude<
-  UnaryKind,
-  "relu" | "abs" | "neg" | "floor" | "ceil" | "round" | "sign"
->;
-export type InexactBinaryKind = Exclude<ArithmeticKind, "max" | "min">;
+export type InexactUnaryKind = Exclude<FloatUnaryKind, (typeof exactUnaryKinds)[number]>;
+export type InexactBinaryKind = Exclude<ArithmeticKind, (typeof exactBinaryKinds)[number]>;
 
 /**
  * One range in a list that covers all arguments in ascending order. Each range begins where the one before ends; the
@@ -47,15 +44,18 @@ export interface UnitsRange {
   readonly units: number;
 }
 
-const exactKinds: readonly string[] = [
-  ...(["relu", "abs", "neg", "floor", "ceil", "round", "sign", "max", "min"] as const),
-];
+const exactUnaryKinds = ["relu", "abs", "neg", "floor", "ceil", "round", "trunc", "sign"] as const;
+const exactBinaryKinds = ["max", "min", "rem"] as const;
 
-export const inexactUnaryKinds: readonly InexactUnaryKind[] = unaryKinds.filter(
-  (kind): kind is InexactUnaryKind => !exactKinds.includes(kind),
+function isNoneOf(exact: readonly string[], kind: string): boolean {
+  return !exact.includes(kind);
+}
+
+export const inexactUnaryKinds: readonly InexactUnaryKind[] = floatUnaryKinds.filter(
+  (kind): kind is InexactUnaryKind => isNoneOf(exactUnaryKinds, kind),
 );
 export const inexactBinaryKinds: readonly InexactBinaryKind[] = arithmeticKinds.filter(
-  (kind): kind is InexactBinaryKind => !exactKinds.includes(kind),
+  (kind): kind is InexactBinaryKind => isNoneOf(exactBinaryKinds, kind),
 );
 
 /** Returns the index of the range that contains the argument x. */

@@ -57,11 +57,17 @@ function shallowCopyOf({ name, names }: Operation, args: object): Record<string,
 export function copyOf(operation: Operation, args: object): Record<string, unknown> {
   const copy = shallowCopyOf(operation, args);
   for (const [name, value] of Object.entries(copy)) {
-    if (Array.isArray(value)) copy[name] = [...value];
+    if (Array.isArray(value)) copy[name] = value.map(copyOfEntry);
     else if (typeof value === "object" && value !== null && "scalar" in value)
       copy[name] = { scalar: value.scalar };
   }
   return copy;
+}
+
+/** Returns a copy of an entry of a list: a number, an operand, a shape or a node. */
+function copyOfEntry(entry: unknown): unknown {
+  if (Array.isArray(entry)) return [...entry];
+  return typeof entry === "object" && entry !== null ? { ...entry } : entry;
 }
 
 /** Returns the same arguments with every operand replaced. Other values (scalars, absent ones) are kept. */

@@ -35,7 +35,7 @@ export function checkNames<Given extends object>(
 }
 
 /** Returns the name with the fewest changed letters, if they are at most two for every five letters. */
-function nearestTo(name: string, known: readonly string[]): string | undefined {
+export function nearestTo(name: string, known: readonly string[]): string | undefined {
   const ranked = known.map((other) => ({
     other,
     changes: editDistance(name.toLowerCase(), other.toLowerCase()),

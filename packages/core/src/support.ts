@@ -42,10 +42,17 @@ function covers(decisive: readonly DecisiveArgument[], support: Support, args: A
   return decisive.every(({ argument, role, values, default: fallback }) => {
     const value = args[argument] ?? fallback;
     if (value === undefined) return true;
-    if (values !== undefined && !values.includes(value as string)) return false;
     const allowed = support[argument] ?? (role === "kind" ? true : []);
-    return allowed === true || allowed.includes(value as string);
+    return entriesOf(value).every((entry) => {
+      if (values !== undefined && !values.includes(entry as string)) return false;
+      return allowed === true || allowed.includes(entry as string);
+    });
   });
+}
+
+/** Returns the values of an argument that is a list, such as element types, and else the one value. */
+function entriesOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [value];
 }
 
 /**
@@ -99,7 +106,7 @@ export function assertSupported(backend: ComputeBackend, operation: Operation, a
     const value = (args as Arguments)[argument] ?? fallback;
     if (value === undefined) continue;
     const known: readonly unknown[] | undefined = role === "elementType" ? dtypes : values;
-    if (known !== undefined && !known.includes(value)) return;
+    if (known !== undefined && !entriesOf(value).every((entry) => known.includes(entry))) return;
     asked[argument] = values === undefined ? true : value;
   }
   if (backend.supports(operation, asked)) return;

@@ -232,14 +232,18 @@ describe("operations of createBackend", () => {
     backend.free(stale);
     const short = backend.alloc(4);
     const odd = { handle: backend.alloc(64), byteOffset: 2 };
+    const bytes = ["quantizedGemm b", "quantizedGemm zeroPoints", "select condition"];
     for (const name of operationNames)
       for (const operand of operations[name].operands as readonly string[]) {
-        throws("INVALID_HANDLE", () => call(backend, name, { [operand]: stale }), operand);
-        throws("INVALID_ARGUMENT", () => call(backend, name, { [operand]: odd }), `${operand}.byteOffset`);
-        const end = { handle: short, byteOffset: 4 };
-        throws("OUT_OF_BOUNDS", () => call(backend, name, { [operand]: end }), operand);
-        if (operandsOf(name).includes(operand))
-          throws("INVALID_HANDLE", () => call(backend, name, { [operand]: undefined }), operand);
+        const isList = "list" in (operations[name].arguments as Readonly<Record<string, object>>)[operand]!;
+        const argument = isList ? `${operand}[0]` : operand;
+        const callWith = (value: unknown) => call(backend, name, { [operand]: isList ? [value] : value });
+        throws("INVALID_HANDLE", () => callWith(stale), argument);
+        // Bytes may lie anywhere.
+        if (!bytes.includes(`${name} ${operand}`))
+          throws("INVALID_ARGUMENT", () => callWith(odd), `${argument}.byteOffset`);
+        throws("OUT_OF_BOUNDS", () => callWith({ handle: short, byteOffset: 4 }), argument);
+        if (operandsOf(name).includes(operand)) throws("INVALID_HANDLE", () => callWith(undefined), argument);
       }
     assert.lengthOf(driver.runs, 0);
     await backend.dispose();

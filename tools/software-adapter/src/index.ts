@@ -7,5 +7,6 @@ export {
   type SoftwareVulkan,
   softwareVulkan,
 } from "./adapter.js";
+export { restartReason, restartWithSoftwareAdapter } from "./restart.js";
 export { type RunOptions, runCommand, runWithSoftwareAdapter } from "./run.js";
 export { SoftwareAdapterUnavailable, unavailableReason } from "./unavailable.js";

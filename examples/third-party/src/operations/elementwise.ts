@@ -38,7 +38,7 @@ export const unaryFunctions: Readonly<Partial<Record<UnaryKind, (x: number) => n
   softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
 };
 
-export const binaryFunctions: Readonly<Record<ArithmeticKind, (a: number, b: number) => number>> = {
+export const binaryFunctions: Readonly<Partial<Record<ArithmeticKind, (a: number, b: number) => number>>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
   mul: (a, b) => a * b,
@@ -80,7 +80,7 @@ type Side =
   | { readonly place: Place; readonly shape: readonly number[] };
 
 export function planBinary(call: Call, args: BinaryArguments, dtype: FloatType): Plan | undefined {
-  const apply = binaryFunctions[call.choice("kind", args.kind, arithmeticKinds)];
+  const apply = binaryFunctions[call.choice("kind", args.kind, arithmeticKinds)]!;
   if (isScalar(args.a) && isScalar(args.b)) call.refuse("b", args.b, "at most one scalar");
   if (args.n !== undefined && (args.shapeA !== undefined || args.shapeB !== undefined))
     call.refuse("n", args.n, "either n, or shapeA and shapeB");

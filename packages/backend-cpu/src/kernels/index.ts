@@ -7,10 +7,19 @@ import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
+import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
+import { pool2d } from "./pool2d/index.js";
+import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
+import { resize2d } from "./resize2d/index.js";
+import { rope } from "./rope/index.js";
+import { scan } from "./scan/index.js";
+import { scatter } from "./scatter/index.js";
+import { select } from "./select/index.js";
 import { softmax } from "./softmax/index.js";
+import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
 export { type GemmVariant, gemmVariants } from "./gemm/index.js";
@@ -21,8 +30,28 @@ export type CpuOperations = {
 
 /** Every operation that this backend has. A new one is a folder here and a line in this table. */
 const operations: CpuOperations = {
-  ...{ gemm, batchedGemm: gemm, conv2d, attention, reduce, unary, binary },
-  ...{ softmax, random, normalize, copy, gather, argReduce },
+  gemm,
+  batchedGemm: gemm,
+  conv2d,
+  attention,
+  reduce,
+  unary,
+  binary,
+  softmax,
+  random,
+  normalize,
+  copy,
+  gather,
+  argReduce,
+  pool2d,
+  resize2d,
+  map,
+  select,
+  quantizedGemm,
+  scan,
+  sort,
+  rope,
+  scatter,
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

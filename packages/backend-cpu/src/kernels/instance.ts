@@ -3,9 +3,12 @@
 import type { BlasLibrary } from "../native/blas.js";
 import type { KernelFunction, NativeKernels } from "../native/functions.js";
 
+/** What the functions of kernels are called that `KernelCode.names` does not have. */
+export const lateExport = "late";
+
 /** The part of a `KernelLibrary` that every thread has: enough to find its kernels, including later ones. */
 export interface KernelCode {
-  /** Commands in the queue carry the index into this list. */
+  /** Commands in the queue carry the index into this list, or one behind it: of a kernel that was added later. */
   readonly names: readonly string[];
   /**
    * For each kernel two words of 32 bits, the place of its module in here and its length, in bytes; then the
@@ -46,7 +49,7 @@ export class KernelInstances {
         .exports;
       this.#instances.set(at, exports);
     }
-    const kernel = exports[names[index]!] as unknown as KernelFunction;
+    const kernel = exports[names[index] ?? lateExport] as unknown as KernelFunction;
     this.#functions[index] = kernel;
     return kernel;
   }

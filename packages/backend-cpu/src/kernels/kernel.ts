@@ -189,6 +189,11 @@ export interface PlanContext {
    * its first launch to its last. Throws `OUT_OF_MEMORY`.
    */
   workspace(bytes: number): number;
+  /**
+   * Makes sure that there is a kernel of this name, for launches of this plan: `make` is called if there is none yet, and
+   * emits a function called `lateExport` with the parameters of kernels.
+   */
+  late(name: string, make: (module: ModuleBuilder, features: Features) => void): void;
 }
 
 /** How this backend does one operation: what the index.ts of its folder exports. */
@@ -248,7 +253,7 @@ export const maxParameters = 56;
 const bits = new DataView(new ArrayBuffer(4));
 
 /** The 32-bit pattern of a parameter, signed: larger numbers than that are objects to engines. */
-function word(type: "i32" | "f32", value: number): number {
+export function wordOf(type: "i32" | "f32", value: number): number {
   if (type === "i32") return value | 0;
   bits.setFloat32(0, value);
   return bits.getInt32(0);
@@ -270,7 +275,7 @@ export function launchers<const Types extends ParameterTypes>(
   return {
     launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       const words = new Array<number>(keys.length);
-      for (let i = 0; i < keys.length; i++) words[i] = word(typeOf[i]!, values[keys[i]!]!);
+      for (let i = 0; i < keys.length; i++) words[i] = wordOf(typeOf[i]!, values[keys[i]!]!);
       return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
     },
 
@@ -278,7 +283,7 @@ export function launchers<const Types extends ParameterTypes>(
       if (values.length !== keys.length)
         throw new RangeError(`kernel ${name} takes ${keys.length} parameters, not ${values.length}`);
       const words = new Array<number>(keys.length);
-      for (let i = 0; i < keys.length; i++) words[i] = word(typeOf[i]!, values[i]!);
+      for (let i = 0; i < keys.length; i++) words[i] = wordOf(typeOf[i]!, values[i]!);
       return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
     },
   };

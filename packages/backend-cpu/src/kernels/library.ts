@@ -1,3 +1,4 @@
+import { BackendError } from "@backplane/core";
 import { type BlasLibrary, sgemmName } from "../native/blas.js";
 import { type MemoryImport, ModuleBuilder } from "../wasm/index.js";
 import type { KernelCode } from "./instance.js";
@@ -7,7 +8,11 @@ import type { AnyKernel, Features, KernelGroup } from "./kernel.js";
  * Room for all modules: several times the size of all kernels of this package (a test emits them all). Bytes
  * that are never written cost nothing.
  */
-const moduleBytes = 1 << 20;
+const moduleBytes = 1 << 22;
+
+/** Kernels that are made for single problems: how many there may be, and the room for their modules. */
+const lateKernels = 4096;
+const lateBytes = 1 << 26;
 
 /**
  * The kernels that an engine can run. Each is emitted, with its group, at its first use, into memory that
@@ -20,7 +25,8 @@ export class KernelLibrary {
   readonly largestScratch: number;
   readonly #memory: MemoryImport;
   readonly #features: Features;
-  readonly #indices: ReadonlyMap<string, number>;
+  readonly #indices: Map<string, number>;
+  #late = 0;
   /** Of each kernel that is still to be emitted. */
   readonly #groups: (readonly AnyKernel[] | undefined)[];
   /** The end of the modules so far. */
@@ -40,8 +46,8 @@ export class KernelLibrary {
     }
     const names = [...known.keys()];
     if (blas !== undefined) names.push(sgemmName);
-    this.#end = 8 * names.length;
-    const bytes = this.#end + moduleBytes;
+    this.#end = 8 * (names.length + lateKernels);
+    const bytes = this.#end + moduleBytes + lateBytes;
     const modules = memory.shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
     this.code = { names, modules, blas };
     this.largestScratch = Math.max(0, ...[...known.values()].map(({ scratchBytes }) => scratchBytes));
@@ -61,19 +67,41 @@ export class KernelLibrary {
     return index;
   }
 
+  /**
+   * Adds a kernel that the list of groups does not have, unless there is one of this name. It is called as the others
+   * are. `make` emits a function called `lateExport`, with scratch of at most `largestScratch`.
+   */
+  late(name: string, make: (module: ModuleBuilder, features: Features) => void): void {
+    if (this.#indices.has(name)) return;
+    const builder = new ModuleBuilder(this.#memory, this.#features);
+    make(builder, this.#features);
+    const bytes = builder.toBytes();
+    if (this.#late === lateKernels || this.#end + bytes.length > this.code.modules.byteLength)
+      throw new BackendError(
+        "OUT_OF_MEMORY",
+        `there is no room for one more kernel: there are ${this.#late} of single expressions; numbers that change from ` +
+          "call to call should be parameters, not constants",
+      );
+    const index = this.code.names.length + this.#late++;
+    this.#place(bytes, [index]);
+    this.#indices.set(name, index);
+  }
+
   #emit(group: readonly AnyKernel[]): void {
     const builder = new ModuleBuilder(this.#memory, this.#features);
     for (const kernel of group) kernel.emit(builder, this.#features);
-    const bytes = builder.toBytes();
+    const indices = group.map(({ name }) => this.#indices.get(name)!);
+    this.#place(builder.toBytes(), indices);
+    for (const index of indices) this.#groups[index] = undefined;
+  }
+
+  /** Puts a module behind the others. */
+  #place(bytes: Uint8Array, indices: readonly number[]): void {
     const { modules } = this.code;
     // Throws if it does not fit.
     new Uint8Array(modules).set(bytes, this.#end);
-    const directory = new Uint32Array(modules, 0, 2 * this.code.names.length);
-    for (const { name } of group) {
-      const index = this.#indices.get(name)!;
-      directory.set([this.#end, bytes.length], 2 * index);
-      this.#groups[index] = undefined;
-    }
+    const directory = new Uint32Array(modules, 0, 2 * (this.code.names.length + lateKernels));
+    for (const index of indices) directory.set([this.#end, bytes.length], 2 * index);
     this.#end += bytes.length;
   }
 }

@@ -137,9 +137,11 @@ const i16x8Binary = {
   maxS: 0x98,
   maxU: 0x99,
 } as const;
+const i16x8Unary = { extendLowI8x16U: 0x89 } as const;
 const i16x8Shift = { shl: 0x8b, shrS: 0x8c, shrU: 0x8d } as const;
 
 export const i16x8: Table<keyof typeof i16x8Binary, Binary<"v128">> &
+  Table<keyof typeof i16x8Unary, Unary<"v128">> &
   Table<keyof typeof i16x8Shift, Shift> & {
     readonly const: (value: number) => V128;
     readonly splat: Unary<"i32", "v128">;
@@ -147,6 +149,7 @@ export const i16x8: Table<keyof typeof i16x8Binary, Binary<"v128">> &
     readonly replaceLane: (lane: number, a: V128, value: Arg<"i32">) => V128;
   } = {
   ...vectorTable(i16x8Binary, binary("v128", "v128")),
+  ...vectorTable(i16x8Unary, unary("v128", "v128")),
   ...vectorTable(i16x8Shift, shift),
   const: (value) => constant(littleEndian("i16", value).repeat(8)),
   splat: unary("i32", "v128")(simd(0x10)),

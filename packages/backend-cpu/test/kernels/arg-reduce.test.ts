@@ -1,8 +1,9 @@
 // Tags: kernels, pure
 import { type ArgReduceKind, type ArgReduceProblem, argReduceKinds, type DType } from "@backplane/core";
 import { expect } from "chai";
-import { argReduce, planArgReduce } from "#src/kernels/arg-reduce/index.js";
+import { argReduce } from "#src/kernels/arg-reduce/index.js";
 import type { CpuMemory } from "#src/kernels/kernel.js";
+import { planSlabs } from "#src/kernels/rows/index.js";
 import { types } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
@@ -129,7 +130,7 @@ describeEitherWay("argReduce kernels", (options) => {
 
 describe("argReduce plans", () => {
   it("give chunks enough to do, and cut what has too few rows", () => {
-    const plan = (outer: number, length: number, inner: number) => planArgReduce({ outer, length, inner });
+    const plan = (outer: number, length: number, inner: number) => planSlabs({ outer, length, inner });
     expect(plan(16_384, 4096, 1)).to.include({ form: "rows", perChunk: 256, pieces: 1 });
     expect(plan(2 ** 20, 64, 1)).to.include({ form: "rows", perChunk: 16_384, pieces: 1 });
     expect(plan(64, 2 ** 20, 1)).to.include({ form: "rows", perChunk: 1, pieces: 1 });

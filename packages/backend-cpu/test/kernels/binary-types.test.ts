@@ -1,6 +1,11 @@
 // Tags: kernels, pure
 // binary on integers, and comparisons of every type.
-import { comparisons, type IntegerKind, integerFunctions } from "@backplane/conformance/functions";
+import {
+  comparisons,
+  type IntegerKind,
+  integerFunctions,
+  logicalFunctions,
+} from "@backplane/conformance/functions";
 import {
   type BinaryArguments,
   type BinaryKind,
@@ -12,12 +17,14 @@ import {
   type IntegerType,
   integerTypes,
   isComparison,
+  type LogicalKind,
+  logicalKinds,
   type Region,
 } from "@backplane/core";
 import { expect } from "chai";
 import { binary } from "#src/kernels/binary/binary.js";
-import { integerKinds } from "#src/kernels/binary/functions.js";
-import type { ComputedType } from "#src/kernels/elements/index.js";
+import { binaryKindsOf } from "#src/kernels/binary/functions.js";
+import { type ComputedType, formOf } from "#src/kernels/elements/index.js";
 import type { CpuMemory } from "#src/kernels/kernel.js";
 import { asStored } from "../types.js";
 import { Workbench } from "../workbench.js";
@@ -38,9 +45,13 @@ interface TypeOfOperands {
   readonly special: readonly number[];
 }
 
-const integers = (array: Int32ArrayConstructor | Uint32ArrayConstructor, special: readonly number[]) => ({
+const integers = (
+  array: Int32ArrayConstructor | Uint32ArrayConstructor | Uint8ArrayConstructor,
+  special: readonly number[],
+) => ({
   stored: (values: readonly number[]) => values,
-  upload: (bench: Workbench, values: readonly number[]) => uploadBits(bench, array.from(values)),
+  upload: (bench: Workbench, values: readonly number[]) =>
+    uploadBits(bench, array.from(values) as Uint32Array),
   read: (elements: ArrayBuffer) => new array(elements),
   number: (random: number) => array.of(random * large)[0]!,
   special,
@@ -56,28 +67,34 @@ const floats = (dtype: "f32" | "f16"): TypeOfOperands => ({
   special: [...specialNumbers, 1 + 2 ** -23, 1 + 2 ** -10, -1, 65504],
 });
 
-const types: Readonly<Record<ComputedType, TypeOfOperands>> = {
+type Type = ComputedType | "u8";
+
+const types: Readonly<Record<Type, TypeOfOperands>> = {
   f32: floats("f32"),
   f16: floats("f16"),
   i32: integers(Int32Array, [
-    ...[0, 1, -1, 2, -2, 3, -7, 1000003, 2 ** 16, -(2 ** 16), 2 ** 24 + 1, 46341],
+    ...[0, 1, -1, 2, -2, 3, -7, 1000003, 2 ** 16, -(2 ** 16), 2 ** 24 + 1, 46341, 31, 32, 33],
     ...[2 ** 31 - 1, -(2 ** 31), -(2 ** 31) + 1, 2 ** 30, -(2 ** 30) - 1],
   ]),
   u32: integers(Uint32Array, [
     ...[0, 1, 2, 3, 7, 1000003, 2 ** 16 - 1, 2 ** 16, 2 ** 16 + 1, 2 ** 24 + 1],
-    ...[2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 2, 2 ** 32 - 1],
+    ...[2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 2, 2 ** 32 - 1, 31, 32, 33],
   ]),
+  u8: integers(Uint8Array, [0, 0, 0, 1, 2, 127, 128, 255]),
 };
 
-function expected(kind: BinaryKind, dtype: ComputedType, a: number, b: number): number {
+function expected(kind: BinaryKind, dtype: Type, a: number, b: number): number {
   if (isComparison(kind)) return comparisons[kind](a, b);
+  if (dtype === "u8") return logicalFunctions[kind as LogicalKind](a, b);
   return integerFunctions[dtype as IntegerType][kind as IntegerKind](a, b);
 }
 
-const kindsOf = (dtype: ComputedType): readonly BinaryKind[] =>
-  binaryKinds.filter(
-    (kind) => isComparison(kind) || (dtype in integerFunctions && kind in integerFunctions.i32),
-  );
+const kindsOf = (dtype: Type): readonly BinaryKind[] =>
+  dtype === "u8"
+    ? logicalKinds
+    : binaryKinds.filter(
+        (kind) => isComparison(kind) || (dtype in integerFunctions && kind in integerFunctions.i32),
+      );
 
 describe("binary kernels of integers and truth values", () => {
   let bench: Workbench;
@@ -87,7 +104,7 @@ describe("binary kernels of integers and truth values", () => {
 
   /** Runs a problem, and returns its results and the operands as they are stored. */
   const run = (
-    dtype: ComputedType,
+    dtype: Type,
     args: Omit<BinaryArguments, "output" | "dtype">,
     values: { readonly a?: readonly number[]; readonly b?: readonly number[] },
     count: number,
@@ -115,7 +132,7 @@ describe("binary kernels of integers and truth values", () => {
   /** Checks one result for each pair of numbers. */
   const check = (
     kind: BinaryKind,
-    dtype: ComputedType,
+    dtype: Type,
     pairs: readonly (readonly [a: number, b: number])[],
     options: { readonly offset?: number; readonly workers?: number } = {},
   ): void => {
@@ -130,10 +147,11 @@ describe("binary kernels of integers and truth values", () => {
   };
 
   it("has these kinds of integers and no others", () => {
-    for (const dtype of integerTypes) expect(integerKinds(dtype)).to.have.members(kindsOf(dtype));
+    for (const dtype of [...integerTypes, "u8"] as const)
+      expect(binaryKindsOf(formOf(dtype))).to.have.members(kindsOf(dtype));
   });
 
-  for (const dtype of [...floatTypes, ...integerTypes])
+  for (const dtype of [...floatTypes, ...integerTypes, "u8"] as const)
     for (const kind of kindsOf(dtype))
       it(`${kind} of ${dtype}: all pairs of special numbers, and random ones in several chunks`, () => {
         const { special, number } = types[dtype];
@@ -159,13 +177,13 @@ describe("binary kernels of integers and truth values", () => {
         for (const a of [multiple - 1, multiple, multiple + 1])
           if (a >= least && a <= most && b >= least && b <= most) pairs.push([a, b]);
       }
-      check("div", dtype, pairs);
+      for (const kind of ["div", "mod", "rem", "floorDiv"] as const) check(kind, dtype, pairs);
     }
   });
 
   it("writes exactly n elements, at any offset", () => {
-    for (const dtype of [...floatTypes, ...integerTypes])
-      for (const kind of ["less", "div", "max"] as const)
+    for (const dtype of [...floatTypes, ...integerTypes, "u8"] as const)
+      for (const kind of ["less", "div", "max", "logicalXor"] as const)
         if (kindsOf(dtype).includes(kind))
           for (let n = 1; n <= 67; n++) {
             const { number } = types[dtype];
@@ -177,7 +195,7 @@ describe("binary kernels of integers and truth values", () => {
 
   it("takes a scalar on either side, up to the ends of the range", () => {
     const random = randomNumbers(6);
-    const checkScalar = (kind: BinaryKind, dtype: ComputedType, scalar: number, n: number): void => {
+    const checkScalar = (kind: BinaryKind, dtype: Type, scalar: number, n: number): void => {
       const { number, special } = types[dtype];
       const values = Array.from({ length: n }, (_, i) => special[i] ?? number(random()));
       const held = dtype in integerFunctions ? scalar : Math.fround(scalar);

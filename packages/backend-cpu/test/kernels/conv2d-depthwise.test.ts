@@ -8,7 +8,7 @@ import { randomNumbers } from "./numbers.js";
 import { guardedOutput, uploadElements } from "./problems.js";
 
 const image = {
-  ...{ batch: 1, inChannels: 3, outChannels: 3, groups: 3, height: 9, width: 10 },
+  ...{ layout: "NCHW" as const, batch: 1, inChannels: 3, outChannels: 3, groups: 3, height: 9, width: 10 },
   ...{ kernelHeight: 3, kernelWidth: 3, strideY: 1, strideX: 1, dilationY: 1, dilationX: 1 },
   ...{ top: 1, left: 1, bottom: 1, right: 1, outHeight: 9, outWidth: 10 },
 };

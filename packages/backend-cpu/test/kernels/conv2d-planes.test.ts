@@ -6,7 +6,15 @@ import { convolutionForm, convolutionTile } from "#src/kernels/conv2d/tile.js";
 
 describe("conv2d by planes", () => {
   const shape = {
-    ...{ batch: 1, inChannels: 4, outChannels: 8, groups: 1, height: 30, width: 200 },
+    ...{
+      layout: "NCHW" as const,
+      batch: 1,
+      inChannels: 4,
+      outChannels: 8,
+      groups: 1,
+      height: 30,
+      width: 200,
+    },
     ...{ kernelHeight: 3, kernelWidth: 3, outHeight: 28, outWidth: 198, strideY: 1, strideX: 1 },
     ...{ top: 0, left: 0, bottom: 0, right: 0, dilationY: 1, dilationX: 1 },
   };

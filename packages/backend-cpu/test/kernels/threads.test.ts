@@ -5,8 +5,8 @@ import {
   dtypeBytes,
   encodeFloat16,
   floatTypes,
+  floatUnaryKinds,
   integerTypes,
-  unaryKinds,
 } from "@backplane/core";
 import { expect } from "chai";
 import { createCpuBackend } from "#src/index.js";
@@ -33,7 +33,14 @@ async function results(threads: number): Promise<Buffer> {
     for (const dtype of floatTypes) {
       const input = inputs[dtype];
       const output = (count: number): DeviceHandle => push(count * dtypeBytes[dtype]);
-      for (const kind of unaryKinds) backend.unary({ kind, dtype, n, input, output: output(n) });
+      for (const kind of floatUnaryKinds) backend.unary({ kind, dtype, n, input, output: output(n) });
+      for (const kind of ["mod", "rem", "floorDiv", "atan2"] as const)
+        backend.binary({ kind, dtype, n, a: input, b: input, output: output(n) });
+      backend.map({
+        ...{ shape: [3, 70, 250], inputs: [input, input], inputShapes: [undefined, [70, 1]], dtype },
+        nodes: [{ input: 0 }, { input: 1 }, { unary: "sin", x: 0 }, { binary: "mul", a: 1, b: 2 }],
+        ...{ results: [2, 3], outputs: [output(n), output(n)] },
+      });
       const pow = { kind: "pow", dtype, shapeA: [3, 70, 250], shapeB: [70, 1] } as const;
       backend.binary({ ...pow, a: input, b: input, output: output(n) });
       for (const kind of ["sum", "max"] as const) {

@@ -48,4 +48,5 @@ export interface DeviceLimits {
   readonly maxComputeWorkgroupSizeY: number;
   readonly maxComputeWorkgroupsPerDimension: number;
   readonly maxStorageBufferBindingSize: number;
+  readonly maxStorageBuffersPerShaderStage: number;
 }

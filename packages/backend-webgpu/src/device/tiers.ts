@@ -50,6 +50,7 @@ export const defaultLimits: DeviceLimits = {
   maxComputeWorkgroupSizeY: 256,
   maxComputeWorkgroupsPerDimension: 65_535,
   maxStorageBufferBindingSize: 2 ** 27,
+  maxStorageBuffersPerShaderStage: 8,
 };
 
 export const limitNames: readonly (keyof DeviceLimits)[] = Object.keys(
@@ -59,7 +60,7 @@ export const limitNames: readonly (keyof DeviceLimits)[] = Object.keys(
 /** Limits that a device has only if they are requested. */
 export type RequestedLimit = keyof DeviceLimits | (typeof otherLimits)[number];
 
-const otherLimits = ["maxBufferSize", "maxStorageBuffersPerShaderStage", "maxComputeWorkgroupSizeZ"] as const;
+const otherLimits = ["maxBufferSize", "maxComputeWorkgroupSizeZ"] as const;
 
 const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix";
 

@@ -5,15 +5,39 @@ import { conv2d } from "./conv2d/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
+import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import type { OperationEntry } from "./operation.js";
+import { pool2d } from "./pool2d/index.js";
+import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
+import { resize2d } from "./resize2d/index.js";
+import { rope } from "./rope/index.js";
+import { scan } from "./scan/index.js";
+import { scatter } from "./scatter/index.js";
 import { softmax } from "./softmax/index.js";
 import { unary } from "./unary/index.js";
 
 /** Every operation of this package. A new one is a folder and a line here. */
 export const operationEntries: readonly OperationEntry[] = [
-  ...[gemm, conv2d, attention, reduce, unary, binary],
-  ...[softmax, random, normalize, copy, gather, argReduce],
+  gemm,
+  conv2d,
+  attention,
+  reduce,
+  unary,
+  binary,
+  softmax,
+  random,
+  normalize,
+  copy,
+  gather,
+  argReduce,
+  pool2d,
+  resize2d,
+  map,
+  quantizedGemm,
+  scan,
+  rope,
+  scatter,
 ];

@@ -112,6 +112,14 @@ fn pack_quad(values: vec4f) -> vec2u {
  */
 export const packQuad: string = `${halfQuad}${integerChoice}`;
 
+/**
+ * `rounded_quad`: pack_quad by integer arithmetic on every device, for numbers that are read back in the same kernel. A compiler
+ * may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), but not what was rounded before.
+ */
+export const roundedQuad: string = packQuad
+  .replaceAll("half_quad", "rounded_half_quad")
+  .replaceAll("pack_quad", "rounded_quad");
+
 /** Texts may begin with one of these, without its first line break. */
 const native = (
   [

@@ -27,11 +27,13 @@ export interface Draft {
   readonly rest: Readonly<Record<string, unknown>>;
   /** Elements of each input, by argument; the entries of a list have names such as `inputs[0]`. */
   readonly inputs: Readonly<Record<string, number>>;
-  /** Inputs that are whole numbers (i32), each from `low` to `high`; they have no range. */
+  /** Inputs that are whole numbers (i32 unless `types` says otherwise), each from `low` to `high`; they have no range. */
   readonly integers?: Readonly<Record<string, Range>>;
+  /** The element types of other inputs that do not have that of the call. */
+  readonly inputTypes?: Readonly<Record<string, FloatType>>;
   /** Elements of each output. */
   readonly outputs: Readonly<Record<string, number>>;
-  /** The element types of outputs that do not have that of the call. */
+  /** The element types of outputs, and of whole numbers, that do not have that of the call. */
   readonly types?: Readonly<Record<string, DType>>;
   /** Whether the call reads its outputs, or leaves some of them as they are. */
   readonly keepsOutputs?: boolean;

@@ -61,21 +61,24 @@ export async function compare(
   outputs: readonly number[],
   compute: Compute,
   what: string,
+  /** Of the inputs. */
+  types: readonly DType[] = contents.map(() => dtype),
 ): Promise<void> {
   const bytes = contents[outputs[0]!]!.length;
   const byteOffset = before * dtypeBytes[dtype];
-  const room = Math.max(...contents.map((content) => content.length)) + 2 * byteOffset;
-  const image = (content: Uint8Array<ArrayBuffer>) => {
+  const room = Math.max(...contents.map((content) => content.length)) + 8 * byteOffset;
+  const offsetOf = (index: number) => before * dtypeBytes[types[index] ?? dtype];
+  const image = (content: Uint8Array<ArrayBuffer>, index: number) => {
     const whole = pattern(room, content.length);
-    whole.set(content, byteOffset);
+    whole.set(content, offsetOf(index));
     return whole;
   };
   const handles = [...contents, contents[0]!].map(() => backend.alloc(room));
-  const places = handles.map((handle) => ({ handle, byteOffset }));
+  const places = handles.map((handle, i) => ({ handle, byteOffset: offsetOf(i) }));
   const separate = places.at(-1)!;
   try {
     const reset = () => {
-      for (const [i, content] of contents.entries()) backend.copyHtoD(handles[i]!, image(content));
+      for (const [i, content] of contents.entries()) backend.copyHtoD(handles[i]!, image(content, i));
     };
     reset();
     compute(places, separate);
@@ -85,12 +88,12 @@ export async function compare(
       compute(places, places[index]!);
       const got = await bytesOf(backend, handles[index]!, room);
       checkClose(got.slice(byteOffset, byteOffset + bytes), expected, dtype, `${what} over input ${index}`);
-      const whole = image(contents[index]!);
+      const whole = image(contents[index]!, index);
       got.set(whole.subarray(byteOffset, byteOffset + bytes), byteOffset);
       sameBytes(got, whole, `${what} over input ${index}: bytes around the output`);
       for (const [i, content] of contents.entries())
         if (i !== index)
-          sameBytes(await bytesOf(backend, handles[i]!, room), image(content), `${what}: the other input`);
+          sameBytes(await bytesOf(backend, handles[i]!, room), image(content, i), `${what}: the other input`);
     }
   } finally {
     for (const handle of handles) backend.free(handle);

@@ -1,5 +1,6 @@
 import { type ArithmeticKind, elementTypes, type FloatType, type UnitsRange } from "@backplane/core";
 import { random, roundTo } from "../data.js";
+import { binaryEntries } from "../kinds/binary.js";
 
 /** Exponents of the normal numbers of a type. */
 const exponents: Readonly<Record<FloatType, readonly [lowest: number, highest: number]>> = {
@@ -22,6 +23,8 @@ const landmarks: readonly number[] = [
   // Points at which exp and its kin underflow and overflow, tanh, erf and sigmoid become 1, gelu and geluTanh vanish.
   ...[87.33655, 88.02969, 88.72284, 103.27893, 103.97208, 9.010913, 8.664339, 3.9192059, 16.635532, 17.32868],
   ...[5.5, 5.9, 10.05, 10.5, 13, 13.1, 13.8, 14.1, 14.4, 14.5],
+  // sinh and cosh overflow, exp2 underflows and overflows; seams of arcs and of their kin.
+  ...[89.415985, 88.7, 126, 127, 128, 149, 150, 0.4375, 0.6875, 1.1875, 2.4375, 0.41421356, 2.4142135],
 ];
 
 /** Zeros of the sine and the cosine, and the seams between the pieces into which kernels cut their arguments. */
@@ -104,7 +107,7 @@ export function stratifiedPairs(kind: ArithmeticKind, dtype: FloatType, seed: nu
   for (let exponent = lowest; exponent <= highest; exponent++)
     for (let i = 0; i < 12; i++) {
       const size = 2 ** exponent * (1 + (i === 0 ? 0 : next()));
-      for (const x of [size, -size]) add(x, secondOperand[kind](x, target, next, i));
+      for (const x of [size, -size]) add(x, binaryEntries[kind].second(x, target, next, i));
     }
   if (kind === "pow") {
     // Near 1, small errors of the logarithm are multiplied by large exponents.
@@ -116,24 +119,3 @@ export function stratifiedPairs(kind: ArithmeticKind, dtype: FloatType, seed: nu
   }
   return { a: Float64Array.from(a), b: Float64Array.from(b) };
 }
-
-type SecondOperand = (x: number, target: () => number, next: () => number, index: number) => number;
-
-/** Sums of numbers of like size, whose leading digits may cancel, and of other sizes. */
-const addend: SecondOperand = (x, target, next, i) => {
-  const sign = next() < 0.5 ? -1 : 1;
-  if (i % 4 === 0) return sign * 2 ** target();
-  return sign * Math.abs(x) * 2 ** ((i % 4 === 1 ? 2 : 30) * (next() - 0.5));
-};
-
-/** For a result of 2^target. */
-const secondOperand: Readonly<Record<ArithmeticKind, SecondOperand>> = {
-  ...{ add: addend, sub: addend, max: addend, min: addend },
-  mul: (x, target) => 2 ** target() / x,
-  div: (x, target) => x / 2 ** target(),
-  pow(x, target, next, i) {
-    if (x < 0) return Math.round(8 * (next() - 0.5));
-    if (i % 4 === 1) return [0.5, -0.5, 2, 3, -1, 1 / 3][Math.floor(6 * next())]!;
-    return x === 1 ? 100 * next() : target() / Math.log2(x);
-  },
-};

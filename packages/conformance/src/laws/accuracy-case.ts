@@ -1,7 +1,8 @@
-import { type ArithmeticKind, type FloatType, rangeAt, type UnaryKind } from "@backplane/core";
+import { type ArithmeticKind, type FloatType, type FloatUnaryKind, rangeAt } from "@backplane/core";
 import { declaredRanges, declaredUnits, expectedOf, unitsOff, unitsTolerance } from "../accuracy.js";
 import { floatFormats } from "../elements.js";
 import { binaryFunctions, unaryFunctions } from "../functions.js";
+import { binaryEntries } from "../kinds/binary.js";
 import { binaryCall, compute, unaryCall } from "../kit/values.js";
 import type { LawContext } from "../law.js";
 import { binaryTolerance } from "../ops/binary/index.js";
@@ -11,7 +12,7 @@ import { stratified, stratifiedPairs } from "./accuracy-arguments.js";
 
 /** Arguments and results of one function on a backend. */
 export interface Sweep {
-  readonly kind: UnaryKind | ArithmeticKind;
+  readonly kind: FloatUnaryKind | ArithmeticKind;
   readonly count: number;
   readonly got: readonly number[];
   readonly exact: readonly number[];
@@ -29,7 +30,7 @@ export interface Sweep {
 export async function sweepUnary(
   { backend, numerics }: LawContext,
   dtype: FloatType,
-  kind: UnaryKind,
+  kind: FloatUnaryKind,
   seed: number,
 ): Promise<Sweep & { readonly x: Float64Array }> {
   const { accuracy } = backend.capabilities;
@@ -62,9 +63,7 @@ export async function sweepBinary(
   const exact = Array.from(a, (first, i) => binaryFunctions[kind](first, b[i]!));
   const call = binaryCall(backend, dtype, kind, a.length);
   const got = await compute(backend, dtype, [Array.from(a), Array.from(b)], a.length, call);
-  // WGSL grants nothing for larger divisors, nor for powers of numbers that are not positive.
-  const isGranted = (i: number) =>
-    kind === "div" ? Math.abs(b[i]!) <= 2 ** 126 : kind === "pow" ? a[i]! > 0 : true;
+  const isGranted = (i: number) => binaryEntries[kind].domain?.(a[i]!, b[i]!) ?? true;
   return {
     ...{ kind, count: a.length, got, exact },
     at: (i) => [a[i]!, b[i]!],

@@ -1,6 +1,7 @@
-import { type FloatType, type InexactUnaryKind, inexactUnaryKinds, type UnaryKind } from "@backplane/core";
+import { type FloatType, type InexactUnaryKind, inexactUnaryKinds } from "@backplane/core";
 import { declaredRanges, declaredUnits } from "../accuracy.js";
 import { floatFormats } from "../elements.js";
+import { unaryEntries } from "../kinds/unary.js";
 import { binaryCall, compute, unaryCall } from "../kit/values.js";
 import type { Law, LawContext } from "../law.js";
 import { unaryTolerance } from "../ops/unary/index.js";
@@ -38,12 +39,12 @@ export function shapeLaws(dtype: FloatType): readonly Law[] {
       });
     },
   });
-  const ranged = inexactUnaryKinds.filter((kind) => outermost[kind] !== undefined);
-  const pointed = inexactUnaryKinds.filter((kind) => points[kind] !== undefined);
-  const sweep = (context: LawContext, kind: UnaryKind) => sweepUnary(context, dtype, kind, 1);
+  const ranged = inexactUnaryKinds.filter((kind) => unaryEntries[kind].outermost !== undefined);
+  const pointed = inexactUnaryKinds.filter((kind) => unaryEntries[kind].points !== undefined);
+  const sweep = (context: LawContext, kind: InexactUnaryKind) => sweepUnary(context, dtype, kind, 1);
   const rising = ofUnary(
     "functions rise and fall to within their units",
-    inexactUnaryKinds.filter((kind) => courses[kind] !== undefined),
+    inexactUnaryKinds.filter((kind) => unaryEntries[kind].course !== undefined),
     async (context, kind) => checkCourse(context, kind, await sweep(context, kind)),
   );
   return [
@@ -51,15 +52,14 @@ export function shapeLaws(dtype: FloatType): readonly Law[] {
     ...(floatFormats[dtype].bitsLost === 0 ? [rising] : []),
     ofUnary(
       "odd and even functions are so bit for bit",
-      Object.keys(mirrored) as Mirrored[],
-      async (context, kind) => checkMirror(kind as Mirrored, await sweep(context, kind)),
+      inexactUnaryKinds.filter((kind) => unaryEntries[kind].mirror !== undefined),
+      async (context, kind) => checkMirror(kind, await sweep(context, kind)),
     ),
     ofUnary(
       "functions stay inside of their range",
       ranged,
       async (context, kind) => checkOutermost(kind, await sweep(context, kind)),
-      // The error 2^-11 granted to sine and cosine leads beyond 1.
-      ranged.filter((kind) => kind !== "sin" && kind !== "cos"),
+      ranged.filter((kind) => unaryEntries[kind].mayPassOutermost === undefined),
     ),
     ofUnary(
       "functions are exact at points such as exp(0) = 1",
@@ -87,31 +87,6 @@ export function shapeLaws(dtype: FloatType): readonly Law[] {
 
 type Swept = Sweep & { readonly x: Float64Array };
 
-/** The intervals in which a function rises (1) or falls (-1), as far as callers rely on it. */
-interface Course {
-  readonly from: number;
-  readonly to: number;
-  readonly direction: 1 | -1;
-}
-
-const everywhere: Course = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY, direction: 1 };
-const fromZero: Course = { ...everywhere, from: 0 };
-
-const courses: Partial<Record<InexactUnaryKind, Course>> = {
-  ...{
-    exp: everywhere,
-    expm1: everywhere,
-    tanh: everywhere,
-    sigmoid: everywhere,
-    erf: everywhere,
-    softplus: everywhere,
-  },
-  ...{ log: fromZero, sqrt: fromZero, gelu: fromZero, geluTanh: fromZero, silu: fromZero },
-  ...{ rsqrt: { ...fromZero, direction: -1 }, reciprocal: { ...fromZero, direction: -1 } },
-  sin: { from: -Math.PI / 2, to: Math.PI / 2, direction: 1 },
-  cos: { from: 0, to: Math.PI, direction: -1 },
-};
-
 /**
  * Checks that x1 < x2 leads to f(x1) <= f(x2) + units for all pairs of arguments; the reverse for falling functions.
  */
@@ -120,7 +95,7 @@ function checkCourse(
   kind: InexactUnaryKind,
   { x, got, exact, units }: Swept,
 ): void {
-  const { from, to, direction } = courses[kind]!;
+  const { from, to, direction } = unaryEntries[kind].course!;
   const smallest = numerics.subnormals === "kept" ? 0 : 2 ** -126;
   /** The place of the largest result so far. */
   let top: number | undefined;
@@ -142,74 +117,26 @@ function checkCourse(
   }
 }
 
-type Mirrored = keyof typeof mirrored;
-
-/** f(-x) = -f(x) or f(x). */
-const mirrored = { sin: -1, tanh: -1, erf: -1, reciprocal: -1, cos: 1 } as const;
-
-function checkMirror(kind: Mirrored, { x, got }: Swept): void {
+function checkMirror(kind: InexactUnaryKind, { x, got }: Swept): void {
+  const mirror = unaryEntries[kind].mirror!;
   for (let i = 0, j = x.length - 1; i < j; i++, j--)
-    if (got[j] !== mirrored[kind] * got[i]! && !(Number.isNaN(got[i]) && Number.isNaN(got[j])))
+    if (got[j] !== mirror * got[i]! && !(Number.isNaN(got[i]) && Number.isNaN(got[j])))
       throw new Error(
-        `${kind} is not ${mirrored[kind] < 0 ? "odd" : "even"}: ` +
-          `${got[i]} at ${x[i]}, but ${got[j]} at ${x[j]}`,
+        `${kind} is not ${mirror < 0 ? "odd" : "even"}: ` + `${got[i]} at ${x[i]}, but ${got[j]} at ${x[j]}`,
       );
 }
 
-/** The least and the largest value that a function has or comes near to. */
-const outermost: Partial<Record<InexactUnaryKind, readonly [least: number, largest: number]>> = {
-  ...{ sin: [-1, 1], cos: [-1, 1], tanh: [-1, 1], erf: [-1, 1], sigmoid: [0, 1] },
-  expm1: [-1, Number.POSITIVE_INFINITY],
-  ...{ exp: [0, Number.POSITIVE_INFINITY], softplus: [0, Number.POSITIVE_INFINITY] },
-};
-
-function checkOutermost(kind: InexactUnaryKind, { x, got, units, least: bound }: Swept): void {
-  const [least, largest] = outermost[kind]!;
+function checkOutermost(kind: InexactUnaryKind, { x, got, exact, units, least: bound }: Swept): void {
+  const [least, largest] = unaryEntries[kind].outermost!;
   // If no units are declared and WGSL grants nothing, results may be anything.
   for (const [i, y] of got.entries())
-    if (!(y >= least && y <= largest) && (units(i) !== undefined || bound(i) !== Number.POSITIVE_INFINITY))
+    if (
+      !(y >= least && y <= largest) &&
+      !Number.isNaN(exact[i]) &&
+      (units(i) !== undefined || bound(i) !== Number.POSITIVE_INFINITY)
+    )
       throw new Error(`${kind}(${x[i]}) is ${y}; the range of ${kind} is from ${least} to ${largest}`);
 }
-
-/** Points that people try first and build on. Squares and the like follow from units below 1. */
-const points: Partial<Record<InexactUnaryKind, readonly (readonly [x: number, y: number])[]>> = {
-  exp: [[0, 1]],
-  expm1: [
-    [0, 0],
-    [-100, -1],
-  ],
-  log: [[1, 0]],
-  sin: [[0, 0]],
-  cos: [[0, 1]],
-  sqrt: [[0, 0]],
-  tanh: [
-    [0, 0],
-    [20, 1],
-    [-20, -1],
-  ],
-  erf: [
-    [0, 0],
-    [10, 1],
-    [-10, -1],
-  ],
-  sigmoid: [
-    [0, 0.5],
-    [100, 1],
-  ],
-  gelu: [
-    [0, 0],
-    [100, 100],
-  ],
-  geluTanh: [
-    [0, 0],
-    [100, 100],
-  ],
-  silu: [
-    [0, 0],
-    [100, 100],
-  ],
-  softplus: [[100, 100]],
-};
 
 async function checkPoints(
   { backend, numerics }: LawContext,
@@ -217,7 +144,7 @@ async function checkPoints(
   kind: InexactUnaryKind,
 ): Promise<void> {
   const isDeclared = declaredRanges(backend.capabilities.accuracy, kind) !== undefined;
-  const pairs = points[kind]!;
+  const pairs = unaryEntries[kind].points!;
   const input = pairs.map(([x]) => x);
   const got = await compute(
     backend,

@@ -2,10 +2,10 @@ import {
   type ArithmeticKind,
   arithmeticKinds,
   type FloatType,
+  type FloatUnaryKind,
   floatTypes,
+  floatUnaryKinds,
   type OperationName,
-  type UnaryKind,
-  unaryKinds,
 } from "@backplane/core";
 import fc from "fast-check";
 import { dataSeed } from "../arbitraries/shapes.js";
@@ -18,7 +18,7 @@ import { shapeLaws } from "./accuracy-shape.js";
  * declares nothing, against the least bounds of all backends, as far as they reach.
  */
 export const accuracyLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
-  ...unaryKinds.map((kind) =>
+  ...floatUnaryKinds.map((kind) =>
     law(dtype, "unary", kind, async (context, seed) =>
       checkErrors(context, dtype, await sweepUnary(context, dtype, kind, seed)),
     ),
@@ -34,7 +34,7 @@ export const accuracyLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
 function law(
   dtype: FloatType,
   operation: OperationName,
-  kind: UnaryKind | ArithmeticKind,
+  kind: FloatUnaryKind | ArithmeticKind,
   check: (context: LawContext, seed: number) => Promise<void>,
 ): Law {
   return {

@@ -27,7 +27,7 @@ function overInputs(tested: TestedOperation, callOf: NonNullable<TestedOperation
         (i % 7 === 0 ? counts : [counts[i % counts.length]!]).map((n) => ({ ...given, n })),
     );
     await forEach(cases, async ({ dtype, kind, n }) => {
-      const { operands, rest } = callOf(n);
+      const { operands, rest, types } = callOf(n);
       const inputs = Object.keys(operands).filter((operand) => operand !== output);
       const method = backend[name].bind(backend) as (args: unknown) => void;
       const run: Compute = (places, to) => {
@@ -37,9 +37,10 @@ function overInputs(tested: TestedOperation, callOf: NonNullable<TestedOperation
         );
       };
       // Other data for each input.
-      const contents = inputs.map((input, i) => samples(operands[input]!, 5 * i, dtype));
+      const typesOf = inputs.map((input) => types?.[input] ?? dtype);
+      const contents = inputs.map((input, i) => samples(operands[input]!, 5 * i, typesOf[i]!));
       const indices = over.map((input) => inputs.indexOf(input));
-      await compare(backend, dtype, contents, indices, run, `${kind ?? name} ${dtype} of ${n}`);
+      await compare(backend, dtype, contents, indices, run, `${kind ?? name} ${dtype} of ${n}`, typesOf);
     });
   });
 }

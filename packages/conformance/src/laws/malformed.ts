@@ -29,6 +29,17 @@ const noNumbers = [Number.NaN, Number.POSITIVE_INFINITY, "1"];
 
 /** Returns values that are wrong by themselves; `given` is the one of the small call. */
 function wrongValues(argument: Argument, given: unknown): readonly unknown[] {
+  if (!("list" in argument)) return wrongOne(argument, given);
+  // A list of operands has as many entries as others that go with it.
+  if (["reads", "writes", "updates"].includes(argument.role)) return [12, "3"];
+  if (!Array.isArray(given)) return [12, "3", {}];
+  return [
+    ...[12, "3", {}],
+    ...wrongOne(argument, given.at(-1)).map((wrong) => [...given.slice(0, -1), wrong]),
+  ];
+}
+
+function wrongOne(argument: Argument, given: unknown): readonly unknown[] {
   switch (argument.role) {
     case "extent":
     case "stride":
@@ -63,6 +74,8 @@ function wrongValues(argument: Argument, given: unknown): readonly unknown[] {
       return ["noSuchChoice", "", 1];
     case "elementType":
       return ["noSuchType", "F32", "", 4];
+    case "nodes":
+      return [12, "3", {}, [12], [null], [{}], [{ noSuchNode: 0 }]];
     default:
       return argument.scalar ? noNumbers.map((scalar) => ({ scalar })) : [];
   }

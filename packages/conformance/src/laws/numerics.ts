@@ -1,5 +1,6 @@
 import { type FloatType, floatTypes, type Numerics, type OperationName } from "@backplane/core";
 import { draw } from "../data.js";
+import { pattern } from "../kit/checks.js";
 import { computeWith, expectSame, numericsLaw } from "../kit/values.js";
 import type { Law, LawContext } from "../law.js";
 import { everyOperation } from "../ops/index.js";
@@ -63,7 +64,7 @@ function expectSpread(
 }
 
 function determinismLaw(operation: OperationName, dtype: FloatType, repeated: RepeatedCall): Law {
-  const { rest, inputs, outputs } = repeated;
+  const { rest, inputs, outputs, types } = repeated;
   return numericsLaw(
     dtype,
     operation,
@@ -72,9 +73,10 @@ function determinismLaw(operation: OperationName, dtype: FloatType, repeated: Re
     async ({ backend }) => {
       const drawn = Object.entries(inputs).map(([name, count], i): [string, readonly number[]] => [
         name,
-        Array.from(draw("normal", count, i + 1, dtype)),
+        Array.from(types?.[name] === "u8" ? pattern(count, i) : draw("normal", count, i + 1, dtype)),
       ]);
-      const run = () => computeWith(backend, operation, dtype, rest, Object.fromEntries(drawn), outputs);
+      const run = () =>
+        computeWith(backend, operation, dtype, rest, Object.fromEntries(drawn), outputs, types);
       const first = await run();
       for (let again = 0; again < 2; again++) {
         const results = await run();

@@ -240,7 +240,8 @@ const resourceLaws: readonly Law[] = operationNames.map((operation) =>
       const places = Object.fromEntries(
         names.map((name) => [name, backend.alloc(operandSize(call, dtype, name), { zero: false })]),
       );
-      for (const name of names) backend.fill(places[name]!, 1, call.operands[name]!, dtype);
+      for (const name of names)
+        backend.fill(places[name]!, 1, call.operands[name]!, operandType(call, dtype, name));
       invoke(backend, call, dtype, places);
       const read = bytesOf(backend, places[call.outputs[0]!]!, 2);
       for (const name of names) backend.free(places[name]!);

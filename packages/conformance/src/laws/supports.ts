@@ -8,6 +8,7 @@ import {
   operations,
   type Question,
 } from "@backplane/core";
+import { argumentsOf } from "../kit/arguments.js";
 import type { Law } from "../law.js";
 import { smallCalls, type TestCall } from "./calls.js";
 
@@ -80,11 +81,20 @@ function answersTruly(operation: OperationName, dtype: DType): Law {
 /** Makes the call with what is asked for. Returns the code of the error that it throws. */
 async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question): Promise<string | undefined> {
   const extra = Object.keys(asked).filter((name) => asked[name] === true);
-  const names = [...Object.keys(call.operands), ...extra];
+  const isOfAnotherKind = asked.kind !== undefined && asked.kind !== call.rest.kind;
+  const table: Readonly<Record<string, object>> = operations[call.operation].arguments;
+  // Another kind need not take operands that a call may leave out.
+  const names = [
+    ...Object.keys(call.operands).filter((name) => !isOfAnotherKind || !("otherwise" in table[name]!)),
+    ...extra,
+  ];
   // Enough for any element type, and for an operand that the call does not have.
   const handles = names.map((name) => [name, backend.alloc(4 * (call.operands[name] ?? 64))] as const);
   try {
-    backend.run(call.operation, { ...call.rest, ...asked, ...Object.fromEntries(handles) } as never);
+    backend.run(
+      call.operation,
+      argumentsOf({ ...call.rest, ...asked, ...Object.fromEntries(handles) }) as never,
+    );
     // A fault of a declared call may only show here.
     await backend.synchronize();
     return undefined;

@@ -11,7 +11,7 @@ import type { Law, LawContext } from "../law.js";
 import { storage, type Tolerance, underflow } from "../tolerance.js";
 import { type Expected, measure } from "../workspace.js";
 import type { Emit, Write } from "./operation.js";
-import { unaryErrors } from "./unary/index.js";
+import { unaryError } from "./unary/index.js";
 
 /** The options of a call beyond the sums. */
 export interface Finish {
@@ -120,6 +120,6 @@ export function activationTolerance(
   numerics: Numerics,
 ): number {
   const y = unaryFunctions[activation](x);
-  const own = unaryErrors[activation](x, y) + underflow(1, numerics);
+  const own = unaryError(activation)(x, y) + underflow(1, numerics);
   return steepest[activation] * error + own + storage(dtype, y, numerics);
 }

@@ -1,4 +1,4 @@
-import { type OperationName, operationNames } from "@backplane/core";
+import { type DType, type OperationName, operationNames, type Support } from "@backplane/core";
 import * as list from "./list.js";
 import type { TestedOperation } from "./operation.js";
 
@@ -10,9 +10,17 @@ export const everyOperation: readonly TestedOperation[] = operationNames.map(
   (name) => testedOperations[name],
 );
 
-/** Returns the kinds of an operation that the formula is for; undefined if the operation has none. */
-export function kindsOf({ operation, supports }: TestedOperation): readonly string[] | undefined {
+/** Returns the kinds of an operation that the formula is for, of a type or of any; undefined if the operation has none. */
+export function kindsOf(
+  { operation, supports }: TestedOperation,
+  dtype?: DType,
+): readonly string[] | undefined {
+  const hasType = ({ dtype: types }: Support) =>
+    dtype === undefined || types === undefined || types === true || types.includes(dtype);
   return operation.kinds?.filter((kind) =>
-    supports.some(({ kind: kinds = true }) => kinds === true || kinds.includes(kind)),
+    supports.some((support) => {
+      const { kind: kinds = true } = support;
+      return hasType(support) && (kinds === true || kinds.includes(kind));
+    }),
   );
 }

@@ -91,7 +91,7 @@ export interface Call {
 
 /** A call for the benchmark, in f32. */
 export interface TimedCall extends Call {
-  /** Inputs that are whole numbers (i32): each is at least 0, and below this. */
+  /** Inputs that are whole numbers (i32, or u8 by `types`): each is at least 0, and below this. */
   readonly below?: Readonly<Record<string, number>>;
   /** Unique among the calls of the operation and size. */
   readonly name: string;
@@ -99,6 +99,8 @@ export interface TimedCall extends Call {
   readonly size: "small" | "large";
   /** Elements of an operand before the place that the call names. Default: none. */
   readonly before?: Readonly<Record<string, number>>;
+  /** Whether `shape` or `n` is that of all operands, and each result needs nothing but what is at its own place in the inputs. */
+  readonly elementwise?: true;
   /** Results, if the output has other elements too: how many, and the place of each. */
   readonly results?: { readonly count: number; readonly place: (index: number) => number };
   /** The goal: at least this share of the rate of a copy on the same device, by bytes that must move. */
@@ -136,10 +138,12 @@ export interface PoisonedCall {
   readonly hit: Readonly<Record<string, readonly boolean[]>>;
 }
 
-/** A call on normally distributed numbers. */
+/** A call on normally distributed numbers; inputs of bytes have any. */
 export interface RepeatedCall {
   readonly rest: Readonly<Record<string, unknown>>;
   /** Elements of each input, and of each output. */
   readonly inputs: Readonly<Record<string, number>>;
   readonly outputs: Readonly<Record<string, number>>;
+  /** The element types of inputs that do not have that of the call. */
+  readonly types?: Readonly<Record<string, DType>>;
 }

@@ -1,11 +1,4 @@
-import {
-  type DriverKernels,
-  type DType,
-  dtypeBytes,
-  type Kernel,
-  type Numerics,
-  type Region,
-} from "@backplane/core";
+import { type DriverKernels, type DType, dtypeBytes, type Kernel, type Numerics } from "@backplane/core";
 import { load, type Place, type ReferenceMemory, storages } from "../elements.js";
 import { everyOperation } from "../ops/index.js";
 import type { Evaluate, FormulaMemory } from "../ops/operation.js";
@@ -130,8 +123,12 @@ class Answered {
 /** Returns an operand of a problem, by its argument, or by argument and place in a list. */
 function regionIn(problem: object, name: string): Place {
   const [argument = "", place] = name.split(/[[\]]/);
-  const held = (problem as Readonly<Record<string, Region<ReferenceMemory> | readonly Place[]>>)[argument];
-  return (place === undefined ? held : (held as readonly Place[])[Number(place)]) as Place;
+  const { [argument]: own, outputs } = problem as Readonly<Record<string, unknown>>;
+  // The problem may be that of another operation, which has outputs in a list.
+  const held = own ?? (outputs as readonly unknown[])[0];
+  const one = place === undefined ? held : (held as readonly unknown[])[Number(place)];
+  // Some operands have more than a place.
+  return (one as { readonly region?: Place }).region ?? (one as Place);
 }
 
 function hasSubnormals(values: Float64Array, dtype: DType): boolean {

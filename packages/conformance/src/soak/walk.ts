@@ -261,14 +261,14 @@ export class Walk {
   #operate(): void {
     const { name, dtype } = this.#dice.pick(this.#operations);
     const draft = testedOperations[name].draft(this.#dice, this.#limits, dtype);
-    const { rest, types = {}, integers = {}, keepsOutputs = false, inPlace } = draft;
+    const { rest, types = {}, inputTypes = {}, integers = {}, keepsOutputs = false, inPlace } = draft;
     if (!this.#backend.supports(name, { dtype, kind: rest.kind as string | undefined })) return;
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
       operands[argument] =
         integers[argument] === undefined
-          ? this.#input(dtype, count)
-          : this.#integers(count, integers[argument]);
+          ? this.#input(inputTypes[argument] ?? dtype, count)
+          : this.#integers(count, integers[argument], types[argument] ?? "i32");
     const outputs: Record<string, Location> = {};
     for (const [i, [argument, count]] of Object.entries(draft.outputs).entries()) {
       const isOver = i === 0 && inPlace !== undefined;
@@ -316,14 +316,14 @@ export class Walk {
   }
 
   /** Returns new whole numbers, which nothing else takes for its input. */
-  #integers(count: number, range: Range): Location {
-    const slot = this.#allocate(count * dtypeBytes.i32);
+  #integers(count: number, range: Range, dtype: DType): Location {
+    const slot = this.#allocate(count * dtypeBytes[dtype]);
     this.#held.add(slot);
     const values = Float64Array.from(
       { length: count },
       () => range.low + this.#dice.below(range.high - range.low + 1),
     );
-    this.#write(slot, 0, encoded(values, "i32"));
+    this.#write(slot, 0, encoded(values, dtype));
     return { slot, byteOffset: 0, count, range };
   }
 

@@ -90,12 +90,40 @@ export function erf(x: bigint): bigint {
   return over(2n * sum, sqrt(pi));
 }
 
+/** By Newton's method: y + (x - tan y) cos^2 y. */
+function atan(x: bigint): bigint {
+  if (x > one || x < -one) return (x > 0n ? pi : -pi) / 2n - atan(over(one, x));
+  let y = fixed(Math.atan(toNumber(x)));
+  for (let i = 0; i < 5; i++) {
+    const cosine = cos(y);
+    y += times(cosine, times(x, cosine) - sin(y));
+  }
+  return y;
+}
+
+const rootOf1Less = (x: bigint): bigint => sqrt(one - times(x, x));
+const asin = (x: bigint): bigint => atan(over(x, rootOf1Less(x)));
+const log2e = over(one, log(2n * one));
+
 const logistic = (x: bigint): bigint => over(one, one + exp(-x));
 
 /** Functions of the oracle, by their definitions. */
 export const bigFunctions = {
   ...{ exp, log, sin, cos, sqrt, erf },
   sigmoid: logistic,
+  square: (x: bigint): bigint => times(x, x),
+  exp2: (x: bigint): bigint => exp(over(x, log2e)),
+  log2: (x: bigint): bigint => times(log(x), log2e),
+  log1p: (x: bigint): bigint => log(one + x),
+  tan: (x: bigint): bigint => over(sin(x), cos(x)),
+  atan,
+  asin,
+  acos: (x: bigint): bigint => pi / 2n - asin(x),
+  sinh: (x: bigint): bigint => (exp(x) - exp(-x)) / 2n,
+  cosh: (x: bigint): bigint => (exp(x) + exp(-x)) / 2n,
+  asinh: (x: bigint): bigint => (x < 0n ? -1n : 1n) * log((x < 0n ? -x : x) + sqrt(times(x, x) + one)),
+  acosh: (x: bigint): bigint => log(x + sqrt(times(x, x) - one)),
+  atanh: (x: bigint): bigint => log(over(one + x, one - x)) / 2n,
   expm1: (x: bigint): bigint => exp(x) - one,
   tanh: (x: bigint): bigint => over(exp(2n * x) - one, exp(2n * x) + one),
   rsqrt: (x: bigint): bigint => over(one, sqrt(x)),

@@ -1,6 +1,7 @@
 import { type DType, dtypeBytes, elementTypes } from "../dtype.js";
 import { BackendError } from "../errors.js";
 import { describe } from "../handles.js";
+import { nearestTo } from "../names.js";
 import type { Region } from "../region.js";
 
 /** Argument checks that name the operation. All throw `INVALID_ARGUMENT`. */
@@ -76,9 +77,20 @@ export class Checks {
   }
 
   oneOf<Value extends string | boolean>(argument: string, value: unknown, allowed: readonly Value[]): Value {
-    if (!allowed.includes(value as Value))
-      this.fail(argument, `is ${describe(value)}; allowed: ${allowed.join(", ")}`);
+    if (!allowed.includes(value as Value)) {
+      const names = allowed.filter((name) => typeof name === "string");
+      const nearest = typeof value === "string" ? nearestTo(value, names) : undefined;
+      const meant = nearest === undefined ? "" : ` (is ${nearest} meant?)`;
+      this.fail(argument, `is ${describe(value)}${meant}; allowed: ${allowed.join(", ")}`);
+    }
     return value as Value;
+  }
+
+  /** Fails if a value is not a list, or has another number of entries than it should. */
+  list(argument: string, value: unknown, what: string, length?: number): readonly unknown[] {
+    if (!Array.isArray(value) || (length !== undefined && value.length !== length))
+      this.fail(argument, `is ${describe(value)}; allowed: a list of ${length ?? "any number of"} ${what}`);
+    return value;
   }
 
   /** Returns a list of whole numbers of at least `least`, with exactly `length` entries if given. */
@@ -131,6 +143,28 @@ export class Checks {
   ): { readonly outer: number; readonly length: number; readonly inner: number } {
     const outer = this.product(argument, shape.slice(0, axis));
     return { outer, length: shape[axis]!, inner: this.product(argument, shape.slice(axis + 1)) };
+  }
+
+  /**
+   * Fails if two elements may have one place. The axes, the largest stride first, have extents above 1 and strides of at
+   * least 0; `given` is what the caller passed.
+   */
+  apart(
+    argument: string,
+    axes: readonly { readonly extent: number; readonly output: number }[],
+    given: readonly number[],
+  ): void {
+    let reach = 0;
+    for (let i = axes.length - 1; i >= 0; i--) {
+      const { extent, output } = axes[i]!;
+      if (output <= reach)
+        this.fail(
+          argument,
+          `[${given.join(", ")}] may put two elements into one place: a stride of ${output} where smaller ones ` +
+            `reach ${reach} elements far; allowed: strides longer than the smaller ones reach together`,
+        );
+      reach += (extent - 1) * output;
+    }
   }
 
   /** Fails if an output shares bytes with an input. */

@@ -11,11 +11,24 @@ import {
   type GemmProblem,
   gemm,
 } from "./gemm/index.js";
+import { type MapArguments, type MapProblem, map } from "./map/index.js";
 import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
 import type { Operation } from "./operation.js";
+import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
+import {
+  type QuantizedGemmArguments,
+  type QuantizedGemmProblem,
+  quantizedGemm,
+} from "./quantized-gemm/index.js";
 import { type RandomArguments, type RandomProblem, random } from "./random/index.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
+import { type Resize2dArguments, type Resize2dProblem, resize2d } from "./resize2d/index.js";
+import { type RopeArguments, type RopeProblem, rope } from "./rope/index.js";
+import { type ScanArguments, type ScanProblem, scan } from "./scan/index.js";
+import { type ScatterArguments, type ScatterProblem, scatter } from "./scatter/index.js";
+import { type SelectArguments, select } from "./select/index.js";
 import { type SoftmaxArguments, type SoftmaxProblem, softmax } from "./softmax/index.js";
+import { type SortArguments, type SortProblem, sort } from "./sort/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
 /** The arguments that callers pass to each operation. */
@@ -32,6 +45,16 @@ export interface OperationArguments {
   readonly reduce: ReduceArguments;
   /** The first place of the largest or smallest element along one axis */
   readonly argReduce: ArgReduceArguments;
+  /** The largest element, or the mean, of each window of images */
+  readonly pool2d: Pool2dArguments;
+  /** Images of another height and width: nearest or bilinear */
+  readonly resize2d: Resize2dArguments;
+  /** C = activation(A dequantize(B)^T + bias), with weights of 4 or 8 bits in blocks with scales */
+  readonly quantizedGemm: QuantizedGemmArguments;
+  /** Sums, products, or the largest or smallest element so far along one axis */
+  readonly scan: ScanArguments;
+  /** Elements and their places in order along one axis, or the first few of them */
+  readonly sort: SortArguments;
   /** output[i] = f(input[i]) */
   readonly unary: UnaryArguments;
   /** output[i] = f(a[i], b[i]), with broadcasting */
@@ -46,6 +69,14 @@ export interface OperationArguments {
   readonly copy: CopyArguments;
   /** output[o, j, i] = input[o, indices[o, j, i], i]: rows of a table, or elements along one axis */
   readonly gather: GatherArguments;
+  /** One elementwise expression over several inputs, outputs and numbers */
+  readonly map: MapArguments;
+  /** output[i] = condition[i] ? a[i] : b[i], with broadcasting */
+  readonly select: SelectArguments;
+  /** The inverse of gather: sets, adds, multiplies or compares elements at indices, in order */
+  readonly scatter: ScatterArguments;
+  /** Rotary position embedding: rotates pairs of elements by tabulated angles */
+  readonly rope: RopeArguments;
 }
 
 /** The problem that the kernel of each operation receives. */
@@ -56,6 +87,11 @@ export interface OperationProblems<Memory> {
   readonly attention: AttentionProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
   readonly argReduce: ArgReduceProblem<Memory>;
+  readonly pool2d: Pool2dProblem<Memory>;
+  readonly resize2d: Resize2dProblem<Memory>;
+  readonly quantizedGemm: QuantizedGemmProblem<Memory>;
+  readonly scan: ScanProblem<Memory>;
+  readonly sort: SortProblem<Memory>;
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
@@ -63,6 +99,10 @@ export interface OperationProblems<Memory> {
   readonly normalize: NormalizeProblem<Memory>;
   readonly copy: CopyProblem<Memory>;
   readonly gather: GatherProblem<Memory>;
+  readonly map: MapProblem<Memory>;
+  readonly select: MapProblem<Memory>;
+  readonly scatter: ScatterProblem<Memory>;
+  readonly rope: RopeProblem<Memory>;
 }
 
 export type OperationName = keyof OperationArguments;
@@ -71,21 +111,28 @@ export type OperationName = keyof OperationArguments;
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
 } = {
-  ...{
-    gemm,
-    batchedGemm,
-    conv2d,
-    attention,
-    reduce,
-    unary,
-    binary,
-    softmax,
-    random,
-    normalize,
-    copy,
-    gather,
-  },
+  gemm,
+  batchedGemm,
+  conv2d,
+  attention,
+  reduce,
+  unary,
+  binary,
+  softmax,
+  random,
+  normalize,
+  copy,
+  gather,
+  scatter,
+  rope,
   argReduce,
+  pool2d,
+  resize2d,
+  map,
+  select,
+  quantizedGemm,
+  scan,
+  sort,
 };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
@@ -97,7 +144,14 @@ export {
   type ArgReduceProblem,
   argReduceKinds,
 } from "./arg-reduce/index.js";
-export type { AttentionArguments, AttentionProblem, CausalMode } from "./attention/index.js";
+export {
+  type AttentionArguments,
+  type AttentionProblem,
+  type AttentionSteps,
+  type CausalMode,
+  contiguousSteps,
+  type Rows,
+} from "./attention/index.js";
 export {
   type ArithmeticKind,
   arithmeticKinds,
@@ -105,20 +159,61 @@ export {
   type BinaryInput,
   type BinaryKind,
   type BinaryProblem,
+  type BitKind,
   binaryKinds,
+  binaryResultType,
+  bitKinds,
   type ComparisonKind,
   isComparison,
+  type LogicalKind,
+  logicalKinds,
 } from "./binary/index.js";
-export type { Conv2dArguments, Conv2dProblem } from "./conv2d/index.js";
-export { type CopyArguments, type CopyProblem, mostAxes } from "./copy/index.js";
+export {
+  type ChannelsLastSteps,
+  type Conv2dArguments,
+  type Conv2dProblem,
+  channelsLastSteps,
+} from "./conv2d/index.js";
+export { type CopyArguments, type CopyProblem, mostAxes, moveProblem, transposition } from "./copy/index.js";
 export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
+export {
+  type MapArguments,
+  type MapInput,
+  type MapOutput,
+  type MapProblem,
+  mapLimits,
+} from "./map/index.js";
+export {
+  type MapElementType,
+  type MapNode,
+  type MapNumberType,
+  type MapStep,
+  type MapType,
+  mapTypes,
+} from "./map/nodes.js";
+export { operandsOfStep, type Structure, structureOf } from "./map/structure.js";
 export {
   type NormalizeArguments,
   type NormalizeKind,
   type NormalizeProblem,
   normalizeKinds,
 } from "./normalize/index.js";
+export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
+export {
+  fromGguf,
+  type GgufFormat,
+  ggufFormats,
+  type QuantizedBits,
+  type QuantizedBlock,
+  type QuantizedGemmArguments,
+  type QuantizedGemmProblem,
+  type QuantizedMatrix,
+  type QuantizeOptions,
+  quantize,
+  quantizedBits,
+  quantizedBlocks,
+} from "./quantized-gemm/index.js";
 export {
   type RandomArguments,
   type RandomKind,
@@ -137,9 +232,47 @@ export {
   reduceKinds,
 } from "./reduce/index.js";
 export {
+  type Resize2dArguments,
+  type Resize2dKind,
+  type Resize2dProblem,
+  type Resize2dType,
+  type ResizeCoordinates,
+  type ResizedAxis,
+  resize2dKinds,
+  resize2dTypes,
+} from "./resize2d/index.js";
+export {
+  type RopeArguments,
+  type RopeKind,
+  type RopeProblem,
+  type RowStrides,
+  ropeKinds,
+} from "./rope/index.js";
+export { type ScanArguments, type ScanKind, type ScanProblem, scanKinds } from "./scan/index.js";
+export {
+  type ScatterArguments,
+  type ScatterKind,
+  type ScatterProblem,
+  type ScatterType,
+  scatterKinds,
+  scatterTypes,
+} from "./scatter/index.js";
+export { type SelectArguments, type SelectType, selectTypes } from "./select/index.js";
+export {
   type SoftmaxArguments,
   type SoftmaxKind,
   type SoftmaxProblem,
   softmaxKinds,
 } from "./softmax/index.js";
-export { type UnaryArguments, type UnaryKind, type UnaryProblem, unaryKinds } from "./unary/index.js";
+export type { SortArguments, SortProblem } from "./sort/index.js";
+export {
+  type FloatUnaryKind,
+  floatUnaryKinds,
+  isTest,
+  type TestKind,
+  type UnaryArguments,
+  type UnaryKind,
+  type UnaryProblem,
+  unaryKinds,
+  unaryResultType,
+} from "./unary/index.js";

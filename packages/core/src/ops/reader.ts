@@ -208,6 +208,64 @@ export class Reader<Table extends ArgumentTable> extends Checks {
     return { scalar: this.scalar(`${argument}.scalar`, operand.scalar, dtype) };
   }
 
+  /** Returns a list of numbers, which `resolve` checks one by one; none if it is left out. */
+  factors(argument: NamesOf<Table, "factor">, value: readonly number[] | undefined): readonly number[] {
+    if (value === undefined) return [];
+    counted++;
+    return this.list(argument, value, "numbers") as readonly number[];
+  }
+
+  /** Returns one element type for each entry of a list of operands; the default for all if it is left out. */
+  elementTypes<Type extends DType>(
+    argument: NamesOf<Table, "elementType">,
+    value: readonly Type[] | undefined,
+    count: number,
+    allowed: { readonly types: readonly Type[]; readonly default: Type },
+  ): readonly Type[] {
+    if (value === undefined) return new Array<Type>(count).fill(allowed.default);
+    counted++;
+    this.list(argument, value, "element types", count);
+    return Array.from(value, (type, i) => this.oneOf(`${argument}[${i}]`, type, allowed.types));
+  }
+
+  /** Returns one shape for each entry of a list of operands; the default where none is given. */
+  shapes(
+    argument: NamesOf<Table, "extents">,
+    value: readonly (readonly number[] | undefined)[] | undefined,
+    count: number,
+    fallback: readonly number[],
+  ): readonly (readonly number[])[] {
+    if (value === undefined) return new Array<readonly number[]>(count).fill(fallback);
+    counted++;
+    this.list(argument, value, "shapes", count);
+    return Array.from(value, (shape, i) =>
+      shape === undefined ? fallback : this.counts(`${argument}[${i}]`, shape),
+    );
+  }
+
+  /** Checks only that the nodes are a list: their meaning is the operation's. */
+  nodes<Node>(argument: NamesOf<Table, "nodes">, value: readonly Node[]): readonly Node[] {
+    if (value !== undefined) counted++;
+    return this.list(argument, value, "nodes") as readonly Node[];
+  }
+
+  /** Checks only that the operands are a list of at most `most`. */
+  operands(
+    argument: NamesOf<Table, OperandRole>,
+    value: readonly Operand[],
+    least: number,
+    most: number,
+  ): readonly Operand[] {
+    if (value !== undefined) counted++;
+    if (!Array.isArray(value) || value.length < least || value.length > most)
+      this.fail(
+        argument,
+        `is ${Array.isArray(value) ? `a list of ${value.length}` : describe(value)}; ` +
+          `allowed: a list of ${least} to ${most} operands`,
+      );
+    return value;
+  }
+
   /** Returns the regions of several operands with `elements` elements each. */
   regions<Memory>(
     binder: Binder<Memory>,

@@ -1,5 +1,6 @@
 import type { DType } from "../dtype.js";
 import type { Operand } from "../handles.js";
+import type { MapNode } from "./map/nodes.js";
 
 /**
  * The description of one argument of an operation. A table has one for each argument. The argument's type,
@@ -19,7 +20,8 @@ export type Argument =
   | FlagArgument
   | KindArgument
   | ChoiceArgument
-  | ElementTypeArgument;
+  | ElementTypeArgument
+  | NodesArgument;
 
 interface Optional {
   /** In words: the value that holds if the argument is left out. */
@@ -50,6 +52,8 @@ export interface ExtentArgument extends Optional {
 /** A list of whole numbers: extents, or (`axes`) places in such a list, negative ones counting from the last. */
 export interface ExtentsArgument extends Optional {
   readonly role: "extents" | "axes";
+  /** Several shapes, as a list. An entry that is undefined has the default. */
+  readonly list?: true;
   /** The number of entries. Default: any number. */
   readonly length?: 2 | 4;
   readonly least?: number;
@@ -71,6 +75,8 @@ export interface AxisArgument extends Optional {
 export interface FactorArgument extends Optional {
   readonly role: "factor";
   readonly default?: number;
+  /** Several numbers, as a list. */
+  readonly list?: true;
 }
 
 /** A whole number from 0 to 2^bits - 1: a number below 2^53, or a bigint. */
@@ -102,6 +108,13 @@ export interface ElementTypeArgument extends Optional {
   /** The types that the operation is defined for. */
   readonly types: readonly DType[];
   readonly default?: DType;
+  /** Several types, as a list, one for each operand of another list. */
+  readonly list?: true;
+}
+
+/** The nodes of an expression: plain data, each of which may use those before it. */
+export interface NodesArgument extends Optional {
+  readonly role: "nodes";
 }
 
 export type ArgumentTable = Readonly<Record<string, Argument>>;
@@ -129,6 +142,17 @@ export type ValueOf<Given> = Given extends { readonly role: "reads" | "writes" |
   ? Given extends { readonly list: true }
     ? readonly OperandOf<Given>[]
     : OperandOf<Given>
+  : Given extends { readonly list: true }
+    ? readonly EntryOf<Given>[]
+    : SingleOf<Given>;
+
+/** The type of an entry of a list that has no operands. */
+type EntryOf<Given> = Given extends { readonly role: "extents" }
+  ? readonly number[] | undefined
+  : SingleOf<Given>;
+
+type SingleOf<Given> = Given extends { readonly role: "nodes" }
+  ? readonly MapNode[]
   : Given extends { readonly role: "extent" | "stride" | "axis" | "factor" }
     ? number
     : Given extends { readonly role: "unsigned" }

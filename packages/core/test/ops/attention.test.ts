@@ -1,4 +1,4 @@
-import { type AttentionArguments, costOf } from "@backplane/core";
+import { type AttentionArguments, contiguousSteps, costOf } from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
 import { place, problemOf, resolve, slice } from "../support/resolve.js";
@@ -31,7 +31,7 @@ describe("attention descriptor", () => {
     const { kvHeads: _, ...rest } = plain;
     assert.deepEqual(problemOf("attention", rest), {
       ...{ dtype: "f32", batch: 2, heads: 6, kvHeads: 6, queryLength: 5, keyLength: 7, headSize: 4 },
-      ...{ scale: 0.5, visible: 7 },
+      ...{ scale: 0.5, visible: 7, keyPitch: 7, rows: undefined },
       q: { memory: 1, byteOffset: 0, byteLength: 960 },
       k: { memory: 2, byteOffset: 0, byteLength: 1344 },
       v: { memory: 3, byteOffset: 0, byteLength: 1344 },
@@ -39,6 +39,57 @@ describe("attention descriptor", () => {
     });
     assert.equal(problemOf("attention", plain).k.byteLength, 672);
     assert.equal(problemOf("attention", { ...plain, scale: -3 }).scale, -3);
+  });
+
+  it("takes keys and values with room behind them as they are, and names other rows", () => {
+    // batch 2, heads 6, kvHeads 3, queryLength 5, keyLength 7, headSize 4
+    const cache = { ...plain, kvHeads: 3, kStrides: [120, 40, 4], vStrides: [120, 40, 4] };
+    const problem = problemOf("attention", cache);
+    assert.deepInclude(problem, { keyPitch: 10, rows: undefined });
+    assert.equal(problem.k.byteLength, 4 * (120 + 2 * 40 + 28));
+    const kRows = { extents: [2, 3, 7], size: 4, strides: [120, 40, 4] } as const;
+    const { vStrides: _, ...one } = cache;
+    assert.deepInclude(problemOf("attention", one), { keyPitch: 7, rows: { k: kRows } });
+    const fused = { ...plain, qStrides: [160, 4, 32], outStrides: [120, 4, 24] };
+    assert.deepEqual(problemOf("attention", fused).rows, {
+      q: { extents: [2, 6, 5], size: 4, strides: [160, 4, 32] },
+      out: { extents: [2, 6, 5], size: 4, strides: [120, 4, 24] },
+    });
+    // Strides along axes of one element do not matter.
+    const single = { ...plain, batch: 1, kStrides: [5, 28, 4], vStrides: [0, 28, 4] };
+    assert.deepInclude(problemOf("attention", single), { keyPitch: 7, rows: undefined });
+    const none = problemOf("attention", { ...fused, keyLength: 0 });
+    assert.deepInclude(none, { keyLength: 1, visible: -5 });
+    assert.isDefined(none.rows!.k);
+    for (const [change, argument] of [
+      [{ qStrides: [120, 20, -4] }, "qStrides[2]"],
+      [{ kStrides: [1, 2] }, "kStrides"],
+      [{ outStrides: [120, 4, 4] }, "outStrides"],
+      [{ outStrides: [60, 20, 4] }, "outStrides"],
+    ] as const)
+      refuses(change, argument);
+  });
+
+  it("gives backends the copies that make rows contiguous", () => {
+    const problem = problemOf("attention", {
+      ...{ ...plain, qStrides: [160, 4, 32], outStrides: [120, 4, 24], kStrides: [84, 4, 12] },
+    });
+    const sizes: number[] = [];
+    const { before, attention, after } = contiguousSteps(problem, (byteLength) => {
+      sizes.push(byteLength);
+      return { memory: 10 + sizes.length, byteOffset: 0, byteLength };
+    });
+    assert.deepEqual(sizes, [960, 672, 960]);
+    assert.deepInclude(before[0], { shape: [2, 6, 5, 4], inputStrides: [160, 4, 32, 1], input: problem.q });
+    assert.deepInclude(before[1], { shape: [2, 3, 7, 4], inputStrides: [84, 4, 12, 1], input: problem.k });
+    assert.deepInclude(attention, {
+      rows: undefined,
+      keyPitch: 7,
+      q: before[0]!.output,
+      k: before[1]!.output,
+    });
+    assert.equal(attention.v, problem.v);
+    assert.deepInclude(after!, { input: attention.out, output: problem.out, shape: [2, 5, 6, 4] });
   });
 
   it("takes each causal mode", () => {

@@ -1,4 +1,4 @@
-import { activations, type Conv2dArguments, costOf } from "@backplane/core";
+import { activations, type Conv2dArguments, channelsLastSteps, costOf } from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
 import { place, problemOf, resolve, slice } from "../support/resolve.js";
@@ -25,7 +25,7 @@ function positions(padded: number, reach: number, stride: number): number {
 describe("conv2d descriptor", () => {
   it("fills in every default", () => {
     assert.deepEqual(problemOf("conv2d", plain), {
-      ...{ dtype: "f32", batch: 2, inChannels: 4, height: 7, width: 9, outChannels: 6 },
+      ...{ dtype: "f32", layout: "NCHW", batch: 2, inChannels: 4, height: 7, width: 9, outChannels: 6 },
       ...{ kernelHeight: 3, kernelWidth: 2, outHeight: 5, outWidth: 8 },
       ...{ strideY: 1, strideX: 1, top: 0, left: 0, bottom: 0, right: 0 },
       ...{ dilationY: 1, dilationX: 1, groups: 1 },
@@ -34,6 +34,59 @@ describe("conv2d descriptor", () => {
       ...{ bias: undefined, activation: undefined },
       output: { memory: 3, byteOffset: 0, byteLength: 4 * 2 * 6 * 5 * 8 },
     });
+  });
+
+  it("takes shapes in the order of the layout, which does not matter where there is one channel or one pixel", () => {
+    const last = {
+      ...{ ...plain, layout: "NHWC" as const },
+      ...{ inputShape: [2, 7, 9, 4] as const, outputShape: [2, 5, 8, 6] as const },
+    };
+    assert.deepEqual(problemOf("conv2d", last), { ...problemOf("conv2d", plain), layout: "NHWC" });
+    refuses({ layout: "NHWC" }, "filterShape[1]");
+    refuses({ ...last, outputShape: [2, 6, 5, 8] }, "outputShape");
+    refuses({ layout: "nhwc" }, "layout");
+    for (const [inputShape, filterShape, layout] of [
+      [[2, 7, 9, 1], [6, 1, 3, 2], "NHWC"],
+      [[2, 7, 9, 4], [1, 4, 3, 2], "NHWC"],
+      [[2, 7, 9, 1], [1, 1, 3, 2], "NCHW"],
+      [[2, 7, 9, 1], [6, 1, 7, 9], "NCHW"],
+      [[2, 1, 1, 4], [6, 4, 1, 1], "NCHW"],
+    ] as const)
+      assert.equal(
+        problemOf("conv2d", { ...plain, layout: "NHWC", inputShape, filterShape }).layout,
+        layout,
+        String(inputShape),
+      );
+  });
+
+  it("gives backends a product or transpositions for images with channels last", () => {
+    const stepsOf = (parts: Partial<Conv2dArguments>) => {
+      const sizes: number[] = [];
+      const problem = problemOf("conv2d", { ...plain, layout: "NHWC", inputShape: [2, 7, 9, 4], ...parts });
+      const steps = channelsLastSteps(problem, (byteLength) => {
+        sizes.push(byteLength);
+        return { memory: 9 + sizes.length, byteOffset: 0, byteLength };
+      });
+      return { problem, sizes, steps };
+    };
+    const plainSteps = stepsOf({});
+    if (plainSteps.steps.product !== undefined) assert.fail("no product");
+    assert.deepEqual(plainSteps.sizes, [4 * 2 * 4 * 63, 4 * 2 * 6 * 40]);
+    const { before, convolution, after } = plainSteps.steps;
+    assert.deepInclude(before, { shape: [2, 4, 63], inputStrides: [252, 1, 4], outputStrides: [252, 63, 1] });
+    assert.deepInclude(after, { shape: [2, 40, 6], inputStrides: [240, 1, 40], outputStrides: [240, 6, 1] });
+    assert.deepInclude(convolution, { layout: "NCHW", input: before!.output, output: after!.input });
+
+    const one = stepsOf({ filterShape: [1, 4, 3, 2] });
+    assert.isUndefined((one.steps as typeof plainSteps.steps).after);
+    assert.equal((one.steps as typeof plainSteps.steps).convolution.output, one.problem.output);
+
+    const pointwise = stepsOf({ filterShape: [6, 4, 1, 1] });
+    assert.deepInclude(pointwise.steps.product, {
+      ...{ m: 126, n: 6, k: 4, transB: true, lda: 4, ldb: 4, ldc: 6, a: pointwise.problem.input },
+    });
+    for (const parts of [{ padding: [0, 1, 0, 0] }, { stride: [1, 2] }] as const)
+      assert.isUndefined(stepsOf({ filterShape: [6, 4, 1, 1], ...parts }).steps.product);
   });
 
   it("passes the activation on, and refuses those that there are not", () => {

@@ -48,6 +48,14 @@ describe("unary descriptor", () => {
     assert.isDefined(problemOf("unary", { ...plainUnary, output: slice(1, 24) }));
   });
 
+  it("tests into bytes, and never in place", () => {
+    const tested = { ...plainUnary, kind: "isNaN" } as const;
+    assert.equal(problemOf("unary", tested).output.byteLength, 6);
+    refuses({ ...tested, output: place(1) }, "output");
+    assert.equal(problemOf("unary", { ...plainUnary, kind: "logicalNot", dtype: "u8" }).output.byteLength, 6);
+    assert.equal(problemOf("unary", { ...plainUnary, kind: "not", dtype: "i32" }).output.byteLength, 24);
+  });
+
   it("counts flops and bytes", () => {
     assert.deepEqual(costOf("unary", plainUnary), { flops: 6, bytes: 48 });
   });
@@ -185,7 +193,7 @@ describe("binary descriptor", () => {
     refuses({ shapeA: [2 ** 30, 2 ** 30], shapeB: [1] }, "outputShape");
     refuses({ outputShape: [3, 2] }, "outputShape");
     refuses({ outputShape: [6] }, "outputShape");
-    refuses({ kind: "atan2" }, "kind");
+    refuses({ kind: "atan3" }, "kind");
     refuses({ dtype: "f8" }, "dtype");
     for (const n of [-1, 0.5, "6", null])
       throws("INVALID_ARGUMENT", () => resolve("binary", { ...withoutShapes, n: n as number }));
@@ -202,6 +210,15 @@ describe("binary descriptor", () => {
     refuses({ shapeA: [1], output: place(1) }, "output");
     refuses({ shapeB: [2, 1], output: slice(2, 0) }, "output");
     assert.isDefined(problemOf("binary", { ...plainBinary, shapeA: [1, 2, 3], output: place(1) }));
+  });
+
+  it("takes truth values, which are bytes", () => {
+    const args = { ...plainBinary, kind: "logicalAnd", dtype: "u8" } as const;
+    assert.equal(problemOf("binary", args).output.byteLength, 6);
+    assert.isDefined(problemOf("binary", { ...args, output: place(1) }));
+    const scalar = { ...withoutShapes, kind: "logicalOr", dtype: "u8", n: 6, b: { scalar: 255 } } as const;
+    assert.deepEqual(problemOf("binary", scalar).b, { scalar: 255 });
+    throws("INVALID_ARGUMENT", () => resolve("binary", { ...scalar, b: { scalar: 256 } }), "b.scalar");
   });
 
   it("compares into bytes, and never in place", () => {

@@ -32,16 +32,23 @@ export interface FakeOptions {
   readonly kernels?: DriverKernels<FakeMemory>;
 }
 
+type FakeProblem = Readonly<Record<string, Region<FakeMemory>>> & {
+  /** Of expressions. */
+  readonly outputs?: readonly { readonly region: Region<FakeMemory> }[];
+};
+
+/** The first output of a problem. */
+function outputOf(name: OperationName, problem: FakeProblem): Region<FakeMemory> {
+  const { arguments: table, operands } = operations[name];
+  const roles = table as Readonly<Record<string, { readonly role: string }>>;
+  const [first] = problem.outputs ?? [];
+  return first?.region ?? problem[operands.find((operand) => roles[operand]!.role !== "reads")!]!;
+}
+
 /**
  * A driver on host memory that does everything at once. Kernels only write down what they were
  * asked, and 0xee into their output, so that tests see that and when they ran.
  */
-function outputOf(name: OperationName): string {
-  const { arguments: table, operands } = operations[name];
-  const roles = table as Readonly<Record<string, { readonly role: string }>>;
-  return operands.find((operand) => roles[operand]!.role !== "reads")!;
-}
-
 export class FakeDriver implements BackendDriver<FakeMemory> {
   readonly name: string;
   readonly kernels: DriverKernels<FakeMemory>;
@@ -68,12 +75,14 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
   }
 
   allKernels(): DriverKernels<FakeMemory> {
-    const supports = [{ dtype: ["f32", "f16"], bias: true, activation: true }] as const;
+    const supports = [
+      { dtype: ["f32", "f16"], scaleType: ["f32", "f16"], bias: true, activation: true },
+    ] as const;
     return Object.fromEntries(
       operationNames.map((operation) => {
-        const run = (problem: Readonly<Record<string, Region<FakeMemory>>>): void => {
+        const run = (problem: FakeProblem): void => {
           this.runs.push({ operation, problem });
-          const { memory, byteOffset, byteLength } = problem[outputOf(operation)]!;
+          const { memory, byteOffset, byteLength } = outputOf(operation, problem);
           memory.bytes.fill(0xee, byteOffset, byteOffset + byteLength);
         };
         return [operation, { supports, run }];

@@ -17,6 +17,11 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2 },
   reduce: { kind: "sum", shape: [2, 2] },
   argReduce: { kind: "argMax", shape: [2, 2] },
+  pool2d: { kind: "max", inputShape: [1, 1, 2, 2], kernel: [2, 2] },
+  resize2d: { kind: "nearest", inputShape: [1, 1, 2, 2], outputHeight: 3, outputWidth: 3 },
+  quantizedGemm: { m: 2, n: 2, k: 2 },
+  scan: { kind: "sum", shape: [2, 2] },
+  sort: { shape: [2, 2] },
   unary: { kind: "neg", n: 4 },
   binary: { kind: "add", n: 4 },
   softmax: { kind: "softmax", shape: [2, 2] },
@@ -24,12 +29,18 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   normalize: { kind: "layer", rows: 2, size: 2 },
   copy: { shape: [2, 2] },
   gather: { shape: [2, 2], indexShape: [2, 1] },
+  map: { shape: [4], nodes: [{ input: 0 }, { unary: "neg", x: 0 }], results: [1] },
+  select: { n: 4 },
+  scatter: { kind: "add", shape: [2, 2], indexShape: [2, 1] },
+  rope: { kind: "halves", rows: 2, size: 2, length: 2 },
 };
 
-/** The operands that a call must have, in the order of the table. */
+/** The operands that a call must have, in the order of the table; the first output if it must have any one of them. */
 export function operandsOf(name: OperationName): readonly string[] {
   const { arguments: table, operands } = operations[name] as Operation;
-  return operands.filter((operand) => !("otherwise" in table[operand]!));
+  const needed = operands.filter((operand) => !("otherwise" in table[operand]!));
+  const outputs = operands.filter((operand) => table[operand]!.role !== "reads");
+  return needed.some((operand) => outputs.includes(operand)) ? needed : [...needed, outputs[0]!];
 }
 
 /** Returns the arguments of a small call; `place` says where the i-th operand is. */
@@ -37,7 +48,11 @@ export function smallCall(
   name: OperationName,
   place: (i: number) => Operand,
 ): Readonly<Record<string, unknown>> {
-  const operands = operandsOf(name).map((operand, i) => [operand, place(i)]);
+  const { arguments: table }: Operation = operations[name];
+  const operands = operandsOf(name).map((operand, i) => {
+    const isList = "list" in table[operand]!;
+    return [operand, isList ? [place(i)] : place(i)];
+  });
   // A copy, with lists that the caller may change.
   return { ...structuredClone(rest[name]), ...Object.fromEntries(operands) };
 }

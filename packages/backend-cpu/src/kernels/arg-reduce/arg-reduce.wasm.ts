@@ -13,30 +13,16 @@ import {
 } from "../../wasm/index.js";
 import { type ComputedType, elementFormats, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
+import { panelColumns, slabTypes, slabWork } from "../rows/index.js";
 import { type Comparison, comparisonOf } from "./compare.js";
 
-const types = {
-  input: "i32",
-  /** i32: places of the first piece of all rows, then of the next. */
-  output: "i32",
-  outputs: "i32",
-  outer: "i32",
-  length: "i32",
-  inner: "i32",
-  /** Rows, or slabs of lines, of a chunk. */
-  perChunk: "i32",
-  /** Panels of columns, and the columns of one. */
-  panels: "i32",
-  panelWidth: "i32",
-  /** Parts of the axis, and the elements of one. */
-  pieces: "i32",
-  pieceLength: "i32",
-} as const;
+/** The output is i32: places of the first piece of all rows, then of the next. */
+const types: Readonly<Record<"input" | "output" | "outputs" | keyof typeof slabTypes, "i32">> = {
+  ...{ input: "i32", output: "i32", outputs: "i32" },
+  ...slabTypes,
+};
 
 export type ArgReduceTypes = typeof types;
-
-/** The most columns of a panel; a multiple of 4. */
-export const panelColumns = 512;
 
 /** Elements whose extremum is known before its place is sought; they are then in the first-level cache. */
 const blockElements = 2048;
@@ -47,22 +33,12 @@ const roundVectors = 4;
 /** Lines that a round of columns compares with the best so far. */
 const roundLines = 8;
 
-/** The work of a chunk: rows (or slabs) [row, rowEnd), the elements [begin, end) along the axis, and a panel. */
+/** The work of a chunk, and the place of its first result. */
 function workOf(f: FunctionBuilder, p: ParameterLocals<ArgReduceTypes>, chunk: Local<"i32">) {
-  const panel = f.let(i32.remU(chunk, p.panels));
-  const rest = f.let(i32.divU(chunk, p.panels));
-  const piece = f.let(i32.remU(rest, p.pieces));
-  const row = f.let(i32.mul(i32.divU(rest, p.pieces), p.perChunk));
-  const begin = f.let(i32.mul(piece, p.pieceLength));
-  const column = f.let(i32.mul(panel, p.panelWidth));
-  const first = i32.add(i32.mul(row, p.inner), column);
-  return {
-    ...{ row, begin, column },
-    rowEnd: f.let(i32.add(row, i32.minU(i32.sub(p.outer, row), p.perChunk))),
-    count: f.let(i32.minU(i32.sub(p.length, begin), p.pieceLength)),
-    columns: f.let(i32.minU(i32.sub(p.inner, column), p.panelWidth)),
-    to: f.let(i32.add(p.output, i32.shl(i32.add(i32.mul(piece, p.outputs), first), 2))),
-  };
+  const work = slabWork(f, p, chunk);
+  const first = i32.add(i32.mul(work.row, p.inner), work.column);
+  const to = f.let(i32.add(p.output, i32.shl(i32.add(i32.mul(work.piece, p.outputs), first), 2)));
+  return { ...work, to };
 }
 
 /** Rows of neighbours: the axis is the innermost. */

@@ -7,6 +7,7 @@ import {
 } from "@backplane/core";
 import { byComputedType, type ComputedType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
+import { planSlabs } from "../rows/index.js";
 import {
   type ArgReduceJoinTypes,
   type ArgReduceTypes,
@@ -14,7 +15,6 @@ import {
   argReduceJoinKernel,
   argReduceRowsKernel,
   joinedPerChunk,
-  panelColumns,
 } from "./arg-reduce.wasm.js";
 
 type Problem = ArgReduceProblem<CpuMemory>;
@@ -38,44 +38,8 @@ const kernels = Object.fromEntries(
   ]),
 ) as Readonly<Record<ArgReduceKind, Readonly<Record<ComputedType, Kernels>>>>;
 
-/** The number of elements that a chunk should read at least, roughly. */
-const chunkElements = 1 << 14;
-
-/** With at least this many chunks, cutting the axis into pieces gains nothing. */
-const enoughChunks = 64;
-
 /** Roughly, with one worker. */
 const nanosecondsPerElement = 0.2;
-
-/** How a problem is divided up. */
-export interface ArgReducePlan {
-  readonly form: "rows" | "columns";
-  readonly panels: number;
-  readonly panelWidth: number;
-  readonly perChunk: number;
-  readonly pieces: number;
-  readonly pieceLength: number;
-}
-
-export function planArgReduce({
-  outer,
-  length,
-  inner,
-}: Pick<Problem, "outer" | "length" | "inner">): ArgReducePlan {
-  const panelWidth = Math.min(inner, panelColumns);
-  const panels = Math.ceil(inner / panelWidth);
-  const each = length * panelWidth;
-  const wanted = Math.ceil(enoughChunks / (outer * panels));
-  const pieceLength = Math.max(Math.ceil(chunkElements / panelWidth), Math.ceil(length / wanted));
-  const pieces = wanted > 1 && each > 2 * chunkElements ? Math.ceil(length / pieceLength) : 1;
-  const elements = Math.max(chunkElements, Math.floor((outer * each * panels) / enoughChunks));
-  return {
-    form: inner === 1 ? "rows" : "columns",
-    ...{ panels, panelWidth, pieces },
-    perChunk: pieces > 1 ? 1 : Math.min(outer, Math.max(1, Math.floor(elements / each))),
-    pieceLength: pieces > 1 ? pieceLength : length,
-  };
-}
 
 export const argReduce: CpuOperation<Problem> = {
   supports: [{ dtype: [...floatTypes, ...integerTypes] }],
@@ -85,7 +49,7 @@ export const argReduce: CpuOperation<Problem> = {
 
   plan(problem, context) {
     const { kind, dtype, outer, length, inner } = problem;
-    const { form, panels, panelWidth, perChunk, pieces, pieceLength } = planArgReduce(problem);
+    const { form, panels, panelWidth, perChunk, pieces, pieceLength } = planSlabs(problem);
     const chosen = kernels[kind][dtype];
     const outputs = outer * inner;
     const input = address(problem.input);

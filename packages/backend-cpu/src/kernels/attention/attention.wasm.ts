@@ -19,6 +19,8 @@ const parameterTypes = {
   group: "i32",
   queryLength: "i32",
   keyLength: "i32",
+  /** Rows from one key head to the next. */
+  keyPitch: "i32",
   headSize: "i32",
   scale: "f32",
   /** Query i sees the keys j <= i + visible; signed. */
@@ -88,7 +90,9 @@ export function attentionKernel(dtype: FloatType): Kernel<AttentionTypes> {
         i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
         i32.divU(i32.remU(head, parameters.heads), parameters.group),
       );
-      const keyOffset = f.let(i32.shl(i32.mul(i32.mul(keyHead, keyLength), headSize), elements.shift));
+      const keyOffset = f.let(
+        i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift),
+      );
 
       packQueries(f, elements, {
         from: f.let(i32.add(parameters.q, queryOffset)),

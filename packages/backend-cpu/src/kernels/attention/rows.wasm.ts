@@ -26,6 +26,8 @@ const parameterTypes = {
   group: "i32",
   queryLength: "i32",
   keyLength: "i32",
+  /** Rows from one key head to the next. */
+  keyPitch: "i32",
   headSize: "i32",
   scale: "f32",
   /** Query i sees the keys j <= i + visible; signed. */
@@ -70,7 +72,7 @@ export function attentionRowKernel(dtype: FloatType): Kernel<AttentionRowTypes> 
         i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
         i32.divU(i32.remU(head, parameters.heads), parameters.group),
       );
-      const keyOffset = f.let(i32.mul(i32.mul(keyHead, keyLength), rowSize));
+      const keyOffset = f.let(i32.mul(i32.mul(keyHead, parameters.keyPitch), rowSize));
       const queryOffset = f.let(i32.mul(chunk, rowSize));
       mapVectors(f, {
         count: headSize,

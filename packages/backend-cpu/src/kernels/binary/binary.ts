@@ -3,16 +3,17 @@ import {
   type BinaryKind,
   type BinaryProblem,
   binaryKinds,
+  type DType,
   dtypeBytes,
   floatTypes,
   integerTypes,
   isComparison,
 } from "@backplane/core";
-import { byComputedType, type ComputedType, elementFormats } from "../elements/index.js";
+import { byComputedType, type ComputedType, formOf } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
-import { elementsPerChunk } from "../vector/index.js";
+import { rowChunks } from "../vector/index.js";
 import { type BinaryTypes, binaryKernel, outerAxes, repeats } from "./binary.wasm.js";
-import { binaryAccuracy, binaryFunctions, integerKinds } from "./functions.js";
+import { binaryAccuracy, binaryFunctions, binaryKindsOf } from "./functions.js";
 
 /** How a plan does one kind for one element type. */
 interface Entry {
@@ -22,11 +23,13 @@ interface Entry {
   readonly nanoseconds: number;
 }
 
-const conversionNanoseconds: Readonly<Record<ComputedType, number>> = { f32: 0, f16: 0.7, i32: 0, u32: 0 };
+type Type = ComputedType | "u8";
+
+const conversionNanoseconds: Readonly<Record<Type, number>> = { f32: 0, f16: 0.7, i32: 0, u32: 0, u8: 0.3 };
 
 /** Undefined: the kind does not have the type. */
-function entryOf(kind: BinaryKind, dtype: ComputedType): Entry | undefined {
-  const form = binaryFunctions[kind][elementFormats[dtype].lanes];
+function entryOf(kind: BinaryKind, dtype: Type): Entry | undefined {
+  const form = binaryFunctions[kind][formOf(dtype)];
   if (form === undefined) return undefined;
   return {
     kernel: binaryKernel(kind, dtype),
@@ -36,8 +39,13 @@ function entryOf(kind: BinaryKind, dtype: ComputedType): Entry | undefined {
 }
 
 const entries = Object.fromEntries(
-  binaryKinds.map((kind) => [kind, byComputedType((dtype) => entryOf(kind, dtype))]),
-) as Record<BinaryKind, Record<ComputedType, Entry | undefined>>;
+  binaryKinds.map((kind) => [
+    kind,
+    { ...byComputedType((dtype) => entryOf(kind, dtype)), u8: entryOf(kind, "u8") },
+  ]),
+) as Record<BinaryKind, Record<Type, Entry | undefined>>;
+
+const types: readonly (readonly DType[])[] = [floatTypes, integerTypes, ["u8"]];
 
 /** Byte offsets from the start of a, b and the output. */
 interface Place {
@@ -47,10 +55,7 @@ interface Place {
 }
 
 export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
-  supports: [
-    { dtype: floatTypes },
-    ...integerTypes.map((dtype) => ({ dtype: [dtype], kind: integerKinds(dtype) })),
-  ],
+  supports: types.map((dtype) => ({ dtype, kind: binaryKindsOf(formOf(dtype[0] as Type)) })),
   accuracy: binaryAccuracy,
   kernels: Object.values(entries).flatMap((byType) =>
     Object.values(byType).flatMap((entry) => (entry === undefined ? [] : [entry.kernel])),
@@ -101,9 +106,7 @@ function launch(
   workers: number,
 ): Launch {
   const { a, b } = problem;
-  const chunkElements = elementsPerChunk(rows * inner, workers);
-  const chunksPerRow = Math.ceil(inner / chunkElements);
-  const rowsPerChunk = Math.max(1, Math.floor(chunkElements / inner));
+  const { rowsPerChunk, chunkElements, chunksPerRow, chunks } = rowChunks(rows, inner, workers);
   let form: number = repeats.none;
   let scalar = 0;
   if ("scalar" in a) {
@@ -131,11 +134,7 @@ function launch(
   ];
   for (let axis = axes.length; axis < outerAxes; axis++) parameters.push(1, 0, 0);
   for (const { extent, stepA, stepB } of axes) parameters.push(extent, stepA, stepB);
-  return kernel.launchList(
-    parameters,
-    Math.ceil(rows / rowsPerChunk) * chunksPerRow,
-    rows * inner * nanoseconds,
-  );
+  return kernel.launchList(parameters, chunks, rows * inner * nanoseconds);
 }
 
 /** Elements per step along an axis; 0 for a scalar. */

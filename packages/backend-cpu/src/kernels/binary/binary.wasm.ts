@@ -1,15 +1,8 @@
 import { type BinaryKind, isComparison } from "@backplane/core";
-import { type FunctionBuilder, f32x4, i32, i32x4, type Local, select, type Value } from "../../wasm/index.js";
-import {
-  type ComputedType,
-  type Elements,
-  elementFormats,
-  elementsOf,
-  type LaneType,
-  storedElementsOf,
-} from "../elements/index.js";
+import { type FunctionBuilder, f32x4, i32, i32x4, type Local, type Value } from "../../wasm/index.js";
+import { type ComputedType, type Elements, elementsOf, type FormType, formOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { mapVectors, Odometer } from "../vector/index.js";
+import { mapVectors, Odometer, rowsOfChunk } from "../vector/index.js";
 import { binaryFunctions } from "./functions.js";
 
 /** Axes outside the innermost one that a kernel can walk along. */
@@ -62,7 +55,9 @@ const parameterTypes = (scalar: BinaryTypes["scalar"]) =>
     ),
   }) as const as BinaryTypes;
 
-const scalarTypes: Readonly<Record<LaneType, BinaryTypes["scalar"]>> = { f32: "f32", i32: "i32", u32: "i32" };
+const scalarTypes: Readonly<Record<FormType, BinaryTypes["scalar"]>> = {
+  ...{ f32: "f32", i32: "i32", u32: "i32", u8: "i32" },
+};
 const splats = { f32: f32x4.splat, i32: i32x4.splat } as const;
 
 /**
@@ -70,8 +65,8 @@ const splats = { f32: f32x4.splat, i32: i32x4.splat } as const;
  * input; along the innermost axis an input follows the output element by element, or repeats one
  * element. Throws if the kind does not have the type.
  */
-export function binaryKernel(kind: BinaryKind, dtype: ComputedType): Kernel<BinaryTypes> {
-  const { lanes } = elementFormats[dtype];
+export function binaryKernel(kind: BinaryKind, dtype: ComputedType | "u8"): Kernel<BinaryTypes> {
+  const lanes = formOf(dtype);
   const { [lanes]: form } = binaryFunctions[kind];
   if (form === undefined) throw new TypeError(`binary ${kind} does not have ${dtype}`);
   const { emit, unroll } = form;
@@ -79,19 +74,14 @@ export function binaryKernel(kind: BinaryKind, dtype: ComputedType): Kernel<Bina
     name: `binary_${kind}_${dtype}`,
     parameters: parameterTypes(scalarTypes[lanes]),
     emit(f, { parameters, chunk }) {
-      const { inner, rows, rowsPerChunk, chunkElements, chunksPerRow } = parameters;
+      const { inner } = parameters;
       const elements = elementsOf(f, dtype);
-      const results = isComparison(kind) ? storedElementsOf(f, "u8") : elements;
+      const results = isComparison(kind) ? elementsOf(f, "u8") : elements;
       const compute = emit(f);
       const splat = splats[scalarTypes[lanes]] as (scalar: Value) => Value<"v128">;
       const scalar = f.let(splat(parameters.scalar));
 
-      const row = f.let(i32.mul(i32.divU(chunk, chunksPerRow), rowsPerChunk));
-      const rowEnd = f.let(i32.add(row, i32.minU(i32.sub(rows, row), rowsPerChunk)));
-      const begin = f.let(i32.mul(i32.remU(chunk, chunksPerRow), chunkElements));
-      const count = f.let(
-        select(i32.minU(i32.sub(inner, begin), chunkElements), inner, i32.gtU(chunksPerRow, 1)),
-      );
+      const { row, rowEnd, begin, count } = rowsOfChunk(f, parameters, chunk);
       const axes = Array.from({ length: outerAxes }, (_, axis) => ({
         extent: parameters[`extent${axis}`]!,
         steps: [parameters[`stepA${axis}`]!, parameters[`stepB${axis}`]!],

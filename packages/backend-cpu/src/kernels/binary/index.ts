@@ -1,1 +1,2 @@
 export { binary } from "./binary.js";
+export { binaryFunctions } from "./functions.js";

@@ -1,7 +1,9 @@
-import { type Conv2dProblem, type FloatType, floatTypes } from "@backplane/core";
+import { type Conv2dProblem, channelsLastSteps, type FloatType, floatTypes } from "@backplane/core";
 import { widening, wideningKernels } from "../convert/index.js";
+import { copy } from "../copy/index.js";
 import { byFloatType } from "../elements/index.js";
 import { activationCode } from "../epilogue/index.js";
+import { gemm } from "../gemm/index.js";
 import {
   address,
   type CpuMemory,
@@ -47,8 +49,25 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   ],
 
   plan: (problem, context) =>
-    planDepthwise(problem, context) ?? planPlanes(problem, context) ?? planPatches(problem, context),
+    problem.layout === "NHWC" ? planChannelsLast(problem, context) : planChannelsFirst(problem, context),
 };
+
+function planChannelsLast(problem: Conv2dProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
+  const steps = channelsLastSteps(problem, (byteLength) => ({
+    ...{ memory: { byteOffset: context.workspace(byteLength), byteLength }, byteOffset: 0, byteLength },
+  }));
+  if (steps.product !== undefined) return gemm.plan(steps.product, context);
+  const { before, convolution, after } = steps;
+  return [
+    ...(before === undefined ? [] : copy.plan(before, context)),
+    ...planChannelsFirst(convolution, context),
+    ...(after === undefined ? [] : copy.plan(after, context)),
+  ];
+}
+
+function planChannelsFirst(problem: Conv2dProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
+  return planDepthwise(problem, context) ?? planPlanes(problem, context) ?? planPatches(problem, context);
+}
 
 /** By patches: for any shape. */
 function planPatches(problem: Conv2dProblem<CpuMemory>, { workspace }: PlanContext): readonly Launch[] {

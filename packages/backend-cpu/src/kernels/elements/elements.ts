@@ -31,28 +31,19 @@ export interface Elements extends StoredElements {
 type Make<Access> = (f: FunctionBuilder) => Access;
 
 /**
- * Returns access to elements. f16 is widened when loaded and rounded when stored. Emits constants at the
+ * Returns access to elements. Of u8, lanes hold 0 to 255. f16 is widened when loaded and rounded when stored. Emits constants at the
  * place of the call: call it before loops.
  */
-export function elementsOf(f: FunctionBuilder, dtype: ComputedType): Elements {
+export function elementsOf(f: FunctionBuilder, dtype: ComputedType | "u8"): Elements {
   return makers[dtype](f);
 }
 
-/** The same for elements that are only written; of u8, lanes hold 0 to 255. */
-export function storedElementsOf(f: FunctionBuilder, dtype: ComputedType | "u8"): StoredElements {
-  return storedMakers[dtype](f);
-}
-
-const makers: Readonly<Record<ComputedType, Make<Elements>>> = {
+const makers: Readonly<Record<ComputedType | "u8", Make<Elements>>> = {
   f32: (f) => wordElements(f, elementFormats.f32),
   f16: float16Elements,
   i32: (f) => wordElements(f, elementFormats.i32),
   u32: (f) => wordElements(f, elementFormats.u32),
-};
-
-const storedMakers: Readonly<Record<ComputedType | "u8", Make<StoredElements>>> = {
-  ...makers,
-  u8: storedBytes,
+  u8: byteElements,
 };
 
 /** Elements that are lanes. */
@@ -75,7 +66,7 @@ function wordElements(f: FunctionBuilder, format: ElementFormat): Elements {
   };
 }
 
-function storedBytes(f: FunctionBuilder): StoredElements {
+function byteElements(f: FunctionBuilder): Elements {
   /** The bytes are in the low 32 bits. */
   const narrow = (values: Value<"v128">): Value<"v128"> => {
     const lanes = f.let(values);
@@ -84,6 +75,8 @@ function storedBytes(f: FunctionBuilder): StoredElements {
   };
   return {
     ...elementFormats.u8,
+    load: (address, offset) => i32x4.extendLowI16x8U(i16x8.extendLowI8x16U(v128.load32Zero(address, offset))),
+    loadSplat: (address, offset) => i32x4.shrU(v128.load8Splat(address, offset), 24),
     store: (address, values, offset) => f.storeLane(32, 0, address, narrow(values), offset),
     storeFirst(address, values, count) {
       const rest = f.let(narrow(values));

@@ -1,4 +1,4 @@
-export { type Elements, elementsOf, type StoredElements, storedElementsOf } from "./elements.js";
+export { type Elements, elementsOf, type StoredElements } from "./elements.js";
 export { narrowToHalves, widenHalves } from "./half.js";
 export {
   byComputedType,
@@ -6,5 +6,7 @@ export {
   type ComputedType,
   type ElementFormat,
   elementFormats,
+  type FormType,
+  formOf,
   type LaneType,
 } from "./types.js";

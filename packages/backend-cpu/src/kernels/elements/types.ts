@@ -18,6 +18,14 @@ export function byComputedType<Made>(
 /** What the four lanes of a vector hold. */
 export type LaneType = "f32" | IntegerType;
 
+/** What a kernel computes with: lanes of a type, or truth values, which are bytes in lanes of u32. */
+export type FormType = LaneType | "u8";
+
+/** The form of an element type. */
+export function formOf(dtype: ComputedType | "u8"): FormType {
+  return dtype === "u8" ? "u8" : elementFormats[dtype].lanes;
+}
+
 /** How elements of a type lie in memory, and how kernels see them. */
 export interface ElementFormat {
   /** Bytes of one element. */

@@ -42,7 +42,7 @@ export function hasEpilogue({ bias, activation }: EpilogueLocals): Value<"i32"> 
 function activationFunction(module: ModuleBuilder, kind: Activation): FunctionReference {
   return module.shared(`activate_${kind}`, (label) =>
     module.function(label, { at: "i32", count: "i32" }, (f, { at, count }) => {
-      const { emit, unroll } = unaryFunctions[kind];
+      const { emit, unroll } = unaryFunctions[kind].f32!;
       // None of these kinds needs scratch.
       const compute = emit(f, at);
       const stream = { at, elements: elementsOf(f, "f32") };

@@ -30,9 +30,13 @@ const credible = 2.4;
 /** The operands of a tile of any variant, in a memory of one page: 256 of k. */
 const operands = { a: 1024, b: 16384, k: 256, c: 49152, stride: 64, alpha: 0x3f800000, beta: 0 } as const;
 
-/** Computes one tile, always the same, by the functions that the variant's products call. */
+const probes = new Map<string, Kernel<Record<string, never>>>();
+
+/** Computes one tile, always the same, by the functions that the variant's products call. One kernel for each variant. */
 export function probeKernel({ name, tile, requires }: GemmVariant): Kernel<Record<string, never>> {
-  return defineKernel({
+  const known = probes.get(name);
+  if (known !== undefined) return known;
+  const probe = defineKernel({
     ...(requires === undefined ? {} : { requires }),
     name: `gemm_probe_${name}`,
     parameters: {},
@@ -41,6 +45,8 @@ export function probeKernel({ name, tile, requires }: GemmVariant): Kernel<Recor
       f.call(tileFunction(module, tile), a, b, k, c, stride, alpha, beta);
     },
   });
+  probes.set(name, probe);
+  return probe;
 }
 
 /** The probe of a variant in a module of its own. */

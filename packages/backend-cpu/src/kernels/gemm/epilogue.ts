@@ -14,7 +14,10 @@ export interface PlannedEpilogue {
 
 const nothing: PlannedEpilogue = { parameters: noEpilogue, launches: [] };
 
-export function planEpilogue({ dtype, n, bias, activation }: Problem, context: PlanContext): PlannedEpilogue {
+export function planEpilogue(
+  { dtype, n, bias, activation }: Pick<Problem, "dtype" | "n" | "bias" | "activation">,
+  context: PlanContext,
+): PlannedEpilogue {
   if (bias === undefined && activation === undefined) return nothing;
   const rest = { biasStep: 4, activation: activationCode(activation) };
   if (bias === undefined) return { parameters: { ...rest, bias: 0 }, launches: [] };

@@ -1,2 +1,3 @@
+export { planEpilogue } from "./epilogue.js";
 export { gemm } from "./gemm.js";
 export { type GemmVariant, gemmVariants } from "./variants.js";

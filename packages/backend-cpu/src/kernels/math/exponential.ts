@@ -13,7 +13,7 @@ export interface ScaledExponential {
 
 /** Below this even 2^7 e^x rounds to 0; above the upper limit e^x overflows. */
 const lowest = -170;
-const highest = 89;
+const highest = 90;
 
 /** ln 2, its first part with 15 significant bits: its multiples by n are exact. */
 const ln2High = 0.693145751953125;
@@ -147,6 +147,32 @@ export function exponential(f: FunctionBuilder): VectorFunction {
       return f32x4.mul(mantissa, scale);
     };
     return unlessLarge(f, f32x4.abs(x), limit, () => normal(x), withTails);
+  };
+}
+
+/** (2^r - 1) / r on |r| <= 1/2, minimax for the relative error of 2^r (2^-32.5), fitted as above. */
+const coefficientsOfTwo = [
+  0.6931471824645996, 0.24022650718688965, 0.05550406128168106, 0.009618088603019714, 0.0013336667325347662,
+  0.00015451414219569415, 1.4670752534584608e-5,
+];
+
+/** 2^x = 2^n 2^r with whole n, exact for whole x. n is applied in two halves, which rounds subnormal results once. */
+export function exponentialOfTwo(f: FunctionBuilder): VectorFunction {
+  const lower = f.let(f32x4.const(-152));
+  const upper = f.let(f32x4.const(129));
+  const bias = f.let(f32x4.const(roundingBias));
+  const biasBits = f.let(i32x4.const(0x4b400000 - 254));
+  const one = f.let(f32x4.const(1));
+  const p = polynomial(f, coefficientsOfTwo);
+  return (argument) => {
+    const x = f.let(f32x4.pmin(f32x4.pmax(argument, lower), upper));
+    const biased = f.let(f32x4.add(x, bias));
+    const r = f.let(f32x4.sub(x, f32x4.sub(biased, bias)));
+    const exponents = f.let(i32x4.sub(biased, biasBits));
+    const first = f.let(i32x4.shrS(exponents, 1));
+    const power = f.multiplyAdd(r, p(r), one);
+    const half = f32x4.mul(power, i32x4.shl(first, 23));
+    return f.let(f32x4.mul(half, i32x4.shl(i32x4.sub(exponents, first), 23)));
   };
 }
 

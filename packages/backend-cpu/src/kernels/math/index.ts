@@ -1,3 +1,4 @@
+export { arctangent, arctangentOf } from "./arctangent.js";
 export {
   demote,
   polynomial,
@@ -12,6 +13,7 @@ export {
 export {
   decay,
   exponential,
+  exponentialOfTwo,
   normalExponential,
   normalLimit,
   roundingBias,
@@ -20,5 +22,5 @@ export {
   splitExponential,
   unlessLarge,
 } from "./exponential.js";
-export { logarithm, splitExponent } from "./logarithm.js";
+export { binaryLogarithm, logarithm, logarithmOfOnePlus, splitExponent } from "./logarithm.js";
 export { sineAndCosine } from "./trigonometry.js";

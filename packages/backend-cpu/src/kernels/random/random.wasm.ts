@@ -1,6 +1,6 @@
 import type { RandomKind, RandomType } from "@backplane/core";
 import { type FunctionBuilder, i32, select, shuffle32 } from "../../wasm/index.js";
-import { storedElementsOf } from "../elements/index.js";
+import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import type { VectorLocal } from "../math/index.js";
 import { distributions } from "./distributions.js";
@@ -37,7 +37,7 @@ export function randomKernel(kind: RandomKind, dtype: RandomType): Kernel<Random
     scratchBytes: 4 * wordsAtOnce,
     emit(f, { parameters, chunk, scratch }) {
       const { output, skip, words, chunkWords } = parameters;
-      const stored = storedElementsOf(f, dtype);
+      const stored = elementsOf(f, dtype);
       const blocks = philoxBlocks(f, parameters);
       const elements = distributions[kind](f, parameters, dtype);
       const at = f.let(i32.mul(chunk, chunkWords));

@@ -7,3 +7,5 @@ export {
   type RowsPlan,
 } from "./plan.js";
 export { lanesBelow, type PieceLocals, rowPiece } from "./rows.wasm.js";
+export { panelColumns, planSlabs, type SlabsPlan } from "./slabs.js";
+export { slabTypes, slabWork } from "./slabs.wasm.js";

@@ -1,34 +1,71 @@
 import type { Accuracy, UnaryKind, UnitsRange } from "@backplane/core";
-import { type FunctionBuilder, f32x4, type Local, type VectorFunction, v128 } from "../../wasm/index.js";
-import { exponential, logarithm, sharedConstants } from "../math/index.js";
+import {
+  type FunctionBuilder,
+  f32x4,
+  i32x4,
+  type Local,
+  type VectorFunction,
+  v128,
+} from "../../wasm/index.js";
+import type { FormType } from "../elements/index.js";
+import {
+  arctangent,
+  binaryLogarithm,
+  exponential,
+  exponentialOfTwo,
+  logarithm,
+  logarithmOfOnePlus,
+  sharedConstants,
+} from "../math/index.js";
+import { arccosine, arcsine } from "./arcs.js";
 import { erf, gelu } from "./gaussian.js";
+import { areaCosine, areaSine, areaTangent, hyperbolicCosine, hyperbolicSine } from "./hyperbolic.js";
 import { exponentialLessOne, geluTanh, sigmoid, silu, softplus, tanh } from "./logistic.js";
-import { cosine, sine, trigonometryScratchBytes } from "./trigonometry.js";
+import { cosine, sine, tangent, trigonometryScratchBytes } from "./trigonometry.js";
 
-/** How one kind is computed on vectors of four f32. */
-export interface UnaryFunction {
+/** How one kind is computed on vectors of four lanes. */
+export interface UnaryForm {
   /** Emits constants, to be called before the loop. */
   readonly emit: (f: FunctionBuilder, scratch: Local<"i32">) => VectorFunction;
   /** Vectors per round of the loop: more for computations of a few instructions. */
   readonly unroll: number;
   readonly scratchBytes: number;
+}
+
+/** One kind, for each type of lanes that it has. Results of tests are lanes of 1 or 0. */
+export interface UnaryFunction extends Readonly<Partial<Record<FormType, UnaryForm>>> {
   /**
-   * The largest errors, as in core's `Accuracy`: those measured on Node.js 20, 22 and 26 (docs/numerics.md), plus
-   * a tenth, rounded up to a quarter. 0.5 is correct rounding. "exact": nothing is rounded.
+   * The largest errors of floats, as in core's `Accuracy`: those measured on Node.js 20, 22 and 26
+   * (docs/numerics.md), plus a tenth, rounded up to a quarter. 0.5 is correct rounding. "exact": nothing is rounded.
    */
   readonly units: number | readonly UnitsRange[] | "exact";
 }
 
-type Emit = UnaryFunction["emit"];
+type Emit = UnaryForm["emit"];
 type Units = UnaryFunction["units"];
 
-const short = (units: Units, emit: Emit): UnaryFunction => ({ emit, unroll: 4, scratchBytes: 0, units });
-const long = (units: Units, emit: Emit): UnaryFunction => ({ emit, unroll: 1, scratchBytes: 0, units });
-const trigonometric = (units: Units, emit: Emit): UnaryFunction => ({
-  emit,
-  unroll: 1,
-  scratchBytes: trigonometryScratchBytes,
+const few = (emit: Emit): UnaryForm => ({ emit, unroll: 4, scratchBytes: 0 });
+const short = (units: Units, emit: Emit): UnaryFunction => ({ f32: few(emit), units });
+const long = (units: Units, emit: Emit): UnaryFunction => ({
+  f32: { emit, unroll: 1, scratchBytes: 0 },
   units,
+});
+const trigonometric = (units: Units, emit: Emit): UnaryFunction => ({
+  f32: { emit, unroll: 1, scratchBytes: trigonometryScratchBytes },
+  units,
+});
+/** The bits of |x| compared with those of Infinity. */
+const test = (compare: "gtS" | "eq" | "ltS"): UnaryFunction =>
+  short("exact", (f) => {
+    const size = f.let(i32x4.const(0x7fffffff));
+    const infinity = f.let(f32x4.const(Number.POSITIVE_INFINITY));
+    return (x) => i32x4.shrU(i32x4[compare](v128.and(x, size), infinity), 31);
+  });
+/** Adds the forms of integers, which are the same for either sign. */
+const withIntegers = (floats: UnaryFunction, signed: Emit, unsigned: Emit = signed): UnaryFunction => ({
+  ...floats,
+  i32: few(signed),
+  u32: few(unsigned),
 });
 
 /** The one table of unary functions: kernels, operation, declared accuracy and tests are made from it. */
@@ -42,7 +79,10 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
   tanh: long(3, tanh),
   exp: long(1.25, exponential),
   expm1: long(2, exponentialLessOne),
+  exp2: long(1.25, exponentialOfTwo),
   log: long(1, logarithm),
+  log1p: long(1.75, logarithmOfOnePlus),
+  log2: long(1.25, binaryLogarithm),
   sqrt: short(0.5, () => f32x4.sqrt),
   rsqrt: short(1.75, (f) => {
     const { one } = sharedConstants(f);
@@ -52,27 +92,83 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
     const { one } = sharedConstants(f);
     return (x) => f32x4.div(one, x);
   }),
-  abs: short("exact", () => f32x4.abs),
-  neg: short("exact", () => f32x4.neg),
+  abs: withIntegers(
+    short("exact", () => f32x4.abs),
+    () => i32x4.abs,
+    () => (x) => x,
+  ),
+  neg: withIntegers(
+    short("exact", () => f32x4.neg),
+    () => i32x4.neg,
+  ),
+  square: withIntegers(
+    short(0.5, (f) => (argument) => {
+      const x = f.let(argument);
+      return f32x4.mul(x, x);
+    }),
+    (f) => (argument) => {
+      const x = f.let(argument);
+      return i32x4.mul(x, x);
+    },
+  ),
   sin: trigonometric(1.75, sine),
   cos: trigonometric(1.75, cosine),
+  tan: trigonometric(4, tangent),
+  asin: long(1.75, arcsine),
+  acos: long(1.25, arccosine),
+  atan: long(2, arctangent),
+  sinh: long(2.5, hyperbolicSine),
+  cosh: long(1.5, hyperbolicCosine),
+  asinh: long(2.25, areaSine),
+  acosh: long(3, areaCosine),
+  atanh: long(2.5, areaTangent),
   floor: short("exact", () => f32x4.floor),
   ceil: short("exact", () => f32x4.ceil),
   round: short("exact", () => f32x4.nearest),
-  sign: short("exact", (f) => {
-    const { zero, one, sign } = sharedConstants(f);
-    // Zeros and NaN are their own signs.
-    return (x) => {
-      const ordered = v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero));
-      return f.choose(v128.or(one, v128.and(x, sign)), x, ordered);
-    };
-  }),
+  trunc: short("exact", () => f32x4.trunc),
+  sign: withIntegers(
+    short("exact", (f) => {
+      const { zero, one, sign } = sharedConstants(f);
+      // Zeros and NaN are their own signs.
+      return (x) => {
+        const ordered = v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero));
+        return f.choose(v128.or(one, v128.and(x, sign)), x, ordered);
+      };
+    }),
+    (f) => {
+      const one = f.let(i32x4.const(1));
+      const minusOne = f.let(i32x4.const(-1));
+      return (x) => i32x4.maxS(i32x4.minS(x, one), minusOne);
+    },
+    (f) => {
+      const one = f.let(i32x4.const(1));
+      return (x) => i32x4.minU(x, one);
+    },
+  ),
   erf: long(1.75, erf),
   gelu: long([{ below: -1, units: 6.5 }, { below: 0, units: 4.5 }, { units: 3.25 }], gelu),
   geluTanh: long([{ below: -1, units: 3.5 }, { units: 2.5 }], geluTanh),
   silu: long([{ below: -1, units: 3.5 }, { units: 2.75 }], silu),
   softplus: long(2.25, softplus),
+  isNaN: test("gtS"),
+  isInfinite: test("eq"),
+  isFinite: test("ltS"),
+  logicalNot: {
+    units: "exact",
+    u8: few((f) => {
+      const zero = f.let(i32x4.const(0));
+      return (x) => i32x4.shrU(i32x4.eq(x, zero), 31);
+    }),
+  },
+  not: { units: "exact", i32: few(() => v128.not), u32: few(() => v128.not) },
 };
+
+/** The kinds that an element type has. */
+export function unaryKindsOf(form: FormType): readonly UnaryKind[] {
+  return (Object.keys(unaryFunctions) as UnaryKind[]).filter(
+    (kind) => unaryFunctions[kind][form] !== undefined,
+  );
+}
 
 /** What `units` say, in the form of capabilities. */
 export const unaryAccuracy: Accuracy["unary"] = Object.fromEntries(

@@ -135,6 +135,23 @@ function sineOrCosine(f: FunctionBuilder, scratch: Local<"i32">, cosine: boolean
   };
 }
 
+/** sin x / cos x, or -cos x / sin x after an odd number of quarter turns. */
+export function tangent(f: FunctionBuilder, scratch: Local<"i32">): VectorFunction {
+  const { sign } = sharedConstants(f);
+  const reduce = rangeReduction(f, scratch);
+  const near = sineAndCosine(f);
+  return (argument) => {
+    const x = f.let(argument);
+    const { angle, quadrant } = reduce(f.let(f32x4.abs(x)));
+    const parts = near(angle);
+    const [sin, cos] = [f.let(parts.sine), f.let(parts.cosine)];
+    const odd = f.let(i32x4.shl(quadrant, 31));
+    const isOdd = f.let(i32x4.shrS(odd, 31));
+    const ratio = f32x4.div(f.choose(cos, sin, isOdd), f.choose(sin, cos, isOdd));
+    return f.let(v128.xor(ratio, v128.xor(odd, v128.and(x, sign))));
+  };
+}
+
 export function sine(f: FunctionBuilder, scratch: Local<"i32">): VectorFunction {
   return sineOrCosine(f, scratch, false);
 }

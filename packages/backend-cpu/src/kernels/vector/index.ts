@@ -1,3 +1,4 @@
 export { elementsPerChunk, evenParts } from "./chunks.js";
-export { mapVectors, type Stream } from "./map.js";
+export { mapToVectors, mapVectors, type Stream } from "./map.js";
 export { Odometer, type WalkedAxis } from "./odometer.js";
+export { type ChunkRows, type RowChunks, type RowParameters, rowChunks, rowsOfChunk } from "./rows.js";

@@ -31,28 +31,47 @@ export interface VectorMap {
   readonly parts?: number;
 }
 
+/** The same with several outputs. */
+export interface VectorsMap extends Omit<VectorMap, "output" | "compute"> {
+  readonly outputs: readonly Stream<StoredElements>[];
+  /** Returns a vector for each output. */
+  readonly compute: (...inputs: readonly Value<"v128">[]) => readonly Value<"v128">[];
+}
+
 /**
  * output[i] = compute(inputs[i]) for `count` elements. Reads whole vectors, so up to three elements
  * past the end; writes exactly `count` elements. The output may be exactly an input.
  */
 export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
-  const { inputs, output, unroll, parts = 1 } = map;
+  mapToVectors(f, {
+    ...map,
+    outputs: [map.output],
+    compute: (...inputs) => [map.compute(...inputs)],
+  });
+}
+
+/** outputs[j][i] = compute(inputs[i])[j], likewise. */
+export function mapToVectors(f: FunctionBuilder, map: VectorsMap): void {
+  const { inputs, outputs, unroll, parts = 1 } = map;
   const remaining = f.let(map.count);
   const streams = new Set<Stream<StoredElements>>([
     ...inputs.filter((input): input is Stream => "at" in input),
-    output,
+    ...outputs,
   ]);
   /** The place of each stream in a part. */
   type Places = ReadonlyMap<Stream<StoredElements>, Local<"i32">>;
   const first: Places = new Map([...streams].map((stream) => [stream, stream.at]));
-  const compute = (places: Places, vector: number): Value<"v128"> =>
-    map.compute(
+  const compute = (places: Places, vector: number): readonly Value<"v128">[] => {
+    const results = map.compute(
       ...inputs.map((input) =>
         "at" in input
           ? f.let(input.elements.load(places.get(input)!, 4 * vector * input.elements.bytes))
           : input,
       ),
     );
+    // Another output may lie over an input.
+    return results.length === 1 ? results : results.map((result) => f.let(result));
+  };
   const advance = (places: Places, vectors: number): void => {
     for (const [{ elements }, at] of places) f.add(at, 4 * vectors * elements.bytes);
   };
@@ -67,12 +86,11 @@ export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
     }
     f.forRange(0, rounds, () => {
       for (const places of all) {
-        for (let vector = 0; vector < unroll; vector++)
-          output.elements.store(
-            places.get(output)!,
-            compute(places, vector),
-            4 * vector * output.elements.bytes,
-          );
+        for (let vector = 0; vector < unroll; vector++) {
+          const results = compute(places, vector);
+          for (const [j, { elements }] of outputs.entries())
+            elements.store(places.get(outputs[j]!)!, results[j]!, 4 * vector * elements.bytes);
+        }
         advance(places, unroll);
       }
     });
@@ -86,11 +104,16 @@ export function mapVectors(f: FunctionBuilder, map: VectorMap): void {
   // One loop for whole vectors and for the last part of one keeps large computations from being
   // emitted twice; its branch is predicted well.
   f.while(i32.gtS(remaining, 0), () => {
-    const result = f.let(compute(first, 0));
+    const results = compute(first, 0).map((result) => f.let(result));
     f.if(
       i32.geS(remaining, 4),
-      () => output.elements.store(output.at, result),
-      () => output.elements.storeFirst(output.at, result, remaining),
+      () => {
+        for (const [j, output] of outputs.entries()) output.elements.store(output.at, results[j]!);
+      },
+      () => {
+        for (const [j, output] of outputs.entries())
+          output.elements.storeFirst(output.at, results[j]!, remaining);
+      },
     );
     advance(first, 1);
     f.set(remaining, i32.sub(remaining, 4));

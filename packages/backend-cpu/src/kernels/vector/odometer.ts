@@ -14,13 +14,14 @@ export interface WalkedAxis {
 export class Odometer {
   readonly #f: FunctionBuilder;
   readonly #axes: readonly WalkedAxis[];
-  readonly #counters: readonly Local<"i32">[];
+  /** The place along each axis. */
+  readonly counters: readonly Local<"i32">[];
   readonly offsets: readonly Local<"i32">[];
 
   constructor(f: FunctionBuilder, axes: readonly WalkedAxis[], operands: number) {
     this.#f = f;
     this.#axes = axes;
-    this.#counters = axes.map(() => f.local("i32"));
+    this.counters = axes.map(() => f.local("i32"));
     this.offsets = Array.from({ length: operands }, () => f.local("i32"));
   }
 
@@ -30,7 +31,7 @@ export class Odometer {
     for (const offset of this.offsets) f.set(offset, 0);
     for (let axis = this.#axes.length - 1; axis >= 0; axis--) {
       const { extent, steps } = this.#axes[axis]!;
-      const counter = this.#counters[axis]!;
+      const counter = this.counters[axis]!;
       f.set(counter, 0);
       // Most axes are not in use: a branch is cheaper than two divisions.
       f.if(i32.gtU(extent, 1), () => {
@@ -50,7 +51,7 @@ export class Odometer {
     const entry = this.#axes[axis];
     if (entry === undefined) return;
     const f = this.#f;
-    const counter = this.#counters[axis]!;
+    const counter = this.counters[axis]!;
     f.add(counter, 1);
     for (const [i, offset] of this.offsets.entries()) f.add(offset, entry.steps[i]!);
     f.if(i32.geU(counter, entry.extent), () => {

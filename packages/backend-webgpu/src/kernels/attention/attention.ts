@@ -1,6 +1,7 @@
-import { type AttentionProblem, dtypeBytes } from "@backplane/core";
+import { type AttentionProblem, contiguousSteps, dtypeBytes } from "@backplane/core";
 import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
+import { copy } from "../copy/index.js";
 import { storeRounded } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
@@ -16,6 +17,13 @@ type Problem = AttentionProblem<DeviceMemory>;
 
 /** attention; `forced` names a variant to take wherever it fits (see `attentionVariants`). */
 export function runAttention(context: KernelContext, problem: Problem, forced?: string): void {
+  if (problem.rows !== undefined) {
+    const { before, attention, after } = contiguousSteps(problem, (bytes) => context.scratch(bytes));
+    for (const part of before) copy.run(context, part);
+    runAttention(context, attention, forced);
+    if (after !== undefined) copy.run(context, after);
+    return;
+  }
   const shape = attentionShape(problem);
   const choice = selectAttention(shape, context.features, forced);
   enqueueAttention(context, problem, shape, choice);
@@ -80,6 +88,7 @@ function enqueue(
     rows: shape.rows,
     query_length: problem.queryLength,
     key_length: keyLength,
+    key_pitch: problem.keyPitch,
     head_size: headSize,
     part_keys: choice.partKeys,
     scale: problem.scale * Math.LOG2E,

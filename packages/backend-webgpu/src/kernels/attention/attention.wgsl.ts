@@ -253,8 +253,8 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
   (tile: AttentionTile, form: AttentionForm): Program => {
     const { dtype, vector, columns } = form;
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
-    const k = operandText("k", dtype, vector); // matrices x key_length x head_size
-    const v = operandText("v", dtype, vector); // matrices x key_length x head_size
+    const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
+    const v = operandText("v", dtype, vector); // matrices x key_pitch x head_size
     const scores = scoreTile(tile);
     const operands = operandsStage(tile, vector);
     const values = valuesStage(tile, columns, vector);
@@ -277,6 +277,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         rows: "u32",
         query_length: "u32",
         key_length: "u32",
+        key_pitch: "u32",
         head_size: "u32",
         /** Keys of one part. */
         part_keys: "u32",
@@ -325,8 +326,8 @@ fn main(${linearBuiltins}) {
   let matrix = result % parameters.matrices;
   let keyStart = result / parameters.matrices * parameters.part_keys;
   let q_base = parameters.q_offset * q_unit + matrix * parameters.rows * parameters.head_size;
-  let k_base = parameters.k_offset * k_unit + matrix * parameters.key_length * parameters.head_size;
-  let v_base = parameters.v_offset * v_unit + matrix * parameters.key_length * parameters.head_size;
+  let k_base = parameters.k_offset * k_unit + matrix * parameters.key_pitch * parameters.head_size;
+  let v_base = parameters.v_offset * v_unit + matrix * parameters.key_pitch * parameters.head_size;
 
 ${rowLimits}
 ${tilePlace(scores)}

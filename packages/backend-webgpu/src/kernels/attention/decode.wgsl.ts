@@ -172,7 +172,7 @@ ${times(groups - 1, (g) => `      sum += shared_quads[index + ${(g + 1) * joined
       bindings: fewRowsBindings(dtype),
       uniform: true,
       parameters: {
-        ...{ rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
+        ...{ rows: "u32", query_length: "u32", key_length: "u32", key_pitch: "u32", head_size: "u32" },
         ...{ part_keys: "u32", scale: "f32", visible: "i32" },
       },
       body: wgsl`
@@ -204,7 +204,7 @@ fn main(
   let matrix = workgroup.y;
   let keyStart = workgroup.z * parameters.part_keys;
   let result = workgroup.z * workgroups.y + matrix;
-  let firstKey = matrix * parameters.key_length;
+  let firstKey = matrix * parameters.key_pitch;
   let units = parameters.head_size / ${unit}u;
   // Nothing says that the neighbours of an invocation in its subgroup are those in the workgroup.
   let turn = subgroup * subgroupSize + invocation;

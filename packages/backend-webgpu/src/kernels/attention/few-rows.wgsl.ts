@@ -86,8 +86,8 @@ export function fewRowsBindings(dtype: FloatType): Readonly<Record<string, Stora
   const { storage } = unitOf(dtype);
   return {
     q: storage, // matrices x rows x head_size
-    k: storage, // matrices x key_length x head_size
-    v: storage, // matrices x key_length x head_size
+    k: storage, // matrices x key_pitch x head_size
+    v: storage, // matrices x key_pitch x head_size
     results: output("vec4f"), // parts x matrices x rows x head_size
     statistics: output("vec2f"), // parts x matrices x rows
   };

@@ -273,13 +273,20 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
       directives: ["diagnostic(off, chromium.subgroup_matrix_uniformity);"],
       bindings: {
         q: input("half8"), // matrices x rows x head_size
-        k: input("half8"), // matrices x key_length x head_size
-        v: input("half8"), // matrices x key_length x head_size
+        k: input("half8"), // matrices x key_pitch x head_size
+        v: input("half8"), // matrices x key_pitch x head_size
         results: output(isPart ? "vec4f" : "half8"), // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
       },
       parameters: {
-        ...{ matrices: "u32", rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
+        ...{
+          matrices: "u32",
+          rows: "u32",
+          query_length: "u32",
+          key_length: "u32",
+          key_pitch: "u32",
+          head_size: "u32",
+        },
         ...{ part_keys: "u32", scale: "f32", visible: "i32" },
       },
       body: wgsl`
@@ -325,7 +332,7 @@ fn main(${linearBuiltins}, @builtin(subgroup_id) subgroup: u32, @builtin(subgrou
   let keyStart = result / parameters.matrices * parameters.part_keys;
   let headUnits = ${whole ? `${columns / UNIT}u` : `parameters.head_size / ${UNIT}u`};
   let firstRow = matrix * parameters.rows;
-  let firstKey = matrix * parameters.key_length;
+  let firstKey = matrix * parameters.key_pitch;
   let resultRow = result * parameters.rows;
 
 ${rowLimits}

@@ -2,6 +2,7 @@ import {
   type ArithmeticKind,
   type AttentionProblem,
   type BinaryProblem,
+  contiguousSteps,
   dtypeBytes,
   type FloatType,
 } from "@backplane/core";
@@ -35,18 +36,29 @@ export function attentionSegments(tools: Tools): Segmentation<Problem> {
     scratchBound: (_problem, longest) => Math.max(2 * longest, PARTIAL_SUM_BYTES),
 
     divide(context, problem, run) {
+      if (problem.rows !== undefined) {
+        const steps = contiguousSteps(problem, (bytes) => context.scratch(bytes));
+        for (const part of steps.before) tools.run("copy", context, part);
+        run(context, steps.attention);
+        if (steps.after !== undefined) tools.run("copy", context, steps.after);
+        return;
+      }
       const { batch, heads, kvHeads, queryLength, keyLength, visible, k, v } = problem;
       const limit = windowBytes(context.features);
       if (batch > 1)
         cut(batch, (part) => {
           const size = part.end - part.first;
-          run(context, { ...problem, batch: size, ...queriesOf(problem, part), ...keysOf(problem, part) });
+          const step = kvHeads * headOf(problem);
+          run(context, {
+            ...{ ...problem, batch: size, ...queriesOf(problem, part), ...keysOf(problem, part, step) },
+          });
         });
       else if (kvHeads > 1)
         cut(kvHeads, (part) => {
           const size = part.end - part.first;
           const counts = { kvHeads: size, heads: (heads / kvHeads) * size };
-          run(context, { ...problem, ...counts, ...queriesOf(problem, part), ...keysOf(problem, part) });
+          const keys = keysOf(problem, part, headOf(problem));
+          run(context, { ...problem, ...counts, ...queriesOf(problem, part), ...keys });
         });
       else if (windowOf(k) > limit || windowOf(v) > limit || heads * queryLength === 1)
         walkKeys(context, tools, problem);
@@ -83,8 +95,19 @@ function queriesOf(problem: Problem, part: Part): Pick<Problem, "q" | "out"> {
   return { q: shareOf(problem, problem.q, part), out: shareOf(problem, problem.out, part) };
 }
 
-function keysOf(problem: Problem, part: Part): Pick<Problem, "k" | "v"> {
-  return { k: shareOf(problem, problem.k, part), v: shareOf(problem, problem.v, part) };
+/** Elements from one key head to the next. */
+function headOf({ keyPitch, headSize }: Problem): number {
+  return keyPitch * headSize;
+}
+
+/** The keys and values of a part of their outermost axis, whose steps are so many elements long. */
+function keysOf({ dtype, k, v }: Problem, { first, end }: Part, step: number): Pick<Problem, "k" | "v"> {
+  // The last head need not have room behind its rows.
+  const part = (region: BufferRegion) => {
+    const elements = region.byteLength / dtypeBytes[dtype];
+    return sliceOf(region, dtype, first * step, Math.min((end - first) * step, elements - first * step));
+  };
+  return { k: part(k), v: part(v) };
 }
 
 function shareOf({ dtype }: Problem, region: BufferRegion, { first, end, extent }: Part): BufferRegion {

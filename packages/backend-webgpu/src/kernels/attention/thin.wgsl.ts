@@ -154,7 +154,7 @@ ${times(valueGroups - 1, (g) => `    sum += shared_quads[start + ${(g + 1) * qua
       bindings: fewRowsBindings(dtype),
       uniform: true,
       parameters: {
-        ...{ rows: "u32", query_length: "u32", key_length: "u32", head_size: "u32" },
+        ...{ rows: "u32", query_length: "u32", key_length: "u32", key_pitch: "u32", head_size: "u32" },
         ...{ scale: "f32", visible: "i32" },
       },
       body: wgsl`
@@ -178,7 +178,7 @@ fn main(
   let matrix = workgroup.y;
   let keyStart = workgroup.z * KEYS;
   let result = workgroup.z * workgroups.y + matrix;
-  let firstKey = matrix * parameters.key_length;
+  let firstKey = matrix * parameters.key_pitch;
   let units = parameters.head_size / ${unit}u;
   let keyLane = lane % ${lanes}u;
   let place = lane / ${lanes}u;

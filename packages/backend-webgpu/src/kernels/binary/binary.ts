@@ -1,8 +1,8 @@
 import type { BinaryKind, BinaryProblem } from "@backplane/core";
-import { type ComputedType, memoized, type Program } from "../../program/index.js";
+import { memoized, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { elementwise, type Source, vectorBytes, workgroupsFor } from "../elementwise/index.js";
-import { binaryFunction } from "./functions.wgsl.js";
+import { type BinaryType, binaryFunction } from "./functions.wgsl.js";
 import { outputTypeOf, planBinary } from "./select.js";
 
 /** What calls need to know, found by one look-up. */
@@ -12,14 +12,7 @@ interface BinaryKernel {
 }
 
 const binaryKernel = memoized(
-  (
-    kind: BinaryKind,
-    dtype: ComputedType,
-    a: Source,
-    b: Source,
-    wide: boolean,
-    axes: number,
-  ): BinaryKernel => {
+  (kind: BinaryKind, dtype: BinaryType, a: Source, b: Source, wide: boolean, axes: number): BinaryKernel => {
     const outputType = outputTypeOf({ kind, dtype });
     const tile = { name: `binary_${kind}`, dtype, outputType, sources: [a, b], wide, axes };
     const program = elementwise(tile, binaryFunction(kind, dtype));

@@ -1,12 +1,16 @@
 import { floatTypes, integerTypes } from "@backplane/core";
 import type { OperationEntry } from "../operation.js";
 import { runBinary } from "./binary.js";
-import { binaryAccuracy, integerKinds } from "./functions.wgsl.js";
+import { type BinaryType, binaryAccuracy, binaryKindsOf } from "./functions.wgsl.js";
 import { binarySegments } from "./segments.js";
+
+export { binaryText } from "./functions.wgsl.js";
+
+const types: readonly (readonly BinaryType[])[] = [floatTypes, integerTypes, ["u8"]];
 
 export const binary: OperationEntry<"binary"> = {
   operation: "binary",
-  supports: [{ dtype: floatTypes }, { dtype: integerTypes, kind: integerKinds }],
+  supports: types.map((dtype) => ({ dtype, kind: binaryKindsOf(dtype[0]!) })),
   run: runBinary,
   segments: () => binarySegments,
   accuracy: binaryAccuracy,

@@ -1,4 +1,4 @@
-import { type Conv2dProblem, dtypeBytes } from "@backplane/core";
+import { type Conv2dProblem, channelsLastSteps, dtypeBytes } from "@backplane/core";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import {
   indivisible,
@@ -6,6 +6,7 @@ import {
   middleOf,
   move,
   placeholder,
+  type Run,
   type Segmentation,
   type SegmentTools,
   scratchBytes,
@@ -19,26 +20,45 @@ type Problem = Conv2dProblem<DeviceMemory>;
 type Tools = SegmentTools<Problem>;
 
 /**
- * Cuts batch, groups and output channels into problems of their own, as long as the operands stay in one
+ * Transposes images with channels last, whatever their size. Cuts batch, groups and output channels into problems of their own, as long as the operands stay in one
  * piece. If the input of one group of one image does not fit, computes it block by block.
  */
 export function convSegments(tools: Tools): Segmentation<Problem> {
   return {
-    longestWindow: ({ input, filter, bias, output }) =>
-      Math.max(windowOf(input), windowOf(filter), windowOf(output), bias === undefined ? 0 : windowOf(bias)),
+    longestWindow: ({ layout, input, filter, bias, output }) =>
+      layout === "NHWC"
+        ? Number.POSITIVE_INFINITY
+        : Math.max(
+            windowOf(input),
+            windowOf(filter),
+            windowOf(output),
+            bias === undefined ? 0 : windowOf(bias),
+          ),
     // Patches of the input, unfolded.
     scratchBound: ({ kernelHeight, kernelWidth }, longest) =>
       4 * longest * Math.max(kernelHeight * kernelWidth, 64),
 
     divide(context, problem, run) {
       const { batch, groups, outChannels } = problem;
-      if (batch > 1) cut(batch, (first, end) => run(context, images(problem, first, end)));
+      if (problem.layout === "NHWC") runChannelsLast(context, tools, problem, run);
+      else if (batch > 1) cut(batch, (first, end) => run(context, images(problem, first, end)));
       else if (groups > 1) cut(groups, (first, end) => run(context, groupsOf(problem, first, end)));
       else if (outChannels > 1 && windowOf(problem.input) <= windowBytes(context.features))
         cut(outChannels, (first, end) => run(context, channels(problem, first, end)));
       else runBlocks(context, tools, problem);
     },
   };
+}
+
+function runChannelsLast(context: OperationContext, tools: Tools, problem: Problem, run: Run<Problem>): void {
+  const steps = channelsLastSteps(problem, (bytes) => context.scratch(bytes));
+  if (steps.product !== undefined) {
+    tools.run("gemm", context, steps.product);
+    return;
+  }
+  if (steps.before !== undefined) tools.run("copy", context, steps.before);
+  run(context, steps.convolution);
+  if (steps.after !== undefined) tools.run("copy", context, steps.after);
 }
 
 function cut(extent: number, run: (first: number, end: number) => void): void {

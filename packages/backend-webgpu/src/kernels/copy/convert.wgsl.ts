@@ -34,8 +34,8 @@ const sticky: Readonly<Partial<Record<DType, string>>> = {
   u32: "sticky_bits(given, given)",
 };
 
-const functions = wgsl`
-${halfFunctions}
+/** Functions of the expressions of `convertedBits`, which may also call those of `halfFunctions`. */
+export const conversionFunctions: string = wgsl`
 /// SwiftShader rounds f32() of u32 twice. So the upper half of them is halved first; a last bit that is lost stays
 /// in the one before, which f32 has no room for.
 fn float_of(bits: u32) -> f32 {
@@ -72,19 +72,21 @@ fn sticky_bits(bits: u32, magnitude: u32) -> u32 {
 
 const isFloat = (dtype: DType): boolean => elementTypes[dtype].range === undefined;
 
-/** The function `convert`, from the bits of an element to those of another type. */
-export function conversion(from: DType, to: DType): string {
-  if (!isFloat(from) && !isFloat(to)) {
-    const bits = to === "u8" ? "given & 0xffu" : "given";
-    return `fn convert(given: u32) -> u32 { return ${bits}; }`;
-  }
-  if (from === to) return "fn convert(given: u32) -> u32 { return given; }";
-  return wgsl`
-${functions}
-fn convert(given: u32) -> u32 {
+/** A function of this name, from the bits of an element to those of another type; it calls `conversionFunctions`. */
+export function conversionFunction(name: string, from: DType, to: DType): string {
+  const head = `fn ${name}(given: u32) -> u32`;
+  if (from === to) return `${head} { return given; }`;
+  if (!isFloat(from) && !isFloat(to)) return `${head} { return ${to === "u8" ? "given & 0xffu" : "given"}; }`;
+  return wgsl`${head} {
   let bits = ${(to === "bf16" ? sticky[from] : undefined) ?? "given"};
   let number = ${toFloat[from]};
   return ${fromFloat[to]};
+}`;
 }
-`;
+
+/** The function `convert`, with all that it calls. */
+export function conversion(from: DType, to: DType): string {
+  const convert = conversionFunction("convert", from, to);
+  const isPlain = from === to || (!isFloat(from) && !isFloat(to));
+  return isPlain ? convert : [halfFunctions, conversionFunctions, convert].join("\n");
 }

@@ -5,14 +5,20 @@ import type { OperationEntry } from "../operation.js";
 import { copySegments } from "./segments.js";
 import { type Axis, planCopy } from "./select.js";
 import { tilesProgram } from "./tiles.wgsl.js";
-import { AXIS_ROWS, unitsProgram } from "./units.wgsl.js";
-import { wordsProgram } from "./words.wgsl.js";
+import { AXIS_ROWS, lineUnitsProgram, unitsProgram } from "./units.wgsl.js";
+import { vectorTilesProgram } from "./vector-tiles.wgsl.js";
+import { lineWordsProgram, wordsProgram } from "./words.wgsl.js";
+
+export { conversionFunction, conversionFunctions } from "./convert.wgsl.js";
 
 type Problem = CopyProblem<DeviceMemory>;
 
 const units = memoized(unitsProgram);
+const lineUnits = memoized(lineUnitsProgram);
 const tiles = memoized(tilesProgram);
+const vectorTiles = memoized(vectorTilesProgram);
 const words = memoized(wordsProgram);
+const lineWords = memoized(lineWordsProgram);
 
 function run(context: KernelContext, problem: Problem): void {
   const { dtype, outputDtype, input, output } = problem;
@@ -23,23 +29,38 @@ function run(context: KernelContext, problem: Problem): void {
       context.copy(output, input);
       break;
     case "units": {
-      const { unit, count, start, axes, workgroups } = plan;
-      const parameters = { count, start, rank: axes.length, axes: tableOf(axes) };
-      context.dispatch(units(unit), regions, parameters, workgroups);
+      const { unit, line, count, start, axes, workgroups } = plan;
+      const [rank, table] = [axes.length, tableOf(axes)];
+      if (line === undefined) {
+        context.dispatch(units(unit), regions, { count, start, rank, axes: table }, workgroups);
+        break;
+      }
+      const { laneShift, parts } = line;
+      const parameters = { count, lane_shift: laneShift, parts, start, rank, axes: table };
+      context.dispatch(lineUnits(unit), regions, parameters, workgroups);
       break;
     }
-    case "tiles": {
+    case "tiles":
+    case "vectorTiles": {
       const { bytes, start, rows, columns, down, across, matrices, axes } = plan;
       const parameters = {
         ...{ start, rows: rows.extent, columns: columns.extent },
         ...{ column_step: columns.from >>> 0, row_step: rows.to },
         ...{ down, across, matrices, rank: axes.length, axes: tableOf(axes) },
       };
-      context.dispatch(tiles(bytes), regions, parameters, down * across * matrices);
+      const program = plan.form === "tiles" ? tiles(bytes) : vectorTiles(bytes);
+      context.dispatch(program, regions, parameters, down * across * matrices);
       break;
     }
     case "words": {
-      const { start, blocks, blockWords, blockBytes, outer, axes, workgroups } = plan;
+      const { line, start, blocks, blockWords, blockBytes, outer, axes, workgroups } = plan;
+      if (line !== undefined) {
+        const [rank, table] = [axes.length, tableOf(axes)];
+        const { laneShift, parts } = line;
+        const parameters = { count: blocks, lane_shift: laneShift, parts, start, rank, axes: table };
+        context.dispatch(lineWords(dtype, outputDtype), regions, parameters, workgroups);
+        break;
+      }
       const parameters = {
         ...{ start, blocks, block_words: blockWords, block_bytes: blockBytes },
         ...{ outer, rank: axes.length, axes: tableOf(axes) },

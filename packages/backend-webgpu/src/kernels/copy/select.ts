@@ -1,7 +1,10 @@
 import { type CopyProblem, dtypeBytes, elementTypes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
+import { type LineShare, shareOfLine, workgroupsForLines } from "../lines/index.js";
 import { tileSide } from "./tiles.wgsl.js";
 import { type Unit, unitsPerInvocation } from "./units.wgsl.js";
+import { vectorTileSide } from "./vector-tiles.wgsl.js";
+import { wordsPerInvocation } from "./words.wgsl.js";
 
 type Problem = CopyProblem<unknown>;
 
@@ -16,15 +19,18 @@ export interface Axis {
 export interface UnitsPlan {
   readonly form: "units";
   readonly unit: Unit;
+  /** Undefined: lines are not told apart. */
+  readonly line: LineShare | undefined;
+  /** Lines, or units. */
   readonly count: number;
   readonly start: number;
   readonly axes: readonly Axis[];
   readonly workgroups: number;
 }
 
-/** See `tilesProgram`. */
+/** See `tilesProgram` and `vectorTilesProgram`. */
 export interface TilesPlan {
-  readonly form: "tiles";
+  readonly form: "tiles" | "vectorTiles";
   readonly bytes: 1 | 2 | 4;
   readonly start: number;
   readonly rows: Axis;
@@ -38,6 +44,8 @@ export interface TilesPlan {
 /** See `wordsProgram`. */
 export interface WordsPlan {
   readonly form: "words";
+  /** If each block is one line without gaps. */
+  readonly line: LineShare | undefined;
   readonly start: number;
   readonly blocks: number;
   readonly blockWords: number;
@@ -52,6 +60,11 @@ export type CopyPlan = { readonly form: "bytes" } | UnitsPlan | TilesPlan | Word
 
 /** Rows and columns from which on a matrix is worth tiles: with fewer most of a tile would be empty. */
 const LEAST_SIDE = 8;
+
+const VECTOR_BYTES = 16;
+
+/** Bytes of a part of a line of shared words, at least. */
+const SHORT_LINE = 32;
 
 /** Depends on shapes, strides and places alone. */
 export function planCopy(problem: Problem): CopyPlan {
@@ -120,14 +133,20 @@ function unitsOf(
   if (!isWhole) return undefined;
   const count = grouped.reduce((product, { extent }) => product * extent, 1);
   const perInvocation = unitsPerInvocation[typeof unit === "string" ? unit : "quad"];
+  const extent = grouped.at(-1)?.extent ?? 1;
+  const line = shareOfLine(extent, outputBytes, perInvocation);
   return {
-    ...{ form: "units", unit, count, start: start / bytes },
+    ...{ form: "units", unit, line, start: start / bytes },
+    count: line === undefined ? count : count / extent,
     axes: grouped.length === 0 ? [{ extent: 1, from: 0, to: 0 }] : grouped,
-    workgroups: Math.ceil(count / (WORKGROUP_SIZE * perInvocation)),
+    workgroups:
+      line === undefined
+        ? Math.ceil(count / (WORKGROUP_SIZE * perInvocation))
+        : workgroupsForLines(count / extent, line),
   };
 }
 
-function tiles({ dtype, inputStart, output }: Problem, axes: readonly Axis[]): TilesPlan | undefined {
+function tiles({ dtype, input, inputStart, output }: Problem, axes: readonly Axis[]): TilesPlan | undefined {
   const { bytes } = elementTypes[dtype];
   const columns = axes.at(-1);
   const rows = axes.findLast((axis) => axis.from === bytes);
@@ -138,32 +157,50 @@ function tiles({ dtype, inputStart, output }: Problem, axes: readonly Axis[]): T
   const others = axes.filter((axis) => axis !== columns);
   if (output.byteOffset % 4 !== 0 || others.some(({ to }) => to % 4 !== 0)) return undefined;
   const outer = others.filter((axis) => axis !== rows);
-  const side = tileSide(bytes);
+  const isInVectors =
+    [inputStart * bytes, input.byteOffset, output.byteOffset, columns.from, rows.to].every(isWhole) &&
+    [rows, columns].every(({ extent }) => isWhole(extent * bytes)) &&
+    outer.every(({ from, to }) => isWhole(from) && isWhole(to));
+  const side = isInVectors ? vectorTileSide(bytes) : tileSide(bytes);
+  const unit = isInVectors ? VECTOR_BYTES : 1;
+  const inUnits = ({ extent, from, to }: Axis): Axis => ({ extent, from: from / unit, to: to / unit });
   return {
-    ...{ form: "tiles", bytes, start: inputStart * bytes, rows, columns },
+    ...{ form: isInVectors ? "vectorTiles" : "tiles", bytes, start: (inputStart * bytes) / unit },
+    ...{ rows: inUnits(rows), columns: inUnits(columns) },
     down: Math.ceil(rows.extent / side),
     across: Math.ceil(columns.extent / side),
     matrices: outer.reduce((product, { extent }) => product * extent, 1),
-    axes: outer,
+    axes: outer.map(inUnits),
   };
 }
+
+const isWhole = (bytes: number): boolean => bytes % VECTOR_BYTES === 0;
 
 function words({ dtype, outputDtype, inputStart, output }: Problem, axes: readonly Axis[]): WordsPlan {
   const size = dtypeBytes[outputDtype];
   // The bytes of the places that all axes from each one on reach together.
   const reach = [size];
   for (const { extent, to } of axes.toReversed()) reach.unshift((extent - 1) * to + reach[0]!);
+  const isAligned = output.byteOffset % 4 === 0;
+  /** Whether steps along these first axes keep the alignment of the output's first word. */
+  const isAlignedAlong = (count: number) => isAligned && axes.slice(0, count).every(({ to }) => to % 4 === 0);
   // Elements next to each other along such an axis are in words of their own.
-  const isApart = ({ to }: Axis, i: number) => to - reach[i + 1]! + size >= 4;
+  const isApart = ({ to }: Axis, i: number) => isAlignedAlong(i + 1) || to - reach[i + 1]! + size >= 4;
   const shared = axes.findIndex((axis, i) => !isApart(axis, i));
   const outer = shared < 0 ? axes.length : shared;
   const blocks = axes.slice(0, outer).reduce((product, { extent }) => product * extent, 1);
   const blockBytes = reach[outer]!;
-  const isAligned = output.byteOffset % 4 === 0 && axes.slice(0, outer).every(({ to }) => to % 4 === 0);
   // A block may begin with the last element of a word.
-  const blockWords = Math.ceil((blockBytes + (isAligned ? 0 : 4 - size)) / 4);
+  const blockWords = Math.ceil((blockBytes + (isAlignedAlong(outer) ? 0 : 4 - size)) / 4);
+  const isLine = outer === axes.length - 1 && axes[outer]!.to === size;
+  // Even the shortest lines gain: a place in a block is divided for each of its elements.
+  const line = isLine ? shareOfLine(blockWords, 4, wordsPerInvocation, SHORT_LINE) : undefined;
   return {
-    ...{ form: "words", start: inputStart * dtypeBytes[dtype], blocks, blockWords, blockBytes, outer, axes },
-    workgroups: Math.ceil((blocks * blockWords) / WORKGROUP_SIZE),
+    ...{ form: "words", line, start: inputStart * dtypeBytes[dtype], blocks },
+    ...{ blockWords, blockBytes, outer, axes },
+    workgroups:
+      line === undefined
+        ? Math.ceil((blocks * blockWords) / WORKGROUP_SIZE)
+        : workgroupsForLines(blocks, line),
   };
 }

@@ -2,6 +2,7 @@ import { type DType, elementTypes } from "@backplane/core";
 import {
   input,
   linearBuiltins,
+  lines,
   output,
   type Program,
   program,
@@ -10,7 +11,10 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { conversion } from "./convert.wgsl.js";
-import { AXIS_ROWS } from "./units.wgsl.js";
+import { AXIS_ROWS, lineParameters, linePart, placeOf } from "./units.wgsl.js";
+
+/** Words of each invocation of `lineWordsProgram`. */
+export const wordsPerInvocation = 4;
 
 /**
  * Copies elements of any size from and to any places. Each invocation writes one word of the output: it finds
@@ -29,13 +33,7 @@ export function wordsProgram(
   "source" | "output",
   "start" | "blocks" | "block_words" | "block_bytes" | "outer" | "rank" | "axes"
 > {
-  const [fromBytes, toBytes] = [elementTypes[from].bytes, elementTypes[to].bytes];
-  const mask = toBytes === 4 ? "0xffffffffu" : toBytes === 2 ? "0xffffu" : "0xffu";
-  const loads = {
-    4: "source[at >> 2u]",
-    2: "(source[at >> 2u] >> (8u * (at & 2u))) & 0xffffu",
-    1: "(source[at >> 2u] >> (8u * (at & 3u))) & 0xffu",
-  } as const;
+  const toBytes = elementTypes[to].bytes;
   return program({
     name: `copy_bytes_${from}_${to}`,
     bindings: { source: input("byte"), output: output("byte") },
@@ -47,7 +45,7 @@ export function wordsProgram(
     body: wgsl`
 ${workgroupIndex}
 ${conversion(from, to)}
-fn load(at: u32) -> u32 { return ${loads[fromBytes]}; }
+${loadOf(from)}
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
@@ -80,11 +78,77 @@ fn main(${linearBuiltins}) {
     }
     if (!is_result || place != 0u) { continue; }
     result |= convert(load(at)) << (8u * byte);
-    written |= ${mask} << (8u * byte);
+    written |= ${masks[toBytes]} << (8u * byte);
   }
   if (written == 0u) { return; }
   if (written != 0xffffffffu) { result |= output[word] & ~written; }
   output[word] = result;
+}
+`,
+  });
+}
+
+const masks = { 4: "0xffffffffu", 2: "0xffffu", 1: "0xffu" } as const;
+
+/** An element from any place, in bytes. */
+function loadOf(dtype: DType): string {
+  const { bytes } = elementTypes[dtype];
+  const element = {
+    4: "source[at >> 2u]",
+    2: "(source[at >> 2u] >> (8u * (at & 2u))) & 0xffffu",
+    1: "(source[at >> 2u] >> (8u * (at & 3u))) & 0xffu",
+  } as const;
+  return `fn load(at: u32) -> u32 { return ${element[bytes]}; }`;
+}
+
+/**
+ * Copies as `wordsProgram` does, if blocks are lines along the last axis whose results follow one another. No place in
+ * a line is divided; see `linePart`. `count`: of lines.
+ */
+export function lineWordsProgram(
+  from: DType,
+  to: DType,
+): Program<"source" | "output", "count" | "lane_shift" | "parts" | "start" | "rank" | "axes"> {
+  const { bytes } = elementTypes[to];
+  const perWord = 4 / bytes;
+  return program({
+    name: `copy_bytes_${from}_${to}_in_lines`,
+    bindings: { source: input("byte"), output: output("byte") },
+    parameters: lineParameters,
+    light: true,
+    body: wgsl`
+${workgroupIndex}
+${conversion(from, to)}
+${loadOf(from)}
+${placeOf}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  ${linePart(wordsPerInvocation)}
+  let first_word = at.y >> 2u;
+  // Elements of the first word in front of the line.
+  let before = (at.y & 3u) / ${bytes}u;
+  ${lines(
+    wordsPerInvocation,
+    (i) => `let element${i} = (first + (${i}u << parameters.lane_shift)) * ${perWord}u - before;
+  ${lines(perWord, (j) => `let value${i}_${j} = load(at.x + min(element${i} + ${j}u, units.x - 1u) * units.y);`)}`,
+  )}
+  ${lines(
+    wordsPerInvocation,
+    (i) => wgsl`if (i32(element${i}) < i32(units.x)) {
+    var result = 0u;
+    var written = 0u;
+    ${lines(
+      perWord,
+      (j) => `if (element${i} + ${j}u < units.x) {
+      result |= convert(value${i}_${j}) << ${8 * bytes * j}u;
+      written |= ${masks[bytes]} << ${8 * bytes * j}u;
+    }`,
+    )}
+    let word = first_word + first + (${i}u << parameters.lane_shift);
+    if (written != 0xffffffffu) { result |= output[word] & ~written; }
+    output[word] = result;
+  }`,
+  )}
 }
 `,
   });

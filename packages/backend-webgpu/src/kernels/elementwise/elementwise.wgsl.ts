@@ -30,7 +30,7 @@ export interface ElementwiseTile {
   /** The first part of the program's name, such as `unary_exp`. */
   readonly name: string;
   /** Of the inputs. */
-  readonly dtype: ComputedType;
+  readonly dtype: ComputedType | "u8";
   readonly outputType: OutputType;
   /** One per argument of `apply`: of `x`, or of `a` and `b`. */
   readonly sources: readonly Source[];
@@ -47,6 +47,22 @@ export interface ElementwiseTile {
 
 /** The types of results: those of arithmetic, and bytes, which hold truth values. */
 export type OutputType = ComputedType | "u8";
+
+/** What the kernels ask of the layout of inputs. */
+type InputLayout = Pick<
+  ElementLayout,
+  "value" | "single" | "quad" | "block" | "functions" | "load" | "unpacked"
+>;
+
+/** Of truth values, too, which are bytes: a word shows four. */
+export const inputLayouts: Readonly<Record<ComputedType | "u8", InputLayout>> = {
+  ...layouts,
+  u8: {
+    ...{ value: "u32", single: "byte", quad: "u32", block: "u32", functions: "" },
+    load: (binding, index) => `((${binding}[${index} >> 2u] >> (8u * (${index} & 3u))) & 0xffu)`,
+    unpacked: (quad) => `((vec4u(${quad}) >> vec4u(0u, 8u, 16u, 24u)) & vec4u(0xffu))`,
+  },
+};
 
 /** The argument names of `apply`, which are also the names of the bindings. */
 export function inputNames(count: number): readonly string[] {
@@ -68,7 +84,7 @@ export const vectorBytes: Readonly<Record<OutputType, number>> = {
  */
 export function elementwise(tile: ElementwiseTile, apply: string): Program {
   const { dtype, wide, sources, axes } = tile;
-  const layout = layouts[dtype];
+  const layout = inputLayouts[dtype];
   const form = forms[tile.outputType][wide ? "wide" : "narrow"];
   const names = inputNames(sources.length);
   const bindings: Record<string, Storage> = {};
@@ -117,7 +133,7 @@ fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
 `;
 
-type Main = (names: readonly string[], sources: readonly Source[], layout: ElementLayout) => string;
+type Main = (names: readonly string[], sources: readonly Source[], layout: InputLayout) => string;
 
 /** One number of 32 bits per invocation. */
 const oneSingle: Main = (names, sources) => {
@@ -167,6 +183,7 @@ const fourBytes: Main = (names, sources, { load }) => {
   const values = sources.map((source, i) => {
     const name = names[i]!;
     if (source === "scalar") return `parameters.${name}_scalar`;
+    if (source === "output") return "((output[word] >> (8u * i)) & 0xffu)";
     const place = source === "strided" ? `places.${"xy"[i]}` : "element";
     return load(name, `(parameters.${name}_offset + ${place})`);
   });
@@ -192,7 +209,12 @@ const fourBytes: Main = (names, sources, { load }) => {
 };
 
 /** The loads of a wide kernel for each input: a vector, or one number that is repeated. */
-function wideLoads(names: readonly string[], sources: readonly Source[], { load }: ElementLayout): string {
+function wideLoads(
+  names: readonly string[],
+  sources: readonly Source[],
+  { load }: InputLayout,
+  outputIndex = "parameters.output_offset + index",
+): string {
   const places = sources.some((source) => source === "strided" || source === "repeated");
   const loads = sources.map((source, i) => {
     const name = names[i]!;
@@ -200,9 +222,8 @@ function wideLoads(names: readonly string[], sources: readonly Source[], { load 
     if (source === "scalar") return `let ${name}_value = parameters.${name}_scalar;`;
     if (source === "repeated")
       return `let ${name}_place = parameters.${name}_offset + ${place};\n  let ${name}_value = ${load(name, `${name}_place`)};`;
-    const [from, at] =
-      source === "output" ? ["output", "index"] : [name, source === "strided" ? place : "index"];
-    return `let ${name}_block = ${from}[parameters.${from}_offset + ${at}];`;
+    if (source === "output") return `let ${name}_block = output[${outputIndex}];`;
+    return `let ${name}_block = ${name}[parameters.${name}_offset + ${source === "strided" ? place : "index"}];`;
   });
   return [places ? "let places = strided_places(index);" : "", ...loads].join("\n  ");
 }
@@ -276,10 +297,10 @@ const wideBytes: Main = (names, sources, layout) => {
     .map((name) => `let ${name}_quad = ${layout.unpacked(`${name}_block`)};`);
   return wgsl`${firstLine}
   if (4u * index >= parameters.n) { return; }
-  ${wideLoads(names, sources, layout)}
+  let word = (parameters.output_offset >> 2u) + index;
+  ${wideLoads(names, sources, layout, "word")}
   ${quads.join("\n  ")}
   var result = ${results.join("\n    | ")};
-  let word = (parameters.output_offset >> 2u) + index;
   let left = parameters.n - 4u * index;
   if (left < 4u) {
     let keep = 0xffffffffu << (8u * left);

@@ -1,4 +1,4 @@
-export { elementwise, type OutputType, type Source, vectorBytes } from "./elementwise.wgsl.js";
+export { elementwise, inputLayouts, type OutputType, type Source, vectorBytes } from "./elementwise.wgsl.js";
 export { mathFunctions } from "./math.wgsl.js";
-export type { MathFunctionName } from "./math-function.js";
+export type { FunctionText, MathFunctionName } from "./math-function.js";
 export { allAligned, axisTable, workgroupsFor } from "./select.js";

@@ -26,7 +26,25 @@ export type MathFunctionName =
   | "error_near_zero"
   | "error_complement"
   | "power"
-  | "upper_half";
+  | "upper_half"
+  | "angle"
+  | "arc_tail"
+  | "exponential_less_one"
+  | "half_exponential"
+  | "shifted_logarithm"
+  | "quotient"
+  | "long_division"
+  | "remainder"
+  | "floored_remainder"
+  | "floored_quotient";
+
+/** A function of one or two numbers as WGSL text, and what it calls. */
+export interface FunctionText {
+  readonly uses: readonly MathFunctionName[];
+  /** Functions that only functions of its kind call, or "". */
+  readonly helpers: string;
+  readonly source: string;
+}
 
 /** The text of one in WGSL, and the others that it calls. */
 export interface MathFunction {

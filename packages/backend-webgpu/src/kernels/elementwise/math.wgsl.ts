@@ -1,6 +1,8 @@
 import { wgsl } from "../../program/index.js";
+import { arcFunctions } from "./arcs.wgsl.js";
 import type { MathFunction, MathFunctionName } from "./math-function.js";
 import { powerFunctions } from "./power.wgsl.js";
+import { remainderFunctions } from "./remainder.wgsl.js";
 import { turnFunctions } from "./turns.wgsl.js";
 
 /**
@@ -279,6 +281,8 @@ fn upper_half(x: f32) -> f32 {
   },
   ...turnFunctions,
   ...powerFunctions,
+  ...arcFunctions,
+  ...remainderFunctions,
 };
 
 /** The text of some functions and all that they use, each once, in an order that reads well. */

@@ -3,8 +3,10 @@ import { memoized } from "../../program/index.js";
 import type { DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
 import { middleOf, type Segmentation, sliceOf, windowBytes, windowOf } from "../segments/index.js";
+import { alongProgram } from "./along.wgsl.js";
 import { gatherProgram } from "./gather.wgsl.js";
-import { planGather } from "./select.js";
+import { rowsProgram } from "./rows.wgsl.js";
+import { planAlong, planGather } from "./select.js";
 
 /** A problem, or, after a division along the axis, a part of it that has some of the rows. */
 interface Problem extends GatherProblem<DeviceMemory> {
@@ -15,15 +17,57 @@ interface Problem extends GatherProblem<DeviceMemory> {
 }
 
 const programOf = memoized(gatherProgram);
+const alongOf = memoized(alongProgram);
+const rowsOf = memoized(rowsProgram);
 
 function run(context: KernelContext, problem: Problem): void {
-  const { length, count, outerStride, axisStride, innerStride, first = 0, keeps = false } = problem;
-  const { unit, units, inner, workgroups } = planGather(problem);
+  const { outer, length, count, outerStride, axisStride, innerStride, first = 0, keeps = false } = problem;
+  const regions = { source: problem.input, indices: problem.indices, output: problem.output };
+  const along = planAlong(problem);
+  if (along !== undefined) {
+    context.dispatch(
+      alongOf(along.bytes),
+      regions,
+      {
+        lines: outer,
+        per_line: along.perLine,
+        length,
+        count: along.vectors,
+        line_stride: along.lineStride,
+        first,
+        keeps: keeps ? 1 : 0,
+      },
+      outer * along.perLine,
+    );
+    return;
+  }
+  const plan = planGather(problem);
+  const { inner, workgroups } = plan;
+  if (plan.line !== undefined) {
+    context.dispatch(
+      rowsOf(plan.unit),
+      regions,
+      {
+        rows: outer * count,
+        inner,
+        lane_shift: plan.line.laneShift,
+        parts: plan.line.parts,
+        length,
+        count,
+        outer_stride: outerStride,
+        axis_stride: axisStride,
+        first,
+        keeps: keeps ? 1 : 0,
+      },
+      workgroups,
+    );
+    return;
+  }
   context.dispatch(
-    programOf(unit),
-    { source: problem.input, indices: problem.indices, output: problem.output },
+    programOf(plan.unit),
+    regions,
     {
-      n: units,
+      n: plan.units,
       length,
       count,
       inner,

@@ -39,6 +39,12 @@ const BUSY_INVOCATIONS = 65_536;
 /** Loads that an invocation should hold, if a row has as many for each; few rows take fewer. */
 const USUAL_VALUES = { length: 4, inner: 16 } as const;
 
+/**
+ * If so many invocations or more share a row of f16, rather these than more of them, with as many values as each can hold:
+ * their meetings take longer than the loads of so few bytes. 1.1 times as fast on an H200; slower in f32.
+ */
+const SPARING_LANES = 64;
+
 /** The most loads that one can hold: 64 registers of vectors, and no more text than compiles in good time. */
 const MOST_VALUES: Readonly<Record<Vector, number>> = { 1: 32, 2: 16, 4: 16 };
 
@@ -95,7 +101,9 @@ export function planRegisters(
   const mostLanes = along === "length" ? WORKGROUP_SIZE : lanesBeside(dtype, vector);
   const fitting = laneCounts.filter((lanes) => lanes <= mostLanes && valuesFor(length, lanes) <= most);
   const isUsual = (lanes: LaneCount) =>
-    valuesFor(length, lanes) <= usual && (along === "length" || rows * lanes >= BUSY_INVOCATIONS);
+    along === "length"
+      ? valuesFor(length, lanes) <= (dtype === "f16" && lanes >= SPARING_LANES ? most : usual)
+      : valuesFor(length, lanes) <= usual && rows * lanes >= BUSY_INVOCATIONS;
   const lanes = fitting.find(isUsual) ?? fitting.findLast((count) => count === fitting[0] || count <= length);
   if (lanes === undefined) return undefined;
   const values = valuesFor(length, lanes);

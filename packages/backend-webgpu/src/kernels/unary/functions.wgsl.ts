@@ -1,23 +1,19 @@
 import {
   type Accuracy,
+  type FloatUnaryKind,
   type InexactUnaryKind,
   inexactUnaryKinds,
+  isTest,
+  type TestKind,
   type UnaryKind,
   type UnitsRange,
 } from "@backplane/core";
-import { wgsl } from "../../program/index.js";
-import type { MathFunctionName } from "../elementwise/index.js";
-import { mathFunctions } from "../elementwise/index.js";
+import { type ComputedType, wgsl } from "../../program/index.js";
+import { type FunctionText, inputLayouts, mathFunctions } from "../elementwise/index.js";
+import type { UnaryExpression } from "./expression.js";
+import { inverseFunctions } from "./inverse.wgsl.js";
 
-/** An expression in `x`, and the functions that it uses. */
-interface UnaryFunction {
-  readonly expression: string;
-  readonly uses?: readonly MathFunctionName[];
-  /** Functions that only this kind has. */
-  readonly source?: string;
-}
-
-interface InexactUnaryFunction extends UnaryFunction {
+interface InexactUnaryFunction extends UnaryExpression {
   /**
    * Declared as the function's accuracy: the largest errors measured on SwiftShader, lavapipe and an NVIDIA H200
    * (docs/numerics.md), and a tenth more, rounded up to a quarter. softplus has a quarter more, because it falls
@@ -27,7 +23,7 @@ interface InexactUnaryFunction extends UnaryFunction {
 }
 
 const functions: {
-  readonly [Kind in UnaryKind]: Kind extends InexactUnaryKind ? InexactUnaryFunction : UnaryFunction;
+  readonly [Kind in FloatUnaryKind]: Kind extends InexactUnaryKind ? InexactUnaryFunction : UnaryExpression;
 } = {
   // Compares bits, from -0 to -infinity: max(x, 0) may give 0 for NaN, and flush subnormal numbers.
   relu: { expression: "select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u)" },
@@ -40,27 +36,8 @@ const functions: {
   exp: { expression: "or_nan(x, exponential(x))", uses: ["exponential", "or_nan"], units: [{ units: 2 }] },
   expm1: {
     expression: "or_nan(x, exponential_less_one(x))",
-    uses: [
-      "exponential",
-      "nearest",
-      "less_logarithms",
-      "exponential_near_zero",
-      "power_of_two",
-      "settled",
-      "or_nan",
-    ],
+    uses: ["exponential_less_one", "or_nan"],
     units: [{ units: 2.5 }],
-    // 2^n (e^r - 1) + (2^n - 1), in which nothing cancels; from 20 on the 1 is less than half a unit.
-    source: wgsl`
-fn exponential_less_one(x: f32) -> f32 {
-  if (x > 20.0) { return exponential(x); }
-  let bounded = max(x, -20.0); // where the result is -1
-  let n = nearest(bounded, 1.44269504);
-  let scale = bitcast<f32>((n.bits << 23u) + 0x3f800000u);
-  let small = exponential_near_zero(less_logarithms(bounded, n.number));
-  // The sign is lost for -0 only.
-  return bitcast<f32>(bitcast<u32>(fma(scale, small, settled(scale - 1.0))) | (bitcast<u32>(x) & 0x80000000u));
-}`,
   },
   log: { expression: "logarithm(x)", uses: ["logarithm"], units: [{ units: 1.25 }] },
   sqrt: { expression: "sqrt(x)", units: [{ units: 1.25 }] },
@@ -69,6 +46,7 @@ fn exponential_less_one(x: f32) -> f32 {
   // Of bits, so that no adapter flushes subnormal numbers.
   abs: { expression: "bitcast<f32>(bitcast<u32>(x) & 0x7fffffffu)" },
   neg: { expression: "bitcast<f32>(bitcast<u32>(x) ^ 0x80000000u)" },
+  square: { expression: "x * x", units: [{ units: 1 }] },
   sin: {
     expression: "sine(x)",
     uses: ["quarter_turns", "sine_of_parts"],
@@ -93,6 +71,7 @@ fn cosine(x: f32) -> f32 {
   floor: { expression: "floor(x)" },
   ceil: { expression: "ceil(x)" },
   round: { expression: "round(x)" },
+  trunc: { expression: "trunc(x)" },
   sign: {
     expression: "sign_of(x)",
     source: wgsl`
@@ -169,14 +148,63 @@ fn tanh_unit(x: f32) -> f32 {
     uses: ["decay", "log_of_one_plus", "or_nan"],
     units: [{ units: 3 }],
   },
+  ...inverseFunctions,
 };
 
-/** Returns `fn apply(x: f32) -> f32` and the functions that it calls. */
-export function unaryFunction(kind: UnaryKind): string {
-  const { expression, uses = [], source = "" }: UnaryFunction = functions[kind];
-  return [mathFunctions(uses), source.trim(), `fn apply(x: f32) -> f32 { return ${expression}; }`].join(
-    "\n\n",
-  );
+/** Of the bits of |x|. An expression of numbers may be taken for always true. */
+const tests: Readonly<Record<TestKind, UnaryExpression>> = {
+  isNaN: { expression: "u32((bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u)" },
+  isInfinite: { expression: "u32((bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u)" },
+  isFinite: { expression: "u32((bitcast<u32>(x) & 0x7fffffffu) < 0x7f800000u)" },
+};
+
+/** Integers wrap around. */
+const integers = {
+  i32: {
+    abs: { expression: "abs(x)" },
+    neg: { expression: "-x" },
+    square: { expression: "x * x" },
+    sign: { expression: "sign(x)" },
+    not: { expression: "~x" },
+  },
+  u32: {
+    abs: { expression: "x" },
+    neg: { expression: "0u - x" },
+    square: { expression: "x * x" },
+    sign: { expression: "min(x, 1u)" },
+    not: { expression: "~x" },
+  },
+} as const;
+
+const truths = { logicalNot: { expression: "u32(x == 0u)" } } as const;
+
+const ofType: Readonly<Record<UnaryType, Readonly<Partial<Record<UnaryKind, UnaryExpression>>>>> = {
+  f32: { ...functions, ...tests },
+  f16: { ...functions, ...tests },
+  ...{ ...integers, u8: truths },
+};
+
+/** Element types that the operation has. */
+export type UnaryType = ComputedType | "u8";
+
+/** The kinds that an element type has. */
+export function unaryKindsOf(dtype: UnaryType): readonly UnaryKind[] {
+  return Object.keys(ofType[dtype]) as UnaryKind[];
+}
+
+/** Returns `fn <name>(x: f32) -> f32`, or of other types, and what it calls; tests give a u32. */
+export function unaryText(kind: UnaryKind, dtype: UnaryType, name: string): FunctionText {
+  // Nobody asks for what `supports` leaves out.
+  const { expression, uses = [], source = "" }: UnaryExpression = ofType[dtype][kind]!;
+  const { value } = inputLayouts[dtype];
+  const text = `fn ${name}(x: ${value}) -> ${isTest(kind) ? "u32" : value} { return ${expression}; }`;
+  return { uses, helpers: source.trim(), source: text };
+}
+
+/** Returns `fn apply(x: f32) -> f32`, or of other types, and the functions that it calls. */
+export function unaryFunction(kind: UnaryKind, dtype: UnaryType = "f32"): string {
+  const { uses, helpers, source } = unaryText(kind, dtype, "apply");
+  return [mathFunctions(uses), helpers, source].join("\n\n");
 }
 
 export const unaryAccuracy: NonNullable<Accuracy["unary"]> = Object.fromEntries(

@@ -1,6 +1,7 @@
 import type { UnaryProblem } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import { middleOf, type Segmentation, sliceOf, windowOf } from "../segments/index.js";
+import { outputTypeOf } from "./unary.js";
 
 export const unarySegments: Segmentation<UnaryProblem<DeviceMemory>> = {
   longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
@@ -17,7 +18,7 @@ export const unarySegments: Segmentation<UnaryProblem<DeviceMemory>> = {
       run(context, {
         ...{ ...problem, n: count },
         input: sliceOf(input, dtype, first, count),
-        output: sliceOf(output, dtype, first, count),
+        output: sliceOf(output, outputTypeOf(problem), first, count),
       });
     }
   },

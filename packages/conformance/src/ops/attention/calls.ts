@@ -4,11 +4,16 @@ import type { Call, PoisonedCall, RepeatedCall, SmallCall } from "../operation.j
 export const small: SmallCall = {
   operands: { q: 24, k: 16, v: 16, out: 24 },
   rest: { batch: 1, heads: 2, kvHeads: 1, queryLength: 3, keyLength: 4, headSize: 4 },
-  malformed: [{ kvHeads: 3 }, { kvHeads: 0 }],
+  malformed: [
+    ...[{ kvHeads: 3 }, { kvHeads: 0 }, { qStrides: [24, 12] }, { kStrides: [16, 16, -4] }],
+    ...[{ vStrides: [16, 16, 0.5] }, { outStrides: [24, 4, 4] }, { outStrides: [24, 12, 0] }],
+  ],
   nothing: [{ batch: 0 }, { heads: 0 }, { queryLength: 0 }, { headSize: 0 }],
   tooLarge: [
     ["q", { queryLength: 1000 }],
     ["k", { keyLength: 1000 }],
+    ["q", { qStrides: [0, 1000, 4] }],
+    ["v", { vStrides: [0, 0, 1000] }],
   ],
   // Its own laws hold it to its tolerance.
   allowed: 0.05,

@@ -10,10 +10,16 @@ export const draft: Draw = (dice, limits, dtype) => {
   const queryLength = dice.size(Math.min(area, 256));
   const keyLength = dice.size(Math.min(area / queryLength, 1024));
   const causal = dice.pick([false, "upper-left", "lower-right"] as const);
-  const kv = batch * kvHeads * keyLength * headSize;
+  const room = dice.pick([0, 0, 5]);
+  const pitch = (keyLength + room) * headSize;
+  const kStrides = [kvHeads * pitch, pitch, headSize];
+  const kv = batch * kvHeads * pitch;
   const count = batch * heads * queryLength * headSize;
   return {
-    rest: { batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype },
+    rest: {
+      ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype },
+      ...(room === 0 ? {} : { kStrides, vStrides: kStrides }),
+    },
     inputs: { q: count, k: kv, v: kv },
     outputs: { out: count },
     range: ({ v }) => within(magnitude(v!)),

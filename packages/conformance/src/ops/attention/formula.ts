@@ -1,9 +1,14 @@
-import type { AttentionProblem } from "@backplane/core";
+import type { AttentionProblem, Rows } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { type Emit, type Evaluate, emitting } from "../operation.js";
+import { gathered, placesOf } from "./rows.js";
 import { attentionTolerance, attentionWeights } from "./tolerance.js";
 
-export type AttentionShape = Omit<AttentionProblem<unknown>, "q" | "k" | "v" | "out" | "dtype">;
+/** Of contiguous operands. */
+export type AttentionShape = Omit<
+  AttentionProblem<unknown>,
+  "q" | "k" | "v" | "out" | "dtype" | "rows" | "keyPitch"
+>;
 
 /** The softmax of one query over the keys it sees. */
 export interface AttentionRow {
@@ -78,9 +83,25 @@ function attentionRow(
 }
 
 export const evaluate: Evaluate<AttentionProblem<ReferenceMemory>> = (problem, memory, numerics) => {
-  const { dtype, q, k, v, out, keyLength, headSize } = problem;
-  const [queries, keys, values] = [q, k, v].map((region) => memory.read(region, dtype));
+  const { dtype, batch, kvHeads, keyLength, keyPitch, headSize, rows = {} } = problem;
+  const head = keyPitch * headSize;
+  const keyRows: Rows = {
+    ...{ extents: [batch, kvHeads, keyLength], size: headSize, strides: [kvHeads * head, head, headSize] },
+  };
+  const read = (name: "q" | "k" | "v", otherwise: Rows | undefined) => {
+    const values = memory.read(problem[name], dtype);
+    const own = rows[name] ?? otherwise;
+    return own === undefined ? values : gathered(values, own);
+  };
+  const isRoomy = keyPitch !== keyLength;
+  const queries = read("q", undefined);
+  const keys = read("k", isRoomy ? keyRows : undefined);
+  const values = read("v", isRoomy ? keyRows : undefined);
   const tolerance = numerics && attentionTolerance(keyLength, dtype, numerics);
   const weigh = numerics && ((row: AttentionRow) => attentionWeights(row, headSize));
-  attention(problem, queries!, keys!, values!, emitting(memory.write(out, dtype), tolerance), weigh);
+  const emit = emitting(memory.write(problem.out, dtype), tolerance);
+  const places = rows.out && placesOf(rows.out);
+  const emitted: Emit =
+    places === undefined ? emit : (index, value, magnitude) => emit(places[index]!, value, magnitude);
+  attention(problem, queries, keys, values, emitted, weigh);
 };

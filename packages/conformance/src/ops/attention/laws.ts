@@ -7,6 +7,7 @@ import type { Law, LawContext } from "../../law.js";
 import { gamma, type Tolerance } from "../../tolerance.js";
 import { collect, execute, measure, type Placement } from "../../workspace.js";
 import { type AttentionShape, attention } from "./formula.js";
+import { type Arrangement, arranged, placesOf, scattered } from "./rows.js";
 import { attentionTolerance, attentionWeights } from "./tolerance.js";
 
 type Causal = boolean | CausalMode;
@@ -22,6 +23,9 @@ interface AttentionCase {
   /** Null: the default. */
   readonly scale: number | null;
   readonly causal: Causal;
+  /** Of k and v, and of q and out. */
+  readonly keyRows: Arrangement;
+  readonly queryRows: Arrangement;
   /** Multiplies q: 1 leads to scores of about 1, more makes the softmax sharper. */
   readonly sharpness: number;
   readonly placement: Placement;
@@ -33,7 +37,7 @@ function attentionCase(
 ): AttentionCase {
   return {
     ...{ batch: 1, kvHeads: 1, group: 1, scale: null, causal: false, sharpness: 2 },
-    ...{ placement: fixedPlacement, seed: 1 },
+    ...{ keyRows: "contiguous", queryRows: "contiguous", placement: fixedPlacement, seed: 1 },
     ...parts,
   };
 }
@@ -66,6 +70,8 @@ const tileEdges: readonly AttentionCase[] = [
 );
 
 interface CaseOptions {
+  readonly keyRows?: Arbitrary<Arrangement>;
+  readonly queryRows?: Arbitrary<Arrangement>;
   readonly causal?: Arbitrary<Causal>;
   readonly sharpness?: readonly number[];
   readonly placement?: Arbitrary<Placement>;
@@ -86,6 +92,8 @@ function cases(options: CaseOptions = {}): Arbitrary<AttentionCase> {
       scale: fc.constantFrom(null, null, 0, 1, -0.5),
       causal: options.causal ?? fc.constantFrom<Causal>(false, true, "upper-left", "lower-right"),
       sharpness: fc.constantFrom(...(options.sharpness ?? [1, 4])),
+      keyRows: options.keyRows ?? fc.constant<Arrangement>("contiguous"),
+      queryRows: options.queryRows ?? fc.constant<Arrangement>("contiguous"),
       placement: options.placement ?? placement,
       seed: dataSeed,
     })
@@ -133,19 +141,33 @@ async function check(
   const { backend } = context;
   const { q, k, v } = operands;
   const shape = shapeOf(value);
-  const expected = collect((emit) =>
-    attention(shape, q, k, v, emit, (row) => attentionWeights(row, shape.headSize)),
-  );
   const { batch, heads, kvHeads, queryLength, keyLength, headSize } = shape;
+  const queryRows = arranged(value.queryRows, [batch, heads, queryLength], headSize);
+  const keyRows = arranged(value.keyRows, [batch, kvHeads, keyLength], headSize);
+  const places = placesOf(queryRows);
+  const expected = collect((emit) =>
+    attention(
+      ...([shape, q, k, v] as const),
+      (index, ...rest) => emit(places[index]!, ...rest),
+      (row) => attentionWeights(row, shape.headSize),
+    ),
+  );
+  const out = scattered(new Float64Array(q.length).fill(Number.NaN), queryRows);
   const got = await execute({
     ...{ backend, dtype, placement: value.placement, output: "out", written: expected.places },
-    operands: { q, k, v, out: new Float64Array(q.length).fill(Number.NaN) },
+    operands: {
+      ...{ q: scattered(q, queryRows), k: scattered(k, keyRows), v: scattered(v, keyRows), out },
+    },
     call: (slices) =>
       backend.attention({
         ...{ ...slices, batch, heads, queryLength, keyLength, headSize },
         ...(kvHeads === heads ? {} : { kvHeads }),
         ...(value.scale === null ? {} : { scale: value.scale }),
         ...(value.causal === false ? {} : { causal: value.causal }),
+        ...(value.queryRows === "contiguous"
+          ? {}
+          : { qStrides: queryRows.strides, outStrides: queryRows.strides }),
+        ...(value.keyRows === "contiguous" ? {} : { kStrides: keyRows.strides, vStrides: keyRows.strides }),
         ...given(dtype),
       }),
   });
@@ -204,8 +226,38 @@ function lawsFor(dtype: FloatType): readonly Law[] {
     law("touches nothing but the elements of its output", (context) =>
       context.forAll(cases({ placement: oddPlacement }), (value) => check(context, dtype, value)),
     ),
+    law("takes rows with room behind them, and rows of several operands side by side", (context) =>
+      context.forAll(cases({ keyRows: anyRows, queryRows: anyRows }), (value) =>
+        check(context, dtype, value),
+      ),
+    ),
+    law("takes a cache with room for more keys", (context) =>
+      context.forEach(cacheCases, (value) => check(context, dtype, value), { quick: 4 }),
+    ),
+    law("gives zeros to rows that lie anywhere where there are no keys", (context) =>
+      context.forAll(
+        cases({ queryRows: anyRows, keyRows: anyRows }),
+        (value) => check(context, dtype, { ...value, keyLength: 0 }),
+        { runs: 0.5 },
+      ),
+    ),
   ];
 }
+
+const anyRows = fc.constantFrom<Arrangement>("contiguous", "room", "fused");
+
+/** One and several queries, few keys and so many that kernels share them out. */
+const cacheCases: readonly AttentionCase[] = [
+  attentionCase({ queryLength: 1, keyLength: 700, headSize: 64, kvHeads: 2, group: 2, keyRows: "room" }),
+  attentionCase({ queryLength: 40, keyLength: 70, headSize: 32, kvHeads: 3, batch: 2, keyRows: "room" }),
+  attentionCase({ queryLength: 2, keyLength: 33, headSize: 128, kvHeads: 2, batch: 2, keyRows: "room" }),
+  attentionCase({ queryLength: 1, keyLength: 300, headSize: 64, kvHeads: 2, group: 2, keyRows: "fused" }),
+  attentionCase({ queryLength: 3, keyLength: 65, headSize: 17, kvHeads: 2, keyRows: "room" }),
+  attentionCase({
+    ...{ queryLength: 150, keyLength: 180, headSize: 64, kvHeads: 2, causal: "lower-right" },
+    ...{ keyRows: "room", queryRows: "fused" },
+  }),
+];
 
 /** As when text is generated. */
 const longCases = fc

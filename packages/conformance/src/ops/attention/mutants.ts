@@ -111,6 +111,29 @@ export const attentionMutants = ({ tampered, replaced }: Builder): readonly Muta
     ],
     create: () => tampered("attention", (p) => keysOf(p, (head) => head % p.kvHeads)),
   },
+  {
+    name: "looks for the keys of a head right behind those of the one before",
+    operation: "attention",
+    defect: "stride",
+    description: "A cache has room for more keys there.",
+    killedBy: ["attention f32: takes a cache with room for more keys"],
+    create: () => tampered("attention", (p) => ({ ...p, keyPitch: p.keyLength })),
+  },
+  {
+    name: "writes rows one after the other, wherever they belong",
+    operation: "attention",
+    defect: "stride",
+    description: "Only what is read has strides.",
+    killedBy: [
+      "attention f32: takes rows with room behind them, and rows of several operands side by side",
+      "attention f32: takes a cache with room for more keys",
+    ],
+    create: () =>
+      tampered("attention", (p) => {
+        const { out: _, ...rows } = p.rows ?? {};
+        return { ...p, rows };
+      }),
+  },
 ];
 
 /** Returns the problem with other keys: those of another head for each, or the first few of each. */
@@ -121,9 +144,14 @@ function keysOf(
 ): AttentionProblem<ReferenceMemory> {
   const places: number[] = [];
   for (let head = 0; head < p.batch * p.kvHeads; head++)
-    for (let i = 0; i < keyLength * p.headSize; i++)
-      places.push(headFor(head) * p.keyLength * p.headSize + i);
-  return { ...p, keyLength, k: picked(p.k, p.dtype, places), v: picked(p.v, p.dtype, places) };
+    for (let i = 0; i < keyLength * p.headSize; i++) places.push(headFor(head) * p.keyPitch * p.headSize + i);
+  return {
+    ...p,
+    keyLength,
+    keyPitch: keyLength,
+    k: picked(p.k, p.dtype, places),
+    v: picked(p.v, p.dtype, places),
+  };
 }
 
 /** e^score over the sum of e^score, in f32. */

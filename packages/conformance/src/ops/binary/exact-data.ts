@@ -6,7 +6,7 @@ import { type Distribution, draw, random } from "../../data.js";
  * sign, zero divisors, and the ends of the type.
  */
 export function drawExact(
-  dtype: FloatType | IntegerType,
+  dtype: FloatType | IntegerType | "u8",
   data: Distribution,
   seed: number,
   countA: number,
@@ -22,7 +22,11 @@ export function drawExact(
   const [a, b] = [side(countA, 0), side(countB, 1)];
   for (let i = 0; i < Math.min(countA, countB); i++) {
     const choice = next();
-    if (choice < 0.25) b[i] = a[i]!;
+    if (dtype === "u8") {
+      // All four pairs of truth values.
+      if (choice < 0.25 || choice > 0.75) a[i] = 0;
+      if (choice < 0.5) b[i] = 0;
+    } else if (choice < 0.25) b[i] = a[i]!;
     else if (choice < 0.35 && one === undefined) {
       a[i] = next() < 0.5 ? -0 : 0;
       b[i] = next() < 0.5 ? -0 : 0;
@@ -32,15 +36,16 @@ export function drawExact(
 }
 
 /** Small numbers, the ends of the type and their neighbours, powers of two, and any bits. */
-function integersOf([least, largest]: readonly [number, number], next: () => number): () => number {
+export function integersOf([least, largest]: readonly [number, number], next: () => number): () => number {
   const small = () => Math.floor(next() * 17) + Math.max(least, -8);
   const ends = [least, least + 1, largest - 1, largest, 0, 1, Math.max(least, -1)];
   const choices: readonly (() => number)[] = [
     small,
     () => ends[Math.floor(next() * ends.length)]!,
     // 2^24 + 1 and the like, which f32 does not hold.
-    () => 2 ** Math.floor(next() * 31) + Math.floor(next() * 3) - (least < 0 ? 1 : 0),
+    () =>
+      2 ** Math.floor(next() * Math.floor(Math.log2(largest))) + Math.floor(next() * 3) - (least < 0 ? 1 : 0),
     () => Math.floor(least + next() * (largest - least + 1)),
   ];
-  return () => Math.min(choices[Math.floor(next() * choices.length)]!(), largest);
+  return () => Math.min(Math.max(choices[Math.floor(next() * choices.length)]!(), least), largest);
 }

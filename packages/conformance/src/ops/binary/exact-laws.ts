@@ -1,31 +1,30 @@
 import {
   type BinaryKind,
   binaryKinds,
-  type FloatType,
   floatTypes,
-  type IntegerType,
   integerTypes,
   isComparison,
+  logicalKinds,
 } from "@backplane/core";
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import { integerFunctions } from "../../functions.js";
 import { lawsOnKinds } from "../../kit/kinds.js";
 import { product } from "../../kit/shapes.js";
 import type { Law } from "../../law.js";
+import type { NumberType } from "./formula.js";
 import { cases, check, largeCases, outputShape } from "./laws.js";
-
-type NumberType = FloatType | IntegerType;
 
 const comparisonKinds = binaryKinds.filter(isComparison);
 const integerKinds = Object.keys(integerFunctions.i32) as (keyof typeof integerFunctions.i32)[];
 
-/** Laws without any tolerance: comparisons, whose results are bytes, and the arithmetic of integers. */
+/** Laws without any tolerance: comparisons, whose results are bytes, the arithmetic of integers, and truth values. */
 export const exactLaws: readonly Law[] = [
   ...floatTypes.flatMap((dtype) => lawsFor(dtype, comparisonKinds, "comparisons")),
   ...integerTypes.flatMap((dtype) => [
     ...lawsFor(dtype, integerKinds, "arithmetic"),
     ...lawsFor(dtype, comparisonKinds, "comparisons"),
   ]),
+  ...lawsFor("u8", logicalKinds, "truth values"),
 ];
 
 function lawsFor(dtype: NumberType, kinds: readonly BinaryKind[], what: string): readonly Law[] {

@@ -66,6 +66,66 @@ export const exactMutants = ({ replaced, tampered }: Builder): readonly Mutant[]
         ),
     },
     {
+      name: "takes a remainder for a floored one",
+      operation: "binary",
+      defect: "numerics",
+      description: "The sign of the dividend, where it must be that of the divisor.",
+      killedBy: ["binary i32: mod: is exact"],
+      create: () =>
+        computing(
+          (p) => p.dtype === "i32" && p.kind === "mod",
+          () => (a, b) => (b === 0 ? 0 : (a % b) | 0),
+        ),
+    },
+    {
+      name: "rounds the quotient of a remainder",
+      operation: "binary",
+      defect: "numerics",
+      description: "a - b trunc(a / b) in f32, as WGSL defines it: right for small quotients.",
+      killedBy: ["binary f32: rem: stays within its error bound"],
+      create: () =>
+        computing(
+          (p) => p.dtype === "f32" && p.kind === "rem",
+          () => (a, b) => Math.fround(a - Math.fround(b * Math.trunc(Math.fround(a / b)))),
+        ),
+    },
+    {
+      name: "shifts by the last five bits",
+      operation: "binary",
+      defect: "edge",
+      description: "What processors do with a shift by 32.",
+      killedBy: ["binary i32: shl: is exact", "binary u32: shl: is exact"],
+      create: () =>
+        computing(
+          (p) => p.kind === "shl",
+          (p) => (a, b) => (p.dtype === "i32" ? a << b : (a << b) >>> 0),
+        ),
+    },
+    {
+      name: "shifts zeros into negative integers",
+      operation: "binary",
+      defect: "numerics",
+      description: "One instruction for both types.",
+      killedBy: ["binary i32: shr: is exact"],
+      create: () =>
+        computing(
+          (p) => p.dtype === "i32" && p.kind === "shr",
+          () => (a, b) => (b >= 0 && b < 32 ? (a >>> b) | 0 : 0),
+        ),
+    },
+    {
+      name: "combines truth values bit by bit",
+      operation: "binary",
+      defect: "numerics",
+      description: "1 and 2 are both true, and have no bit in common.",
+      killedBy: ["binary u8: logicalAnd: is exact"],
+      create: () =>
+        computing(
+          (p) => p.kind === "logicalAnd",
+          () => (a, b) => Number((a & b) !== 0),
+        ),
+    },
+    {
       name: "compares signed integers as unsigned",
       operation: "binary",
       defect: "numerics",

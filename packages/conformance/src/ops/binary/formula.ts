@@ -1,4 +1,5 @@
 import {
+  type ArithmeticKind,
   type BinaryInput,
   type BinaryKind,
   type BinaryProblem,
@@ -9,20 +10,24 @@ import {
   type Numerics,
 } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
-import { binaryFunctions, comparisons, type IntegerKind, integerFunctions } from "../../functions.js";
+import { binaryFunctions, comparisons, integerFunctions, logicalFunctions } from "../../functions.js";
 import type { Evaluate, FormulaMemory } from "../operation.js";
 import { offsets } from "../places.js";
 import { binaryTolerance } from "./tolerance.js";
 
-type NumberType = FloatType | IntegerType;
+/** Element types that the operation is for. */
+export type NumberType = FloatType | IntegerType | "u8";
 
-/** The function of a kind and element type. Throws for a kind that integers lack. */
+/** The function of a kind and element type. Throws for a kind that the type lacks. */
 export function functionOf(kind: BinaryKind, dtype: NumberType): (a: number, b: number) => number {
   if (isComparison(kind)) return comparisons[kind];
-  if (elementTypes[dtype].range === undefined) return binaryFunctions[kind];
-  const apply = integerFunctions[dtype as IntegerType][kind as IntegerKind] as
-    | ((a: number, b: number) => number)
-    | undefined;
+  const ofType: Readonly<Partial<Record<BinaryKind, (a: number, b: number) => number>>> =
+    dtype === "u8"
+      ? logicalFunctions
+      : elementTypes[dtype].range === undefined
+        ? binaryFunctions
+        : integerFunctions[dtype as IntegerType];
+  const apply = ofType[kind];
   if (apply === undefined) throw new Error(`there is no ${kind} of ${dtype}`);
   return apply;
 }
@@ -34,7 +39,7 @@ export function toleranceOf(
   numerics: Numerics,
 ): (a: number, b: number, y: number) => number {
   if (isComparison(kind) || elementTypes[dtype].range !== undefined) return () => 0;
-  return (a, b, y) => binaryTolerance(kind, a, b, y, dtype as FloatType, numerics);
+  return (a, b, y) => binaryTolerance(kind as ArithmeticKind, a, b, y, dtype as FloatType, numerics);
 }
 
 export const evaluate: Evaluate<BinaryProblem<ReferenceMemory>> = (problem, memory, numerics) => {

@@ -1,4 +1,13 @@
-import { arithmeticKinds, type BinaryProblem, floatTypes, integerTypes, operations } from "@backplane/core";
+import {
+  arithmeticKinds,
+  type BinaryProblem,
+  binaryKinds,
+  floatTypes,
+  integerTypes,
+  isComparison,
+  logicalKinds,
+  operations,
+} from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { comparisons, integerFunctions } from "../../functions.js";
 import type { TestedOperation } from "../operation.js";
@@ -18,11 +27,12 @@ export { binaryTolerance } from "./tolerance.js";
 export const binary: TestedOperation<BinaryProblem<ReferenceMemory>> = {
   operation: operations.binary,
   supports: [
-    { dtype: floatTypes },
+    { dtype: floatTypes, kind: [...arithmeticKinds, ...Object.keys(comparisons)] },
     { dtype: integerTypes, kind: [...Object.keys(integerFunctions.i32), ...Object.keys(comparisons)] },
+    { dtype: ["u8"], kind: logicalKinds },
   ],
   ...{ evaluate, small, medium, poisoned, inPlace, draft, specialValues, inPlaceLaws },
-  inPlaceKinds: arithmeticKinds,
+  inPlaceKinds: binaryKinds.filter((kind) => !isComparison(kind)),
   /** Elements of the output; elements of the smaller operand. */
   shapeAxes: ["outputs", "smaller"],
   laws: [...binaryLaws, ...exactLaws],

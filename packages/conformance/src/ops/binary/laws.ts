@@ -5,7 +5,6 @@ import {
   elementTypes,
   type FloatType,
   floatTypes,
-  type IntegerType,
   isComparison,
   type Operand,
   type Scalar,
@@ -13,13 +12,14 @@ import {
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, random, roundTo } from "../../data.js";
+import { binaryEntries } from "../../kinds/binary.js";
 import { given } from "../../kit/arguments.js";
 import { product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { offsets } from "../places.js";
 import { drawExact } from "./exact-data.js";
-import { functionOf, toleranceOf } from "./formula.js";
+import { functionOf, type NumberType, toleranceOf } from "./formula.js";
 
 /** How the operands of a call are given. */
 type Form = "n" | "scalar a" | "scalar b" | "shapes";
@@ -103,15 +103,10 @@ function broadcastPlaces(shape: readonly number[], output: readonly number[]): r
   return offsets(output.map((extent, axis) => ({ extent, stride: strides[axis]! })));
 }
 
-/** Divisors that are smaller might lead to quotients that overflow. */
-const leastDivisor: Readonly<Record<FloatType, number>> = { f32: 2 ** -20, f16: 2 ** -8 };
-
-type NumberType = FloatType | IntegerType;
-
 function pairOf(dtype: NumberType, { kind, data, seed }: BinaryCase, countA: number, countB: number) {
   if (elementTypes[dtype].range !== undefined || isComparison(kind))
     return drawExact(dtype, data, seed, countA, countB);
-  return drawPair(kind, dtype as FloatType, data, seed, countA, countB);
+  return drawPair(kind as ArithmeticKind, dtype as FloatType, data, seed, countA, countB);
 }
 
 /** Data for both sides of an operation that keep its results in range. */
@@ -125,24 +120,13 @@ function drawPair(
 ) {
   const a = draw(data, countA, seed, dtype);
   const b = draw(data, countB, seed + 1, dtype);
+  const { drawn } = binaryEntries[kind];
+  if (drawn === undefined) return { a, b };
   const next = random(seed + 2);
   const round = (x: number) => roundTo(dtype, x);
-  if (kind === "div") {
-    const least = leastDivisor[dtype];
-    return { a, b: b.map((x) => (Math.abs(x) < least ? 1 : x)) };
-  }
-  if (kind !== "pow") return { a, b };
-  // Powers up to 2^12 in size either way. Every second case: bases of either sign, and zero, with whole
-  // exponents.
-  if (seed % 4 < 2)
-    return {
-      a: a.map(() => round((next() < 0.5 ? -1 : 1) * (0.5 + next()))).map((x, i) => (i % 7 === 3 ? 0 : x)),
-      b: b.map(() => Math.floor(next() * 9)),
-    };
-  return {
-    a: a.map(() => round(2 ** (4 * next() - 2))),
-    b: b.map(() => round(12 * next() - 6)),
-  };
+  const pair = (index: number, side: 0 | 1) =>
+    round(drawn({ a: a[index]!, b: b[index]!, index, seed, dtype, next })[side]);
+  return { a: a.map((_, i) => pair(i, 0)), b: b.map((_, i) => pair(i, 1)) };
 }
 
 export async function check(context: LawContext, dtype: NumberType, value: BinaryCase): Promise<void> {

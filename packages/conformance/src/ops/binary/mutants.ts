@@ -1,8 +1,8 @@
 import { type FloatType, isComparison } from "@backplane/core";
 import { floatFormats, load, storeInto } from "../../elements.js";
-import { binaryFunctions } from "../../functions.js";
 import { mapped, throughEnd } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
+import { functionOf } from "./formula.js";
 
 const f32 = Math.fround;
 
@@ -49,7 +49,7 @@ export const binaryMutants = ({ tampered, replaced }: Builder): readonly Mutant[
         if (!("region" in p.a) || !("region" in p.b) || isComparison(p.kind)) return run(p);
         const [a, b] = [load(p.a.region, p.dtype), load(p.b.region, p.dtype)];
         const store = storeInto(p.output, p.dtype);
-        const apply = binaryFunctions[p.kind];
+        const apply = functionOf(p.kind, p.dtype);
         for (let i = 0; i < p.n; i++) store(i, apply(a[i % a.length]!, b[i % b.length]!));
       }),
   },

@@ -6,6 +6,7 @@ export const small: SmallCall = {
   rest: { inputShape: [1, 2, 4, 5], filterShape: [3, 2, 2, 2], stride: [1, 2], padding: [0, 1, 0, 0] },
   malformed: [
     ...[{ filterShape: [3, 1, 2, 2] }, { filterShape: [3, 2, 0, 2] }, { filterShape: [3, 2, 5, 2] }],
+    ...[{ layout: "NHWC" }, { layout: "CHWN" }],
     ...[{ outputShape: [1, 3, 3, 2] }, { dilation: [4, 1] }, { groups: 2 }],
     // Coordinates that kernels could not add in 32 bits, and that are not exact as numbers.
     ...[{ padding: [2 ** 30, 0, 0, 0] }, { padding: [0, 2 ** 53 - 1, 0, 2 ** 53 - 1] }],

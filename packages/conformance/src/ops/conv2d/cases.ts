@@ -12,6 +12,7 @@ import { type Conv2dShape, conv2d } from "./formula.js";
 type Pair = readonly [number, number];
 
 export interface ConvolutionCase {
+  readonly layout: "NCHW" | "NHWC";
   readonly batch: number;
   readonly groups: number;
   /** Channels per group. */
@@ -35,7 +36,15 @@ export function convolution(
   parts: Partial<ConvolutionCase> & Pick<ConvolutionCase, "inputs" | "outputs" | "size" | "kernel">,
 ): ConvolutionCase {
   return {
-    ...{ batch: 1, groups: 1, stride: [1, 1], padding: [0, 0, 0, 0], dilation: [1, 1], bias: false },
+    ...{
+      layout: "NCHW",
+      batch: 1,
+      groups: 1,
+      stride: [1, 1],
+      padding: [0, 0, 0, 0],
+      dilation: [1, 1],
+      bias: false,
+    },
     ...{ placement: fixedPlacement, data: "uniform", seed: 1 },
     ...parts,
   };
@@ -50,6 +59,7 @@ export function convolutionCases(place: Arbitrary<Placement> = placement): Arbit
   const padding = upTo(0, 0, 1, 2, 3, 5);
   return fc
     .record({
+      layout: fc.constantFrom("NCHW", "NCHW", "NHWC"),
       batch: upTo(1, 2, 3),
       groups: upTo(1, 1, 1, 2, 3, 8),
       inputs: upTo(1, 2, 3, 4, 7, 8, 9, 16, 17),
@@ -79,6 +89,7 @@ export function depthwiseCases(): Arbitrary<ConvolutionCase> {
   const extent = fc.integer({ min: 7, max: 34 });
   return fc
     .record({
+      layout: fc.constantFrom("NCHW", "NCHW", "NHWC"),
       ...{ side, step: fc.constantFrom(1, 2), multiplier: fc.constantFrom(1, 1, 1, 2) },
       ...{
         batch: fc.constantFrom(1, 2),
@@ -102,7 +113,15 @@ export function shapeOf(value: ConvolutionCase): Conv2dShape {
   const [top, left, bottom, right] = padding;
   const places = (extent: number, reach: number, step: number) => Math.floor((extent - reach) / step) + 1;
   return {
-    ...{ batch, groups, inChannels: groups * inputs, outChannels: groups * outputs, height, width },
+    ...{
+      layout: value.layout,
+      batch,
+      groups,
+      inChannels: groups * inputs,
+      outChannels: groups * outputs,
+      height,
+      width,
+    },
     ...{ kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, top, left, bottom, right },
     outHeight: places(height + top + bottom, dilationY * (kernelHeight - 1) + 1, strideY),
     outWidth: places(width + left + right, dilationX * (kernelWidth - 1) + 1, strideX),
@@ -140,6 +159,12 @@ export async function runConvolution(
   const { batch, groups, inputs, outputs, size, kernel, stride, padding, dilation } = value;
   const { input, filter, bias } = operands;
   const shape = shapeOf(value);
+  const imagesOf = (
+    channels: number,
+    height: number,
+    width: number,
+  ): readonly [number, number, number, number] =>
+    value.layout === "NCHW" ? [batch, channels, height, width] : [batch, height, width, channels];
   const output = new Float64Array(expected.places.length).fill(Number.NaN);
   return execute({
     ...{ backend, dtype, placement: value.placement, output: "output", written: expected.places },
@@ -150,11 +175,12 @@ export async function runConvolution(
     call: (slices) =>
       backend.conv2d({
         ...slices,
-        inputShape: [batch, groups * inputs, size[0], size[1]],
+        ...(value.layout === "NCHW" ? {} : { layout: value.layout }),
+        inputShape: imagesOf(groups * inputs, ...size),
         filterShape: [groups * outputs, inputs, kernel[0], kernel[1]],
         // Given in every second case; derived in the others.
         ...(value.seed % 2 === 0
-          ? { outputShape: [batch, groups * outputs, shape.outHeight, shape.outWidth] as const }
+          ? { outputShape: imagesOf(groups * outputs, shape.outHeight, shape.outWidth) }
           : {}),
         ...(stride.every((step) => step === 1) ? {} : { stride }),
         ...(padding.every((extent) => extent === 0) ? {} : { padding }),

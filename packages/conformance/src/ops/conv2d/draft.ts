@@ -16,11 +16,13 @@ export const draft: Draw = (dice, limits, dtype) => {
   const [top, left, bottom, right] = padding;
   const outHeight = Math.floor((height + top + bottom - kernel[0]) / stride[0]) + 1;
   const outWidth = Math.floor((width + left + right - kernel[1]) / stride[1]) + 1;
-  const inputShape = [batch, inChannels, height, width];
+  const layout = dice.pick(["NCHW", "NHWC"] as const);
+  const inputShape =
+    layout === "NCHW" ? [batch, inChannels, height, width] : [batch, height, width, inChannels];
   const filterShape = [outChannels, inChannels / groups, ...kernel];
   const bias = dice.next() < 0.5 ? { bias: outChannels } : {};
   return {
-    rest: { inputShape, filterShape, stride, padding, groups, dtype },
+    rest: { layout, inputShape, filterShape, stride, padding, groups, dtype },
     inputs: { input: batch * inChannels * height * width, filter: terms * outChannels, ...bias },
     outputs: { output: batch * outChannels * outHeight * outWidth },
     range: ({ input, filter, bias = within(0) }) =>

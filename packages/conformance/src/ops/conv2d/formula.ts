@@ -9,7 +9,16 @@ export type Conv2dShape = Omit<
   "input" | "filter" | "bias" | "activation" | "output" | "dtype"
 >;
 
-/** NCHW cross-correlation. The magnitude of an element is sum |input| |filter| + |bias|. */
+/** The place of pixel `pixel` of a channel of an image. */
+type Place = (image: number, channel: number, pixel: number) => number;
+
+function placeIn(layout: Conv2dShape["layout"], channels: number, pixels: number): Place {
+  return layout === "NCHW"
+    ? (image, channel, pixel) => (image * channels + channel) * pixels + pixel
+    : (image, channel, pixel) => (image * pixels + pixel) * channels + channel;
+}
+
+/** Cross-correlation. The magnitude of an element is sum |input| |filter| + |bias|. */
 export function conv2d(
   shape: Conv2dShape,
   input: Float64Array,
@@ -17,14 +26,15 @@ export function conv2d(
   bias: Float64Array | undefined,
   emit: Emit,
 ): void {
-  const { batch, outChannels, outHeight, outWidth } = shape;
+  const { layout, batch, outChannels, outHeight, outWidth } = shape;
   const pixels = outHeight * outWidth;
+  const place = placeIn(layout, outChannels, pixels);
   for (let image = 0; image < batch; image++)
     for (let channel = 0; channel < outChannels; channel++) {
       const { sums, magnitudes } = correlate(shape, input, filter, image, channel);
       const offset = bias?.[channel] ?? 0;
-      const start = (image * outChannels + channel) * pixels;
-      for (let i = 0; i < pixels; i++) emit(start + i, sums[i]! + offset, magnitudes[i]! + Math.abs(offset));
+      for (let i = 0; i < pixels; i++)
+        emit(place(image, channel, i), sums[i]! + offset, magnitudes[i]! + Math.abs(offset));
     }
 }
 
@@ -37,7 +47,8 @@ function correlate(
   channel: number,
 ): { readonly sums: Float64Array; readonly magnitudes: Float64Array } {
   const { inChannels, height, width, kernelHeight, kernelWidth, outHeight, outWidth, groups } = shape;
-  const { strideY, strideX, dilationY, dilationX, top, left } = shape;
+  const { layout, strideY, strideX, dilationY, dilationX, top, left } = shape;
+  const place = placeIn(layout, inChannels, height * width);
   const groupChannels = inChannels / groups;
   const group = Math.floor(channel / (shape.outChannels / groups));
   const sums = new Float64Array(outHeight * outWidth);
@@ -45,7 +56,7 @@ function correlate(
   for (let c = 0; c < groupChannels; c++)
     for (let i = 0; i < kernelHeight; i++)
       for (let j = 0; j < kernelWidth; j++) {
-        const plane = (image * inChannels + group * groupChannels + c) * height * width;
+        const source = group * groupChannels + c;
         const weight = filter[((channel * groupChannels + c) * kernelHeight + i) * kernelWidth + j]!;
         for (let y = 0; y < outHeight; y++) {
           const row = y * strideY + i * dilationY - top;
@@ -53,7 +64,7 @@ function correlate(
           for (let x = 0; x < outWidth; x++) {
             const column = x * strideX + j * dilationX - left;
             if (column < 0 || column >= width) continue;
-            const product = input[plane + row * width + column]! * weight;
+            const product = input[place(image, source, row * width + column)]! * weight;
             sums[y * outWidth + x]! += product;
             magnitudes[y * outWidth + x]! += Math.abs(product);
           }

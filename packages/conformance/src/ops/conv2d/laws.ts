@@ -44,6 +44,11 @@ const largeCases: readonly ConvolutionCase[] = [
   convolution({ inputs: 1, outputs: 1, size: [1, 2], kernel: [1, 2], batch: 65_536 }),
 ];
 
+/** Products of pixels, with and without steps, depthwise ones, and others. */
+const channelsLastCases = [3, 4, 5, 0, 7, 8].map(
+  (number): ConvolutionCase => ({ ...largeCases[number]!, layout: "NHWC" }),
+);
+
 export const conv2dLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
@@ -73,6 +78,15 @@ function lawsFor(dtype: FloatType): readonly Law[] {
     law("touches nothing but the elements of its output", (context) =>
       context.forAll(convolutionCases(oddPlacement), (value) => withinBound(context, dtype, value)),
     ),
+    law("takes images with channels last, and gives such images", (context) =>
+      context.forAll(
+        convolutionCases().map((value): ConvolutionCase => ({ ...value, layout: "NHWC" })),
+        (value) => exactly(context, dtype, value),
+      ),
+    ),
+    law("stays within the error bound on larger shapes with channels last", (context) =>
+      context.forEach(channelsLastCases, (value) => withinBound(context, dtype, value), { quick: 3 }),
+    ),
     law("takes padding as top, left, bottom, right", (context) =>
       context.forAll(lopsidedCases, (value) => withinBound(context, dtype, value), { examples: farCases }),
     ),
@@ -81,7 +95,9 @@ function lawsFor(dtype: FloatType): readonly Law[] {
     ),
     law("gives what a matrix product of unfolded windows gives", (context) =>
       context.forAll(
-        convolutionCases().map((value): ConvolutionCase => ({ ...value, groups: 1, bias: false })),
+        convolutionCases().map(
+          (value): ConvolutionCase => ({ ...value, layout: "NCHW", groups: 1, bias: false }),
+        ),
         (value) => unfolded(context, dtype, value),
       ),
     ),

@@ -231,6 +231,25 @@ export const conv2dMutants = ({ tampered, replaced, altered }: Builder): readonl
     create: () =>
       tampered("conv2d", (p) => (p.kernelHeight * p.kernelWidth === 1 ? { ...p, activation: undefined } : p)),
   },
+  {
+    name: "takes channels last for channels first",
+    operation: "conv2d",
+    defect: "stride",
+    description: "Only the shapes are in the order of the layout.",
+    killedBy: ["conv2d f32: takes images with channels last, and gives such images"],
+    create: () => tampered("conv2d", (p) => ({ ...p, layout: "NCHW" })),
+  },
+  {
+    name: "forgets padding and stride where channels are last and windows have one pixel",
+    operation: "conv2d",
+    defect: "edge",
+    description: "Every such window becomes a row of a matrix product.",
+    killedBy: ["conv2d f32: stays within the error bound on larger shapes with channels last"],
+    create: () =>
+      tampered("conv2d", (p) =>
+        p.layout === "NHWC" && p.kernelHeight * p.kernelWidth === 1 ? { ...p, strideX: 1, strideY: 1 } : p,
+      ),
+  },
 ];
 
 /** How many places a window has. */

@@ -1,56 +1,14 @@
-import { type FloatType, floatTypes, type UnaryKind, unaryKinds } from "@backplane/core";
+import { type FloatType, type FloatUnaryKind, floatTypes, floatUnaryKinds } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, oddPlacement, placement } from "../../arbitraries/shapes.js";
 import { random, roundTo } from "../../data.js";
 import { storages } from "../../elements.js";
 import { unaryFunctions } from "../../functions.js";
+import { unaryEntries } from "../../kinds/unary.js";
 import { given } from "../../kit/arguments.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { unaryTolerance } from "./tolerance.js";
-
-/** The range in which a function is defined and its result representable, per element type. */
-interface Domain {
-  readonly lowest: number;
-  readonly highest: number;
-  /** The smallest magnitude other than 0. Default: the smallest normal number. */
-  readonly smallest?: number;
-  readonly zero?: boolean;
-}
-
-const everything: Readonly<Record<FloatType, Domain>> = {
-  f32: { lowest: -3.4e38, highest: 3.4e38 },
-  f16: { lowest: -65504, highest: 65504 },
-};
-const positive: Readonly<Record<FloatType, Domain>> = {
-  f32: { lowest: 0, highest: 3.4e38, zero: false },
-  f16: { lowest: 0, highest: 65504, zero: false },
-};
-/** Far beyond the overflow of formulas that are computed literally. */
-const wide: Readonly<Record<FloatType, Domain>> = {
-  f32: { lowest: -1e4, highest: 1e4 },
-  f16: { lowest: -1e4, highest: 1e4 },
-};
-/** WGSL grants no accuracy elsewhere. */
-const circle: Readonly<Record<FloatType, Domain>> = {
-  f32: { lowest: -Math.PI, highest: Math.PI },
-  f16: { lowest: -Math.PI, highest: Math.PI },
-};
-
-const domains: Readonly<Record<UnaryKind, Readonly<Record<FloatType, Domain>>>> = {
-  ...{ relu: everything, abs: everything, neg: everything, sign: everything },
-  ...{ floor: everything, ceil: everything, round: everything },
-  ...{ sigmoid: wide, tanh: wide, silu: wide, softplus: wide, erf: wide, gelu: wide, geluTanh: wide },
-  ...{ sin: circle, cos: circle, log: positive, rsqrt: positive },
-  sqrt: { f32: { ...positive.f32, zero: true }, f16: { ...positive.f16, zero: true } },
-  exp: { f32: { lowest: -87, highest: 88.7 }, f16: { lowest: -9.5, highest: 11 } },
-  expm1: { f32: { lowest: -1e4, highest: 88.7 }, f16: { lowest: -1e4, highest: 11 } },
-  // The reciprocals of both ends are normal numbers of either type.
-  reciprocal: {
-    f32: { lowest: -8e37, highest: 8e37, smallest: 2 ** -125, zero: false },
-    f16: { lowest: -16000, highest: 16000, smallest: 2 ** -13, zero: false },
-  },
-};
 
 /** Arguments at which functions change course: overflow, ties, cancellation, the ends of approximations. */
 const landmarks: readonly number[] = [
@@ -61,8 +19,8 @@ const landmarks: readonly number[] = [
 ];
 
 /** Landmarks, then numbers spread evenly, near 1, and evenly over the exponents, in turn. */
-function drawArguments(kind: UnaryKind, dtype: FloatType, n: number, seed: number): Float64Array {
-  const { lowest, highest, smallest = storages[dtype].smallestNormal } = domains[kind][dtype];
+function drawArguments(kind: FloatUnaryKind, dtype: FloatType, n: number, seed: number): Float64Array {
+  const { lowest, highest, smallest = storages[dtype].smallestNormal } = unaryEntries[kind].domain[dtype];
   const next = random(seed);
   const sign = () => (lowest < 0 && next() < 0.5 ? -1 : 1);
   const span = Math.min(highest, 100) - Math.max(lowest, -100);
@@ -83,19 +41,27 @@ function drawArguments(kind: UnaryKind, dtype: FloatType, n: number, seed: numbe
 }
 
 /** Whether the least bounds of a function speak of the argument x. */
-export function inDomain(kind: UnaryKind, dtype: FloatType, x: number): boolean {
-  const { lowest, highest, smallest = storages[dtype].smallestNormal, zero = true } = domains[kind][dtype];
+export function inDomain(kind: FloatUnaryKind, dtype: FloatType, x: number): boolean {
+  const {
+    lowest,
+    highest,
+    smallest = storages[dtype].smallestNormal,
+    zero = true,
+  } = unaryEntries[kind].domain[dtype];
   return x === 0 ? zero : x >= lowest && x <= highest && Math.abs(x) >= smallest;
 }
 
 interface UnaryCase {
-  readonly kind: UnaryKind;
+  readonly kind: FloatUnaryKind;
   readonly n: number;
   readonly placement: Placement;
   readonly seed: number;
 }
 
-function cases(kinds: readonly UnaryKind[], place: Arbitrary<Placement> = placement): Arbitrary<UnaryCase> {
+function cases(
+  kinds: readonly FloatUnaryKind[],
+  place: Arbitrary<Placement> = placement,
+): Arbitrary<UnaryCase> {
   return fc.record({
     kind: fc.constantFrom(...kinds),
     n: fc.constantFrom(1, 2, 3, 4, 5, 7, 8, 15, 17, 31, 63, 64, 65, 127, 255, 256, 257, 1023, 1025, 4099),
@@ -130,7 +96,7 @@ async function check(context: LawContext, dtype: FloatType, value: UnaryCase): P
 export const unaryLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: UnaryKind | undefined, run: Law["run"]): Law => ({
+  const law = (name: string, kind: FloatUnaryKind | undefined, run: Law["run"]): Law => ({
     ...{ topic: "unary", name, operation: "unary", dtype, run },
     exempt: (_capabilities, backend) =>
       kind === undefined || backend.supports("unary", { dtype, kind })
@@ -139,7 +105,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
   });
   const full = { n: 6007, placement: { before: [1, 3], shared: false } };
   return [
-    ...unaryKinds.map((kind) =>
+    ...floatUnaryKinds.map((kind) =>
       law(`${kind}: stays within its error bound`, kind, (context) =>
         context.forAll(cases([kind]), (value) => check(context, dtype, value), {
           runs: 0.25,
@@ -148,11 +114,11 @@ function lawsFor(dtype: FloatType): readonly Law[] {
       ),
     ),
     law("touches nothing but n elements of its output", undefined, (context) => {
-      const kinds = unaryKinds.filter((kind) => context.backend.supports("unary", { dtype, kind }));
+      const kinds = floatUnaryKinds.filter((kind) => context.backend.supports("unary", { dtype, kind }));
       return context.forAll(cases(kinds, oddPlacement), (value) => check(context, dtype, value));
     }),
     law("takes n = 0 for nothing to do", undefined, (context) => {
-      const kinds = unaryKinds.filter((kind) => context.backend.supports("unary", { dtype, kind }));
+      const kinds = floatUnaryKinds.filter((kind) => context.backend.supports("unary", { dtype, kind }));
       return context.forAll(cases(kinds), (value) => check(context, dtype, { ...value, n: 0 }), {
         runs: 0.5,
       });

@@ -1,7 +1,12 @@
-import type { FloatType } from "../../dtype.js";
+import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
+import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
+import { checkApart, pitchOf, type Rows, reachOf, rowsOf } from "./rows.js";
+
+export type { Rows } from "./rows.js";
+export { type AttentionSteps, contiguousSteps } from "./steps.js";
 
 /** Which keys j a query i sees. */
 export type CausalMode =
@@ -19,10 +24,19 @@ const table = {
   keyLength: { role: "extent" },
   /** Elements per head of q, k, v and out. */
   headSize: { role: "extent" },
-  q: { role: "reads", shape: "[batch, heads, queryLength, headSize]" },
-  k: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize]" },
-  v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize]" },
-  out: { role: "writes", shape: "[batch, heads, queryLength, headSize]" },
+  q: { role: "reads", shape: "[batch, heads, queryLength, headSize], at qStrides" },
+  k: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at kStrides" },
+  v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at vStrides" },
+  out: { role: "writes", shape: "[batch, heads, queryLength, headSize], at outStrides" },
+  /**
+   * Elements from each batch, head and row of q to the next: [batch, head, row], 0 or more. A cache of keys with room for
+   * more has [kvHeads * room * headSize, room * headSize, headSize]; rows of q, k and v side by side have the same.
+   */
+  qStrides: { role: "strides", otherwise: "contiguous" },
+  kStrides: { role: "strides", otherwise: "contiguous" },
+  vStrides: { role: "strides", otherwise: "contiguous" },
+  /** Rows must not overlap. Elements between them are left as they are. */
+  outStrides: { role: "strides", otherwise: "contiguous" },
   /** Rounded to f32. */
   scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
   /** False: every query sees every key. True: "upper-left", as in ONNX and PyTorch. */
@@ -35,7 +49,7 @@ const table = {
  *
  * The sums run over the keys j that `causal` lets query i see. g = floor(h / (heads / kvHeads)), which is
  * grouped-query attention if kvHeads < heads. A query that sees no key yields zeros. Extra memory is
- * O(length), never O(length^2). All operands are contiguous.
+ * O(length), never O(length^2). The elements of a row follow one another.
  */
 export interface AttentionArguments extends ArgumentsOf<typeof table> {}
 
@@ -54,6 +68,13 @@ export interface AttentionProblem<Memory> {
    * upper-left, and keyLength - queryLength (possibly negative) for lower-right.
    */
   readonly visible: number;
+  /** Rows from one key head to the next, in k and v: at least keyLength. */
+  readonly keyPitch: number;
+  /**
+   * Operands whose rows lie otherwise; see `contiguousSteps`. Undefined: q and out are contiguous, k and v have `keyPitch`.
+   */
+  readonly rows: Readonly<Partial<Record<"q" | "k" | "v" | "out", Rows>>> | undefined;
+  /** Each operand from the first to the last element of its rows. */
   readonly q: Region<Memory>;
   readonly k: Region<Memory>;
   readonly v: Region<Memory>;
@@ -88,15 +109,23 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
 
     const queries = read.product("q", [batch, heads, queryLength, headSize]);
     const keys = read.product("k", [batch, kvHeads, keyLength, headSize]);
-    const q = read.region(binder, "q", args.q, queries, dtype);
-    const k = read.region(binder, "k", args.k, keys, dtype);
-    const v = read.region(binder, "v", args.v, keys, dtype);
-    const out = read.region(binder, "out", args.out, queries, dtype);
+    const given = givenRows(args, read, [batch, heads, queryLength], [batch, kvHeads, keyLength], headSize);
+    const q = read.region(binder, "q", args.q, given === undefined ? queries : reachOf(given.q), dtype);
+    const k = read.region(binder, "k", args.k, given === undefined ? keys : reachOf(given.k), dtype);
+    const v = read.region(binder, "v", args.v, given === undefined ? keys : reachOf(given.v), dtype);
+    const out = read.region(
+      binder,
+      "out",
+      args.out,
+      given === undefined ? queries : reachOf(given.out),
+      dtype,
+    );
     for (const [argument, region] of Object.entries({ q, k, v }))
       read.disjoint({ argument: "out", region: out }, { argument, region });
     if (queries === 0) return undefined;
-    if (keyLength === 0) return new Fill(out, 0, dtype);
-    return {
+    const isFilled = given === undefined || pitchOf(given.out) === queryLength;
+    if (keyLength === 0 && isFilled) return new Fill(out, 0, dtype);
+    const problem = {
       dtype,
       batch,
       heads,
@@ -106,11 +135,14 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
       headSize,
       scale,
       visible,
+      keyPitch: keyLength,
+      rows: undefined,
       q,
       k,
       v,
       out,
     };
+    return given === undefined ? problem : placed(problem, given);
   },
 
   flops(problem) {
@@ -124,3 +156,58 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
     return problem.batch * problem.heads * pairs * (4 * problem.headSize + 1);
   },
 });
+
+type AllRows = Readonly<Record<"q" | "k" | "v" | "out", Rows>>;
+
+/** Undefined: all operands are contiguous. */
+function givenRows(
+  { qStrides, kStrides, vStrides, outStrides }: AttentionArguments,
+  read: Reader<typeof table>,
+  queries: Rows["extents"],
+  keys: Rows["extents"],
+  size: number,
+): AllRows | undefined {
+  if (qStrides === undefined && kStrides === undefined && vStrides === undefined && outStrides === undefined)
+    return undefined;
+  const rows = (
+    argument: "qStrides" | "kStrides" | "vStrides" | "outStrides",
+    given: readonly number[] | undefined,
+    extents: Rows["extents"],
+  ): Rows =>
+    rowsOf(
+      read,
+      argument,
+      given === undefined ? given : read.strides(argument, given, extents),
+      extents,
+      size,
+    );
+  const out = rows("outStrides", outStrides, queries);
+  checkApart(read, "outStrides", out);
+  return {
+    q: rows("qStrides", qStrides, queries),
+    k: rows("kStrides", kStrides, keys),
+    v: rows("vStrides", vStrides, keys),
+    out,
+  };
+}
+
+/** The problem with operands whose rows lie as given. */
+function placed<Memory>(problem: AttentionProblem<Memory>, given: AllRows): AttentionProblem<Memory> {
+  const { dtype, batch, kvHeads, queryLength, keyLength, headSize, q } = problem;
+  const apart: Partial<Record<keyof AllRows, Rows>> = {};
+  for (const name of ["q", "out"] as const)
+    if (pitchOf(given[name]) !== queryLength) apart[name] = given[name];
+  if (keyLength === 0) {
+    // As if there were one key, which no query sees.
+    const one: Rows = { extents: [batch, kvHeads, 1], size: headSize, strides: [0, 0, 0] };
+    const unseen = { ...q, byteLength: headSize * dtypeBytes[dtype] };
+    const rows = { ...apart, k: one, v: one };
+    return { ...problem, keyLength: 1, keyPitch: 1, visible: -queryLength, rows, k: unseen, v: unseen };
+  }
+  const pitch = pitchOf(given.k);
+  const isShared = pitch !== undefined && pitch === pitchOf(given.v);
+  if (!isShared)
+    for (const name of ["k", "v"] as const) if (pitchOf(given[name]) !== keyLength) apart[name] = given[name];
+  const rows = Object.keys(apart).length === 0 ? undefined : apart;
+  return { ...problem, keyPitch: isShared ? pitch : keyLength, rows };
+}

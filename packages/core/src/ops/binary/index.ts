@@ -16,6 +16,10 @@ const table = {
       div: "a / b; of integers without its fraction, and 0 if b is 0",
       max: "the larger one",
       min: "the smaller one",
+      mod: "a - b floor(a / b), of the sign of b; of integers 0 if b is 0",
+      rem: "a - b trunc(a / b), of the sign of a; of integers 0 if b is 0",
+      floorDiv: "floor(a / b); of integers 0 if b is 0",
+      atan2: "the angle of the point (b, a), from -pi to pi",
       pow: "a^b; a negative a is allowed if b is a whole number; 0^0 is 1",
       equal: "1 if a = b, else 0",
       notEqual: "1 if a and b differ, else 0",
@@ -23,6 +27,14 @@ const table = {
       lessEqual: "1 if a <= b, else 0",
       greater: "1 if a > b, else 0",
       greaterEqual: "1 if a >= b, else 0",
+      and: "the bits that both have",
+      or: "the bits that a or b has",
+      xor: "the bits that one of both has",
+      shl: "a 2^b, 0 if b is 32 or more, or negative",
+      shr: "a 2^-b, rounded down; if b is 32 or more, or negative, 0, and -1 for negative a",
+      logicalAnd: "1 if neither is 0, else 0",
+      logicalOr: "1 if one is not 0, else 0",
+      logicalXor: "1 if just one is 0, else 0",
     },
   },
   a: { role: "reads", shape: "shapeA, or n", scalar: true },
@@ -37,7 +49,7 @@ const table = {
   /** Checked if given. */
   outputShape: { role: "extents", otherwise: "shapeA and shapeB, broadcast" },
   /** Of a and b, and of the output unless the kind is a comparison. */
-  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32"], default: "f32" },
+  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32", "u8"], default: "f32" },
 } as const;
 
 /**
@@ -46,7 +58,8 @@ const table = {
  * The operands have `n` elements each, or shapes that broadcast as in NumPy: shapes are aligned at the last
  * axis, and an extent of 1 (or an absent axis) repeats. At most one of a and b may be a scalar, which must be
  * a whole number if the data are integers. i32 and u32 wrap around. Comparisons of float data follow IEEE 754:
- * with NaN, all but notEqual give 0.
+ * with NaN, all but notEqual give 0. and, or, xor, shl and shr are of integers; logicalAnd,
+ * logicalOr and logicalXor are of u8, in which 0 is false and all else true, and atan2 and pow of floats.
  */
 export interface BinaryArguments extends ArgumentsOf<typeof table> {}
 
@@ -59,15 +72,40 @@ export type ComparisonKind = (typeof comparisonKinds)[number];
 
 const comparisonKinds = ["equal", "notEqual", "less", "lessEqual", "greater", "greaterEqual"] as const;
 
-/** The kinds whose output has the type of the operands. */
-export type ArithmeticKind = Exclude<BinaryKind, ComparisonKind>;
+/** The kinds that only integers have. */
+export type BitKind = (typeof bitKinds)[number];
+
+export const bitKinds = ["and", "or", "xor", "shl", "shr"] as const;
+
+/** The kinds that only u8 has. */
+export type LogicalKind = (typeof logicalKinds)[number];
+
+export const logicalKinds = ["logicalAnd", "logicalOr", "logicalXor"] as const;
+
+/** The kinds of floats whose output has the type of the operands. */
+export type ArithmeticKind = Exclude<BinaryKind, ComparisonKind | BitKind | LogicalKind>;
+
+const otherKinds: readonly BinaryKind[] = [...comparisonKinds, ...bitKinds, ...logicalKinds];
 
 export const arithmeticKinds: readonly ArithmeticKind[] = binaryKinds.filter(
-  (kind): kind is ArithmeticKind => !isComparison(kind),
+  (kind): kind is ArithmeticKind => !otherKinds.includes(kind),
 );
 
 export function isComparison(kind: BinaryKind): kind is ComparisonKind {
   return comparisonKinds.includes(kind as ComparisonKind);
+}
+
+/** The type of the results of a kind on elements of a type; undefined if the type does not have the kind. */
+export function binaryResultType<Type extends BinaryProblem<unknown>["dtype"]>(
+  kind: BinaryKind,
+  dtype: Type,
+): Type | "u8" | undefined {
+  const isLogical = logicalKinds.includes(kind as LogicalKind);
+  if (dtype === "u8" || isLogical) return dtype === "u8" && isLogical ? "u8" : undefined;
+  if (isComparison(kind)) return "u8";
+  const isInteger = dtype === "i32" || dtype === "u32";
+  if (bitKinds.includes(kind as BitKind)) return isInteger ? dtype : undefined;
+  return isInteger && (kind === "pow" || kind === "atan2") ? undefined : dtype;
 }
 
 export type BinaryInput<Memory> =
@@ -87,7 +125,7 @@ export type BinaryInput<Memory> =
  */
 export interface BinaryProblem<
   Memory,
-  Type extends DType = FloatType | IntegerType,
+  Type extends DType = FloatType | IntegerType | "u8",
   Kind extends BinaryKind = BinaryKind,
 > {
   readonly dtype: Type;

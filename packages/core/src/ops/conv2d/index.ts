@@ -2,19 +2,24 @@ import type { FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { type Activation, activations, type EpilogueArguments, epilogueTable } from "../epilogue.js";
+import { type ImageLayout, layouts } from "../images.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
 
+export { type ChannelsLastSteps, channelsLastSteps } from "./channels-last.js";
+
 const table = {
-  /** [batch, inChannels, height, width] */
+  /** The order of the axes of images: [batch, channels, height, width] or [batch, height, width, channels]. */
+  layout: { role: "choice", values: ["NCHW", "NHWC"], default: "NCHW" },
+  /** [batch, inChannels, height, width], in the order of `layout` */
   inputShape: { role: "extents", length: 4 },
   /**
-   * [outChannels, inChannels / groups, kernelHeight, kernelWidth]. The kernel is at least 1 x 1; with
+   * [outChannels, inChannels / groups, kernelHeight, kernelWidth], whatever the layout. The kernel is at least 1 x 1; with
    * dilation it must fit into the padded input.
    */
   filterShape: { role: "extents", length: 4 },
   /**
-   * [batch, outChannels, outHeight, outWidth]. Checked if given.
+   * [batch, outChannels, outHeight, outWidth], in the order of `layout`. Checked if given.
    * outHeight = floor((height + top + bottom - dilationY * (kernelHeight - 1) - 1) / strideY) + 1
    */
   outputShape: { role: "extents", length: 4, otherwise: "derived" },
@@ -43,7 +48,7 @@ const table = {
  *                                                     x * strideX + j * dilationX - left]
  *
  * C = inChannels / groups is the number of input channels per group, and group(o) = floor(o / (outChannels /
- * groups)). The input is zero outside its bounds. The activation, if there is one, is applied to each output
+ * groups)). With layout "NHWC" channels are the last index of input and output. The input is zero outside its bounds. The activation, if there is one, is applied to each output
  * element. All operands are contiguous.
  */
 export interface Conv2dArguments extends ArgumentsOf<typeof table>, EpilogueArguments {}
@@ -56,6 +61,8 @@ export interface Conv2dArguments extends ArgumentsOf<typeof table>, EpilogueArgu
  */
 export interface Conv2dProblem<Memory> {
   readonly dtype: FloatType;
+  /** "NCHW" too where both layouts are the same, because images have one channel, or one pixel. */
+  readonly layout: ImageLayout;
   readonly batch: number;
   readonly inChannels: number;
   readonly height: number;
@@ -97,7 +104,12 @@ export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = define
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const inputShape = read.extents("inputShape", args.inputShape, 4);
     const filterShape = read.extents("filterShape", args.filterShape, 4);
-    const [batch, inChannels, height, width] = inputShape;
+    const layout = read.choice("layout", args.layout, layouts) ?? table.layout.default;
+    const isLast = layout === "NHWC";
+    const batch = inputShape[0];
+    const [inChannels, height, width] = isLast
+      ? [inputShape[3], inputShape[1], inputShape[2]]
+      : [inputShape[1], inputShape[2], inputShape[3]];
     const [outChannels, groupChannels] = filterShape;
     const kernelHeight = read.count("filterShape[2]", filterShape[2], 1);
     const kernelWidth = read.count("filterShape[3]", filterShape[3], 1);
@@ -137,7 +149,9 @@ export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = define
     const paddedWidth = width + left + right;
     const outHeight = along("rows", paddedHeight, kernelHeight, strideY, dilationY);
     const outWidth = along("columns", paddedWidth, kernelWidth, strideX, dilationX);
-    const outputShape = [batch, outChannels, outHeight, outWidth];
+    const outputShape = isLast
+      ? [batch, outHeight, outWidth, outChannels]
+      : [batch, outChannels, outHeight, outWidth];
     const given = read.optionalExtents("outputShape", args.outputShape, undefined, 4);
     if (given?.some((extent, i) => extent !== outputShape[i]))
       read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${outputShape.join(", ")}]`);
@@ -161,8 +175,11 @@ export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = define
     for (const [argument, region] of Object.entries({ input, filter, bias }))
       if (region) read.disjoint({ argument: "output", region: output }, { argument, region });
     if (output.byteLength === 0) return undefined;
+    const isEither = (channels: number, pixels: number) => channels <= 1 || pixels <= 1;
     return {
       dtype,
+      layout:
+        isEither(inChannels, height * width) && isEither(outChannels, outHeight * outWidth) ? "NCHW" : layout,
       batch,
       inChannels,
       height,

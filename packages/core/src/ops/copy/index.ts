@@ -1,6 +1,5 @@
 import { type DType, dtypeBytes } from "../../dtype.js";
 import type { Region } from "../../region.js";
-import type { Checks } from "../checks.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -69,6 +68,51 @@ export interface CopyProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
+/**
+ * The problem of transposing each matrix of a batch: output[b, j, i] = input[b, i, j]. All follow one another. There
+ * are at least 2 rows and 2 columns.
+ */
+export function transposition<Memory>(
+  dtype: DType,
+  [batch, rows, columns]: readonly [number, number, number],
+  input: Region<Memory>,
+  output: Region<Memory>,
+): CopyProblem<Memory> {
+  const size = rows * columns;
+  return moveProblem(dtype, [batch, columns, rows], [size, 1, columns], [size, rows, 1], input, output);
+}
+
+/**
+ * The problem of a copy within one element type, for backends that move operands of other operations. Each region is from the
+ * first to the last place; no two places of the output are one.
+ */
+export function moveProblem<Memory>(
+  dtype: DType,
+  shape: readonly number[],
+  inputStrides: readonly number[],
+  outputStrides: readonly number[],
+  input: Region<Memory>,
+  output: Region<Memory>,
+): CopyProblem<Memory> {
+  return problemOf(dtype, dtype, mergeAxes(axesOf(shape, inputStrides, outputStrides)), input, output);
+}
+
+function problemOf<Memory>(
+  dtype: DType,
+  outputDtype: DType,
+  axes: readonly CopyAxis[],
+  input: Region<Memory>,
+  output: Region<Memory>,
+): CopyProblem<Memory> {
+  const shape = axes.map(({ extent }) => extent);
+  return {
+    ...{ dtype, outputDtype, shape, n: shape.reduce((a, b) => a * b, 1) },
+    inputStrides: axes.map((axis) => axis.input),
+    outputStrides: axes.map((axis) => axis.output),
+    ...{ input, inputStart: startOf(axes), output },
+  };
+}
+
 export const copy: Operation<CopyArguments, CopyProblem<unknown>> = defineOperation({
   name: "copy",
   arguments: table,
@@ -91,27 +135,22 @@ export const copy: Operation<CopyArguments, CopyProblem<unknown>> = defineOperat
     const outputStrides = read.strides("outputStrides", args.outputStrides, shape);
     const n = read.product("shape", shape);
     const axes = mergeAxes(axesOf(shape, inputStrides, outputStrides));
-    if (n > 0) checkPlaces(read, axes, outputStrides);
+    if (n > 0) read.apart("outputStrides", axes, outputStrides);
 
     const places = reachOf(shape, inputStrides);
     const results = reachOf(shape, outputStrides);
     const input = read.region(binder, "input", args.input, places.count, dtype, places.before);
     const output = read.region(binder, "output", args.output, results.count, outputDtype, results.before);
     if (n === 0) return undefined;
-    const inputStart = startOf(axes);
+    const problem = problemOf(dtype, outputDtype, axes, input, output);
     const isSame =
       dtype === outputDtype &&
       input.memory === output.memory &&
-      input.byteOffset + inputStart * dtypeBytes[dtype] === output.byteOffset &&
+      input.byteOffset + problem.inputStart * dtypeBytes[dtype] === output.byteOffset &&
       axes.every((axis) => axis.input === axis.output);
     if (isSame) return undefined;
     read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
-    return {
-      ...{ dtype, outputDtype, shape: axes.map((axis) => axis.extent), n },
-      inputStrides: axes.map((axis) => axis.input),
-      outputStrides: axes.map((axis) => axis.output),
-      ...{ input, inputStart, output },
-    };
+    return problem;
   },
 
   /** A conversion counts as a function of one element. */
@@ -171,19 +210,6 @@ function mergeAxes(axes: readonly CopyAxis[]): readonly CopyAxis[] {
     else merged.push(axis);
   }
   return merged;
-}
-
-function checkPlaces(checks: Checks, axes: readonly CopyAxis[], strides: readonly number[]): void {
-  let reach = 0;
-  for (const { extent, output } of axes.toReversed()) {
-    if (output <= reach)
-      checks.fail(
-        "outputStrides",
-        `[${strides.join(", ")}] may put two elements into one place: a stride of ${output} where smaller ones ` +
-          `reach ${reach} elements far; allowed: strides longer than the smaller ones reach together`,
-      );
-    reach += (extent - 1) * output;
-  }
 }
 
 /** Returns the place of the first element in the region that begins with the lowest place. */

@@ -1,7 +1,7 @@
 import type { DType } from "../../dtype.js";
 import type { Region } from "../../region.js";
+import { indexStrides } from "../indices.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
-import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
 const table = {
@@ -75,14 +75,9 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = define
     const shape = read.extents("shape", args.shape);
     const axis = read.axis("axis", args.axis, table.axis.default, shape.length);
     const indexShape = read.extents("indexShape", args.indexShape);
-    if (indexShape.length !== shape.length)
-      read.fail(
-        "indexShape",
-        `is [${indexShape.join(", ")}]; allowed: ${shape.length} extents, as many as shape`,
-      );
-    const perOuter = follows(read, shape, indexShape, 0, axis);
-    const perInner = follows(read, shape, indexShape, axis + 1, shape.length);
-    const count = indexShape[axis]!;
+    const { outer, inner } = read.around("shape", shape, axis);
+    const strides = indexStrides(read, shape, indexShape, axis, outer, inner);
+    const { count, outerStride, axisStride, innerStride } = strides;
     const input = read.region(binder, "input", args.input, read.product("shape", shape), dtype);
     const indexCount = read.product("indexShape", indexShape);
     const indices = read.region(binder, "indices", args.indices, indexCount, "i32");
@@ -97,10 +92,6 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = define
     const length = shape[axis]!;
     // No index is in range.
     if (length === 0) return new Fill(output, 0, dtype);
-    const { outer, inner } = read.around("shape", shape, axis);
-    const innerStride = perInner && inner > 1 ? 1 : 0;
-    const axisStride = innerStride === 1 ? inner : 1;
-    const outerStride = perOuter && outer > 1 ? count * axisStride : 0;
     return {
       dtype,
       outer,
@@ -122,21 +113,3 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = define
   bytes: ({ input, indices, output }) =>
     Math.min(input.byteLength, output.byteLength) + indices.byteLength + output.byteLength,
 });
-
-/** Whether indices follow the axes in [from, to), rather than repeat along them. Throws if they do neither. */
-function follows(
-  read: Reader<typeof table>,
-  shape: readonly number[],
-  indexShape: readonly number[],
-  from: number,
-  to: number,
-): boolean {
-  const [wanted, given] = [shape.slice(from, to), indexShape.slice(from, to)];
-  if (given.every((extent, i) => extent === wanted[i])) return true;
-  if (given.every((extent) => extent === 1)) return false;
-  return read.fail(
-    "indexShape",
-    `is [${indexShape.join(", ")}]; allowed from axis ${from} to ${to - 1}: ` +
-      `[${wanted.join(", ")}], as in shape, or nothing but 1`,
-  );
-}

@@ -6,8 +6,8 @@ import {
   memoized,
   output,
   type Program,
-  packQuad,
   program,
+  roundedQuad,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
@@ -65,7 +65,7 @@ const lineParameters = {
  */
 const splitFunctions: string = wgsl`
 ${halfFunctions}
-${packQuad}
+${roundedQuad}
 const MAGNITUDE = 0x7fffffffu;
 
 fn line_exponent(largest: u32, smallest_less_one: u32) -> i32 {
@@ -82,12 +82,12 @@ fn split_eight(line: u32, depth: u32, exponent: i32, first: vec4f, second: vec4f
   let scale = bitcast<f32>(u32(127 - exponent) << 23u);
   let scaled_first = first * scale;
   let scaled_second = second * scale;
-  let high = vec4u(pack_quad(scaled_first), pack_quad(scaled_second));
+  let high = vec4u(rounded_quad(scaled_first), rounded_quad(scaled_second));
   let low_first = (scaled_first - wide_quad(high.xy)) * ${2 ** LOW_SHIFT}.0;
   let low_second = (scaled_second - wide_quad(high.zw)) * ${2 ** LOW_SHIFT}.0;
   let at = parameters.parts_offset + (line * parameters.part_pitch + depth / ${RUN}u * ${2 * RUN}u + depth % ${RUN}u) / 8u;
   parts[at] = high;
-  parts[at + ${RUN / 8}u] = vec4u(pack_quad(low_first), pack_quad(low_second));
+  parts[at + ${RUN / 8}u] = vec4u(rounded_quad(low_first), rounded_quad(low_second));
 }
 `;
 

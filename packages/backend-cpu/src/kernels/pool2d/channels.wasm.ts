@@ -1,0 +1,261 @@
+import type { FloatType, Pool2dKind } from "@backplane/core";
+import {
+  type FunctionBuilder,
+  f32,
+  f32x4,
+  i32,
+  i32x4,
+  type Local,
+  shuffle32,
+  type Value,
+  v128,
+} from "../../wasm/index.js";
+import { elementsOf } from "../elements/index.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { combinations, setWindow, type WindowAxis, windowLocals } from "./window.js";
+
+const channelsTypes = {
+  input: "i32",
+  output: "i32",
+  /** Of the kernel with places only. */
+  indices: "i32",
+  /** Output rows of all planes. */
+  rows: "i32",
+  height: "i32",
+  width: "i32",
+  inner: "i32",
+  outHeight: "i32",
+  outWidth: "i32",
+  kernelHeight: "i32",
+  kernelWidth: "i32",
+  strideY: "i32",
+  strideX: "i32",
+  top: "i32",
+  left: "i32",
+  bottom: "i32",
+  right: "i32",
+  dilationY: "i32",
+  dilationX: "i32",
+  countPadding: "i32",
+  rowsPerChunk: "i32",
+  /** Panels of output columns, and the columns of one. */
+  panels: "i32",
+  panelWidth: "i32",
+} as const;
+
+export type ChannelsTypes = typeof channelsTypes;
+
+/** Vectors of channels that are in registers together. */
+const blockVectors = 4;
+
+/** What is kept of each window: values, or with `places` also where in the image they are. */
+interface Best {
+  readonly values: Local<"v128">;
+  readonly places: Local<"v128"> | undefined;
+}
+
+/**
+ * Channels of pixels, in vectors: each window is read element by element, in the order of the image. Chunk: `rowsPerChunk` rows
+ * of the output, or their part in one panel. It takes any problem; of those without channels, it does one window at a
+ * time, or, for places, four.
+ */
+export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boolean): Kernel<ChannelsTypes> {
+  return defineKernel<ChannelsTypes>({
+    name: `pool_${kind}_channels_${dtype}${places ? "_places" : ""}`,
+    parameters: channelsTypes,
+    emit(f, { parameters, chunk }) {
+      const { input, output, indices, rows, height, width, inner, outHeight, outWidth } = parameters;
+      const { dilationY, dilationX, countPadding, rowsPerChunk, panels, panelWidth } = parameters;
+      const elements = elementsOf(f, dtype);
+      const places32 = elementsOf(f, "i32");
+      const { shift } = elements;
+      const axisX: WindowAxis = {
+        ...{ size: width, taps: parameters.kernelWidth, step: parameters.strideX, spread: dilationX },
+        ...{ before: parameters.left, after: parameters.right },
+      };
+      const axisY: WindowAxis = {
+        ...{ size: height, taps: parameters.kernelHeight, step: parameters.strideY, spread: dilationY },
+        ...{ before: parameters.top, after: parameters.bottom },
+      };
+      const block = f.let(i32.divU(chunk, panels));
+      const firstColumn = f.let(i32.mul(i32.sub(chunk, i32.mul(block, panels)), panelWidth));
+      const lastColumn = f.let(i32.add(firstColumn, i32.minU(panelWidth, i32.sub(outWidth, firstColumn))));
+      const row = f.let(i32.mul(block, rowsPerChunk));
+      const rowEnd = f.let(i32.minU(i32.add(row, rowsPerChunk), rows));
+      const plane = f.let(i32.divU(row, outHeight));
+      const y = f.let(i32.sub(row, i32.mul(plane, outHeight)));
+      const pixelBytes = f.let(i32.shl(inner, shift));
+      const rowBytes = f.let(i32.mul(width, pixelBytes));
+      const tapBytes = f.let(i32.mul(dilationX, pixelBytes));
+      const tapRowBytes = f.let(i32.mul(dilationY, rowBytes));
+      const planeBytes = f.let(i32.mul(height, rowBytes));
+      const [windowY, windowX] = [windowLocals(f), windowLocals(f)];
+      const nothing = f.let(combinations[kind].identity);
+      const scale = f.let(nothing);
+      const tapRow = f.local("i32");
+      const tap = f.local("i32");
+      const at = f.local("i32");
+      const atRow = f.local("i32");
+      const place = f.local("i32");
+      const placeRow = f.local("i32");
+      const channel = f.local("i32");
+      const column = f.local("i32");
+      const to = f.local("i32");
+      const toPlace = f.local("i32");
+      const first = f.local("i32");
+
+      /** Reads a window for as many vectors of channels from `channel` on, of which `rest` are left. */
+      const pixel = (vectors: number, rest: Local<"i32"> | undefined): void => {
+        f.set(atRow, i32.add(first, i32.shl(channel, shift)));
+        if (places) {
+          const line = i32.add(windowY.start, i32.mul(windowY.first, dilationY));
+          const column = i32.add(windowX.start, i32.mul(windowX.first, dilationX));
+          f.set(placeRow, i32.add(i32.mul(line, width), column));
+        }
+        const best = Array.from({ length: vectors }, (): Best => {
+          const values = f.let(nothing);
+          return { values, places: places ? f.let(i32x4.splat(placeRow)) : undefined };
+        });
+        f.set(tapRow, windowY.first);
+        f.forLocal(tapRow, windowY.end, () => {
+          f.set(at, atRow);
+          if (places) f.set(place, placeRow);
+          f.set(tap, windowX.first);
+          f.forLocal(tap, windowX.end, () => {
+            const here = places ? f.let(i32x4.splat(place)) : undefined;
+            for (const [i, one] of best.entries())
+              take(f, kind, one, f.let(elements.load(at, 4 * i * elements.bytes)), here);
+            f.add(at, tapBytes);
+            if (places) f.add(place, dilationX);
+          });
+          f.add(atRow, tapRowBytes);
+          if (places) f.add(placeRow, i32.mul(dilationY, width));
+        });
+        for (const [i, one] of best.entries()) {
+          const value = kind === "mean" ? f.let(f32x4.mul(one.values, scale)) : one.values;
+          if (rest === undefined) {
+            elements.store(to, value, 4 * i * elements.bytes);
+            if (one.places) places32.store(toPlace, one.places, 16 * i);
+          } else
+            f.if(
+              i32.geU(rest, 4),
+              () => {
+                elements.store(to, value);
+                if (one.places) places32.store(toPlace, one.places);
+              },
+              () => {
+                elements.storeFirst(to, value, rest);
+                if (one.places) places32.storeFirst(toPlace, one.places, rest);
+              },
+            );
+        }
+        f.add(to, 4 * vectors * elements.bytes);
+        if (places) f.add(toPlace, 16 * vectors);
+        f.add(channel, 4 * vectors);
+      };
+
+      // Of images without channels: neighbouring windows, if they are near enough to be loaded together.
+      const beside = f.let(i32.and(i32.eq(inner, 1), i32.leU(parameters.strideX, 2)));
+      const reachX = f.let(i32.add(i32.mul(i32.sub(parameters.kernelWidth, 1), dilationX), 1));
+      const steps = f.let(i32x4.mul(i32x4.const(0, 1, 2, 3), i32x4.splat(parameters.strideX)));
+      const four = (rowAt: Local<"i32">, start: Local<"i32">): void => {
+        const x = f.local("v128");
+        f.set(atRow, i32.add(rowAt, i32.shl(start, shift)));
+        const line = i32.add(windowY.start, i32.mul(windowY.first, dilationY));
+        f.set(placeRow, i32.add(i32.mul(line, width), start));
+        const values = f.let(nothing);
+        const found = f.let(i32x4.add(i32x4.splat(placeRow), steps));
+        f.set(tapRow, windowY.first);
+        f.forLocal(tapRow, windowY.end, () => {
+          f.set(at, atRow);
+          f.set(place, placeRow);
+          f.set(tap, 0);
+          f.forLocal(tap, parameters.kernelWidth, () => {
+            f.set(x, elements.load(at));
+            f.if(i32.eq(parameters.strideX, 2), () =>
+              f.set(x, shuffle32([0, 2, 4, 6], x, f.let(elements.load(at, 4 * elements.bytes)))),
+            );
+            take(f, kind, { values, places: found }, x, f.let(i32x4.add(i32x4.splat(place), steps)));
+            f.add(at, tapBytes);
+            f.add(place, dilationX);
+          });
+          f.add(atRow, tapRowBytes);
+          f.add(placeRow, i32.mul(dilationY, width));
+        });
+        elements.store(to, values);
+        places32.store(toPlace, found);
+        f.add(to, 4 * elements.bytes);
+        f.add(toPlace, 16);
+        f.add(column, 4);
+      };
+
+      f.forLocal(row, rowEnd, () => {
+        setWindow(f, windowY, axisY, y, countPadding);
+        const line = i32.add(windowY.start, i32.mul(windowY.first, dilationY));
+        const rowAt = f.let(i32.add(i32.add(input, i32.mul(plane, planeBytes)), i32.mul(line, rowBytes)));
+        const index = f.let(i32.mul(i32.add(i32.mul(row, outWidth), firstColumn), inner));
+        f.set(to, i32.add(output, i32.shl(index, shift)));
+        if (places) f.set(toPlace, i32.add(indices, i32.shl(index, 2)));
+        f.set(column, firstColumn);
+        /** One window of all channels. */
+        const single = (): void => {
+          setWindow(f, windowX, axisX, column, countPadding);
+          if (kind === "mean") {
+            const count = f32.convertI32S(i32.mul(windowY.counted, windowX.counted));
+            f.set(scale, f32x4.splat(f32.div(f32.const(1), count)));
+          }
+          const firstOf = i32.add(windowX.start, i32.mul(windowX.first, dilationX));
+          f.set(first, i32.add(rowAt, i32.mul(firstOf, pixelBytes)));
+          f.set(channel, 0);
+          const rest = f.let(inner);
+          f.while(i32.geU(rest, 4 * blockVectors), () => {
+            pixel(blockVectors, undefined);
+            f.add(rest, -4 * blockVectors);
+          });
+          f.while(i32.gtS(rest, 0), () => {
+            pixel(1, rest);
+            f.add(rest, -4);
+          });
+          // The last vector may have gone past the pixel.
+          f.set(to, i32.sub(to, i32.shl(i32.sub(channel, inner), shift)));
+          if (places) f.set(toPlace, i32.sub(toPlace, i32.shl(i32.sub(channel, inner), 2)));
+          f.add(column, 1);
+        };
+        f.while(i32.ltU(column, lastColumn), () => {
+          if (!places) {
+            single();
+            return;
+          }
+          // Four windows side by side, all of whose columns are in the image.
+          const start = f.let(i32.sub(i32.mul(column, parameters.strideX), parameters.left));
+          const end = i32.add(start, i32.add(i32.mul(3, parameters.strideX), reachX));
+          const isInside = i32.and(i32.geS(start, 0), i32.leS(end, width));
+          const isWhole = i32.leU(i32.add(column, 4), lastColumn);
+          f.if(i32.and(beside, i32.and(isInside, isWhole)), () => four(rowAt, start), single);
+        });
+        f.add(y, 1);
+        f.if(i32.eq(y, outHeight), () => {
+          f.set(y, 0);
+          f.add(plane, 1);
+        });
+      });
+    },
+  });
+}
+
+function take(
+  f: FunctionBuilder,
+  kind: Pool2dKind,
+  { values, places }: Best,
+  x: Local<"v128">,
+  here: Value<"v128"> | undefined,
+): void {
+  if (places === undefined || here === undefined) {
+    f.set(values, combinations[kind].combine(f, values, x));
+    return;
+  }
+  // A comparison with NaN is false: it replaces all but another one.
+  const isBetter = f.let(v128.andnot(f32x4.eq(values, values), f32x4.le(x, values)));
+  f.set(values, f.choose(x, values, isBetter));
+  f.set(places, f.choose(here, places, isBetter));
+}

@@ -1,0 +1,103 @@
+import { dtypeBytes, type FloatType, floatTypes, type Resize2dProblem, resize2dTypes } from "@backplane/core";
+import { byFloatType } from "../elements/index.js";
+import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
+import { bilinearPixelsKernel, nearestPixelsKernel } from "./pixels.wasm.js";
+import {
+  bilinearRowsKernel,
+  nearestRowsKernel,
+  panelColumns,
+  type Reach,
+  type RowsTypes,
+} from "./rows.wasm.js";
+
+type Problem = Resize2dProblem<CpuMemory>;
+type ByReach = Readonly<Record<Reach, Kernel<RowsTypes>>>;
+
+const bilinearRows = byFloatType(
+  (dtype): ByReach => ({ near: bilinearRowsKernel(dtype, "near"), far: bilinearRowsKernel(dtype, "far") }),
+);
+const words: ByReach = { near: nearestRowsKernel(4, "near"), far: nearestRowsKernel(4, "far") };
+/** A vector has more than four of these, and four are not worth it. */
+const halves = nearestRowsKernel(2, "far");
+const bytes = nearestRowsKernel(1, "far");
+const nearestRows: Readonly<Record<1 | 2 | 4, ByReach>> = {
+  1: { near: bytes, far: bytes },
+  2: { near: halves, far: halves },
+  4: words,
+};
+
+const bilinearPixels = byFloatType(bilinearPixelsKernel);
+const nearestPixels = { 1: nearestPixelsKernel(1), 2: nearestPixelsKernel(2), 4: nearestPixelsKernel(4) };
+
+/** The kernels of a kind and type: nearest ones move as many bytes. */
+function kernelsFor({ kind, dtype }: Pick<Problem, "kind" | "dtype">) {
+  if (kind === "bilinear")
+    return { rows: bilinearRows[dtype as FloatType], pixels: bilinearPixels[dtype as FloatType] };
+  const size = dtypeBytes[dtype] as 1 | 2 | 4;
+  return { rows: nearestRows[size], pixels: nearestPixels[size] };
+}
+
+/** Elements of the output of one chunk, roughly. */
+const chunkElements = 1 << 15;
+
+/** Roughly, with one worker. */
+const nanosecondsPerElement = 0.5;
+
+/** How rows are divided up: a function of the shape alone. */
+export interface Resize2dPlan {
+  readonly reach: Reach;
+  readonly panelWidth: number;
+  readonly panels: number;
+  readonly rowsPerChunk: number;
+}
+
+export function planRows({ x, outWidth }: Pick<Problem, "x" | "outWidth">): Resize2dPlan {
+  const panels = Math.ceil(outWidth / panelColumns);
+  const panelWidth = Math.ceil(outWidth / panels / 4) * 4;
+  return {
+    // The last of four places is less than three elements behind the first.
+    reach: 3 * x.factor <= 2 * x.divisor ? "near" : "far",
+    panelWidth,
+    panels: Math.ceil(outWidth / panelWidth),
+    rowsPerChunk: Math.max(1, Math.floor(chunkElements / panelWidth)),
+  };
+}
+
+export const resize2d: CpuOperation<Problem> = {
+  supports: [{ dtype: floatTypes }, { dtype: resize2dTypes, kind: ["nearest"] }],
+  kernels: [
+    ...[...Object.values(bilinearRows), words].flatMap((byReach) => Object.values(byReach)),
+    ...[halves, bytes],
+    ...[...Object.values(bilinearPixels), ...Object.values(nearestPixels)],
+  ],
+
+  plan(problem) {
+    const { planes, height, width, inner, outHeight, outWidth, y, x } = problem;
+    const rows = planes * outHeight;
+    const shared = {
+      input: address(problem.input),
+      output: address(problem.output),
+      height,
+      width,
+      outHeight,
+      outWidth,
+      factorY: y.factor,
+      shiftY: y.shift,
+      divisorY: y.divisor,
+      factorX: x.factor,
+      shiftX: x.shift,
+      divisorX: x.divisor,
+    };
+    const nanoseconds = nanosecondsPerElement * rows * outWidth * inner;
+    if (inner === 1) {
+      const { reach, panelWidth, panels, rowsPerChunk } = planRows(problem);
+      const chunks = Math.ceil(rows / rowsPerChunk) * panels;
+      const parameters = { ...shared, rows, rowsPerChunk, panels, panelWidth };
+      return [kernelsFor(problem).rows[reach].launch(parameters, chunks, nanoseconds)];
+    }
+    const pixels = rows * outWidth;
+    const pixelsPerChunk = Math.max(1, Math.floor(chunkElements / inner));
+    const parameters = { ...shared, pixels, inner, pixelsPerChunk };
+    return [kernelsFor(problem).pixels.launch(parameters, Math.ceil(pixels / pixelsPerChunk), nanoseconds)];
+  },
+};

@@ -1,0 +1,347 @@
+import type { FloatType } from "@backplane/core";
+import {
+  type FunctionBuilder,
+  type FunctionReference,
+  f32x4,
+  i8x16,
+  i32,
+  type Local,
+  type ModuleBuilder,
+  type Value,
+  v128,
+} from "../../wasm/index.js";
+import { type Elements, elementsOf, widenHalves } from "../elements/index.js";
+import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
+import { mapVectors } from "../vector/index.js";
+import { blended, blendLocals, placesAlong, setBlend } from "./places.js";
+
+const rowsTypes = {
+  input: "i32",
+  output: "i32",
+  /** Output rows of all planes. */
+  rows: "i32",
+  height: "i32",
+  width: "i32",
+  outHeight: "i32",
+  outWidth: "i32",
+  factorY: "i32",
+  shiftY: "i32",
+  divisorY: "i32",
+  factorX: "i32",
+  shiftX: "i32",
+  divisorX: "i32",
+  rowsPerChunk: "i32",
+  /** Panels of output columns, and the columns of one, a multiple of 4. */
+  panels: "i32",
+  panelWidth: "i32",
+} as const;
+
+export type RowsTypes = typeof rowsTypes;
+
+/** The most columns of a panel. */
+export const panelColumns = 1024;
+
+/** Of four columns: what leads to their lower elements, to their upper ones, their weights, and where all of them begin. */
+const recordBytes = 64;
+const [uppersAt, weightsAt, baseAt] = [16, 32, 48];
+
+/** Elements under a panel that is not reduced, with those that vectors reach beyond. */
+const spanBytes = 4 * (panelColumns + 16);
+
+/**
+ * `near`: four neighbouring columns are made of four neighbouring elements, which one vector has; that is so if images become at
+ * least half as wide again. `far`: each element is loaded by itself.
+ */
+export type Reach = "near" | "far";
+
+/** What all kernels of rows share: the rows and columns of a chunk, and their places. */
+function chunkOf(f: FunctionBuilder, p: ParameterLocals<RowsTypes>, chunk: Local<"i32">) {
+  const block = f.let(i32.divU(chunk, p.panels));
+  const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, p.panels)), p.panelWidth));
+  const row = f.let(i32.mul(block, p.rowsPerChunk));
+  const plane = f.let(i32.divU(row, p.outHeight));
+  return {
+    ...{ x, row, plane },
+    columns: f.let(i32.minU(p.panelWidth, i32.sub(p.outWidth, x))),
+    rowEnd: f.let(i32.add(row, i32.minU(p.rowsPerChunk, i32.sub(p.rows, row)))),
+    y: f.let(i32.sub(row, i32.mul(plane, p.outHeight))),
+    rowPlace: placesAlong(f, {
+      ...{ size: p.height, factor: p.factorY, shift: p.shiftY, divisor: p.divisorY },
+    }),
+    columnPlace: placesAlong(f, {
+      ...{ size: p.width, factor: p.factorX, shift: p.shiftX, divisor: p.divisorX },
+    }),
+  };
+}
+
+type Chunk = ReturnType<typeof chunkOf>;
+
+/**
+ * Writes the records of a chunk's columns. Near: which bytes of the vector that begins at the first of the four; far: bytes from
+ * the start of the row.
+ */
+function writeRecords(
+  f: FunctionBuilder,
+  { x, columns, columnPlace }: Chunk,
+  records: Local<"i32">,
+  start: Local<"i32">,
+  reach: Reach,
+  shift: number,
+): void {
+  const { place, set } = columnPlace;
+  const at = f.let(records);
+  const base = f.let(i32.const(0));
+  f.forRange(
+    0,
+    columns,
+    (first) => {
+      for (let lane = 0; lane < 4; lane++) {
+        set(i32.add(x, i32.add(first, lane)));
+        if (lane === 0) {
+          f.set(base, place.lower);
+          f.store(at, i32.shl(i32.sub(base, start), 2), baseAt);
+        }
+        const leading = (element: Local<"i32">) =>
+          reach === "far"
+            ? i32.shl(element, shift)
+            : i32.add(i32.mul(i32.sub(element, base), 0x04040404), 0x03020100);
+        f.store(at, leading(place.lower), 4 * lane);
+        f.store(at, leading(place.upper), uppersAt + 4 * lane);
+        f.store(at, place.weight, weightsAt + 4 * lane);
+      }
+      f.add(at, recordBytes);
+    },
+    { step: 4 },
+  );
+}
+
+/** Calls `body` with the address of each row of the output in the chunk, after its place is set. */
+function forRows(
+  f: FunctionBuilder,
+  p: ParameterLocals<RowsTypes>,
+  { x, row, rowEnd, plane, y, rowPlace }: Chunk,
+  shift: number,
+  body: (to: Local<"i32">) => void,
+): void {
+  const to = f.let(i32.add(p.output, i32.shl(i32.add(i32.mul(row, p.outWidth), x), shift)));
+  f.forLocal(row, rowEnd, () => {
+    rowPlace.set(y);
+    body(to);
+    f.add(to, i32.shl(p.outWidth, shift));
+    f.add(y, 1);
+    f.if(i32.eq(y, p.outHeight), () => {
+      f.set(y, 0);
+      f.add(plane, 1);
+    });
+  });
+}
+
+/** The address of a row of the input. */
+function rowAt(
+  { input, height, width }: ParameterLocals<RowsTypes>,
+  { plane }: Chunk,
+  line: Local<"i32">,
+  shift: number,
+): Value<"i32"> {
+  return i32.add(input, i32.shl(i32.mul(i32.add(i32.mul(plane, height), line), width), shift));
+}
+
+/**
+ * Planes one after the other, bilinear. Near: two rows of the input become one of f32 first. Far: of both rows, the elements of
+ * four columns at a time. Chunk: `rowsPerChunk` rows of the output, or their part in one panel.
+ */
+export function bilinearRowsKernel(dtype: FloatType, reach: Reach): Kernel<RowsTypes> {
+  return defineKernel<RowsTypes>({
+    name: `resize_bilinear_rows_${dtype}_${reach}`,
+    parameters: rowsTypes,
+    scratchBytes: (panelColumns / 4) * recordBytes + spanBytes,
+    emit(f, { parameters, chunk, scratch, module }) {
+      const elements = elementsOf(f, dtype);
+      const { shift } = elements;
+      const work = chunkOf(f, parameters, chunk);
+      const records = f.let(i32.add(scratch, spanBytes));
+      // The elements under the panel.
+      work.columnPlace.set(work.x);
+      const start = f.let(work.columnPlace.place.lower);
+      work.columnPlace.set(i32.add(work.x, i32.sub(work.columns, 1)));
+      const span = f.let(i32.add(i32.sub(work.columnPlace.place.upper, start), 1));
+      writeRecords(f, work, records, start, reach, shift);
+      const rows = blendLocals(f);
+      const columns = blendLocals(f);
+      const { lower, upper, weight } = work.rowPlace.place;
+      const [low, high] = [f.local("i32"), f.local("i32")];
+      const at = f.local("i32");
+      const remaining = f.local("i32");
+      const record = f.local("i32");
+      const result = f.local("v128");
+      const gather = gathering(f, dtype);
+      const line = (from: Local<"i32">) =>
+        blended(columns, gather(from, record), gather(from, f.let(i32.add(record, uppersAt))));
+
+      forRows(f, parameters, work, shift, (to) => {
+        f.set(low, rowAt(parameters, work, lower, shift));
+        f.set(high, rowAt(parameters, work, upper, shift));
+        if (reach === "near") {
+          const offset = i32.shl(start, shift);
+          f.call(
+            blendFunction(module, dtype),
+            ...[scratch, i32.add(low, offset), i32.add(high, offset), weight, span],
+          );
+        } else setBlend(f, rows, f32x4.splat(weight));
+        f.set(at, to);
+        f.set(record, records);
+        f.set(remaining, work.columns);
+        f.while(i32.gtS(remaining, 0), () => {
+          setBlend(f, columns, v128.load(record, weightsAt));
+          if (reach === "near") {
+            const vector = f.let(v128.load(i32.add(scratch, i32.load(record, baseAt))));
+            const pick = (from: number) => i8x16.swizzle(vector, v128.load(record, from));
+            f.set(result, blended(columns, pick(0), pick(uppersAt)));
+          } else {
+            f.set(result, line(low));
+            f.if(i32.ne(low, high), () => f.set(result, blended(rows, result, line(high))));
+          }
+          storeUpTo(f, elements, at, result, remaining);
+          f.add(record, recordBytes);
+        });
+      });
+    },
+  });
+}
+
+/** Stores four elements, or those that remain, and moves on. */
+function storeUpTo(
+  f: FunctionBuilder,
+  elements: Pick<Elements, "bytes" | "store" | "storeFirst">,
+  at: Local<"i32">,
+  values: Local<"v128">,
+  remaining: Local<"i32">,
+): void {
+  f.if(
+    i32.geS(remaining, 4),
+    () => elements.store(at, values),
+    () => elements.storeFirst(at, values, remaining),
+  );
+  f.add(at, 4 * elements.bytes);
+  f.add(remaining, -4);
+}
+
+/** Returns four elements of a row, as many bytes from its start as four numbers in memory say. */
+function gathering(
+  f: FunctionBuilder,
+  dtype: FloatType,
+): (row: Local<"i32">, offsets: Local<"i32">) => Local<"v128"> {
+  const widen = dtype === "f16" ? widenHalves(f) : undefined;
+  const words = (row: Local<"i32">, offsets: Local<"i32">): Local<"v128"> => {
+    const of = (lane: number) => i32.add(row, i32.load(offsets, 4 * lane));
+    const vector = f.let(dtype === "f16" ? v128.load16Splat(of(0)) : v128.load32Zero(of(0)));
+    for (const lane of [1, 2, 3])
+      f.set(
+        vector,
+        dtype === "f16" ? v128.load16Lane(lane, of(lane), vector) : v128.load32Lane(lane, of(lane), vector),
+      );
+    return vector;
+  };
+  return (row, offsets) => (widen === undefined ? words(row, offsets) : f.let(widen(words(row, offsets))));
+}
+
+/** to[i] = (1 - weight) low[i] + weight high[i], in f32 */
+function blendFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
+  return module.shared(`resize_blend_${dtype}`, (name) =>
+    module.function(
+      name,
+      { to: "i32", low: "i32", high: "i32", weight: "f32", count: "i32" },
+      (f, { to, low, high, weight, count }) => {
+        const elements = elementsOf(f, dtype);
+        const output = { at: to, elements: elementsOf(f, "f32") };
+        const rows = blendLocals(f);
+        setBlend(f, rows, f32x4.splat(weight));
+        const unroll = dtype === "f32" ? 4 : 1;
+        f.if(
+          i32.eq(low, high),
+          () => mapVectors(f, { count, inputs: [{ at: low, elements }], output, compute: (x) => x!, unroll }),
+          () =>
+            mapVectors(f, {
+              ...{ count, output, unroll },
+              inputs: [
+                { at: low, elements },
+                { at: high, elements },
+              ],
+              compute: (a, b) => blended(rows, a!, b!),
+            }),
+        );
+      },
+    ),
+  );
+}
+
+/** The same for the nearest element of each place, of 4 bytes, 2 or 1. A row that is like the one before is copied from there. */
+export function nearestRowsKernel(bytes: 1 | 2 | 4, reach: Reach): Kernel<RowsTypes> {
+  const shift = Math.log2(bytes);
+  return defineKernel<RowsTypes>({
+    name: `resize_nearest_rows_${bytes}_${reach}`,
+    parameters: rowsTypes,
+    scratchBytes: (panelColumns / 4) * recordBytes,
+    emit(f, { parameters, chunk, scratch }) {
+      const work = chunkOf(f, parameters, chunk);
+      const zero = f.let(i32.const(0));
+      writeRecords(f, work, scratch, zero, reach, shift);
+      const [low, before] = [f.local("i32"), f.let(i32.const(0))];
+      const at = f.local("i32");
+      const remaining = f.local("i32");
+      const record = f.local("i32");
+      const single = f.local("i32");
+      const outRowBytes = f.let(i32.shl(parameters.outWidth, shift));
+      const of = (lane: number) => i32.add(low, i32.load(record, 4 * lane));
+      forRows(f, parameters, work, shift, (to) => {
+        f.set(low, rowAt(parameters, work, work.rowPlace.place.lower, shift));
+        f.if(
+          i32.eq(low, before),
+          () => f.memoryCopy(to, i32.sub(to, outRowBytes), i32.shl(work.columns, shift)),
+          () => {
+            f.set(before, low);
+            f.set(at, to);
+            f.set(record, scratch);
+            f.set(remaining, work.columns);
+            f.while(i32.geS(remaining, 4), () => {
+              if (reach === "near") {
+                const vector = v128.load(i32.add(low, i32.load(record, baseAt)));
+                f.store(at, i8x16.swizzle(vector, v128.load(record)));
+              } else for (let lane = 0; lane < 4; lane++) moveElement(f, bytes, at, of(lane), bytes * lane);
+              f.add(at, 4 * bytes);
+              f.add(record, recordBytes);
+              f.add(remaining, -4);
+            });
+            f.while(i32.gtS(remaining, 0), () => {
+              // Near: the first byte of the element in the vector.
+              const first = i32.load8U(record);
+              const nearBytes = i32.add(i32.load(f.let(recordOf(record)), baseAt), first);
+              f.set(single, reach === "near" ? i32.add(low, nearBytes) : of(0));
+              moveElement(f, bytes, at, single);
+              f.add(at, bytes);
+              f.add(record, 4);
+              f.add(remaining, -1);
+            });
+          },
+        );
+      });
+    },
+  });
+}
+
+function moveElement(
+  f: FunctionBuilder,
+  bytes: 1 | 2 | 4,
+  to: Local<"i32">,
+  from: Value<"i32">,
+  offset = 0,
+): void {
+  if (bytes === 4) f.store(to, i32.load(from), offset);
+  else if (bytes === 2) f.store16(to, i32.load16U(from), offset);
+  else f.store8(to, i32.load8U(from), offset);
+}
+
+/** The start of the record that an address is in: records begin at multiples of their size. */
+function recordOf(at: Local<"i32">): Value<"i32"> {
+  return i32.and(at, -recordBytes);
+}

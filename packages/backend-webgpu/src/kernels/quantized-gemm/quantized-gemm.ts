@@ -1,0 +1,171 @@
+import { dtypeBytes, type QuantizedGemmProblem } from "@backplane/core";
+import type { DeviceFeatures } from "../../device/index.js";
+import { memoized } from "../../program/index.js";
+import {
+  type BufferRegion,
+  type DeviceMemory,
+  type KernelContext,
+  WINDOW_ALIGNMENT,
+} from "../../runtime/index.js";
+import { runGemm } from "../gemm/index.js";
+import { storeRounded } from "../halves.js";
+import { scratchBytes, sliceOf } from "../segments/index.js";
+import { dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
+import { columnsPerWorkgroup, fewRowsProgram, type Rows } from "./few-rows.wgsl.js";
+import type { WeightForm } from "./weights.wgsl.js";
+
+/** A problem, or, after a division, a part of it whose rows of C are further apart than they are long. */
+export interface Problem extends QuantizedGemmProblem<DeviceMemory> {
+  /** Elements from one row of C to the next. Default: n. */
+  readonly pitch?: number;
+}
+
+/** More rows of A than these are worth writing the weights of B to memory for. */
+export const mostFewRows = 16;
+
+/** Weights that are dequantized at a time take at most this many bytes. */
+const LARGEST_PART = 2 ** 27;
+
+const fewRows = memoized(fewRowsProgram);
+const dequantize = memoized(dequantizeProgram);
+
+/** C = activation(A dequantize(B)^T + bias) */
+export function runQuantizedGemm(context: KernelContext, problem: Problem): void {
+  const { dtype, m, n, c, pitch = n } = problem;
+  if (m > mostFewRows || problem.k === 0) {
+    runParts(context, problem);
+    return;
+  }
+  const store = storeRounded[dtype];
+  if (store === undefined) {
+    runFewRows(context, problem, c, pitch);
+    return;
+  }
+  // Two results share a word: rows that are made of whole words need no rounding of their own.
+  if (pitch % 2 === 0 && n % 2 === 0 && c.byteOffset % 4 === 0) {
+    runFewRows(context, problem, c, pitch, true);
+    return;
+  }
+  const results = context.scratch(4 * m * n);
+  runFewRows(context, problem, results, n);
+  store(context, results, c, { batch: 1, rows: m, columns: n, rowStride: pitch });
+}
+
+function weightForm({ bits, scaleType, zeroPoints }: Problem): WeightForm {
+  return { bits, scaleType, hasZeroPoints: zeroPoints !== undefined };
+}
+
+/** B with its scales and zero points, as programs bind them. */
+function weightRegions({ b, scales, zeroPoints }: Problem): Record<string, BufferRegion> {
+  return zeroPoints === undefined ? { b, scales } : { b, scales, zero_points: zeroPoints };
+}
+
+/**
+ * At most 8 rows at a time, whose kernel takes lavapipe most of a minute to compile; there are at most 2 then. Rows past
+ * the end are computed again, and not stored.
+ */
+function rowsFor(m: number, { family }: DeviceFeatures): Rows {
+  if (m <= 2 || family?.compilesSlowly) return m === 1 ? 1 : 2;
+  return m <= 4 ? 4 : 8;
+}
+
+/** Few rows of A, by weights that are dequantized in registers; results are f32, or pairs of f16. */
+export function runFewRows(
+  context: KernelContext,
+  problem: Problem,
+  results: BufferRegion,
+  pitch: number,
+  inPairs = false,
+): void {
+  const { dtype, bits, block, m, n, k, blocks, a, b, bias, activation } = problem;
+  const rows = rowsFor(m, context.features);
+  const { bits: formBits, scaleType, hasZeroPoints } = weightForm(problem);
+  const regions = weightRegions(problem);
+  regions.a = a;
+  if (bias !== undefined) regions.bias = bias;
+  regions.c = results;
+  context.dispatch(
+    fewRows({
+      bits: formBits,
+      scaleType,
+      hasZeroPoints,
+      dtype,
+      rows,
+      storedAs: b.byteOffset % 16 === 0 ? "vec4u" : "byte",
+      vectorA: k % 4 === 0 && a.byteOffset % (4 * dtypeBytes[dtype]) === 0,
+      target: inPairs ? "pairs" : "single",
+      bias: bias !== undefined,
+      activation,
+    }),
+    regions,
+    { m, n, k, units: (blocks * block * bits) / 128, pitch, block_shift: Math.log2(block) },
+    Math.ceil(n / columnsPerWorkgroup) * Math.ceil(m / rows),
+  );
+}
+
+/** Rows of B whose weights are in scratch at a time. */
+export function partRows(context: KernelContext, { dtype, n, blocks, block }: Problem): number {
+  const most = Math.min(LARGEST_PART, scratchBytes(context.features) - WINDOW_ALIGNMENT);
+  const rows = Math.floor(most / (blocks * block * dtypeBytes[dtype]));
+  return Math.min(n, Math.max(rows > 64 ? rows - (rows % 64) : rows, 1));
+}
+
+/** Writes the weights of parts of B to scratch, for gemm. */
+function runParts(context: KernelContext, problem: Problem): void {
+  const { dtype, scaleType, bits, block, m, n, k, blocks, a, c, bias, activation, pitch = n } = problem;
+  const padded = blocks * block;
+  const rows = k === 0 ? n : partRows(context, problem);
+  const weights = context.scratch(Math.max(rows * padded * dtypeBytes[dtype], 16));
+  const program = dequantize({ bits, scaleType, hasZeroPoints: problem.zeroPoints !== undefined, dtype });
+  for (let first = 0; first < n; first += rows) {
+    const count = Math.min(rows, n - first);
+    const part = rows === n ? problem : columnsOf(problem, first, count);
+    const used = sliceOf(weights, dtype, 0, count * padded);
+    if (k > 0) {
+      const regions = weightRegions(part);
+      regions.weights = used;
+      const eighths = (count * padded) / weightsEach;
+      const parameters = { count: eighths, block_shift: Math.log2(block) };
+      context.dispatch(program, regions, parameters, Math.ceil(eighths / 256));
+    }
+    runGemm(context, {
+      dtype,
+      m,
+      n: count,
+      k,
+      alpha: 1,
+      beta: 0,
+      transA: false,
+      transB: true,
+      lda: Math.max(k, 1),
+      ldb: Math.max(padded, 1),
+      ldc: pitch,
+      batch: 1,
+      strideA: m * k,
+      strideB: count * padded,
+      strideC: m * pitch,
+      a,
+      b: used,
+      c: rows === n ? c : part.c,
+      bias: rows === n ? bias : part.bias,
+      activation,
+    });
+  }
+}
+
+/** Some columns of C, which are rows of B. */
+export function columnsOf(problem: Problem, first: number, count: number): Problem {
+  const { dtype, scaleType, bits, block, m, n, blocks, b, scales, zeroPoints, bias, c, pitch = n } = problem;
+  const rowBytes = (blocks * block * bits) / 8;
+  const ofBlocks = first * blocks;
+  return {
+    ...problem,
+    n: count,
+    pitch,
+    b: sliceOf(b, "u8", first * rowBytes, count * rowBytes),
+    scales: sliceOf(scales, scaleType, ofBlocks, count * blocks),
+    zeroPoints: zeroPoints && sliceOf(zeroPoints, "u8", ofBlocks, count * blocks),
+    bias: bias && sliceOf(bias, dtype, first, count),
+    c: sliceOf(c, dtype, first, (m - 1) * pitch + count),
+  };
+}

@@ -1,0 +1,64 @@
+import { dtypeBytes } from "@backplane/core";
+import { type ComputedType, WORKGROUP_SIZE } from "../../program/index.js";
+import type { Extents, LaneCount } from "../rows/index.js";
+import { groupsFor } from "../rows/index.js";
+import type { ScanTile } from "./scan.wgsl.js";
+
+/** Rows, length and inner count loads along what these lie along. */
+export interface ScanPlan extends Pick<ScanTile, "along" | "vector" | "lanes" | "rounds"> {
+  readonly rows: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly segments: number;
+  readonly segmentLength: number;
+  /** Workgroups for one segment of all rows. */
+  readonly rowBlocks: number;
+}
+
+/** Workgroups that share long rows; with `busyRows` each has one to itself, and reads it once. */
+const TARGET_WORKGROUPS = 2048;
+const busyRows = 512;
+
+/** Invocations that should walk along columns at the same time. */
+const BUSY_INVOCATIONS = 131_072;
+
+/** The fewest lines of a segment. */
+export const leastLines = 32;
+
+const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, WORKGROUP_SIZE];
+
+/** `places`: where operands of the type begin, in bytes. */
+export function vectorOf(dtype: ComputedType, { length, inner }: Extents, places: readonly number[]): 1 | 4 {
+  const run = inner === 1 ? length : inner;
+  const bytes = 4 * dtypeBytes[dtype];
+  return run % 4 === 0 && places.every((place) => place % bytes === 0) ? 4 : 1;
+}
+
+export function planScan({ outer, length, inner }: Extents, vector: 1 | 4, maxSegments: number): ScanPlan {
+  if (inner > 1) {
+    const rows = (outer * inner) / vector;
+    const wanted = Math.min(Math.ceil(BUSY_INVOCATIONS / rows), Math.floor(length / leastLines), maxSegments);
+    return {
+      ...{ along: "inner", vector, lanes: 1, rounds: 1, rows, inner: inner / vector, length },
+      ...cut(length, Math.max(1, wanted), 1),
+      rowBlocks: groupsFor(rows, 1),
+    };
+  }
+  const loads = length / vector;
+  const rounds = loads > 4 ? 4 : 1;
+  const lanes = laneCounts.find((count) => count * rounds >= loads) ?? WORKGROUP_SIZE;
+  const tile = lanes * rounds;
+  const shared = outer < busyRows ? Math.ceil(TARGET_WORKGROUPS / outer) : 1;
+  const wanted = Math.min(shared, Math.floor(loads / (2 * tile)), maxSegments);
+  return {
+    ...{ along: "length", vector, lanes, rounds, rows: outer, inner: 1, length: loads },
+    ...cut(loads, Math.max(1, wanted), tile),
+    rowBlocks: groupsFor(outer, lanes),
+  };
+}
+
+/** Segments are of whole tiles. */
+function cut(length: number, pieces: number, tile: number) {
+  const segmentLength = pieces === 1 ? length : Math.ceil(length / pieces / tile) * tile;
+  return { segments: Math.ceil(length / segmentLength), segmentLength };
+}

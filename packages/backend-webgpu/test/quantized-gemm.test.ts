@@ -1,0 +1,125 @@
+// Tags: kernels, pure
+import { type ComputeBackend, createBackend, dtypeBytes, type FloatType } from "@backplane/core";
+import { assert } from "chai";
+import { WebGpuDriver } from "#src/driver.js";
+import { columnsPerWorkgroup } from "#src/kernels/quantized-gemm/few-rows.wgsl.js";
+import { mostFewRows } from "#src/kernels/quantized-gemm/quantized-gemm.js";
+import { encode, findDawn, noise, random } from "./support.js";
+
+interface QuantizedCall {
+  readonly extents: readonly [m: number, n: number, k: number];
+  readonly bits?: 4 | 8;
+  readonly block?: 32 | 64 | 128;
+  readonly dtype?: FloatType;
+  readonly scaleType?: FloatType;
+  readonly zeroPoints?: boolean;
+  /** Bytes in front of B, and elements in front of A and C. */
+  readonly before?: number;
+}
+
+/** Makes a call on whole numbers, and looks at every byte of the output's allocation. */
+async function checkCall(backend: ComputeBackend, call: QuantizedCall): Promise<void> {
+  const { bits = 4, block = 32, dtype = "f32", scaleType = "f32", zeroPoints = false, before = 0 } = call;
+  const [m, n, k] = call.extents;
+  const next = random(m + 3 * n + 7 * k);
+  const whole = (least: number, values: number, count: number) =>
+    Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
+  const blocks = Math.ceil(k / block);
+  const a = whole(-1, 3, m * k);
+  const b = Uint8Array.from(whole(0, 256, (n * blocks * block * bits) / 8));
+  const scales = whole(-2, 5, n * blocks);
+  const zeros = Uint8Array.from(
+    zeroPoints ? whole(0, 2 ** bits, n * blocks) : new Uint8Array(n * blocks).fill(2 ** (bits - 1)),
+  );
+  const bias = whole(-9, 19, n);
+  const size = dtypeBytes[dtype];
+  const results = Float32Array.from({ length: m * n }, (_, i) => {
+    const [row, column] = [Math.floor(i / n), i % n];
+    let sum = bias[column]!;
+    for (let p = 0; p < k; p++) {
+      const at = column * blocks * block + p;
+      const q = bits === 8 ? b[at]! : (b[at >> 1]! >> (4 * (at % 2))) & 15;
+      const place = column * blocks + Math.floor(p / block);
+      sum += a[row * k + p]! * (scales[place]! * (q - zeros[place]!));
+    }
+    return Math.max(sum, 0);
+  });
+  const image = noise(before * size + m * n * size + 21, 6);
+  const expected = image.slice();
+  expected.set(encode(results, dtype), before * size);
+  const send = (bytes: Uint8Array<ArrayBuffer>, offset = 0) => {
+    const handle = backend.alloc(offset + bytes.length);
+    backend.copyHtoD({ handle, byteOffset: offset }, bytes);
+    return { handle, byteOffset: offset };
+  };
+  const operands = {
+    a: send(encode(a, dtype), before * size),
+    b: send(b, before),
+    scales: send(encode(scales, scaleType), before * dtypeBytes[scaleType]),
+    bias: send(encode(bias, dtype)),
+    ...(zeroPoints ? { zeroPoints: send(zeros, before) } : {}),
+  };
+  const c = backend.alloc(image.length);
+  backend.copyHtoD(c, image);
+  backend.quantizedGemm({
+    ...{ m, n, k, bits, block, dtype, scaleType, activation: "relu" },
+    ...operands,
+    c: { handle: c, byteOffset: before * size },
+  });
+  const got = new Uint8Array(image.length);
+  await backend.copyDtoH(got, c);
+  for (const { handle } of Object.values(operands)) backend.free(handle);
+  backend.free(c);
+  const wrong = got.findIndex((byte, i) => byte !== expected[i]);
+  if (wrong >= 0)
+    assert.fail(
+      `${JSON.stringify(call)}: byte ${wrong - before * size} is ${got[wrong]}, not ${expected[wrong]}`,
+    );
+}
+
+const suites = [
+  { name: "", limits: {} },
+  // Programs with more workgroups than one dimension has start up to a row of them too many.
+  { name: " in grids of two dimensions", limits: { maxComputeWorkgroupsPerDimension: 5 } },
+  // Rows of C, rows of B, and at last parts of one sum.
+  { name: " above the binding limit", limits: { maxStorageBufferBindingSize: 2200 } },
+] as const;
+
+for (const { name, limits } of suites)
+  describe(`webgpu quantizedGemm${name}`, () => {
+    let backend: ComputeBackend;
+    before(async () => {
+      backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+      await backend.init();
+    });
+    after(() => backend.dispose());
+
+    for (const dtype of ["f32", "f16"] as const) {
+      it(`takes few rows and many in ${dtype}`, async () => {
+        for (const m of [1, 2, 3, 5, 8, 9, mostFewRows, mostFewRows + 1])
+          await checkCall(backend, { extents: [m, 22, 96], dtype, zeroPoints: m % 2 === 0 });
+      });
+
+      it(`finds the last columns and the last parts of blocks in ${dtype}`, async () => {
+        for (const n of [1, 3, 4, columnsPerWorkgroup - 1, columnsPerWorkgroup + 1, 70])
+          await checkCall(backend, { extents: [2, n, 45], dtype, bits: 8, zeroPoints: n % 2 === 0 });
+        for (const k of [1, 31, 32, 33, 64, 1023, 1024, 1060])
+          for (const bits of [4, 8] as const)
+            await checkCall(backend, { extents: [1, 6, k], dtype, bits, block: 64, scaleType: "f16" });
+      });
+
+      it(`reads B from any byte on in ${dtype}`, async () => {
+        for (const before of [0, 1, 2, 3, 4, 7, 8, 16])
+          for (const m of [1, mostFewRows + 1])
+            await checkCall(backend, {
+              extents: [m, 9, 140],
+              ...{ dtype, before, block: 128, bits: before % 2 === 0 ? 4 : 8, zeroPoints: before % 3 === 0 },
+            });
+      });
+    }
+
+    it("sums what no window shows at once", async () => {
+      await checkCall(backend, { extents: [1, 2, 4000], zeroPoints: true });
+      await checkCall(backend, { extents: [2, 1, 2500], bits: 8, block: 128, dtype: "f16" });
+    });
+  });

@@ -1,0 +1,70 @@
+// Tags: kernels
+import { type ComputeBackend, createBackend } from "@backplane/core";
+import { assert } from "chai";
+import { WebGpuDriver } from "#src/driver.js";
+import { planScan } from "#src/kernels/scan/select.js";
+import { findDawn, random } from "./support.js";
+
+type Extents = readonly [outer: number, length: number, inner: number];
+
+async function open(limits: Record<string, number>): Promise<ComputeBackend> {
+  const backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+  await backend.init();
+  return backend;
+}
+
+/** Sums of whole numbers, which are exact. */
+async function check(backend: ComputeBackend, extents: Extents, exclusive: boolean, reverse: boolean) {
+  const [outer, length, inner] = extents;
+  const next = random(length + inner);
+  const values = Int32Array.from({ length: outer * length * inner }, () => Math.floor(next() * 2000) - 1000);
+  const expected = new Int32Array(values.length);
+  for (let row = 0; row < outer * inner; row++) {
+    let sum = 0;
+    for (let step = 0; step < length; step++) {
+      const j = reverse ? length - 1 - step : step;
+      const at = (Math.floor(row / inner) * length + j) * inner + (row % inner);
+      expected[at] = exclusive ? sum : sum + values[at]!;
+      sum += values[at]!;
+    }
+  }
+  const [input, output] = [backend.alloc(values.byteLength), backend.alloc(values.byteLength)];
+  backend.copyHtoD(input, values);
+  backend.scan({ kind: "sum", shape: extents, axis: 1, exclusive, reverse, input, output, dtype: "i32" });
+  const got = new Int32Array(values.length);
+  await backend.copyDtoH(got, output);
+  for (const handle of [input, output]) backend.free(handle);
+  assert.deepEqual(got, expected, `[${extents}] ${exclusive} ${reverse}`);
+}
+
+describe("webgpu scan within limits", () => {
+  for (const [name, limits] of [
+    ["cuts what is above the binding limit", { maxStorageBufferBindingSize: 4200 }],
+    ["minds workgroups too many in grids of two dimensions", { maxComputeWorkgroupsPerDimension: 29 }],
+  ] as const)
+    it(name, async () => {
+      const backend = await open(limits);
+      for (const extents of [
+        [40, 70, 1],
+        [1, 9001, 1],
+        [2, 40_000, 1],
+        [1, 700, 70],
+        [1, 3, 5000],
+        [1, 5000, 3],
+      ] as const)
+        for (const flag of [false, true]) await check(backend, extents, !flag, flag);
+      await backend.dispose();
+    });
+});
+
+describe("webgpu scan plans", () => {
+  it("give rows to workgroups of their own if there are many, and cut them otherwise", () => {
+    const plan = (outer: number, length: number, inner: number) =>
+      planScan({ outer, length, inner }, 4, Number.POSITIVE_INFINITY);
+    assert.deepInclude(plan(16_384, 4096, 1), { along: "length", lanes: 256, rounds: 4, segments: 1 });
+    assert.deepInclude(plan(2 ** 20, 64, 1), { lanes: 4, rounds: 4, segments: 1, rowBlocks: 16_384 });
+    assert.deepInclude(plan(64, 2 ** 20, 1), { lanes: 256, segments: 32, segmentLength: 8192 });
+    assert.deepInclude(plan(1, 4096, 16_384), { along: "inner", segments: 32, segmentLength: 128 });
+    assert.equal(planScan({ outer: 1, length: 2 ** 20, inner: 1 }, 4, 3).segments, 3);
+  });
+});

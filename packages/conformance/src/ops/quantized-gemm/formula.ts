@@ -1,0 +1,103 @@
+import type { FloatType, Numerics, QuantizedGemmProblem } from "@backplane/core";
+import type { ReferenceMemory } from "../../elements.js";
+import { storages } from "../../elements.js";
+import { productSum, type Tolerance } from "../../tolerance.js";
+import { finishing } from "../epilogue.js";
+import type { Emit, Evaluate } from "../operation.js";
+
+export type QuantizedShape = Pick<
+  QuantizedGemmProblem<unknown>,
+  "dtype" | "bits" | "block" | "m" | "n" | "k" | "blocks"
+>;
+
+/** B, its scales and zero points as stored, each as numbers. */
+export interface StoredWeights {
+  readonly b: Float64Array;
+  readonly scales: Float64Array;
+  readonly zeroPoints: Float64Array | undefined;
+}
+
+/** n rows of k weights: exact, for a scale in f32 times a whole number below 2^9 is exact in f64. */
+export function dequantized(
+  { bits, block, n, k, blocks }: QuantizedShape,
+  { b, scales, zeroPoints }: StoredWeights,
+): Float64Array {
+  const weights = new Float64Array(n * k);
+  const perByte = 8 / bits;
+  for (let row = 0; row < n; row++)
+    for (let p = 0; p < k; p++) {
+      const place = row * blocks + Math.floor(p / block);
+      const byte = b[Math.floor((row * blocks * block + p) / perByte)]!;
+      const q = perByte === 1 ? byte : Math.floor(byte / (p % 2 === 0 ? 1 : 16)) % 16;
+      weights[row * k + p] = scales[place]! * (q - (zeroPoints?.[place] ?? 2 ** (bits - 1)));
+    }
+  return weights;
+}
+
+/**
+ * C = A W^T + bias. The magnitude of an element is |A| |W|^T + |bias|, with W as `weighed` has it.
+ */
+export function quantizedGemm(
+  { dtype, m, n, k }: QuantizedShape,
+  a: Float64Array,
+  weights: Float64Array,
+  emit: Emit,
+  numerics: Pick<Numerics, "subnormals"> | undefined,
+  bias?: Float64Array,
+): void {
+  const weights2 = weights.map((weight) => weighed(weight, dtype, numerics));
+  for (let row = 0; row < m; row++)
+    for (let column = 0; column < n; column++) {
+      let sum = 0;
+      let magnitude = 0;
+      for (let p = 0; p < k; p++) {
+        const x = a[row * k + p]!;
+        sum += x * weights[column * k + p]!;
+        magnitude += Math.abs(x) * weights2[column * k + p]!;
+      }
+      const offset = bias?.[column] ?? 0;
+      emit(row * n + column, sum + offset, magnitude + Math.abs(offset));
+    }
+}
+
+/**
+ * The magnitude of a weight for the error that rounding it to f16 may make, which is 2^-10 of this: of weights below the
+ * normal numbers a unit of the subnormal ones, or all of it where they are flushed to zero.
+ */
+function weighed(
+  weight: number,
+  dtype: FloatType,
+  numerics: Pick<Numerics, "subnormals"> | undefined,
+): number {
+  const magnitude = Math.abs(weight);
+  const { smallestNormal } = storages.f16;
+  if (dtype !== "f16" || magnitude === 0 || magnitude >= smallestNormal) return magnitude;
+  return numerics?.subnormals === "kept" ? smallestNormal : magnitude * 2 ** 10;
+}
+
+/**
+ * The bound of a sum of k products (`productSum`), with three more roundings of the weights (in f32), of their sum
+ * and of the bias. For f16 data each weight may have been rounded to f16 before: 2^-10 of the magnitude, as WGSL
+ * fixes no rounding mode.
+ */
+export function boundOf(k: number, data: FloatType, numerics: Numerics): (stored: FloatType) => Tolerance {
+  const share = data === "f16" ? 2 ** -10 : 0;
+  return (stored) => {
+    const sum = productSum(k + 3, stored, numerics);
+    return (value, magnitude) => sum(value, magnitude) * (1 + share) + share * magnitude;
+  };
+}
+
+export const evaluate: Evaluate<QuantizedGemmProblem<ReferenceMemory>> = (problem, memory, numerics) => {
+  const { dtype, scaleType, k, bias, activation, zeroPoints } = problem;
+  const a = memory.read(problem.a, dtype);
+  const weights = dequantized(problem, {
+    b: memory.read(problem.b, "u8"),
+    scales: memory.read(problem.scales, scaleType),
+    zeroPoints: zeroPoints && memory.read(zeroPoints, "u8"),
+  });
+  const offset = bias && memory.read(bias, dtype);
+  const bound = numerics && boundOf(k, dtype, numerics);
+  const emit = finishing(memory.write(problem.c, dtype), activation, dtype, bound, numerics);
+  quantizedGemm(problem, a, weights, emit, numerics, offset);
+};

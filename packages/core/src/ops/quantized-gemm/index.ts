@@ -1,0 +1,161 @@
+import type { FloatType } from "../../dtype.js";
+import type { Region } from "../../region.js";
+import { type Activation, activations, type EpilogueArguments, epilogueTable } from "../epilogue.js";
+import { defineOperation, Fill, type Operation } from "../operation.js";
+import type { ArgumentsOf } from "../table.js";
+import {
+  isQuantizedBits,
+  isQuantizedBlock,
+  type QuantizedBits,
+  type QuantizedBlock,
+  quantizedBits,
+  quantizedBlocks,
+} from "./format.js";
+
+const ownTable = {
+  m: { role: "extent" },
+  n: { role: "extent" },
+  k: { role: "extent" },
+  a: { role: "reads", shape: "m x k" },
+  /**
+   * The weights: n rows, one after the other, each of ceil(k / block) blocks of `block * bits / 8` bytes. With 8 bits,
+   * byte i holds weight i. With 4 bits, byte i holds weight 2 i in its low half and weight 2 i + 1 in its high half.
+   * In the last block of a row, what lies past k is ignored.
+   */
+  b: { role: "reads", shape: "n x ceil(k / block) blocks of block * bits / 8 bytes; u8" },
+  /** One for each block of B. */
+  scales: { role: "reads", shape: "n x ceil(k / block); scaleType" },
+  /** The stored number that stands for 0, one for each block of B. */
+  zeroPoints: {
+    role: "reads",
+    shape: "n x ceil(k / block); u8",
+    otherwise: "8 for 4 bits, 128 for 8 bits",
+  },
+  /** One element for each column of C. */
+  bias: { role: "reads", shape: "n", otherwise: "none", option: true },
+  c: { role: "writes", shape: "m x n" },
+  /** Bits of a weight: 4 or 8. */
+  bits: { role: "extent", default: 4 },
+  /** Weights of a row that share a scale: 32, 64 or 128. */
+  block: { role: "extent", default: 32 },
+  /** Of A, C and the bias. */
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
+  scaleType: { role: "elementType", types: ["f32", "f16"], default: "f32" },
+} as const;
+
+const table = { ...ownTable, ...epilogueTable };
+
+/**
+ * A product with weights of few bits (linear layers of language models). All matrices are contiguous, row by row:
+ *
+ *   C[i, j] = activation(sum over p of A[i, p] * W[j, p] + bias[j])
+ *   W[j, p] = scales[j, p / block] * (q[j, p] - zeroPoints[j, p / block])
+ *
+ * where q is the unsigned number of 4 or 8 bits that B stores, and p / block is rounded down. `fromGguf` and `quantize`
+ * make such operands. Sums are accumulated in f32. With dtype f16 a weight may be rounded to f16 before it is
+ * multiplied, so that it should be in the range of f16. k = 0 leaves activation(bias).
+ *
+ * C may not overlap any input.
+ */
+export interface QuantizedGemmArguments extends ArgumentsOf<typeof ownTable>, EpilogueArguments {}
+
+/** m and n are at least 1. k is 0 only if there is a bias; then A, B, the scales and zero points are empty. */
+export interface QuantizedGemmProblem<Memory> {
+  readonly dtype: FloatType;
+  readonly scaleType: FloatType;
+  readonly bits: QuantizedBits;
+  readonly block: QuantizedBlock;
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+  /** Blocks of a row of B: ceil(k / block). */
+  readonly blocks: number;
+  readonly a: Region<Memory>;
+  readonly b: Region<Memory>;
+  readonly scales: Region<Memory>;
+  /** Undefined: 2^(bits - 1). */
+  readonly zeroPoints: Region<Memory> | undefined;
+  readonly bias: Region<Memory> | undefined;
+  readonly activation: Activation | undefined;
+  /** Disjoint from all inputs. */
+  readonly c: Region<Memory>;
+}
+
+export const quantizedGemm: Operation<
+  QuantizedGemmArguments,
+  QuantizedGemmProblem<unknown>
+> = defineOperation({
+  name: "quantizedGemm",
+  arguments: table,
+
+  countNames(args) {
+    let names = 0;
+    for (const _ in args) names++;
+    return names;
+  },
+
+  resolve(args, binder, read) {
+    const dtype = read.elementType("dtype", args.dtype, ownTable.dtype);
+    const scaleType = read.elementType("scaleType", args.scaleType, ownTable.scaleType);
+    const m = read.extent("m", args.m);
+    const n = read.extent("n", args.n);
+    const k = read.extent("k", args.k);
+    const bits = read.extent("bits", args.bits, ownTable.bits.default);
+    if (!isQuantizedBits(bits)) return read.fail("bits", `is ${bits}; allowed: ${quantizedBits.join(", ")}`);
+    const block = read.extent("block", args.block, ownTable.block.default);
+    if (!isQuantizedBlock(block))
+      return read.fail("block", `is ${block}; allowed: ${quantizedBlocks.join(", ")}`);
+    const activation = read.choice("activation", args.activation, activations);
+    const count = read.product("c", [m, n]);
+    // Without results, or with nothing to sum, the inputs are checked as handles but not as regions.
+    const reads = count > 0 && k > 0;
+    const blocks = reads ? Math.ceil(k / block) : 0;
+    const scaleCount = read.product("scales", [n, blocks]);
+    const inputCount = reads ? read.product("a", [m, k]) : 0;
+    const a = read.region(binder, "a", args.a, inputCount, dtype);
+    const bytes = read.product("b", [scaleCount, (block * bits) / 8]);
+    const b = read.region(binder, "b", args.b, bytes, "u8");
+    const scales = read.region(binder, "scales", args.scales, scaleCount, scaleType);
+    const zeroPoints = read.optionalRegion(binder, "zeroPoints", args.zeroPoints, scaleCount, "u8");
+    const bias = read.optionalRegion(binder, "bias", args.bias, count === 0 ? 0 : n, dtype);
+    const c = read.region(binder, "c", args.c, count, dtype);
+    const output = { argument: "c", region: c };
+    read.disjoint(output, { argument: "a", region: a });
+    read.disjoint(output, { argument: "b", region: b });
+    read.disjoint(output, { argument: "scales", region: scales });
+    if (zeroPoints !== undefined) read.disjoint(output, { argument: "zeroPoints", region: zeroPoints });
+    if (bias !== undefined) read.disjoint(output, { argument: "bias", region: bias });
+    if (count === 0) return undefined;
+    // Every activation of 0 is 0.
+    if (k === 0 && bias === undefined) return new Fill(c, 0, dtype);
+    return {
+      dtype,
+      scaleType,
+      bits,
+      block,
+      m,
+      n,
+      k,
+      blocks,
+      a,
+      b,
+      scales,
+      zeroPoints,
+      bias,
+      activation,
+      c,
+    };
+  },
+
+  flops: ({ m, n, k, activation }) => m * n * (2 * k + (activation === undefined ? 0 : 1)),
+});
+
+export {
+  type QuantizedBits,
+  type QuantizedBlock,
+  type QuantizedMatrix,
+  quantizedBits,
+  quantizedBlocks,
+} from "./format.js";
+export { fromGguf, type GgufFormat, ggufFormats } from "./gguf.js";
+export { type QuantizeOptions, quantize } from "./quantize.js";
