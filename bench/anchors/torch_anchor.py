@@ -85,6 +85,35 @@ def binary(problem, dtype):
     return lambda: torch.add(a, b, out=c), 1
 
 
+def gather(problem, dtype):
+    (rows, size), (first, last) = problem["shape"], problem["indexShape"]
+    source = random((rows, size), dtype)
+    if problem["axis"] == 0 and last == 1:
+        chosen = torch.randint(rows, (first,), device=device)
+        return lambda: torch.index_select(source, 0, chosen), 1
+    along = torch.randint(problem["shape"][problem["axis"]], (first, last), device=device)
+    return lambda: torch.gather(source, problem["axis"], along), 1
+
+
+def scatter(problem, dtype):
+    rows, size = problem["shape"]
+    count = problem["indexShape"][0]
+    target, updates = random((rows, size), dtype), random((count, size), dtype)
+    indices = torch.randint(rows, (count,), device=device)
+    # Ours has the same bits every time, so that is asked of both.
+    torch.use_deterministic_algorithms(True)
+    if problem["kind"] == "set":
+        return lambda: target.index_copy_(0, indices, updates), 1
+    return lambda: target.index_add_(0, indices, updates), 1
+
+
+def sort(problem, dtype):
+    source, count = random(problem["shape"], dtype), problem["count"]
+    if count < problem["shape"][-1]:
+        return lambda: torch.topk(source, count, largest=False), 1
+    return lambda: torch.sort(source, stable=True), 1
+
+
 def small_operation(problem, dtype):
     a, b = random((problem["elements"],), dtype), random((problem["elements"],), dtype)
 
@@ -120,6 +149,9 @@ operations = {
     "reduce": reduce,
     "unary": unary,
     "binary": binary,
+    "gather": gather,
+    "scatter": scatter,
+    "sort": sort,
     "small operation": small_operation,
     "readback": readback,
     "upload": upload,
@@ -173,6 +205,7 @@ def main():
                 answer = {"seconds": sample(prepared, question["sample"], question["warmUp"])}
             elif question["do"] == "close":
                 prepared = None
+                torch.use_deterministic_algorithms(False)
                 if device.type == "cuda":
                     torch.cuda.empty_cache()
                 answer = {}

@@ -81,7 +81,7 @@ const timedOf = (
 const timed: readonly TimedCall[] = [
   timedOf("small", 1, 1024, 4096),
   timedOf("small", 256, 1024, 1024),
-  timedOf("large", 1, 4096, 11_008, {}, 0.4),
+  timedOf("large", 1, 4096, 11_008),
   timedOf("large", 8, 4096, 11_008),
   timedOf("large", 32, 4096, 11_008),
   timedOf("large", 1024, 1024, 1024),

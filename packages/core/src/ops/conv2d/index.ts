@@ -48,8 +48,8 @@ const table = {
  *                                                     x * strideX + j * dilationX - left]
  *
  * C = inChannels / groups is the number of input channels per group, and group(o) = floor(o / (outChannels /
- * groups)). With layout "NHWC" channels are the last index of input and output. The input is zero outside its bounds. The activation, if there is one, is applied to each output
- * element. All operands are contiguous.
+ * groups)). With layout "NHWC" channels are the last index of input and output. The input is zero outside its
+ * bounds. The activation, if there is one, is applied to each output element. All operands are contiguous.
  */
 export interface Conv2dArguments extends ArgumentsOf<typeof table>, EpilogueArguments {}
 

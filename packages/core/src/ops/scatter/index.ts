@@ -33,10 +33,9 @@ const table = {
  * stand for the places along the axes before and after the given one.
  *
  * Several updates of one element are made one after the other, in the order of j: the last one sets it, and sums have the
- * same bits every time. f16 is computed in f32; whether it is
- * rounded after each update or only after the last one is left to the backend. i32 and u32 wrap around. What is set
- * keeps its bits. The
- * larger and the smaller one of a NaN and a number is NaN, where `capabilities.numerics` says that NaN is kept.
+ * same bits every time. f16 is computed in f32; the backend chooses whether it rounds after each update or only after
+ * the last one. i32 and u32 wrap around. What is set keeps its bits. The larger and the smaller one of a NaN and a
+ * number is NaN if `capabilities.numerics` says that NaN is kept.
  *
  * - Adding rows to a table (the gradient of an embedding): kind "add", shape [rows, size], axis 0, indexShape [count, 1].
  * - Put along an axis: indexShape differs from shape along the axis alone.
