@@ -33,7 +33,7 @@ function run(context: KernelContext, problem: Problem): void {
   if (plan.form === "columns") runColumns(context, problem, plan.width);
   else if (plan.form === "last") runLast(context, problem, plan);
   else if (plan.entries > mostEntries(plan.period)) runInParts(context, problem, plan);
-  else runLists(context, problem, plan, roomFor(context, plan.entries, plan.digits.length));
+  else runLists(context, problem, plan, roomFor(context, plan.entries, plan.digits.length, radixOf(plan)));
 }
 
 function runColumns(context: KernelContext, problem: Problem, width: 1 | 2): void {
@@ -101,15 +101,18 @@ interface Room {
   readonly sums: BufferRegion;
 }
 
-function countBytes(entries: number): number {
-  return WORD * tilesFor(entries) * RADIX;
+function countBytes(entries: number, radix: number): number {
+  return WORD * tilesFor(entries) * radix;
 }
 
-function roomFor(context: KernelContext, entries: number, passes: number): Room {
+/** `radix`: the most numbers that a digit may be. */
+function roomFor(context: KernelContext, entries: number, passes: number, radix: number): Room {
   const pairs = Array.from({ length: Math.min(passes, 2) }, () => context.scratch(PAIR * entries));
-  const bytes = countBytes(entries);
+  const bytes = countBytes(entries, radix);
   return { pairs, counts: context.scratch(bytes), sums: context.scratch(bytes) };
 }
+
+const radixOf = ({ digits }: ListsPlan): number => digits[0]!.mask + 1;
 
 /** Sorts the pairs, and combines each list with its row. */
 function runLists(context: KernelContext, problem: Problem, plan: ListsPlan, room: Room): void {
@@ -145,7 +148,7 @@ function runInParts(context: KernelContext, problem: Problem, { period }: ListsP
   const { outer, count } = problem;
   const steps = Math.max(1, Math.floor(MOST_ENTRIES / period));
   const slabs = Math.max(1, Math.floor(steps / count));
-  const room = roomFor(context, mostEntries(period), 2);
+  const room = roomFor(context, mostEntries(period), 2, RADIX);
   for (let o = 0; o < outer; o += slabs) {
     const own = slab(problem, o, Math.min(slabs, outer - o));
     for (let j = 0; j < count; j += steps) {
@@ -164,8 +167,9 @@ function scratchBound(problem: Problem): number {
   const plan = planScatter(problem);
   if (plan.form === "columns") return 0;
   if (plan.form === "last") return WORD * plan.keys;
-  const entries = Math.min(plan.entries, mostEntries(plan.period));
-  return Math.max(PAIR * entries, countBytes(entries));
+  const most = mostEntries(plan.period);
+  if (plan.entries > most) return Math.max(PAIR * most, countBytes(most, RADIX));
+  return Math.max(PAIR * plan.entries, countBytes(plan.entries, radixOf(plan)));
 }
 
 /** Cuts the axes before the given one; then the updates, in order; then the rows of the output; then a row. */
