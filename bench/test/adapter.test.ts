@@ -61,6 +61,19 @@ describe("the program that puts an adapter before the laws", () => {
     expect(stdout.trim().split("\n")).to.deep.equal(["tier baseline", "gemm as direct_8x64"]);
   });
 
+  it("leaves out the kernels of other operations, and the laws on them", async () => {
+    const { stdout } = await program(["--list", "--ops", "reduce,unary", "--only", " as "]);
+    expect(stdout).to.match(/^(reduce as \S+\n)+$/);
+    const { code, stderr } = await program(["--ops", "hypot"]);
+    expect(code).to.equal(2);
+    expect(stderr).to.match(/^--ops hypot is unknown; allowed: gemm, /);
+    const json = join(folder, "some.json");
+    await program(["--mode", "quick", "--only", "tier base", "--ops", "select", "--json", json]);
+    const { operations, parts: reports } = JSON.parse(await readFile(json, "utf8"));
+    expect(operations).to.deep.equal(["select"]);
+    expect(reports[0].kept).to.be.within(5, 300);
+  });
+
   it("reports the laws that a forced kernel keeps, and what the adapter cannot do", async () => {
     const json = join(folder, "report.json");
     const only = ["--only", "gemm as direct_8x16"];

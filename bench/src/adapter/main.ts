@@ -2,12 +2,14 @@ import { fork } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { type OperationName, operationNames } from "@backplane/core";
 import { type PartReport, type PartSettings, parts, runPart } from "./parts.js";
 
 const help = `Puts the WebGPU adapter at hand before the laws of the conformance suite in every tier that it can do, with
 parameters in immediates and in buffers, with operands in segments, and with each kernel forced by name.
 
   --only TEXT   only parts whose name contains TEXT; may be repeated
+  --ops LIST    only laws on these operations, with commas between
   --jobs N      parts that run at a time, each in a process of its own (default 1)
   --mode MODE   quick or default (default): how many cases of each law
   --seed N      start of the random search (default 1)
@@ -36,9 +38,12 @@ async function main(): Promise<number> {
     console.error(`${options}\n\n${help}`);
     return 2;
   }
-  const { only } = options;
-  const chosen =
-    only.length === 0 ? parts : parts.filter(({ name }) => only.some((text) => name.includes(text)));
+  const { only, operations } = options;
+  const chosen = parts.filter(
+    (part) =>
+      (only.length === 0 || only.some((text) => part.name.includes(text))) &&
+      (part.operations?.some((name) => operations?.includes(name) ?? true) ?? true),
+  );
   if (options.help || options.list) {
     console.log(options.help ? help : chosen.map(({ name }) => name).join("\n"));
     return 0;
@@ -103,9 +108,9 @@ function line({ name, impossible, kept, broken, skipped, unfinished, worst, seco
 function document(
   reports: readonly PartReport[],
   lost: readonly string[],
-  { seed, mode }: PartSettings,
+  { seed, mode, operations }: PartSettings,
 ): string {
-  const about = { date: new Date().toISOString(), node: process.version, seed, mode };
+  const about = { date: new Date().toISOString(), node: process.version, seed, mode, operations };
   return `${JSON.stringify({ ...about, lost, parts: reports }, null, 2)}\n`;
 }
 
@@ -123,6 +128,7 @@ function parse(): Options | string {
     const { values } = parseArgs({
       options: {
         only: { type: "string", multiple: true, default: [] },
+        ops: { type: "string" },
         jobs: { type: "string", default: "1" },
         mode: { type: "string", default: "default" },
         seed: { type: "string", default: "1" },
@@ -140,7 +146,10 @@ function parse(): Options | string {
     const unknown = only.find((text) => !parts.some(({ name }) => name.includes(text)));
     if (unknown !== undefined)
       return `--only ${unknown} is in no name; allowed: ${parts.map(({ name }) => name).join(", ")}`;
-    return { only, jobs, mode, seed, json, list, help: wantsHelp };
+    const operations = values.ops?.split(",") as OperationName[] | undefined;
+    const strange = operations?.find((name) => !operationNames.includes(name));
+    if (strange !== undefined) return `--ops ${strange} is unknown; allowed: ${operationNames.join(", ")}`;
+    return { only, operations, jobs, mode, seed, json, list, help: wantsHelp };
   } catch (error) {
     return (error as Error).message;
   }
