@@ -1,4 +1,11 @@
-import { type AttentionProblem, contiguousSteps, dtypeBytes, type FloatType, floatTypes, maskTypes } from "@backplane/core";
+import {
+  type AttentionProblem,
+  contiguousSteps,
+  dtypeBytes,
+  type FloatType,
+  floatTypes,
+  maskTypes,
+} from "@backplane/core";
 import { copy } from "../copy/index.js";
 import { byFloatType } from "../elements/index.js";
 import {
@@ -101,7 +108,8 @@ function planContiguous(
 /** Undefined: neither a mask nor a window. */
 function hidingOf({ mask, oldest, queryLength }: AttentionProblem<CpuMemory>) {
   if (mask === undefined && oldest === undefined) return undefined;
-  const bytes = (axis: 0 | 1 | 2 | 3) => (mask === undefined ? 0 : mask.strides[axis] * dtypeBytes[mask.dtype]);
+  const bytes = (axis: 0 | 1 | 2 | 3) =>
+    mask === undefined ? 0 : mask.strides[axis] * dtypeBytes[mask.dtype];
   return {
     oldest: oldest ?? -queryLength,
     maskKind: mask === undefined ? 0 : maskKinds[mask.dtype],

@@ -118,9 +118,7 @@ function emitAttention(
     i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
     i32.divU(i32.remU(head, parameters.heads), parameters.group),
   );
-  const keyOffset = f.let(
-    i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift),
-  );
+  const keyOffset = f.let(i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift));
 
   packQueries(f, elements, {
     from: f.let(i32.add(parameters.q, queryOffset)),
@@ -169,9 +167,7 @@ function emitAttention(
       f.forRange(0, blocks, (block) => {
         const row = f.let(i32.shl(block, 3));
         /** Keys of this tile that the first query of the block sees; may be negative. */
-        const seenFirst = f.let(
-          i32.sub(i32.add(i32.add(i32.add(firstQuery, row), visible), 1), firstKey),
-        );
+        const seenFirst = f.let(i32.sub(i32.add(i32.add(i32.add(firstQuery, row), visible), 1), firstKey));
         /** Keys of this tile that some query of the block sees. */
         const seen = f.let(seenBy(i32.add(row, blockQueries - 1)));
         const blockCorrections = f.let(i32.add(corrections, i32.shl(row, 2)));

@@ -23,11 +23,7 @@ export type Hiding = ParameterLocals<HidingTypes>;
 export const maskKinds = { f32: 1, f16: 2, u8: 3 } as const;
 
 /** The address of a mask's element for the first key of a head (counted over batches), query 0. */
-export function maskOfHead(
-  hiding: Hiding,
-  heads: Value<"i32">,
-  head: Value<"i32">,
-): Value<"i32"> {
+export function maskOfHead(hiding: Hiding, heads: Value<"i32">, head: Value<"i32">): Value<"i32"> {
   const batch = i32.mul(i32.divU(head, heads), hiding.maskBatch);
   return i32.add(hiding.mask, i32.add(batch, i32.mul(i32.remU(head, heads), hiding.maskHead)));
 }

@@ -13,7 +13,14 @@ import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel, type KernelContext } from "../kernel.js";
 import { exponential } from "../math/index.js";
 import { mapVectors } from "../vector/index.js";
-import { emitMasked, type Hiding, type HidingTypes, hidingTypes, maskOfHead, totalOrOne } from "./hiding.wasm.js";
+import {
+  emitMasked,
+  type Hiding,
+  type HidingTypes,
+  hidingTypes,
+  maskOfHead,
+  totalOrOne,
+} from "./hiding.wasm.js";
 import { keyTile } from "./layout.js";
 
 const parameterTypes = {
@@ -107,7 +114,8 @@ function emitRow(
   const seen = f.let(i32.minS(i32.maxS(i32.add(last, 1), 0), keyLength));
   const keys = f.let(i32.add(parameters.k, keyOffset));
   const values = f.let(i32.add(parameters.v, keyOffset));
-  const start = hiding === undefined ? 0 : emitStart(f, hiding, { chunk, queryLength, keys, values, rowSize });
+  const start =
+    hiding === undefined ? 0 : emitStart(f, hiding, { chunk, queryLength, keys, values, rowSize });
   const largest = f.let(minusInfinity);
   const total = f.let(f32x4.const(0));
   f.forRange(
@@ -178,7 +186,13 @@ function emitRow(
 function emitStart(
   f: FunctionBuilder,
   hiding: Hiding,
-  { chunk, queryLength, keys, values, rowSize }: Readonly<Record<"chunk" | "queryLength" | "keys" | "values" | "rowSize", Local<"i32">>>,
+  {
+    chunk,
+    queryLength,
+    keys,
+    values,
+    rowSize,
+  }: Readonly<Record<"chunk" | "queryLength" | "keys" | "values" | "rowSize", Local<"i32">>>,
 ): Local<"i32"> {
   const start = f.let(i32.maxS(i32.add(i32.remU(chunk, queryLength), hiding.oldest), 0));
   const bytes = f.let(i32.mul(start, rowSize));

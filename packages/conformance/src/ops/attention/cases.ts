@@ -151,7 +151,8 @@ export async function check(
       attentionWeights,
     ),
   );
-  const mask = value.mask === null ? undefined : placedMask(value.mask, [batch, heads, queryLength, keyLength]);
+  const mask =
+    value.mask === null ? undefined : placedMask(value.mask, [batch, heads, queryLength, keyLength]);
   const out = scattered(new Float64Array(q.length).fill(Number.NaN), queryRows);
   type Placed = Record<"q" | "k" | "v" | "out" | "mask", Float64Array>;
   const placed: Omit<Placed, "mask"> & Partial<Placed> = {
@@ -185,7 +186,11 @@ export async function check(
  * With a scale of 0, element d of the output is the part of the keys seen whose number is d modulo the
  * head size: one key more or less shows, which the error bound of a long softmax might forgive.
  */
-export async function equalScores(context: LawContext, dtype: FloatType, value: AttentionCase): Promise<void> {
+export async function equalScores(
+  context: LawContext,
+  dtype: FloatType,
+  value: AttentionCase,
+): Promise<void> {
   const operands = operandsOf(value, dtype);
   const { keyLength, headSize } = value;
   const v = operands.v.map((_, i) =>

@@ -2,7 +2,18 @@ import { type FloatType, floatTypes } from "@backplane/core";
 import fc from "fast-check";
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import type { Law, LawContext } from "../../law.js";
-import { type AttentionCase, attentionCase, type Causal, cases, check, equalScores, operandsOf, sumsOnly, work, workOf } from "./cases.js";
+import {
+  type AttentionCase,
+  attentionCase,
+  type Causal,
+  cases,
+  check,
+  equalScores,
+  operandsOf,
+  sumsOnly,
+  work,
+  workOf,
+} from "./cases.js";
 import { maskLaws } from "./mask-laws.js";
 import type { Arrangement } from "./rows.js";
 
@@ -33,7 +44,10 @@ const tileEdges: readonly AttentionCase[] = [
   ),
 );
 
-export const attentionLaws: readonly Law[] = floatTypes.flatMap((dtype) => [...lawsFor(dtype), ...maskLaws(dtype)]);
+export const attentionLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
+  ...lawsFor(dtype),
+  ...maskLaws(dtype),
+]);
 
 function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"]): Law => ({

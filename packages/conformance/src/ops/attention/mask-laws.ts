@@ -1,16 +1,25 @@
 import {
   type AttentionArguments,
   type BackendError,
-  type ErrorCode,
   type ComputeBackend,
   type DeviceHandle,
+  type ErrorCode,
   type FloatType,
   maskTypes,
 } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, oddPlacement } from "../../arbitraries/shapes.js";
 import type { Law, LawContext } from "../../law.js";
-import { type AttentionCase, attentionCase, type Causal, cases, check, equalScores, operandsOf, shapeOf } from "./cases.js";
+import {
+  type AttentionCase,
+  attentionCase,
+  type Causal,
+  cases,
+  check,
+  equalScores,
+  operandsOf,
+  shapeOf,
+} from "./cases.js";
 import { expandedMask, type MaskCase } from "./masks.js";
 
 function maskCase(parts: Partial<MaskCase> = {}): MaskCase {
@@ -58,7 +67,12 @@ const largeCases: readonly AttentionCase[] = [
     ...{ queryLength: 129, keyLength: 131, headSize: 128, causal: true, window: 33, group: 2 },
     mask: maskCase({ dtype: "u8", pattern: "rows" }),
   }),
-  attentionCase({ queryLength: 3, keyLength: 1031, headSize: 64, mask: maskCase({ dtype: "f16", isApart: true }) }),
+  attentionCase({
+    queryLength: 3,
+    keyLength: 1031,
+    headSize: 64,
+    mask: maskCase({ dtype: "f16", isApart: true }),
+  }),
   attentionCase({ queryLength: 33, keyLength: 65, headSize: 260, mask: maskCase({ numbers: "large" }) }),
 ];
 
@@ -66,7 +80,14 @@ const largeCases: readonly AttentionCase[] = [
 const windowCases: readonly AttentionCase[] = ([true, "lower-right"] as const).flatMap((causal) =>
   [1, 2, 7, 16, 31, 32, 33, 64, 100, 129].flatMap((window) => [
     attentionCase({ queryLength: 140, keyLength: 133, headSize: 16, causal, window }),
-    attentionCase({ queryLength: window % 2 === 0 ? 1 : 5, keyLength: 270, headSize: 64, causal, window, group: 2 }),
+    attentionCase({
+      queryLength: window % 2 === 0 ? 1 : 5,
+      keyLength: 270,
+      headSize: 64,
+      causal,
+      window,
+      group: 2,
+    }),
   ]),
 );
 
@@ -97,7 +118,12 @@ export function maskLaws(dtype: FloatType): readonly Law[] {
     ),
     law("gives zeros to queries that a mask leaves no key", (context) =>
       context.forAll(
-        cases({ mask: fc.oneof(masks({ pattern: "rows" }), masks({ pattern: "first", repeated: [true, true, false, false] })) }),
+        cases({
+          mask: fc.oneof(
+            masks({ pattern: "rows" }),
+            masks({ pattern: "first", repeated: [true, true, false, false] }),
+          ),
+        }),
         (value) => check(context, dtype, value),
         fewer,
       ),
@@ -105,7 +131,15 @@ export function maskLaws(dtype: FloatType): readonly Law[] {
     law("gives the same with a mask of zeros, or one that hides nothing, as without", (context) =>
       context.forAll(
         cases({ mask: masks({ pattern: "none", numbers: "zeros" }) }),
-        (value) => check(context, dtype, value, operandsOf(value, dtype), undefined, shapeOf({ ...value, mask: null })),
+        (value) =>
+          check(
+            context,
+            dtype,
+            value,
+            operandsOf(value, dtype),
+            undefined,
+            shapeOf({ ...value, mask: null }),
+          ),
         fewer,
       ),
     ),
@@ -136,7 +170,10 @@ export function maskLaws(dtype: FloatType): readonly Law[] {
             .tuple(
               cases({
                 ...{ causal: someCausal, mask: spreadMasks },
-                ...{ keyRows: fc.constantFrom("contiguous", "room", "fused"), queryRows: fc.constantFrom("contiguous", "fused") },
+                ...{
+                  keyRows: fc.constantFrom("contiguous", "room", "fused"),
+                  queryRows: fc.constantFrom("contiguous", "fused"),
+                },
               }),
               anyWindow,
             )
@@ -178,7 +215,13 @@ async function hiddenKeys(context: LawContext, dtype: FloatType, value: Attentio
 
 function refusals(backend: ComputeBackend, dtype: FloatType): void {
   const handles = Array.from({ length: 5 }, () => backend.alloc(256));
-  const [q, k, v, out, mask] = handles as [DeviceHandle, DeviceHandle, DeviceHandle, DeviceHandle, DeviceHandle];
+  const [q, k, v, out, mask] = handles as [
+    DeviceHandle,
+    DeviceHandle,
+    DeviceHandle,
+    DeviceHandle,
+    DeviceHandle,
+  ];
   const sizes = { batch: 1, heads: 2, queryLength: 3, keyLength: 4, headSize: 2 };
   const changes: readonly (readonly [Partial<AttentionArguments>, ErrorCode])[] = [
     [{ window: 2 }, "INVALID_ARGUMENT"],
@@ -192,7 +235,10 @@ function refusals(backend: ComputeBackend, dtype: FloatType): void {
     [{ mask, maskStrides: [0, 0, 4, 0.5] }, "INVALID_ARGUMENT"],
     [{ mask: out }, "INVALID_ARGUMENT"],
     [{ mask, maskStrides: [0, 1000, 4, 1] }, "OUT_OF_BOUNDS"],
-    [{ mask: { handle: mask, byteOffset: 253 }, maskDtype: "u8", maskStrides: [0, 0, 0, 1] }, "OUT_OF_BOUNDS"],
+    [
+      { mask: { handle: mask, byteOffset: 253 }, maskDtype: "u8", maskStrides: [0, 0, 0, 1] },
+      "OUT_OF_BOUNDS",
+    ],
   ];
   try {
     for (const [change, wanted] of changes) {
@@ -203,7 +249,9 @@ function refusals(backend: ComputeBackend, dtype: FloatType): void {
         code = (error as Partial<BackendError>).code ?? String(error);
       }
       if (code !== wanted)
-        throw new Error(`${JSON.stringify(change)} ${code === undefined ? "is taken" : `throws ${code}`}, not ${wanted}`);
+        throw new Error(
+          `${JSON.stringify(change)} ${code === undefined ? "is taken" : `throws ${code}`}, not ${wanted}`,
+        );
     }
   } finally {
     for (const handle of handles) backend.free(handle);

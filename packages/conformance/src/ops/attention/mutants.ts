@@ -200,8 +200,7 @@ export const attentionMutants = ({ tampered, replaced }: Builder): readonly Muta
       "attention f32: sees the keys of a window and no others",
       "attention f32: weighs each key of a window once where all scores are the same",
     ],
-    create: () =>
-      tampered("attention", (p) => (p.oldest === undefined ? p : { ...p, oldest: p.oldest - 1 })),
+    create: () => tampered("attention", (p) => (p.oldest === undefined ? p : { ...p, oldest: p.oldest - 1 })),
   },
   {
     name: "forgets the window behind a mask",

@@ -256,7 +256,8 @@ function givenMask<Memory>(
   if (mask === undefined && maskStrides === undefined && maskDtype === undefined) return undefined;
   const dtype = read.elementType("maskDtype", maskDtype, { types: maskTypes, default: otherwise });
   const given = read.strides("maskStrides", maskStrides, shape);
-  if (mask === undefined) read.fail("mask", "is missing; allowed: an operand where maskStrides or maskDtype is given");
+  if (mask === undefined)
+    read.fail("mask", "is missing; allowed: an operand where maskStrides or maskDtype is given");
   const strideOf = (axis: 0 | 1 | 2 | 3) => {
     const stride = given[axis]!;
     if (stride < 0) read.fail(`maskStrides[${axis}]`, `is ${stride}; allowed: whole numbers of at least 0`);
