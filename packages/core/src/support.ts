@@ -62,14 +62,17 @@ function entriesOf(value: unknown): readonly unknown[] {
 export function callTest(operation: Operation, { supports }: Kernel<never>): (args: object) => boolean {
   const { decisive } = operation;
   const [type, ...others] = decisive;
-  if (type?.argument !== "dtype" || others.some(({ role }) => role === "elementType"))
+  if (type?.argument !== "dtype")
     return (args) => supports.some((support) => covers(decisive, support, (args ?? {}) as Arguments));
   const byType: Record<string, true | readonly Support[]> = Object.create(null);
   for (const dtype of dtypes) {
     const fitting = supports.filter((support) => covers([type], support, { [type.argument]: dtype }));
     // Most kernels take every kind and option: then nobody needs to know which one is asked for.
     const takesAll = fitting.some((support) =>
-      others.every(({ argument, role }) => (support[argument] ?? role === "kind") === true),
+      others.every(({ argument, role, values }) => {
+        const taken = support[argument] ?? role === "kind";
+        return taken === true || (taken !== false && values?.every((value) => taken.includes(value)));
+      }),
     );
     if (fitting.length > 0) byType[dtype] = takesAll || fitting;
   }

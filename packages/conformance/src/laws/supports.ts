@@ -1,4 +1,5 @@
 import {
+  type Argument,
   type BackendError,
   type ComputeBackend,
   type DType,
@@ -80,9 +81,13 @@ function answersTruly(operation: OperationName, dtype: DType): Law {
 
 /** Makes the call with what is asked for. Returns the code of the error that it throws. */
 async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question): Promise<string | undefined> {
-  const extra = Object.keys(asked).filter((name) => asked[name] === true);
+  const table: Readonly<Record<string, Argument>> = operations[call.operation].arguments;
+  const isOption = (name: string) => asked[name] === true;
+  const isOperand = (name: string) => ["reads", "updates", "writes"].includes(table[name]!.role);
+  const extra = Object.keys(asked).filter((name) => isOption(name) && isOperand(name));
+  // An option that is neither a choice nor an operand is a number.
+  const numbers = Object.keys(asked).filter((name) => isOption(name) && table[name]!.role === "extent");
   const isOfAnotherKind = asked.kind !== undefined && asked.kind !== call.rest.kind;
-  const table: Readonly<Record<string, object>> = operations[call.operation].arguments;
   // Another kind need not take operands that a call may leave out.
   const names = [
     ...Object.keys(call.operands).filter((name) => !isOfAnotherKind || !("otherwise" in table[name]!)),
@@ -93,7 +98,10 @@ async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question):
   try {
     backend.run(
       call.operation,
-      argumentsOf({ ...call.rest, ...asked, ...Object.fromEntries(handles) }) as never,
+      argumentsOf({
+        ...{ ...call.rest, ...asked, ...Object.fromEntries(handles) },
+        ...Object.fromEntries(numbers.map((name) => [name, 1])),
+      }) as never,
     );
     // A fault of a declared call may only show here.
     await backend.synchronize();

@@ -11,6 +11,7 @@ import {
   type Operand,
   type OperationName,
   operationNames,
+  type Question,
 } from "@backplane/core";
 import { random } from "../data.js";
 import { encoded, floatFormats } from "../elements.js";
@@ -262,7 +263,7 @@ export class Walk {
     const { name, dtype } = this.#dice.pick(this.#operations);
     const draft = testedOperations[name].draft(this.#dice, this.#limits, dtype);
     const { rest, types = {}, inputTypes = {}, integers = {}, keepsOutputs = false, inPlace } = draft;
-    if (!this.#backend.supports(name, { dtype, kind: rest.kind as string | undefined })) return;
+    if (!this.#backend.supports(name, questionOf(draft, name, dtype))) return;
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
       operands[argument] =
@@ -399,4 +400,13 @@ export class Walk {
       if (tally.complaints.length < complaintsKept) tally.complaints.push((error as Error).message);
     }
   }
+}
+
+/** What a backend has to have for a draft. */
+function questionOf({ rest, inputs }: Draft, name: OperationName, dtype: FloatType): Question {
+  const asked = testedOperations[name].operation.decisive.map(({ argument }) => [
+    argument,
+    argument in inputs ? true : rest[argument],
+  ]);
+  return { ...Object.fromEntries(asked), dtype };
 }

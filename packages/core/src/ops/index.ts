@@ -146,11 +146,16 @@ export {
 } from "./arg-reduce/index.js";
 export {
   type AttentionArguments,
+  type AttentionMask,
   type AttentionProblem,
   type AttentionSteps,
   type CausalMode,
   contiguousSteps,
+  type MaskAxes,
+  type MaskType,
+  maskTypes,
   type Rows,
+  reachOfMask,
 } from "./attention/index.js";
 export {
   type ArithmeticKind,

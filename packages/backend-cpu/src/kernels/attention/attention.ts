@@ -1,4 +1,11 @@
-import { type AttentionProblem, contiguousSteps, type FloatType, floatTypes } from "@backplane/core";
+import {
+  type AttentionProblem,
+  contiguousSteps,
+  dtypeBytes,
+  type FloatType,
+  floatTypes,
+  maskTypes,
+} from "@backplane/core";
 import { copy } from "../copy/index.js";
 import { byFloatType } from "../elements/index.js";
 import {
@@ -9,19 +16,27 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
-import { type AttentionTypes, attentionKernel } from "./attention.wasm.js";
+import { type AttentionTypes, attentionKernel, hidingAttentionKernel } from "./attention.wasm.js";
+import { type HidingTypes, maskKinds } from "./hiding.wasm.js";
 import { attentionLayout, queryTile } from "./layout.js";
-import { type AttentionRowTypes, attentionRowKernel } from "./rows.wasm.js";
+import { type AttentionRowTypes, attentionRowKernel, hidingAttentionRowKernel } from "./rows.wasm.js";
 
 const tileKernels: Readonly<Record<FloatType, Kernel<AttentionTypes>>> = byFloatType(attentionKernel);
 const rowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes>>> = byFloatType(attentionRowKernel);
+/** For masks and windows. */
+const hidingTileKernels: Readonly<Record<FloatType, Kernel<AttentionTypes & HidingTypes>>> =
+  byFloatType(hidingAttentionKernel);
+const hidingRowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes & HidingTypes>>> =
+  byFloatType(hidingAttentionRowKernel);
 
 /** Up to this many queries per head are computed one by one; a tile costs as much as 8. */
 export const rowQueries = 4;
 
 export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
-  supports: [{ dtype: floatTypes }],
-  kernels: [...Object.values(tileKernels), ...Object.values(rowKernels)],
+  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true }],
+  kernels: [tileKernels, rowKernels, hidingTileKernels, hidingRowKernels].flatMap((kernels) =>
+    Object.values<Kernel<never>>(kernels),
+  ),
 
   plan(problem, context) {
     if (problem.rows === undefined) return planContiguous(problem, context);
@@ -51,6 +66,7 @@ function planContiguous(
     // Beyond these limits it makes no difference, and sums of 32-bit numbers stay in range.
     visible: Math.min(Math.max(problem.visible, -queryLength), keyLength),
   };
+  const hiding = hidingOf(problem);
   // Roughly, with one worker.
   const nanoseconds = batch * heads * queryLength * keyLength * headSize * 0.1;
   if (queryLength <= rowQueries) {
@@ -61,7 +77,12 @@ function planContiguous(
       workspaceBytes: 2 * rowBytes,
       sums: rowBytes,
     };
-    return [rowKernels[problem.dtype].launch(parameters, batch * heads * queryLength, nanoseconds)];
+    const rows = batch * heads * queryLength;
+    return [
+      hiding === undefined
+        ? rowKernels[problem.dtype].launch(parameters, rows, nanoseconds)
+        : hidingRowKernels[problem.dtype].launch({ ...parameters, ...hiding }, rows, nanoseconds),
+    ];
   }
   const layout = attentionLayout(headSize, problem.dtype);
   const tiles = Math.ceil(queryLength / queryTile);
@@ -73,5 +94,26 @@ function planContiguous(
     workspaceBytes: layout.bytes,
     ...{ sums, scores, statistics, corrections, keys, values, paddedSize },
   };
-  return [tileKernels[problem.dtype].launch(parameters, batch * heads * tiles, nanoseconds)];
+  return [
+    hiding === undefined
+      ? tileKernels[problem.dtype].launch(parameters, batch * heads * tiles, nanoseconds)
+      : hidingTileKernels[problem.dtype].launch(
+          { ...parameters, ...hiding },
+          batch * heads * tiles,
+          nanoseconds,
+        ),
+  ];
+}
+
+/** Undefined: neither a mask nor a window. */
+function hidingOf({ mask, oldest, queryLength }: AttentionProblem<CpuMemory>) {
+  if (mask === undefined && oldest === undefined) return undefined;
+  const bytes = (axis: 0 | 1 | 2 | 3) =>
+    mask === undefined ? 0 : mask.strides[axis] * dtypeBytes[mask.dtype];
+  return {
+    oldest: oldest ?? -queryLength,
+    maskKind: mask === undefined ? 0 : maskKinds[mask.dtype],
+    mask: mask === undefined ? 0 : address(mask.region),
+    ...{ maskBatch: bytes(0), maskHead: bytes(1), maskQuery: bytes(2), maskKey: bytes(3) },
+  };
 }

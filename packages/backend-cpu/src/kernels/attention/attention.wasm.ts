@@ -1,10 +1,19 @@
 import type { FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
-import { defineKernel, type Kernel } from "../kernel.js";
+import { defineKernel, type Kernel, type KernelContext } from "../kernel.js";
 import { exponential } from "../math/index.js";
 import { emitTile, tileColumns, tileRows } from "../tile/index.js";
 import { mapVectors } from "../vector/index.js";
+import {
+  emitForgotten,
+  emitMasked,
+  type Hiding,
+  type HidingTypes,
+  hidingTypes,
+  maskOfHead,
+  totalOrOne,
+} from "./hiding.wasm.js";
 import { blockQueries, keyTile, queryTile, rowBytes, scoreRows } from "./layout.js";
 import { emitMask, emitSoftmax } from "./softmax.wasm.js";
 
@@ -60,139 +69,189 @@ export function attentionKernel(dtype: FloatType): Kernel<AttentionTypes> {
   return defineKernel({
     name: `attention_${dtype}`,
     parameters: parameterTypes,
-    emit(f, { parameters, chunk, worker, features }) {
-      const { headSize, queryLength, keyLength, visible, tiles, paddedSize } = parameters;
-      const elements = elementsOf(f, dtype);
-      const exp = exponential(f);
-      const scale = f.let(f32x4.splat(parameters.scale));
-      const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
-      const zero = f.let(f32x4.const(0));
-      const one = f.let(f32x4.const(1));
-      // Queries whose sums are computed together: both divide the query tile.
-      const sumRows = tileRows(features);
+    emit: (f, context) => emitAttention(f, context, dtype),
+  });
+}
 
-      const queries = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
-      const sums = f.let(i32.add(queries, parameters.sums));
-      const scores = f.let(i32.add(queries, parameters.scores));
-      const statistics = f.let(i32.add(queries, parameters.statistics));
-      const corrections = f.let(i32.add(queries, parameters.corrections));
-      /** From one block of 8 queries to the next, in `queries` and in `sums`. */
-      const blockBytes = f.let(i32.mul(paddedSize, rowBytes));
-      const paddedBytes = f.let(i32.shl(paddedSize, 2));
+/** With masks and windows. What a mask hides has weight 0. */
+export function hidingAttentionKernel(dtype: FloatType): Kernel<AttentionTypes & HidingTypes> {
+  return defineKernel({
+    name: `attention_hiding_${dtype}`,
+    parameters: { ...parameterTypes, ...hidingTypes },
+    emit: (f, context) => emitAttention(f, context, dtype, context.parameters),
+  });
+}
 
-      const head = f.let(i32.divU(chunk, tiles));
-      const firstQuery = f.let(i32.mul(i32.remU(chunk, tiles), queryTile));
-      const queryCount = f.let(i32.minU(i32.sub(queryLength, firstQuery), queryTile));
-      const blocks = f.let(i32.shrU(i32.add(queryCount, blockQueries - 1), 3));
-      const firstElement = i32.mul(i32.add(i32.mul(head, queryLength), firstQuery), headSize);
-      const queryOffset = f.let(i32.shl(firstElement, elements.shift));
-      const keyHead = i32.add(
-        i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
-        i32.divU(i32.remU(head, parameters.heads), parameters.group),
-      );
-      const keyOffset = f.let(
-        i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift),
-      );
+function emitAttention(
+  f: FunctionBuilder,
+  { parameters, chunk, worker, features }: KernelContext<AttentionTypes>,
+  dtype: FloatType,
+  hiding?: Hiding,
+): void {
+  const { headSize, queryLength, keyLength, visible, tiles, paddedSize } = parameters;
+  const elements = elementsOf(f, dtype);
+  const exp = exponential(f);
+  const scale = f.let(f32x4.splat(parameters.scale));
+  const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
+  const zero = f.let(f32x4.const(0));
+  const one = f.let(f32x4.const(1));
+  // Queries whose sums are computed together: both divide the query tile.
+  const sumRows = tileRows(features);
 
-      packQueries(f, elements, {
-        from: f.let(i32.add(parameters.q, queryOffset)),
-        to: queries,
-        ...{ headSize, queryCount, blocks, blockBytes },
-      });
-      f.memoryFill(sums, 0, i32.mul(blocks, blockBytes));
+  const queries = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
+  const sums = f.let(i32.add(queries, parameters.sums));
+  const scores = f.let(i32.add(queries, parameters.scores));
+  const statistics = f.let(i32.add(queries, parameters.statistics));
+  const corrections = f.let(i32.add(queries, parameters.corrections));
+  /** From one block of 8 queries to the next, in `queries` and in `sums`. */
+  const blockBytes = f.let(i32.mul(paddedSize, rowBytes));
+  const paddedBytes = f.let(i32.shl(paddedSize, 2));
+
+  const head = f.let(i32.divU(chunk, tiles));
+  const maskHead = hiding && f.let(maskOfHead(hiding, parameters.heads, head));
+  const firstQuery = f.let(i32.mul(i32.remU(chunk, tiles), queryTile));
+  const queryCount = f.let(i32.minU(i32.sub(queryLength, firstQuery), queryTile));
+  const blocks = f.let(i32.shrU(i32.add(queryCount, blockQueries - 1), 3));
+  const firstElement = i32.mul(i32.add(i32.mul(head, queryLength), firstQuery), headSize);
+  const queryOffset = f.let(i32.shl(firstElement, elements.shift));
+  const keyHead = i32.add(
+    i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
+    i32.divU(i32.remU(head, parameters.heads), parameters.group),
+  );
+  const keyOffset = f.let(i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift));
+
+  packQueries(f, elements, {
+    from: f.let(i32.add(parameters.q, queryOffset)),
+    to: queries,
+    ...{ headSize, queryCount, blocks, blockBytes },
+  });
+  f.memoryFill(sums, 0, i32.mul(blocks, blockBytes));
+  f.forRange(0, blocks, (block) => {
+    const at = f.let(i32.add(statistics, i32.shl(block, 6)));
+    for (const half of [0, 16]) {
+      f.store(at, minusInfinity, half);
+      f.store(at, zero, rowBytes + half);
+    }
+  });
+
+  // The last query of the tile sees the most keys.
+  const keyEnd = f.let(clamp(i32.add(i32.add(firstQuery, queryCount), visible), keyLength));
+  // Its first query sees the oldest ones.
+  const keyStart = hiding === undefined ? 0 : f.let(i32.maxS(i32.add(firstQuery, hiding.oldest), 0));
+  f.forRange(
+    keyStart,
+    keyEnd,
+    (firstKey) => {
+      const keyCount = f.let(i32.minU(i32.sub(keyEnd, firstKey), keyTile));
+      const tileOffset = f.let(i32.add(keyOffset, i32.shl(i32.mul(firstKey, headSize), elements.shift)));
+      const tileElements = f.let(i32.mul(keyCount, headSize));
+      const rows = (operand: Value<"i32">, widened: Value<"i32">): Local<"i32"> => {
+        const from = f.let(i32.add(operand, tileOffset));
+        if (!elements.converted) return from;
+        const to = f.let(i32.add(queries, widened));
+        mapVectors(f, {
+          count: tileElements,
+          inputs: [{ at: from, elements }],
+          output: { at: f.let(to), elements: elementsOf(f, "f32") },
+          compute: (values) => values!,
+          unroll: 2,
+        });
+        return to;
+      };
+      const keys = rows(parameters.k, parameters.keys);
+      const values = rows(parameters.v, parameters.values);
+
+      /** Keys of this tile that query `row` of the query tile sees. */
+      const seenBy = (row: Value<"i32">): Value<"i32"> =>
+        clamp(i32.add(row, i32.sub(i32.add(i32.add(firstQuery, visible), 1), firstKey)), keyCount);
       f.forRange(0, blocks, (block) => {
-        const at = f.let(i32.add(statistics, i32.shl(block, 6)));
-        for (const half of [0, 16]) {
-          f.store(at, minusInfinity, half);
-          f.store(at, zero, rowBytes + half);
-        }
+        const row = f.let(i32.shl(block, 3));
+        /** Keys of this tile that the first query of the block sees; may be negative. */
+        const seenFirst = f.let(i32.sub(i32.add(i32.add(i32.add(firstQuery, row), visible), 1), firstKey));
+        /** Keys of this tile that some query of the block sees. */
+        const seen = f.let(seenBy(i32.add(row, blockQueries - 1)));
+        const blockCorrections = f.let(i32.add(corrections, i32.shl(row, 2)));
+        f.if(
+          seen,
+          () => {
+            const blockScores = f.let(i32.add(scores, i32.mul(block, scoreBytes)));
+            emitScores(f, {
+              ...{ keys, scores: blockScores, seen, headSize, scale, keyRows: tileRows(features) },
+              queries: f.let(i32.add(queries, i32.mul(block, blockBytes))),
+            });
+            if (hiding !== undefined && maskHead !== undefined)
+              emitHidden(f, hiding, {
+                ...{ scores: blockScores, seen, firstKey, maskHead },
+                ...{ firstQuery, row, queryCount },
+              });
+            emitMask(f, { scores: blockScores, seen, seenFirst });
+            emitSoftmax(f, exp, {
+              ...{ scores: blockScores, seen, corrections: blockCorrections },
+              statistics: f.let(i32.add(statistics, i32.shl(block, 6))),
+            });
+          },
+          () => {
+            // A register tile of the sums may have queries of this block and of the next one.
+            for (const half of [0, 16]) f.store(blockCorrections, one, half);
+          },
+        );
       });
-
-      // The last query of the tile sees the most keys.
-      const keyEnd = f.let(clamp(i32.add(i32.add(firstQuery, queryCount), visible), keyLength));
       f.forRange(
         0,
-        keyEnd,
-        (firstKey) => {
-          const keyCount = f.let(i32.minU(i32.sub(keyEnd, firstKey), keyTile));
-          const tileOffset = f.let(i32.add(keyOffset, i32.shl(i32.mul(firstKey, headSize), elements.shift)));
-          const tileElements = f.let(i32.mul(keyCount, headSize));
-          const rows = (operand: Value<"i32">, widened: Value<"i32">): Local<"i32"> => {
-            const from = f.let(i32.add(operand, tileOffset));
-            if (!elements.converted) return from;
-            const to = f.let(i32.add(queries, widened));
-            mapVectors(f, {
-              count: tileElements,
-              inputs: [{ at: from, elements }],
-              output: { at: f.let(to), elements: elementsOf(f, "f32") },
-              compute: (values) => values!,
-              unroll: 2,
-            });
-            return to;
-          };
-          const keys = rows(parameters.k, parameters.keys);
-          const values = rows(parameters.v, parameters.values);
-
-          /** Keys of this tile that query `row` of the query tile sees. */
-          const seenBy = (row: Value<"i32">): Value<"i32"> =>
-            clamp(i32.add(row, i32.sub(i32.add(i32.add(firstQuery, visible), 1), firstKey)), keyCount);
-          f.forRange(0, blocks, (block) => {
-            const row = f.let(i32.shl(block, 3));
-            /** Keys of this tile that the first query of the block sees; may be negative. */
-            const seenFirst = f.let(
-              i32.sub(i32.add(i32.add(i32.add(firstQuery, row), visible), 1), firstKey),
-            );
-            /** Keys of this tile that some query of the block sees. */
-            const seen = f.let(seenBy(i32.add(row, blockQueries - 1)));
-            const blockCorrections = f.let(i32.add(corrections, i32.shl(row, 2)));
-            f.if(
-              seen,
-              () => {
-                const blockScores = f.let(i32.add(scores, i32.mul(block, scoreBytes)));
-                emitScores(f, {
-                  ...{ keys, scores: blockScores, seen, headSize, scale, keyRows: tileRows(features) },
-                  queries: f.let(i32.add(queries, i32.mul(block, blockBytes))),
-                });
-                emitMask(f, { scores: blockScores, seen, seenFirst });
-                emitSoftmax(f, exp, {
-                  ...{ scores: blockScores, seen, corrections: blockCorrections },
-                  statistics: f.let(i32.add(statistics, i32.shl(block, 6))),
-                });
-              },
-              () => {
-                // A register tile of the sums may have queries of this block and of the next one.
-                for (const half of [0, 16]) f.store(blockCorrections, one, half);
-              },
-            );
-          });
-          f.forRange(
-            0,
-            i32.shl(blocks, 3),
-            (row) => {
-              f.if(seenBy(i32.add(row, sumRows - 1)), () =>
-                emitSums(f, {
-                  ...{ values, scores, corrections, sums, headSize, paddedBytes, row, sumRows, seenBy },
-                }),
-              );
-            },
-            { step: sumRows },
+        i32.shl(blocks, 3),
+        (row) => {
+          f.if(seenBy(i32.add(row, sumRows - 1)), () =>
+            emitSums(f, {
+              ...{ values, scores, corrections, sums, headSize, paddedBytes, row, sumRows, seenBy },
+            }),
           );
         },
-        { step: keyTile, signed: true },
+        { step: sumRows },
       );
-
-      emitOutput(f, elements, {
-        out: f.let(i32.add(parameters.out, queryOffset)),
-        ...{ sums, statistics, headSize, paddedBytes, queryCount },
-        firstSeen: f.let(i32.add(firstQuery, visible)),
-      });
     },
+    { step: keyTile, signed: true },
+  );
+
+  emitOutput(f, elements, {
+    out: f.let(i32.add(parameters.out, queryOffset)),
+    ...{ sums, statistics, headSize, paddedBytes, queryCount },
+    ...(hiding === undefined ? { firstSeen: f.let(i32.add(firstQuery, visible)) } : {}),
   });
 }
 
 /** A signed number limited to [0, upper]. */
 function clamp(value: Value<"i32">, upper: Value<"i32">): Value<"i32"> {
   return i32.minS(i32.maxS(value, 0), upper);
+}
+
+/** Hides keys from the queries of a block, each in a lane of its own. */
+function emitHidden(
+  f: FunctionBuilder,
+  hiding: Hiding,
+  block: {
+    readonly scores: Local<"i32">;
+    readonly seen: Local<"i32">;
+    readonly firstKey: Local<"i32">;
+    /** Address of the mask of the head. */
+    readonly maskHead: Local<"i32">;
+    readonly firstQuery: Local<"i32">;
+    /** The first query of the block, within the tile. */
+    readonly row: Local<"i32">;
+    readonly queryCount: Local<"i32">;
+  },
+): void {
+  const { seen, firstKey, row, queryCount } = block;
+  f.forRange(0, blockQueries, (lane) => {
+    // Lanes past the last query repeat it.
+    const last = i32.sub(queryCount, 1);
+    const query = f.let(i32.add(block.firstQuery, i32.minU(i32.add(row, lane), last)));
+    const scores = f.let(i32.add(block.scores, i32.shl(lane, 2)));
+    const place = i32.add(i32.mul(query, hiding.maskQuery), i32.mul(firstKey, hiding.maskKey));
+    const mask = f.let(i32.add(block.maskHead, place));
+    emitMasked(f, hiding, { scores, scoreBytes: rowBytes, count: seen, mask });
+    const older = clamp(i32.sub(i32.add(query, hiding.oldest), firstKey), seen);
+    emitForgotten(f, { scores, scoreBytes: rowBytes, count: f.let(older) });
+  });
 }
 
 /** queries[block][c][lane] = q[8 block + lane][c]; lanes past the last query repeat it. */
@@ -329,8 +388,8 @@ function emitOutput(
     readonly headSize: Local<"i32">;
     readonly paddedBytes: Local<"i32">;
     readonly queryCount: Local<"i32">;
-    /** The last key that the first query sees; negative if none. */
-    readonly firstSeen: Local<"i32">;
+    /** The last key that the first query sees; negative if none. Absent: queries may see no key for other reasons. */
+    readonly firstSeen?: Local<"i32">;
   },
 ): void {
   const { out, sums, statistics, headSize, paddedBytes, queryCount, firstSeen } = tile;
@@ -341,7 +400,8 @@ function emitOutput(
     const block = i32.add(statistics, i32.shl(i32.shrU(query, 3), 6));
     const total = f.let(v128.load32Splat(i32.add(block, i32.shl(i32.and(query, 7), 2)), rowBytes));
     // Without a key the sums are 0: divide by 1.
-    f.if(i32.ltS(i32.add(firstSeen, query), 0), () => f.set(total, one));
+    if (firstSeen === undefined) totalOrOne(f, total);
+    else f.if(i32.ltS(i32.add(firstSeen, query), 0), () => f.set(total, one));
     mapVectors(f, {
       count: headSize,
       inputs: [{ at: f.let(i32.add(sums, i32.mul(query, paddedBytes))), elements: float32 }, total],

@@ -10,9 +10,17 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
-import { defineKernel, type Kernel } from "../kernel.js";
+import { defineKernel, type Kernel, type KernelContext } from "../kernel.js";
 import { exponential } from "../math/index.js";
 import { mapVectors } from "../vector/index.js";
+import {
+  emitMasked,
+  type Hiding,
+  type HidingTypes,
+  hidingTypes,
+  maskOfHead,
+  totalOrOne,
+} from "./hiding.wasm.js";
 import { keyTile } from "./layout.js";
 
 const parameterTypes = {
@@ -55,97 +63,142 @@ export function attentionRowKernel(dtype: FloatType): Kernel<AttentionRowTypes> 
     name: `attention_rows_${dtype}`,
     parameters: parameterTypes,
     scratchBytes: 4 * keyTile,
-    emit(f, { parameters, chunk, scratch: scores, worker }) {
-      const { headSize, queryLength, keyLength } = parameters;
-      const elements = elementsOf(f, dtype);
-      const float32 = elementsOf(f, "f32");
-      const exp = exponential(f);
-      const scale = f.let(f32x4.splat(parameters.scale));
-      const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
-      const laneNumbers = f.let(i32x4.const(0, 1, 2, 3));
+    emit: (f, context) => emitRow(f, context, dtype),
+  });
+}
 
-      const query = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
-      const sums = f.let(i32.add(query, parameters.sums));
-      const rowSize = f.let(i32.shl(headSize, elements.shift));
-      const head = f.let(i32.divU(chunk, queryLength));
-      const keyHead = i32.add(
-        i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
-        i32.divU(i32.remU(head, parameters.heads), parameters.group),
-      );
-      const keyOffset = f.let(i32.mul(i32.mul(keyHead, parameters.keyPitch), rowSize));
-      const queryOffset = f.let(i32.mul(chunk, rowSize));
-      mapVectors(f, {
-        count: headSize,
-        inputs: [{ at: f.let(i32.add(parameters.q, queryOffset)), elements }],
-        output: { at: f.let(query), elements: float32 },
-        compute: (values) => values!,
-        unroll: 1,
-      });
-      f.memoryFill(sums, 0, i32.shl(headSize, 2));
+/** With masks and windows. */
+export function hidingAttentionRowKernel(dtype: FloatType): Kernel<AttentionRowTypes & HidingTypes> {
+  return defineKernel({
+    name: `attention_rows_hiding_${dtype}`,
+    parameters: { ...parameterTypes, ...hidingTypes },
+    scratchBytes: 4 * keyTile,
+    emit: (f, context) => emitRow(f, context, dtype, context.parameters),
+  });
+}
 
-      const last = i32.add(i32.remU(chunk, queryLength), parameters.visible);
-      const seen = f.let(i32.minS(i32.maxS(i32.add(last, 1), 0), keyLength));
-      const keys = f.let(i32.add(parameters.k, keyOffset));
-      const values = f.let(i32.add(parameters.v, keyOffset));
-      const largest = f.let(minusInfinity);
-      const total = f.let(f32x4.const(0));
+function emitRow(
+  f: FunctionBuilder,
+  { parameters, chunk, scratch: scores, worker }: KernelContext<AttentionRowTypes>,
+  dtype: FloatType,
+  hiding?: Hiding,
+): void {
+  const { headSize, queryLength, keyLength } = parameters;
+  const elements = elementsOf(f, dtype);
+  const float32 = elementsOf(f, "f32");
+  const exp = exponential(f);
+  const scale = f.let(f32x4.splat(parameters.scale));
+  const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
+  const laneNumbers = f.let(i32x4.const(0, 1, 2, 3));
+
+  const query = f.let(i32.add(parameters.workspace, i32.mul(worker, parameters.workspaceBytes)));
+  const sums = f.let(i32.add(query, parameters.sums));
+  const rowSize = f.let(i32.shl(headSize, elements.shift));
+  const head = f.let(i32.divU(chunk, queryLength));
+  const keyHead = i32.add(
+    i32.mul(i32.divU(head, parameters.heads), parameters.kvHeads),
+    i32.divU(i32.remU(head, parameters.heads), parameters.group),
+  );
+  const keyOffset = f.let(i32.mul(i32.mul(keyHead, parameters.keyPitch), rowSize));
+  const queryOffset = f.let(i32.mul(chunk, rowSize));
+  mapVectors(f, {
+    count: headSize,
+    inputs: [{ at: f.let(i32.add(parameters.q, queryOffset)), elements }],
+    output: { at: f.let(query), elements: float32 },
+    compute: (values) => values!,
+    unroll: 1,
+  });
+  f.memoryFill(sums, 0, i32.shl(headSize, 2));
+
+  const last = i32.add(i32.remU(chunk, queryLength), parameters.visible);
+  const seen = f.let(i32.minS(i32.maxS(i32.add(last, 1), 0), keyLength));
+  const keys = f.let(i32.add(parameters.k, keyOffset));
+  const values = f.let(i32.add(parameters.v, keyOffset));
+  const start =
+    hiding === undefined ? 0 : emitStart(f, hiding, { chunk, queryLength, keys, values, rowSize });
+  const largest = f.let(minusInfinity);
+  const total = f.let(f32x4.const(0));
+  f.forRange(
+    start,
+    seen,
+    (first) => {
+      const count = f.let(i32.minU(i32.sub(seen, first), keyTile));
+      // Scores, four keys at a time; those past the last are -Infinity.
       f.forRange(
         0,
-        seen,
-        (first) => {
-          const count = f.let(i32.minU(i32.sub(seen, first), keyTile));
-          // Scores, four keys at a time; those past the last are -Infinity.
-          f.forRange(
-            0,
-            count,
-            (key) => {
-              const dots = f.let(emitDots(f, elements, { keys, key, count, query, headSize, rowSize }));
-              const present = i32x4.gtS(i32x4.splat(i32.sub(count, key)), laneNumbers);
-              const masked = v128.bitselect(f32x4.mul(dots, scale), minusInfinity, present);
-              f.store(i32.add(scores, i32.shl(key, 2)), masked);
-            },
-            { step: 4 },
-          );
-          const end = f.let(i32.add(scores, i32.shl(count, 2)));
-          const before = f.let(largest);
-          // A NaN does not count as the largest: it makes its own probability NaN and with it the sum.
-          f.forRange(scores, end, (at) => f.set(largest, f32x4.pmax(largest, v128.load(at))), { step: 16 });
-          for (const lanes of [[2, 3, 0, 1] as const, [1, 0, 3, 2] as const])
-            f.set(largest, f32x4.pmax(largest, shuffle32(lanes, largest, largest)));
-          // If every score so far is -Infinity, 0 replaces the maximum: the probabilities are then 0, not NaN.
-          const reference = f.let(v128.andnot(largest, f32x4.eq(largest, minusInfinity)));
-          const correction = f.let(exp(f.let(f32x4.sub(before, reference))));
-          f.set(total, f32x4.mul(total, correction));
-          f.forRange(
-            scores,
-            end,
-            (at) => {
-              const probability = f.let(exp(f.let(f32x4.sub(v128.load(at), reference))));
-              f.set(total, f32x4.add(total, probability));
-              f.store(at, probability);
-            },
-            { step: 16 },
-          );
-          emitSums(f, elements, { values, scores, sums, correction, count, headSize, rowSize });
-          f.add(keys, i32.mul(count, rowSize));
-          f.add(values, i32.mul(count, rowSize));
+        count,
+        (key) => {
+          const dots = f.let(emitDots(f, elements, { keys, key, count, query, headSize, rowSize }));
+          const present = i32x4.gtS(i32x4.splat(i32.sub(count, key)), laneNumbers);
+          const masked = v128.bitselect(f32x4.mul(dots, scale), minusInfinity, present);
+          f.store(i32.add(scores, i32.shl(key, 2)), masked);
         },
-        { step: keyTile },
+        { step: 4 },
       );
-
+      if (hiding !== undefined) {
+        const query = i32.mul(i32.remU(chunk, queryLength), hiding.maskQuery);
+        const place = i32.add(query, i32.mul(first, hiding.maskKey));
+        const mask = f.let(i32.add(maskOfHead(hiding, parameters.heads, head), place));
+        emitMasked(f, hiding, { scores, scoreBytes: 4, count, mask });
+      }
+      const end = f.let(i32.add(scores, i32.shl(count, 2)));
+      const before = f.let(largest);
+      // A NaN does not count as the largest: it makes its own probability NaN and with it the sum.
+      f.forRange(scores, end, (at) => f.set(largest, f32x4.pmax(largest, v128.load(at))), { step: 16 });
       for (const lanes of [[2, 3, 0, 1] as const, [1, 0, 3, 2] as const])
-        f.set(total, f32x4.add(total, shuffle32(lanes, total, total)));
-      // Without a key the sums are 0: divide by 1.
-      f.if(i32.eqz(seen), () => f.set(total, f32x4.const(1)));
-      mapVectors(f, {
-        count: headSize,
-        inputs: [{ at: sums, elements: float32 }, total],
-        output: { at: f.let(i32.add(parameters.out, queryOffset)), elements },
-        compute: (sum, divisor) => f32x4.div(sum!, divisor!),
-        unroll: 1,
-      });
+        f.set(largest, f32x4.pmax(largest, shuffle32(lanes, largest, largest)));
+      // If every score so far is -Infinity, 0 replaces the maximum: the probabilities are then 0, not NaN.
+      const reference = f.let(v128.andnot(largest, f32x4.eq(largest, minusInfinity)));
+      const correction = f.let(exp(f.let(f32x4.sub(before, reference))));
+      f.set(total, f32x4.mul(total, correction));
+      f.forRange(
+        scores,
+        end,
+        (at) => {
+          const probability = f.let(exp(f.let(f32x4.sub(v128.load(at), reference))));
+          f.set(total, f32x4.add(total, probability));
+          f.store(at, probability);
+        },
+        { step: 16 },
+      );
+      emitSums(f, elements, { values, scores, sums, correction, count, headSize, rowSize });
+      f.add(keys, i32.mul(count, rowSize));
+      f.add(values, i32.mul(count, rowSize));
     },
+    { step: keyTile },
+  );
+
+  for (const lanes of [[2, 3, 0, 1] as const, [1, 0, 3, 2] as const])
+    f.set(total, f32x4.add(total, shuffle32(lanes, total, total)));
+  // Without a key the sums are 0: divide by 1.
+  if (hiding === undefined) f.if(i32.eqz(seen), () => f.set(total, f32x4.const(1)));
+  else totalOrOne(f, total);
+  mapVectors(f, {
+    count: headSize,
+    inputs: [{ at: sums, elements: float32 }, total],
+    output: { at: f.let(i32.add(parameters.out, queryOffset)), elements },
+    compute: (sum, divisor) => f32x4.div(sum!, divisor!),
+    unroll: 1,
   });
+}
+
+/** Moves to the first key that the query sees, and returns its number. */
+function emitStart(
+  f: FunctionBuilder,
+  hiding: Hiding,
+  {
+    chunk,
+    queryLength,
+    keys,
+    values,
+    rowSize,
+  }: Readonly<Record<"chunk" | "queryLength" | "keys" | "values" | "rowSize", Local<"i32">>>,
+): Local<"i32"> {
+  const start = f.let(i32.maxS(i32.add(i32.remU(chunk, queryLength), hiding.oldest), 0));
+  const bytes = f.let(i32.mul(start, rowSize));
+  f.add(keys, bytes);
+  f.add(values, bytes);
+  return start;
 }
 
 /** query . k[key + i] in lane i; the last key is repeated if there are fewer than four. */

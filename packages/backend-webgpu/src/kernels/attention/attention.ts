@@ -6,6 +6,7 @@ import { storeRounded } from "../halves.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
+import { type Hiding, hidingOf, hidingValues } from "./hiding.wgsl.js";
 import { attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
 import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
@@ -96,17 +97,27 @@ function enqueue(
   };
   const hasFewRows = choice.kind === "thin" || choice.kind === "decode";
   const isSplit = hasFewRows || parts > 1;
-  const program = programFor(problem, choice, vector, isSplit);
+  const hiding = hidingOf(problem);
+  const program = programFor(problem, choice, vector, isSplit, hiding);
   const groups: Workgroups = hasFewRows
     ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
     : parts * choice.groups;
+  const dispatch = (bindings: Readonly<Record<string, BufferRegion>>) =>
+    hiding === undefined
+      ? context.dispatch(program, bindings, parameters, groups)
+      : context.dispatch(
+          program,
+          maskedBy(problem, bindings),
+          { ...parameters, ...hidingValues(problem) },
+          groups,
+        );
   if (!isSplit) {
-    context.dispatch(program, { q, k, v, results }, parameters, groups);
+    dispatch({ q, k, v, results });
     return;
   }
   const sums = context.scratch(4 * parts * rows * headSize);
   const statistics = context.scratch(8 * parts * rows);
-  context.dispatch(program, { q, k, v, results: sums, statistics }, parameters, groups);
+  dispatch({ q, k, v, results: sums, statistics });
   const form: MergeForm = { vector, stored: vector ? dtype : "f32", few: parts <= FEW_PARTS };
   context.dispatch(
     mergeProgram(form),
@@ -116,14 +127,23 @@ function enqueue(
   );
 }
 
+/** With the mask, if there is one. */
+function maskedBy(
+  { mask }: Problem,
+  bindings: Readonly<Record<string, BufferRegion>>,
+): Readonly<Record<string, BufferRegion>> {
+  return mask === undefined ? bindings : { ...bindings, mask: mask.region };
+}
+
 function programFor(
   { dtype, keyLength, headSize, visible }: Problem,
   choice: AttentionChoice,
   vector: boolean,
   isSplit: boolean,
+  hiding: Hiding | undefined,
 ): Program {
   if (choice.kind === "thin" || choice.kind === "decode") {
-    const form = { dtype, columns: columnsFor(headSize) };
+    const form = { dtype, columns: columnsFor(headSize), hiding };
     return choice.kind === "thin"
       ? thinProgram(choice.variant.tile, form)
       : decodeProgram(choice.variant.tile, form);
@@ -134,14 +154,17 @@ function programFor(
       vector,
       columns: choice.columns,
       results: isSplit ? "parts" : vector ? "quads" : "elements",
+      hiding,
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
-  if (keyLength < ROUGH_KEYS) weights = "fine";
+  // Nobody knows how many keys a mask or a window leaves a row.
+  if (keyLength < ROUGH_KEYS || hiding !== undefined) weights = "fine";
   else if (visible >= keyLength - 1) weights = "rough";
   return attentionMatrixProgram(choice.variant.tile, {
     columns: choice.columns,
     whole: headSize === choice.columns,
     weights,
     results: isSplit ? "parts" : "halves",
+    hiding,
   });
 }

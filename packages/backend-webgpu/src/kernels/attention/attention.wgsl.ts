@@ -22,7 +22,8 @@ import {
   tileConstants,
   tilePlace,
 } from "../tiles/index.js";
-import { rowLimits, seenFunction } from "./rows.wgsl.js";
+import { type Hiding, hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
+import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {
   type AttentionTile,
@@ -48,6 +49,7 @@ export interface AttentionForm {
    * unnormalised sums with statistics, for `mergeProgram`.
    */
   readonly results: "elements" | "quads" | "parts";
+  readonly hiding?: Hiding | undefined;
 }
 
 /** Lower than any score of use, and finite: WGSL may assume that there are no infinities. */
@@ -99,20 +101,48 @@ ${steps(tile.depth, tile.unroll, {
   }`;
 }
 
+/** The keys of an invocation's scores in a row, by fours. */
+function keysText(tile: AttentionTile): string {
+  return lines(
+    scoreTile(tile).threadColumns / 4,
+    (q) =>
+      `    let key_${q} = keyBase + ${4 * q * tile.across}u + threadColumn / ${SHARE}u * ${WEIGHT_KEYS}u + threadColumn % ${SHARE}u + vec4u(0u, ${SHARE}u, ${2 * SHARE}u, ${3 * SHARE}u);`,
+  );
+}
+
+/** Adds the mask, and hides what is older than the window. */
+function hiddenText(tile: AttentionTile, hiding: Hiding | undefined): string {
+  const quads = scoreTile(tile).threadColumns / 4;
+  const each = (line: (row: number, quad: number) => string) =>
+    rowLines(tile, (r) => lines(quads, (q) => line(r, q)));
+  const mask = `
+  {
+${keysText(tile)}
+${each((r, q) => `    sum_${r}_${q} = masked_keys(sum_${r}_${q}, mask_${r}, min(key_${q}, vec4u(keyLast)));`)}
+  }`;
+  const window = `
+  if (keyBase < seenSinceByAll) {
+${keysText(tile)}
+${rowLines(tile, (r) => `    let since_${r} = vec4u(seen_since((${rowAt(scoreTile(tile), r)}) % parameters.query_length));`)}
+${each((r, q) => `    sum_${r}_${q} = select(vec4f(UNSEEN), sum_${r}_${q}, key_${q} >= since_${r});`)}
+  }`;
+  return `${hiding?.mask === undefined ? "" : mask}${hiding?.window ? window : ""}`;
+}
+
 /**
  * Scales and masks the scores, finds the new maxima of the rows and turns scores into weights. The
  * invocations that share rows exchange their maxima through `weights`, which is free at this time.
  */
-function weightsText(tile: AttentionTile): string {
+function weightsText(tile: AttentionTile, hiding: Hiding | undefined): string {
   const scores = scoreTile(tile);
   const quads = scores.threadColumns / 4;
   const each = (line: (row: number, quad: number) => string) =>
     rowLines(tile, (r) => lines(quads, (q) => line(r, q)));
   return `
-${each((r, q) => `  sum_${r}_${q} *= parameters.scale;`)}
+${each((r, q) => `  sum_${r}_${q} *= parameters.scale;`)}${hiddenText(tile, hiding)}
   // Only at the end of what the rows see are there keys that some of them do not see.
   if (keyBase + COLUMNS > seenByAll) {
-${lines(quads, (q) => `    let key_${q} = keyBase + ${4 * q * tile.across}u + threadColumn / ${SHARE}u * ${WEIGHT_KEYS}u + threadColumn % ${SHARE}u + vec4u(0u, ${SHARE}u, ${2 * SHARE}u, ${3 * SHARE}u);`)}
+${keysText(tile)}
 ${rowLines(tile, (r) => `    let seen_${r} = vec4u(seen_until((${rowAt(scores, r)}) % parameters.query_length, keyEnd));`)}
 ${each((r, q) => `    sum_${r}_${q} = select(vec4f(UNSEEN), sum_${r}_${q}, key_${q} < seen_${r});`)}
   }
@@ -251,7 +281,7 @@ fn store_quad(row: u32, column: u32, values: vec4f) {
  */
 export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Program = memoized(
   (tile: AttentionTile, form: AttentionForm): Program => {
-    const { dtype, vector, columns } = form;
+    const { dtype, vector, columns, hiding } = form;
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
     const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
     const v = operandText("v", dtype, vector); // matrices x key_pitch x head_size
@@ -259,13 +289,13 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
     const operands = operandsStage(tile, vector);
     const values = valuesStage(tile, columns, vector);
     const result = resultText(form);
-    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}`;
+    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}`;
     const statistics: Record<string, Storage> =
       form.results === "parts" ? { statistics: output("vec2f") } : {};
     return program<string, string>({
       name: `attention_${attentionTileName(tile)}x${columns}_${kind}`,
       bindings: {
-        ...{ q: q.storage, k: k.storage, v: v.storage },
+        ...{ q: q.storage, k: k.storage, v: v.storage, ...hidingBindings(hiding) },
         results: result.binding, // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
       },
@@ -284,6 +314,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         /** Times log2(e). */
         scale: "f32",
         visible: "i32",
+        ...hidingParameters(hiding),
       },
       body: wgsl`
 ${workgroupIndex}
@@ -309,7 +340,7 @@ fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference),
 fn highest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 
-${seenFunction}
+${seenFunction}${hidingFunctions(hiding)}
 // One workgroup computes ROWS rows x HEAD_COLUMNS head elements of the output.
 @compute @workgroup_size(THREADS)
 fn main(${linearBuiltins}) {
@@ -324,13 +355,13 @@ fn main(${linearBuiltins}) {
   let headBase = group / results_count % chunks * HEAD_COLUMNS;
   let result = group % results_count; // part * matrices + matrix
   let matrix = result % parameters.matrices;
-  let keyStart = result / parameters.matrices * parameters.part_keys;
+  let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
   let q_base = parameters.q_offset * q_unit + matrix * parameters.rows * parameters.head_size;
   let k_base = parameters.k_offset * k_unit + matrix * parameters.key_pitch * parameters.head_size;
   let v_base = parameters.v_offset * v_unit + matrix * parameters.key_pitch * parameters.head_size;
 
-${rowLimits}
-${tilePlace(scores)}
+${rowLimits(hiding)}
+${tilePlace(scores)}${hiding?.mask === undefined ? "" : `\n${rowLines(tile, (r) => `  let mask_${r} = mask_row(matrix, min(${rowAt(scores, r)}, parameters.rows - 1u));`)}`}
 ${quadLines(tile, (i) => `  var maxima_${i} = vec4f(LOWEST); // of the scores so far`)}
 ${rowLines(tile, (r) => `  var total_${r} = 0.0; // of this invocation's weights`)}
 ${accumulators(valueTile(tile, columns), "out")}
@@ -342,7 +373,7 @@ ${operands.load}
   }
   for (var keyBase = keyStart; keyBase < keyEnd; keyBase += COLUMNS) {
 ${scoresText(tile, operands, values)}
-${weightsText(tile)}
+${weightsText(tile, hiding)}
 ${valuesText(tile, form, operands, values)}
   }
 ${storeText(tile, form)}

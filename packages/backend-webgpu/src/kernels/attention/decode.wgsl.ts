@@ -8,6 +8,7 @@ import {
   quadOf,
   rows,
   seenRows,
+  sinceRows,
   THIN_ROWS,
   type ThinForm,
   thinColumns,
@@ -15,7 +16,8 @@ import {
   unitOf,
   unseenConstants,
 } from "./few-rows.wgsl.js";
-import { seenFunction } from "./rows.wgsl.js";
+import { hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
+import { partStart, seenFunction } from "./rows.wgsl.js";
 
 /**
  * A workgroup handles `THIN_ROWS` rows and a part of the keys of one key head. Its invocations form groups of
@@ -90,7 +92,7 @@ function exchanged(index: number, together: number, lanes: number): string {
  */
 export const decodeProgram: (tile: DecodeTile, form: ThinForm) => Program = memoized(
   (tile: DecodeTile, form: ThinForm): Program => {
-    const { dtype, columns } = form;
+    const { dtype, columns, hiding } = form;
     const { threads } = tile;
     const { unit, lanes, perKey, groups, ahead, joined, step } = layout(tile, form);
     const { type } = unitOf(dtype);
@@ -121,9 +123,21 @@ ${times(unit, (e) => `    query_${i}_${e} = scale * vec4f(${four((r) => q(r).ele
     const scoreKey = (slot: number) => `    var sum_${slot} = vec4f();
 ${each((i) => addProducts(`k_${slot}_${i}`, dtype, `sum_${slot}`, (e) => `query_${i}_${e}`))}
 ${load("k", slot, "next", "keyLast")}`;
-    const scoreOf = (index: number) => `${exchanged(index, together, lanes)}
-    let seen_${index} = base + (${index * together}u + keyLane / 4u) * ${groups}u < limit;
+    const scoreSeen = (index: number) => {
+      const key = `base + (${index * together}u + keyLane / 4u) * ${groups}u`;
+      if (hiding === undefined)
+        return `    let seen_${index} = ${key} < limit;
     let score_${index} = select(UNSEEN, one_${index}, seen_${index});`;
+      const score =
+        hiding.mask === undefined
+          ? `one_${index}`
+          : `masked(one_${index}, mask_place + min(scored_${index}, keyLast) * parameters.mask_key)`;
+      const isSeen = `scored_${index} < limit${hiding.window ? ` && scored_${index} >= since_limit` : ""}`;
+      return `    let scored_${index} = ${key};
+    let score_${index} = select(UNSEEN, ${score}, ${isSeen});`;
+    };
+    const scoreOf = (index: number) => `${exchanged(index, together, lanes)}
+${scoreSeen(index)}`;
     const addValue = (slot: number) => `    {
 ${rows((r) => `      let w_${r} = of_lane(weight_${Math.floor(slot / together)}, origin + ${(slot % together) * 4 + r}u);`)}
 ${each((i) => {
@@ -167,13 +181,13 @@ ${times(groups - 1, (g) => `      sum += shared_quads[index + ${(g + 1) * joined
   }`;
 
     return program<string, string>({
-      name: `attention_decode_${columns}_${dtype}`,
+      name: `attention_decode_${columns}_${dtype}${hidingName(hiding)}`,
       enable: ["subgroups"],
-      bindings: fewRowsBindings(dtype),
+      bindings: fewRowsBindings(form),
       uniform: true,
       parameters: {
         ...{ rows: "u32", query_length: "u32", key_length: "u32", key_pitch: "u32", head_size: "u32" },
-        ...{ part_keys: "u32", scale: "f32", visible: "i32" },
+        ...{ part_keys: "u32", scale: "f32", visible: "i32", ...hidingParameters(hiding) },
       },
       body: wgsl`
 ${unseenConstants}
@@ -189,7 +203,7 @@ fn exchanged_2(value: vec2f, mask: u32) -> vec2f { return subgroupShuffleXor(val
 fn exchanged_1(value: f32, mask: u32) -> f32 { return subgroupShuffleXor(value, mask); }
 fn of_lane(value: f32, place: u32) -> f32 { return subgroupShuffle(value, place); }
 fn weight(difference: f32) -> f32 { return select(0.0, exp2(difference), difference > -126.0); }
-${seenFunction}
+${seenFunction}${hidingFunctions(hiding)}
 
 @compute @workgroup_size(${threads})
 fn main(
@@ -202,7 +216,7 @@ fn main(
 ) {
   let rowBase = workgroup.x * ${THIN_ROWS}u;
   let matrix = workgroup.y;
-  let keyStart = workgroup.z * parameters.part_keys;
+  let ${partStart(hiding)} = workgroup.z * parameters.part_keys;${sinceRows(hiding)}${hiding?.window ? "\n  let keyStart = max(partStart, sinceAny);" : ""}
   let result = workgroup.z * workgroups.y + matrix;
   let firstKey = matrix * parameters.key_pitch;
   let units = parameters.head_size / ${unit}u;
@@ -216,10 +230,10 @@ ${times(ahead, (slot) => each((i) => `  var k_${slot}_${i} = ${type}(); var v_${
   // The first are read before it is known which are seen.
 ${firstLoads("k")}
 ${firstLoads("v")}
-  let partEnd = min(parameters.key_length, keyStart + parameters.part_keys);
+  let partEnd = min(parameters.key_length, ${partStart(hiding)} + parameters.part_keys);
 ${seenRows}
   let limit = seen[keyLane % 4u]; // of the row whose scores this lane has
-${each(query)}
+${hiding?.window ? "  let since_limit = since[keyLane % 4u];\n" : ""}${hiding?.mask === undefined ? "" : "  let mask_place = mask_row(matrix, min(rowBase + keyLane % 4u, parameters.rows - 1u));\n"}${each(query)}
 ${masks.map((mask) => `  let upper_${mask} = (keyLane & ${mask}u) != 0u;`).join("\n")}
   var highest = LOWEST;
   var total = 0.0;

@@ -1,5 +1,6 @@
 import type { FloatType } from "@backplane/core";
 import { floatLayouts, input, lines, output, type Storage } from "../../program/index.js";
+import { type Hiding, hidingBindings } from "./hiding.wgsl.js";
 
 /** Rows that a workgroup of the kernels for few rows handles, as vec4f. */
 export const THIN_ROWS = 4;
@@ -17,6 +18,7 @@ export interface ThinForm {
   readonly dtype: FloatType;
   /** Head elements, at least headSize: one of `thinColumns`. */
   readonly columns: number;
+  readonly hiding?: Hiding | undefined;
 }
 
 /** How 16 bytes are bound, and the type of a variable that holds them. */
@@ -82,12 +84,13 @@ ${times(elements.length, (e) => `      ${sum} += ${elements[e]} * ${q(e)};`)}
     }`;
 }
 
-export function fewRowsBindings(dtype: FloatType): Readonly<Record<string, Storage>> {
+export function fewRowsBindings({ dtype, hiding }: ThinForm): Readonly<Record<string, Storage>> {
   const { storage } = unitOf(dtype);
   return {
     q: storage, // matrices x rows x head_size
     k: storage, // matrices x key_pitch x head_size
     v: storage, // matrices x key_pitch x head_size
+    ...hidingBindings(hiding),
     results: output("vec4f"), // parts x matrices x rows x head_size
     statistics: output("vec2f"), // parts x matrices x rows
   };
@@ -96,6 +99,14 @@ export function fewRowsBindings(dtype: FloatType): Readonly<Record<string, Stora
 /** Less than any score: the first as a maximum, the other as a score. */
 export const unseenConstants = `const LOWEST = -1.0e38;
 const UNSEEN = -2.0e38;`;
+
+/** The first keys that the rows of a workgroup see, if there is a window, and the first of these. */
+export function sinceRows(hiding: Hiding | undefined): string {
+  if (!hiding?.window) return "";
+  return `
+  let since = vec4u(${four((r) => `seen_since(min(rowBase + ${r}u, parameters.rows - 1u) % parameters.query_length)`)});
+  let sinceAny = min(min(since.x, since.y), min(since.z, since.w));`;
+}
 
 /** The rows of a workgroup, and the keys up to which they and the workgroup see. */
 export const seenRows: string = `${rows((r) => `  let row_${r} = min(rowBase + ${r}u, parameters.rows - 1u);`)}

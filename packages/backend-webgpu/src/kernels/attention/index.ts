@@ -1,4 +1,4 @@
-import { type AttentionProblem, floatTypes } from "@backplane/core";
+import { type AttentionProblem, floatTypes, maskTypes } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
 import { runAttention } from "./attention.js";
@@ -10,7 +10,7 @@ export { type AttentionShape, type AttentionVariant, attentionVariants } from ".
 
 export const attention: OperationEntry<"attention", AttentionProblem<DeviceMemory>, AttentionShape> = {
   operation: "attention",
-  supports: [{ dtype: floatTypes }],
+  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true }],
   run: runAttention,
   segments: attentionSegments,
   variants: { rows: attentionVariants, fields: attentionFields },

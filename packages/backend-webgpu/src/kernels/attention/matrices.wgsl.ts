@@ -12,6 +12,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
+import { hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
 import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
 import {
   type AttentionMatrixForm,
@@ -21,7 +22,7 @@ import {
   attentionMatrixThreads,
   ROW_SHARE,
 } from "./matrix-tile.js";
-import { rowLimits, seenFunction } from "./rows.wgsl.js";
+import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 
 /**
  * Rows that see this many keys may have rough weights. Rounding weights P to f16 is an error of at most 2^-11
@@ -61,6 +62,8 @@ function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm) {
   const count = tile.keys / SIDE / ROW_SHARE;
   const row = (i: number) => `(place / ${ROW_SHARE}u + ${i * SIDE}u)`;
   const run = (j: number) => `(place % ${ROW_SHARE}u + ${j * ROW_SHARE}u)`;
+  const keysOf = (j: number, q: number, keyBase: string) =>
+    `${keyBase} + ${run(j)} * ${SIDE}u + vec4u(${[0, 1, 2, 3].map((c) => `${4 * q + c}u`).join(", ")})`;
   return {
     row,
     rows: (line: (i: number) => string) => lines(blocks.rows, line),
@@ -76,7 +79,11 @@ function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm) {
         ? `weights[subgroup][${row(i)} * ${pitches.weights}u + ${run(j)} * 2u + ${h}u]`
         : `scores[subgroup][${row(i)} * ${pitches.scores}u + ${run(j)} * 4u + ${h}u]`,
     isSeen: (i: number, j: number, q: number, keyBase: string) =>
-      `${keyBase} + ${run(j)} * ${SIDE}u + vec4u(${[0, 1, 2, 3].map((c) => `${4 * q + c}u`).join(", ")}) < vec4u(seen_${i})`,
+      `${keysOf(j, q, keyBase)} < vec4u(seen_${i})`,
+    isSince: (i: number, j: number, q: number, keyBase: string) =>
+      `${keysOf(j, q, keyBase)} >= vec4u(since_${i})`,
+    masked: (i: number, j: number, q: number, keyBase: string, score: string) =>
+      `masked_keys(${score}, mask_${i}, min(${keysOf(j, q, keyBase)}, vec4u(keyLast)))`,
     any: (text: (i: number) => string) => Array.from({ length: blocks.rows }, (_, i) => text(i)).join(" || "),
     highest: (i: number) =>
       Array.from({ length: 4 * count }, (_, n) => `score_${i}_${n >> 2}_${n & 3}`).reduce(
@@ -89,14 +96,42 @@ function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm) {
 function firstText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
   const share = shares(tile, form);
   const stage = matrixStaging(tile, form);
-  return `${stage.fetch("k", "keyStart")}
+  const { hiding } = form;
+  // Keys that all rows see, if there are any in the window.
+  const first = hiding?.window ? "keyFirst" : "keyStart";
+  const raw = (i: number, j: number, q: number) => `bitcast<vec4f>(${share.score(i, j, q)})`;
+  const hidden = share.fours((i, j, q) => {
+    const scaled = `${raw(i, j, q)} * scale`;
+    const score = hiding?.mask === undefined ? scaled : share.masked(i, j, q, first, scaled);
+    const since = hiding?.window ? ` & (${share.isSince(i, j, q, first)})` : "";
+    return `  among_${i} = max(among_${i}, select(vec4f(UNSEEN), ${score}, (${share.isSeen(i, j, q, first)})${since}));`;
+  });
+  return `${hiding?.window ? "    let keyFirst = max(keyStart, min(seenSinceByAll, keyLast));\n" : ""}${stage.fetch("k", first)}
 ${stage.store("k")}
     workgroupBarrier();
 ${scoresText(tile, form)}
 ${share.rows((i) => `  var among_${i} = vec4f(UNSEEN);`)}
-${share.fours((i, j, q) => `  among_${i} = max(among_${i}, select(vec4f(UNSEEN), bitcast<vec4f>(${share.score(i, j, q)}), ${share.isSeen(i, j, q, "keyStart")}));`)}
-${share.rows((i) => `  var first_${i} = greatest(among_${i});\n  first_${i} = max(first_${i}, subgroupShuffleXor(first_${i}, 1u)) * scale;`)}
+${hiding === undefined ? share.fours((i, j, q) => `  among_${i} = max(among_${i}, select(vec4f(UNSEEN), ${raw(i, j, q)}, ${share.isSeen(i, j, q, "keyStart")}));`) : hidden}
+${share.rows((i) => `  var first_${i} = greatest(among_${i});\n  first_${i} = max(first_${i}, subgroupShuffleXor(first_${i}, 1u))${hiding === undefined ? " * scale" : ""};`)}${
+  hiding === undefined
+    ? ""
+    : `\n${share.rows((i) => `  first_${i} = select(0.0, first_${i}, first_${i} > LOWEST); // or anything: see \`again\``)}`
+}
     workgroupBarrier();`;
+}
+
+/** Adds the mask, and hides what is older than the window. */
+function hiddenText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
+  const share = shares(tile, form);
+  const { hiding } = form;
+  const score = (i: number, j: number, q: number) => `score_${i}_${j}_${q}`;
+  const mask = `
+${share.fours((i, j, q) => `    ${score(i, j, q)} = ${share.masked(i, j, q, "keyBase", score(i, j, q))};`)}`;
+  const window = `
+    if (keyBase < seenSinceByAll) {
+${share.fours((i, j, q) => `      ${score(i, j, q)} = select(vec4f(UNSEEN), ${score(i, j, q)}, ${share.isSince(i, j, q, "keyBase")});`)}
+    }`;
+  return `${hiding?.mask === undefined ? "" : mask}${hiding?.window ? window : ""}`;
 }
 
 /** Turns the scores of a step into weights. */
@@ -117,7 +152,7 @@ function weightsText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFin
       ${share.score(i, j, 2 + h)} = eight_halves(score_${i}_${j}_${2 * h} - low, score_${i}_${j}_${2 * h + 1} - high);
     }`,
   );
-  return `${share.fours((i, j, q) => `    var score_${i}_${j}_${q} = fma(bitcast<vec4f>(${share.score(i, j, q)}), vec4f(scale), vec4f(-reference_${i}));`)}
+  return `${share.fours((i, j, q) => `    var score_${i}_${j}_${q} = fma(bitcast<vec4f>(${share.score(i, j, q)}), vec4f(scale), vec4f(-reference_${i}));`)}${hiddenText(tile, form)}
     if (keyBase + KEYS > seenByAll) {
 ${share.fours((i, j, q) => `      score_${i}_${j}_${q} = select(vec4f(UNSEEN), score_${i}_${j}_${q}, ${share.isSeen(i, j, q, "keyBase")});`)}
     }
@@ -165,6 +200,11 @@ function keysText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: 
   const stage = matrixStaging(tile, form);
   const storedKeys = `${stage.store("k")}\n    workgroupBarrier();`;
   const nextKeys = stage.fetch("k", "keyBase + KEYS");
+  // Where a mask hides the keys of the first step, or a window, its largest score says nothing of others.
+  const isBeyond = (i: number) =>
+    form.hiding === undefined
+      ? `most_${i} > LARGEST`
+      : `most_${i} > LARGEST || (most_${i} > LOWEST && most_${i} < headroom - 1.0)`;
   // Small weights are rounded to multiples of 2^-24. The larger the largest weight, the less that matters.
   return `  let headroom = ${isFine ? "4.0" : "0.0"}; // the largest weight of the first step is two to this
 ${share.rows((i) => `  reference_${i} = first_${i} - headroom;`)}
@@ -185,7 +225,7 @@ ${separate ? "" : nextKeys}
 ${valuesText(tile, form, isFine)}
   }
 ${share.rows((i) => `    var most_${i} = greatest(high_${i});\n    most_${i} = max(most_${i}, subgroupShuffleXor(most_${i}, 1u));`)}
-    let anyBeyond = subgroupAny(${share.any((i) => `most_${i} > LARGEST`)});
+    let anyBeyond = subgroupAny(${share.any(isBeyond)});
     if (place == 0u) { flags[subgroup] = u32(anyBeyond); }
     let beyond = workgroupUniformLoad(&flags);
     if (again || (${Array.from({ length: subgroups }, (_, i) => `beyond[${i}]`).join(" | ")}) == 0u) { break; }
@@ -257,7 +297,7 @@ const storeOctet = {
 export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: AttentionMatrixForm) => Program =
   memoized((tile: AttentionMatrixTile, form: AttentionMatrixForm): Program => {
     const { panels, blocks, rows } = attentionLayout(tile, form.columns);
-    const { columns, whole, weights, results } = form;
+    const { columns, whole, weights, results, hiding } = form;
     const share = shares(tile, form);
     const stage = matrixStaging(tile, form);
     const eachOut = (line: (i: number, j: number) => string) =>
@@ -266,15 +306,23 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
     const ofSubgroups = (name: string, units: number) =>
       `var<workgroup> ${name}: array<array<vec4u, ${units}>, ${tile.subgroups}>;`;
     const isPart = results === "parts";
+    /** Of the i-th row of an invocation. */
+    const ofRow = (i: number) => {
+      const row = `ownBase + ${share.row(i)}`;
+      const place = `\n  let mask_${i} = mask_row(matrix, min(${row}, parameters.rows - 1u));`;
+      const since = `\n  let since_${i} = seen_since((${row}) % parameters.query_length);`;
+      return `${hiding?.mask === undefined ? "" : place}${hiding?.window ? since : ""}`;
+    };
     const statistics: Record<string, Storage> = isPart ? { statistics: output("vec2f") } : {};
     return program<string, string>({
-      name: `attention_matrices_${attentionMatrixName(tile)}x${columns}${whole ? "" : "_within"}_${weights}_${results}`,
+      name: `attention_matrices_${attentionMatrixName(tile)}x${columns}${whole ? "" : "_within"}_${weights}_${results}${hidingName(hiding)}`,
       enable: ["f16", "subgroups", "chromium_experimental_subgroup_matrix"],
       directives: ["diagnostic(off, chromium.subgroup_matrix_uniformity);"],
       bindings: {
         q: input("half8"), // matrices x rows x head_size
         k: input("half8"), // matrices x key_pitch x head_size
         v: input("half8"), // matrices x key_pitch x head_size
+        ...hidingBindings(hiding),
         results: output(isPart ? "vec4f" : "half8"), // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
       },
@@ -287,7 +335,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
           key_pitch: "u32",
           head_size: "u32",
         },
-        ...{ part_keys: "u32", scale: "f32", visible: "i32" },
+        ...{ part_keys: "u32", scale: "f32", visible: "i32", ...hidingParameters(hiding) },
       },
       body: wgsl`
 ${workgroupIndex}
@@ -310,7 +358,7 @@ fn leading(v: vec4f) -> vec4f { return bitcast<vec4f>(bitcast<vec4u>(v) & vec4u(
 fn eight_halves(low: vec4f, high: vec4f) -> vec4u {
   return vec4u(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
 }
-${seenFunction}
+${seenFunction}${hidingFunctions(hiding)}
 fn store_octet(at: u32, factor: f32, low: vec4f, high: vec4f) {
   ${storeOctet[results]}
 }
@@ -329,13 +377,13 @@ fn main(${linearBuiltins}, @builtin(subgroup_id) subgroup: u32, @builtin(subgrou
   let result = select(group % resultsCount, group / tiles, isEven); // part * matrices + matrix
   let rowBase = select(tiles - 1u - group / resultsCount, group % tiles, isEven) * ROWS;
   let matrix = result % parameters.matrices;
-  let keyStart = result / parameters.matrices * parameters.part_keys;
+  let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
   let headUnits = ${whole ? `${columns / UNIT}u` : `parameters.head_size / ${UNIT}u`};
   let firstRow = matrix * parameters.rows;
   let firstKey = matrix * parameters.key_pitch;
   let resultRow = result * parameters.rows;
 
-${rowLimits}
+${rowLimits(hiding)}
   let scale = abs(parameters.scale);
   let flip = select(0u, 0x80008000u, parameters.scale < 0.0);
 
@@ -348,7 +396,7 @@ ${share.rows(
   (i) => `  let seen_${i} = seen_until((ownBase + ${share.row(i)}) % parameters.query_length, keyEnd);
   var reference_${i} = LOWEST; // the score of weight 1, scaled
   var high_${i} = vec4f(UNSEEN); // of this invocation's scores, relative to it
-  var total_${i} = vec4f(); // of its weights`,
+  var total_${i} = vec4f(); // of its weights${ofRow(i)}`,
 )}
 ${firstText(tile, form)}
 ${weights === "mixed" ? `  if (seen_until(firstQuery, parameters.key_length) < ${ROUGH_KEYS}u) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }` : keysText(tile, form, weights === "fine")}

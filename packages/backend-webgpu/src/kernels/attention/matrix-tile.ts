@@ -1,4 +1,5 @@
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
+import type { Hiding } from "./hiding.wgsl.js";
 
 /**
  * A workgroup handles `queries` rows of one key head, `keys` keys at a time, with `subgroups` of 32. Each
@@ -29,6 +30,7 @@ export interface AttentionMatrixForm {
   readonly weights: "rough" | "fine" | "mixed";
   /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
   readonly results: "halves" | "parts";
+  readonly hiding?: Hiding | undefined;
 }
 
 /** Invocations that share a row of scores: 32 take 16 rows. */

@@ -1,4 +1,5 @@
 import { wgsl } from "../../program/index.js";
+import type { Hiding } from "./hiding.wgsl.js";
 
 /** How many keys a query sees. */
 export const seenFunction: string = wgsl`
@@ -8,13 +9,23 @@ fn seen_until(query: u32, keyEnd: u32) -> u32 {
 }
 `;
 
-/** The keys from `keyStart` on that the ROWS rows from `rowBase` on see. */
-export const rowLimits: string = wgsl`
+/** The name of the first key of a part: with a window, `rowLimits` finds a later one for `keyStart`. */
+export function partStart(hiding: Hiding | undefined): string {
+  return hiding?.window ? "partStart" : "keyStart";
+}
+
+/** The keys from the start of a part on that the ROWS rows from `rowBase` on see. */
+export function rowLimits(hiding: Hiding | undefined): string {
+  const older = wgsl`
+  let keyStart = max(partStart, seen_since(firstQuery));
+  let seenSinceByAll = seen_since(lastQuery);`;
+  return wgsl`
   // The last query of the tile sees most keys, the first fewest; a tile may reach into another head.
   let lastRow = min(rowBase + ROWS, parameters.rows) - 1u;
   let oneHead = rowBase / parameters.query_length == lastRow / parameters.query_length;
   let firstQuery = select(0u, rowBase % parameters.query_length, oneHead);
   let lastQuery = select(parameters.query_length - 1u, lastRow % parameters.query_length, oneHead);
-  let keyEnd = seen_until(lastQuery, min(parameters.key_length, keyStart + parameters.part_keys));
+  let keyEnd = seen_until(lastQuery, min(parameters.key_length, ${partStart(hiding)} + parameters.part_keys));
   let seenByAll = seen_until(firstQuery, keyEnd);
-  let keyLast = max(keyEnd, 1u) - 1u;`;
+  let keyLast = max(keyEnd, 1u) - 1u;${hiding?.window ? older : ""}`;
+}

@@ -1,10 +1,14 @@
 import {
   type ArithmeticKind,
+  type AttentionMask,
   type AttentionProblem,
   type BinaryProblem,
   contiguousSteps,
   dtypeBytes,
   type FloatType,
+  type MaskAxes,
+  moveProblem,
+  reachOfMask,
 } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, OperationContext } from "../../runtime/index.js";
@@ -20,6 +24,7 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
+import { hidingOf } from "./hiding.wgsl.js";
 import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
@@ -31,7 +36,8 @@ type Tools = SegmentTools<Problem>;
  */
 export function attentionSegments(tools: Tools): Segmentation<Problem> {
   return {
-    longestWindow: ({ q, k, v, out }) => Math.max(windowOf(q), windowOf(k), windowOf(v), windowOf(out)),
+    longestWindow: ({ q, k, v, out, mask }) =>
+      Math.max(...[q, k, v, out, ...(mask === undefined ? [] : [mask.region])].map(windowOf)),
     // Results in f32, and those of parts: for few rows, they take no more memory than the keys.
     scratchBound: (_problem, longest) => Math.max(2 * longest, PARTIAL_SUM_BYTES),
 
@@ -43,7 +49,7 @@ export function attentionSegments(tools: Tools): Segmentation<Problem> {
         if (steps.after !== undefined) tools.run("copy", context, steps.after);
         return;
       }
-      const { batch, heads, kvHeads, queryLength, keyLength, visible, k, v } = problem;
+      const { batch, heads, kvHeads, queryLength, keyLength, visible, oldest, k, v } = problem;
       const limit = windowBytes(context.features);
       if (batch > 1)
         cut(batch, (part) => {
@@ -51,6 +57,7 @@ export function attentionSegments(tools: Tools): Segmentation<Problem> {
           const step = kvHeads * headOf(problem);
           run(context, {
             ...{ ...problem, batch: size, ...queriesOf(problem, part), ...keysOf(problem, part, step) },
+            mask: maskOf(problem, 0, part),
           });
         });
       else if (kvHeads > 1)
@@ -58,19 +65,27 @@ export function attentionSegments(tools: Tools): Segmentation<Problem> {
           const size = part.end - part.first;
           const counts = { kvHeads: size, heads: (heads / kvHeads) * size };
           const keys = keysOf(problem, part, headOf(problem));
-          run(context, { ...problem, ...counts, ...queriesOf(problem, part), ...keys });
+          const group = heads / kvHeads;
+          const shared = { first: part.first * group, end: part.end * group, extent: heads };
+          const mask = maskOf(problem, 1, shared);
+          run(context, { ...problem, ...counts, ...queriesOf(problem, part), ...keys, mask });
         });
       else if (windowOf(k) > limit || windowOf(v) > limit || heads * queryLength === 1)
         walkKeys(context, tools, problem);
       else if (heads > 1)
         cut(heads, (part) =>
-          run(context, { ...problem, heads: part.end - part.first, ...queriesOf(problem, part) }),
+          run(context, {
+            ...{ ...problem, heads: part.end - part.first, ...queriesOf(problem, part) },
+            mask: maskOf(problem, 1, part),
+          }),
         );
       else
         cut(queryLength, (part) =>
           run(context, {
             ...{ ...problem, queryLength: part.end - part.first, ...queriesOf(problem, part) },
             visible: Math.min(visible + part.first, keyLength),
+            oldest: oldest === undefined ? undefined : oldest + part.first,
+            mask: maskOf(problem, 2, part),
           }),
         );
     },
@@ -115,6 +130,24 @@ function shareOf({ dtype }: Problem, region: BufferRegion, { first, end, extent 
   return sliceOf(region, dtype, first * step, (end - first) * step);
 }
 
+/** The mask of a part of one of the axes [batch, head, query]. */
+function maskOf(problem: Problem, axis: 0 | 1 | 2, { first, end }: Part): Problem["mask"] {
+  const { mask, batch, heads, queryLength, keyLength } = problem;
+  if (mask === undefined) return undefined;
+  const extents = ([batch, heads, queryLength, keyLength] as const).with(axis, end - first);
+  return maskPart(mask, extents as unknown as MaskAxes, first * mask.strides[axis]);
+}
+
+/** A mask with fewer of each axis, from an element on. */
+function maskPart(
+  mask: AttentionMask<DeviceMemory>,
+  extents: MaskAxes,
+  first: number,
+): AttentionMask<DeviceMemory> {
+  const region = sliceOf(mask.region, mask.dtype, first, reachOfMask(mask.strides, extents));
+  return { ...mask, region };
+}
+
 /**
  * One key head: some rows (queries of all heads that share it) at a time meet the keys block by block,
  * with a running maximum and sum for each row ("online softmax", Milakov and Gimelshein 2018). Scores
@@ -145,7 +178,7 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
     sliceOf(region, dtype, first * headSize, length * headSize);
   const out = rowsOf(problem.out, row, count);
   const keys = seenKeys(problem, row, count);
-  if (keys === 0) {
+  if (keys <= oldestKey(problem, row, count)) {
     context.fill(out, 0);
     return;
   }
@@ -154,8 +187,12 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
   const statistics = context.scratch(8 * count);
   const factors = context.scratch(4 * count);
   const scores = context.scratch(4 * count * Math.min(blockKeys, keys));
+  const masks =
+    problem.mask && context.scratch(dtypeBytes[problem.mask.dtype] * count * Math.min(blockKeys, keys));
+  const program = weightsProgram(hidingOf(problem));
   const scaleRows = () => tools.run("binary", context, timesRows(sums, factors, count, headSize));
-  for (let key = 0; key < keys; key += blockKeys) {
+  const start = oldestKey(problem, row, count);
+  for (let key = start; key < keys; key += blockKeys) {
     const length = Math.min(blockKeys, keys - key);
     const weights = sliceOf(scores, "f32", 0, count * length);
     const common = { ...single, dtype, m: count };
@@ -168,21 +205,22 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
       },
       { a: dtype, b: dtype, c: "f32" },
     );
+    if (masks !== undefined) gatherMask(context, tools, problem, { row, count, key, length }, masks);
     context.dispatch(
-      weightsProgram,
-      { scores: weights, statistics, factors },
+      program,
+      { scores: weights, statistics, factors, ...(masks === undefined ? {} : { mask: masks }) },
       {
-        ...{ rows: count, columns: length, first_row: row, first_key: key, first: key === 0 ? 1 : 0 },
-        ...{ query_length: problem.queryLength, visible: problem.visible },
+        ...{ rows: count, columns: length, first_row: row, first_key: key, first: key === start ? 1 : 0 },
+        ...{ query_length: problem.queryLength, visible: problem.visible, oldest: problem.oldest ?? 0 },
       },
       count,
     );
-    if (key > 0) scaleRows();
+    if (key > start) scaleRows();
     const toSums = { n: headSize, k: length, alpha: 1, lda: length, ldb: headSize, ldc: headSize };
     runMixed(
       ...([context, tools.kernelOf("gemm")] as const),
       {
-        ...{ ...common, ...toSums, beta: key === 0 ? 0 : 1, transB: false },
+        ...{ ...common, ...toSums, beta: key === start ? 0 : 1, transB: false },
         ...{ a: weights, b: rowsOf(problem.v, key, length), c: sums },
       },
       { a: "f32", b: dtype, c: "f32" },
@@ -207,6 +245,39 @@ function seenKeys({ queryLength, keyLength, visible }: Problem, row: number, cou
   const oneHead = Math.floor(row / queryLength) === Math.floor(last / queryLength);
   const query = oneHead ? last % queryLength : queryLength - 1;
   return Math.max(0, Math.min(query + visible + 1, keyLength));
+}
+
+/** Returns the first key that any of the rows sees: the first query's. */
+function oldestKey({ queryLength, oldest }: Problem, row: number, count: number): number {
+  if (oldest === undefined) return 0;
+  const oneHead = Math.floor(row / queryLength) === Math.floor((row + count - 1) / queryLength);
+  return Math.max(0, (oneHead ? row % queryLength : 0) + oldest);
+}
+
+/** Leaves the mask of a block of rows and keys, row by row, in `masks`: its own rows may lie further apart than a binding shows. */
+function gatherMask(
+  context: OperationContext,
+  tools: Tools,
+  { mask, queryLength }: Problem,
+  block: { readonly row: number; readonly count: number; readonly key: number; readonly length: number },
+  masks: BufferRegion,
+): void {
+  if (mask === undefined) return;
+  const { dtype, strides } = mask;
+  const { row, count, key, length } = block;
+  for (let done = 0; done < count; ) {
+    const [head, query] = [Math.floor((row + done) / queryLength), (row + done) % queryLength];
+    const queries = Math.min(count - done, queryLength - query);
+    const first = head * strides[1] + query * strides[2] + key * strides[3];
+    const { region } = maskPart(mask, [1, 1, queries, length], first);
+    const output = sliceOf(masks, dtype, done * length, queries * length);
+    const [from, to] = [
+      [strides[2], strides[3]],
+      [length, 1],
+    ];
+    tools.run("copy", context, moveProblem(dtype, [queries, length], from, to, region, output));
+    done += queries;
+  }
 }
 
 /** sums[row, column] *= factors[row] */

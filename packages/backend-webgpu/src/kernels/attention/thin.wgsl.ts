@@ -9,6 +9,7 @@ import {
   quadOf,
   rows,
   seenRows,
+  sinceRows,
   THIN_ROWS,
   type ThinForm,
   thinColumns,
@@ -16,6 +17,7 @@ import {
   unitOf,
   unseenConstants,
 } from "./few-rows.wgsl.js";
+import { hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
 import { seenFunction } from "./rows.wgsl.js";
 
 /**
@@ -77,7 +79,7 @@ const MAXIMA = 16;
  */
 export const thinProgram: (tile: ThinTile, form: ThinForm) => Program = memoized(
   (tile: ThinTile, form: ThinForm): Program => {
-    const { dtype, columns } = form;
+    const { dtype, columns, hiding } = form;
     const { threads, keys } = tile;
     const at = layout(tile, form);
     const { unit, units, lanes, perKey, keyGroups, valueGroups } = at;
@@ -119,6 +121,11 @@ ${refillKey(round)}`,
 )}`;
     const score = `vec4f() ${Array.from({ length: lanes }, (_, l) => `+ shared_quads[${l * at.pitch}u + lane]`).join(" ")}`;
 
+    const scoreText =
+      hiding?.mask === undefined
+        ? "sum"
+        : `vec4f(${four((r) => `masked(sum.${component(r)}, mask_row(matrix, row_${r}) + min(keyStart + lane, keyLast) * parameters.mask_key)`)})`;
+
     const loads = keys / valueGroups;
     const valueSlots = Math.min(loads, tile.ahead);
     const loadValue = (i: number) =>
@@ -150,12 +157,12 @@ ${times(valueGroups - 1, (g) => `    sum += shared_quads[start + ${(g + 1) * qua
   }`;
 
     return program<string, string>({
-      name: `attention_thin_${columns}_${dtype}`,
-      bindings: fewRowsBindings(dtype),
+      name: `attention_thin_${columns}_${dtype}${hidingName(hiding)}`,
+      bindings: fewRowsBindings(form),
       uniform: true,
       parameters: {
         ...{ rows: "u32", query_length: "u32", key_length: "u32", key_pitch: "u32", head_size: "u32" },
-        ...{ scale: "f32", visible: "i32" },
+        ...{ scale: "f32", visible: "i32", ...hidingParameters(hiding) },
       },
       body: wgsl`
 ${unseenConstants}
@@ -166,7 +173,7 @@ var<workgroup> small: array<vec4f, ${Math.max(at.quads, keys)}>; // q, later wei
 var<workgroup> exchange: array<vec4f, ${Math.max(MAXIMA, valueGroups)}>;
 
 fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
-${seenFunction}
+${seenFunction}${hidingFunctions(hiding)}
 
 @compute @workgroup_size(${threads})
 fn main(
@@ -176,7 +183,7 @@ fn main(
 ) {
   let rowBase = workgroup.x * ${THIN_ROWS}u;
   let matrix = workgroup.y;
-  let keyStart = workgroup.z * KEYS;
+  let keyStart = workgroup.z * KEYS;${sinceRows(hiding)}
   let result = workgroup.z * workgroups.y + matrix;
   let firstKey = matrix * parameters.key_pitch;
   let units = parameters.head_size / ${unit}u;
@@ -196,8 +203,8 @@ ${times(valueSlots, loadValue)}
   var score = vec4f(UNSEEN);
   if (lane < KEYS) {
     let sum = ${score};
-    score = select(vec4f(UNSEEN), sum, vec4u(keyStart + lane) < seen);
-    small[lane] = score;
+    score = select(vec4f(UNSEEN), ${scoreText}, vec4u(keyStart + lane) < seen);
+${hiding?.window ? "    score = select(vec4f(UNSEEN), score, vec4u(keyStart + lane) >= since);\n" : ""}    small[lane] = score;
   }
   workgroupBarrier();
   if (lane < ${MAXIMA}u) {
@@ -212,7 +219,7 @@ ${times(MAXIMA, (i) => `  highest = max(highest, exchange[${i}]);`)}
   workgroupBarrier();
   var total = vec4f(); // of the weights of this invocation's keys
 ${rows((r) => times(quads, (h) => `  var out_${r}_${h} = vec4f();`))}
-  if (keyStart < keyEnd) {
+  if (keyStart < keyEnd${hiding?.window ? " && keyStart + KEYS > sinceAny" : ""}) {
 ${times(loads, addValue)}
   }
   if (lane % ${units}u == 0u) { exchange[valuePlace] = total; }

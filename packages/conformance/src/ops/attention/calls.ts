@@ -3,7 +3,7 @@ import type { Call, PoisonedCall, RepeatedCall, SmallCall } from "../operation.j
 
 export const small: SmallCall = {
   operands: { q: 24, k: 16, v: 16, out: 24 },
-  rest: { batch: 1, heads: 2, kvHeads: 1, queryLength: 3, keyLength: 4, headSize: 4 },
+  rest: { batch: 1, heads: 2, kvHeads: 1, queryLength: 3, keyLength: 4, headSize: 4, causal: true },
   malformed: [
     ...[{ kvHeads: 3 }, { kvHeads: 0 }, { qStrides: [24, 12] }, { kStrides: [16, 16, -4] }],
     ...[{ vStrides: [16, 16, 0.5] }, { outStrides: [24, 4, 4] }, { outStrides: [24, 12, 0] }],

@@ -15,12 +15,22 @@ export const draft: Draw = (dice, limits, dtype) => {
   const kStrides = [kvHeads * pitch, pitch, headSize];
   const kv = batch * kvHeads * pitch;
   const count = batch * heads * queryLength * headSize;
+  const window = causal === false ? undefined : dice.pick([undefined, undefined, 1 + dice.below(keyLength)]);
+  const maskDtype = dice.pick([undefined, "u8", dtype] as const);
+  // Along the heads, or along the heads and queries, one mask may be for all.
+  const own = [batch, dice.pick([1, heads]), dice.pick([1, queryLength]), keyLength] as const;
+  const strides = [own[1] * own[2] * keyLength, own[2] * keyLength, keyLength, 1];
+  const maskStrides = strides.map((stride, axis) => (own[axis] === 1 ? 0 : stride));
+  const mask = own.reduce((a, b) => a * b);
   return {
     rest: {
       ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype },
       ...(room === 0 ? {} : { kStrides, vStrides: kStrides }),
+      ...(window === undefined ? {} : { window }),
+      ...(maskDtype === undefined ? {} : { maskDtype, maskStrides }),
     },
-    inputs: { q: count, k: kv, v: kv },
+    inputs: { q: count, k: kv, v: kv, ...(maskDtype === undefined ? {} : { mask }) },
+    ...(maskDtype === "u8" ? { integers: { mask: { low: 0, high: 2 } }, types: { mask: maskDtype } } : {}),
     outputs: { out: count },
     range: ({ v }) => within(magnitude(v!)),
   };

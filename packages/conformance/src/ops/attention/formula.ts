@@ -1,22 +1,36 @@
-import type { AttentionProblem, Rows } from "@backplane/core";
+import type { AttentionProblem, MaskAxes, Rows } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { type Emit, type Evaluate, emitting } from "../operation.js";
 import { gathered, placesOf } from "./rows.js";
 import { attentionTolerance, attentionWeights } from "./tolerance.js";
 
 /** Of contiguous operands. */
-export type AttentionShape = Omit<
-  AttentionProblem<unknown>,
-  "q" | "k" | "v" | "out" | "dtype" | "rows" | "keyPitch"
->;
+export interface AttentionShape
+  extends Omit<
+    AttentionProblem<unknown>,
+    "q" | "k" | "v" | "out" | "dtype" | "rows" | "keyPitch" | "oldest" | "mask"
+  > {
+  readonly oldest?: number | undefined;
+  readonly mask?: MaskNumbers | undefined;
+}
+
+/** The elements of a mask, and their places. */
+export interface MaskNumbers {
+  /** Or to be added. */
+  readonly isBoolean: boolean;
+  readonly values: Float64Array;
+  readonly strides: MaskAxes;
+}
 
 /** The softmax of one query over the keys it sees. */
 export interface AttentionRow {
-  /** Keys seen: 0 to keyLength. */
-  readonly count: number;
+  /** Keys seen, in ascending order. */
+  readonly keys: readonly number[];
+  /** Roundings of a score, at most. */
+  readonly roundings: number;
   /** Score minus the largest score, per key. */
   readonly distances: Float64Array;
-  /** |scale| sum |q| |k|, per key. */
+  /** |scale| sum |q| |k| + |mask|, per key. */
   readonly magnitudes: Float64Array;
   /** Sums to 1. */
   readonly probabilities: Float64Array;
@@ -42,15 +56,15 @@ export function attention(
       const values = v.subarray(keyHead * keyLength * headSize, (keyHead + 1) * keyLength * headSize);
       for (let i = 0; i < queryLength; i++) {
         const start = ((b * heads + head) * queryLength + i) * headSize;
-        const row = attentionRow(shape, q.subarray(start, start + headSize), keys, i);
+        const row = attentionRow(shape, q.subarray(start, start + headSize), keys, [b, head, i]);
         const weights = weigh?.(row);
         for (let d = 0; d < headSize; d++) {
           let sum = 0;
           let magnitude = 0;
-          for (let j = 0; j < row.count; j++) {
-            const term = row.probabilities[j]! * values[j * headSize + d]!;
+          for (const [n, j] of row.keys.entries()) {
+            const term = row.probabilities[n]! * values[j * headSize + d]!;
             sum += term;
-            magnitude += Math.abs(term) * (weights?.[j] ?? 1);
+            magnitude += Math.abs(term) * (weights?.[n] ?? 1);
           }
           emit(start + d, sum, magnitude);
         }
@@ -61,25 +75,38 @@ export function attention(
 function attentionRow(
   shape: AttentionShape,
   query: Float64Array,
-  keys: Float64Array,
-  i: number,
+  allKeys: Float64Array,
+  place: readonly [batch: number, head: number, query: number],
 ): AttentionRow {
-  const { headSize, keyLength, scale, visible } = shape;
-  const count = Math.min(Math.max(i + visible + 1, 0), keyLength);
-  const distances = new Float64Array(count);
-  const magnitudes = new Float64Array(count);
-  for (let j = 0; j < count; j++)
+  const { headSize, keyLength, scale, visible, oldest, mask } = shape;
+  const [b, head, i] = place;
+  const maskOf = (j: number) => {
+    if (mask === undefined) return 0;
+    const { strides, values } = mask;
+    const value = values[b * strides[0] + head * strides[1] + i * strides[2] + j * strides[3]]!;
+    if (!mask.isBoolean) return value;
+    return value === 0 ? Number.NEGATIVE_INFINITY : 0;
+  };
+  const first = oldest === undefined ? 0 : Math.max(i + oldest, 0);
+  const end = Math.min(i + visible + 1, keyLength);
+  const keys: number[] = [];
+  for (let j = first; j < end; j++) if (maskOf(j) !== Number.NEGATIVE_INFINITY) keys.push(j);
+  const distances = Float64Array.from(keys, maskOf);
+  const magnitudes = distances.map(Math.abs);
+  for (const [n, j] of keys.entries())
     for (let d = 0; d < headSize; d++) {
-      const product = scale * query[d]! * keys[j * headSize + d]!;
-      distances[j]! += product;
-      magnitudes[j]! += Math.abs(product);
+      const product = scale * query[d]! * allKeys[j * headSize + d]!;
+      distances[n]! += product;
+      magnitudes[n]! += Math.abs(product);
     }
   const largest = distances.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-  for (let j = 0; j < count; j++) distances[j]! -= largest;
+  for (let n = 0; n < keys.length; n++) distances[n]! -= largest;
   const probabilities = distances.map((distance) => Math.exp(distance));
   const total = probabilities.reduce((a, b) => a + b, 0);
-  for (let j = 0; j < count; j++) probabilities[j]! /= total;
-  return { count, distances, magnitudes, probabilities };
+  for (let n = 0; n < keys.length; n++) probabilities[n]! /= total;
+  // A mask is converted to powers of two, and added.
+  const roundings = headSize + (mask === undefined ? 2 : 4);
+  return { keys, roundings, distances, magnitudes, probabilities };
 }
 
 export const evaluate: Evaluate<AttentionProblem<ReferenceMemory>> = (problem, memory, numerics) => {
@@ -98,10 +125,15 @@ export const evaluate: Evaluate<AttentionProblem<ReferenceMemory>> = (problem, m
   const keys = read("k", isRoomy ? keyRows : undefined);
   const values = read("v", isRoomy ? keyRows : undefined);
   const tolerance = numerics && attentionTolerance(keyLength, dtype, numerics);
-  const weigh = numerics && ((row: AttentionRow) => attentionWeights(row, headSize));
+  const mask = problem.mask && {
+    isBoolean: problem.mask.dtype === "u8",
+    values: memory.read(problem.mask.region, problem.mask.dtype),
+    strides: problem.mask.strides,
+  };
+  const weigh = numerics && attentionWeights;
   const emit = emitting(memory.write(problem.out, dtype), tolerance);
   const places = rows.out && placesOf(rows.out);
   const emitted: Emit =
     places === undefined ? emit : (index, value, magnitude) => emit(places[index]!, value, magnitude);
-  attention(problem, queries, keys, values, emitted, weigh);
+  attention({ ...problem, mask }, queries, keys, values, emitted, weigh);
 };

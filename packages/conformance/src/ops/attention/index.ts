@@ -1,4 +1,4 @@
-import { type AttentionProblem, floatTypes, operations } from "@backplane/core";
+import { type AttentionProblem, floatTypes, maskTypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { TestedOperation } from "../operation.js";
 import { medium, poisoned, repeated, small } from "./calls.js";
@@ -9,7 +9,7 @@ import { attentionMutants } from "./mutants.js";
 
 export const attention: TestedOperation<AttentionProblem<ReferenceMemory>> = {
   operation: operations.attention,
-  supports: [{ dtype: floatTypes }],
+  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true }],
   ...{ evaluate, small, medium, poisoned, repeated, draft },
   shapeAxes: ["queryLength", "keyLength", "headSize"],
   laws: attentionLaws,

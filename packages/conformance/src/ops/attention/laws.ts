@@ -1,46 +1,21 @@
-import { type CausalMode, type FloatType, floatTypes } from "@backplane/core";
-import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, extent, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
-import { draw, roundTo } from "../../data.js";
-import { given } from "../../kit/arguments.js";
+import { type FloatType, floatTypes } from "@backplane/core";
+import fc from "fast-check";
+import { oddPlacement } from "../../arbitraries/shapes.js";
 import type { Law, LawContext } from "../../law.js";
-import { gamma, type Tolerance } from "../../tolerance.js";
-import { collect, execute, measure, type Placement } from "../../workspace.js";
-import { type AttentionShape, attention } from "./formula.js";
-import { type Arrangement, arranged, placesOf, scattered } from "./rows.js";
-import { attentionTolerance, attentionWeights } from "./tolerance.js";
-
-type Causal = boolean | CausalMode;
-
-interface AttentionCase {
-  readonly batch: number;
-  readonly kvHeads: number;
-  /** Query heads per key head. */
-  readonly group: number;
-  readonly queryLength: number;
-  readonly keyLength: number;
-  readonly headSize: number;
-  /** Null: the default. */
-  readonly scale: number | null;
-  readonly causal: Causal;
-  /** Of k and v, and of q and out. */
-  readonly keyRows: Arrangement;
-  readonly queryRows: Arrangement;
-  /** Multiplies q: 1 leads to scores of about 1, more makes the softmax sharper. */
-  readonly sharpness: number;
-  readonly placement: Placement;
-  readonly seed: number;
-}
-
-function attentionCase(
-  parts: Partial<AttentionCase> & Pick<AttentionCase, "queryLength" | "keyLength" | "headSize">,
-): AttentionCase {
-  return {
-    ...{ batch: 1, kvHeads: 1, group: 1, scale: null, causal: false, sharpness: 2 },
-    ...{ keyRows: "contiguous", queryRows: "contiguous", placement: fixedPlacement, seed: 1 },
-    ...parts,
-  };
-}
+import {
+  type AttentionCase,
+  attentionCase,
+  type Causal,
+  cases,
+  check,
+  equalScores,
+  operandsOf,
+  sumsOnly,
+  work,
+  workOf,
+} from "./cases.js";
+import { maskLaws } from "./mask-laws.js";
+import type { Arrangement } from "./rows.js";
 
 const largeCases: readonly AttentionCase[] = [
   attentionCase({ queryLength: 200, keyLength: 200, headSize: 64, causal: true, kvHeads: 2 }),
@@ -69,113 +44,10 @@ const tileEdges: readonly AttentionCase[] = [
   ),
 );
 
-interface CaseOptions {
-  readonly keyRows?: Arbitrary<Arrangement>;
-  readonly queryRows?: Arbitrary<Arrangement>;
-  readonly causal?: Arbitrary<Causal>;
-  readonly sharpness?: readonly number[];
-  readonly placement?: Arbitrary<Placement>;
-}
-
-/** Multiply-adds that one random case may cost. */
-const work = 2 ** 18;
-
-function cases(options: CaseOptions = {}): Arbitrary<AttentionCase> {
-  return fc
-    .record({
-      batch: fc.constantFrom(1, 2, 3),
-      kvHeads: fc.constantFrom(1, 2, 3),
-      group: fc.constantFrom(1, 1, 2, 4),
-      queryLength: extent(129),
-      keyLength: extent(129),
-      headSize: fc.constantFrom(1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 32, 33, 40, 64, 72, 80, 96, 128),
-      scale: fc.constantFrom(null, null, 0, 1, -0.5),
-      causal: options.causal ?? fc.constantFrom<Causal>(false, true, "upper-left", "lower-right"),
-      sharpness: fc.constantFrom(...(options.sharpness ?? [1, 4])),
-      keyRows: options.keyRows ?? fc.constant<Arrangement>("contiguous"),
-      queryRows: options.queryRows ?? fc.constant<Arrangement>("contiguous"),
-      placement: options.placement ?? placement,
-      seed: dataSeed,
-    })
-    .filter((value) => workOf(value) <= work);
-}
-
-function workOf(value: AttentionCase): number {
-  const { batch, kvHeads, group, queryLength, keyLength, headSize } = value;
-  return batch * kvHeads * group * queryLength * keyLength * headSize;
-}
-
-function shapeOf(value: AttentionCase): AttentionShape {
-  const { batch, kvHeads, group, queryLength, keyLength, headSize, causal } = value;
-  const scale = value.scale ?? 1 / Math.sqrt(headSize);
-  let visible = keyLength;
-  if (causal === true || causal === "upper-left") visible = 0;
-  else if (causal === "lower-right") visible = keyLength - queryLength;
-  return { batch, heads: kvHeads * group, kvHeads, queryLength, keyLength, headSize, scale, visible };
-}
-
-interface AttentionOperands {
-  readonly q: Float64Array;
-  readonly k: Float64Array;
-  readonly v: Float64Array;
-}
-
-function operandsOf(value: AttentionCase, dtype: FloatType): AttentionOperands {
-  const { batch, kvHeads, group, queryLength, keyLength, headSize, sharpness, seed } = value;
-  const keys = batch * kvHeads * keyLength * headSize;
-  const q = draw("normal", batch * kvHeads * group * queryLength * headSize, seed, dtype);
-  return {
-    q: q.map((x) => roundTo(dtype, x * sharpness)),
-    k: draw("normal", keys, seed + 1, dtype),
-    v: draw("normal", keys, seed + 2, dtype),
-  };
-}
-
-async function check(
-  context: LawContext,
-  dtype: FloatType,
-  value: AttentionCase,
-  operands: AttentionOperands = operandsOf(value, dtype),
-  special?: Tolerance,
-): Promise<void> {
-  const { backend } = context;
-  const { q, k, v } = operands;
-  const shape = shapeOf(value);
-  const { batch, heads, kvHeads, queryLength, keyLength, headSize } = shape;
-  const queryRows = arranged(value.queryRows, [batch, heads, queryLength], headSize);
-  const keyRows = arranged(value.keyRows, [batch, kvHeads, keyLength], headSize);
-  const places = placesOf(queryRows);
-  const expected = collect((emit) =>
-    attention(
-      ...([shape, q, k, v] as const),
-      (index, ...rest) => emit(places[index]!, ...rest),
-      (row) => attentionWeights(row, shape.headSize),
-    ),
-  );
-  const out = scattered(new Float64Array(q.length).fill(Number.NaN), queryRows);
-  const got = await execute({
-    ...{ backend, dtype, placement: value.placement, output: "out", written: expected.places },
-    operands: {
-      ...{ q: scattered(q, queryRows), k: scattered(k, keyRows), v: scattered(v, keyRows), out },
-    },
-    call: (slices) =>
-      backend.attention({
-        ...{ ...slices, batch, heads, queryLength, keyLength, headSize },
-        ...(kvHeads === heads ? {} : { kvHeads }),
-        ...(value.scale === null ? {} : { scale: value.scale }),
-        ...(value.causal === false ? {} : { causal: value.causal }),
-        ...(value.queryRows === "contiguous"
-          ? {}
-          : { qStrides: queryRows.strides, outStrides: queryRows.strides }),
-        ...(value.keyRows === "contiguous" ? {} : { kStrides: keyRows.strides, vStrides: keyRows.strides }),
-        ...given(dtype),
-      }),
-  });
-  const tolerance = special ?? attentionTolerance(keyLength, dtype, context.numerics);
-  measure(context, [queryLength, keyLength, headSize], got, expected, tolerance);
-}
-
-export const attentionLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
+export const attentionLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
+  ...lawsFor(dtype),
+  ...maskLaws(dtype),
+]);
 
 function lawsFor(dtype: FloatType): readonly Law[] {
   const law = (name: string, run: Law["run"]): Law => ({
@@ -274,31 +146,6 @@ const blindCases = cases({ causal: fc.constant("lower-right") }).map((value): At
     keyLength: Math.min(queryLength, keyLength),
   };
 });
-
-/**
- * With a scale of 0, element d of the output is the part of the keys seen whose number is d modulo the
- * head size: one key more or less shows, which the error bound of a long softmax might forgive.
- */
-async function equalScores(context: LawContext, dtype: FloatType, value: AttentionCase): Promise<void> {
-  const operands = operandsOf(value, dtype);
-  const { keyLength, headSize } = value;
-  const v = operands.v.map((_, i) =>
-    (Math.floor(i / headSize) % keyLength) % headSize === i % headSize ? 1 : 0,
-  );
-  await check(
-    context,
-    dtype,
-    { ...value, scale: 0 },
-    { ...operands, v },
-    sumsOnly(context, dtype, keyLength),
-  );
-}
-
-/** For laws on which errors of scores and exponentials have no influence. */
-function sumsOnly(context: LawContext, dtype: FloatType, keyLength: number): Tolerance {
-  const storage = attentionTolerance(0, dtype, context.numerics);
-  return (exact) => gamma(2 * keyLength + 8) * Math.abs(exact) + storage(exact, 0);
-}
 
 /**
  * The weights of each query sum to 1, whatever they are. Errors of the scores and exponentials enter

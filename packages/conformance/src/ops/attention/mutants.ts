@@ -1,4 +1,4 @@
-import type { AttentionProblem } from "@backplane/core";
+import type { AttentionProblem, MaskAxes, MaskType } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
 import { mapped, picked, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -134,7 +134,101 @@ export const attentionMutants = ({ tampered, replaced }: Builder): readonly Muta
         return { ...p, rows };
       }),
   },
+  {
+    name: "scales the mask of attention too",
+    operation: "attention",
+    defect: "numerics",
+    description: "scale * (q k + mask): right for masks that only hide, and for a scale of 1.",
+    killedBy: ["attention f32: adds a mask to the scores, or hides keys by it"],
+    create: () => tampered("attention", (p) => masked(p, ["f32", "f16"], (x) => x * p.scale)),
+  },
+  {
+    name: "hides keys behind a truth value of 2",
+    operation: "attention",
+    defect: "edge",
+    description: "A byte is compared with 1, or only its lowest bit is.",
+    killedBy: [
+      "attention f32: adds a mask to the scores, or hides keys by it",
+      "attention f32: gives the same with a mask of zeros, or one that hides nothing, as without",
+    ],
+    create: () => tampered("attention", (p) => masked(p, ["u8"], (x) => (x % 2 === 1 ? 1 : 0))),
+  },
+  {
+    name: "takes -Infinity in a mask for a large negative number",
+    operation: "attention",
+    defect: "edge",
+    description: "A row that sees nothing gets the mean of all values in place of zeros.",
+    killedBy: ["attention f32: gives zeros to queries that a mask leaves no key"],
+    create: () => tampered("attention", (p) => masked(p, ["f32", "f16"], (x) => Math.max(x, -30_000))),
+  },
+  {
+    name: "leaves hidden keys a weight of e^-20",
+    operation: "attention",
+    defect: "numerics",
+    description: "A constant that hides nearly all of a usual value is added, not -Infinity.",
+    killedBy: ["attention f32: gives keys no weight at all that are hidden by -Infinity, or by 0"],
+    create: () => tampered("attention", (p) => masked(p, ["f32", "f16"], (x) => Math.max(x, -20))),
+  },
+  {
+    name: "gives all heads the mask of the first",
+    operation: "attention",
+    defect: "stride",
+    description: "Most masks are the same for all heads.",
+    killedBy: [
+      "attention f32: adds a mask to the scores, or hides keys by it",
+      "attention f32: repeats a mask along any axes, and finds it by its strides",
+    ],
+    create: () => tampered("attention", (p) => strided(p, ([batch, , query, key]) => [batch, 0, query, key])),
+  },
+  {
+    name: "takes the keys of a mask one after the other",
+    operation: "attention",
+    defect: "stride",
+    description: "The stride along the keys is taken for 1, or for 0.",
+    killedBy: ["attention f32: repeats a mask along any axes, and finds it by its strides"],
+    create: () =>
+      tampered("attention", (p) =>
+        strided(p, ([batch, head, query, key]) => [batch, head, query, Math.min(key, 1)]),
+      ),
+  },
+  {
+    name: "sees one key more than the window has",
+    operation: "attention",
+    defect: "edge",
+    description: "i - window <= j, where i - window < j is meant.",
+    killedBy: [
+      "attention f32: sees the keys of a window and no others",
+      "attention f32: weighs each key of a window once where all scores are the same",
+    ],
+    create: () => tampered("attention", (p) => (p.oldest === undefined ? p : { ...p, oldest: p.oldest - 1 })),
+  },
+  {
+    name: "forgets the window behind a mask",
+    operation: "attention",
+    defect: "indexing",
+    description: "The mask is taken to have all that is hidden.",
+    killedBy: ["attention f32: takes windows, masks and rows with strides together"],
+    create: () => tampered("attention", (p) => (p.mask === undefined ? p : { ...p, oldest: undefined })),
+  },
 ];
+
+/** The problem with other numbers in its mask, if that is of one of these types. */
+function masked(
+  p: AttentionProblem<ReferenceMemory>,
+  types: readonly MaskType[],
+  change: (value: number) => number,
+): AttentionProblem<ReferenceMemory> {
+  const { mask } = p;
+  if (mask === undefined || !types.includes(mask.dtype)) return p;
+  return { ...p, mask: { ...mask, region: mapped(mask.region, mask.dtype, change) } };
+}
+
+function strided(
+  p: AttentionProblem<ReferenceMemory>,
+  change: (strides: MaskAxes) => MaskAxes,
+): AttentionProblem<ReferenceMemory> {
+  return p.mask === undefined ? p : { ...p, mask: { ...p.mask, strides: change(p.mask.strides) } };
+}
 
 /** Returns the problem with other keys: those of another head for each, or the first few of each. */
 function keysOf(

@@ -1,10 +1,13 @@
 import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
-import type { Reader } from "../reader.js";
+import type { Binder, Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
+import { type AttentionMask, reachOfMask } from "./mask.js";
 import { checkApart, pitchOf, type Rows, reachOf, rowsOf } from "./rows.js";
+import { oldestSkipped } from "./window.js";
 
+export { type AttentionMask, type MaskAxes, reachOfMask } from "./mask.js";
 export type { Rows } from "./rows.js";
 export { type AttentionSteps, contiguousSteps } from "./steps.js";
 
@@ -41,17 +44,41 @@ const table = {
   scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
   /** False: every query sees every key. True: "upper-left", as in ONNX and PyTorch. */
   causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
+  /**
+   * Only with `causal`: query i sees no more than the last `window` of the keys that it would see, those in
+   * (i + s - window, i + s]; s is 0 for upper-left and keyLength - queryLength for lower-right.
+   */
+  window: { role: "extent", least: 1, otherwise: "no limit", option: true },
+  /**
+   * f32 or f16: is added to the scores, after `scale`. -Infinity hides a key. Finite numbers below -1e37 may count as -1e37;
+   * what a row with NaN or +Infinity gives is open. u8: 0 hides a key, all else changes nothing.
+   */
+  mask: {
+    role: "reads",
+    shape: "[batch, heads, queryLength, keyLength], at maskStrides; of maskDtype",
+    otherwise: "none",
+    option: true,
+  },
+  /** Elements of the mask per step along [batch, heads, queryLength, keyLength], 0 or more; 0 repeats it along an axis. */
+  maskStrides: { role: "strides", otherwise: "contiguous" },
+  maskDtype: { role: "elementType", types: ["f32", "f16", "u8"], otherwise: "dtype" },
+  /** Of q, k, v and out. */
   dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 /**
- * out[b, h, i] = sum over j of P[i, j] * v[b, g, j], P = softmax over j of scale * q[b, h, i] . k[b, g, j]
+ * out[b, h, i] = sum over j of P[i, j] * v[b, g, j], P = softmax over j of scale * q[b, h, i] . k[b, g, j] + mask[b, h, i, j]
  *
- * The sums run over the keys j that `causal` lets query i see. g = floor(h / (heads / kvHeads)), which is
- * grouped-query attention if kvHeads < heads. A query that sees no key yields zeros. Extra memory is
- * O(length), never O(length^2). The elements of a row follow one another.
+ * The sums run over the keys j that `causal`, `window` and `mask` let query i see; without them, all. g =
+ * floor(h / (heads / kvHeads)), which is grouped-query attention if kvHeads < heads. A query that sees no key yields zeros.
+ * The k and v of hidden keys, if finite, make no difference; a NaN or an infinity there may spread to the rows of the same
+ * head. Extra memory is O(length), never O(length^2). The elements of a row follow one another.
  */
 export interface AttentionArguments extends ArgumentsOf<typeof table> {}
+
+export type MaskType = NonNullable<AttentionArguments["maskDtype"]>;
+
+export const maskTypes: readonly MaskType[] = table.maskDtype.types;
 
 /** Every extent is at least 1. */
 export interface AttentionProblem<Memory> {
@@ -68,6 +95,12 @@ export interface AttentionProblem<Memory> {
    * upper-left, and keyLength - queryLength (possibly negative) for lower-right.
    */
   readonly visible: number;
+  /**
+   * Query i sees the keys j >= i + oldest, which is above -queryLength + 1. Keys before those of the first query are left out
+   * where keys and values lie at `keyPitch`: `oldest` is at most 0 then. Undefined: from the first key on.
+   */
+  readonly oldest: number | undefined;
+  readonly mask: AttentionMask<Memory> | undefined;
   /** Rows from one key head to the next, in k and v: at least keyLength. */
   readonly keyPitch: number;
   /**
@@ -107,6 +140,16 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
     if (causal === true || causal === "upper-left") visible = 0;
     else if (causal === "lower-right") visible = keyLength - queryLength;
 
+    let oldest: number | undefined;
+    if (args.window !== undefined) {
+      const window = read.extent("window", args.window, undefined, table.window.least);
+      if (causal === undefined || causal === false)
+        read.fail("window", `is ${window} without causal; allowed: windows of causal attention`);
+      const first = visible - window + 1;
+      // The window of the last query may reach to the first key.
+      if (queryLength - 1 + first > 0) oldest = first;
+    }
+
     const queries = read.product("q", [batch, heads, queryLength, headSize]);
     const keys = read.product("k", [batch, kvHeads, keyLength, headSize]);
     const given = givenRows(args, read, [batch, heads, queryLength], [batch, kvHeads, keyLength], headSize);
@@ -122,6 +165,9 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
     );
     for (const [argument, region] of Object.entries({ q, k, v }))
       read.disjoint({ argument: "out", region: out }, { argument, region });
+    const mask = givenMask(args, read, binder, [batch, heads, queryLength, keyLength], dtype);
+    if (mask !== undefined)
+      read.disjoint({ argument: "out", region: out }, { argument: "mask", region: mask.region });
     if (queries === 0) return undefined;
     const isFilled = given === undefined || pitchOf(given.out) === queryLength;
     if (keyLength === 0 && isFilled) return new Fill(out, 0, dtype);
@@ -135,6 +181,8 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
       headSize,
       scale,
       visible,
+      oldest,
+      mask,
       keyPitch: keyLength,
       rows: undefined,
       q,
@@ -142,20 +190,27 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
       v,
       out,
     };
-    return given === undefined ? problem : placed(problem, given);
+    return oldestSkipped(given === undefined ? problem : placed(problem, given));
   },
 
   flops(problem) {
-    const { queryLength, keyLength, visible } = problem;
-    // Counts the pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form.
-    const first = Math.min(Math.max(-visible, 0), queryLength);
-    const full = Math.min(Math.max(keyLength - 1 - visible, first), queryLength);
-    const ramp = ((full - first) * (first + visible + 1 + full + visible)) / 2;
-    const pairs = ramp + (queryLength - full) * keyLength;
+    const { visible, oldest } = problem;
+    const pairs = pairsUpTo(problem, visible) - (oldest === undefined ? 0 : pairsUpTo(problem, oldest - 1));
     // Two multiply-adds per element of the head, and the exponential.
     return problem.batch * problem.heads * pairs * (4 * problem.headSize + 1);
   },
 });
+
+/** Counts the pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form. */
+function pairsUpTo(
+  { queryLength, keyLength }: Pick<AttentionProblem<unknown>, "queryLength" | "keyLength">,
+  visible: number,
+): number {
+  const first = Math.min(Math.max(-visible, 0), queryLength);
+  const full = Math.min(Math.max(keyLength - 1 - visible, first), queryLength);
+  const ramp = ((full - first) * (first + visible + 1 + full + visible)) / 2;
+  return ramp + (queryLength - full) * keyLength;
+}
 
 type AllRows = Readonly<Record<"q" | "k" | "v" | "out", Rows>>;
 
@@ -191,6 +246,27 @@ function givenRows(
   };
 }
 
+function givenMask<Memory>(
+  { mask, maskStrides, maskDtype }: AttentionArguments,
+  read: Reader<typeof table>,
+  binder: Binder<Memory>,
+  shape: readonly [number, number, number, number],
+  otherwise: FloatType,
+): AttentionMask<Memory> | undefined {
+  if (mask === undefined && maskStrides === undefined && maskDtype === undefined) return undefined;
+  const dtype = read.elementType("maskDtype", maskDtype, { types: maskTypes, default: otherwise });
+  const given = read.strides("maskStrides", maskStrides, shape);
+  if (mask === undefined)
+    read.fail("mask", "is missing; allowed: an operand where maskStrides or maskDtype is given");
+  const strideOf = (axis: 0 | 1 | 2 | 3) => {
+    const stride = given[axis]!;
+    if (stride < 0) read.fail(`maskStrides[${axis}]`, `is ${stride}; allowed: whole numbers of at least 0`);
+    return shape[axis] > 1 ? stride : 0;
+  };
+  const strides = [strideOf(0), strideOf(1), strideOf(2), strideOf(3)] as const;
+  return { dtype, region: read.region(binder, "mask", mask, reachOfMask(strides, shape), dtype), strides };
+}
+
 /** The problem with operands whose rows lie as given. */
 function placed<Memory>(problem: AttentionProblem<Memory>, given: AllRows): AttentionProblem<Memory> {
   const { dtype, batch, kvHeads, queryLength, keyLength, headSize, q } = problem;
@@ -202,7 +278,8 @@ function placed<Memory>(problem: AttentionProblem<Memory>, given: AllRows): Atte
     const one: Rows = { extents: [batch, kvHeads, 1], size: headSize, strides: [0, 0, 0] };
     const unseen = { ...q, byteLength: headSize * dtypeBytes[dtype] };
     const rows = { ...apart, k: one, v: one };
-    return { ...problem, keyLength: 1, keyPitch: 1, visible: -queryLength, rows, k: unseen, v: unseen };
+    const none = { visible: -queryLength, oldest: undefined, mask: undefined };
+    return { ...problem, keyLength: 1, keyPitch: 1, ...none, rows, k: unseen, v: unseen };
   }
   const pitch = pitchOf(given.k);
   const isShared = pitch !== undefined && pitch === pitchOf(given.v);
