@@ -6,7 +6,7 @@ import {
   type OperationName,
   operations,
 } from "@backplane/core";
-import { type Case, type Goal, type Handles, type Inputs, operationCase } from "./case.js";
+import { type Case, type Goal, type Handles, type Inputs, operationCase, poison } from "./case.js";
 
 const torch = (atLeast: number): Goal => ({ against: "torch", atLeast });
 const time = (microseconds: number): Goal => ({ against: "time", microseconds, atLeast: 1 });
@@ -81,9 +81,13 @@ function derived(call: (typeof timedCalls)[number]): Case {
       evaluated ??= evaluateCall(
         operation,
         rest,
-        Object.fromEntries(
-          read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
-        ),
+        {
+          ...Object.fromEntries(
+            read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
+          ),
+          // What such an operation adds to.
+          ...(roleOf(output) === "updates" ? { [output]: new Float64Array(elements!).fill(poison) } : {}),
+        },
         listed,
       );
       const { values, tolerances } = evaluated[output]!;
