@@ -1,5 +1,5 @@
 import { type ComputeBackend, type DeviceHandle, decodeFloat16, dtypeBytes } from "@backplane/core";
-import { type Case, type Expected, type Inputs, type Prepared, poison } from "./cases/case.js";
+import type { Case, Expected, Inputs, Prepared } from "./cases/case.js";
 import { generator, PeriodicData } from "./data.js";
 
 /** How long to time, and how long to work before. */
@@ -27,6 +27,9 @@ export interface CheckedContender extends Contender {
 const mostChecked = 64;
 /** Terms that are summed in float64 for all of them together. */
 const mostTerms = 2 ** 25;
+
+/** The contents of the output before: not a result, and not zero. */
+const poison = 12345;
 
 /** Uploads a case's inputs and checks its result. Throws if that is wrong. */
 export async function openContender(

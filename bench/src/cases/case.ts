@@ -15,9 +15,6 @@ export type Inputs = Readonly<Record<string, PeriodicData>>;
 
 export type Handles = Readonly<Record<string, DeviceHandle>>;
 
-/** The contents of every output before: not a result, and not zero. */
-export const poison = 12345;
-
 /** The exact value of one output element, in float64, and its allowed error. */
 export interface Expected {
   readonly value: number;

@@ -6,7 +6,8 @@ import {
   type OperationName,
   operations,
 } from "@backplane/core";
-import { type Case, type Goal, type Handles, type Inputs, operationCase, poison } from "./case.js";
+import { type Case, type Goal, type Handles, type Inputs, operationCase } from "./case.js";
+import { gemm } from "./gemm.js";
 
 const torch = (atLeast: number): Goal => ({ against: "torch", atLeast });
 const time = (microseconds: number): Goal => ({ against: "time", microseconds, atLeast: 1 });
@@ -22,6 +23,11 @@ const goals: Readonly<Record<string, Goal>> = {
   "quantizedGemm 4 bits 1x4096x11008": time(15),
   "quantizedGemm 4 bits 8x4096x11008": time(30),
   "quantizedGemm 4 bits 32x4096x11008": time(60),
+  "quantizedGemm 4 bits 1024x1024x1024": {
+    against: "case",
+    other: gemm(1024, 1024, 1024, { transB: true }),
+    atLeast: 0.85,
+  },
 };
 
 /**
@@ -53,9 +59,10 @@ function derived(call: (typeof timedCalls)[number]): Case {
   const outputs = Object.keys(operands).filter((operand) => roleOf(operand) !== "reads");
   const [output] = outputs;
   if (output === undefined) throw new TypeError(`${operation}: an output is needed`);
-  // Only the first output is compared; others are given like inputs.
-  const { [output]: elements, ...inputs } = operands;
-  const read = Object.entries(inputs).filter(([operand]) => !outputs.includes(operand));
+  // Only the first output is compared; others are given like inputs, and so is one that is updated.
+  const { [output]: elements, ...others } = operands;
+  const inputs = roleOf(output) === "updates" ? operands : others;
+  const read = Object.entries(inputs).filter(([operand]) => roleOf(operand) !== "writes");
   const listed = outputs.filter((operand) => operand.includes("["));
   const goal: Goal | undefined =
     goals[`${operation} ${name}`] ??
@@ -81,13 +88,9 @@ function derived(call: (typeof timedCalls)[number]): Case {
       evaluated ??= evaluateCall(
         operation,
         rest,
-        {
-          ...Object.fromEntries(
-            read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
-          ),
-          // What such an operation adds to.
-          ...(roleOf(output) === "updates" ? { [output]: new Float64Array(elements!).fill(poison) } : {}),
-        },
+        Object.fromEntries(
+          read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
+        ),
         listed,
       );
       const { values, tolerances } = evaluated[output]!;

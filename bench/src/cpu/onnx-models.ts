@@ -1,4 +1,4 @@
-import { type Inputs, poison } from "../cases/case.js";
+import type { Inputs } from "../cases/case.js";
 import { causalMask, transposition } from "./layout.js";
 import { type ElementType, encodeModel, type Graph, microsoft, type Node } from "./onnx.js";
 import type {
@@ -279,14 +279,10 @@ function sort({ shape: [rows], shape, count }: SortProblem): Form {
   });
 }
 
-function scatter({ shape: [rows, columns], indexShape: [count] }: ScatterProblem): Form {
-  const output = { shape: [rows, columns], data: new Float32Array(rows * columns).fill(poison) };
-  return single("ScatterND", { indices: [count, 1], updates: [count, columns] }, [rows, columns], {
-    attributes: { reduction: "add" },
-    initializers: { output },
-    order: ["output", "indices", "updates"],
-    types: { indices: "int64" },
-    note: "to a copy of a tensor of the model",
+function scatter({ shape, indexShape }: ScatterProblem): Form {
+  const inputs = { output: shape, indices: indexShape, updates: [indexShape[0], shape[1]] };
+  return single("ScatterND", inputs, shape, {
+    ...{ attributes: { reduction: "add" }, types: { indices: "int64" } },
   });
 }
 

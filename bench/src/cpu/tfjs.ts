@@ -1,4 +1,3 @@
-import { poison } from "../cases/case.js";
 import { causalMask, permuted, transposition } from "./layout.js";
 import { loadPeer, type Peer, type PeerCase } from "./peer.js";
 import {
@@ -220,11 +219,11 @@ function prepare(
     }
     case "scatter": {
       const { shape, indexShape } = problem;
-      const table = tf.tensor(new Float32Array(shape[0] * shape[1]).fill(poison), shape);
+      const output = tensor("output", shape);
       const indices = tensor("indices", indexShape, "int32");
       const updates = tensor("updates", [indexShape[0], shape[1]]);
-      const compute = () => tf.add(tf.scatterND(indices, updates, shape), table);
-      return { how: "scatterND, add", tensors: { table, indices, updates }, compute };
+      const compute = () => tf.add(tf.scatterND(indices, updates, shape), output);
+      return { how: "scatterND, add", tensors: { output, indices, updates }, compute };
     }
     case "normalize":
     case "quantizedGemm":

@@ -2,7 +2,15 @@ import { operationNames } from "@backplane/core";
 import { expect } from "chai";
 import { lawId, laws } from "#src/index.js";
 import { type Defect, mutants } from "#src/mutants/index.js";
-import { type Death, matrixText, readMatrix, withMatrix, withRows } from "./support/kill-matrix.js";
+import {
+  columnOf,
+  type Death,
+  matrixText,
+  readMatrix,
+  topics,
+  withMatrix,
+  withRows,
+} from "./support/kill-matrix.js";
 
 /** That each of them is rejected, mutants.test.ts shows; this is about the record of it, and its breadth. */
 describe("The kill matrix", () => {
@@ -41,6 +49,10 @@ describe("The kill matrix", () => {
       .and.to.match(/^before[\s\S]*after$/);
     // What is gone from the mutants is gone from the file.
     expect(readMatrix(withRows(again, [], named.slice(0, 1))).map(({ name }) => name)).to.deep.equal(["one"]);
+  });
+
+  it("has a column of its own for each topic", () => {
+    expect(new Set(topics.map(columnOf)).size).to.equal(topics.length);
   });
 
   it("says of each where the defect is", () => {

@@ -5,6 +5,23 @@ import { numbers, type Plan } from "../plan.js";
 type Quad = readonly [number, number, number, number];
 type Pair = readonly [number, number];
 
+const layouts = ["NCHW", "NHWC"] as const;
+
+/** How many elements each image, channel, row and column lies behind the one before. */
+interface Steps {
+  readonly image: number;
+  readonly channel: number;
+  readonly row: number;
+  readonly column: number;
+}
+
+function stepsOf(layout: (typeof layouts)[number], channels: number, height: number, width: number): Steps {
+  const image = channels * height * width;
+  return layout === "NCHW"
+    ? { image, channel: height * width, row: width, column: 1 }
+    : { image, channel: 1, row: width * channels, column: channels };
+}
+
 /** One direction of the window: y or x. */
 interface Direction {
   readonly size: number;
@@ -16,7 +33,12 @@ interface Direction {
 }
 
 export function planConv2d(call: Call, args: Conv2dArguments): Plan | undefined {
-  const [batch, channels, height, width] = call.wholes("inputShape", args.inputShape, 4) as unknown as Quad;
+  const inputShape = call.wholes("inputShape", args.inputShape, 4) as unknown as Quad;
+  const layout = call.choice("layout", args.layout ?? "NCHW", layouts);
+  const isLast = layout === "NHWC";
+  const batch = inputShape[0];
+  const [height, width] = isLast ? [inputShape[1], inputShape[2]] : [inputShape[2], inputShape[3]];
+  const channels = inputShape[isLast ? 3 : 1];
   const filterShape = call.wholes("filterShape", args.filterShape, 4) as unknown as Quad;
   const [outChannels, groupChannels, kernelHeight, kernelWidth] = filterShape;
   const stride = call.wholes("stride", args.stride ?? [1, 1], 2, 1) as unknown as Pair;
@@ -39,19 +61,14 @@ export function planConv2d(call: Call, args: Conv2dArguments): Plan | undefined 
   };
   const y = direction(0, height, kernelHeight);
   const x = direction(1, width, kernelWidth);
-  const outputShape = [batch, outChannels, y.out, x.out];
+  const outputShape = isLast ? [batch, y.out, x.out, outChannels] : [batch, outChannels, y.out, x.out];
   if (args.outputShape !== undefined) {
     const given = call.wholes("outputShape", args.outputShape, 4);
     if (given.some((extent, axis) => extent !== outputShape[axis]))
       call.refuse("outputShape", given, `[${outputShape.join(", ")}]`);
   }
 
-  const input = call.place(
-    "input",
-    args.input,
-    call.count("inputShape", [batch, channels, height, width]),
-    4,
-  );
+  const input = call.place("input", args.input, call.count("inputShape", inputShape), 4);
   const filter = call.place("filter", args.filter, call.count("filterShape", filterShape), 4);
   const bias = args.bias === undefined ? undefined : call.place("bias", args.bias, outChannels, 4);
   const output = call.place("output", args.output, call.count("outputShape", outputShape), 4);
@@ -59,6 +76,8 @@ export function planConv2d(call: Call, args: Conv2dArguments): Plan | undefined 
   call.apart(["output", output], ["filter", filter], "never");
   if (bias !== undefined) call.apart(["output", output], ["bias", bias], "never");
   if (output.byteLength === 0) return undefined;
+  const from = stepsOf(layout, channels, height, width);
+  const to = stepsOf(layout, outChannels, y.out, x.out);
 
   return {
     output,
@@ -68,10 +87,10 @@ export function planConv2d(call: Call, args: Conv2dArguments): Plan | undefined 
       const images = numbers(inputBytes!, input);
       const filters = numbers(filterBytes!, filter);
       const biases = biasBytes === undefined ? undefined : numbers(biasBytes, bias!);
-      let at = 0;
       for (let image = 0; image < batch; image++)
         for (let out = 0; out < outChannels; out++) {
-          const firstChannel = image * channels + Math.floor(out / (outChannels / groups)) * groupChannels;
+          const group = Math.floor(out / (outChannels / groups));
+          const first = image * from.image + group * groupChannels * from.channel;
           for (let row = 0; row < y.out; row++)
             for (let column = 0; column < x.out; column++) {
               let sum = biases?.[out] ?? 0;
@@ -79,15 +98,15 @@ export function planConv2d(call: Call, args: Conv2dArguments): Plan | undefined 
                 for (let i = 0; i < y.kernel; i++) {
                   const inRow = row * y.stride + i * y.dilation - y.before;
                   if (inRow < 0 || inRow >= y.size) continue;
-                  const line = ((firstChannel + channel) * y.size + inRow) * x.size;
+                  const line = first + channel * from.channel + inRow * from.row;
                   const weights = ((out * groupChannels + channel) * y.kernel + i) * x.kernel;
                   for (let j = 0; j < x.kernel; j++) {
                     const inColumn = column * x.stride + j * x.dilation - x.before;
                     if (inColumn >= 0 && inColumn < x.size)
-                      sum += filters[weights + j]! * images[line + inColumn]!;
+                      sum += filters[weights + j]! * images[line + inColumn * from.column]!;
                   }
                 }
-              results[at++] = sum;
+              results[image * to.image + out * to.channel + row * to.row + column * to.column] = sum;
             }
         }
     },

@@ -17,6 +17,7 @@ import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
 import { softmax } from "./softmax/index.js";
+import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
 /** Every operation of this package. A new one is a folder and a line here. */
@@ -40,4 +41,5 @@ export const operationEntries: readonly OperationEntry[] = [
   scan,
   rope,
   scatter,
+  sort,
 ];

@@ -142,9 +142,7 @@ const drivers: readonly [
     "slices taken for whole allocations",
     "stride",
     "the offset of an input is dropped where another operand lies in the same allocation",
-    ofSeveralOperands
-      .filter((name) => name !== "binary")
-      .map((name) => `slices: ${name}: all operands may be slices of one allocation`),
+    ofSeveralOperands.map((name) => `slices: ${name}: all operands may be slices of one allocation`),
     () => new SlicelessDriver(),
   ],
   [

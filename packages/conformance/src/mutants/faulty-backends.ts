@@ -25,10 +25,10 @@ export function altered(alter: (right: ComputeBackend) => Partial<ComputeBackend
   });
 }
 
-/** The last operand that a call has: an output. */
+/** The last operand that a call has, by itself or in a list: an output. */
 function outputIn(name: OperationName, args: Readonly<Record<string, unknown>>): Operand {
   const { operands } = operations[name] as Operation;
-  return args[operands.findLast((operand) => args[operand] !== undefined)!] as Operand;
+  return operands.flatMap((operand) => args[operand] ?? []).at(-1) as Operand;
 }
 
 /** Hands out the numbers of freed handles again. */
@@ -43,8 +43,10 @@ export function reusingHandles(): ComputeBackend {
     };
     const operation = (name: OperationName) => (args: object) => {
       const translated = { ...args } as Record<string, unknown>;
-      for (const operand of operations[name].operands as readonly string[])
-        translated[operand] = translate(translated[operand] as Operand);
+      for (const operand of operations[name].operands as readonly string[]) {
+        const held = translated[operand] as Operand | readonly Operand[];
+        translated[operand] = Array.isArray(held) ? held.map(translate) : translate(held as Operand);
+      }
       (right[name] as (args: unknown) => void)(translated);
     };
     return {
@@ -238,11 +240,8 @@ export function carefree(): ComputeBackend {
 export function missesFirst(): ComputeBackend {
   return altered((right) => {
     const operation = (name: OperationName) => (args: Readonly<Record<string, unknown>>) => {
-      const { names, operands } = operations[name] as {
-        names: readonly string[];
-        operands: readonly string[];
-      };
-      const missing = operands.find((argument) => argument !== "bias" && args[argument] === undefined);
+      const { names, operands, arguments: table } = operations[name] as Operation;
+      const missing = operands.find((one) => !("otherwise" in table[one]!) && args[one] === undefined);
       if (missing !== undefined) throw new BackendError("INVALID_HANDLE", `${name}: ${missing} is missing`);
       costOf(
         name,

@@ -175,18 +175,35 @@ export class WordFillDriver extends ReferenceDriver {
   }
 }
 
+/** An operand as problems hold it; not all that may be a scalar is a place. */
+type Held = Place | { readonly region?: Place } | undefined;
+
+function placeOf(held: Held): Place | undefined {
+  return held === undefined || "memory" in held ? held : held.region;
+}
+
+function fromTheStart(held: Held): Held {
+  if (held === undefined || "memory" in held) return held && { ...held, byteOffset: 0 };
+  return held.region === undefined ? held : { ...held, region: { ...held.region, byteOffset: 0 } };
+}
+
 /** Takes operands in one allocation for whole allocations. */
 function sliceless(): DriverKernels<ReferenceMemory> {
   const kernels = operationNames.map((name) => {
     const { supports, run } = referenceKernels[name];
-    const { operands } = operations[name] as { readonly operands: readonly string[] };
-    const wrong = (problem: Record<string, unknown>) => {
-      const regions = operands.map((operand) => problem[operand] as Place | { region: Place } | undefined);
-      const memories = regions.flatMap((region) => (region && "memory" in region ? [region.memory] : []));
-      const first = problem[operands[0]!] as Place | { region: Place };
-      const moved = "memory" in first && memories.filter((memory) => memory === first.memory).length > 1;
-      const changed = moved ? { [operands[0]!]: { ...first, byteOffset: 0 } } : {};
-      (run as (problem: unknown) => void)({ ...problem, ...changed });
+    // Problems of select have the operands of map.
+    const { operands } = operations[name === "select" ? "map" : name] as {
+      readonly operands: readonly string[];
+    };
+    const wrong = (problem: Readonly<Record<string, Held | readonly Held[]>>) => {
+      const memories = operands.flatMap((operand) => problem[operand]).map((held) => placeOf(held)?.memory);
+      const input = operands.find((operand) => problem[operand] !== undefined)!;
+      const [first, ...others] = [problem[input]].flat();
+      const memory = placeOf(first)?.memory;
+      const isShared = memory !== undefined && memories.filter((other) => other === memory).length > 1;
+      const moved = isShared ? fromTheStart(first) : first;
+      const changed = { ...problem, [input]: Array.isArray(problem[input]) ? [moved, ...others] : moved };
+      (run as (problem: unknown) => void)(changed);
     };
     return [name, { supports, run: wrong }];
   });

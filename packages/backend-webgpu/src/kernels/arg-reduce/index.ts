@@ -1,17 +1,11 @@
 import { type ArgReduceProblem, dtypeBytes, floatTypes, integerTypes } from "@backplane/core";
 import { memoized } from "../../program/index.js";
-import {
-  type BufferRegion,
-  type DeviceMemory,
-  type KernelContext,
-  type OperationContext,
-  WINDOW_ALIGNMENT,
-} from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
 import {
   middleOf,
   type Segmentation,
-  scratchBytes,
+  slabPieces,
   sliceOf,
   windowBytes,
   windowOf,
@@ -105,21 +99,10 @@ function pieceOf(problem: Problem, first: number, firstResult: number, extents: 
   };
 }
 
-/** Parts of lines begin at multiples of this many elements, so that vectors stay aligned. */
-const GRAIN = 16;
-
-/**
- * Pieces are whole lines if windows show one and scratch has room for two pairs of each column, and parts of lines
- * otherwise: then some columns after the others.
- */
 function inPieces(context: OperationContext, problem: Problem): void {
   const { dtype, length, inner } = problem;
-  const elements = Math.floor((windowBytes(context.features) - WINDOW_ALIGNMENT) / dtypeBytes[dtype]);
-  const room = Math.floor((scratchBytes(context.features) - WINDOW_ALIGNMENT) / (2 * PAIR));
-  const most = Math.min(elements, room);
-  const isWhole = inner <= most;
-  const columns = isWhole ? inner : most - (most % GRAIN);
-  const height = isWhole ? Math.floor(elements / inner) : 1;
+  // Scratch has room for two pairs of each column.
+  const { columns, height } = slabPieces(context.features, inner, dtypeBytes[dtype], 2 * PAIR);
   for (let column = 0; column < inner; column += columns) {
     const width = Math.min(columns, inner - column);
     context.scoped((scope) => {

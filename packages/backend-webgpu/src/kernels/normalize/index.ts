@@ -16,7 +16,7 @@ import {
   vectorFor,
 } from "../rows/index.js";
 import { isSameRegion } from "../same-region.js";
-import { middleOf, type Segmentation, sliceOf, windowBytes, windowOf } from "../segments/index.js";
+import { linePiece, middleOf, type Segmentation, sliceOf, windowBytes, windowOf } from "../segments/index.js";
 import { applyProgram, momentsProgram, statisticsProgram } from "./passes.wgsl.js";
 import { type RowBinding, registerProgram } from "./registers.wgsl.js";
 import { type MomentsTile, USES_BIAS, USES_WEIGHT } from "./tile.js";
@@ -288,13 +288,9 @@ function joinAll(
   joinAll(context, joins, joined, moments, epsilon);
 }
 
-/** Pieces begin at multiples of this many elements, so that vectors stay aligned. */
-const GRAIN = 16;
-
 function inPieces(context: OperationContext, problem: Problem): void {
   const { dtype, size, epsilon } = problem;
-  const most = Math.floor((windowBytes(context.features) - WINDOW_ALIGNMENT) / dtypeBytes[dtype]);
-  const length = most - (most % GRAIN);
+  const length = linePiece(context.features, dtypeBytes[dtype]);
   const pieces: Problem[] = [];
   for (let first = 0; first < size; first += length) {
     const count = Math.min(length, size - first);

@@ -7,19 +7,13 @@ import {
   type ScanProblem,
 } from "@backplane/core";
 import { layouts, memoized } from "../../program/index.js";
-import {
-  type BufferRegion,
-  type DeviceMemory,
-  type KernelContext,
-  type OperationContext,
-  WINDOW_ALIGNMENT,
-} from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { storeRounded } from "../halves.js";
 import type { OperationEntry } from "../operation.js";
 import {
   middleOf,
   type Segmentation,
-  scratchBytes,
+  slabPieces,
   sliceOf,
   windowBytes,
   windowOf,
@@ -184,24 +178,12 @@ function pieceOf(problem: Problem, first: number, extents: Partial<Problem>): Pr
   return { ...piece, input: slice(problem.input), output: slice(problem.output) };
 }
 
-/** Parts of lines begin at multiples of this many elements, so that vectors stay aligned. */
-const GRAIN = 16;
-
-/**
- * Pieces are whole lines if windows show one and scratch has room for two values of each column, and parts of lines
- * otherwise: then some columns after the others. Each begins with what those before it combine to.
- */
+/** Each piece begins with what those before it combine to. */
 function inPieces(context: OperationContext, problem: Problem): void {
   const { kind, dtype, length, inner, reverse } = problem;
-  const elements = Math.floor(
-    (windowBytes(context.features) - WINDOW_ALIGNMENT) / Math.max(VALUE, dtypeBytes[dtype]),
-  );
-  const room = Math.floor((scratchBytes(context.features) - WINDOW_ALIGNMENT) / (2 * VALUE));
-  const most = Math.min(elements, room);
-  const isWhole = inner <= most;
-  const columns = isWhole ? inner : most - (most % GRAIN);
-  const fitting = isWhole ? Math.floor(elements / inner) : 1;
-  const height = inner === 1 && fitting > GRAIN ? fitting - (fitting % GRAIN) : fitting;
+  const widest = Math.max(VALUE, dtypeBytes[dtype]);
+  // Scratch has room for two values of each column.
+  const { columns, height } = slabPieces(context.features, inner, widest, 2 * VALUE);
   const way = wayOf(kind, dtype);
   const identity = identityBits(problem);
   for (let column = 0; column < inner; column += columns) {

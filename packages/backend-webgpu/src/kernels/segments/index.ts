@@ -10,3 +10,4 @@ export {
   type SegmentTools,
   segmented,
 } from "./segmented.js";
+export { linePiece, type SlabPieces, slabPieces } from "./slab.js";

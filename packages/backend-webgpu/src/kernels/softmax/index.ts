@@ -1,7 +1,6 @@
 import { dtypeBytes, floatTypes, type SoftmaxProblem } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
-import { WINDOW_ALIGNMENT } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
 import {
   leastSegment,
@@ -14,7 +13,7 @@ import { isSameRegion } from "../same-region.js";
 import {
   middleOf,
   type Segmentation,
-  scratchBytes,
+  slabPieces,
   sliceOf,
   windowBytes,
   windowOf,
@@ -166,18 +165,10 @@ function pieceOf(problem: Problem, first: number, extents: Partial<SoftmaxShape>
   return { ...piece, input: slice(problem.input), output: slice(problem.output) };
 }
 
-/**
- * Pieces are whole lines if a window shows one line and scratch has room for two pairs of each column, and parts of
- * lines otherwise: then some columns after the others.
- */
 function inPieces(context: OperationContext, problem: Problem): void {
   const { dtype, length, inner } = problem;
-  const elements = Math.floor((windowBytes(context.features) - WINDOW_ALIGNMENT) / dtypeBytes[dtype]);
-  const room = Math.floor((scratchBytes(context.features) - WINDOW_ALIGNMENT) / (2 * PAIR));
-  const most = Math.min(elements, room);
-  const isWhole = inner <= most;
-  const columns = isWhole ? inner : most - (most % GRAIN);
-  const height = isWhole ? Math.floor(elements / inner) : 1;
+  // Scratch has room for two pairs of each column.
+  const { columns, height } = slabPieces(context.features, inner, dtypeBytes[dtype], 2 * PAIR);
   for (let column = 0; column < inner; column += columns) {
     const width = Math.min(columns, inner - column);
     const pieces: Problem[] = [];
@@ -188,9 +179,6 @@ function inPieces(context: OperationContext, problem: Problem): void {
     context.scoped((scope) => applyPieces(scope, problem.kind, pieces));
   }
 }
-
-/** Parts of lines begin at multiples of this many elements, so that vectors stay aligned. */
-const GRAIN = 16;
 
 /** Pieces of the same rows: each adds its pairs to those of the pieces before. */
 function applyPieces(context: OperationContext, kind: Problem["kind"], pieces: readonly Problem[]): void {

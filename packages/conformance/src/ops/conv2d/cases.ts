@@ -104,6 +104,20 @@ export function depthwiseCases(): Arbitrary<ConvolutionCase> {
     }));
 }
 
+/** Each of those windows and steps, in both layouts, with odd and with even padding at the top and at the left. */
+export const depthwiseExamples: readonly ConvolutionCase[] = [3, 5, 7].flatMap((side) =>
+  [1, 2].flatMap((step) =>
+    (["NCHW", "NHWC"] as const).flatMap((layout) =>
+      [1, 2].map((before) =>
+        convolution({
+          ...{ layout, inputs: 1, outputs: 1, groups: 3, size: [11, 14] },
+          ...{ kernel: [side, side], stride: [step, step], padding: [3 - before, before, 1, 2] },
+        }),
+      ),
+    ),
+  ),
+);
+
 export function shapeOf(value: ConvolutionCase): Conv2dShape {
   const { batch, groups, inputs, outputs, size, kernel, stride, padding, dilation } = value;
   const [height, width] = size;

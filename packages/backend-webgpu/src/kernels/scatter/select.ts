@@ -1,0 +1,125 @@
+import { dtypeBytes, type ScatterProblem } from "@backplane/core";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import type { Vector } from "./lists.wgsl.js";
+import { RADIX } from "./order.wgsl.js";
+
+interface Place {
+  readonly byteOffset: number;
+}
+
+type Problem = Pick<
+  ScatterProblem<unknown>,
+  "dtype" | "kind" | "outer" | "length" | "count" | "inner" | "outerStride" | "innerStride"
+> & { readonly updates: Place; readonly output: Place };
+
+/** Updates that have indices of their own, and the places that they may go to; see `targetFunctions`. */
+interface Entries {
+  readonly entries: number;
+  readonly keys: number;
+  readonly period: number;
+  /** Rows of the updates, which are those of all entries, one or several times. */
+  readonly rows: number;
+  /** What an entry moves. */
+  readonly units: number;
+}
+
+export type ScatterPlan =
+  | { readonly form: "columns"; readonly width: 1 | 2 }
+  | (Entries & { readonly form: "last"; readonly unit: "block" | "word" })
+  | (Entries & { readonly form: "lists"; readonly vector: Vector; readonly digits: readonly Digit[] });
+
+/** Bits of a key that one pass sorts by. */
+export interface Digit {
+  readonly shift: number;
+  readonly mask: number;
+}
+
+/** Microseconds on a large GPU, roughly: one update of a column; and what the other forms take before they move anything. */
+const columnStep = 1;
+const listsStart = 12;
+const orderPass = 15;
+const lastStart = 12;
+
+/** Invocations that walk along columns at the same time, and entries that a pass over them takes in a microsecond. */
+const BUSY_INVOCATIONS = 2 ** 17;
+const ENTRIES_PER_STEP = 2 ** 16;
+
+/** Depends on shapes and places alone. */
+export function planScatter(problem: Problem): ScatterPlan {
+  const { kind, dtype, outer, count, inner, output } = problem;
+  const isHalf = dtype === "f16";
+  const width = isHalf ? 2 : 1;
+  const other = kind === "set" ? (planLast(problem) ?? planLists(problem)) : planLists(problem);
+  if (isHalf && (inner % 2 !== 0 || output.byteOffset % 4 !== 0)) return other;
+  const walks = Math.max(1, (outer * inner) / width / BUSY_INVOCATIONS);
+  const passes = other.form === "lists" ? other.digits.length : 1;
+  const start = other.form === "lists" ? listsStart + passes * orderPass : lastStart;
+  const others = start + (passes * other.entries) / ENTRIES_PER_STEP;
+  return columnStep * count * walks <= others ? { form: "columns", width } : other;
+}
+
+function planLast(problem: Problem): (ScatterPlan & { form: "last" }) | undefined {
+  const { dtype, inner, innerStride, updates, output } = problem;
+  const period = innerStride === 1 ? inner : 1;
+  const bytes = (inner / period) * dtypeBytes[dtype];
+  for (const [unit, size] of [
+    ["block", 16],
+    ["word", 4],
+  ] as const)
+    if ([bytes, updates.byteOffset, output.byteOffset].every((place) => place % size === 0))
+      return { form: "last", unit, ...entriesOf(problem, period, bytes / size) };
+  return undefined;
+}
+
+function planLists(problem: Problem): ScatterPlan & { form: "lists" } {
+  const { dtype, outer, inner, innerStride, updates, output } = problem;
+  const period = innerStride === 1 ? inner : 1;
+  const row = inner / period;
+  const fits = (size: number) =>
+    [row * dtypeBytes[dtype], updates.byteOffset, output.byteOffset].every(
+      (place) => place % (size * dtypeBytes[dtype]) === 0,
+    );
+  const vector = fits(4) ? 4 : dtype === "f16" && fits(2) ? 2 : 1;
+  // Halves that share words with others go one by one.
+  const own =
+    dtype === "f16" && vector === 1
+      ? entriesOf({ ...problem, outerStride: outer }, inner, 1)
+      : entriesOf(problem, period, row / vector);
+  return { form: "lists", vector, ...own, digits: digitsOf(own.keys) };
+}
+
+function entriesOf(
+  { outer, outerStride, length, count }: Pick<Problem, "outer" | "outerStride" | "length" | "count">,
+  period: number,
+  units: number,
+): Entries {
+  const slabs = outerStride > 0 ? outer : 1;
+  const entries = slabs * count * period;
+  return { entries, keys: slabs * length * period, period, units, rows: (outer / slabs) * entries };
+}
+
+/** Digits of about the same length, from the lowest on, for keys up to and with this number. */
+function digitsOf(keys: number): readonly Digit[] {
+  const bits = 32 - Math.clz32(keys);
+  const digits = Math.ceil(bits / Math.log2(RADIX));
+  const length = Math.ceil(bits / digits);
+  return Array.from({ length: digits }, (_, i) => ({
+    shift: i * length,
+    mask: 2 ** Math.min(length, bits - i * length) - 1,
+  }));
+}
+
+/** Tiles of so many workgroups keep a large GPU busy; more of them only make more counts. */
+const MOST_TILES = 1024;
+
+/** Tiles of entries. Many are a multiple of 4, so that their counts can be read as vectors. */
+export function tilesFor(entries: number): number {
+  const tiles = Math.min(Math.ceil(entries / WORKGROUP_SIZE), MOST_TILES);
+  return tiles > 16 ? Math.ceil(tiles / 4) * 4 : tiles;
+}
+
+/** How invocations share a row of so many units, one for each. */
+export function shareOfRow(units: number): { readonly laneShift: number; readonly parts: number } {
+  const laneShift = Math.min(Math.ceil(Math.log2(units)), Math.log2(WORKGROUP_SIZE));
+  return { laneShift, parts: Math.ceil(units / 2 ** laneShift) };
+}

@@ -1,0 +1,37 @@
+import { wgsl } from "../../program/index.js";
+
+export type TargetParameter =
+  | ("count" | "length" | "period" | "first" | "keys")
+  | ("outer_stride" | "axis_stride" | "inner_stride");
+
+export const targetParameters: Readonly<Record<TargetParameter, "u32">> = {
+  ...{ count: "u32", length: "u32", period: "u32", first: "u32", keys: "u32" },
+  ...{ outer_stride: "u32", axis_stride: "u32", inner_stride: "u32" },
+};
+
+/**
+ * Updates that have indices of their own are *entries*, numbered (o * count + j) * period + i; the places that they
+ * may go to are *keys*, numbered (o * length + index - first) * period + i. The binding `indices` is taken.
+ */
+export const targetFunctions: string = wgsl`
+/// The key of an entry; the number of keys if its index is out of range.
+fn key_of(entry: u32) -> u32 {
+  let step = entry / parameters.period;
+  let i = entry - step * parameters.period;
+  let o = step / parameters.count;
+  let j = step - o * parameters.count;
+  let at = o * parameters.outer_stride + j * parameters.axis_stride + i * parameters.inner_stride;
+  let index = indices[parameters.indices_offset + at];
+  // A difference of a negative index might wrap round into the range.
+  let k = u32(index) - parameters.first;
+  let found = index >= 0 && k < parameters.length;
+  return select(parameters.keys, (o * parameters.length + k) * parameters.period + i, found);
+}
+`;
+
+/** How neighbouring invocations share the units of a row that moves by one index. */
+export type RowParameter = "rows" | "units" | "lane_shift" | "parts";
+
+export const rowParameters: Readonly<Record<RowParameter, "u32">> = {
+  ...{ rows: "u32", units: "u32", lane_shift: "u32", parts: "u32" },
+};

@@ -1,0 +1,129 @@
+import { dtypeBytes, floatTypes, integerTypes, type SortProblem, transposition } from "@backplane/core";
+import { memoized } from "../../program/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import { copy } from "../copy/index.js";
+import { isNarrow } from "../machine.js";
+import type { OperationEntry } from "../operation.js";
+import { scan } from "../scan/index.js";
+import { sortByDigits } from "./digits.js";
+import { flipOf, keyTexts } from "./keys.wgsl.js";
+import { linesProgram } from "./lines.wgsl.js";
+import {
+  placed,
+  type Results,
+  type Rows,
+  regionsOf,
+  type Sinks,
+  type Sources,
+  sinkOf,
+  WORD,
+} from "./regions.js";
+import { sortSegments } from "./segments.js";
+import { itemsFor, largestTile, planSort, roundsOf } from "./select.js";
+
+type Problem = SortProblem<DeviceMemory>;
+
+const linesOf = memoized(linesProgram);
+
+function run(context: KernelContext, problem: Problem): void {
+  const plan = planSort(problem);
+  if (plan.form === "rows") {
+    asRows(context, problem);
+    return;
+  }
+  const { dtype, outer, length, inner, count, descending, input, values, indices } = problem;
+  const flip = descending ? flipOf[dtype] : 0;
+  const { results, store } = placed(context, dtype, values, indices);
+  const rows = { dtype, count: outer * inner, length, kept: count, flip };
+  if (plan.form === "digits") {
+    const addUp = (problem: Parameters<typeof scan.run>[1]) => scan.run(context, problem);
+    sortByDigits(context, rows, { length, sources: [{ data: input }], results: [results], addUp });
+  } else if (plan.form === "parts") sortParts(context, rows, input, results);
+  else {
+    const { method, items, tileLines } = plan;
+    const along = inner === 1 ? "length" : "inner";
+    context.dispatch(
+      linesOf({
+        ...{ dtype, source: "elements", sink: sinkOf(results), along, method, items },
+        unrolled: !isNarrow(context.features),
+      }),
+      regionsOf({ data: input }, results),
+      {
+        ...{ lines: rows.count, parts: 1, part_length: length, length, pitch: length * inner, inner, count },
+        ...{ tile_lines: tileLines, rounds: roundsOf(keyTexts[dtype].bits, tileLines), flip },
+      },
+      Math.ceil(rows.count / tileLines),
+    );
+  }
+  store();
+}
+
+/** The first elements of each part of a row have those of the row among them; equal ones stay in their order. */
+function sortParts(context: KernelContext, rows: Rows, input: BufferRegion, results: Results): void {
+  const { dtype, kept, flip } = rows;
+  const { bits } = keyTexts[dtype];
+  let source: Sources = { data: input };
+  let { length } = rows;
+  let pitch = length;
+  for (;;) {
+    const parts = Math.ceil(length / largestTile);
+    const partLength = Math.min(length, largestTile);
+    const bytes = WORD * rows.count * parts * kept;
+    const sink: Sinks =
+      parts === 1 ? results : { keys: context.scratch(bytes), tags: context.scratch(bytes) };
+    context.dispatch(
+      linesOf({
+        ...{ dtype, source: "data" in source ? "elements" : "records", sink: sinkOf(sink), along: "length" },
+        ...{ method: "digits", items: itemsFor(partLength), unrolled: !isNarrow(context.features) },
+      }),
+      regionsOf(source, sink),
+      {
+        ...{
+          lines: rows.count * parts,
+          parts,
+          part_length: partLength,
+          length,
+          pitch,
+          inner: 1,
+          count: kept,
+        },
+        ...{ tile_lines: 1, rounds: roundsOf(bits, 1), flip },
+      },
+      rows.count * parts,
+    );
+    if (!("keys" in sink)) return;
+    source = sink;
+    pitch = parts * kept;
+    length = pitch - kept + Math.min(kept, length - (parts - 1) * partLength);
+  }
+}
+
+/** The elements of a row are moved together, and its results apart. */
+function asRows(context: KernelContext, problem: Problem): void {
+  const { dtype, outer, length, inner, count, input, values, indices } = problem;
+  const scratchOf = (type: "i32" | typeof dtype, elements: number) =>
+    context.scratch(dtypeBytes[type] * outer * inner * elements);
+  const moved = scratchOf(dtype, length);
+  copy.run(context, transposition(dtype, [outer, length, inner], input, moved));
+  // A single result of each row is where it belongs.
+  const isMoved = count > 1;
+  const rowValues = values !== undefined && isMoved ? scratchOf(dtype, count) : values;
+  const rowIndices = indices !== undefined && isMoved ? scratchOf("i32", count) : indices;
+  const rows = { outer: outer * inner, inner: 1, input: moved, values: rowValues, indices: rowIndices };
+  run(context, { ...problem, ...rows });
+  if (!isMoved) return;
+  const extents = [outer, inner, count] as const;
+  if (values !== undefined) copy.run(context, transposition(dtype, extents, rowValues!, values));
+  if (indices !== undefined) copy.run(context, transposition("i32", extents, rowIndices!, indices));
+}
+
+/**
+ * values[..., j, ...] = the j-th element of each line in order, and indices[..., j, ...] its place. What WebGPU lacks
+ * to sort in one pass over memory is a promise that workgroups go on while others wait for them.
+ */
+export const sort: OperationEntry<"sort", Problem> = {
+  operation: "sort",
+  supports: [{ dtype: [...floatTypes, ...integerTypes] }],
+  run,
+  segments: sortSegments,
+};

@@ -1,0 +1,69 @@
+import { BUSY_WORKGROUPS } from "../machine.js";
+import type { LinesTile } from "./lines.wgsl.js";
+import { DIGIT_BITS, type TileSize, tileRecords } from "./tile.wgsl.js";
+
+export interface Extents {
+  readonly outer: number;
+  readonly length: number;
+  readonly inner: number;
+  readonly count: number;
+}
+
+type Items = TileSize["items"];
+
+/**
+ * `lines`: a workgroup sorts whole rows. `parts`: of rows that are longer, it finds the first elements of each part, of
+ * which they are sought again. `digits`: rows are sorted digit by digit. `rows`: elements are moved so that those of a
+ * row follow one another, and so are the results.
+ */
+export type SortPlan =
+  | {
+      readonly form: "lines";
+      readonly method: LinesTile["method"];
+      readonly items: Items;
+      readonly tileLines: number;
+    }
+  | { readonly form: "parts" }
+  | { readonly form: "digits" }
+  | { readonly form: "rows" };
+
+const [SMALL, LARGE]: readonly [Items, Items] = [4, 16];
+
+/** The most elements of rows that a workgroup sorts in its memory, which are those of parts too. */
+export const largestTile: number = tileRecords(LARGE);
+
+/** Elements of a row up to which each is compared with all: fewer reads than all rounds of digits take. */
+export const mostCompared = 64;
+
+/** Rows beside one another that a workgroup reads at least: each is in words of its own otherwise. */
+const LEAST_BESIDE = 8;
+
+/** The share of a part that is kept, at most: the others are sorted in vain. */
+const MOST_KEPT = 1 / 4;
+
+/** Depends on shapes alone. */
+export function planSort({ outer, length, inner, count }: Extents): SortPlan {
+  if (length > largestTile) {
+    if (inner > 1) return { form: "rows" };
+    return { form: count <= largestTile * MOST_KEPT ? "parts" : "digits" };
+  }
+  const rows = outer * inner;
+  const isCompared = length <= mostCompared;
+  const isSmall = length <= tileRecords(SMALL) && rows * length < BUSY_WORKGROUPS * largestTile;
+  const items = isCompared || isSmall ? SMALL : LARGE;
+  const tileLines = Math.min(rows, Math.floor(tileRecords(items) / length));
+  if (inner > 1 && tileLines < Math.min(inner, LEAST_BESIDE)) return { form: "rows" };
+  return { form: "lines", method: isCompared ? "compare" : "digits", items, tileLines };
+}
+
+/** For lines one by one, each at most a tile long. */
+export function itemsFor(length: number): Items {
+  return length <= tileRecords(SMALL) ? SMALL : LARGE;
+}
+
+/** The rounds in which a tile is sorted by keys of so many bits, and by its lines. */
+export function roundsOf(bits: number, tileLines: number): number {
+  // What lies behind the last line has the next number.
+  const lineBits = tileLines === 1 ? 0 : Math.ceil(Math.log2(tileLines + 1));
+  return (bits + Math.ceil(lineBits / DIGIT_BITS) * DIGIT_BITS) / DIGIT_BITS;
+}
