@@ -53,7 +53,7 @@ export class PeriodicData {
     }
   }
 
-  /** The first elements in host memory; f32 only. */
+  /** The first elements in host memory, as f32: whole numbers too. */
   toArray(elements: number): Float32Array {
     const array = new Float32Array(elements);
     for (let i = 0; i < elements; i += period)

@@ -1,6 +1,15 @@
 import type { Comparison, Row } from "./result.js";
 
-const movesBytes: readonly string[] = ["reduce", "unary", "binary", "transfer"];
+/** Whose rate is that of their operations; that of all others is the rate of memory. */
+const computes: readonly string[] = [
+  "gemm",
+  "batchedGemm",
+  "conv2d",
+  "attention",
+  "quantizedGemm",
+  "random",
+  "sort",
+];
 
 /** The values that determine a rate. */
 type Rated = Pick<Row, "operation" | "flops" | "bytes" | "median" | "comparison">;
@@ -8,7 +17,7 @@ type Rated = Pick<Row, "operation" | "flops" | "bytes" | "median" | "comparison"
 /** Returns the most informative rate of a case, with its unit: bytes if memory limits it. */
 export function rate({ operation, flops, bytes, median, comparison }: Rated): string {
   if (operation === "small operation") return `${(1 / median / 1000).toFixed(1)} k/s`;
-  if (movesBytes.includes(operation) || comparison?.against === "copy")
+  if (!computes.includes(operation) || comparison?.against === "copy")
     return `${(bytes / median / 1e9).toFixed(1)} GB/s`;
   const teraflops = flops / median / 1e12;
   return teraflops >= 1 ? `${teraflops.toFixed(1)} TFLOP/s` : `${(teraflops * 1000).toFixed(1)} GFLOP/s`;

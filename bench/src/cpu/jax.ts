@@ -1,7 +1,7 @@
 import { installedVersion } from "./installed.js";
-import { permuted } from "./layout.js";
+import { permuted, transposition } from "./layout.js";
 import { loadPeer, type Peer, type PeerCase } from "./peer.js";
-import { type Problem, problemOf } from "./problem.js";
+import { type NormalizeProblem, type PoolProblem, type Problem, problemOf } from "./problem.js";
 import { WebWorker } from "./web-worker.js";
 
 /** Reference counted: being passed to a function uses it up, `ref` is one more of it. */
@@ -9,12 +9,14 @@ interface JaxArray {
   readonly ref: JaxArray;
   readonly shape: readonly number[];
   blockUntilReady(): Promise<JaxArray>;
-  data(): Promise<Float32Array>;
+  data(): Promise<Float32Array | Int32Array>;
   dispose(): void;
 }
 
 type Extents = readonly number[];
-type Compute = (...inputs: JaxArray[]) => JaxArray;
+type ElementType = "float32" | "int32" | "bool";
+/** Of several results, the first is that of the case. */
+type Compute = (...inputs: JaxArray[]) => JaxArray | readonly JaxArray[];
 
 /** The used part of @jax-js/jax. */
 interface Jax {
@@ -22,19 +24,39 @@ interface Jax {
   defaultDevice(device: "wasm"): string;
   jit(compute: Compute): Compute;
   readonly numpy: {
-    array(data: Float32Array, options: { readonly shape: Extents }): JaxArray;
+    array(
+      data: Float32Array | Int32Array,
+      options: { readonly shape: Extents; readonly dtype: ElementType },
+    ): JaxArray;
     matmul(a: JaxArray, b: JaxArray): JaxArray;
     matrixTranspose(x: JaxArray): JaxArray;
     sum(x: JaxArray, axes: Extents): JaxArray;
-    max(x: JaxArray, axes: Extents): JaxArray;
+    max(x: JaxArray, axes?: Extents): JaxArray;
     exp(x: JaxArray): JaxArray;
     tanh(x: JaxArray): JaxArray;
-    add(a: JaxArray, b: JaxArray): JaxArray;
+    add(a: JaxArray, b: JaxArray | number): JaxArray;
     multiply(a: JaxArray, b: JaxArray): JaxArray;
+    divide(a: JaxArray, b: JaxArray): JaxArray;
+    sqrt(x: JaxArray): JaxArray;
+    mean(x: JaxArray, axis?: number, options?: { readonly keepdims: boolean }): JaxArray;
+    transpose(x: JaxArray, axes: Extents): JaxArray;
+    where(condition: JaxArray, a: JaxArray, b: JaxArray | number): JaxArray;
+    argmax(x: JaxArray, axis: number): JaxArray;
+    take(x: JaxArray, indices: JaxArray, axis: number): JaxArray;
+    takeAlongAxis(x: JaxArray, indices: JaxArray, axis: number): JaxArray;
+    cumsum(x: JaxArray, axis: number): JaxArray;
+    ones(shape: Extents): JaxArray;
+    greater(x: JaxArray, y: number): JaxArray;
+    /** With zeros. */
+    pad(x: JaxArray, widths: readonly Extents[]): JaxArray;
   };
   readonly nn: {
     relu(x: JaxArray): JaxArray;
     gelu(x: JaxArray, options: { readonly approximate: boolean }): JaxArray;
+    softmax(x: JaxArray, axis: number): JaxArray;
+    logSoftmax(x: JaxArray, axis: number): JaxArray;
+    /** To mean 0 and variance 1. */
+    standardize(x: JaxArray, axis: number, options: { readonly epsilon: number }): JaxArray;
     /** Batch, length, heads, size of a head. */
     dotProductAttention(
       q: JaxArray,
@@ -51,6 +73,15 @@ interface Jax {
       padding: readonly Extents[],
       options: { readonly featureGroupCount: number },
     ): JaxArray;
+    /** Of windows along the last axes. */
+    reduceWindow(
+      x: JaxArray,
+      compute: (window: JaxArray) => JaxArray,
+      window: Extents,
+      strides: Extents,
+    ): JaxArray;
+    /** Values and places, the largest ones first. */
+    topK(x: JaxArray, count: number): readonly [JaxArray, JaxArray];
   };
 }
 
@@ -68,11 +99,13 @@ export async function openJax(threads: number): Promise<Peer> {
         : "jit; arrays stay inside",
     open: async (test, inputs) => {
       const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
-      const { how, shapes, compute, layout } = prepare(jax, problemOf(test));
+      const { how, shapes, types = {}, compute, layout } = prepare(jax, problemOf(test));
       const arrays = Object.entries(shapes).map(([name, shape]) => {
-        if (layout === undefined) return jax.numpy.array(array(name), { shape });
+        const { [name]: dtype = "float32" } = types;
+        if (dtype !== "float32") return jax.numpy.array(Int32Array.from(array(name)), { shape, dtype });
+        if (layout === undefined) return jax.numpy.array(array(name), { shape, dtype });
         const ordered = layout.map((axis) => shape[axis]!);
-        return jax.numpy.array(permuted(array(name), shape, layout), { shape: ordered });
+        return jax.numpy.array(permuted(array(name), shape, layout), { shape: ordered, dtype });
       });
       const opened = asCase(how, arrays, jax.jit(compute), layout);
       return { ...opened, read: () => asInPage(threads, opened.read) };
@@ -110,16 +143,18 @@ function asCase(
   compute: Compute,
   layout: Extents | undefined,
 ): PeerCase {
-  const run = () => compute(...arrays.map((array) => array.ref));
+  const run = () => [compute(...arrays.map((array) => array.ref))].flat();
   return {
     how,
     call: async () => {
-      const result = run();
-      await result.blockUntilReady();
-      result.dispose();
+      for (const result of run()) {
+        await result.blockUntilReady();
+        result.dispose();
+      }
     },
     read: async () => {
-      const result = run();
+      const [result, ...others] = run() as [JaxArray, ...JaxArray[]];
+      for (const other of others) other.dispose();
       const { shape } = result;
       const data = await result.data();
       // The layouts here swap two axes: they are their own inverse.
@@ -135,6 +170,8 @@ interface Prepared {
   readonly how: string;
   /** Of the inputs, in the order of the arguments of `compute`. */
   readonly shapes: Readonly<Record<string, Extents>>;
+  /** Element types of those that are not f32. */
+  readonly types?: Readonly<Record<string, ElementType>>;
   readonly compute: Compute;
   /** How axes are exchanged, in inputs and result; default: not at all. */
   readonly layout?: Extents;
@@ -199,5 +236,89 @@ function prepare({ numpy, nn, lax }: Jax, problem: Problem): Prepared {
       const operation = kind === "add" ? "add" : "multiply";
       return { how: operation, shapes, compute: (a, b) => numpy[operation](a!, b!) };
     }
+    case "softmax": {
+      const { kind, shape, axis } = problem;
+      return { how: kind, shapes: { input: shape }, compute: (input) => nn[kind](input!, axis) };
+    }
+    case "normalize":
+      return normalize(numpy, nn, problem);
+    case "copy": {
+      const { inputShape, axes } = transposition(problem.shape, problem.inputStrides);
+      const compute: Compute = (input) => numpy.transpose(input!, axes);
+      return { how: "transpose", shapes: { input: inputShape }, compute };
+    }
+    case "select": {
+      const shapes = { condition: [problem.n], a: [problem.n], b: [problem.n] };
+      const compute: Compute = (condition, a, b) => numpy.where(condition!, a!, b!);
+      return { how: "where", shapes, types: { condition: "bool" }, compute };
+    }
+    case "argReduce": {
+      const { shape, axis } = problem;
+      return { how: "argmax", shapes: { input: shape }, compute: (input) => numpy.argmax(input!, axis) };
+    }
+    case "gather": {
+      const { shape, axis, indexShape } = problem;
+      const indices = axis === 0 ? [indexShape[0]] : indexShape;
+      const how = axis === 0 ? "take" : "takeAlongAxis";
+      return {
+        ...{ how, shapes: { input: shape, indices }, types: { indices: "int32" } },
+        compute: (input, indices) => numpy[how](input!, indices!, axis),
+      };
+    }
+    case "scan": {
+      const { shape, axis } = problem;
+      return { how: "cumsum", shapes: { input: shape }, compute: (input) => numpy.cumsum(input!, axis) };
+    }
+    case "sort": {
+      const { shape, count } = problem;
+      return { how: "topK", shapes: { input: shape }, compute: (input) => lax.topK(input!, count) };
+    }
+    case "pool2d":
+      return pool2d(numpy, lax, problem);
+    case "scatter":
+    case "resize2d":
+    case "quantizedGemm":
+    case "rope":
+      throw new Error(`jax-js has no ${problem.operation}`);
   }
+}
+
+function normalize(numpy: Jax["numpy"], nn: Jax["nn"], { kind, rows, size }: NormalizeProblem): Prepared {
+  const epsilon = 1e-5;
+  const shapes = { input: [rows, size], weight: [size] };
+  if (kind === "layer") {
+    const compute: Compute = (input, weight, bias) =>
+      numpy.add(numpy.multiply(nn.standardize(input!, -1, { epsilon }), weight!), bias!);
+    return { how: "standardize, multiply, add", shapes: { ...shapes, bias: [size] }, compute };
+  }
+  const compute: Compute = (input, weight) => {
+    const squares = numpy.mean(numpy.multiply(input!.ref, input!.ref), -1, { keepdims: true });
+    return numpy.multiply(numpy.divide(input!, numpy.sqrt(numpy.add(squares, epsilon))), weight!);
+  };
+  return { how: "rms written out", shapes, compute };
+}
+
+/** There is no padding of windows: what is added around an image for maxima is replaced by a number below all. */
+function pool2d(
+  numpy: Jax["numpy"],
+  lax: Jax["lax"],
+  { kind, inputShape, kernel, stride = kernel, padding }: PoolProblem,
+): Prepared {
+  const reduced = kind === "max" ? numpy.max : numpy.mean;
+  const pooled = (x: JaxArray) => lax.reduceWindow(x, (window) => reduced(window), kernel, stride);
+  const shapes = { input: inputShape };
+  if (padding === undefined) return { how: "reduceWindow", shapes, compute: (input) => pooled(input!) };
+  if (kind !== "max") throw new Error("jax-js has no mean of padded windows");
+  const [top, left, bottom, right] = padding;
+  const widths = [
+    [0, 0],
+    [0, 0],
+    [top, bottom],
+    [left, right],
+  ];
+  const compute: Compute = (input) => {
+    const inside = numpy.greater(numpy.pad(numpy.ones(inputShape), widths), 0);
+    return pooled(numpy.where(inside, numpy.pad(input!, widths), Number.NEGATIVE_INFINITY));
+  };
+  return { how: "pad, where, reduceWindow", shapes, compute };
 }

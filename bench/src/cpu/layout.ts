@@ -1,6 +1,18 @@
+/**
+ * Returns how a contiguous array with these strides along the axes of a shape lies: its own shape, and the axis of it
+ * that each axis of the shape is.
+ */
+export function transposition(
+  shape: readonly number[],
+  strides: readonly number[],
+): { readonly inputShape: readonly number[]; readonly axes: readonly number[] } {
+  const order = strides.map((_, axis) => axis).sort((a, b) => strides[b]! - strides[a]!);
+  return { inputShape: order.map((axis) => shape[axis]!), axes: shape.map((_, axis) => order.indexOf(axis)) };
+}
+
 /** The array with its axes in another order: axis i of the result is axis `axes[i]` of the array. */
 export function permuted(
-  data: Float32Array,
+  data: ArrayLike<number>,
   shape: readonly number[],
   axes: readonly number[],
 ): Float32Array<ArrayBuffer> {

@@ -1,29 +1,39 @@
 /**
  * Writes ONNX models: the messages of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto), in
- * the wire format of Protocol Buffers, as far as a graph of a few nodes on f32 tensors needs them.
+ * the wire format of Protocol Buffers, as far as a graph of a few nodes needs them.
  */
 
-export type Attribute = number | readonly number[] | { readonly float: number };
+export type Attribute = number | string | readonly number[] | { readonly float: number };
+
+/** Numbers of `TensorProto.DataType`, by the names that onnxruntime gives them. */
+const elementTypes = { float32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 } as const;
+
+export type ElementType = keyof typeof elementTypes;
 
 export interface Node {
   readonly op: string;
+  /** Who defines the operator. Default: ONNX. */
+  readonly domain?: typeof microsoft;
   /** Names of tensors; "" leaves an optional one out. */
   readonly inputs: readonly string[];
-  readonly output: string;
-  /** A number is an INT, an array INTS, `{ float }` a FLOAT. */
+  /** The name of the result, or the names of all. */
+  readonly output: string | readonly string[];
+  /** A number is an INT, a string a STRING, an array INTS, `{ float }` a FLOAT. */
   readonly attributes?: Readonly<Record<string, Attribute>>;
 }
 
 export interface Initializer {
   readonly shape: readonly number[];
-  readonly data: Float32Array | BigInt64Array;
+  readonly data: Float32Array | BigInt64Array | Uint8Array;
 }
 
 export interface Graph {
   readonly nodes: readonly Node[];
-  /** Shapes by name, all f32. */
+  /** Shapes by name. */
   readonly inputs: Readonly<Record<string, readonly number[]>>;
   readonly outputs: Readonly<Record<string, readonly number[]>>;
+  /** Element types of those inputs and outputs that are not f32. */
+  readonly types?: Readonly<Record<string, ElementType>>;
   /** Tensors that are part of the model. */
   readonly initializers?: Readonly<Record<string, Initializer>>;
 }
@@ -32,27 +42,37 @@ export interface Graph {
 const opset = 23;
 const irVersion = 10;
 
-/** Numbers of `TensorProto.DataType`. */
-const elementTypes = { float: 1, int64: 7 } as const;
+/** The operators that onnxruntime adds, in the only version that there is of them. */
+export const microsoft = "com.microsoft";
+const microsoftVersion = 1;
+
 /** Numbers of `AttributeProto.AttributeType`. */
-const attributeTypes = { float: 1, int: 2, ints: 7 } as const;
+const attributeTypes = { float: 1, int: 2, string: 3, ints: 7 } as const;
 
 /** Parts of a message; joined once at the end, since initializers are large. */
 type Parts = readonly Uint8Array[];
 
 /** The bytes of an ONNX model with one graph. */
 export function encodeModel(graph: Graph): Uint8Array<ArrayBuffer> {
+  const { types = {} } = graph;
+  const values = (field: number, shapes: Graph["inputs"]) =>
+    Object.entries(shapes).flatMap(([name, shape]) =>
+      message(field, encodeValue(name, shape, types[name] ?? "float32")),
+    );
   const parts = [
     integer(1, irVersion),
     ...message(8, [integer(2, opset)]),
+    ...(graph.nodes.some(({ domain }) => domain === microsoft)
+      ? message(8, [...string(1, microsoft), integer(2, microsoftVersion)])
+      : []),
     ...message(7, [
       ...graph.nodes.flatMap((node) => message(1, encodeNode(node))),
       ...string(2, "graph"),
       ...Object.entries(graph.initializers ?? {}).flatMap(([name, tensor]) =>
         message(5, encodeInitializer(name, tensor)),
       ),
-      ...Object.entries(graph.inputs).flatMap(([name, shape]) => message(11, encodeValue(name, shape))),
-      ...Object.entries(graph.outputs).flatMap(([name, shape]) => message(12, encodeValue(name, shape))),
+      ...values(11, graph.inputs),
+      ...values(12, graph.outputs),
     ]),
   ];
   const bytes = new Uint8Array(sizeOf(parts));
@@ -64,11 +84,12 @@ export function encodeModel(graph: Graph): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-function encodeNode({ op, inputs, output, attributes = {} }: Node): Parts {
+function encodeNode({ op, domain, inputs, output, attributes = {} }: Node): Parts {
   return [
     ...inputs.flatMap((name) => string(1, name)),
-    ...string(2, output),
+    ...[output].flat().flatMap((name) => string(2, name)),
     ...string(4, op),
+    ...(domain === undefined ? [] : string(7, domain)),
     ...Object.entries(attributes).flatMap(([name, value]) => message(5, encodeAttribute(name, value))),
   ];
 }
@@ -76,26 +97,32 @@ function encodeNode({ op, inputs, output, attributes = {} }: Node): Parts {
 function encodeAttribute(name: string, value: Attribute): Parts {
   if (typeof value === "number")
     return [...string(1, name), integer(3, value), integer(20, attributeTypes.int)];
+  if (typeof value === "string")
+    return [...string(1, name), ...string(4, value), integer(20, attributeTypes.string)];
   if ("float" in value) return [...string(1, name), float(2, value.float), integer(20, attributeTypes.float)];
   return [...string(1, name), ...value.map((one) => integer(8, one)), integer(20, attributeTypes.ints)];
 }
 
 function encodeInitializer(name: string, { shape, data }: Initializer): Parts {
-  const type = data instanceof Float32Array ? elementTypes.float : elementTypes.int64;
   return [
     ...shape.map((extent) => integer(1, extent)),
-    integer(2, type),
+    integer(2, elementTypes[elementTypeOf(data)]),
     ...string(8, name),
     ...bytes(9, new Uint8Array(data.buffer, data.byteOffset, data.byteLength)),
   ];
 }
 
-/** A name with its type: a tensor of f32 and its shape. */
-function encodeValue(name: string, shape: readonly number[]): Parts {
+function elementTypeOf(data: Initializer["data"]): ElementType {
+  if (data instanceof Float32Array) return "float32";
+  return data instanceof Uint8Array ? "uint8" : "int64";
+}
+
+/** A name with its type: a tensor, and its shape. */
+function encodeValue(name: string, shape: readonly number[], type: ElementType): Parts {
   const dimensions = shape.flatMap((extent) => message(1, [integer(1, extent)]));
   return [
     ...string(1, name),
-    ...message(2, message(1, [integer(1, elementTypes.float), ...message(2, dimensions)])),
+    ...message(2, message(1, [integer(1, elementTypes[type]), ...message(2, dimensions)])),
   ];
 }
 

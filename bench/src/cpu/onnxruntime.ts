@@ -1,4 +1,5 @@
-import type { Case, Inputs } from "../cases/case.js";
+import type { Inputs } from "../cases/case.js";
+import type { ElementType } from "./onnx.js";
 import { type Form, onnxForms, outputName } from "./onnx-models.js";
 import { loadPeer, type Peer, type PeerCase } from "./peer.js";
 import { problemOf } from "./problem.js";
@@ -12,12 +13,23 @@ interface OnnxRuntime {
   readonly InferenceSession: {
     create(model: Uint8Array, options: Readonly<Record<string, unknown>>): Promise<Session>;
   };
-  readonly Tensor: new (type: "float32", data: Float32Array, shape: readonly number[]) => Tensor;
+  readonly Tensor: new (type: ElementType, data: Elements, shape: readonly number[]) => Tensor;
 }
 
+type Elements = Float32Array | Uint8Array | Int32Array | BigInt64Array;
+
 interface Tensor {
-  readonly data: Float32Array;
+  readonly data: Elements;
 }
+
+/** Numbers in the array that a tensor of each type has. */
+const elements: Readonly<Record<ElementType, (numbers: Float32Array) => Elements>> = {
+  float32: (numbers) => numbers,
+  uint8: (numbers) => Uint8Array.from(numbers),
+  int32: (numbers) => Int32Array.from(numbers),
+  int64: (numbers) => BigInt64Array.from(numbers as Iterable<number>, BigInt),
+  bool: (numbers) => Uint8Array.from(numbers),
+};
 
 type Tensors = Readonly<Record<string, Tensor>>;
 
@@ -67,7 +79,7 @@ function opener(
     const failures: unknown[] = [];
     for (const form of forms)
       try {
-        const opened = await openForm(runtime, options, reuse, form, test, inputs);
+        const opened = await openForm(runtime, options, reuse, form, inputs);
         working.push({ opened, time: forms.length === 1 ? 0 : await bestCall(opened) });
       } catch (error) {
         failures.push(error);
@@ -101,24 +113,29 @@ async function openForm(
   options: Readonly<Record<string, unknown>>,
   reuse: boolean,
   form: Form,
-  test: Case,
   inputs: Inputs,
 ): Promise<PeerCase> {
   const session = await InferenceSession.create(form.model, { ...options, logSeverityLevel: 3 });
-  const feeds = Object.fromEntries(
-    Object.entries(form.inputs).map(([name, shape]) => [
-      name,
-      new Tensor("float32", inputs[name]!.toArray(test.inputs[name]!), shape),
-    ]),
-  );
-  const result = new Tensor("float32", new Float32Array(test.output.elements), form.output);
-  const run = () => (reuse ? session.run(feeds, { [outputName]: result }) : session.run(feeds));
+  const tensors = (shapes: Form["inputs"], numbers: (name: string, count: number) => Float32Array): Tensors =>
+    Object.fromEntries(
+      Object.entries(shapes).map(([name, shape]) => {
+        const { [name]: type = "float32" } = form.types;
+        const count = shape.reduce((a, b) => a * b, 1);
+        return [name, new Tensor(type, elements[type](numbers(name, count)), shape)];
+      }),
+    );
+  const feeds = tensors(form.inputs, (name, count) => inputs[name]!.toArray(count));
+  const results = reuse ? tensors(form.outputs, (_, count) => new Float32Array(count)) : undefined;
+  const run = () => session.run(feeds, results);
   return {
     how: form.how,
     call: async () => {
       await run();
     },
-    read: async () => (await run())[outputName]!.data,
+    read: async () => {
+      const { data } = (await run())[outputName]!;
+      return data instanceof BigInt64Array ? Float64Array.from(data, Number) : data;
+    },
     close: () => session.release(),
   };
 }

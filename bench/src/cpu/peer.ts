@@ -19,7 +19,7 @@ export interface PeerCase {
   /** Computes one result, as a user would, and lets go of it. */
   call(): void | Promise<void>;
   /** Computes one result and returns all of its elements, in the order of the case's output. */
-  read(): Promise<Float32Array>;
+  read(): Promise<ArrayLike<number>>;
   close(): void | Promise<void>;
 }
 

@@ -60,6 +60,111 @@ export interface BinaryProblem {
   readonly broadcast: boolean;
 }
 
+export interface SoftmaxProblem {
+  readonly operation: "softmax";
+  readonly kind: "softmax" | "logSoftmax";
+  readonly shape: readonly number[];
+  readonly axis: number;
+}
+
+export interface NormalizeProblem {
+  readonly operation: "normalize";
+  readonly kind: "layer" | "rms";
+  readonly rows: number;
+  readonly size: number;
+}
+
+/** Axes in another order: the strides are those of a contiguous input. */
+export interface CopyProblem {
+  readonly operation: "copy";
+  readonly shape: readonly number[];
+  readonly inputStrides: readonly number[];
+}
+
+export interface SelectProblem {
+  readonly operation: "select";
+  readonly n: number;
+}
+
+export interface ArgReduceProblem {
+  readonly operation: "argReduce";
+  readonly kind: "argMax";
+  readonly shape: readonly number[];
+  readonly axis: number;
+}
+
+/** Rows of a table (axis 0, one index for each), or elements of each row (axis 1). */
+export interface GatherProblem {
+  readonly operation: "gather";
+  readonly shape: readonly [rows: number, columns: number];
+  readonly axis: 0 | 1;
+  readonly indexShape: readonly [number, number];
+}
+
+export interface ScanProblem {
+  readonly operation: "scan";
+  readonly kind: "sum";
+  readonly shape: readonly number[];
+  readonly axis: number;
+}
+
+/** The largest elements of each row, the first ones of its order, with their places. */
+export interface SortProblem {
+  readonly operation: "sort";
+  readonly shape: readonly [rows: number, columns: number];
+  readonly count: number;
+  readonly descending: true;
+}
+
+/** Adds rows to those of a table. */
+export interface ScatterProblem {
+  readonly operation: "scatter";
+  readonly kind: "add";
+  readonly shape: readonly [rows: number, columns: number];
+  readonly indexShape: readonly [count: number, one: 1];
+}
+
+export interface PoolProblem {
+  readonly operation: "pool2d";
+  readonly kind: "max" | "mean";
+  /** NCHW. */
+  readonly inputShape: readonly [number, number, number, number];
+  readonly kernel: readonly [number, number];
+  /** Default: the kernel. */
+  readonly stride?: readonly [number, number];
+  /** Top, left, bottom, right. Default: none. */
+  readonly padding?: readonly [number, number, number, number];
+}
+
+/** Places by the middles of pixels. */
+export interface ResizeProblem {
+  readonly operation: "resize2d";
+  readonly kind: "bilinear" | "nearest";
+  /** NCHW. */
+  readonly inputShape: readonly [number, number, number, number];
+  readonly outputHeight: number;
+  readonly outputWidth: number;
+}
+
+/** Weights of 4 bits, in blocks of 32. */
+export interface QuantizedGemmProblem {
+  readonly operation: "quantizedGemm";
+  readonly m: number;
+  readonly n: number;
+  readonly k: number;
+}
+
+export interface RopeProblem {
+  readonly operation: "rope";
+  readonly kind: "neighbours" | "halves";
+  readonly batch: 1;
+  readonly heads: number;
+  readonly rows: number;
+  readonly size: number;
+  /** Positions in the tables: as many as rows. */
+  readonly length: number;
+}
+
 /** The plain data of a case, as the families of cases write it. */
 export type Problem =
   | GemmProblem
@@ -68,7 +173,20 @@ export type Problem =
   | AttentionProblem
   | ReduceProblem
   | UnaryProblem
-  | BinaryProblem;
+  | BinaryProblem
+  | SoftmaxProblem
+  | NormalizeProblem
+  | CopyProblem
+  | SelectProblem
+  | ArgReduceProblem
+  | GatherProblem
+  | ScanProblem
+  | SortProblem
+  | ScatterProblem
+  | PoolProblem
+  | ResizeProblem
+  | QuantizedGemmProblem
+  | RopeProblem;
 
 const operations: readonly string[] = [
   "gemm",
@@ -78,6 +196,19 @@ const operations: readonly string[] = [
   "reduce",
   "unary",
   "binary",
+  "softmax",
+  "normalize",
+  "copy",
+  "select",
+  "argReduce",
+  "gather",
+  "scan",
+  "sort",
+  "scatter",
+  "pool2d",
+  "resize2d",
+  "quantizedGemm",
+  "rope",
 ] satisfies Problem["operation"][];
 
 /** Throws for cases that are no single operation in f32: no peer is asked for those. */

@@ -1,6 +1,7 @@
 import { attention } from "../cases/attention.js";
 import type { Case } from "../cases/case.js";
 import { conv2d } from "../cases/conv2d.js";
+import { derivedCases } from "../cases/derived.js";
 import { add, binary, unary } from "../cases/elementwise.js";
 import { batchedGemm, gemm } from "../cases/gemm.js";
 import { reduce } from "../cases/reduce.js";
@@ -34,6 +35,9 @@ export const blasGoal = 1;
 /** The goal as a share of the rate of multiplying and adding in registers. */
 export const ceilingGoal = 0.92;
 
+/** Calls that only move elements, at the rate of memory. */
+const moves: readonly string[] = ["copy", "gather", "select", "rope", "resize2d f32 nearest"];
+
 export const peerRows: readonly PeerRow[] = [
   square(256),
   square(512),
@@ -57,4 +61,7 @@ export const peerRows: readonly PeerRow[] = [
   row(unary("relu", elements), 1),
   row(add(4096, 4096, false), 1),
   row(binary("mul", 4096, 4096, false), 1),
+  ...derivedCases("peers").map((test) =>
+    row(test, moves.some((start) => test.name.startsWith(start)) ? 1 : 1.3),
+  ),
 ];

@@ -1,26 +1,34 @@
-import { causalMask, permuted } from "./layout.js";
+import { causalMask, permuted, transposition } from "./layout.js";
 import { loadPeer, type Peer, type PeerCase } from "./peer.js";
-import { type ConvolutionProblem, type Problem, problemOf } from "./problem.js";
+import {
+  type ConvolutionProblem,
+  type PoolProblem,
+  type Problem,
+  problemOf,
+  type ResizeProblem,
+} from "./problem.js";
 
 interface Tensor {
   readonly shape: readonly number[];
-  dataSync(): Float32Array;
+  dataSync(): Float32Array | Int32Array;
   dispose(): void;
 }
 
 type Extents = readonly number[];
+type ElementType = "float32" | "int32" | "bool";
 
 /** The used part of @tensorflow/tfjs-core. */
 interface Tfjs {
   readonly version_core: string;
   setBackend(name: "wasm"): Promise<boolean>;
   ready(): Promise<void>;
-  tensor(data: Float32Array, shape: Extents): Tensor;
+  tensor(data: Float32Array | Int32Array | Uint8Array, shape: Extents, dtype?: ElementType): Tensor;
   tidy<Result>(work: () => Result): Result;
   matMul(a: Tensor, b: Tensor, transposeA?: boolean, transposeB?: boolean): Tensor;
   readonly conv2d: Convolution;
   readonly depthwiseConv2d: Convolution;
   softmax(x: Tensor): Tensor;
+  logSoftmax(x: Tensor, axis: number): Tensor;
   sum(x: Tensor, axes?: Extents): Tensor;
   max(x: Tensor, axes?: Extents): Tensor;
   exp(x: Tensor): Tensor;
@@ -29,7 +37,31 @@ interface Tfjs {
   erf(x: Tensor): Tensor;
   add(a: Tensor, b: Tensor | number): Tensor;
   mul(a: Tensor, b: Tensor | number): Tensor;
+  transpose(x: Tensor, axes: Extents): Tensor;
+  where(condition: Tensor, a: Tensor, b: Tensor): Tensor;
+  argMax(x: Tensor, axis: number): Tensor;
+  gather(x: Tensor, indices: Tensor): Tensor;
+  cumsum(x: Tensor, axis: number): Tensor;
+  /** The largest ones first. */
+  topk(x: Tensor, count: number): { readonly values: Tensor; readonly indices: Tensor };
+  /** Adds updates to zeros. */
+  scatterND(indices: Tensor, updates: Tensor, shape: Extents): Tensor;
+  readonly maxPool: Pooling;
+  readonly avgPool: Pooling;
+  readonly image: { readonly resizeBilinear: Resizing; readonly resizeNearestNeighbor: Resizing };
 }
+
+/** NHWC */
+type Pooling = (
+  x: Tensor,
+  kernel: Extents,
+  strides: Extents,
+  padding: readonly Extents[],
+  rounding: "floor",
+) => Tensor;
+
+/** NHWC */
+type Resizing = (x: Tensor, size: Extents, alignCorners: false, halfPixelCenters: true) => Tensor;
 
 /** NHWC, filters as height, width, channels of a group, filters. */
 type Convolution = (
@@ -47,7 +79,7 @@ interface Prepared {
   readonly tensors: Readonly<Record<string, Tensor>>;
   readonly compute: () => Tensor;
   /** Puts the elements into our order. Default: they are in our order already. */
-  readonly order?: (data: Float32Array, shape: Extents) => Float32Array;
+  readonly order?: (data: ArrayLike<number>, shape: Extents) => Float32Array;
 }
 
 export async function openTfjs(): Promise<Peer> {
@@ -61,16 +93,20 @@ export async function openTfjs(): Promise<Peer> {
     threads: 1,
     note: "one thread: it does not start threads in Node.js; tensors stay inside",
     open: async (test, inputs) => {
-      const tensor = (name: string, shape: Extents) =>
-        tf.tensor(inputs[name]!.toArray(test.inputs[name]!), shape);
       const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
-      const problem = problemOf(test);
-      const prepared =
-        problem.operation === "conv2d" ? convolution(tf, problem, array) : prepare(tf, problem, tensor);
-      return asCase(tf, prepared);
+      const tensor = (name: string, shape: Extents, type: ElementType = "float32") =>
+        tf.tensor(elements[type](array(name)), shape, type);
+      return asCase(tf, prepare(tf, problemOf(test), tensor, array));
     },
   };
 }
+
+/** Numbers in the array that a tensor of each type is made from. */
+const elements = {
+  float32: (numbers: Float32Array) => numbers,
+  int32: (numbers: Float32Array) => Int32Array.from(numbers),
+  bool: (numbers: Float32Array) => Uint8Array.from(numbers),
+};
 
 function asCase(tf: Tfjs, { how, tensors, compute, order }: Prepared): PeerCase {
   return {
@@ -90,10 +126,16 @@ function asCase(tf: Tfjs, { how, tensors, compute, order }: Prepared): PeerCase 
 
 function prepare(
   tf: Tfjs,
-  problem: Exclude<Problem, ConvolutionProblem>,
-  tensor: (name: string, shape: Extents) => Tensor,
+  problem: Problem,
+  tensor: (name: string, shape: Extents, type?: ElementType) => Tensor,
+  array: (name: string) => Float32Array,
 ): Prepared {
   switch (problem.operation) {
+    case "conv2d":
+      return convolution(tf, problem, array);
+    case "pool2d":
+    case "resize2d":
+      return image(tf, problem, array);
     case "gemm": {
       const { m, n, k, transA, transB } = problem;
       const a = tensor("a", transA ? [k, m] : [m, k]);
@@ -139,7 +181,89 @@ function prepare(
       const b = tensor("b", broadcast ? [columns] : [rows, columns]);
       return { how: kind, tensors: { a, b }, compute: () => tf[kind](a, b) };
     }
+    case "softmax": {
+      const { kind, shape, axis } = problem;
+      const input = tensor("input", shape);
+      // The other one takes the last axis, which is the only one that it has.
+      const compute = kind === "softmax" ? () => tf.softmax(input) : () => tf.logSoftmax(input, axis);
+      return { how: kind, tensors: { input }, compute };
+    }
+    case "copy": {
+      const { inputShape, axes } = transposition(problem.shape, problem.inputStrides);
+      const input = tensor("input", inputShape);
+      return { how: "transpose", tensors: { input }, compute: () => tf.transpose(input, axes) };
+    }
+    case "select": {
+      const { n } = problem;
+      const [condition, a, b] = [tensor("condition", [n], "bool"), tensor("a", [n]), tensor("b", [n])];
+      return { how: "where", tensors: { condition, a, b }, compute: () => tf.where(condition, a, b) };
+    }
+    case "argReduce": {
+      const input = tensor("input", problem.shape);
+      return { how: "argMax", tensors: { input }, compute: () => tf.argMax(input, problem.axis) };
+    }
+    case "gather": {
+      const { shape, axis, indexShape } = problem;
+      if (axis !== 0) throw new Error("tfjs has no gather with an index for each element");
+      const input = tensor("input", shape);
+      const indices = tensor("indices", [indexShape[0]], "int32");
+      return { how: "gather", tensors: { input, indices }, compute: () => tf.gather(input, indices) };
+    }
+    case "scan": {
+      const input = tensor("input", problem.shape);
+      return { how: "cumsum", tensors: { input }, compute: () => tf.cumsum(input, problem.axis) };
+    }
+    case "sort": {
+      const input = tensor("input", problem.shape);
+      return { how: "topk", tensors: { input }, compute: () => tf.topk(input, problem.count).values };
+    }
+    case "scatter": {
+      const { shape, indexShape } = problem;
+      const output = tensor("output", shape);
+      const indices = tensor("indices", indexShape, "int32");
+      const updates = tensor("updates", [indexShape[0], shape[1]]);
+      const compute = () => tf.add(tf.scatterND(indices, updates, shape), output);
+      return { how: "scatterND, add", tensors: { output, indices, updates }, compute };
+    }
+    case "normalize":
+    case "quantizedGemm":
+    case "rope":
+      throw new Error(`tfjs has no ${problem.operation}`);
   }
+}
+
+/** Images are NHWC. */
+function image(
+  tf: Tfjs,
+  problem: PoolProblem | ResizeProblem,
+  array: (name: string) => Float32Array,
+): Prepared {
+  const { inputShape } = problem;
+  const [images, channels, height, width] = inputShape;
+  const input = tf.tensor(permuted(array("input"), inputShape, [0, 2, 3, 1]), [
+    images,
+    height,
+    width,
+    channels,
+  ]);
+  const prepared = (how: string, compute: () => Tensor): Prepared => ({
+    ...{ how: `${how}, NHWC`, tensors: { input }, compute },
+    order: (data, shape) => permuted(data, shape, [0, 3, 1, 2]),
+  });
+  if (problem.operation === "resize2d") {
+    const { kind, outputHeight, outputWidth } = problem;
+    const how = kind === "bilinear" ? "resizeBilinear" : "resizeNearestNeighbor";
+    return prepared(how, () => tf.image[how](input, [outputHeight, outputWidth], false, true));
+  }
+  const { kind, kernel, stride = kernel, padding: [top, left, bottom, right] = [0, 0, 0, 0] } = problem;
+  const how = kind === "max" ? "maxPool" : "avgPool";
+  const sides = [
+    [0, 0],
+    [top, bottom],
+    [left, right],
+    [0, 0],
+  ];
+  return prepared(how, () => tf[how](input, kernel, stride, sides, "floor"));
 }
 
 /** Images are NHWC, as tfjs has them on the CPU, with filters to match. */

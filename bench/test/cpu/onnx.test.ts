@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { encodeModel } from "#src/cpu/onnx.js";
-import { onnxForms } from "#src/cpu/onnx-models.js";
+import { onnxForms, outputName } from "#src/cpu/onnx-models.js";
 import { problemOf } from "#src/cpu/problem.js";
 import { peerRows } from "#src/cpu/rows.js";
 import { PeriodicData } from "#src/data.js";
@@ -47,12 +47,11 @@ const texts = (bytes: Uint8Array, field: number) =>
 const signed = (bytes: Uint8Array, field: number) =>
   all(bytes, field).map((value) => BigInt.asIntN(64, value as bigint));
 
-/** Name and shape of a value, whose elements must be f32. */
-function value(bytes: Uint8Array): [string, readonly bigint[]] {
+/** Name, shape and number of the element type of a value. */
+function value(bytes: Uint8Array): [string, readonly bigint[], bigint] {
   const tensor = message(message(bytes, 2), 1);
-  expect(all(tensor, 1)).to.deep.equal([1n]);
   const shape = messages(message(tensor, 2), 1).map((dimension) => all(dimension, 1)[0] as bigint);
-  return [texts(bytes, 1)[0]!, shape];
+  return [texts(bytes, 1)[0]!, shape, all(tensor, 1)[0] as bigint];
 }
 
 describe("ONNX models", () => {
@@ -79,8 +78,8 @@ describe("ONNX models", () => {
 
     const graph = message(model, 7);
     expect(texts(graph, 2)).to.deep.equal(["graph"]);
-    expect(messages(graph, 11).map(value)).to.deep.equal([["x", [2n, 1n, 129n]]]);
-    expect(messages(graph, 12).map(value)).to.deep.equal([["y", []]]);
+    expect(messages(graph, 11).map(value)).to.deep.equal([["x", [2n, 1n, 129n], 1n]]);
+    expect(messages(graph, 12).map(value)).to.deep.equal([["y", [], 1n]]);
 
     const node = message(graph, 1);
     expect(texts(node, 1)).to.deep.equal(["x", "", "w"]);
@@ -107,6 +106,37 @@ describe("ONNX models", () => {
     expect(new BigInt64Array(message(axes!, 9).slice().buffer)).to.deep.equal(BigInt64Array.of(-2n));
   });
 
+  it("hold element types, several outputs, texts and operators of others", () => {
+    const model = encodeModel({
+      nodes: [
+        {
+          ...{ op: "MatMulNBits", domain: "com.microsoft", inputs: ["x", "b"], output: ["y", "z"] },
+          attributes: { reduction: "add" },
+        },
+      ],
+      inputs: { x: [1], m: [2], i: [3] },
+      outputs: { y: [4], z: [5] },
+      types: { m: "bool", i: "int32", z: "int64" },
+      initializers: { b: { shape: [2], data: Uint8Array.of(7, 255) } },
+    });
+    const [onnx, microsoft] = messages(model, 8);
+    expect([texts(onnx!, 1), all(onnx!, 2)]).to.deep.equal([[], [23n]]);
+    expect([texts(microsoft!, 1), all(microsoft!, 2)]).to.deep.equal([["com.microsoft"], [1n]]);
+    const graph = message(model, 7);
+    expect(messages(graph, 11).map((one) => value(one)[2])).to.deep.equal([1n, 9n, 6n]);
+    expect(messages(graph, 12).map((one) => value(one)[2])).to.deep.equal([1n, 7n]);
+    const b = message(graph, 5);
+    expect([all(b, 2), message(b, 9)]).to.deep.equal([[2n], Uint8Array.of(7, 255)]);
+    const node = message(graph, 1);
+    expect([texts(node, 2), texts(node, 7)]).to.deep.equal([["y", "z"], ["com.microsoft"]]);
+    const attribute = message(node, 5);
+    expect([texts(attribute, 1), texts(attribute, 4), all(attribute, 20)]).to.deep.equal([
+      ["reduction"],
+      ["add"],
+      [3n],
+    ]);
+  });
+
   it("take the part of an array that a view shows", () => {
     const data = Float32Array.of(1, 2, 3).subarray(1, 2);
     const graph = { nodes: [], inputs: {}, outputs: {}, initializers: { w: { shape: [1], data } } };
@@ -126,22 +156,25 @@ describe("ONNX models", () => {
       );
       const forms = onnxForms(problemOf(test), data);
       expect(forms).not.to.have.length(0);
-      for (const { model, inputs, output } of forms) {
+      for (const { model, inputs, outputs } of forms) {
+        const output = outputs[outputName]!;
         const product = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
         for (const [name, shape] of Object.entries(inputs))
           expect(product(shape)).to.equal(test.inputs[name]);
         expect(product(output)).to.equal(test.output.elements);
 
         const graph = message(model, 7);
+        // Without a name: left out.
         const known = new Set([
+          "",
           ...messages(graph, 11).map((one) => value(one)[0]),
           ...messages(graph, 5).map((one) => texts(one, 8)[0]!),
         ]);
         for (const node of messages(graph, 1)) {
           expect([...known]).to.include.members(texts(node, 1));
-          known.add(texts(node, 2)[0]!);
+          for (const name of texts(node, 2)) known.add(name);
         }
-        const [[result, shape]] = messages(graph, 12).map(value) as [[string, readonly bigint[]]];
+        const [[result, shape]] = messages(graph, 12).map(value) as [ReturnType<typeof value>];
         expect([...known]).to.include(result);
         expect(shape.map(Number)).to.deep.equal(output);
         // Every input of the case is used one way or the other.

@@ -95,8 +95,8 @@ export interface TimedCall extends Call {
   readonly below?: Readonly<Record<string, number>>;
   /** Unique among the calls of the operation and size. */
   readonly name: string;
-  /** `small`: for CPUs. `large`: for GPUs. */
-  readonly size: "small" | "large";
+  /** `small`: for CPUs. `peers`: for CPUs, next to other libraries. `large`: for GPUs. */
+  readonly size: "small" | "peers" | "large";
   /** Elements of an operand before the place that the call names. Default: none. */
   readonly before?: Readonly<Record<string, number>>;
   /** Whether `shape` or `n` is that of all operands, and each result needs nothing but what is at its own place in the inputs. */

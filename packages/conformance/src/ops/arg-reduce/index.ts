@@ -53,6 +53,7 @@ const timedOf = (
 const timed: readonly TimedCall[] = [
   timedOf("small", "1024x1024", [1024, 1024], 1),
   timedOf("small", "1024x1024 along columns", [1024, 1024], 0),
+  timedOf("peers", "4096x4096", [4096, 4096], 1),
   timedOf("large", "16384x4096", [16_384, 4096], 1, 0.85),
   timedOf("large", "1Mx64", [2 ** 20, 64], 1, 0.85),
   timedOf("large", "64x1M", [64, 2 ** 20], 1, 0.85),

@@ -90,6 +90,10 @@ const timed: readonly TimedCall[] = [
     ...{ shape: [1024, 1024], inputStrides: [1024, -1], before: { input: 1023 } },
   }),
   timedOf("small", "f32 to f16", { shape: [2 ** 20], outputDtype: "f16" }),
+  timedOf("peers", "transpose 2048x2048", { shape: [2048, 2048], inputStrides: [1, 2048] }),
+  timedOf("peers", "NCHW to NHWC 4x64x128x128", {
+    ...{ shape: [4, 16_384, 64], inputStrides: [2 ** 20, 1, 16_384] },
+  }),
   timedOf("large", "transpose 4096x16384", {
     ...{ shape: [16_384, 4096], inputStrides: [1, 16_384], copyShare: 0.8 },
   }),

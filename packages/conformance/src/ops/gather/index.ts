@@ -67,6 +67,8 @@ const timedOf = (
 const timed: readonly TimedCall[] = [
   timedOf("small", "1024 of 5000x256", [5000, 256], { axis: 0, indexShape: [1024, 1] }),
   timedOf("small", "1024x1024 along rows", [1024, 1024], { axis: 1, indexShape: [1024, 1024] }),
+  timedOf("peers", "16384 of 50257x256", [50_257, 256], { axis: 0, indexShape: [16_384, 1] }),
+  timedOf("peers", "4096x1024 along rows", [4096, 1024], { axis: 1, indexShape: [4096, 1024] }),
   timedOf("large", "16384 of 50257x1024", [50_257, 1024], { axis: 0, indexShape: [16_384, 1] }, 0.8),
   timedOf("large", "4096x16384 along rows", [4096, 16_384], { axis: 1, indexShape: [4096, 16_384] }),
 ];

@@ -63,6 +63,7 @@ const timed: readonly TimedCall[] = normalizeKinds.flatMap((kind) =>
   (
     [
       ["small", 1024, 1024, undefined],
+      ["peers", 4096, 1024, undefined],
       ["large", 16_384, 4096, 0.85],
       ["large", 2 ** 20, 64, 0.85],
       ["large", 64, 2 ** 20, 0.57],

@@ -78,6 +78,8 @@ const pairs = { kernel: [2, 2] };
 const timed: readonly TimedCall[] = [
   timedOf("small", "max 3x3 stride 2 of 1x64x112x112", [1, 64, 112, 112], { kind: "max", ...halving }),
   timedOf("small", "mean 2x2 of 1x64x112x112", [1, 64, 112, 112], { kind: "mean", ...pairs }),
+  timedOf("peers", "max 3x3 stride 2 of 4x64x112x112", [4, 64, 112, 112], { kind: "max", ...halving }),
+  timedOf("peers", "mean 2x2 of 4x64x112x112", [4, 64, 112, 112], { kind: "mean", ...pairs }),
   timedOf("large", "max 3x3 stride 2 of 64x64x112x112", [64, 64, 112, 112], { kind: "max", ...halving }, 0.8),
   timedOf("large", "mean 2x2 of 64x64x112x112", [64, 64, 112, 112], { kind: "mean", ...pairs }, 0.8),
 ];

@@ -81,6 +81,8 @@ const timedOf = (
 const timed: readonly TimedCall[] = [
   timedOf("small", 1, 1024, 4096),
   timedOf("small", 256, 1024, 1024),
+  timedOf("peers", 1, 4096, 4096),
+  timedOf("peers", 32, 4096, 4096),
   timedOf("large", 1, 4096, 11_008),
   timedOf("large", 8, 4096, 11_008),
   timedOf("large", 32, 4096, 11_008),

@@ -70,6 +70,8 @@ const timedOf = (
 const timed: readonly TimedCall[] = [
   timedOf("small", "bilinear", 1, 56),
   timedOf("small", "nearest", 1, 56),
+  timedOf("peers", "bilinear", 4, 56),
+  timedOf("peers", "nearest", 4, 56),
   timedOf("large", "bilinear", 64, 112, 0.8),
   timedOf("large", "nearest", 64, 112, 0.8),
 ];

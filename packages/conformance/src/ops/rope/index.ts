@@ -69,6 +69,7 @@ const timedOf = (
 
 const timed: readonly TimedCall[] = ropeKinds.flatMap((kind) => [
   timedOf("small", [1, 8, 1024, 64], { kind }),
+  timedOf("peers", [1, 32, 1024, 128], { kind }),
   timedOf("large", [4, 32, 4096, 128], { kind }, 0.9),
 ]);
 

@@ -48,6 +48,7 @@ const poisoned: PoisonedCall = {
 const timed: readonly TimedCall[] = (
   [
     ["small", "add", 1024, 5000, 256, undefined],
+    ["peers", "add", 16_384, 4096, 256, undefined],
     ["large", "add", 16_384, 50_257, 1024, 0.33],
     ["large", "set", 16_384, 50_257, 1024, 0.33],
   ] as const

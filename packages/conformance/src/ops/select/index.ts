@@ -61,7 +61,11 @@ const timedOf = (size: TimedCall["size"], n: number): TimedCall => ({
   rest: { n },
 });
 
-const timed: readonly TimedCall[] = [timedOf("small", 2 ** 20), timedOf("large", 2 ** 26)];
+const timed: readonly TimedCall[] = [
+  timedOf("small", 2 ** 20),
+  timedOf("peers", 2 ** 24),
+  timedOf("large", 2 ** 26),
+];
 
 const draft: Draw = (dice, limits, dtype) => {
   const columns = dice.size(limits.elements);

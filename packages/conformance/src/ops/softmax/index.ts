@@ -56,10 +56,11 @@ const timedOf = (
   shape: readonly number[],
   axis: number,
   copyShare?: number,
+  kind: SoftmaxKind = "softmax",
 ): TimedCall => {
   const count = product(shape);
   return {
-    ...{ size, name: `softmax ${name}`, rest: { kind: "softmax", shape, axis } },
+    ...{ size, name: `${kind} ${name}`, rest: { kind, shape, axis } },
     operands: { input: count, output: count },
     ...(copyShare === undefined ? {} : { copyShare }),
   };
@@ -69,6 +70,7 @@ const timedOf = (
 const timed: readonly TimedCall[] = [
   timedOf("small", "1024x1024", [1024, 1024], 1),
   timedOf("small", "1024x1024 along columns", [1024, 1024], 0),
+  ...softmaxKinds.map((kind) => timedOf("peers", "4096x1024", [4096, 1024], 1, undefined, kind)),
   timedOf("large", "16384x4096", [16_384, 4096], 1, 0.8),
   timedOf("large", "1Mx64", [2 ** 20, 64], 1, 0.8),
   timedOf("large", "64x1M", [64, 2 ** 20], 1, 0.55),

@@ -24,15 +24,30 @@ const medium: Call = {
   rest: { shape: [3, 20_000] },
 };
 
-const timedOf = (size: TimedCall["size"], rows: number, length: number, count: number): TimedCall => ({
-  ...{ size, types, name: `${count < length ? `first ${count} of ` : ""}${rows}x${length}` },
-  rest: { shape: [rows, length], count },
+const timedOf = (
+  size: TimedCall["size"],
+  rows: number,
+  length: number,
+  count: number,
+  order: { readonly descending?: boolean } = {},
+): TimedCall => ({
+  ...{ size, types },
+  name: [
+    ...(order.descending ? ["descending"] : []),
+    ...(count < length ? [`first ${count} of`] : []),
+    `${rows}x${length}`,
+  ].join(" "),
+  rest: { shape: [rows, length], count, ...order },
   operands: { input: rows * length, values: rows * count, indices: rows * count },
 });
 
 const timed: readonly TimedCall[] = [
   timedOf("small", 1024, 1024, 1024),
   timedOf("small", 1, 2 ** 20, 2 ** 20),
+  // Descending, as other libraries have no other order of values and places.
+  timedOf("peers", 1024, 1024, 1024, { descending: true }),
+  timedOf("peers", 1, 2 ** 20, 2 ** 20, { descending: true }),
+  timedOf("peers", 64, 32_768, 40, { descending: true }),
   timedOf("large", 1, 2 ** 24, 2 ** 24),
   timedOf("large", 4096, 4096, 4096),
   timedOf("large", 64, 131_072, 40),
