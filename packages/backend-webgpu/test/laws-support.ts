@@ -21,6 +21,7 @@ const briefly: readonly string[] = [
   "resize2d",
   "map",
   "quantizedGemm",
+  "quantize",
   "scan",
 ];
 
@@ -49,6 +50,7 @@ const broadest: Readonly<Record<string, string>> = {
   argReduce: "argMax: finds the first extremum",
   pool2d: "max: stays within the error bound",
   resize2d: "bilinear: stays within the error bound",
+  quantize: "stores the nearest numbers",
   map: "reads every input before an output that lies over it is written",
 };
 

@@ -186,6 +186,10 @@ const argumentsOf: {
     ...{ m: 1 + next(40), n: 1 + next(300), k: 1 + next(300), bits: next(2) === 0 ? 4 : 8 },
     ...{ a: slice(1, next), b: slice(2, next), scales: slice(3, next), c: slice(4, next) },
   }),
+  quantize: (next) => ({
+    ...{ n: 1 + next(300), k: 1 + next(300), bits: next(2) === 0 ? 4 : 8 },
+    ...{ input: slice(1, next), b: slice(2, next), scales: slice(3, next) },
+  }),
   attention: (next) => ({
     ...{ batch: 1 + next(2), heads: 1 + next(3), queryLength: 1 + next(100), keyLength: 1 + next(100) },
     ...{ headSize: 1 + next(130), q: slice(1, next), k: slice(2, next), v: slice(3, next) },

@@ -232,7 +232,10 @@ describe("operations of createBackend", () => {
     backend.free(stale);
     const short = backend.alloc(4);
     const odd = { handle: backend.alloc(64), byteOffset: 2 };
-    const bytes = ["quantizedGemm b", "quantizedGemm zeroPoints", "select condition"];
+    const bytes = [
+      ...["quantizedGemm b", "quantizedGemm zeroPoints", "quantize b", "quantize zeroPoints"],
+      "select condition",
+    ];
     for (const name of operationNames)
       for (const operand of operations[name].operands as readonly string[]) {
         const isList = "list" in (operations[name].arguments as Readonly<Record<string, object>>)[operand]!;

@@ -10,6 +10,7 @@ import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./ker
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import { pool2d } from "./pool2d/index.js";
+import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
@@ -48,6 +49,7 @@ const operations: CpuOperations = {
   map,
   select,
   quantizedGemm,
+  quantize,
   scan,
   sort,
   rope,

@@ -9,6 +9,7 @@ import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import type { OperationEntry } from "./operation.js";
 import { pool2d } from "./pool2d/index.js";
+import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
@@ -38,6 +39,7 @@ export const operationEntries: readonly OperationEntry[] = [
   resize2d,
   map,
   quantizedGemm,
+  quantize,
   scan,
   rope,
   scatter,

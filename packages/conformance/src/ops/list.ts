@@ -8,6 +8,7 @@ export { batchedGemm, gemm } from "./gemm/index.js";
 export { map } from "./map/index.js";
 export { normalize } from "./normalize/index.js";
 export { pool2d } from "./pool2d/index.js";
+export { quantize } from "./quantize/index.js";
 export { quantizedGemm } from "./quantized-gemm/index.js";
 export { random } from "./random/index.js";
 export { reduce } from "./reduce/index.js";

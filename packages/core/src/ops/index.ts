@@ -15,6 +15,7 @@ import { type MapArguments, type MapProblem, map } from "./map/index.js";
 import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
 import type { Operation } from "./operation.js";
 import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
+import { type QuantizeArguments, type QuantizeProblem, quantize } from "./quantize/index.js";
 import {
   type QuantizedGemmArguments,
   type QuantizedGemmProblem,
@@ -51,6 +52,8 @@ export interface OperationArguments {
   readonly resize2d: Resize2dArguments;
   /** C = activation(A dequantize(B)^T + bias), with weights of 4 or 8 bits in blocks with scales */
   readonly quantizedGemm: QuantizedGemmArguments;
+  /** Weights of 4 or 8 bits in blocks with scales, for quantizedGemm, from floats */
+  readonly quantize: QuantizeArguments;
   /** Sums, products, or the largest or smallest element so far along one axis */
   readonly scan: ScanArguments;
   /** Elements and their places in order along one axis, or the first few of them */
@@ -90,6 +93,7 @@ export interface OperationProblems<Memory> {
   readonly pool2d: Pool2dProblem<Memory>;
   readonly resize2d: Resize2dProblem<Memory>;
   readonly quantizedGemm: QuantizedGemmProblem<Memory>;
+  readonly quantize: QuantizeProblem<Memory>;
   readonly scan: ScanProblem<Memory>;
   readonly sort: SortProblem<Memory>;
   readonly unary: UnaryProblem<Memory>;
@@ -131,6 +135,7 @@ export const operations: {
   map,
   select,
   quantizedGemm,
+  quantize,
   scan,
   sort,
 };
@@ -205,6 +210,7 @@ export {
   normalizeKinds,
 } from "./normalize/index.js";
 export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
+export type { QuantizeArguments, QuantizeProblem } from "./quantize/index.js";
 export {
   fromGguf,
   type GgufFormat,

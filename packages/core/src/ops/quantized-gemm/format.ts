@@ -1,4 +1,6 @@
 import type { FloatType } from "../../dtype.js";
+import { describe } from "../../handles.js";
+import type { Checks } from "../checks.js";
 
 /** Bits of a stored weight of `quantizedGemm`. */
 export type QuantizedBits = 4 | 8;
@@ -10,12 +12,18 @@ export const quantizedBits: readonly QuantizedBits[] = [4, 8];
 
 export const quantizedBlocks: readonly QuantizedBlock[] = [32, 64, 128];
 
-export function isQuantizedBits(value: unknown): value is QuantizedBits {
-  return value === 4 || value === 8;
+/** Returns the argument `bits` if there are weights of so many. */
+export function checkedBits(checks: Checks, bits: unknown): QuantizedBits {
+  if (!quantizedBits.includes(bits as QuantizedBits))
+    checks.fail("bits", `is ${describe(bits)}; allowed: ${quantizedBits.join(", ")}`);
+  return bits as QuantizedBits;
 }
 
-export function isQuantizedBlock(value: unknown): value is QuantizedBlock {
-  return value === 32 || value === 64 || value === 128;
+/** Returns the argument `block` if there are blocks of so many weights. */
+export function checkedBlock(checks: Checks, block: unknown): QuantizedBlock {
+  if (!quantizedBlocks.includes(block as QuantizedBlock))
+    checks.fail("block", `is ${describe(block)}; allowed: ${quantizedBlocks.join(", ")}`);
+  return block as QuantizedBlock;
 }
 
 /**

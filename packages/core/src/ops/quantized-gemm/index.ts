@@ -3,14 +3,7 @@ import type { Region } from "../../region.js";
 import { type Activation, activations, type EpilogueArguments, epilogueTable } from "../epilogue.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
-import {
-  isQuantizedBits,
-  isQuantizedBlock,
-  type QuantizedBits,
-  type QuantizedBlock,
-  quantizedBits,
-  quantizedBlocks,
-} from "./format.js";
+import { checkedBits, checkedBlock, type QuantizedBits, type QuantizedBlock } from "./format.js";
 
 const ownTable = {
   m: { role: "extent" },
@@ -51,9 +44,10 @@ const table = { ...ownTable, ...epilogueTable };
  *   C[i, j] = activation(sum over p of A[i, p] * W[j, p] + bias[j])
  *   W[j, p] = scales[j, p / block] * (q[j, p] - zeroPoints[j, p / block])
  *
- * where q is the unsigned number of 4 or 8 bits that B stores, and p / block is rounded down. `fromGguf` and `quantize`
- * make such operands. Sums are accumulated in f32. With dtype f16 a weight may be rounded to f16 before it is
- * multiplied, so that it should be in the range of f16. k = 0 leaves activation(bias).
+ * where q is the unsigned number of 4 or 8 bits that B stores, and p / block is rounded down. `fromGguf` makes such
+ * operands, and so does `quantize`, which is both an operation and a function for weights in host memory. Sums are
+ * accumulated in f32. With dtype f16 a weight may be rounded to f16 before it is multiplied, so that it should be in the
+ * range of f16. k = 0 leaves activation(bias).
  *
  * C may not overlap any input.
  */
@@ -100,11 +94,8 @@ export const quantizedGemm: Operation<
     const m = read.extent("m", args.m);
     const n = read.extent("n", args.n);
     const k = read.extent("k", args.k);
-    const bits = read.extent("bits", args.bits, ownTable.bits.default);
-    if (!isQuantizedBits(bits)) return read.fail("bits", `is ${bits}; allowed: ${quantizedBits.join(", ")}`);
-    const block = read.extent("block", args.block, ownTable.block.default);
-    if (!isQuantizedBlock(block))
-      return read.fail("block", `is ${block}; allowed: ${quantizedBlocks.join(", ")}`);
+    const bits = checkedBits(read, read.extent("bits", args.bits, ownTable.bits.default));
+    const block = checkedBlock(read, read.extent("block", args.block, ownTable.block.default));
     const activation = read.choice("activation", args.activation, activations);
     const count = read.product("c", [m, n]);
     // Without results, or with nothing to sum, the inputs are checked as handles but not as regions.
@@ -151,6 +142,8 @@ export const quantizedGemm: Operation<
 });
 
 export {
+  checkedBits,
+  checkedBlock,
   type QuantizedBits,
   type QuantizedBlock,
   type QuantizedMatrix,

@@ -4,14 +4,12 @@ import { checkNames } from "../../names.js";
 import { float16FromBits, float16ToBits } from "../../small-floats.js";
 import { Checks } from "../checks.js";
 import {
-  isQuantizedBits,
-  isQuantizedBlock,
+  checkedBits,
+  checkedBlock,
   middleOf,
   type QuantizedBits,
   type QuantizedBlock,
   type QuantizedMatrix,
-  quantizedBits,
-  quantizedBlocks,
 } from "./format.js";
 
 export interface QuantizeOptions {
@@ -39,10 +37,8 @@ interface Steps {
 
 /**
  * Turns n rows of k weights into operands of `quantizedGemm`, each weight into the nearest number that its block can
- * hold. Without zero points the scale of a block is its largest magnitude over 7 (4 bits) or 127 (8 bits), so that no
- * weight moves by more than half a scale; with them it is the distance from the least to the largest weight, 0 among
- * them, over 15 or 255. 0 stays 0. What lies past k in the last block is 0 too. Scales in f16 are rounded, and weights
- * below its range become 0. Throws `INVALID_ARGUMENT`.
+ * hold: the same bits as the operation of this name, whose arguments (`QuantizeArguments`) have the formula. Throws
+ * `INVALID_ARGUMENT`, also for weights that are not finite and for scales that the type cannot hold.
  */
 export function quantize(weights: Float32Array, options: QuantizeOptions): QuantizedMatrix {
   if (!(weights instanceof Float32Array))
@@ -51,10 +47,8 @@ export function quantize(weights: Float32Array, options: QuantizeOptions): Quant
   const { bits = 4, block = 32, scaleType = "f32", zeroPoints: hasZeroPoints = false } = options;
   const n = checks.count("n", options.n);
   const k = checks.count("k", options.k);
-  if (!isQuantizedBits(bits))
-    checks.fail("bits", `is ${describe(bits)}; allowed: ${quantizedBits.join(", ")}`);
-  if (!isQuantizedBlock(block))
-    checks.fail("block", `is ${describe(block)}; allowed: ${quantizedBlocks.join(", ")}`);
+  checkedBits(checks, bits);
+  checkedBlock(checks, block);
   checks.oneOf("scaleType", scaleType, ["f32", "f16"]);
   checks.boolean("zeroPoints", hasZeroPoints);
   if (weights.length !== n * k)
@@ -105,7 +99,7 @@ function aroundZeroPoint(weights: Float32Array, bits: QuantizedBits, rounded: (x
     high = Math.max(high, weight);
   }
   const last = 2 ** bits - 1;
-  const scale = rounded((high - low) / last);
+  const scale = rounded(Math.fround(high - low) / last);
   return { scale, zero: scale === 0 ? 0 : Math.min(Math.round(-low / scale), last) };
 }
 
