@@ -31,7 +31,7 @@ describe("attention descriptor", () => {
     const { kvHeads: _, ...rest } = plain;
     assert.deepEqual(problemOf("attention", rest), {
       ...{ dtype: "f32", batch: 2, heads: 6, kvHeads: 6, queryLength: 5, keyLength: 7, headSize: 4 },
-      ...{ scale: 0.5, visible: 7, keyPitch: 7, rows: undefined },
+      ...{ scale: 0.5, visible: 7, oldest: undefined, mask: undefined, keyPitch: 7, rows: undefined },
       q: { memory: 1, byteOffset: 0, byteLength: 960 },
       k: { memory: 2, byteOffset: 0, byteLength: 1344 },
       v: { memory: 3, byteOffset: 0, byteLength: 1344 },
