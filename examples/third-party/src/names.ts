@@ -8,7 +8,8 @@ const names: Readonly<Partial<Record<OperationName, string>>> = {
   gemm: product,
   batchedGemm: `${product} batch strideA strideB strideC`,
   conv2d: `${convolution} dilation groups dtype`,
-  attention: "batch heads kvHeads queryLength keyLength headSize q k v out scale causal dtype",
+  attention:
+    "batch heads kvHeads queryLength keyLength headSize q k v out scale causal window mask maskStrides maskDtype dtype",
   reduce: "kind shape axes input output dtype",
   unary: "kind n input output dtype",
   binary: "kind a b output n shapeA shapeB outputShape dtype",
