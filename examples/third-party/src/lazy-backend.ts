@@ -58,6 +58,10 @@ interface Wishes {
   readonly kind?: string;
   readonly activation?: Activation;
   readonly bias?: Operand;
+  readonly mask?: Operand;
+  readonly maskStrides?: readonly number[];
+  readonly maskDtype?: DType;
+  readonly window?: number;
 }
 
 /** All kinds that there are. */
@@ -183,7 +187,8 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     if (!(offer?.dtypes as readonly DType[] | undefined)?.includes(dtype)) return false;
     const asked = Object.keys(others).filter((other) => others[other] !== undefined);
     // There is no epilogue here, because gelu is missing; the bias of conv2d is not part of it.
-    const missing = name === "conv2d" ? ["activation"] : ["activation", "bias"];
+    const missing =
+      name === "conv2d" ? ["activation"] : ["activation", "bias", "mask", "maskDtype", "window"];
     if (asked.some((other) => missing.includes(other) || !argumentNames(name).includes(other))) return false;
     return kind === undefined || (offer?.kinds?.includes(kind) ?? false);
   }
@@ -382,10 +387,21 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
  * Returns what a call asks for beside its element type. A kind that no backend has is a mistake of the caller,
  * and is left to the operation's own checks.
  */
-function questionOf(call: Call, name: OperationName, { kind, activation, bias }: Wishes): Question {
+function questionOf(call: Call, name: OperationName, wishes: Wishes): Question {
+  if (name === "attention") return hidingOf(call, wishes);
+  const { kind, activation, bias } = wishes;
   const isProduct = name === "gemm" || name === "batchedGemm";
   if (activation !== undefined && (isProduct || name === "conv2d"))
     return { activation: call.choice("activation", activation, activations) };
   if (bias !== undefined && isProduct) return { bias: true };
   return kinds.includes(kind ?? "") ? { kind } : {};
+}
+
+/** Attention hides no keys here, but by `causal`. */
+function hidingOf(call: Call, { mask, maskStrides, maskDtype, window }: Wishes): Question {
+  if (maskDtype !== undefined) call.choice("maskDtype", maskDtype, ["f32", "f16", "u8"]);
+  if (window !== undefined && call.whole("window", window) === 0) call.refuse("window", window, "1 or more");
+  if (mask === undefined && (maskStrides !== undefined || maskDtype !== undefined))
+    call.refuse("mask", mask, "an operand where maskStrides or maskDtype is given");
+  return { ...(mask === undefined ? {} : { mask: true }), ...(window === undefined ? {} : { window: true }) };
 }

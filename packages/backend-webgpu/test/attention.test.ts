@@ -1,12 +1,21 @@
 // Tags: kernels, pure, long
-import { type AttentionProblem, type FloatType, floatTypes } from "@backplane/core";
+import {
+  type AttentionProblem,
+  type FloatType,
+  floatTypes,
+  type MaskAxes,
+  type MaskType,
+  maskTypes,
+} from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
 import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
+import { attentionProgram } from "#src/kernels/attention/attention.wgsl.js";
 import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
 import { THIN_ROWS, thinColumns } from "#src/kernels/attention/few-rows.wgsl.js";
+import type { Hiding } from "#src/kernels/attention/hiding.wgsl.js";
 import { attention, attentionVariants } from "#src/kernels/attention/index.js";
 import { attentionMatrixProgram } from "#src/kernels/attention/matrices.wgsl.js";
 import { type AttentionMatrixTile, attentionMatrixName } from "#src/kernels/attention/matrix-tile.js";
@@ -38,6 +47,10 @@ interface Case {
   readonly scale?: number;
   /** Query i sees the keys j <= i + visible. Default: all. */
   readonly visible?: number;
+  /** It sees no key before i + oldest. Default: there is no such limit. */
+  readonly oldest?: number;
+  /** Its elements; -Infinity, or 0 of u8, hides keys, among others the first ones and all of some queries. */
+  readonly mask?: MaskType | undefined;
   readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
@@ -46,32 +59,61 @@ interface Case {
 }
 
 type Operands = Readonly<Record<"q" | "k" | "v", Float32Array>>;
-type Sizes = Required<Omit<Case, "amplitude">>;
+type Sizes = Required<Omit<Case, "amplitude" | "oldest" | "mask">> & Pick<Case, "oldest" | "mask">;
+
+/** Strides of a mask that is the same for all heads of a batch. */
+function maskStrides({ batch, queryLength, keyLength }: Sizes): MaskAxes {
+  return [batch > 1 ? queryLength * keyLength : 0, 0, queryLength > 1 ? keyLength : 0, keyLength > 1 ? 1 : 0];
+}
+
+function maskElements({ mask, batch, queryLength, keyLength }: Sizes): Float32Array {
+  const hidden = mask === "u8" ? 0 : Number.NEGATIVE_INFINITY;
+  return Float32Array.from({ length: batch * queryLength * keyLength }, (_, at) => {
+    const [row, key] = [Math.floor(at / keyLength), at % keyLength];
+    if (row % 7 === 3 || (row % 3 === 0 && key < Math.min(40, keyLength - 1)) || (row + 3 * key) % 5 === 0)
+      return hidden;
+    return mask === "u8" ? 1 + (at % 255) : ((at * 7) % 16) / 8 - 1;
+  });
+}
 
 /** The formula, in f64, with a bound on the error that follows from those of scores, exponentials and sums. */
 function* reference(shape: Sizes, { q, k, v }: Operands): Generator<Expected> {
   const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype } = shape;
+  const { oldest = Number.NEGATIVE_INFINITY } = shape;
+  const strides = maskStrides(shape);
+  const elements = shape.mask === undefined ? [] : maskElements(shape);
   for (let row = 0; row < batch * heads * queryLength; row++) {
     const head = Math.floor(row / queryLength);
     const keyHead = Math.floor(head / heads) * kvHeads + Math.floor((head % heads) / (heads / kvHeads));
     const seen = Math.min(keyLength, Math.max(0, (row % queryLength) + visible + 1));
     const scores = new Float64Array(seen);
     const magnitudes = new Float64Array(seen);
-    for (let j = 0; j < seen; j++)
+    for (let j = 0; j < seen; j++) {
+      const place = Math.floor(row / queryLength / heads) * strides[0] + (row % queryLength) * strides[2] + j;
+      const isHidden = (shape.mask === "u8" && elements[place] === 0) || j < (row % queryLength) + oldest;
+      const added = isHidden ? Number.NEGATIVE_INFINITY : shape.mask === "u8" ? 0 : (elements[place] ?? 0);
+      scores[j]! += added;
+      if (added === Number.NEGATIVE_INFINITY) continue;
+      magnitudes[j]! += Math.abs(added);
       for (let d = 0; d < headSize; d++) {
         const term = scale * q[row * headSize + d]! * k[(keyHead * keyLength + j) * headSize + d]!;
         scores[j]! += term;
         magnitudes[j]! += Math.abs(term);
       }
+    }
     const highest = scores.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-    const below = scores.map((score) => score - highest);
+    // Hidden keys have weight 0, also where there are no others.
+    const below = scores.map((score) => (score === Number.NEGATIVE_INFINITY ? score : score - highest));
     const total = below.reduce((sum, x) => sum + Math.exp(x), 0);
-    const weights = below.map((x) => Math.exp(x) / total);
+    const weights = below.map((x) => (total === 0 ? 0 : Math.exp(x) / total));
     const scoreError = below.reduce(
-      (worst, x, j) => Math.max(worst, gamma(headSize + 2) * magnitudes[j]! + epsilon * Math.abs(x)),
+      (worst, x, j) =>
+        x === Number.NEGATIVE_INFINITY
+          ? worst
+          : Math.max(worst, gamma(headSize + 4) * magnitudes[j]! + epsilon * Math.abs(x)),
       0,
     );
-    const exponentials = below.map((x) => (3 + 2 * Math.abs(x)) * epsilon);
+    const exponentials = below.map((x) => (x < -1e4 ? 0 : (3 + 2 * Math.abs(x)) * epsilon));
     const weightError = weights.reduce((sum, weight, j) => sum + weight * exponentials[j]!, 0);
     for (let d = 0; d < headSize; d++) {
       let value = 0;
@@ -110,14 +152,36 @@ async function check(
     k: signed(keys, dtype, 2, amplitude),
     v: signed(keys, dtype, 3),
   };
+  const hides = {
+    ...(shape.oldest === undefined ? {} : { oldest: shape.oldest }),
+    ...(shape.mask === undefined ? {} : { mask: shape.mask }),
+  };
   const regions = {
     q: device.place(operands.q, dtype, offset),
     k: device.place(operands.k, dtype, offset),
     v: device.place(operands.v, dtype, offset),
     out: device.place(new Float32Array(queries).fill(Number.NaN), dtype, offset),
   };
-  const sizes = { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype, offset };
-  const problem = { ...sizes, ...regions, keyPitch: keyLength, rows: undefined };
+  const sizes = {
+    batch,
+    heads,
+    kvHeads,
+    queryLength,
+    keyLength,
+    headSize,
+    scale,
+    visible,
+    dtype,
+    offset,
+    ...hides,
+  };
+  const problem = {
+    ...{ ...sizes, ...regions, keyPitch: keyLength, rows: undefined, oldest: shape.oldest },
+    mask: shape.mask && {
+      ...{ dtype: shape.mask, strides: maskStrides(sizes) },
+      region: device.place(maskElements(sizes), shape.mask, offset + 1),
+    },
+  };
   const variant = attentionVariants.find(({ name }) => name === forced);
   const fits = variant === undefined || variant.fits(attentionShape(problem));
   if (fits) {
@@ -126,7 +190,7 @@ async function check(
       device.run((context) => run(context, problem), features),
     );
   }
-  device.free(...Object.values(regions));
+  device.free(...Object.values(regions), ...(problem.mask === undefined ? [] : [problem.mask.region]));
   return fits;
 }
 
@@ -177,6 +241,38 @@ const matrixShapes: readonly Case[] = [
   { queryLength: 3, keyLength: 1100, headSize: 16 },
 ];
 
+/** Masks of each type, windows, and both: tiles of which nothing is seen, and queries that see nothing. */
+const hidingShapes: readonly Case[] = [
+  { queryLength: 33, keyLength: 140, headSize: 32, batch: 2, heads: 4, kvHeads: 2, mask: "f32", offset: 8 },
+  { queryLength: 34, keyLength: 75, headSize: 16, visible: 41, mask: "f16", offset: 8 },
+  { queryLength: 9, keyLength: 131, headSize: 32, heads: 2, kvHeads: 1, mask: "u8", offset: 8 },
+  { queryLength: 70, keyLength: 133, headSize: 16, visible: 63, oldest: 50, offset: 8 },
+  { queryLength: 40, keyLength: 20, headSize: 32, visible: 0, oldest: -4, mask: "u8", offset: 8 },
+];
+
+/** For kernels for few rows. */
+const thinHidingShapes: readonly Case[] = [
+  { queryLength: 1, keyLength: 300, headSize: 64, heads: 6, kvHeads: 2, mask: "f32", offset: 8 },
+  {
+    queryLength: 4,
+    keyLength: 260,
+    headSize: 32,
+    batch: 2,
+    mask: "f16",
+    visible: 256,
+    oldest: 130,
+    offset: 8,
+  },
+  { queryLength: 7, keyLength: 140, headSize: 32, visible: 133, oldest: 100, offset: 8 },
+  { queryLength: 5, keyLength: 140, headSize: 96, mask: "u8", offset: 8 },
+];
+
+const hidings: readonly (Hiding | undefined)[] = [
+  undefined,
+  ...maskTypes.flatMap((mask) => [false, true].map((window) => ({ mask, window }))),
+  { mask: undefined, window: true },
+];
+
 /** Compiles and runs nothing, and checks all texts. Kept for good: see `node.ts`. */
 const nullDawn = create([
   "backend=null",
@@ -211,6 +307,15 @@ describe("webgpu attention", () => {
           if (await check(device(), { offset: i % 3, ...shape, dtype }, name)) tried++;
         }
         assert.isAtLeast(tried, 4);
+      });
+
+    // Texts of other tiles differ by numbers only.
+    for (const { name, kind } of attentionVariants.filter(
+      (variant) => variant.requires(emulated) && (variant.kind === "thin" || variant.name === smallest),
+    ))
+      it(`${name} takes masks and windows in ${dtype}`, async () => {
+        for (const shape of kind === "thin" ? thinHidingShapes : hidingShapes)
+          assert.isTrue(await check(device(), { ...shape, dtype }, name));
       });
 
     it(`keeps scores of 10,000 in range in ${dtype}`, async () => {
@@ -273,6 +378,9 @@ describe("webgpu attention", () => {
           await check(device(), { ...shape, dtype }, decoding, features, run);
           assert.include(device().programs[0], "attention_decode");
         }
+      for (const shape of thinHidingShapes)
+        for (const run of [undefined, inOnePart])
+          await check(device(), { ...shape, dtype }, decoding, features, run);
       const largest: Case = { queryLength: 4, keyLength: 300, headSize: 32, amplitude: 30, visible: 250 };
       await check(device(), { ...largest, dtype }, decoding, features, inOnePart);
     });
@@ -290,6 +398,13 @@ describe("webgpu attention", () => {
           const aligned: Case = { offset: 8, ...shape, dtype: "f16" };
           await check(device(), aligned, undefined, undefined, emulatedRun(tile, partKeys));
         }
+      // One tile does for the others.
+      if (tile.separate)
+        for (const shape of hidingShapes)
+          for (const partKeys of [64, shape.keyLength]) {
+            const run = emulatedRun(tile, partKeys);
+            await check(device(), { ...shape, dtype: "f16" }, undefined, undefined, run);
+          }
     });
 
   it("on matrix units and by shuffles has valid texts", async () => {
@@ -303,12 +418,15 @@ describe("webgpu attention", () => {
     });
     const texts: Program[] = [];
     for (const variant of attentionVariants)
-      if (variant.kind === "thin")
-        for (const columns of thinColumns)
-          for (const dtype of floatTypes) texts.push(thinProgram(variant.tile, { dtype, columns }));
-      else if (variant.kind === "decode")
-        for (const columns of thinColumns)
-          for (const dtype of floatTypes) texts.push(decodeProgram(variant.tile, { dtype, columns }));
+      for (const hiding of hidings)
+        for (const dtype of floatTypes)
+          for (const columns of hiding === undefined ? thinColumns : [64]) {
+            const form = { dtype, columns, hiding };
+            if (variant.kind === "thin") texts.push(thinProgram(variant.tile, form));
+            else if (variant.kind === "decode") texts.push(decodeProgram(variant.tile, form));
+            else if (variant.kind === "tiled" && hiding !== undefined && columns === 64)
+              texts.push(attentionProgram(variant.tile, { ...form, vector: true, results: "parts" }));
+          }
     for (const { tile, columns } of matrixVariants)
       for (const count of columns)
         for (const whole of [true, false])
@@ -316,6 +434,8 @@ describe("webgpu attention", () => {
             for (const results of ["halves", "parts"] as const) {
               const form = { columns: count, whole, weights, results };
               texts.push(attentionMatrixProgram(tile, form));
+              if (whole && weights === "fine")
+                for (const hiding of hidings) texts.push(attentionMatrixProgram(tile, { ...form, hiding }));
             }
     for (const { name, source } of texts) {
       const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();

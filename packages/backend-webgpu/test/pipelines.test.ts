@@ -194,6 +194,7 @@ const argumentsOf: {
     ...{ batch: 1 + next(2), heads: 1 + next(3), queryLength: 1 + next(100), keyLength: 1 + next(100) },
     ...{ headSize: 1 + next(130), q: slice(1, next), k: slice(2, next), v: slice(3, next) },
     out: slice(4, next),
+    ...(next(2) === 1 ? { causal: true, mask: slice(5, next), window: 1 + next(20) } : {}),
   }),
   reduce: (next) => ({
     ...{ kind: "sum", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axes: [next(3)] },

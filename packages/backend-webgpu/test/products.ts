@@ -90,7 +90,7 @@ export class ProductDevice {
   }
 
   /** A region of `values` rounded to `dtype`, `offset` elements into memory with noise around it. */
-  place(values: ArrayLike<number>, dtype: FloatType, offset = 0): BufferRegion {
+  place(values: ArrayLike<number>, dtype: FloatType | "u8", offset = 0): BufferRegion {
     const bytes = encode(values, dtype);
     const byteOffset = offset * dtypeBytes[dtype];
     const all = noise(byteOffset + bytes.byteLength + 37);

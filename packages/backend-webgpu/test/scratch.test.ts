@@ -100,7 +100,16 @@ const attentions: readonly AttentionProblem<DeviceMemory>[] = floatTypes.flatMap
     const keys = elements(dtype, batch * kvHeads * keyLength * headSize);
     return {
       ...{ dtype, batch, heads, kvHeads, queryLength, keyLength, headSize, scale: 1, visible: keyLength },
-      ...{ keyPitch: keyLength, rows: undefined, q: queries, k: keys, v: keys, out: queries },
+      ...{
+        keyPitch: keyLength,
+        oldest: undefined,
+        mask: undefined,
+        rows: undefined,
+        q: queries,
+        k: keys,
+        v: keys,
+        out: queries,
+      },
     };
   }),
 );

@@ -1,4 +1,4 @@
-import type { ReduceKind } from "@backplane/core";
+import type { MaskType, ReduceKind } from "@backplane/core";
 
 export interface Product {
   readonly m: number;
@@ -77,6 +77,19 @@ export interface Attention {
   readonly keyLength: number;
   readonly headSize: number;
   readonly causal?: boolean | "lower-right";
+  /** 0: none. */
+  readonly window?: number;
+  /** Of all heads alike. */
+  readonly mask?: MaskType | "none";
+}
+
+/** Some keys are hidden, and others weighed differently; [batch, queryLength, keyLength]. */
+export function maskNumbers({ batch, queryLength, keyLength, mask }: Required<Attention>): number[] {
+  return Array.from({ length: batch * queryLength * keyLength }, (_, at) => {
+    const isHidden = (at * 5) % 7 < 2 || Math.floor(at / keyLength) % 9 === 4;
+    if (mask === "u8") return isHidden ? 0 : 1 + (at % 200);
+    return isHidden ? Number.NEGATIVE_INFINITY : (at % 8) / 4;
+  });
 }
 
 export const attentions: Readonly<Record<string, Attention>> = {
@@ -88,6 +101,31 @@ export const attentions: Readonly<Record<string, Attention>> = {
   },
   "more queries than keys, aligned at the end": {
     ...{ heads: 1, queryLength: 250, keyLength: 140, headSize: 16, causal: "lower-right" },
+  },
+  "a mask longer than a binding": { heads: 2, queryLength: 60, keyLength: 31, headSize: 4, mask: "f32" },
+  "a mask with rows longer than a binding": {
+    heads: 1,
+    queryLength: 3,
+    keyLength: 1500,
+    headSize: 1,
+    mask: "f32",
+  },
+  "a mask of halves, batches, and many keys": {
+    ...{ batch: 2, heads: 2, kvHeads: 1, queryLength: 40, keyLength: 333, headSize: 12, mask: "f16" },
+  },
+  "a mask of bytes and a window": {
+    ...{
+      heads: 2,
+      queryLength: 70,
+      keyLength: 333,
+      headSize: 12,
+      mask: "u8",
+      causal: "lower-right",
+      window: 200,
+    },
+  },
+  "a window, more queries than keys": {
+    ...{ heads: 3, kvHeads: 1, queryLength: 150, keyLength: 90, headSize: 20, causal: true, window: 30 },
   },
   "heads longer than a binding": { heads: 2, queryLength: 3, keyLength: 5, headSize: 2300 },
 };
@@ -237,7 +275,8 @@ export function attended(
   k: readonly number[],
   v: readonly number[],
 ): number[] {
-  const { batch, heads, kvHeads, queryLength, keyLength, headSize, causal } = given;
+  const { batch, heads, kvHeads, queryLength, keyLength, headSize, causal, window, mask } = given;
+  const masks = mask === "none" ? [] : maskNumbers(given);
   const visible = causal === false ? keyLength : causal === true ? 0 : keyLength - queryLength;
   const results: number[] = [];
   for (let b = 0; b < batch; b++)
@@ -247,16 +286,21 @@ export function attended(
         const keys = (b * kvHeads + Math.floor(h / (heads / kvHeads))) * keyLength;
         const seen = Math.max(0, Math.min(i + visible + 1, keyLength));
         const scores = Array.from({ length: seen }, (_, j) => {
+          const masked = masks[(b * queryLength + i) * keyLength + j] ?? 0;
+          if (mask === "u8" ? masked === 0 : masked === Number.NEGATIVE_INFINITY)
+            return Number.NEGATIVE_INFINITY;
+          if (window > 0 && j <= i + visible - window) return Number.NEGATIVE_INFINITY;
           let sum = 0;
           for (let d = 0; d < headSize; d++) sum += q[query + d]! * k[(keys + j) * headSize + d]!;
-          return sum / Math.sqrt(headSize);
+          return sum / Math.sqrt(headSize) + (mask === "u8" ? 0 : masked);
         });
         const high = Math.max(...scores);
-        const weights = scores.map((score) => Math.exp(score - high));
+        const isBlind = high === Number.NEGATIVE_INFINITY;
+        const weights = scores.map((score) => (isBlind ? 0 : Math.exp(score - high)));
         const total = weights.reduce((a, w) => a + w, 0);
         for (let d = 0; d < headSize; d++) {
           const sum = weights.reduce((a, w, j) => a + w * v[(keys + j) * headSize + d]!, 0);
-          results.push(seen === 0 ? 0 : sum / total);
+          results.push(isBlind ? 0 : sum / total);
         }
       }
   return results;

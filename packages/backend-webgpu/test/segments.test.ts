@@ -20,6 +20,7 @@ import {
   convolutions,
   convolved,
   countOf,
+  maskNumbers,
   products,
   reduced,
   reductions,
@@ -274,7 +275,19 @@ describe("webgpu operations above the binding limit", () => {
           some(batch * kvHeads * keyLength * headSize, 12),
           some(batch * kvHeads * keyLength * headSize, 13),
         ];
-        const expected = attended({ ...given, batch, kvHeads, causal }, x, y, z);
+        const { window = 0, mask: maskDtype = "none" } = given;
+        const all = { ...given, batch, kvHeads, causal, window, mask: maskDtype };
+        const expected = attended(all, x, y, z);
+        const hides = {
+          ...(window === 0 ? {} : { window }),
+          ...(maskDtype === "none"
+            ? {}
+            : {
+                mask: place(maskNumbers(all), maskDtype, 3),
+                maskDtype,
+                maskStrides: [queryLength * keyLength, 0, keyLength, 1],
+              }),
+        };
         const [q, k, v] = [place(x, dtype, 1), place(y, dtype, 2), place(z, dtype, 3)];
         await check(
           dtype,
@@ -282,6 +295,7 @@ describe("webgpu operations above the binding limit", () => {
           (out) =>
             backend.attention({
               ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype, q, k, v, out },
+              ...hides,
             }),
           { tolerance: tolerances[dtype].attention },
         );

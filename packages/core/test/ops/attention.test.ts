@@ -13,15 +13,17 @@ function refuses(change: object, argument: string): void {
 }
 
 /** Pairs of query and key that the mask lets through, counted one by one. */
-function countPairs(queryLength: number, keyLength: number, causal: AttentionArguments["causal"]): number {
+function countPairs(
+  queryLength: number,
+  keyLength: number,
+  causal: AttentionArguments["causal"],
+  window = Number.POSITIVE_INFINITY,
+): number {
   let pairs = 0;
   for (let i = 0; i < queryLength; i++)
     for (let j = 0; j < keyLength; j++) {
-      const seen =
-        causal === "lower-right"
-          ? j <= i + (keyLength - queryLength)
-          : causal === false || causal === undefined || j <= i;
-      if (seen) pairs++;
+      const last = i + (causal === "lower-right" ? keyLength - queryLength : 0);
+      if (causal === false || causal === undefined || (j <= last && j > last - window)) pairs++;
     }
   return pairs;
 }
@@ -31,7 +33,7 @@ describe("attention descriptor", () => {
     const { kvHeads: _, ...rest } = plain;
     assert.deepEqual(problemOf("attention", rest), {
       ...{ dtype: "f32", batch: 2, heads: 6, kvHeads: 6, queryLength: 5, keyLength: 7, headSize: 4 },
-      ...{ scale: 0.5, visible: 7, keyPitch: 7, rows: undefined },
+      ...{ scale: 0.5, visible: 7, oldest: undefined, mask: undefined, keyPitch: 7, rows: undefined },
       q: { memory: 1, byteOffset: 0, byteLength: 960 },
       k: { memory: 2, byteOffset: 0, byteLength: 1344 },
       v: { memory: 3, byteOffset: 0, byteLength: 1344 },
@@ -103,6 +105,47 @@ describe("attention descriptor", () => {
     for (const value of ["lower-left", "", 1]) refuses({ causal: value }, "causal");
   });
 
+  it("takes windows, and leaves out what no query sees", () => {
+    const problem = (change: object) => problemOf("attention", { ...plain, ...change });
+    // batch 2, heads 6, kvHeads 3, queryLength 5, keyLength 7, headSize 4
+    assert.deepInclude(problem({ causal: true, window: 3 }), { visible: 0, oldest: -2, keyLength: 7 });
+    assert.isUndefined(problem({ causal: true, window: 5 }).oldest);
+    const late = problem({ causal: "lower-right", window: 2, mask: place(5) });
+    assert.deepInclude(late, { visible: 1, oldest: 0, keyLength: 6, keyPitch: 7 });
+    assert.deepEqual(late.k, { memory: 2, byteOffset: 16, byteLength: 672 - 16 });
+    assert.deepEqual(late.mask, {
+      ...{ dtype: "f32", strides: [210, 35, 7, 1] },
+      region: { memory: 5, byteOffset: 4, byteLength: 1680 - 4 },
+    });
+    const one = problem({ causal: "lower-right", window: 2, queryLength: 1 });
+    assert.deepInclude(one, { visible: 1, oldest: undefined, keyLength: 2, keyPitch: 7 });
+    // Keys that are gathered to `keyLength` all stay.
+    const apart = problem({ causal: "lower-right", window: 2, kStrides: [84, 4, 12] });
+    assert.deepInclude(apart, { visible: 2, oldest: 1, keyLength: 7 });
+    for (const window of [0, -1, 1.5, "3"]) refuses({ causal: true, window }, "window");
+    for (const causal of [undefined, false]) refuses({ causal, window: 3 }, "window");
+  });
+
+  it("takes masks of any strides and of types of their own", () => {
+    const mask = (change: object) => problemOf("attention", { ...plain, mask: place(5), ...change }).mask!;
+    assert.deepEqual(mask({}).region, { memory: 5, byteOffset: 0, byteLength: 4 * 2 * 6 * 5 * 7 });
+    assert.equal(mask({ dtype: "f16" }).dtype, "f16");
+    const bytes = mask({ maskDtype: "u8", maskStrides: [0, 0, 9, 1] });
+    assert.deepEqual(bytes, {
+      ...{ dtype: "u8", strides: [0, 0, 9, 1] },
+      region: { memory: 5, byteOffset: 0, byteLength: 4 * 9 + 7 },
+    });
+    assert.deepEqual(mask({ batch: 1, queryLength: 1 }).strides, [0, 7, 0, 1]);
+    const strided = { outStrides: [140, 20, 4], qStrides: [160, 4, 32] };
+    assert.isUndefined(problemOf("attention", { ...plain, ...strided, keyLength: 0, mask: place(5) }).mask);
+    refuses({ maskStrides: [0, 0, 0, 1] }, "mask");
+    refuses({ maskDtype: "u8" }, "mask");
+    refuses({ mask: place(5), maskDtype: "i32" }, "maskDtype");
+    refuses({ mask: place(5), maskStrides: [0, 0, 0] }, "maskStrides");
+    refuses({ mask: place(5), maskStrides: [0, 0, -7, 1] }, "maskStrides[2]");
+    refuses({ mask: place(4) }, "out");
+  });
+
   it("refuses bad sizes, scales and head counts", () => {
     for (const argument of ["batch", "heads", "kvHeads", "queryLength", "keyLength", "headSize"])
       for (const value of [-1, 0.5, "2", 2 ** 53]) refuses({ [argument]: value }, argument);
@@ -146,12 +189,23 @@ describe("attention descriptor", () => {
           // Per pair: headSize multiply-adds for the score, as many for the sum, one exponential.
           const expected = 2 * 6 * countPairs(queryLength, keyLength, causal) * (2 * 4 + 2 * 4 + 1);
           assert.equal(costOf("attention", args).flops, expected, JSON.stringify(args));
+          if (causal !== false)
+            for (const window of [1, 2, 5]) {
+              const pairs = countPairs(queryLength, keyLength, causal, window);
+              assert.equal(
+                costOf("attention", { ...args, window }).flops,
+                2 * 6 * pairs * 17,
+                JSON.stringify(args),
+              );
+            }
         }
   });
 
   it("counts bytes", () => {
     assert.equal(costOf("attention", plain).bytes, 960 + 672 + 672 + 960);
     assert.equal(costOf("attention", { ...plain, dtype: "f16" }).bytes, 480 + 336 + 336 + 480);
+    const masked = { ...plain, mask: place(5), maskDtype: "u8", maskStrides: [0, 0, 7, 1] } as const;
+    assert.equal(costOf("attention", masked).bytes, 960 + 672 + 672 + 960 + 5 * 7);
     assert.deepEqual(costOf("attention", { ...plain, batch: 0 }), { flops: 0, bytes: 0 });
   });
 });

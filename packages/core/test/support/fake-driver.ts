@@ -76,7 +76,15 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
 
   allKernels(): DriverKernels<FakeMemory> {
     const supports = [
-      { dtype: ["f32", "f16"], scaleType: ["f32", "f16"], bias: true, activation: true },
+      {
+        dtype: ["f32", "f16"],
+        scaleType: ["f32", "f16"],
+        bias: true,
+        activation: true,
+        mask: true,
+        maskDtype: ["f32", "f16"],
+        window: true,
+      },
     ] as const;
     return Object.fromEntries(
       operationNames.map((operation) => {
