@@ -1,4 +1,4 @@
-import { decodeFloat16, encodeFloat16, type FloatType } from "@backplane/core";
+import { decodeFloat16, encodeFloat16, type FloatType, type IntegerType } from "@backplane/core";
 
 /** What tests know about an element type with which kernels compute. */
 interface TypeUnderTest {
@@ -27,3 +27,21 @@ export function asStored(dtype: FloatType, values: Float32Array): Float32Array {
   const { encode, decode } = types[dtype];
   return decode(encode(values).slice().buffer);
 }
+
+/** How numbers lie in memory, and come back, as elements of any type of arithmetic. */
+export interface Codec {
+  encode(values: ArrayLike<number>): Float32Array | Uint16Array | Int32Array | Uint32Array;
+  decode(bytes: ArrayBuffer): ArrayLike<number>;
+}
+
+const floatCodec = ({ encode, decode }: TypeUnderTest): Codec => ({
+  encode: (values) => encode(Float32Array.from(values)),
+  decode,
+});
+
+export const codecs: Readonly<Record<FloatType | IntegerType, Codec>> = {
+  f32: floatCodec(types.f32),
+  f16: floatCodec(types.f16),
+  i32: { encode: (values) => Int32Array.from(values), decode: (bytes) => new Int32Array(bytes) },
+  u32: { encode: (values) => Uint32Array.from(values), decode: (bytes) => new Uint32Array(bytes) },
+};

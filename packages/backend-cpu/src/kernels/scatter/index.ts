@@ -9,23 +9,42 @@ const kernels = Object.fromEntries(
   scatterKinds.map((kind) => [kind, byComputedType((dtype) => scatterKernel(kind, dtype))]),
 ) as Readonly<Record<ScatterKind, Readonly<Record<ComputedType, Kernel<ScatterTypes>>>>>;
 
-/** The fewest columns of a chunk, a cache line of f16 and more; and with so many chunks more of them gain nothing. */
-const leastColumns = 64;
+/** The fewest columns of a chunk, if it takes its elements one by one, and if it takes rows: 16 KiB of f32 are in one place. */
+const leastColumns = { single: 64, row: 1 << 12 } as const;
+
+/** Chunks of elements: with so many of them more gain nothing. Chunks of rows: for each worker. */
 const enoughChunks = 16;
+const chunksPerWorker = 4;
+
+/** The least length of rows that are shared: to pass over one that is another chunk's takes as long as 64 elements. */
+const longRow = 128;
 
 /** Roughly, with one worker. */
-const nanosecondsPerElement = { row: 0.5, single: 3 } as const;
+const nanosecondsPerElement = { row: 0.4, single: 3 } as const;
 
-/** Each chunk has columns of its own, and walks through all indices. */
+/** How the output is divided: into rows, then into columns. What a chunk has does not change a result. */
+export function planScatter(
+  { outer, length, inner, innerStride }: Pick<Problem, "outer" | "length" | "inner" | "innerStride">,
+  workers: number,
+): Readonly<Record<"ranges" | "rangeLength" | "pieces" | "pieceLength", number>> {
+  const isRows = innerStride === 0;
+  const wanted = Math.ceil((isRows ? (workers === 1 ? 1 : workers * chunksPerWorker) : enoughChunks) / outer);
+  const least = leastColumns[isRows ? "row" : "single"];
+  const pieceLength = Math.max(least, 16 * Math.ceil(inner / wanted / 16));
+  const pieces = Math.ceil(inner / pieceLength);
+  const shared = isRows && inner >= longRow ? Math.ceil(wanted / pieces) : 1;
+  const rangeLength = Math.ceil(length / shared);
+  return { ranges: Math.ceil(length / rangeLength), rangeLength, pieces, pieceLength };
+}
+
+/** Each chunk has rows and columns of its own, and looks at all indices of its slab. */
 export const scatter: CpuOperation<Problem> = {
   supports: [{ dtype: scatterTypes, kind: scatterKinds }],
   kernels: scatterKinds.flatMap((kind) => Object.values(kernels[kind])),
 
-  plan(problem) {
+  plan(problem, { workers }) {
     const { dtype, kind, outer, length, count, inner, outerStride, axisStride, innerStride } = problem;
-    const wanted = Math.ceil(enoughChunks / outer);
-    const pieceLength = Math.max(leastColumns, 16 * Math.ceil(inner / wanted / 16));
-    const pieces = Math.ceil(inner / pieceLength);
+    const { ranges, rangeLength, pieces, pieceLength } = planScatter(problem, workers);
     const nanoseconds = nanosecondsPerElement[innerStride === 0 && inner >= 4 ? "row" : "single"];
     return [
       kernels[kind][dtype].launch(
@@ -33,17 +52,19 @@ export const scatter: CpuOperation<Problem> = {
           indices: address(problem.indices),
           updates: address(problem.updates),
           output: address(problem.output),
-          // As an unsigned number no index in range is larger than 2^31 - 1, and every negative one is.
+          // As unsigned numbers, indices in range are below 2^31, and negative ones are not.
           length: Math.min(length, 2 ** 31),
           count,
           inner,
           outerStride,
           axisStride,
           innerStride,
+          ranges,
+          rangeLength,
           pieces,
           pieceLength,
         },
-        outer * pieces,
+        outer * ranges * pieces,
         nanoseconds * outer * count * inner,
       ),
     ];

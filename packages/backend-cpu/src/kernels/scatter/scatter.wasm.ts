@@ -1,14 +1,5 @@
 import type { ScatterKind } from "@backplane/core";
-import {
-  type FunctionBuilder,
-  f32x4,
-  i32,
-  i32x4,
-  type Local,
-  shuffle32,
-  type Value,
-  v128,
-} from "../../wasm/index.js";
+import { type FunctionBuilder, f32x4, i32, i32x4, type Value, v128 } from "../../wasm/index.js";
 import {
   type ComputedType,
   type Elements,
@@ -28,6 +19,8 @@ const types = {
   outerStride: "i32",
   axisStride: "i32",
   innerStride: "i32",
+  ranges: "i32",
+  rangeLength: "i32",
   pieces: "i32",
   pieceLength: "i32",
 } as const;
@@ -44,42 +37,51 @@ const combines: Readonly<Record<LaneType, Readonly<Record<ScatterKind, Combine>>
   u32: { ...integers, max: i32x4.maxU, min: i32x4.minU },
 };
 
-/** Halves as they are stored, four in the low 64 bits of a vector: a conversion would change those that are NaN. */
-function storedHalves(f: FunctionBuilder): Omit<Elements, "loadSplat"> {
+type Access = Omit<Elements, "storeFirst"> & { storeOne(address: Value<"i32">, values: Value<"v128">): void };
+
+function accessOf(f: FunctionBuilder, dtype: ComputedType): Access {
+  const elements = elementsOf(f, dtype);
   return {
-    ...elementFormats.f16,
-    load: v128.load64Zero,
-    store: (address, values, offset) => f.storeLane(64, 0, address, values, offset),
-    storeFirst(address, values, count) {
-      const rest = f.let(values);
-      const at = f.let(address);
-      f.if(i32.and(count, 2), () => {
-        f.storeLane(32, 0, at, rest);
-        f.add(at, 4);
-        f.set(rest, shuffle32([1, 1, 1, 1], rest, rest));
-      });
-      f.if(i32.and(count, 1), () => f.storeLane(16, 0, at, rest));
-    },
+    ...elements,
+    storeOne: (address, values) => elements.storeFirst(address, values, i32.const(1)),
   };
 }
 
+/** Halves as they are stored, four in the low 64 bits of a vector: a conversion would change those that are NaN. */
+function storedHalves(f: FunctionBuilder): Access {
+  return {
+    ...elementFormats.f16,
+    load: v128.load64Zero,
+    loadSplat: v128.load16Splat,
+    store: (address, values, offset) => f.storeLane(64, 0, address, values, offset),
+    storeOne: (address, values) => f.storeLane(16, 0, address, values),
+  };
+}
+
+/** Vectors of a row that are under way at once: 1.1 times as fast as one by one where the cache holds them. */
+const UNROLL = 4;
+
 /**
- * Chunk: `pieceLength` columns of one slab, by all updates of these, in order. No other chunk writes there, so sums have the
- * same bits for any number of threads.
+ * Chunk: `pieceLength` columns of `rangeLength` rows of one slab of the output, by all updates of these, in order. No
+ * other chunk writes there, so sums have the same bits for any number of threads.
  */
 export function scatterKernel(kind: ScatterKind, dtype: ComputedType): Kernel<ScatterTypes> {
   return defineKernel({
     name: `scatter_${kind}_${dtype}`,
     parameters: types,
     emit(f, { parameters: p, chunk }) {
-      const elements = kind === "set" && dtype === "f16" ? storedHalves(f) : elementsOf(f, dtype);
+      const elements = kind === "set" && dtype === "f16" ? storedHalves(f) : accessOf(f, dtype);
       const { shift, lanes } = elementFormats[dtype];
-      const o = f.let(i32.divU(chunk, p.pieces));
-      const first = f.let(i32.mul(i32.sub(chunk, i32.mul(o, p.pieces)), p.pieceLength));
+      const combine = combines[lanes][kind];
+      const share = f.let(i32.divU(chunk, p.pieces));
+      const first = f.let(i32.mul(i32.sub(chunk, i32.mul(share, p.pieces)), p.pieceLength));
+      const o = f.let(i32.divU(share, p.ranges));
+      const row = f.let(i32.mul(i32.sub(share, i32.mul(o, p.ranges)), p.rangeLength));
+      const height = f.let(i32.minU(i32.sub(p.length, row), p.rangeLength));
       const columns = f.let(i32.minU(i32.sub(p.inner, first), p.pieceLength));
-      const bytesAt = (row: Value<"i32">) => i32.shl(i32.add(i32.mul(row, p.inner), first), shift);
+      const bytesAt = (line: Value<"i32">) => i32.shl(i32.add(i32.mul(line, p.inner), first), shift);
       const source = f.let(i32.add(p.updates, bytesAt(i32.mul(o, p.count))));
-      const target = f.let(i32.add(p.output, bytesAt(i32.mul(o, p.length))));
+      const target = f.let(i32.add(p.output, bytesAt(i32.add(i32.mul(o, p.length), row))));
       const start = i32.add(i32.mul(o, p.outerStride), i32.mul(first, p.innerStride));
       const indexAt = f.let(i32.add(p.indices, i32.shl(start, 2)));
       const rowBytes = f.let(i32.shl(p.inner, shift));
@@ -89,21 +91,35 @@ export function scatterKernel(kind: ScatterKind, dtype: ComputedType): Kernel<Sc
       const to = f.local("i32");
       const left = f.local("i32");
       const at = f.local("i32");
-      const combined = (): Local<"v128"> =>
-        f.let(combines[lanes][kind](elements.load(to), elements.load(from)));
+      // No vector: it would be loaded over elements that were stored one by one a moment ago, and have to wait for them.
+      const one = () =>
+        elements.storeOne(to, f.let(combine(elements.loadSplat(to), elements.loadSplat(from))));
+      const vectors = (count: number): void => {
+        const places = Array.from({ length: count }, (_, k) => 4 * k * elements.bytes);
+        const values = places.map((place) =>
+          f.let(combine(elements.load(to, place), elements.load(from, place))),
+        );
+        for (const [k, place] of places.entries()) elements.store(to, values[k]!, place);
+        advance(4 * count);
+      };
+      const advance = (count: number): void => {
+        f.add(from, count * elements.bytes);
+        f.add(to, count * elements.bytes);
+        f.add(left, -count);
+      };
       f.forRange(0, p.count, () => {
-        f.set(from, source);
         f.if(
           p.innerStride,
           () => {
+            f.set(from, source);
             f.set(at, indexAt);
             f.set(left, columns);
             f.while(i32.gtS(left, 0), () => {
-              f.set(index, i32.load(at));
-              f.if(i32.ltU(index, p.length), () => {
+              f.set(index, i32.sub(i32.load(at), row));
+              f.if(i32.ltU(index, height), () => {
                 const column = i32.shl(i32.sub(columns, left), shift);
                 f.set(to, i32.add(i32.add(target, i32.mul(index, rowBytes)), column));
-                elements.storeFirst(to, combined(), i32.const(1));
+                one();
               });
               f.add(from, elements.bytes);
               f.add(at, 4);
@@ -111,17 +127,17 @@ export function scatterKernel(kind: ScatterKind, dtype: ComputedType): Kernel<Sc
             });
           },
           () => {
-            f.set(index, i32.load(indexAt));
-            f.if(i32.ltU(index, p.length), () => {
+            f.set(index, i32.sub(i32.load(indexAt), row));
+            f.if(i32.ltU(index, height), () => {
+              f.set(from, source);
               f.set(to, i32.add(target, i32.mul(index, rowBytes)));
               f.set(left, columns);
-              f.while(i32.geS(left, 4), () => {
-                elements.store(to, combined());
-                f.add(from, 4 * elements.bytes);
-                f.add(to, 4 * elements.bytes);
-                f.add(left, -4);
+              f.while(i32.geS(left, 4 * UNROLL), () => vectors(UNROLL));
+              f.while(i32.geS(left, 4), () => vectors(1));
+              f.while(i32.gtS(left, 0), () => {
+                one();
+                advance(1);
               });
-              f.if(left, () => elements.storeFirst(to, combined(), left));
             });
           },
         );
