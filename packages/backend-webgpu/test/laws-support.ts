@@ -22,6 +22,7 @@ const briefly: readonly string[] = [
   "map",
   "quantizedGemm",
   "scan",
+  "sort",
 ];
 
 /** Whether a law is worth its time in every run, on every adapter. */
@@ -49,6 +50,7 @@ const broadest: Readonly<Record<string, string>> = {
   argReduce: "argMax: finds the first extremum",
   pool2d: "max: stays within the error bound",
   resize2d: "bilinear: stays within the error bound",
+  sort: "puts elements in order, and keeps that of equal ones",
   map: "reads every input before an output that lies over it is written",
 };
 
