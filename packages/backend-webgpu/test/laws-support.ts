@@ -23,6 +23,7 @@ const briefly: readonly string[] = [
   "quantizedGemm",
   "quantize",
   "scan",
+  "sort",
 ];
 
 /** Whether a law is worth its time in every run, on every adapter. */
@@ -51,6 +52,7 @@ const broadest: Readonly<Record<string, string>> = {
   pool2d: "max: stays within the error bound",
   resize2d: "bilinear: stays within the error bound",
   quantize: "stores the nearest numbers",
+  sort: "puts elements in order, and keeps that of equal ones",
   map: "reads every input before an output that lies over it is written",
 };
 
