@@ -283,10 +283,12 @@ export function factsOf(backend: ComputeBackend): BackendFacts {
 /** The element types that the operation is defined for. */
 function typesOf(operation: OperationName): readonly DType[] {
   const table: Readonly<Record<string, object>> = operations[operation].arguments;
-  // Types of single operands in lists do not make a call one of that type.
-  const types = operations[operation].decisive.filter(
+  // Types of single operands, in lists or beside `dtype`, do not make a call one of that type.
+  const all = operations[operation].decisive.filter(
     ({ role, argument }) => role === "elementType" && !("list" in table[argument]!),
   );
+  const own = all.filter(({ argument }) => argument === "dtype");
+  const types = own.length > 0 ? own : all;
   return dtypes.filter((dtype) => types.some(({ values }) => values?.includes(dtype)));
 }
 
