@@ -3,10 +3,10 @@ import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { isNarrow } from "../machine.js";
 import { sliceOf } from "../segments/index.js";
-import { countProgram, DIGITS, PASS_BITS, scatterProgram } from "./digits.wgsl.js";
+import { countProgram, DIGITS, PASS_BITS, PASS_ROUNDS, scatterProgram } from "./digits.wgsl.js";
 import { keyTexts } from "./keys.wgsl.js";
 import { type Records, type Rows, regionsOf, type Sinks, type Sources, sinkOf, WORD } from "./regions.js";
-import { itemsFor } from "./select.js";
+import { itemsFor, mostItems } from "./select.js";
 import { tileRecords } from "./tile.wgsl.js";
 
 const countOf = memoized(countProgram);
@@ -27,7 +27,7 @@ export interface Pieces {
 export function sortByDigits(context: KernelContext, rows: Rows, pieces: Pieces): void {
   const { dtype, count: rowCount, length, kept, flip } = rows;
   const { sources: parts, results, addUp } = pieces;
-  const items = itemsFor(pieces.length);
+  const items = itemsFor(pieces.length, mostItems(context.features));
   const tile = tileRecords(items);
   const sizes = parts.map((_, i) => Math.min(pieces.length, length - i * pieces.length));
   const tiles = sizes.map((size) => Math.ceil(size / tile));
@@ -88,7 +88,7 @@ export function sortByDigits(context: KernelContext, rows: Rows, pieces: Pieces)
             last,
           }),
           {
-            ...{ rows: rowCount, length: sizes[i]!, tiles: own, shift, flip },
+            ...{ rows: rowCount, length: sizes[i]!, tiles: own, shift, rounds: PASS_ROUNDS, flip },
             ...{ first_place: i * pieces.length, first_result: j * pieces.length },
             results: Math.min(pieces.length, (isLast ? kept : length) - j * pieces.length),
           },

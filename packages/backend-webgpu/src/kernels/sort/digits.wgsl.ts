@@ -79,19 +79,22 @@ fn main(${linearBuiltins}) {
   });
 }
 
+/** Of the tile, by a digit of a pass. A parameter, for compilers would otherwise write it out twice. */
+export const PASS_ROUNDS: number = PASS_BITS / DIGIT_BITS;
+
 /**
  * Moves records to their places by one digit. Of rows that are divided this is done for each piece of the source, whose
- * first element is at \`first_place\` of its row, and each window of the results, that is places \`first_result\` to
+ * first element is at `first_place` of its row, and each window of the results, that is places `first_result` to
  * first_result + results of each row.
  *
- * \`own\`: the lines of the tiles in the scanned table. \`before\`: the lines before them, from that of the first tile
- * on. \`last\`: those of the last tiles of the rows, as far apart as rows are.
+ * `own`: the lines of the tiles in the scanned table. `before`: the lines before them, from that of the first tile
+ * on. `last`: those of the last tiles of the rows, as far apart as rows are.
  */
 export function scatterProgram(
   tile: ScatterTile,
 ): Program<
   Binding | "own" | "before" | "last",
-  "rows" | "length" | "tiles" | "shift" | "flip" | "first_place" | "first_result" | "results"
+  "rows" | "length" | "tiles" | "shift" | "rounds" | "flip" | "first_place" | "first_result" | "results"
 > {
   const { dtype, source, sink, items, unrolled } = tile;
   const { reading, functions } = keyTexts[dtype];
@@ -111,7 +114,7 @@ ${each(tile, got)}`;
       ...{ own: input("u32"), before: input("u32"), last: input("u32") },
     },
     parameters: {
-      ...{ rows: "u32", length: "u32", tiles: "u32", shift: "u32", flip: "u32" },
+      ...{ rows: "u32", length: "u32", tiles: "u32", shift: "u32", rounds: "u32", flip: "u32" },
       ...{ first_place: "u32", first_result: "u32", results: "u32" },
     },
     body: wgsl`
@@ -164,7 +167,7 @@ ${turned("source_tags[parameters.source_tags_offset + first + INDEX]", (i) => ` 
 }
 ${sortTile(
   tile,
-  `${PASS_BITS / DIGIT_BITS}u`,
+  "parameters.rounds",
   (i) => `(key[${i}] >> (parameters.shift + ${DIGIT_BITS}u * round)) & ${2 ** DIGIT_BITS - 1}u`,
   striped,
 )}

@@ -19,14 +19,15 @@ import {
   WORD,
 } from "./regions.js";
 import { sortSegments } from "./segments.js";
-import { itemsFor, largestTile, planSort, roundsOf } from "./select.js";
+import { itemsFor, mostItems, planSort, roundsOf } from "./select.js";
+import { tileRecords } from "./tile.wgsl.js";
 
 type Problem = SortProblem<DeviceMemory>;
 
 const linesOf = memoized(linesProgram);
 
 function run(context: KernelContext, problem: Problem): void {
-  const plan = planSort(problem);
+  const plan = planSort(problem, mostItems(context.features));
   if (plan.form === "rows") {
     asRows(context, problem);
     return;
@@ -62,19 +63,21 @@ function run(context: KernelContext, problem: Problem): void {
 function sortParts(context: KernelContext, rows: Rows, input: BufferRegion, results: Results): void {
   const { dtype, kept, flip } = rows;
   const { bits } = keyTexts[dtype];
+  const most = mostItems(context.features);
+  const largest = tileRecords(most);
   let source: Sources = { data: input };
   let { length } = rows;
   let pitch = length;
   for (;;) {
-    const parts = Math.ceil(length / largestTile);
-    const partLength = Math.min(length, largestTile);
+    const parts = Math.ceil(length / largest);
+    const partLength = Math.min(length, largest);
     const bytes = WORD * rows.count * parts * kept;
     const sink: Sinks =
       parts === 1 ? results : { keys: context.scratch(bytes), tags: context.scratch(bytes) };
     context.dispatch(
       linesOf({
         ...{ dtype, source: "data" in source ? "elements" : "records", sink: sinkOf(sink), along: "length" },
-        ...{ method: "digits", items: itemsFor(partLength), unrolled: !isNarrow(context.features) },
+        ...{ method: "digits", items: itemsFor(partLength, most), unrolled: !isNarrow(context.features) },
       }),
       regionsOf(source, sink),
       {

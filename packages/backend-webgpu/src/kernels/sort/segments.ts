@@ -17,7 +17,7 @@ import {
 import { sortByDigits } from "./digits.js";
 import { flipOf } from "./keys.wgsl.js";
 import { placed, WORD } from "./regions.js";
-import { largestTile } from "./select.js";
+import { itemsFor, mostItems } from "./select.js";
 import { tileRecords } from "./tile.wgsl.js";
 
 type Problem = SortProblem<DeviceMemory>;
@@ -95,8 +95,8 @@ function asColumns(
 /** The elements of pieces, each of which a binding shows wherever it begins: whole tiles if it shows one. */
 function pieceLength(context: OperationContext): number {
   const most = Math.floor((windowBytes(context.features) - WINDOW_ALIGNMENT) / WORD);
-  const tile = [largestTile, tileRecords(4)].find((records) => records <= most) ?? most;
-  return most - (most % tile);
+  const tile = tileRecords(itemsFor(most, mostItems(context.features)));
+  return most < tile ? most : most - (most % tile);
 }
 
 /** Of a single row. */

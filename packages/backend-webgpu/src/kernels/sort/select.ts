@@ -1,3 +1,4 @@
+import type { DeviceFeatures } from "../../device/index.js";
 import { BUSY_WORKGROUPS } from "../machine.js";
 import type { LinesTile } from "./lines.wgsl.js";
 import { DIGIT_BITS, type TileSize, tileRecords } from "./tile.wgsl.js";
@@ -29,8 +30,13 @@ export type SortPlan =
 
 const [SMALL, LARGE]: readonly [Items, Items] = [4, 16];
 
-/** The most elements of rows that a workgroup sorts in its memory, which are those of parts too. */
-export const largestTile: number = tileRecords(LARGE);
+/**
+ * The most records of an invocation. A workgroup then has 4096, which are 16 KiB. Where large texts compile slowly,
+ * a minute for each kernel is saved (Mesa's llvmpipe).
+ */
+export function mostItems({ family }: DeviceFeatures): Items {
+  return family?.compilesSlowly ? SMALL : LARGE;
+}
 
 /** Elements of a row up to which each is compared with all: fewer reads than all rounds of digits take. */
 export const mostCompared = 64;
@@ -41,24 +47,25 @@ const LEAST_BESIDE = 8;
 /** The share of a part that is kept, at most: the others are sorted in vain. */
 const MOST_KEPT = 1 / 4;
 
-/** Depends on shapes alone. */
-export function planSort({ outer, length, inner, count }: Extents): SortPlan {
-  if (length > largestTile) {
+/** `most`: see `mostItems`. Beside it, only shapes matter. */
+export function planSort({ outer, length, inner, count }: Extents, most: Items): SortPlan {
+  const largest = tileRecords(most);
+  if (length > largest) {
     if (inner > 1) return { form: "rows" };
-    return { form: count <= largestTile * MOST_KEPT ? "parts" : "digits" };
+    return { form: count <= largest * MOST_KEPT ? "parts" : "digits" };
   }
   const rows = outer * inner;
   const isCompared = length <= mostCompared;
-  const isSmall = length <= tileRecords(SMALL) && rows * length < BUSY_WORKGROUPS * largestTile;
-  const items = isCompared || isSmall ? SMALL : LARGE;
+  const isSmall = length <= tileRecords(SMALL) && rows * length < BUSY_WORKGROUPS * largest;
+  const items = isCompared || isSmall ? SMALL : most;
   const tileLines = Math.min(rows, Math.floor(tileRecords(items) / length));
   if (inner > 1 && tileLines < Math.min(inner, LEAST_BESIDE)) return { form: "rows" };
   return { form: "lines", method: isCompared ? "compare" : "digits", items, tileLines };
 }
 
-/** For lines one by one, each at most a tile long. */
-export function itemsFor(length: number): Items {
-  return length <= tileRecords(SMALL) ? SMALL : LARGE;
+/** The records of an invocation in tiles of lines, or pieces, of so many. */
+export function itemsFor(length: number, most: Items): Items {
+  return length <= tileRecords(SMALL) ? SMALL : most;
 }
 
 /** The rounds in which a tile is sorted by keys of so many bits, and by its lines. */
