@@ -10,6 +10,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import {
+  ownUnit,
   type RowParameter,
   rowParameters,
   type TargetParameter,
@@ -69,14 +70,7 @@ ${workgroupIndex}
 ${targetFunctions}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let invocation = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
-  let part = invocation >> parameters.lane_shift;
-  let row = part / parameters.parts;
-  if (row >= parameters.rows) { return; }
-  let own = invocation & ((1u << parameters.lane_shift) - 1u);
-  let unit = ((part - row * parameters.parts) << parameters.lane_shift) + own;
-  if (unit >= parameters.units) { return; }
-  let repeat = row / parameters.entries;
+${ownUnit}
   let entry = row - repeat * parameters.entries;
   let key = key_of(entry);
   if (key >= parameters.keys) { return; }

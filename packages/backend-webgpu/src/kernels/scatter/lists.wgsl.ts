@@ -13,7 +13,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { results, setHalf } from "./columns.wgsl.js";
-import { type RowParameter, rowParameters } from "./targets.wgsl.js";
+import { ownUnit, type RowParameter, rowParameters } from "./targets.wgsl.js";
 
 /** Pairs whose updates are under way at once. */
 const UNROLL = 4;
@@ -91,14 +91,7 @@ fn pair_at(position: u32) -> vec2u {
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let invocation = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
-  let part = invocation >> parameters.lane_shift;
-  let row = part / parameters.parts;
-  if (row >= parameters.rows) { return; }
-  let own = invocation & ((1u << parameters.lane_shift) - 1u);
-  let unit = ((part - row * parameters.parts) << parameters.lane_shift) + own;
-  if (unit >= parameters.units) { return; }
-  let repeat = row / parameters.entries;
+${ownUnit}
   var position = row - repeat * parameters.entries;
 ${lines(UNROLL, (k) => `  var next_${k} = pair_at(position + ${k}u);`)}
   let first = next_0.x;

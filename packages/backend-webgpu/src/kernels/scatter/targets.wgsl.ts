@@ -1,4 +1,4 @@
-import { wgsl } from "../../program/index.js";
+import { WORKGROUP_SIZE, wgsl } from "../../program/index.js";
 
 export type TargetParameter =
   | ("count" | "length" | "period" | "first" | "keys")
@@ -35,3 +35,14 @@ export type RowParameter = "rows" | "units" | "lane_shift" | "parts";
 export const rowParameters: Readonly<Record<RowParameter, "u32">> = {
   ...{ rows: "u32", units: "u32", lane_shift: "u32", parts: "u32" },
 };
+
+/** The start of a kernel's `main`: its row, its unit there, and how many times all entries come before the row. */
+export const ownUnit: string = wgsl`
+  let invocation = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  let part = invocation >> parameters.lane_shift;
+  let row = part / parameters.parts;
+  if (row >= parameters.rows) { return; }
+  let own = invocation & ((1u << parameters.lane_shift) - 1u);
+  let unit = ((part - row * parameters.parts) << parameters.lane_shift) + own;
+  if (unit >= parameters.units) { return; }
+  let repeat = row / parameters.entries;`;
