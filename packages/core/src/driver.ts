@@ -99,7 +99,8 @@ export type DriverKernels<Memory> = {
 export interface Kernel<Problem> {
   /**
    * The calls that it takes: those that any of the entries covers. All others throw `UNSUPPORTED`. The
-   * options are `bias` and `activation` of gemm, batchedGemm and quantizedGemm, `activation` of conv2d, and `mask` and `window` of attention.
+   * options are `bias` and `activation` of gemm, batchedGemm and quantizedGemm, `activation` of conv2d, and `mask` and
+   * `window` of attention.
    */
   readonly supports: readonly Support[];
   /** Enqueues one problem. */
