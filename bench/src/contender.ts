@@ -50,7 +50,7 @@ export async function openContender(
     const { argument, elements, extent = elements, dtype = test.dtype } = test.output;
     if (handles[argument] === undefined) {
       handles[argument] = backend.alloc(extent * dtypeBytes[dtype], { zero: false });
-      backend.fill(handles[argument], poison, extent, dtype);
+      backend.fill(handles[argument], dtype === "u8" ? poison % 256 : poison, extent, dtype);
     }
     const prepared = test.prepare(backend, handles, expected.inputs);
     await prepared.call();
@@ -107,7 +107,12 @@ function read(
   return Promise.all(
     places.map(async (place) => {
       if (host !== undefined) return host[place]!;
-      const stored = { f32: new Float32Array(1), f16: new Uint16Array(1), i32: new Int32Array(1) }[type];
+      const stored = {
+        f32: new Float32Array(1),
+        f16: new Uint16Array(1),
+        i32: new Int32Array(1),
+        u8: new Uint8Array(1),
+      }[type];
       await backend.copyDtoH(stored, { handle, byteOffset: place * dtypeBytes[type] });
       return stored instanceof Uint16Array ? decodeFloat16(stored)[0]! : stored[0]!;
     }),

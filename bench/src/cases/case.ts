@@ -65,6 +65,9 @@ export interface Case {
   readonly curve?: { readonly name: string; readonly x: number };
 }
 
+/** Results in these types can be compared. */
+export type ResultType = FloatType | "i32" | "u8";
+
 /** The place of the results. */
 export interface Output {
   /** An argument of its own, or one of the inputs. */
@@ -74,7 +77,7 @@ export interface Output {
   /** Elements between the first and the last of them, both included. Default: `elements`. */
   readonly extent?: number;
   /** Default: as the inputs. */
-  readonly dtype?: FloatType | "i32";
+  readonly dtype?: ResultType;
   /** The place of one of them, in elements. Default: one after the other. */
   readonly place?: (index: number) => number;
 }

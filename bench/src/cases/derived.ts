@@ -6,7 +6,7 @@ import {
   type OperationName,
   operations,
 } from "@backplane/core";
-import { type Case, type Goal, type Handles, type Inputs, operationCase } from "./case.js";
+import { type Case, type Goal, type Handles, type Inputs, operationCase, type ResultType } from "./case.js";
 import { gemm } from "./gemm.js";
 
 const torch = (atLeast: number): Goal => ({ against: "torch", atLeast });
@@ -63,7 +63,6 @@ function derived(call: (typeof timedCalls)[number]): Case {
   const { [output]: elements, ...others } = operands;
   const inputs = roleOf(output) === "updates" ? operands : others;
   const read = Object.entries(inputs).filter(([operand]) => roleOf(operand) !== "writes");
-  const listed = outputs.filter((operand) => operand.includes("["));
   const goal: Goal | undefined =
     goals[`${operation} ${name}`] ??
     (copyShare === undefined ? undefined : { against: "copy", atLeast: copyShare });
@@ -81,7 +80,9 @@ function derived(call: (typeof timedCalls)[number]): Case {
       if (elementwise) {
         const one = read.map(([input]) => [input, Float64Array.of(data[input]!.at(index))]);
         const size = "n" in rest ? { n: 1 } : { shape: [1] };
-        const alone = evaluateCall(operation, { ...rest, ...size }, Object.fromEntries(one), listed)[output]!;
+        const alone = evaluateCall(operation, { ...rest, ...size }, Object.fromEntries(one), outputs)[
+          output
+        ]!;
         return { value: alone.values[0]!, tolerance: alone.tolerances[0]! };
       }
       // All of it at once, when the first element is asked for.
@@ -91,7 +92,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
         Object.fromEntries(
           read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
         ),
-        listed,
+        outputs,
       );
       const { values, tolerances } = evaluated[output]!;
       const place = results?.place(index) ?? index;
@@ -117,9 +118,8 @@ function gathered(named: Readonly<Record<string, unknown>>): Readonly<Record<str
   return args;
 }
 
-/** Results in these types can be compared. */
-function comparedType(dtype: unknown): "f32" | "f16" | "i32" {
-  return dtype === "f16" || dtype === "i32" ? dtype : "f32";
+function comparedType(dtype: unknown): ResultType {
+  return dtype === "f16" || dtype === "i32" || dtype === "u8" ? dtype : "f32";
 }
 
 /** The operands, some of them with elements before their places. */

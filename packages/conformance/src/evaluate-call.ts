@@ -28,7 +28,7 @@ const unpromised: Numerics = {
 /**
  * Evaluates a call in double precision, with the error that the laws allow of every backend. `inputs` has the
  * elements of each operand that is read; `rest` all other arguments but the operands that are written, which
- * are the keys of the result. Outputs that a call may do without are left out. `more`: the names of outputs in lists.
+ * are the keys of the result. Outputs that a call may do without, and those in lists, count if `more` names them.
  */
 export function evaluateCall(
   name: OperationName,

@@ -9,7 +9,7 @@ import {
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { within } from "../../kit/range.js";
-import { product } from "../../kit/shapes.js";
+import { timedOver } from "../../kit/timed.js";
 import type { Call, SmallCall, TestedOperation, TimedCall } from "../operation.js";
 import { evaluate } from "./formula.js";
 import { argReduceLaws, specialValues } from "./laws.js";
@@ -35,30 +35,15 @@ const medium: Call = {
   rest: { kind: "argMax", shape: [3, 20_000] },
 };
 
-const timedOf = (
-  size: TimedCall["size"],
-  name: string,
-  shape: readonly number[],
-  axis: number,
-  copyShare?: number,
-): TimedCall => {
-  const outputs = product(shape.toSpliced(axis, 1));
-  return {
-    ...{ size, name: `argMax ${name}`, rest: { kind: "argMax", shape, axis }, types },
-    operands: { input: outputs * shape[axis]!, output: outputs },
-    ...(copyShare === undefined ? {} : { copyShare }),
-  };
-};
-
 const timed: readonly TimedCall[] = [
-  timedOf("small", "1024x1024", [1024, 1024], 1),
-  timedOf("small", "1024x1024 along columns", [1024, 1024], 0),
-  timedOf("peers", "4096x4096", [4096, 4096], 1),
-  timedOf("large", "16384x4096", [16_384, 4096], 1, 0.85),
-  timedOf("large", "1Mx64", [2 ** 20, 64], 1, 0.85),
-  timedOf("large", "64x1M", [64, 2 ** 20], 1, 0.85),
-  timedOf("large", "4096x16384 along columns", [4096, 16_384], 0, 0.85),
-];
+  timedOver("argMax", ["small", "1024x1024", [1024, 1024], 1]),
+  timedOver("argMax", ["small", "1024x1024 along columns", [1024, 1024], 0]),
+  timedOver("argMax", ["peers", "4096x4096", [4096, 4096], 1]),
+  timedOver("argMax", ["large", "16384x4096", [16_384, 4096], 1], 0.85),
+  timedOver("argMax", ["large", "1Mx64", [2 ** 20, 64], 1], 0.85),
+  timedOver("argMax", ["large", "64x1M", [64, 2 ** 20], 1], 0.85),
+  timedOver("argMax", ["large", "4096x16384 along columns", [4096, 16_384], 0], 0.85),
+].map((call) => ({ ...call, types }));
 
 const draft: Draw = (dice, limits, dtype) => {
   const kind = dice.pick<ArgReduceKind>(argReduceKinds);

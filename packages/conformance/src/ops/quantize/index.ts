@@ -39,6 +39,7 @@ const timedOf = (
   bits: 4 | 8,
   block: 32 | 64 | 128 = 32,
   hasZeroPoints = false,
+  copyShare?: number,
 ): TimedCall => ({
   ...{ size, name: `${bits} bits ${n}x${k}${hasZeroPoints ? " with zero points" : ""}`, types },
   rest: { n, k, bits, block },
@@ -46,14 +47,15 @@ const timedOf = (
     ...{ input: n * k, b: (n * k * bits) / 8, scales: (n * k) / block },
     ...(hasZeroPoints ? { zeroPoints: (n * k) / block } : {}),
   },
+  ...(copyShare === undefined ? {} : { copyShare }),
 });
 
 const timed: readonly TimedCall[] = [
   timedOf("small", 1024, 4096, 4),
   timedOf("small", 1024, 4096, 8, 128, true),
-  timedOf("large", 4096, 11_008, 4),
-  timedOf("large", 4096, 11_008, 8),
-  timedOf("large", 4096, 11_008, 4, 128, true),
+  timedOf("large", 4096, 11_008, 4, 32, false, 0.8),
+  timedOf("large", 4096, 11_008, 8, 32, false, 0.8),
+  timedOf("large", 4096, 11_008, 4, 128, true, 0.8),
 ];
 
 const draft: Draw = (dice, limits, dtype) => {

@@ -9,7 +9,7 @@ import {
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { magnitude, within } from "../../kit/range.js";
-import { product } from "../../kit/shapes.js";
+import { timedAlong } from "../../kit/timed.js";
 import { countUp, isIn } from "../../kit/values.js";
 import type {
   Call,
@@ -50,30 +50,15 @@ const repeated: RepeatedCall = {
   outputs: { output: 2 ** 17 + 5 },
 };
 
-const timedOf = (
-  size: TimedCall["size"],
-  name: string,
-  shape: readonly number[],
-  axis: number,
-  copyShare?: number,
-): TimedCall => {
-  const count = product(shape);
-  return {
-    ...{ size, name: `sum ${name}`, rest: { kind: "sum", shape, axis } },
-    operands: { input: count, output: count },
-    ...(copyShare === undefined ? {} : { copyShare }),
-  };
-};
-
 /** Rows that a workgroup of a GPU holds are read once; others twice, which leaves two thirds of a copy's rate at best. */
 const timed: readonly TimedCall[] = [
-  timedOf("small", "1024x1024", [1024, 1024], 1),
-  timedOf("small", "1024x1024 along columns", [1024, 1024], 0),
-  timedOf("peers", "4096x1024", [4096, 1024], 1),
-  timedOf("large", "16384x4096", [16_384, 4096], 1, 0.55),
-  timedOf("large", "1Mx64", [2 ** 20, 64], 1, 0.55),
-  timedOf("large", "64x1M", [64, 2 ** 20], 1, 0.55),
-  timedOf("large", "4096x16384 along columns", [4096, 16_384], 0, 0.55),
+  timedAlong("sum", ["small", "1024x1024", [1024, 1024], 1]),
+  timedAlong("sum", ["small", "1024x1024 along columns", [1024, 1024], 0]),
+  timedAlong("sum", ["peers", "4096x1024", [4096, 1024], 1]),
+  timedAlong("sum", ["large", "16384x4096", [16_384, 4096], 1], 0.55),
+  timedAlong("sum", ["large", "1Mx64", [2 ** 20, 64], 1], 0.55),
+  timedAlong("sum", ["large", "64x1M", [64, 2 ** 20], 1], 0.55),
+  timedAlong("sum", ["large", "4096x16384 along columns", [4096, 16_384], 0], 0.55),
 ];
 
 const draft: Draw = (dice, limits, dtype) => {

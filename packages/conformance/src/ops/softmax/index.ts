@@ -2,7 +2,7 @@ import { floatTypes, operations, type SoftmaxKind, type SoftmaxProblem, softmaxK
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { magnitude, within } from "../../kit/range.js";
-import { product } from "../../kit/shapes.js";
+import { timedAlong } from "../../kit/timed.js";
 import { countUp, isInRow } from "../../kit/values.js";
 import type {
   Call,
@@ -50,32 +50,16 @@ const repeated: RepeatedCall = {
   outputs: { output: 2 ** 17 + 5 },
 };
 
-const timedOf = (
-  size: TimedCall["size"],
-  name: string,
-  shape: readonly number[],
-  axis: number,
-  copyShare?: number,
-  kind: SoftmaxKind = "softmax",
-): TimedCall => {
-  const count = product(shape);
-  return {
-    ...{ size, name: `${kind} ${name}`, rest: { kind, shape, axis } },
-    operands: { input: count, output: count },
-    ...(copyShare === undefined ? {} : { copyShare }),
-  };
-};
-
 /** Rows that fit into a workgroup of a GPU are read once, which leaves most of a copy's rate; others are read twice. */
 const timed: readonly TimedCall[] = [
-  timedOf("small", "1024x1024", [1024, 1024], 1),
-  timedOf("small", "1024x1024 along columns", [1024, 1024], 0),
-  ...softmaxKinds.map((kind) => timedOf("peers", "4096x1024", [4096, 1024], 1, undefined, kind)),
-  timedOf("large", "16384x4096", [16_384, 4096], 1, 0.8),
-  timedOf("large", "1Mx64", [2 ** 20, 64], 1, 0.8),
-  timedOf("large", "64x1M", [64, 2 ** 20], 1, 0.55),
-  timedOf("large", "4096x16384 along columns", [4096, 16_384], 0, 0.55),
-  timedOf("large", "64x256x4096 along the middle", [64, 256, 4096], 1, 0.8),
+  timedAlong("softmax", ["small", "1024x1024", [1024, 1024], 1]),
+  timedAlong("softmax", ["small", "1024x1024 along columns", [1024, 1024], 0]),
+  ...softmaxKinds.map((kind) => timedAlong(kind, ["peers", "4096x1024", [4096, 1024], 1])),
+  timedAlong("softmax", ["large", "16384x4096", [16_384, 4096], 1], 0.8),
+  timedAlong("softmax", ["large", "1Mx64", [2 ** 20, 64], 1], 0.8),
+  timedAlong("softmax", ["large", "64x1M", [64, 2 ** 20], 1], 0.55),
+  timedAlong("softmax", ["large", "4096x16384 along columns", [4096, 16_384], 0], 0.55),
+  timedAlong("softmax", ["large", "64x256x4096 along the middle", [64, 256, 4096], 1], 0.8),
 ];
 
 const draft: Draw = (dice, limits, dtype) => {
