@@ -3,8 +3,9 @@ import { dtypeBytes, type SortProblem } from "@backplane/core";
 import { expect } from "chai";
 import { createCpuBackend } from "#src/index.js";
 import type { CpuMemory } from "#src/kernels/kernel.js";
-import { sort } from "#src/kernels/sort/index.js";
-import { insertedLength } from "#src/kernels/sort/sort.wasm.js";
+import { capacityFor } from "#src/kernels/sort/first.wasm.js";
+import { leastCapacities, pieceElements, sort } from "#src/kernels/sort/index.js";
+import { insertedLength } from "#src/kernels/sort/records.wasm.js";
 import { codecs } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
@@ -84,6 +85,46 @@ describeEitherWay("sort kernels", (options) => {
         check(dtype, shape, (index + i) % 2 === 0, count, signed);
       }
     }
+  });
+
+  /** Data for places of a line: with few or no equal elements, in either order, and NaN up to the last few. */
+  const fills: Readonly<Record<string, (j: number, length: number, random: number) => number>> = {
+    random: (_, __, random) => Math.floor(random * 60_000),
+    few: (_, __, random) => Math.floor(random * 3),
+    rising: (j) => j % 60_000,
+    falling: (j, length) => (length - j) % 60_000,
+    nan: (j, length, random) => (j > length - 20 ? Math.floor(random * 9) : NaN),
+  };
+
+  function checkFilled(dtype: SortType, shape: Extents, descending: boolean, count: number, name: string) {
+    const [outer, length, inner] = shape;
+    const random = randomNumbers(length);
+    const place = (k: number) => Math.floor(k / inner) % length;
+    const size = outer * length * inner;
+    const data = Array.from({ length: size }, (_, k) => fills[name]!(place(k), length, random()));
+    check(dtype, shape, descending, count, data);
+  }
+
+  it("find the first elements, at the thresholds between the ways of doing it", () => {
+    const least = leastCapacities * capacityFor(40);
+    const cases: readonly (readonly [Extents, number])[] = [
+      ...[-1, 0, 1, 15, 17].map((more) => [[2, least + more, 1], 40] as const),
+      [[1, least + 40, 1], 1],
+      [[2, leastCapacities * capacityFor(300) + 5, 1], 300],
+      [[1, 3000, 3], 33],
+    ];
+    for (const [i, [shape, count]] of cases.entries())
+      for (const [k, dtype] of (["f32", "f16", "i32", "u32"] as const).entries())
+        for (const [n, name] of Object.keys(fills).entries())
+          if (name !== "nan" || k < 2) checkFilled(dtype, shape, (i + k + n) % 2 === 0, count, name);
+  });
+
+  it("divide a line among workers", () => {
+    const length = 3 * pieceElements + 7;
+    for (const [n, name] of Object.keys(fills).entries())
+      checkFilled(n % 2 === 0 ? "f32" : "f16", [1, length, 1], n % 3 === 0, 50, name);
+    // The last piece has fewer elements than are wanted.
+    checkFilled("i32", [1, 5 * pieceElements + 7, 1], true, 10_000, "random");
   });
 
   it("order the ends of every type, zeros as equal, and NaN last", () => {

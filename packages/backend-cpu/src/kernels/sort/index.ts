@@ -1,38 +1,98 @@
 import { floatTypes, integerTypes, type SortProblem } from "@backplane/core";
 import { byComputedType } from "../elements/index.js";
-import { address, type CpuMemory, type CpuOperation } from "../kernel.js";
-import { sortKernel, workBytes } from "./sort.wasm.js";
+import { address, type CpuMemory, type CpuOperation, type Launch, type PlanContext } from "../kernel.js";
+import { capacityFor, firstWorkBytes, joinFirstKernel, sortFirstKernel } from "./first.wasm.js";
+import { lineWorkBytes, sortLinesKernel } from "./lines.wasm.js";
+import { recordBytes } from "./records.wasm.js";
 
 type Problem = SortProblem<CpuMemory>;
 
-const kernels = byComputedType(sortKernel);
+const lineKernels = byComputedType(sortLinesKernel);
+const firstKernels = byComputedType(sortFirstKernel);
+const joinKernels = byComputedType(joinFirstKernel);
 
 /** The number of elements that a chunk should sort at least, roughly. */
 const chunkElements = 1 << 13;
 
-/** Roughly, with one worker. */
-const nanosecondsPerElement = 10;
+/** The number of elements that a piece of a line should have at least, so that another worker gains by it. */
+export const pieceElements: number = 1 << 16;
 
-/** A chunk sorts some lines, each by itself. */
+/** Roughly, with one worker. */
+const sortedNanoseconds = 10;
+const comparedNanoseconds = 0.5;
+
+/** Lines of so many times the capacity of the buffer are compared with a threshold instead of sorted. */
+export const leastCapacities = 2;
+
+/**
+ * Results depend on the keys and places of elements alone, so that lines may be divided in any way, by how many
+ * workers there are.
+ */
 export const sort: CpuOperation<Problem> = {
   supports: [{ dtype: [...floatTypes, ...integerTypes] }],
-  kernels: Object.values(kernels),
+  kernels: [lineKernels, firstKernels, joinKernels].flatMap((byType) => Object.values(byType)),
 
   plan(problem, context) {
-    const { dtype, outer, length, inner, count, descending, input, values, indices } = problem;
-    const lines = outer * inner;
-    const perChunk = Math.min(lines, Math.max(1, Math.floor(chunkElements / length)));
-    const chunks = Math.ceil(lines / perChunk);
-    const byChunk = chunks <= context.workers;
-    const lineBytes = workBytes(length);
-    const parameters = {
-      input: address(input),
-      values: values === undefined ? 0 : address(values),
-      indices: indices === undefined ? 0 : address(indices),
-      work: context.workspace(Math.min(chunks, context.workers) * lineBytes),
-      ...{ lineBytes, byChunk: Number(byChunk), lines, perChunk },
-      ...{ length, inner, count, descending: descending ? -1 : 0 },
-    };
-    return [kernels[dtype].launch(parameters, chunks, nanosecondsPerElement * lines * length)];
+    const isSelected = problem.length >= leastCapacities * capacityFor(problem.count);
+    return isSelected ? launchFirst(problem, context) : [launchLines(problem, context)];
   },
 };
+
+function lineParameters({ length, inner, count, descending, input, values, indices }: Problem) {
+  return {
+    input: address(input),
+    values: values === undefined ? 0 : address(values),
+    indices: indices === undefined ? 0 : address(indices),
+    ...{ length, inner, count, descending: descending ? -1 : 0 },
+  };
+}
+
+/** Chunks of units, and memory of `workBytes` for each that runs. */
+function divide(units: number, unitElements: number, workBytes: number, context: PlanContext) {
+  const perChunk = Math.min(units, Math.max(1, Math.floor(chunkElements / unitElements)));
+  const chunks = Math.ceil(units / perChunk);
+  const work = context.workspace(Math.min(chunks, context.workers) * workBytes);
+  return { chunks, shares: { perChunk, work, workBytes, byChunk: Number(chunks <= context.workers) } };
+}
+
+/** How many elements each piece of a line has if there are too few lines for all workers. */
+function pieceLengthOf({ length }: Problem, lines: number, { workers }: PlanContext): number {
+  if (lines >= workers) return length;
+  const wanted = Math.ceil((2 * workers) / lines);
+  const pieces = Math.max(1, Math.min(wanted, Math.floor(length / pieceElements)));
+  return Math.ceil(length / pieces);
+}
+
+function launchLines(problem: Problem, context: PlanContext): Launch {
+  const { dtype, outer, length, inner } = problem;
+  const lines = outer * inner;
+  const { chunks, shares } = divide(lines, length, lineWorkBytes(length), context);
+  const parameters = { ...lineParameters(problem), ...shares, lines };
+  return lineKernels[dtype].launch(parameters, chunks, sortedNanoseconds * lines * length);
+}
+
+function launchFirst(problem: Problem, context: PlanContext): readonly Launch[] {
+  const { dtype, outer, length, inner, count } = problem;
+  const lines = outer * inner;
+  const capacity = capacityFor(count);
+  const pieceLength = Math.max(pieceLengthOf(problem, lines, context), leastCapacities * capacity);
+  const pieces = Math.ceil(length / pieceLength);
+  const units = lines * pieces;
+  const { chunks, shares } = divide(units, pieceLength, firstWorkBytes(count), context);
+  const given = lineParameters(problem);
+  const stride = pieces * count * recordBytes;
+  const partials = pieces === 1 ? 0 : context.workspace(lines * stride);
+  const parameters = { ...given, ...shares, units, capacity, pieces, pieceLength, partials };
+  const first = firstKernels[dtype].launch(parameters, chunks, comparedNanoseconds * lines * length);
+  if (pieces === 1) return [first];
+  // Only the last piece may have fewer elements than are wanted.
+  const records = (pieces - 1) * count + Math.min(count, length - (pieces - 1) * pieceLength);
+  const others = context.workspace(lines * stride);
+  const join = joinKernels[dtype];
+  const joined = join.launch(
+    { ...given, partials, others, records, stride },
+    lines,
+    sortedNanoseconds * lines * records,
+  );
+  return [first, joined];
+}
