@@ -21,12 +21,17 @@ export interface Death {
   readonly seconds: number;
 }
 
-/** Topics whose first three letters are those of another one. */
-const longer = ["scatter", "resize2d"];
+/** Topics whose first letters are those of another one. */
+const shortened: Readonly<Record<string, string>> = {
+  batchedGemm: "bat",
+  scatter: "scat",
+  resize2d: "resi",
+  quantizedGemm: "qgem",
+};
 
 /** Columns of the matrix: topics by their first letters. */
 export function columnOf(topic: string): string {
-  return topic.slice(0, longer.includes(topic) ? 4 : 3);
+  return shortened[topic] ?? topic.slice(0, 3);
 }
 
 function rowOf({ mutant, broken, first, seconds }: Death): string {
