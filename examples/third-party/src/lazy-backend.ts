@@ -18,6 +18,7 @@ import {
   inexactUnaryKinds,
   type MemoryStatistics,
   newHandle,
+  numberReduceKinds,
   type Operand,
   type Operation,
   type OperationArguments,
@@ -47,7 +48,7 @@ const offers: Readonly<
   batchedGemm: { dtypes: ["f32"] },
   conv2d: { dtypes: ["f32"] },
   attention: { dtypes: ["f32"] },
-  reduce: { dtypes: ["f32"], kinds: reduceKinds },
+  reduce: { dtypes: ["f32"], kinds: numberReduceKinds },
   unary: { dtypes: floatTypes, kinds: Object.keys(unaryFunctions) },
   binary: { dtypes: floatTypes, kinds: Object.keys(binaryFunctions) },
 };

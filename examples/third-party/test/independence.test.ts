@@ -23,6 +23,7 @@ const allowed = [
     "inexactUnaryKinds",
     "newHandle",
     "OperationMethods",
+    "numberReduceKinds",
     "reduceKinds",
     "unaryKinds",
   ],

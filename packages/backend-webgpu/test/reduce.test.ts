@@ -4,8 +4,8 @@ import {
   dtypeBytes,
   type FloatType,
   floatTypes,
-  type ReduceKind,
-  reduceKinds,
+  type NumberReduceKind,
+  numberReduceKinds,
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
@@ -20,7 +20,7 @@ const plain: DeviceFeatures = {
   limits: defaultLimits,
 };
 
-const combine: Readonly<Record<ReduceKind, (a: number, b: number) => number>> = {
+const combine: Readonly<Record<NumberReduceKind, (a: number, b: number) => number>> = {
   sum: (a, b) => a + b,
   mean: (a, b) => a + b,
   prod: (a, b) => a * b,
@@ -29,7 +29,7 @@ const combine: Readonly<Record<ReduceKind, (a: number, b: number) => number>> = 
 };
 
 /** Close to 1 for products, so that they stay in range. */
-function samples(kind: ReduceKind, dtype: FloatType, count: number): Float32Array {
+function samples(kind: NumberReduceKind, dtype: FloatType, count: number): Float32Array {
   const next = random(count);
   const spread = kind === "prod" ? Math.min(0.9, 20 / Math.sqrt(count)) : 8;
   const centre = kind === "prod" ? 1 : -1;
@@ -48,7 +48,7 @@ describe("webgpu reduce", () => {
         axes.map(({ extent, stride }) => `${extent}:${stride}`).join(" ");
       it(`keeps [${text(kept)}] and reduces [${text(reduced)}] in ${dtype}`, async () => {
         const [outputCount, reducedCount] = [product(kept), product(reduced)];
-        for (const kind of reduceKinds) {
+        for (const kind of numberReduceKinds) {
           const values = samples(kind, dtype, outputCount * reducedCount);
           for (const offset of [0, dtypeBytes[dtype]]) {
             const input = device().place(values, dtype, offset);
@@ -72,7 +72,7 @@ describe("webgpu reduce", () => {
               if (results[i] === rounded([exact], dtype)[0]) continue;
               // Far fewer additions in a row than reducedCount.
               const steps = 40 + Math.sqrt(reducedCount);
-              const bounds: Readonly<Record<ReduceKind, number>> = {
+              const bounds: Readonly<Record<NumberReduceKind, number>> = {
                 ...{ sum: steps * 2 ** -23 * size, mean: (steps * 2 ** -23 * size) / reducedCount },
                 ...{ prod: reducedCount * spacing(exact, "f32"), max: 0, min: 0 },
               };

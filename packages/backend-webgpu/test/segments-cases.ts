@@ -226,6 +226,8 @@ export function reduced(
     terms[at]!.push(value);
   }
   return terms.map((list) => {
+    if (kind === "any") return Number(list.some((x) => x !== 0));
+    if (kind === "all") return Number(list.every((x) => x !== 0));
     if (kind === "max") return list.reduce((a, b) => Math.max(a, b));
     if (kind === "prod") return list.reduce((a, b) => a * b);
     const sum = list.reduce((a, b) => a + b);

@@ -7,6 +7,7 @@ import {
   type FloatType,
   floatTypes,
   integerTypes,
+  truthReduceKinds,
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
@@ -332,6 +333,22 @@ describe("webgpu operations above the binding limit", () => {
           );
         });
   }
+
+  for (const [small, axes] of reductions)
+    for (const kind of truthReduceKinds)
+      it(`u8: ${kind} of [${small}] over [${axes}], with the last extent four times as large`, async () => {
+        const shape = [...small.slice(0, -1), 4 * small.at(-1)!];
+        const count = countOf(shape);
+        const results = countOf(shape.filter((_, axis) => !(axes as readonly number[]).includes(axis)));
+        const next = random(5);
+        const values = Array.from({ length: count }, (_, i) => {
+          const isDecisive = next() < Math.min((0.7 * results) / count, 0.5);
+          return isDecisive === (kind === "any") ? 2 ** (i % 8) : 0;
+        });
+        await check("u8", reduced(kind, values, shape, axes), (output) =>
+          backend.reduce({ kind, dtype: "u8", shape, axes, input: place(values, "u8", 3), output }),
+        );
+      });
 
   for (const dtype of [...floatTypes, ...integerTypes])
     for (const [shapeA, shapeB] of shapePairs)

@@ -1,4 +1,4 @@
-import { type ReduceArguments, type ReduceKind, reduceKinds } from "@backplane/core";
+import { type NumberReduceKind, numberReduceKinds, type ReduceArguments } from "@backplane/core";
 import type { Call } from "../checks.js";
 import { numbers, type Plan } from "../plan.js";
 
@@ -10,7 +10,7 @@ interface Fold {
 
 const sum = (total: number, x: number): number => total + x;
 
-const folds: Readonly<Record<ReduceKind, Fold>> = {
+const folds: Readonly<Record<NumberReduceKind, Fold>> = {
   sum: { start: 0, join: sum },
   mean: { start: 0, join: sum, finish: (total, count) => total / count },
   max: { start: Number.NEGATIVE_INFINITY, join: Math.max },
@@ -19,7 +19,7 @@ const folds: Readonly<Record<ReduceKind, Fold>> = {
 };
 
 export function planReduce(call: Call, args: ReduceArguments): Plan | undefined {
-  const fold = folds[call.choice("kind", args.kind, reduceKinds)];
+  const fold = folds[call.choice("kind", args.kind, numberReduceKinds)];
   const shape = call.wholes("shape", args.shape);
   const isReduced = reducedAxes(call, shape.length, args.axes);
   const outputCount = call.count(

@@ -48,7 +48,7 @@ export interface Output<Elements = Float32Array> {
 /** Uploads elements, at an odd element offset. */
 export function uploadBits(
   bench: Workbench,
-  bits: Float32Array | Uint16Array | Int32Array | Uint32Array,
+  bits: Float32Array | Uint8Array | Uint16Array | Int32Array | Uint32Array,
 ): Region<CpuMemory> {
   const offset = 3 * bits.BYTES_PER_ELEMENT;
   const whole = bench.alloc(bits.byteLength + offset);

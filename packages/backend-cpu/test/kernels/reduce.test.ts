@@ -4,8 +4,8 @@ import {
   type FloatType,
   float16FromBits,
   float16ToBits,
-  type ReduceKind,
-  reduceKinds,
+  type NumberReduceKind,
+  numberReduceKinds,
 } from "@backplane/core";
 import { expect } from "chai";
 import { planReduce, reduce } from "#src/kernels/reduce/reduce.js";
@@ -17,7 +17,7 @@ import { keptPlaces, reductions } from "./shapes.js";
 
 const handle = 1 as DeviceHandle;
 
-const folds: Readonly<Record<ReduceKind, (a: number, b: number) => number>> = {
+const folds: Readonly<Record<NumberReduceKind, (a: number, b: number) => number>> = {
   sum: (a, b) => a + b,
   mean: (a, b) => a + b,
   max: Math.max,
@@ -32,7 +32,7 @@ describe("reduce kernels", () => {
   });
 
   const run = (
-    kind: ReduceKind,
+    kind: NumberReduceKind,
     dtype: FloatType,
     shape: readonly number[],
     axes: readonly number[],
@@ -53,7 +53,7 @@ describe("reduce kernels", () => {
 
   /** Folds in f64, and |x| summed beside it. */
   const reference = (
-    kind: ReduceKind,
+    kind: NumberReduceKind,
     shape: readonly number[],
     axes: readonly number[],
     data: Float32Array,
@@ -71,7 +71,7 @@ describe("reduce kernels", () => {
   };
 
   const check = (
-    kind: ReduceKind,
+    kind: NumberReduceKind,
     dtype: FloatType,
     shape: readonly number[],
     axes: readonly number[],
@@ -108,7 +108,7 @@ describe("reduce kernels", () => {
     });
   };
 
-  for (const kind of reduceKinds)
+  for (const kind of numberReduceKinds)
     for (const { shape, axes } of reductions)
       it(`${kind} over [${axes}] of [${shape}]`, () => {
         check(kind, "f32", shape, axes);
@@ -151,7 +151,7 @@ describe("reduce kernels", () => {
   });
 
   /** One result from some values, reduced along a row, down a column, and down one of several columns. */
-  const everyWay = (kind: ReduceKind, values: readonly number[]): number[] => {
+  const everyWay = (kind: NumberReduceKind, values: readonly number[]): number[] => {
     const n = values.length;
     const row = run(kind, "f32", [n], [0], Float32Array.from(values));
     const columns = run(
@@ -164,7 +164,7 @@ describe("reduce kernels", () => {
     const rows = run(kind, "f32", [2, n], [1], Float32Array.from([...values.map(() => 1), ...values]));
     return [row[0]!, columns[1]!, rows[1]!];
   };
-  const expectEveryWay = (kind: ReduceKind, values: readonly number[], expected: number): void => {
+  const expectEveryWay = (kind: NumberReduceKind, values: readonly number[], expected: number): void => {
     for (const got of everyWay(kind, values))
       expect(Object.is(got, expected), `${kind} of ${values.length}: ${got}, not ${expected}`).to.equal(true);
   };
@@ -178,7 +178,7 @@ describe("reduce kernels", () => {
     const negative = new Float32Array(Uint32Array.of(0xffc00000).buffer)[0]!;
     for (const n of lengths)
       for (const at of places(n))
-        for (const kind of reduceKinds)
+        for (const kind of numberReduceKinds)
           for (const nan of [Number.NaN, negative]) {
             const values = Array.from({ length: n }, (_, i) => i - 40);
             values[at] = nan;
@@ -246,14 +246,14 @@ describe("reduce kernels", () => {
     for (let i = 0; i < n; i++) hostile[7 * n + i] = i === n - 1 ? 0 : i < n / 2 - 1 ? 3e38 : -3e38;
     hostile[8 * n + n - 1] = Number.POSITIVE_INFINITY;
     hostile.fill(-0, 18 * n);
-    const expected: Readonly<Record<ReduceKind, readonly number[]>> = {
+    const expected: Readonly<Record<NumberReduceKind, readonly number[]>> = {
       sum: [Number.NaN, 0, Number.POSITIVE_INFINITY, -0],
       mean: [Number.NaN, 0, Number.POSITIVE_INFINITY, -0],
       max: [Number.NaN, Math.fround(3e38), Number.POSITIVE_INFINITY, -0],
       min: [Number.NaN, Math.fround(-3e38), Math.min(...data.subarray(8 * n, 9 * n - 1)), -0],
       prod: [Number.NaN, Number.NaN, Number.POSITIVE_INFINITY, -0],
     };
-    for (const kind of reduceKinds) {
+    for (const kind of numberReduceKinds) {
       const [plain, beside] = [data, hostile].map((values) => run(kind, "f32", [rows, n], [1], values));
       const wanted = plain!.slice();
       for (const [i, row] of [3, 7, 8, 18].entries()) wanted[row] = expected[kind][i]!;

@@ -236,11 +236,17 @@ export {
 export {
   type Axis,
   identityOf,
+  isTruthReduction,
+  type NumberReduceKind,
+  numberReduceKinds,
   type ReduceArguments,
+  type ReducedType,
   type ReduceKind,
   type ReduceProblem,
   reduceIdentity,
   reduceKinds,
+  type TruthReduceKind,
+  truthReduceKinds,
 } from "./reduce/index.js";
 export {
   type Resize2dArguments,

@@ -1,10 +1,10 @@
 import {
   type Axis,
   costOf,
+  numberReduceKinds,
   type ReduceArguments,
   type ReduceKind,
   reduceIdentity,
-  reduceKinds,
 } from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
@@ -122,7 +122,7 @@ describe("reduce descriptor", () => {
   });
 
   it("gives the identity over an empty axis, and nothing where nothing is kept", () => {
-    for (const kind of reduceKinds) {
+    for (const kind of numberReduceKinds) {
       const { problem, fills } = resolve("reduce", { ...plain, kind, shape: [3, 0], axes: [1] });
       assert.isUndefined(problem);
       assert.lengthOf(fills, 1);
@@ -130,11 +130,30 @@ describe("reduce descriptor", () => {
       assert.equal(fills[0]!.region.byteLength, 12);
       assert.lengthOf(resolve("reduce", { ...plain, kind, shape: [0] }).fills, 1);
     }
-    assert.deepEqual(reduceIdentity, { sum: 0, mean: NaN, max: -Infinity, min: Infinity, prod: 1 });
+    assert.deepEqual(reduceIdentity, {
+      ...{ sum: 0, mean: NaN, max: -Infinity, min: Infinity, prod: 1 },
+      ...{ any: 0, all: 1 },
+    });
     assert.deepEqual(resolve("reduce", { ...plain, shape: [3, 0], axes: [0] }), {
       problem: undefined,
       fills: [],
     });
+  });
+
+  it("gives the identity of truth values in bytes", () => {
+    for (const [kind, identity] of [
+      ["any", 0],
+      ["all", 1],
+    ] as const) {
+      const { problem, fills } = resolve("reduce", {
+        ...{ ...plain, kind, shape: [3, 0], axes: [1], dtype: "u8" },
+      });
+      assert.isUndefined(problem);
+      assert.deepEqual(
+        fills.map(({ value, dtype, region }) => [value, dtype, region.byteLength]),
+        [[identity, "u8", 3]],
+      );
+    }
   });
 
   it("gives integers their own identities", () => {

@@ -1,4 +1,4 @@
-import type { ReduceKind } from "@backplane/core";
+import type { ReducedType, ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -9,7 +9,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type ComputedType, elementFormats, type LaneType } from "../elements/index.js";
+import { type FormType, formOf } from "../elements/index.js";
 
 type Vector = Value<"v128">;
 type Pairwise = (a: Vector, b: Vector) => Vector;
@@ -149,13 +149,22 @@ const integers = (identity: number, fold: Pairwise): Accumulation => ({
   toLanes: (low, high) => shuffle32([0, 2, 4, 6], low, high),
 });
 
-/** One kind, for each type of lanes that it has. */
-type ByLanes = Readonly<Partial<Record<LaneType, Accumulation>>> & { readonly f32: Accumulation };
+/**
+ * Truth values, which are bytes in lanes of u32: some bits of a byte are set if it is true. Until the end a partial
+ * result is any number that is as true as the whole.
+ */
+const truths = (identity: number, fold: Pairwise): Accumulation => {
+  const numbers = integers(identity, fold);
+  return { ...numbers, toLanes: (low, high) => i32x4.minU(numbers.toLanes(low, high), i32x4.const(1)) };
+};
+
+/** One kind, for each form of elements that it has. */
+type ByForm = Readonly<Partial<Record<FormType, Accumulation>>>;
 
 const integerSum = integers(0, i32x4.add);
 
 /** The one table of reductions: kernels, operation and tests are made from it. */
-const accumulations: Readonly<Record<ReduceKind, ByLanes>> = {
+const accumulations: Readonly<Record<ReduceKind, ByForm>> = {
   sum: { f32: sum, i32: integerSum, u32: integerSum },
   mean: { f32: sum },
   // A largest zero is negative if all elements are, a smallest one if any is.
@@ -182,16 +191,18 @@ const accumulations: Readonly<Record<ReduceKind, ByLanes>> = {
     u32: integers(-1, i32x4.minU),
   },
   prod: { f32: prod },
+  any: { u8: truths(0, v128.or) },
+  all: { u8: truths(-1, i32x4.minU) },
 };
 
 /** Whether a kind has an element type. */
-export function reduces(kind: ReduceKind, dtype: ComputedType): boolean {
-  return accumulations[kind][elementFormats[dtype].lanes] !== undefined;
+export function reduces(kind: ReduceKind, dtype: ReducedType): boolean {
+  return accumulations[kind][formOf(dtype)] !== undefined;
 }
 
 /** How a kind folds elements of a type that it has. */
-export function accumulationOf(kind: ReduceKind, dtype: ComputedType): Accumulation {
-  return accumulations[kind][elementFormats[dtype].lanes]!;
+export function accumulationOf(kind: ReduceKind, dtype: ReducedType): Accumulation {
+  return accumulations[kind][formOf(dtype)]!;
 }
 
 export function assign(

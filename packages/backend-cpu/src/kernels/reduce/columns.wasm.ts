@@ -1,4 +1,4 @@
-import type { ReduceKind } from "@backplane/core";
+import type { ReducedType, ReduceKind } from "@backplane/core";
 import {
   type FunctionReference,
   i32,
@@ -7,7 +7,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type ComputedType, elementsOf } from "../elements/index.js";
+import { elementsOf } from "../elements/index.js";
 import { accumulationOf, tree } from "./accumulate.js";
 import { farStreams, loadAccumulator, storeAccumulator } from "./rows.wasm.js";
 
@@ -26,12 +26,12 @@ const leastUneven = 16;
 export const columnRound: number = columnStreams * combinedRows;
 
 /** Rows of at most this many columns are one panel, whose accumulators stay in the first-level cache. */
-export function streamedColumns(kind: ReduceKind, dtype: ComputedType): number {
+export function streamedColumns(kind: ReduceKind, dtype: ReducedType): number {
   return accumulationOf(kind, dtype).combine === undefined ? panelColumns : 4 * panelColumns;
 }
 
 /** Scratch bytes for the accumulators of a panel and for combined rows. */
-export function columnScratchBytes(kind: ReduceKind, dtype: ComputedType): number {
+export function columnScratchBytes(kind: ReduceKind, dtype: ReducedType): number {
   const { combine, empty } = accumulationOf(kind, dtype);
   return (streamedColumns(kind, dtype) / 4) * 16 * (empty.length + (combine === undefined ? 0 : 1));
 }
@@ -53,7 +53,7 @@ export function columnScratchBytes(kind: ReduceKind, dtype: ComputedType): numbe
 export function foldColumnsFunction(
   module: ModuleBuilder,
   kind: ReduceKind,
-  dtype: ComputedType,
+  dtype: ReducedType,
 ): FunctionReference {
   const { combine, empty, fold } = accumulationOf(kind, dtype);
   const width = empty.length;

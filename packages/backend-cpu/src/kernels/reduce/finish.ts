@@ -1,6 +1,6 @@
-import type { ReduceKind } from "@backplane/core";
+import type { ReducedType, ReduceKind } from "@backplane/core";
 import { type FunctionBuilder, f64x2, i32, i32x4, type Local, type Value } from "../../wasm/index.js";
-import type { ComputedType, Elements } from "../elements/index.js";
+import type { Elements } from "../elements/index.js";
 import { accumulationOf } from "./accumulate.js";
 
 type Vector = Value<"v128">;
@@ -11,7 +11,7 @@ type Finish = (low: Vector, high: Vector) => Vector;
 export function finisher(
   f: FunctionBuilder,
   kind: ReduceKind,
-  dtype: ComputedType,
+  dtype: ReducedType,
   divisor: Local<"i32">,
 ): Finish {
   const { toLanes } = accumulationOf(kind, dtype);

@@ -3,11 +3,12 @@ import {
   dtypeBytes,
   floatTypes,
   integerTypes,
+  type ReducedType,
   type ReduceKind,
   type ReduceProblem,
   reduceKinds,
 } from "@backplane/core";
-import { byComputedType, type ComputedType } from "../elements/index.js";
+import { byComputedType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel, type Launch } from "../kernel.js";
 import { reduces } from "./accumulate.js";
 import { columnRound, panelColumns, streamedColumns } from "./columns.wasm.js";
@@ -27,19 +28,22 @@ interface Kernels {
   readonly combine: Kernel<CombineTypes>;
 }
 
-const kernelsOf = (kind: ReduceKind, dtype: ComputedType): Kernels => ({
+const kernelsOf = (kind: ReduceKind, dtype: ReducedType): Kernels => ({
   rows: reduceRowsKernel(kind, dtype),
   columns: reduceColumnsKernel(kind, dtype),
   combine: reduceCombineKernel(kind, dtype),
 });
 
 /** Undefined: the kind does not have the type. */
+const entryOf = (kind: ReduceKind, dtype: ReducedType): Kernels | undefined =>
+  reduces(kind, dtype) ? kernelsOf(kind, dtype) : undefined;
+
 const kernels = Object.fromEntries(
   reduceKinds.map((kind) => [
     kind,
-    byComputedType((dtype) => (reduces(kind, dtype) ? kernelsOf(kind, dtype) : undefined)),
+    { ...byComputedType((dtype) => entryOf(kind, dtype)), u8: entryOf(kind, "u8") },
   ]),
-) as Record<ReduceKind, Record<ComputedType, Kernels | undefined>>;
+) as Record<ReduceKind, Record<ReducedType, Kernels | undefined>>;
 
 /** The number of elements that a chunk should read at least, roughly. */
 const chunkElements = 1 << 14;
@@ -129,8 +133,7 @@ export function planReduce({
 
 export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
   supports: [
-    { dtype: floatTypes },
-    ...integerTypes.map((dtype) => ({
+    ...([...floatTypes, ...integerTypes, "u8"] as const).map((dtype) => ({
       dtype: [dtype],
       kind: reduceKinds.filter((kind) => reduces(kind, dtype)),
     })),

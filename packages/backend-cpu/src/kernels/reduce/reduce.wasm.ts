@@ -1,4 +1,4 @@
-import type { ReduceKind } from "@backplane/core";
+import type { ReducedType, ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
   f64x2,
@@ -9,7 +9,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { type ComputedType, elementsOf } from "../elements/index.js";
+import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { type Accumulation, accumulationOf, assign } from "./accumulate.js";
 import { columnScratchBytes, foldColumnsFunction } from "./columns.wasm.js";
@@ -48,7 +48,7 @@ const never = -1;
  * The innermost axis is reduced: lanes run along it. A chunk is either some output elements or one
  * piece of one. An element whose fast fold is doubtful is folded once more, exactly.
  */
-export function reduceRowsKernel(kind: ReduceKind, dtype: ComputedType): Kernel<ReduceTypes> {
+export function reduceRowsKernel(kind: ReduceKind, dtype: ReducedType): Kernel<ReduceTypes> {
   const accumulation = accumulationOf(kind, dtype);
   const width = accumulation.empty.length;
   const unit = rowUnit(kind);
@@ -195,7 +195,7 @@ const columnRows = 8;
  * is a panel of columns at some places of the outer kept axes, or one piece of its rows. A panel of
  * which a result is doubtful is folded once more, exactly.
  */
-export function reduceColumnsKernel(kind: ReduceKind, dtype: ComputedType): Kernel<ReduceTypes> {
+export function reduceColumnsKernel(kind: ReduceKind, dtype: ReducedType): Kernel<ReduceTypes> {
   const accumulation = accumulationOf(kind, dtype);
   const width = accumulation.empty.length;
   const accumulatorBytes = 16 * width;
@@ -346,7 +346,7 @@ export type CombineTypes = typeof combineTypes;
 export const combinedPerChunk = 1024;
 
 /** output[i] = the partial results of all pieces, folded; lanes run along the output. */
-export function reduceCombineKernel(kind: ReduceKind, dtype: ComputedType): Kernel<CombineTypes> {
+export function reduceCombineKernel(kind: ReduceKind, dtype: ReducedType): Kernel<CombineTypes> {
   const accumulation = accumulationOf(kind, dtype);
   return defineKernel({
     name: `reduce_combine_${kind}_${dtype}`,

@@ -1,4 +1,4 @@
-import type { ReduceKind } from "@backplane/core";
+import type { ReducedType, ReduceKind } from "@backplane/core";
 import {
   type FunctionBuilder,
   type FunctionReference,
@@ -8,7 +8,6 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import type { ComputedType } from "../elements/index.js";
 import { accumulationOf, assign, tree } from "./accumulate.js";
 
 /** Parts of a chunk's rows that are read side by side. */
@@ -17,12 +16,13 @@ export const rowStreams = 4;
 export const mostStreamedRows = 256;
 export const leastStreamedRow = 512;
 
-/** By element type: whether rows are read so. With f16, widening takes longer than reading. */
-export const streamsRows: Readonly<Record<ComputedType, boolean>> = {
+/** By element type: whether rows are read so. With f16 and u8, widening takes longer than reading. */
+export const streamsRows: Readonly<Record<ReducedType, boolean>> = {
   f32: true,
   f16: false,
   i32: true,
   u32: true,
+  u8: false,
 };
 
 /** Rounds whose vectors are combined before they are folded, if a kind allows that. */
@@ -55,7 +55,7 @@ export function rowUnit(kind: ReduceKind): number {
 export function foldRowsFunction(
   module: ModuleBuilder,
   kind: ReduceKind,
-  dtype: ComputedType,
+  dtype: ReducedType,
 ): FunctionReference {
   const { combine, empty, fold, identity: neutral } = accumulationOf(kind, dtype);
   const width = empty.length;

@@ -1,10 +1,11 @@
-import { identityOf, type ReduceProblem } from "@backplane/core";
-import { layouts, memoized } from "../../program/index.js";
+import { identityOf, isTruthReduction, type ReduceProblem } from "@backplane/core";
+import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
 import { storeRounded } from "../halves.js";
-import { type ReduceOperator, reduceProgram } from "./reduce.wgsl.js";
+import { type ReduceOperator, readLayouts, reduceProgram } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
+import { storeTruths } from "./truths.wgsl.js";
 
 const programFor = memoized(reduceProgram);
 
@@ -15,14 +16,14 @@ export function runReduce(
   forced?: string,
 ): void {
   const { kind, dtype, outputCount, reducedCount, input, output } = problem;
-  // Each kind leaves a single element as it is.
-  if (reducedCount === 1) {
+  // Each kind of numbers leaves a single element as it is.
+  if (reducedCount === 1 && !isTruthReduction(kind)) {
     context.copy(output, input);
     return;
   }
   const operator = kind === "mean" ? "sum" : kind;
   const divisor = kind === "mean" ? reducedCount : 1;
-  const store = storeRounded[dtype];
+  const store = dtype === "u8" ? storeTruths : storeRounded[dtype];
   const result = store === undefined ? output : context.scratch(4 * outputCount);
   const { kept, reduced } = problem;
   const { byteOffset } = input;
@@ -34,7 +35,7 @@ export function runReduce(
     const partial = context.scratch(4 * outputCount * segments);
     runPass(context, operator, shape, plan, input, partial, 1);
     const rest: ReduceShape = {
-      dtype: layouts[dtype].value,
+      dtype: readLayouts[dtype].value,
       kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
       reduced: [{ extent: segments, stride: outputCount }],
       outputCount,
@@ -74,7 +75,7 @@ function runPass(
       kept_rank: kept.length,
       rank,
       divisor,
-      identity: identityOf(operator, dtype),
+      identity: isTruthReduction(operator) ? 0 : identityOf(operator, dtype),
       axes,
     },
     outputBlocks * segments,

@@ -1,6 +1,5 @@
-import type { ReduceKind } from "@backplane/core";
+import { isTruthReduction, type ReducedType, type ReduceKind, type TruthReduceKind } from "@backplane/core";
 import {
-  type ComputedType,
   type ElementLayout,
   type ElementType,
   input,
@@ -19,7 +18,10 @@ export const REDUCE_WORKGROUP: 256 = 256;
 /** Loads in flight per invocation. */
 const UNROLL = 4;
 
-/** How two values become one. A mean is a sum that is divided at its end. */
+/**
+ * How two values become one. A mean is a sum that is divided at its end. Of truth values, which are bytes or u32,
+ * any joins what is true and all what is false; results are 0 or 1.
+ */
 export type ReduceOperator = Exclude<ReduceKind, "mean">;
 
 /** Few numbers, because each makes another program to compile. */
@@ -28,7 +30,7 @@ export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, REDUCE_WORKGROUP]
 
 /** The properties of one generated kernel; everything else is a parameter. */
 export interface ReduceTile {
-  readonly dtype: ComputedType;
+  readonly dtype: ReducedType;
   readonly operator: ReduceOperator;
   /** Invocations that share one output: a number, or a subgroup of any size. */
   readonly lanes: LaneCount | "subgroup";
@@ -42,11 +44,24 @@ export interface ReduceTile {
   readonly axes: number;
 }
 
-type LoadForm = Pick<ReduceTile, "dtype" | "wide" | "along">;
+type LoadForm = Pick<ReduceTile, "dtype" | "operator" | "wide" | "along">;
+
+/** How elements lie in storage, and how they are read one by one. */
+type ReadLayout = Pick<ElementLayout, "value" | "single" | "quad" | "block" | "functions" | "load"> & {
+  readonly perBlock: 4 | 8 | 16;
+};
+
+export const readLayouts: Readonly<Record<ReducedType, ReadLayout>> = {
+  ...layouts,
+  u8: {
+    ...{ value: "u32", single: "byte", quad: "u32", block: "vec4u", perBlock: 16, functions: "" },
+    load: (binding, index) => `((${binding}[(${index}) >> 2u] >> (8u * ((${index}) & 3u))) & 0xffu)`,
+  },
+};
 
 /** Elements that one wide load takes: 16 bytes along a reduced axis, but four outputs along a kept one. */
-export function elementsPerLoad(dtype: ComputedType, along: ReduceTile["along"]): number {
-  return along === "kept" ? 4 : layouts[dtype].perBlock;
+export function elementsPerLoad(dtype: ReducedType, along: ReduceTile["along"]): number {
+  return along === "kept" ? 4 : readLayouts[dtype].perBlock;
 }
 
 type ReduceParameter =
@@ -69,7 +84,7 @@ type LastParameter = "identity" | "divisor" | "axes";
  */
 export function reduceProgram(tile: ReduceTile): Program<"data" | "output", ReduceParameter> {
   const { dtype, operator, lanes, along, wide, single, axes } = tile;
-  const { value: scalar, functions } = layouts[dtype];
+  const { value: scalar, functions } = readLayouts[dtype];
   const value = wide ? vectorOf(scalar) : scalar;
   const combine = wide ? "combine_wide" : "combine";
   const isVector = wide && along === "kept";
@@ -141,7 +156,7 @@ ${each((i) => `part_${i} = ${combine}(part_${i}, value_${i});`, "      ")}
 fn write(index: u32, segment: u32, total: ${result}) {
   if (index >= parameters.outputs) { return; }
   var result = total;
-${divisions[scalar]}
+${isTruthReduction(operator) ? truths[operator].finish(result) : divisions[scalar]}
   let at = segment * parameters.outputs + index;
 ${
   isVector
@@ -238,8 +253,8 @@ fn main(${linearBuiltins}) {${part}
 }`;
 }
 
-function storageType({ dtype, wide, along }: LoadForm): ElementType {
-  const { single, quad, block } = layouts[dtype];
+function storageType({ dtype, wide, along }: Omit<LoadForm, "operator">): ElementType {
+  const { single, quad, block } = readLayouts[dtype];
   if (!wide) return single;
   return along === "kept" ? quad : block;
 }
@@ -256,6 +271,8 @@ const operators: Readonly<Record<ReduceOperator, string>> = {
   prod: "a * b",
   max: "max(a, b)",
   min: "min(a, b)",
+  any: "a | b",
+  all: "a | b",
 };
 
 const subgroupFunctions: Readonly<Record<ReduceOperator, string>> = {
@@ -263,6 +280,8 @@ const subgroupFunctions: Readonly<Record<ReduceOperator, string>> = {
   prod: "subgroupMul",
   max: "subgroupMax",
   min: "subgroupMin",
+  any: "subgroupOr",
+  all: "subgroupOr",
 };
 
 /** Of sums that are to be means. Integers have none. */
@@ -276,7 +295,41 @@ function combineFunction(operator: ReduceOperator, name: string, type: string): 
   return `fn ${name}(a: ${type}, b: ${type}) -> ${type} { return ${operators[operator]}; }`;
 }
 
-function loadFunction({ dtype, wide, along }: LoadForm): string {
+/** WGSL expressions: what is joined of one truth value, or of four bytes at once, and the result of what was joined. */
+interface TruthText {
+  value(type: string, truth: string): string;
+  bytes(words: string): string;
+  finish(type: string): string;
+}
+
+const truths: Readonly<Record<TruthReduceKind, TruthText>> = {
+  any: {
+    value: (_type, truth) => truth,
+    bytes: (words) => words,
+    finish: (type) => `  result = select(${type}(0u), ${type}(1u), total != ${type}(0u));`,
+  },
+  all: {
+    value: (type, truth) => `select(${type}(0u), ${type}(1u), ${truth} == ${type}(0u))`,
+    // The lowest byte that is 0 is the first to borrow: its highest bit comes out set, and no other one below it.
+    bytes: (words) => `(${words} - vec4<u32>(0x01010101u)) & ~${words} & vec4<u32>(0x80808080u)`,
+    finish: (type) => `  result = select(${type}(0u), ${type}(1u), total == ${type}(0u));`,
+  },
+};
+
+function truthLoad(operator: TruthReduceKind, { dtype, wide, along }: Omit<LoadForm, "operator">): string {
+  const { value, bytes } = truths[operator];
+  const type = wide ? "vec4<u32>" : "u32";
+  const head = `fn load(place: u32) -> ${type}`;
+  if (!wide) return `${head} { return ${value(type, readLayouts[dtype].load("data", "place"))}; }`;
+  if (dtype !== "u8") return `${head} { return ${value(type, "data[place]")}; }`;
+  if (along === "reduced") return `${head} { let words = data[place]; return ${bytes("words")}; }`;
+  const unpacked = "((vec4<u32>(data[place]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(0xffu))";
+  return `${head} { return ${value(type, unpacked)}; }`;
+}
+
+function loadFunction({ dtype, operator, wide, along }: LoadForm): string {
+  if (isTruthReduction(operator)) return truthLoad(operator, { dtype, wide, along });
+  if (dtype === "u8") throw new Error(`there is no ${operator} of u8`);
   if (wide) return wideLoads[dtype][along];
   const { value, load } = layouts[dtype];
   return `fn load(place: u32) -> ${value} { return ${load("data", "place")}; }`;
@@ -297,7 +350,7 @@ fn load(place: u32) -> vec4<f32> {
   return ${result};
 }`;
 
-const wideLoads: Readonly<Record<ComputedType, WideLoads>> = {
+const wideLoads: Readonly<Record<Exclude<ReducedType, "u8">, WideLoads>> = {
   f32: quadLoads("f32"),
   i32: quadLoads("i32"),
   u32: quadLoads("u32"),

@@ -1,4 +1,13 @@
-import type { ArithmeticKind, Axis, ReduceKind, ReduceProblem } from "@backplane/core";
+import type {
+  ArithmeticKind,
+  Axis,
+  FloatType,
+  IntegerType,
+  LogicalKind,
+  ReducedType,
+  ReduceKind,
+  ReduceProblem,
+} from "@backplane/core";
 import { layouts } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { storeRounded } from "../halves.js";
@@ -8,6 +17,7 @@ import {
   middleOf,
   move,
   placeholder,
+  type Run,
   type Segmentation,
   type SegmentTools,
   scratchBytes,
@@ -17,37 +27,56 @@ import {
 } from "../segments/index.js";
 
 type Problem = ReduceProblem<DeviceMemory>;
+type NumberProblem = ReduceProblem<DeviceMemory, FloatType | IntegerType>;
 type Tools = SegmentTools<Problem>;
 
 /** The operation that joins two partial results; a mean is a sum until its end. */
-const joins: Readonly<Record<ReduceKind, ArithmeticKind>> = {
+const joins: Readonly<Record<ReduceKind, ArithmeticKind | LogicalKind>> = {
   ...{ sum: "add", mean: "add", prod: "mul", max: "max", min: "min" },
+  ...{ any: "logicalOr", all: "logicalAnd" },
 };
 
 /**
  * Cuts the outermost axis as long as the input stays in one piece. Along a kept axis the parts are problems of
  * their own. Along a reduced one they are joined as values (f32 of f16): in the output, or in scratch if that is of
- * another type.
+ * another type. Truth values are joined as such.
  */
 export function reduceSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
     // Results and partial results of 4 bytes: no more numbers than there were.
-    scratchBound: (_problem, longest) => 2 * longest,
+    scratchBound: ({ dtype }, longest) => (dtype === "u8" ? 4 : 2) * longest,
 
     divide(context, problem, run) {
+      const { dtype, output } = problem;
       if (outermost(problem, context) === "kept")
         for (const part of halves(problem, "kept")) run(context, part);
-      else if (storeRounded[problem.dtype] === undefined) {
-        joinParts(context, tools, summing(problem), true);
-        divideSums(context, tools, problem, problem.output);
-      } else joinBlocks(context, tools, problem, [0]);
+      else if (dtype === "u8") joinTruths(context, tools, problem, run);
+      else if (storeRounded[dtype] === undefined) {
+        joinParts(context, tools, summing({ ...problem, dtype }), true);
+        divideSums(context, tools, problem, output);
+      } else joinBlocks(context, tools, { ...problem, dtype }, [0]);
     },
   };
 }
 
+/** One half of the input is reduced into the output, the other one into scratch. */
+function joinTruths(context: OperationContext, tools: Tools, problem: Problem, run: Run<Problem>): void {
+  const { kind, outputCount, output } = problem;
+  const [before, after] = halves(problem, "reduced");
+  run(context, before);
+  context.scoped((inner) => {
+    const rest = inner.scratch(outputCount);
+    run(inner, { ...after, output: rest });
+    const a = { region: output, strides: [1] };
+    const b = { region: rest, strides: [1] };
+    const join = { kind: joins[kind], shape: [outputCount], n: outputCount, a, b, output };
+    tools.run("binary", inner, { dtype: "u8", ...join });
+  });
+}
+
 /** Until they are divided, means are sums. */
-function summing(problem: Problem): Problem {
+function summing(problem: NumberProblem): NumberProblem {
   return problem.kind === "mean" ? { ...problem, kind: "sum" } : problem;
 }
 
@@ -72,7 +101,7 @@ function divideSums(
 function joinBlocks(
   context: OperationContext,
   tools: Tools,
-  problem: Problem,
+  problem: NumberProblem,
   places: readonly number[],
 ): void {
   const { dtype, outputCount, input, output } = problem;
@@ -110,7 +139,7 @@ function joinBlocks(
 }
 
 /** Results that are values, from input of any type, written to the output or joined with its contents. */
-function joinParts(context: OperationContext, tools: Tools, problem: Problem, first: boolean): void {
+function joinParts(context: OperationContext, tools: Tools, problem: NumberProblem, first: boolean): void {
   const { dtype, kind, outputCount, input, output } = problem;
   const limit = windowBytes(context.features);
   const count = outputCount * problem.reducedCount;
@@ -151,14 +180,24 @@ function outermost({ kept, reduced }: Problem, { features }: KernelContext): Lis
   return strides[0]! > strides[1]! ? "kept" : "reduced";
 }
 
-function halves(problem: Problem, list: List, outputType = problem.dtype): readonly [Problem, Problem] {
+function halves<P extends Problem>(
+  problem: P,
+  list: List,
+  outputType: ReducedType = problem.dtype,
+): readonly [P, P] {
   const { extent } = problem[list][0]!;
   const middle = middleOf(extent);
   return [part(problem, list, 0, middle, outputType), part(problem, list, middle, extent, outputType)];
 }
 
 /** Returns the part at [first, end) of the outermost axis, which is the first of `list`. */
-function part(problem: Problem, list: List, first: number, end: number, outputType = problem.dtype): Problem {
+function part<P extends Problem>(
+  problem: P,
+  list: List,
+  first: number,
+  end: number,
+  outputType: ReducedType = problem.dtype,
+): P {
   const { dtype, kept, outputCount } = problem;
   const [{ extent, stride }, ...inner] = problem[list] as readonly [Axis, ...Axis[]];
   const rest = end - first === 1 ? inner : [{ extent: end - first, stride }, ...inner];

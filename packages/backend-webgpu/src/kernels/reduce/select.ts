@@ -1,7 +1,6 @@
-import { type Axis, dtypeBytes } from "@backplane/core";
+import { type Axis, dtypeBytes, type ReducedType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
-import type { ComputedType } from "../../program/index.js";
-import { computedType, count, flag, oneOf, type ShapeFields } from "../fields.js";
+import { count, flag, oneOf, type ShapeFields } from "../fields.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
 import {
@@ -14,7 +13,7 @@ import {
 
 /** One pass over the data: a shape and its place. */
 export interface ReduceShape {
-  readonly dtype: ComputedType;
+  readonly dtype: ReducedType;
   readonly kept: readonly Axis[];
   readonly reduced: readonly Axis[];
   readonly outputCount: number;
@@ -72,11 +71,13 @@ const OUTPUTS_OF_EMULATION = 16;
 
 /** The facts on which a choice between variants is based, besides the device. */
 export interface ReduceLoads extends Pick<ReducePlan, "along" | "wide" | "length" | "outputs"> {
-  readonly dtype: ComputedType;
+  readonly dtype: ReducedType;
 }
 
+const reducedType = oneOf("f32", "f16", "i32", "u32", "u8");
+
 export const reduceFields: ShapeFields<ReduceLoads> = {
-  ...{ dtype: computedType, along: oneOf("kept", "reduced"), wide: flag, length: count, outputs: count },
+  ...{ dtype: reducedType, along: oneOf("kept", "reduced"), wide: flag, length: count, outputs: count },
 };
 
 interface ReduceVariant extends Variant<ReduceLoads> {

@@ -3,8 +3,12 @@ import {
   type FloatType,
   type IntegerType,
   identityOf,
+  isTruthReduction,
+  type NumberReduceKind,
+  type ReducedType,
   type ReduceKind,
   type ReduceProblem,
+  type TruthReduceKind,
 } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { integerFunctions } from "../../functions.js";
@@ -20,8 +24,7 @@ export type ReduceShape = Pick<ReduceProblem<unknown>, "dtype" | "kind" | "kept"
  */
 export function reduce(shape: ReduceShape, input: Float64Array, emit: Emit): void {
   const { dtype, kind } = shape;
-  const combine =
-    elementTypes[dtype].range === undefined ? combiners[kind] : integerCombiner(kind, dtype as IntegerType);
+  const combine = combinerOf(kind, dtype);
   const places = offsets(shape.reduced);
   let index = 0;
   for (const start of offsets(shape.kept)) {
@@ -37,7 +40,21 @@ export function reduce(shape: ReduceShape, input: Float64Array, emit: Emit): voi
   }
 }
 
-const combiners: Readonly<Record<ReduceKind, (a: number, b: number) => number>> = {
+type Combine = (a: number, b: number) => number;
+
+function combinerOf(kind: ReduceKind, dtype: ReducedType): Combine {
+  if (isTruthReduction(kind)) return truths[kind];
+  return elementTypes[dtype].range === undefined
+    ? combiners[kind]
+    : integerCombiner(kind, dtype as IntegerType);
+}
+
+const truths: Readonly<Record<TruthReduceKind, Combine>> = {
+  any: (a, b) => (a !== 0 || b !== 0 ? 1 : 0),
+  all: (a, b) => (a !== 0 && b !== 0 ? 1 : 0),
+};
+
+const combiners: Readonly<Record<NumberReduceKind, Combine>> = {
   sum: (a, b) => a + b,
   mean: (a, b) => a + b,
   max: (a, b) => Math.max(a, b),
@@ -45,9 +62,9 @@ const combiners: Readonly<Record<ReduceKind, (a: number, b: number) => number>> 
   prod: (a, b) => a * b,
 };
 
-function integerCombiner(kind: ReduceKind, dtype: IntegerType): (a: number, b: number) => number {
+function integerCombiner(kind: NumberReduceKind, dtype: IntegerType): Combine {
   const { add, mul, max, min } = integerFunctions[dtype];
-  const all: Partial<Record<ReduceKind, (a: number, b: number) => number>> = {
+  const all: Partial<Record<NumberReduceKind, Combine>> = {
     sum: add,
     prod: mul,
     max,

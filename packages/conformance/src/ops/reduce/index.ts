@@ -1,4 +1,11 @@
-import { floatTypes, integerTypes, operations, type ReduceProblem } from "@backplane/core";
+import {
+  floatTypes,
+  integerTypes,
+  numberReduceKinds,
+  operations,
+  type ReduceProblem,
+  truthReduceKinds,
+} from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { TestedOperation } from "../operation.js";
 import { medium, poisoned, repeated, small } from "./calls.js";
@@ -8,13 +15,18 @@ import { evaluate } from "./formula.js";
 import { reduceLaws } from "./laws.js";
 import { reduceMutants } from "./mutants.js";
 import { specialValues } from "./special-values.js";
+import { truthLaws } from "./truth-laws.js";
 
 export const reduce: TestedOperation<ReduceProblem<ReferenceMemory>> = {
   operation: operations.reduce,
-  supports: [{ dtype: floatTypes }, { dtype: integerTypes, kind: ["sum", "max", "min", "prod"] }],
+  supports: [
+    { dtype: floatTypes, kind: numberReduceKinds },
+    { dtype: integerTypes, kind: ["sum", "max", "min", "prod"] },
+    { dtype: ["u8"], kind: truthReduceKinds },
+  ],
   ...{ evaluate, small, medium, poisoned, repeated, draft, specialValues },
   /** Elements that go into one result; results. */
   shapeAxes: ["reduced", "kept"],
-  laws: [...reduceLaws, ...exactLaws],
+  laws: [...reduceLaws, ...exactLaws, ...truthLaws],
   mutants: reduceMutants,
 };

@@ -2,11 +2,11 @@ import {
   type Axis,
   type FloatType,
   floatTypes,
-  type IntegerType,
   identityOf,
+  numberReduceKinds,
+  type ReducedType,
   type ReduceKind,
   reduceIdentity,
-  reduceKinds,
 } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import {
@@ -89,7 +89,7 @@ export function cases(options: CaseOptions = {}): Arbitrary<ReduceCase> {
     )
     .chain((axes) =>
       fc.record({
-        kind: fc.constantFrom(...(options.kinds ?? reduceKinds)),
+        kind: fc.constantFrom(...(options.kinds ?? numberReduceKinds)),
         shape: fc.constant(axes.map(([size]) => size)),
         axes: fc.oneof(
           { weight: 4, arbitrary: fc.constant(chosenAxes(axes.map(([, role]) => role))) },
@@ -124,7 +124,17 @@ function axesOf(value: ReduceCase): { readonly kept: Axis[]; readonly reduced: A
   return { kept, reduced };
 }
 
-const countOf = (axes: readonly Axis[]): number => axes.reduce((count, axis) => count * axis.extent, 1);
+const extentOf = (axes: readonly Axis[]): number => axes.reduce((count, axis) => count * axis.extent, 1);
+
+/** The results of a case, or the elements that go into each. */
+export function countOf(value: ReduceCase, axes: "kept" | "reduced"): number {
+  return extentOf(axesOf(value)[axes]);
+}
+
+export function expectedOf(dtype: ReducedType, value: ReduceCase, input: Float64Array): Expected {
+  const { kept, reduced } = axesOf(value);
+  return collect((emit) => reduce({ dtype, kind: value.kind, kept, reduced }, input, emit));
+}
 
 /** Random data; for products near 1, so that they stay in range. */
 function floats(value: ReduceCase, dtype: FloatType): Float64Array {
@@ -139,13 +149,13 @@ function floats(value: ReduceCase, dtype: FloatType): Float64Array {
   return numbers.map((x) => sign * (Math.abs(x) || 1));
 }
 
-async function run(
+export async function run(
   context: LawContext,
-  dtype: FloatType | IntegerType,
+  dtype: ReducedType,
   value: ReduceCase,
   input: Float64Array,
   expected: Expected,
-) {
+): Promise<Float64Array> {
   const { backend } = context;
   const { kind, shape, axes } = value;
   return execute({
@@ -163,16 +173,16 @@ async function run(
 /** Default tolerance: that of the kind, for float types. */
 export async function check(
   context: LawContext,
-  dtype: FloatType | IntegerType,
+  dtype: ReducedType,
   value: ReduceCase,
   input: Float64Array = floats(value, dtype as FloatType),
   special?: Tolerance,
 ): Promise<void> {
-  const { kept, reduced } = axesOf(value);
-  const expected = collect((emit) => reduce({ dtype, kind: value.kind, kept, reduced }, input, emit));
+  const [reduced, kept] = [countOf(value, "reduced"), countOf(value, "kept")];
+  const expected = expectedOf(dtype, value, input);
   const got = await run(context, dtype, value, input, expected);
-  const tolerance = special ?? reduction(value.kind, countOf(reduced), dtype as FloatType, context.numerics);
-  measure(context, [countOf(reduced), countOf(kept)], got, expected, tolerance);
+  const tolerance = special ?? reduction(value.kind, reduced, dtype as FloatType, context.numerics);
+  measure(context, [reduced, kept], got, expected, tolerance);
 }
 
 export const reduceLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
@@ -192,10 +202,10 @@ function lawsFor(dtype: FloatType): readonly Law[] {
   ) => kinds.map((kind) => law(`${kind}: ${name(kind)}`, kind, (context) => run(context, kind)));
   /** Runs the same law for all kinds that a backend has. */
   const supported = (context: LawContext) =>
-    reduceKinds.filter((kind) => context.backend.supports("reduce", { dtype, kind }));
+    numberReduceKinds.filter((kind) => context.backend.supports("reduce", { dtype, kind }));
   return [
     ...ofEach(
-      reduceKinds,
+      numberReduceKinds,
       () => "stays within the error bound",
       (context, kind) =>
         context.forAll(cases({ kinds: [kind] }), (value) => check(context, dtype, value), {
@@ -233,7 +243,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
         context.forEach(longCases(kind, dtype), (value) => longSums(context, dtype, value), { quick: 1 }),
     ),
     ...ofEach(
-      reduceKinds,
+      numberReduceKinds,
       (kind) => `of nothing is ${reduceIdentity[kind]}`,
       (context, kind) => context.forAll(emptyCases(kind), (value) => ofNothing(context, dtype, value)),
     ),
@@ -260,7 +270,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
 /** Whole numbers whose sums or products stay exact in every order. */
 function wholeNumbers(value: ReduceCase, dtype: FloatType): Float64Array {
   const count = product(value.shape);
-  const terms = Math.max(countOf(axesOf(value).reduced), 1);
+  const terms = Math.max(countOf(value, "reduced"), 1);
   if (value.kind !== "prod") {
     const limit = Math.floor((floatFormats[dtype].exactUpTo - 1) / terms);
     return drawIntegers(Math.min(Math.max(limit, 1), 2000), count, value.seed);
@@ -291,7 +301,7 @@ function longCases(kind: ReduceKind, dtype: FloatType): readonly ReduceCase[] {
 async function longSums(context: LawContext, dtype: FloatType, value: ReduceCase): Promise<void> {
   const term = roundTo(dtype, value.kind === "mean" ? 0.1 : longest[dtype].term);
   const input = new Float64Array(product(value.shape)).fill(term);
-  const count = countOf(axesOf(value).reduced);
+  const count = countOf(value, "reduced");
   const sum = longSum(value.kind, count);
   const once = reduction(value.kind, 2, dtype, context.numerics);
   await check(context, dtype, value, input, (result, magnitude) => sum(result, magnitude) + once(result, 0));
@@ -308,13 +318,8 @@ export function emptyCases(kind: ReduceKind): Arbitrary<ReduceCase> {
 }
 
 /** The identities are promised on every backend, whatever it declares about infinities and NaN. */
-export async function ofNothing(
-  context: LawContext,
-  dtype: FloatType | IntegerType,
-  value: ReduceCase,
-): Promise<void> {
-  const { kept } = axesOf(value);
-  const places = Array.from({ length: countOf(kept) }, (_, place) => place);
+export async function ofNothing(context: LawContext, dtype: ReducedType, value: ReduceCase): Promise<void> {
+  const places = Array.from({ length: countOf(value, "kept") }, (_, place) => place);
   const identity = identityOf(value.kind, dtype);
   const values = places.map(() => identity);
   const got = await run(context, dtype, value, new Float64Array(0), { places, values, magnitudes: values });

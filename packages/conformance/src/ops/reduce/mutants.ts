@@ -1,4 +1,9 @@
-import type { BackendError, ReduceProblem } from "@backplane/core";
+import {
+  type BackendError,
+  type ComputeBackend,
+  isTruthReduction,
+  type ReduceProblem,
+} from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
 import { mapped } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -218,6 +223,68 @@ export const reduceMutants = ({ tampered, replaced, altered }: Builder): readonl
       }),
   },
   {
+    name: "takes the lowest bit of a byte for its truth",
+    operation: "reduce",
+    defect: "numerics",
+    description: "Right for 0, 1 and 255.",
+    killedBy: ["reduce u8: any: is exact", "reduce u8: all: is exact"],
+    create: () => misread(replaced, (x) => x & 1),
+  },
+  {
+    name: "takes bytes as signed, and none below zero as true",
+    operation: "reduce",
+    defect: "numerics",
+    description: "Wrong from 128 on.",
+    killedBy: ["reduce u8: any: sees one byte at any place"],
+    create: () => misread(replaced, (x) => (x < 128 ? x : 0)),
+  },
+  {
+    name: "takes four truth values of a word for one",
+    operation: "reduce",
+    defect: "indexing",
+    description: "A word is true if any of its bytes is, which is right for any.",
+    killedBy: ["reduce u8: all: is exact", "reduce u8: all: sees one byte at any place"],
+    create: () =>
+      misread(replaced, (x, i, values) => {
+        const word = values.subarray(i - (i % 4), i - (i % 4) + 4);
+        return Math.max(x, ...word);
+      }),
+  },
+  {
+    name: "gives the largest byte for whether any is true",
+    operation: "reduce",
+    defect: "numerics",
+    description: "As true as 1, but not 1.",
+    killedBy: ["reduce u8: any: is exact"],
+    create: () =>
+      replaced("reduce", (p, run) => {
+        if (p.kind !== "any") return run(p);
+        const values = load(p.input, p.dtype);
+        const store = storeInto(p.output, p.dtype);
+        const places = offsets(p.reduced);
+        for (const [i, start] of offsets(p.kept).entries())
+          store(i, Math.max(...places.map((place) => values[start + place]!)));
+      }),
+  },
+  {
+    name: "forgets the last byte of truths that end inside a word",
+    operation: "reduce",
+    defect: "edge",
+    description: "Four at a time, and a rest that is one short.",
+    killedBy: ["reduce u8: any: sees one byte at any place"],
+    create: () =>
+      tampered("reduce", (p) =>
+        isTruthReduction(p.kind)
+          ? {
+              ...p,
+              reduced: p.reduced.map((axis) =>
+                axis.stride === 1 && axis.extent % 4 !== 0 ? { ...axis, extent: axis.extent - 1 } : axis,
+              ),
+            }
+          : p,
+      ),
+  },
+  {
     name: "computes what it does not declare",
     operation: "reduce",
     defect: "errors",
@@ -229,6 +296,18 @@ export const reduceMutants = ({ tampered, replaced, altered }: Builder): readonl
       })),
   },
 ];
+
+/** Reductions of truth values that take each byte for another one. */
+function misread(
+  replaced: Builder["replaced"],
+  change: (x: number, i: number, values: Float64Array) => number,
+): ComputeBackend {
+  return replaced("reduce", (p, run) => {
+    if (!isTruthReduction(p.kind)) return run(p);
+    const values = load(p.input, p.dtype);
+    run({ ...p, input: mapped(p.input, p.dtype, (x, i) => change(x, i, values)) });
+  });
+}
 
 /** Sums in the order of the data, rounded to f32 after each addition. */
 function runningSums(p: ReduceProblem<ReferenceMemory>): void {

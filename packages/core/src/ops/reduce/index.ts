@@ -13,16 +13,18 @@ const table = {
       max: "the largest x",
       min: "the smallest x",
       prod: "product of x",
+      any: "whether any x is true (u8): 1 or 0",
+      all: "whether every x is true (u8): 1 or 0",
     },
   },
   /** Shape of the input, which is contiguous; any rank. [] is one element. */
   shape: { role: "extents" },
-  /** Axes to reduce over, each once; negative ones count from the last. [] copies. */
+  /** Axes to reduce over, each once; negative ones count from the last. [] takes each element alone. */
   axes: { role: "axes", otherwise: "all" },
   input: { role: "reads", shape: "shape" },
   /** The kept axes in their order, contiguous. */
   output: { role: "writes", shape: "the kept axes of shape" },
-  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32"], default: "f32" },
+  dtype: { role: "elementType", types: ["f32", "f16", "i32", "u32", "u8"], default: "f32" },
 } as const;
 
 /**
@@ -30,6 +32,9 @@ const table = {
  *
  * Over an empty axis: sum 0, prod 1, mean NaN, max -Infinity, min +Infinity. Integers wrap around, and their
  * max and min over an empty axis are the least and the largest of the type.
+ *
+ * any and all are of truth values (u8): 0 is false and anything else true, and results are 0 or 1. Over an empty
+ * axis any is 0 and all is 1.
  */
 export interface ReduceArguments extends ArgumentsOf<typeof table> {}
 
@@ -37,13 +42,31 @@ export type ReduceKind = ReduceArguments["kind"];
 
 export const reduceKinds: readonly ReduceKind[] = Object.keys(table.kind.kinds) as ReduceKind[];
 
-/** The result of a reduction over no elements of a float type. */
+/** The kinds that are of truth values (u8), and have no other type. */
+export type TruthReduceKind = (typeof truthReduceKinds)[number];
+
+export const truthReduceKinds = ["any", "all"] as const;
+
+/** The kinds that are of numbers. */
+export type NumberReduceKind = Exclude<ReduceKind, TruthReduceKind>;
+
+export const numberReduceKinds: readonly NumberReduceKind[] = reduceKinds.filter(
+  (kind): kind is NumberReduceKind => !isTruthReduction(kind),
+);
+
+export function isTruthReduction(kind: ReduceKind): kind is TruthReduceKind {
+  return (truthReduceKinds as readonly ReduceKind[]).includes(kind);
+}
+
+/** The result of a reduction over no elements of a float type, or of truth values. */
 export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   sum: 0,
   mean: Number.NaN,
   max: Number.NEGATIVE_INFINITY,
   min: Number.POSITIVE_INFINITY,
   prod: 1,
+  any: 0,
+  all: 1,
 };
 
 /** The result of a reduction over no elements. Integers have no mean of nothing; it is 0. */
@@ -51,8 +74,11 @@ export function identityOf(kind: ReduceKind, dtype: DType): number {
   const { range } = elementTypes[dtype];
   if (range === undefined) return reduceIdentity[kind];
   const [least, largest] = range;
-  return { sum: 0, mean: 0, max: least, min: largest, prod: 1 }[kind];
+  return { ...reduceIdentity, mean: 0, max: least, min: largest }[kind];
 }
+
+/** Element types of reductions; u8 is that of truth values. */
+export type ReducedType = FloatType | IntegerType | "u8";
 
 /** One or more neighbouring axes merged into one: `extent` steps of `stride` input elements. */
 export interface Axis {
@@ -64,7 +90,7 @@ export interface Axis {
  * Axes of extent 1 are dropped and neighbours merged, so that kept and reduced axes alternate in the input,
  * outermost first. Both lists may be empty, for a single output or a plain copy.
  */
-export interface ReduceProblem<Memory, Type extends DType = FloatType | IntegerType> {
+export interface ReduceProblem<Memory, Type extends DType = ReducedType> {
   readonly dtype: Type;
   readonly kind: ReduceKind;
   readonly kept: readonly Axis[];
