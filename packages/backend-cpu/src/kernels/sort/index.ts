@@ -3,8 +3,15 @@ import { byComputedType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Launch, type PlanContext } from "../kernel.js";
 import { capacityFor, firstWorkBytes, joinFirstKernel, sortFirstKernel } from "./first.wasm.js";
 import { lineWorkBytes, sortLinesKernel } from "./lines.wasm.js";
-import { countDigitsKernel, moveDigitsKernel, recordsKernel, resultsKernel } from "./long.wasm.js";
-import { countBytes, digitShifts, recordBytes } from "./records.wasm.js";
+import {
+  countBytes,
+  countDigitsKernel,
+  longDigitBits,
+  moveDigitsKernel,
+  recordsKernel,
+  resultsKernel,
+} from "./long.wasm.js";
+import { digitShifts, recordBytes } from "./records.wasm.js";
 
 type Problem = SortProblem<CpuMemory>;
 
@@ -114,20 +121,17 @@ function launchLong(problem: Problem, pieceLength: number, context: PlanContext)
   const lines = outer * inner;
   const pieces = Math.ceil(length / pieceLength);
   const chunks = lines * pieces;
-  const lineBytes = lines * length * recordBytes;
-  const [records, others] = [context.workspace(lineBytes), context.workspace(lineBytes)];
+  const bytes = lines * length * recordBytes;
+  let [records, others] = [context.workspace(bytes), context.workspace(bytes)];
   const divided = { pieces, pieceLength };
-  const digits = { ...divided, length, counts: context.workspace(chunks * countBytes) };
-  // The number of digits is even: in the end the records are where they were at first.
-  const moves = digitShifts(dtype).flatMap((shift, i) => {
-    const [from, to] = i % 2 === 0 ? [records, others] : [others, records];
-    const parameters = { ...digits, shift, records: from, others: to };
-    return [countDigitsKernel.launch(parameters, chunks), moveDigitsKernel.launch(parameters, chunks)];
-  });
-  const parameters = { ...lineParameters(problem), ...divided, records };
-  return [
-    recordsKernels[dtype].launch(parameters, chunks),
-    ...moves,
-    resultsKernels[dtype].launch(parameters, chunks),
-  ];
+  const given = { ...lineParameters(problem), ...divided };
+  const launches = [recordsKernels[dtype].launch({ ...given, records }, chunks)];
+  const counts = context.workspace(chunks * countBytes);
+  for (const shift of digitShifts(dtype, longDigitBits)) {
+    const parameters = { ...divided, length, counts, shift, records, others };
+    launches.push(countDigitsKernel.launch(parameters, chunks), moveDigitsKernel.launch(parameters, chunks));
+    [records, others] = [others, records];
+  }
+  launches.push(resultsKernels[dtype].launch({ ...given, records }, chunks));
+  return launches;
 }
