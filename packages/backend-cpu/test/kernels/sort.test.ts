@@ -119,12 +119,23 @@ describeEitherWay("sort kernels", (options) => {
           if (name !== "nan" || k < 2) checkFilled(dtype, shape, (i + k + n) % 2 === 0, count, name);
   });
 
-  it("divide a line among workers", () => {
+  it("divide lines among workers", () => {
+    const names = Object.keys(fills);
     const length = 3 * pieceElements + 7;
-    for (const [n, name] of Object.keys(fills).entries())
+    for (const [n, name] of names.entries()) {
       checkFilled(n % 2 === 0 ? "f32" : "f16", [1, length, 1], n % 3 === 0, 50, name);
+      checkFilled(n % 2 === 0 ? "f16" : "f32", [1, length, 1], n % 3 > 0, length, name);
+    }
     // The last piece has fewer elements than are wanted.
     checkFilled("i32", [1, 5 * pieceElements + 7, 1], true, 10_000, "random");
+  });
+
+  it("divide a line among workers just if it is long", () => {
+    for (const more of [-1, 0, 1])
+      for (const count of [20, pieceElements])
+        checkFilled("u32", [1, 2 * pieceElements + more, 1], more === 0, count, "random");
+    checkFilled("i32", [1, 2 * pieceElements + 3, 2], true, pieceElements, "few");
+    checkFilled("i32", [1, 2 * pieceElements + 3, 2], true, 20, "few");
   });
 
   it("order the ends of every type, zeros as equal, and NaN last", () => {
@@ -165,7 +176,7 @@ describe("sort on threads", () => {
       const backend = createCpuBackend({ threads });
       await backend.init();
       const random = randomNumbers(7);
-      const data = Float32Array.from({ length: 120_000 }, () => Math.floor(random() * 5000));
+      const data = Float32Array.from({ length: 3 * pieceElements }, () => Math.floor(random() * 5000));
       const [input, values, indices] = [0, 0, 0].map(() => backend.alloc(data.byteLength)) as [
         never,
         never,
@@ -173,11 +184,14 @@ describe("sort on threads", () => {
       ];
       backend.copyHtoD(input, data);
       const parts: Buffer[] = [];
-      for (const shape of [
-        [2, 60_000],
-        [600, 200],
-      ]) {
-        backend.sort({ shape, input, values, indices });
+      for (const [shape, count] of [
+        [[2, 60_000], 60_000],
+        [[600, 200], 200],
+        [[1, data.length], data.length],
+        [[1, data.length], 40],
+        [[64, 3000], 40],
+      ] as const) {
+        backend.sort({ shape, count, input, values, indices });
         for (const handle of [values, indices]) {
           const bytes = Buffer.alloc(data.byteLength);
           await backend.copyDtoH(bytes, handle);

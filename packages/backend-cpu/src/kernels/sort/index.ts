@@ -3,13 +3,23 @@ import { byComputedType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation, type Launch, type PlanContext } from "../kernel.js";
 import { capacityFor, firstWorkBytes, joinFirstKernel, sortFirstKernel } from "./first.wasm.js";
 import { lineWorkBytes, sortLinesKernel } from "./lines.wasm.js";
-import { recordBytes } from "./records.wasm.js";
+import {
+  countBytes,
+  countDigitsKernel,
+  longDigitBits,
+  moveDigitsKernel,
+  recordsKernel,
+  resultsKernel,
+} from "./long.wasm.js";
+import { digitShifts, recordBytes } from "./records.wasm.js";
 
 type Problem = SortProblem<CpuMemory>;
 
 const lineKernels = byComputedType(sortLinesKernel);
 const firstKernels = byComputedType(sortFirstKernel);
 const joinKernels = byComputedType(joinFirstKernel);
+const recordsKernels = byComputedType(recordsKernel);
+const resultsKernels = byComputedType(resultsKernel);
 
 /** The number of elements that a chunk should sort at least, roughly. */
 const chunkElements = 1 << 13;
@@ -30,11 +40,19 @@ export const leastCapacities = 2;
  */
 export const sort: CpuOperation<Problem> = {
   supports: [{ dtype: [...floatTypes, ...integerTypes] }],
-  kernels: [lineKernels, firstKernels, joinKernels].flatMap((byType) => Object.values(byType)),
+  kernels: [
+    ...[lineKernels, firstKernels, joinKernels, recordsKernels, resultsKernels].flatMap((byType) =>
+      Object.values(byType),
+    ),
+    ...[countDigitsKernel, moveDigitsKernel],
+  ],
 
   plan(problem, context) {
-    const isSelected = problem.length >= leastCapacities * capacityFor(problem.count);
-    return isSelected ? launchFirst(problem, context) : [launchLines(problem, context)];
+    const pieceLength = pieceLengthOf(problem, context);
+    if (problem.length >= leastCapacities * capacityFor(problem.count))
+      return launchFirst(problem, pieceLength, context);
+    if (pieceLength < problem.length) return launchLong(problem, pieceLength, context);
+    return [launchLines(problem, context)];
   },
 };
 
@@ -56,7 +74,8 @@ function divide(units: number, unitElements: number, workBytes: number, context:
 }
 
 /** How many elements each piece of a line has if there are too few lines for all workers. */
-function pieceLengthOf({ length }: Problem, lines: number, { workers }: PlanContext): number {
+function pieceLengthOf({ outer, length, inner }: Problem, { workers }: PlanContext): number {
+  const lines = outer * inner;
   if (lines >= workers) return length;
   const wanted = Math.ceil((2 * workers) / lines);
   const pieces = Math.max(1, Math.min(wanted, Math.floor(length / pieceElements)));
@@ -71,11 +90,11 @@ function launchLines(problem: Problem, context: PlanContext): Launch {
   return lineKernels[dtype].launch(parameters, chunks, sortedNanoseconds * lines * length);
 }
 
-function launchFirst(problem: Problem, context: PlanContext): readonly Launch[] {
+function launchFirst(problem: Problem, leastPiece: number, context: PlanContext): readonly Launch[] {
   const { dtype, outer, length, inner, count } = problem;
   const lines = outer * inner;
   const capacity = capacityFor(count);
-  const pieceLength = Math.max(pieceLengthOf(problem, lines, context), leastCapacities * capacity);
+  const pieceLength = Math.max(leastPiece, leastCapacities * capacity);
   const pieces = Math.ceil(length / pieceLength);
   const units = lines * pieces;
   const { chunks, shares } = divide(units, pieceLength, firstWorkBytes(count), context);
@@ -95,4 +114,24 @@ function launchFirst(problem: Problem, context: PlanContext): readonly Launch[] 
     sortedNanoseconds * lines * records,
   );
   return [first, joined];
+}
+
+function launchLong(problem: Problem, pieceLength: number, context: PlanContext): readonly Launch[] {
+  const { dtype, outer, length, inner } = problem;
+  const lines = outer * inner;
+  const pieces = Math.ceil(length / pieceLength);
+  const chunks = lines * pieces;
+  const bytes = lines * length * recordBytes;
+  let [records, others] = [context.workspace(bytes), context.workspace(bytes)];
+  const divided = { pieces, pieceLength };
+  const given = { ...lineParameters(problem), ...divided };
+  const launches = [recordsKernels[dtype].launch({ ...given, records }, chunks)];
+  const counts = context.workspace(chunks * countBytes);
+  for (const shift of digitShifts(dtype, longDigitBits)) {
+    const parameters = { ...divided, length, counts, shift, records, others };
+    launches.push(countDigitsKernel.launch(parameters, chunks), moveDigitsKernel.launch(parameters, chunks));
+    [records, others] = [others, records];
+  }
+  launches.push(resultsKernels[dtype].launch({ ...given, records }, chunks));
+  return launches;
 }

@@ -35,12 +35,14 @@ export const recordBytes = 8;
 /** Not more records are sorted by insertion, which for them is quicker than counting digits. */
 export const insertedLength = 32;
 
-/** The counts of a digit of 8 bits. */
-export const countBytes: number = 4 * 256;
+/** Bits of a digit, and the bytes of its counts. */
+const digitBits = 8;
+const countBytes = 4 * 2 ** digitBits;
 
 /** The first bits of the digits of a key, the lowest first. The high half of f16's keys says all. */
-export function digitShifts(dtype: ComputedType): readonly number[] {
-  return dtype === "f16" ? [16, 24] : [0, 8, 16, 24];
+export function digitShifts(dtype: ComputedType, bits: number = digitBits): readonly number[] {
+  const first = dtype === "f16" ? 16 : 0;
+  return Array.from({ length: Math.ceil((32 - first) / bits) }, (_, i) => first + i * bits);
 }
 
 /** Scratch that `sortRecords` needs. */
@@ -119,9 +121,14 @@ function sortFunction(module: ModuleBuilder, label: string, shifts: readonly num
   });
 }
 
-/** The place of the count of a key's digit, if the counts are at `counts`. */
-export function countAt(counts: Local<"i32">, key: Local<"i32">, shift: number | Value<"i32">): Value<"i32"> {
-  return i32.add(counts, i32.shl(i32.and(i32.shrU(key, shift), 255), 2));
+/** The place of the count of a key's digit of `bits` bits, if the counts are at `counts`. */
+export function countAt(
+  counts: Local<"i32">,
+  key: Local<"i32">,
+  shift: number | Value<"i32">,
+  bits: number = digitBits,
+): Value<"i32"> {
+  return i32.add(counts, i32.shl(i32.and(i32.shrU(key, shift), 2 ** bits - 1), 2));
 }
 
 /**
@@ -133,6 +140,7 @@ export function moveRecords(
   { from, to, count, scratch }: Records,
   shift: number | Value<"i32">,
   offset: number,
+  bits: number = digitBits,
 ): void {
   const end = f.let(i32.add(from, i32.mul(count, recordBytes)));
   f.forRange(
@@ -140,7 +148,7 @@ export function moveRecords(
     end,
     (source) => {
       const key = f.let(i32.load(source));
-      const counted = f.let(countAt(scratch, key, shift));
+      const counted = f.let(countAt(scratch, key, shift, bits));
       const next = f.let(i32.load(counted, offset));
       f.store(counted, i32.add(next, 1), offset);
       f.storeLane(64, 0, i32.add(to, i32.mul(next, recordBytes)), v128.load64Zero(source));
