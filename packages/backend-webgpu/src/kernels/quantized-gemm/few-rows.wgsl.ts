@@ -58,6 +58,9 @@ export function columnsPerWorkgroup(columns: Columns): number {
 /** From so many rows on, A is staged in workgroup memory. */
 const STAGED_ROWS = 4;
 
+/** Eighths of each column that a lane loads before it uses them, if A is not staged. */
+const depths = { 1: 4, 2: 2 } as const;
+
 export type FewRowsParameter = "m" | "n" | "k" | "eighths" | "pitch" | "block_shift";
 
 /**
@@ -73,8 +76,6 @@ export function fewRowsProgram(form: FewRowsForm): Program<string, FewRowsParame
   const isStaged = rows >= STAGED_ROWS;
   const perRow = GROUPS * columns;
   const name = `quantized_gemm_${rows}x${columns}_${weightName(form)}`;
-  const quad = (r: number, q: number) =>
-    isStaged ? `staged[${(2 * r + q) * LANES}u + slice]` : `quad_of_a(row_${r}, p + ${4 * q}u)`;
   return program<string, FewRowsParameter>({
     name: `${name}${alignedB ? "" : "_byte"}${vectorA ? "_v" : ""}_${dtype}${isPairs ? "_pairs" : ""}${epilogueName(form)}`,
     bindings: {
@@ -148,43 +149,10 @@ fn main(${linearBuiltins}) {
   let group = lane / ${LANES}u;
   let first_column = (index - row_group * across) * ${perRow}u;
   let column = first_column + group * ${columns}u;
-${isStaged ? "" : lines(rows, (r) => `  let row_${r} = min(first_row + ${r}u, parameters.m - 1u);`)}
 ${lines(columns, (c) => `  let first_${c} = min(column + ${c}u, parameters.n - 1u) * parameters.eighths;`)}
 ${lines(rows * columns, (i) => `  var sum_${i} = 0.0;`)}
   let to_block = parameters.block_shift - 3u;
-  for (var start = 0u; start < parameters.eighths; start += ${LANES}u) {
-    // What lies past the end of a row of B is multiplied by zeros of A.
-    let at = min(start + slice, parameters.eighths - 1u);
-${lines(columns, (c) => `    let stored_${c} = eighth_of(first_${c} + at);`)}
-${lines(
-  columns,
-  (c) => `    let block_${c} = (first_${c} + at) >> to_block;
-    let scale_${c} = scale_of(block_${c});
-    let magic_${c} = magic_of(block_${c});`,
-)}
-    let p = 8u * (start + slice);
-${
-  isStaged
-    ? wgsl`    workgroupBarrier();
-    for (var i = lane; i < ${rows * 2 * LANES}u; i += ${THREADS}u) {
-      let row = i / ${2 * LANES}u;
-      let quad = i % ${2 * LANES}u;
-      staged[(2u * row + (quad & 1u)) * ${LANES}u + (quad >> 1u)] =
-        quad_of_a(min(first_row + row, parameters.m - 1u), 8u * start + 4u * quad);
-    }
-    workgroupBarrier();`
-    : ""
-}
-${lines(rows, (r) => `    let low_${r} = ${quad(r, 0)};\n    let high_${r} = ${quad(r, 1)};`)}
-${lines(
-  columns,
-  (c) => `    {
-      let low = steps_of(low_word(stored_${c}), magic_${c});
-      let high = steps_of(high_word(stored_${c}), magic_${c});
-${lines(rows, (r) => `      sum_${r * columns + c} += scale_${c} * (dot(low_${r}, low) + dot(high_${r}, high));`)}
-    }`,
-)}
-  }
+${isStaged ? stagedLoop(form) : plainLoop(form)}
 ${lines(
   rows,
   (r) => `  workgroupBarrier();
@@ -216,4 +184,97 @@ ${lines(columns, (c) => `  partial[${c * (THREADS + 1)}u + lane] = sum_${r * col
 }
 `,
   });
+}
+
+/** The weights of a column times what each row has beside them. */
+function products(
+  { rows, columns }: FewRowsForm,
+  c: number,
+  of: string,
+  quads: (r: number) => string[],
+): string {
+  return `    {
+      let low = steps_of(low_word(stored_${of}), magic_${of});
+      let high = steps_of(high_word(stored_${of}), magic_${of});
+${lines(rows, (r) => {
+  const [first, second] = quads(r);
+  return `      sum_${r * columns + c} += scale_${of} * (dot(${first}, low) + dot(${second}, high));`;
+})}
+    }`;
+}
+
+/** Loads of several eighths of each column are under way together: the time that a load takes is what counts here. */
+function plainLoop(form: FewRowsForm): string {
+  const { rows, columns } = form;
+  const depth = depths[rows as keyof typeof depths];
+  return wgsl`
+${lines(rows, (r) => `  let row_${r} = min(first_row + ${r}u, parameters.m - 1u);`)}
+  for (var start = slice; start < parameters.eighths; start += ${LANES * depth}u) {
+    // What lies past the end of a row of B is multiplied by zeros of A.
+${lines(depth, (d) => `    let at_${d} = min(start + ${d * LANES}u, parameters.eighths - 1u);`)}
+${lines(depth, (d) => lines(columns, (c) => `    let stored_${d}_${c} = eighth_of(first_${c} + at_${d});`))}
+${lines(depth, (d) =>
+  lines(
+    columns,
+    (c) => `    let block_${d}_${c} = (first_${c} + at_${d}) >> to_block;
+    let scale_${d}_${c} = scale_of(block_${d}_${c});
+    let magic_${d}_${c} = magic_of(block_${d}_${c});`,
+  ),
+)}
+${lines(depth, (d) =>
+  lines(
+    rows,
+    (r) => `    let low_${d}_${r} = quad_of_a(row_${r}, 8u * (start + ${d * LANES}u));
+    let high_${d}_${r} = quad_of_a(row_${r}, 8u * (start + ${d * LANES}u) + 4u);`,
+  ),
+)}
+${lines(depth, (d) =>
+  lines(columns, (c) => products(form, c, `${d}_${c}`, (r) => [`low_${d}_${r}`, `high_${d}_${r}`])),
+)}
+  }`;
+}
+
+/** While a part of A is multiplied, what is needed for the next one is on its way to registers. */
+function stagedLoop(form: FewRowsForm): string {
+  const { rows, columns } = form;
+  const each = (rows * 2 * LANES) / THREADS;
+  const row = (i: number) => `(lane + ${i * THREADS}u) / ${2 * LANES}u`;
+  const loadColumns = lines(
+    columns,
+    (c) => `    next_stored_${c} = eighth_of(first_${c} + at);
+    let next_block_${c} = (first_${c} + at) >> to_block;
+    next_scale_${c} = scale_of(next_block_${c});
+    next_magic_${c} = magic_of(next_block_${c});`,
+  );
+  const loadRows = lines(
+    each,
+    (i) =>
+      `    next_quad_${i} = quad_of_a(min(first_row + ${row(i)}, parameters.m - 1u), 8u * start + 4u * quad);`,
+  );
+  return wgsl`
+  let quad = lane % ${2 * LANES}u;
+  let to_stage = (quad & 1u) * ${LANES}u + (quad >> 1u);
+${lines(columns, (c) => `  var next_stored_${c}: ${form.bits === 4 ? "u32" : "vec2u"};\n  var next_scale_${c}: f32;\n  var next_magic_${c}: f32;`)}
+${lines(each, (i) => `  var next_quad_${i}: vec4f;`)}
+  var start = 0u;
+  {
+    let at = min(slice, parameters.eighths - 1u);
+${loadColumns}
+${loadRows}
+  }
+  while (start < parameters.eighths) {
+${lines(columns, (c) => `    let stored_${c} = next_stored_${c};\n    let scale_${c} = next_scale_${c};\n    let magic_${c} = next_magic_${c};`)}
+    workgroupBarrier();
+${lines(each, (i) => `    staged[${row(i)} * ${2 * LANES}u + to_stage] = next_quad_${i};`)}
+    workgroupBarrier();
+    start += ${LANES}u;
+    if (start < parameters.eighths) {
+      // What lies past the end of a row of B is multiplied by zeros of A.
+      let at = min(start + slice, parameters.eighths - 1u);
+${loadColumns}
+${loadRows}
+    }
+${lines(rows, (r) => `    let low_${r} = staged[${2 * r * LANES}u + slice];\n    let high_${r} = staged[${(2 * r + 1) * LANES}u + slice];`)}
+${lines(columns, (c) => products(form, c, `${c}`, (r) => [`low_${r}`, `high_${r}`]))}
+  }`;
 }
