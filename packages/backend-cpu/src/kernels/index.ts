@@ -20,6 +20,7 @@ import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
 import { select } from "./select/index.js";
 import { softmax } from "./softmax/index.js";
+import { softmaxGradient } from "./softmax-gradient/index.js";
 import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
@@ -39,6 +40,7 @@ const operations: CpuOperations = {
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
   copy,

@@ -18,5 +18,6 @@ export { scan } from "./scan/index.js";
 export { scatter } from "./scatter/index.js";
 export { select } from "./select/index.js";
 export { softmax } from "./softmax/index.js";
+export { softmaxGradient } from "./softmax-gradient/index.js";
 export { sort } from "./sort/index.js";
 export { unary } from "./unary/index.js";

@@ -29,6 +29,11 @@ import { type ScanArguments, type ScanProblem, scan } from "./scan/index.js";
 import { type ScatterArguments, type ScatterProblem, scatter } from "./scatter/index.js";
 import { type SelectArguments, select } from "./select/index.js";
 import { type SoftmaxArguments, type SoftmaxProblem, softmax } from "./softmax/index.js";
+import {
+  type SoftmaxGradientArguments,
+  type SoftmaxGradientProblem,
+  softmaxGradient,
+} from "./softmax-gradient/index.js";
 import { type SortArguments, type SortProblem, sort } from "./sort/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
@@ -64,6 +69,8 @@ export interface OperationArguments {
   readonly binary: BinaryArguments;
   /** softmax or logSoftmax along one axis */
   readonly softmax: SoftmaxArguments;
+  /** The gradient of softmax or logSoftmax, from its output and the gradient of that */
+  readonly softmaxGradient: SoftmaxGradientArguments;
   /** Random bits, uniform and normal numbers, and truth values */
   readonly random: RandomArguments;
   /** Layer or RMS normalization of rows */
@@ -99,6 +106,7 @@ export interface OperationProblems<Memory> {
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
+  readonly softmaxGradient: SoftmaxGradientProblem<Memory>;
   readonly random: RandomProblem<Memory>;
   readonly normalize: NormalizeProblem<Memory>;
   readonly copy: CopyProblem<Memory>;
@@ -123,6 +131,7 @@ export const operations: {
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
   copy,
@@ -281,6 +290,7 @@ export {
   type SoftmaxProblem,
   softmaxKinds,
 } from "./softmax/index.js";
+export type { SoftmaxGradientArguments, SoftmaxGradientProblem } from "./softmax-gradient/index.js";
 export type { SortArguments, SortProblem } from "./sort/index.js";
 export {
   type FloatUnaryKind,

@@ -26,6 +26,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   unary: { kind: "neg", n: 4 },
   binary: { kind: "add", n: 4 },
   softmax: { kind: "softmax", shape: [2, 2] },
+  softmaxGradient: { kind: "softmax", shape: [2, 2] },
   random: { kind: "uniform", count: 4, seed: 1 },
   normalize: { kind: "layer", rows: 2, size: 2 },
   copy: { shape: [2, 2] },
