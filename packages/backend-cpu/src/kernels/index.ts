@@ -9,6 +9,7 @@ import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
+import { normalizeGradient } from "./normalize-gradient/index.js";
 import { pool2d } from "./pool2d/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
@@ -43,6 +44,7 @@ const operations: CpuOperations = {
   softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   argReduce,

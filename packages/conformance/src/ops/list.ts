@@ -7,6 +7,7 @@ export { gather } from "./gather/index.js";
 export { batchedGemm, gemm } from "./gemm/index.js";
 export { map } from "./map/index.js";
 export { normalize } from "./normalize/index.js";
+export { normalizeGradient } from "./normalize-gradient/index.js";
 export { pool2d } from "./pool2d/index.js";
 export { quantize } from "./quantize/index.js";
 export { quantizedGemm } from "./quantized-gemm/index.js";

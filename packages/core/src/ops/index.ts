@@ -13,6 +13,11 @@ import {
 } from "./gemm/index.js";
 import { type MapArguments, type MapProblem, map } from "./map/index.js";
 import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
+import {
+  type NormalizeGradientArguments,
+  type NormalizeGradientProblem,
+  normalizeGradient,
+} from "./normalize-gradient/index.js";
 import type { Operation } from "./operation.js";
 import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
 import { type QuantizeArguments, type QuantizeProblem, quantize } from "./quantize/index.js";
@@ -75,6 +80,8 @@ export interface OperationArguments {
   readonly random: RandomArguments;
   /** Layer or RMS normalization of rows */
   readonly normalize: NormalizeArguments;
+  /** The gradients of normalize: of its input, its weight and its bias */
+  readonly normalizeGradient: NormalizeGradientArguments;
   /** output[i, j, ...] = input[i, j, ...], with strides and element types of their own */
   readonly copy: CopyArguments;
   /** output[o, j, i] = input[o, indices[o, j, i], i]: rows of a table, or elements along one axis */
@@ -109,6 +116,7 @@ export interface OperationProblems<Memory> {
   readonly softmaxGradient: SoftmaxGradientProblem<Memory>;
   readonly random: RandomProblem<Memory>;
   readonly normalize: NormalizeProblem<Memory>;
+  readonly normalizeGradient: NormalizeGradientProblem<Memory>;
   readonly copy: CopyProblem<Memory>;
   readonly gather: GatherProblem<Memory>;
   readonly map: MapProblem<Memory>;
@@ -134,6 +142,7 @@ export const operations: {
   softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   scatter,
@@ -218,6 +227,10 @@ export {
   type NormalizeProblem,
   normalizeKinds,
 } from "./normalize/index.js";
+export type {
+  NormalizeGradientArguments,
+  NormalizeGradientProblem,
+} from "./normalize-gradient/index.js";
 export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
 export type { QuantizeArguments, QuantizeProblem } from "./quantize/index.js";
 export {

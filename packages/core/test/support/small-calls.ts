@@ -29,6 +29,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   softmaxGradient: { kind: "softmax", shape: [2, 2] },
   random: { kind: "uniform", count: 4, seed: 1 },
   normalize: { kind: "layer", rows: 2, size: 2 },
+  normalizeGradient: { kind: "layer", rows: 2, size: 2 },
   copy: { shape: [2, 2] },
   gather: { shape: [2, 2], indexShape: [2, 1] },
   map: { shape: [4], nodes: [{ input: 0 }, { unary: "neg", x: 0 }], results: [1] },
