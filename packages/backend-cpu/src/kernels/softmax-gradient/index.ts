@@ -7,7 +7,15 @@ import {
 } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation } from "../kernel.js";
-import { planSoftmax } from "../softmax/index.js";
+import {
+  blockElements,
+  cachedElements,
+  chunkElements,
+  enoughChunks,
+  panelColumns,
+  planRows,
+} from "../rows/index.js";
+import type { SoftmaxPlan } from "../softmax/index.js";
 import { panelResultsKernel, panelSumsBytes, panelSumsKernel, panelsKernel } from "./panels.wasm.js";
 import { rowResultsKernel, rowSumsKernel, rowsKernel } from "./rows.wasm.js";
 
@@ -31,6 +39,33 @@ const kernels = Object.fromEntries(
 /** Roughly, with one worker. */
 const nanosecondsPerElement: Readonly<Record<SoftmaxKind, number>> = { softmax: 0.4, logSoftmax: 1 };
 
+/**
+ * How a problem is divided up; a function of the problem alone, so that results always repeat. Rows as those of softmax.
+ * Columns lie in panels as wide as possible, even if the cache does not hold these: short parts of lines that are far apart
+ * take longer than a second look.
+ */
+export function planGradient({
+  outer,
+  length,
+  inner,
+}: Pick<Problem, "outer" | "length" | "inner">): SoftmaxPlan {
+  if (inner === 1) return { panels: 1, panelWidth: 1, ...planRows(outer, length) };
+  const panelWidth = Math.min(inner, panelColumns);
+  const panels = Math.ceil(inner / panelWidth);
+  const isWhole = length * panelWidth <= cachedElements;
+  const { least, most } = chunkElements;
+  const total = outer * length * inner;
+  const perChunk = Math.floor(Math.min(Math.max(total / enoughChunks, least), most) / (length * panelWidth));
+  const wanted = Math.ceil(enoughChunks / (outer * panels));
+  const pieceLength = Math.max(Math.ceil(length / wanted), Math.ceil(blockElements / panelWidth));
+  const pieces = isWhole ? 1 : Math.ceil(length / pieceLength);
+  return {
+    form: isWhole ? "whole" : "pieces",
+    ...{ panels, panelWidth, perChunk: Math.max(1, perChunk) },
+    ...{ pieces, pieceLength: pieces === 1 ? length : pieceLength },
+  };
+}
+
 /** Divided up as softmax: what the cache holds is read from memory once, anything else twice. */
 export const softmaxGradient: CpuOperation<Problem> = {
   supports: [{ dtype: floatTypes }],
@@ -40,7 +75,7 @@ export const softmaxGradient: CpuOperation<Problem> = {
 
   plan(problem, context) {
     const { kind, dtype, outer, length, inner } = problem;
-    const { form, panels, panelWidth, perChunk, pieces, pieceLength } = planSoftmax(problem);
+    const { form, panels, panelWidth, perChunk, pieces, pieceLength } = planGradient(problem);
     const isWhole = form === "whole";
     const nanoseconds = nanosecondsPerElement[kind] * outer * length * inner;
     const operands = {
