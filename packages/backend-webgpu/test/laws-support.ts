@@ -14,6 +14,7 @@ export function isOnLargeKernels({ operation }: Law): boolean {
 /** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
 const briefly: readonly string[] = [
   "softmax",
+  "softmaxGradient",
   "random",
   "copy",
   "argReduce",
@@ -45,6 +46,7 @@ const broadest: Readonly<Record<string, string>> = {
   attention: "stays within the error bound",
   reduce: "sum: is exact on whole numbers",
   softmax: "softmax: stays within the error bound",
+  softmaxGradient: "softmax: is exact on whole numbers",
   normalize: "layer: counts every element on larger shapes",
   random: "bits: is exact at any place of a sequence",
   copy: "keeps all bits, and all that lies between and around the results",
