@@ -10,6 +10,7 @@ import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./ker
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import { pool2d } from "./pool2d/index.js";
+import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
@@ -46,6 +47,7 @@ const operations: CpuOperations = {
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
   map,
   select,
   quantizedGemm,
