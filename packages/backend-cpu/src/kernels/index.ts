@@ -16,6 +16,7 @@ import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { resize2d } from "./resize2d/index.js";
+import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
@@ -48,6 +49,7 @@ const operations: CpuOperations = {
   pool2d,
   resize2d,
   pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,
