@@ -21,7 +21,7 @@ import { operationOf } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import { Fill, type Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
-import { copyCall, fillCall, operationCall, type RecordedCall } from "./recording/calls.js";
+import { copyCall, fillCall, nameOf, operationCall, type RecordedCall } from "./recording/calls.js";
 import { type Player, RUN, record } from "./recording/parts.js";
 import type { Recording, Vary } from "./recording/recording.js";
 import { whileRecording } from "./recording/while-recording.js";
@@ -480,7 +480,10 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
         const prepared = calls.map((call) => this.#prepare(call));
         const driven = begin();
         if (driven === undefined) steps[place] = prepared;
-        else driven.plan(place, () => enqueueAll(prepared));
+        else
+          this.#call(calls[0] === undefined ? RUN : nameOf(calls[0]), () =>
+            driven.plan(place, () => enqueueAll(prepared)),
+          );
       },
       assertLive: (handle, operation, argument) => void table.get(handle, operation, argument),
       play: () => {

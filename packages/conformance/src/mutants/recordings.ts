@@ -225,7 +225,7 @@ function flushesMeanwhile(): ComputeBackend {
 }
 
 const named = (name: string) => `recordings: ${name}`;
-const everyOperation = named("every operation does the same as its plain call, also on other operands");
+const sameAsPlain = named("binary: does the same as its plain call, also on other operands");
 const nothingYet = named("recording carries nothing out, and takes its arguments at the call");
 const inOrder = named("runs, plain calls, writes and reads take effect in the order in which they are made");
 const values = named("values reach the parts that vary, for one run only");
@@ -256,7 +256,7 @@ const rows: readonly Row[] = [
     "plans each part of a recording once",
     "lifecycle",
     "keeps the parameters and operands of the first run",
-    [everyOperation, values, rebinding, random],
+    [sameAsPlain, values, rebinding, random],
     () => new OncePlannedDriver(),
   ),
   driven(
@@ -291,7 +291,7 @@ const rows: readonly Row[] = [
     "runs a recording twice",
     "lifecycle",
     "the third run does nothing",
-    [everyOperation, inOrder, many],
+    [sameAsPlain, inOrder, many],
     () => new SpentDriver(),
   ),
   driven(
@@ -305,7 +305,7 @@ const rows: readonly Row[] = [
     "recordings work in memory of others",
     "memory",
     "memory of its own goes back to the pool once a call is planned, and each run writes to it",
-    [everyOperation],
+    [sameAsPlain],
     () => new CarelessDriver(),
   ),
   [
@@ -319,14 +319,14 @@ const rows: readonly Row[] = [
     "ignores other operands of a recording",
     "lifecycle",
     "every run works on the recorded operands",
-    [everyOperation, rebinding, random],
+    [sameAsPlain, rebinding, random],
     ignoresOperands,
   ],
   [
     "remembers the changes of a run",
     "lifecycle",
     "what one run changes stays changed in the next",
-    [everyOperation, values, rebinding, random],
+    [sameAsPlain, values, rebinding, random],
     remembersChanges,
   ],
   [
