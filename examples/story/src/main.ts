@@ -1,0 +1,47 @@
+import { fileURLToPath } from "node:url";
+import { chooseBackend } from "./backends.js";
+import { FileError } from "./checkpoint/file.js";
+import { parseOptions, UsageError, usage } from "./options.js";
+import { tellStory } from "./story.js";
+
+const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
+
+/** Runs the program and returns its exit code. */
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args);
+  if (options.help) {
+    process.stdout.write(usage);
+    return exitCodes.done;
+  }
+  const { model } = options;
+  if (model === undefined) throw new UsageError("--model is missing");
+  const start = await chooseBackend(options.backend, options.swap > 0, fileURLToPath(import.meta.url), args);
+  if ("exitCode" in start) return start.exitCode;
+  if ("missing" in start) {
+    process.stderr.write(`${start.missing}\n`);
+    return exitCodes.failed;
+  }
+  const interruption = new AbortController();
+  const interrupt = (): void => interruption.abort();
+  process.on("SIGINT", interrupt);
+  process.on("SIGTERM", interrupt);
+  const outputs = { text: process.stdout, notes: process.stderr };
+  try {
+    await tellStory({ ...options, model }, start.backend, outputs, interruption.signal);
+  } catch (error) {
+    if (!interruption.signal.aborted) throw error;
+  }
+  return interruption.signal.aborted ? exitCodes.interrupted : exitCodes.done;
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  if (error instanceof UsageError) {
+    process.stderr.write(`${error.message}\n\n${usage}`);
+    process.exitCode = exitCodes.usage;
+  } else if (error instanceof FileError) {
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = exitCodes.failed;
+  } else throw error;
+}
