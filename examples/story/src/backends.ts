@@ -25,17 +25,16 @@ export async function chooseBackend(
   entry: string,
   args: readonly string[],
 ): Promise<Start> {
+  if (choice === "cpu" && !needsBoth) return { backend: "cpu" };
   const listed = (await registry.list()).find(({ name }) => name === "webgpu")!;
   if (choice === "auto" && !needsBoth)
     return { backend: listed.available && !listed.device.software ? "webgpu" : "cpu" };
-  if (choice !== "cpu" || needsBoth) {
-    if (!listed.available) {
-      const restarted = await restartWithSoftwareAdapter(entry, args, listed.reason);
-      if ("exitCode" in restarted) return restarted;
-      return { missing: `No WebGPU here: ${listed.reason}; ${restarted.reason}. Try --backend cpu.` };
-    }
-    if (restartReason() !== undefined)
-      process.stderr.write("There is no GPU here: WebGPU runs on a software adapter instead.\n");
+  if (!listed.available) {
+    const restarted = await restartWithSoftwareAdapter(entry, args, listed.reason);
+    if ("exitCode" in restarted) return restarted;
+    return { missing: `No WebGPU here: ${listed.reason}; ${restarted.reason}. Try --backend cpu.` };
   }
+  if (restartReason() !== undefined)
+    process.stderr.write("There is no GPU here: WebGPU runs on a software adapter instead.\n");
   return { backend: choice === "webgpu" ? "webgpu" : "cpu" };
 }

@@ -20,14 +20,13 @@ export interface Product {
   readonly output: Operand;
   /** Whether the product is added to what the output has. */
   readonly adds?: boolean;
-  readonly activation?: "silu";
 }
 
 /** Weights on the device: `rows` x `columns`, W[j, p] being the weight of input p for output j. */
 export interface Matrix {
   readonly rows: number;
   readonly columns: number;
-  /** Enqueues output = activation(input W^T). */
+  /** Enqueues output = input W^T. */
   multiply(product: Product): void;
   /** Enqueues output[i] = row indices[i] of W, for `count` indices (i32). */
   lookUp(count: number, indices: Operand, output: Operand): void;
@@ -51,11 +50,17 @@ export class DenseMatrix implements Matrix {
     this.values = sliceOf(values);
   }
 
-  multiply({ count, input, output, adds = false, activation }: Product): void {
+  multiply({ count, input, output, adds = false }: Product): void {
     this.#backend.gemm({
-      ...{ m: count, n: this.rows, k: this.columns, transB: true, dtype: this.#dtype },
-      ...{ a: input, b: this.values, c: output, beta: adds ? 1 : 0 },
-      ...(activation === undefined ? {} : { activation }),
+      m: count,
+      n: this.rows,
+      k: this.columns,
+      a: input,
+      b: this.values,
+      transB: true,
+      c: output,
+      beta: adds ? 1 : 0,
+      dtype: this.#dtype,
     });
   }
 
@@ -105,13 +110,21 @@ export class BlockMatrix implements Matrix {
     this.scales = sliceOf(scales);
   }
 
-  multiply({ count, input, output, adds = false, activation }: Product): void {
+  multiply({ count, input, output, adds = false }: Product): void {
     const { rows, columns, bits } = this;
     const multiplyInto = (c: Operand) =>
       this.#backend.quantizedGemm({
-        ...{ m: count, n: rows, k: columns, bits, block: BLOCK, scaleType: "f16", dtype: this.#dtype },
-        ...{ a: input, b: this.stored, scales: this.scales, c },
-        ...(activation === undefined ? {} : { activation }),
+        m: count,
+        n: rows,
+        k: columns,
+        bits,
+        block: BLOCK,
+        a: input,
+        b: this.stored,
+        scales: this.scales,
+        c,
+        scaleType: "f16",
+        dtype: this.#dtype,
       });
     if (!adds) {
       multiplyInto(output);

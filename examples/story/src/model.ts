@@ -157,7 +157,8 @@ export class Transformer {
   }
 
   /** stream += output of attention */
-  #attend({ count, ...work }: Workspace, layer: LayerWeights, index: number, start: number): void {
+  #attend(work: Workspace, layer: LayerWeights, index: number, start: number): void {
+    const { count } = work;
     const { heads, kvHeads, headSize, frequencies } = this.shape;
     const backend = this.#backend;
     const dtype = this.#dtype;
@@ -169,31 +170,57 @@ export class Transformer {
     const row = (heads + 2 * kvHeads) * headSize;
     const inRow = [0, headSize, row];
     backend.rope({
-      ...{ kind: "neighbours", heads: heads + kvHeads, rows: count, size: headSize, dtype },
-      ...{ rotated: 2 * frequencies.length, length: this.room, cos: this.#cos, sin: this.#sin, start },
-      ...{ input: work.queryKeyValue, inputStrides: inRow },
-      ...{ output: work.queryKeyValue, outputStrides: inRow },
+      kind: "neighbours",
+      heads: heads + kvHeads,
+      rows: count,
+      size: headSize,
+      rotated: 2 * frequencies.length,
+      length: this.room,
+      cos: this.#cos,
+      sin: this.#sin,
+      start,
+      input: work.queryKeyValue,
+      inputStrides: inRow,
+      output: work.queryKeyValue,
+      outputStrides: inRow,
+      dtype,
     });
     const keysOfHead = this.room * headSize;
     const cacheOfLayer = 2 * kvHeads * keysOfHead * bytes;
     const keys = moved(this.#cache, index * cacheOfLayer);
     const keyStrides = [kvHeads * keysOfHead, keysOfHead, headSize];
     backend.copy({
-      ...{ shape: [2 * kvHeads, count, headSize], dtype },
-      ...{ input: moved(work.queryKeyValue, heads * headSize * bytes), inputStrides: [headSize, row, 1] },
-      ...{ output: moved(keys, start * headSize * bytes), outputStrides: [keysOfHead, headSize, 1] },
+      shape: [2 * kvHeads, count, headSize],
+      input: moved(work.queryKeyValue, heads * headSize * bytes),
+      inputStrides: [headSize, row, 1],
+      output: moved(keys, start * headSize * bytes),
+      outputStrides: [keysOfHead, headSize, 1],
+      dtype,
     });
     backend.attention({
-      ...{ batch: 1, heads, kvHeads, queryLength: count, keyLength: start + count, headSize, dtype },
-      ...{ q: work.queryKeyValue, qStrides: inRow, k: keys, kStrides: keyStrides },
-      ...{ v: moved(keys, cacheOfLayer / 2), vStrides: keyStrides, causal: "lower-right" },
-      ...{ out: work.attended, outStrides: [0, headSize, heads * headSize] },
+      batch: 1,
+      heads,
+      kvHeads,
+      queryLength: count,
+      keyLength: start + count,
+      headSize,
+      q: work.queryKeyValue,
+      qStrides: inRow,
+      k: keys,
+      kStrides: keyStrides,
+      v: moved(keys, cacheOfLayer / 2),
+      vStrides: keyStrides,
+      out: work.attended,
+      outStrides: [0, headSize, heads * headSize],
+      causal: "lower-right",
+      dtype,
     });
     layer.attentionOutput.multiply({ count, input: work.attended, output: work.stream, adds: true });
   }
 
   /** stream += down(silu(gate) up) */
-  #feedForward({ count, ...work }: Workspace, layer: LayerWeights): void {
+  #feedForward(work: Workspace, layer: LayerWeights): void {
+    const { count } = work;
     const { hidden } = this.shape;
     this.#normalize(count, work.stream, layer.feedForwardNorm, work.normalized);
     const up = moved(work.gateUp, count * hidden * dtypeBytes[this.#dtype]);
@@ -205,8 +232,12 @@ export class Transformer {
       layer.gateUp.slice(hidden, hidden).multiply({ count, input, output: up });
     }
     this.#backend.map({
-      ...{ shape: [count * hidden], nodes: gated, results: [-1], dtype: this.#dtype },
-      ...{ inputs: [work.gateUp, up], outputs: [work.hidden] },
+      shape: [count * hidden],
+      inputs: [work.gateUp, up],
+      nodes: gated,
+      results: [-1],
+      outputs: [work.hidden],
+      dtype: this.#dtype,
     });
     layer.down.multiply({ count, input: work.hidden, output: work.stream, adds: true });
   }
