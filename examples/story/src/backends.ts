@@ -6,16 +6,15 @@ import type { BackendChoice } from "./options.js";
 
 export const registry: BackendRegistry = new BackendRegistry([webgpu(), cpu()]);
 
-/** The name of the backend to start with; or what to do instead. */
-export type Start =
-  | { readonly backend: string }
-  /** The program ran in another process. */
-  | { readonly exitCode: number }
-  /** There is no such backend, for this reason. */
-  | { readonly missing: string };
+/** The backend to start with, and why there is no WebGPU where it was needed. */
+export interface Start {
+  readonly backend: string;
+  readonly missing: string | undefined;
+}
 
 /**
- * Chooses a backend. Starts the program again with a software adapter if it needs WebGPU and there is none.
+ * Chooses a backend. Starts the program again with a software adapter if it needs WebGPU and there is none; then the result
+ * is the exit code.
  *
  * @param needsBoth whether the other backend will be needed too
  */
@@ -24,17 +23,18 @@ export async function chooseBackend(
   needsBoth: boolean,
   entry: string,
   args: readonly string[],
-): Promise<Start> {
-  if (choice === "cpu" && !needsBoth) return { backend: "cpu" };
+): Promise<Start | { readonly exitCode: number }> {
+  if (choice === "cpu" && !needsBoth) return { backend: "cpu", missing: undefined };
   const listed = (await registry.list()).find(({ name }) => name === "webgpu")!;
-  if (choice === "auto" && !needsBoth)
-    return { backend: listed.available && !listed.device.software ? "webgpu" : "cpu" };
+  const hasGpu = listed.available && !listed.device.software;
+  const backend = choice === "webgpu" || (choice === "auto" && hasGpu) ? "webgpu" : "cpu";
+  if (choice === "auto" && !needsBoth) return { backend, missing: undefined };
   if (!listed.available) {
     const restarted = await restartWithSoftwareAdapter(entry, args, listed.reason);
     if ("exitCode" in restarted) return restarted;
-    return { missing: `No WebGPU here: ${listed.reason}; ${restarted.reason}. Try --backend cpu.` };
+    return { backend, missing: `No WebGPU here: ${listed.reason}; ${restarted.reason}.` };
   }
   if (restartReason() !== undefined)
     process.stderr.write("There is no GPU here: WebGPU runs on a software adapter instead.\n");
-  return { backend: choice === "webgpu" ? "webgpu" : "cpu" };
+  return { backend, missing: undefined };
 }

@@ -3,6 +3,7 @@ import { chooseBackend } from "./backends.js";
 import { FileError } from "./checkpoint/file.js";
 import { parseOptions, UsageError, usage } from "./options.js";
 import { tellStory } from "./story.js";
+import { trainModel } from "./training/program.js";
 
 const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
 
@@ -14,12 +15,15 @@ async function main(args: readonly string[]): Promise<number> {
     return exitCodes.done;
   }
   const { model } = options;
-  if (model === undefined) throw new UsageError("--model is missing");
-  const start = await chooseBackend(options.backend, options.swap > 0, fileURLToPath(import.meta.url), args);
+  const trains = model === undefined;
+  const needsBoth = options.swap > 0 || trains;
+  const start = await chooseBackend(options.backend, needsBoth, fileURLToPath(import.meta.url), args);
   if ("exitCode" in start) return start.exitCode;
-  if ("missing" in start) {
-    process.stderr.write(`${start.missing}\n`);
-    return exitCodes.failed;
+  const { backend, missing } = start;
+  if (missing !== undefined) {
+    const works = trains && backend === "cpu";
+    process.stderr.write(`${missing} ${works ? "Everything runs on the CPU." : "Try --backend cpu."}\n`);
+    if (!works) return exitCodes.failed;
   }
   const interruption = new AbortController();
   const interrupt = (): void => interruption.abort();
@@ -27,7 +31,9 @@ async function main(args: readonly string[]): Promise<number> {
   process.on("SIGTERM", interrupt);
   const outputs = { text: process.stdout, notes: process.stderr };
   try {
-    await tellStory({ ...options, model }, start.backend, outputs, interruption.signal);
+    const { signal } = interruption;
+    if (model !== undefined) await tellStory({ ...options, model }, backend, outputs, signal);
+    else await trainModel({ options, start: backend, swaps: missing === undefined, outputs, signal });
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
   }

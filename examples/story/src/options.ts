@@ -17,17 +17,32 @@ export interface Options {
   /** Tokens after which another backend takes over; 0: none does. */
   readonly swap: number;
   readonly dtype: FloatType;
+  /** What is trained on; undefined: the Markdown of this repository. */
+  readonly text: string | undefined;
+  readonly steps: number;
+  readonly save: string;
+  /** A training to go on with. */
+  readonly resume: string | undefined;
   readonly help: boolean;
 }
 
 /** A command line that makes no sense; the message is for the person who typed it. */
 export class UsageError extends Error {}
 
-export const usage = `Writes on after a text, with a language model of the llama architecture.
+export const usage = `A language model of the llama architecture: trains one, or writes with one from a file.
 
-  npx -y pnpm@12 story --model FILE [options]
+  npx -y pnpm@12 story [options]               trains a small one on text, then writes while the backend is swapped
+  npx -y pnpm@12 story --model FILE [options]  writes on after a prompt
 
-  --model FILE               a checkpoint of llama2.c, or a GGUF file (F32, F16, BF16, Q8_0, Q4_0)
+Training:
+  --text FILE                what to learn from (default: the Markdown of this repository)
+  --steps N                  steps of training (default 400)
+  --save FILE                where to put the model, also on Ctrl-C (default story.safetensors)
+  --resume FILE              goes on with a training that was interrupted
+
+Writing:
+
+  --model FILE               a checkpoint of llama2.c, a GGUF file (F32, F16, BF16, Q8_0, Q4_0), or one saved above
   --tokenizer FILE           the tokenizer of a checkpoint of llama2.c; a GGUF file has its own
   --prompt TEXT              what the text starts with (default: nothing)
   --tokens N                 the most tokens to write (default 256)
@@ -56,6 +71,10 @@ export function parseOptions(args: readonly string[]): Options {
     backend: oneOf("backend", values.backend, backends),
     swap: wholeNumber("swap", values.swap, 0, 1_000_000),
     dtype: oneOf("dtype", values.dtype, dtypes),
+    text: values.text,
+    steps: wholeNumber("steps", values.steps, 1, 1_000_000),
+    save: values.save,
+    resume: values.resume,
     help: values.help,
   };
 }
@@ -76,6 +95,10 @@ function readValues(args: readonly string[]) {
         backend: { type: "string", default: "auto" },
         swap: { type: "string", default: "0" },
         dtype: { type: "string", default: "f32" },
+        text: { type: "string" },
+        steps: { type: "string", default: "400" },
+        save: { type: "string", default: "story.safetensors" },
+        resume: { type: "string" },
         help: { type: "boolean", short: "h", default: false },
       },
     }).values;

@@ -4,6 +4,8 @@ import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { type ByteSource, FileError } from "./file.js";
 import { readGguf } from "./gguf.js";
 import { readLlama2c } from "./llama2c.js";
+import { looksLikeSafetensors } from "./safetensors.js";
+import { readTrained } from "./trained.js";
 
 /** Types of weights in files. */
 export type StoredType = "F32" | "F16" | "BF16" | GgufFormat;
@@ -65,11 +67,15 @@ export function layerShapes({
 /** The first bytes of a GGUF file. */
 const ggufMagic = "GGUF";
 
+/** Bytes that tell the kinds of files apart. */
+const START_BYTES = 12;
+
 /** Reads everything but the weights. Throws a FileError if the file is cut off or of another kind. */
 export async function readCheckpoint(file: ByteSource): Promise<Checkpoint> {
-  if (file.size < ggufMagic.length) throw new FileError(`It has ${file.size} bytes, which is no model.`);
-  const magic = new TextDecoder("latin1").decode(await file.read(0, ggufMagic.length));
-  return magic === ggufMagic ? readGguf(file) : readLlama2c(file);
+  if (file.size < START_BYTES) throw new FileError(`It has ${file.size} bytes, which is no model.`);
+  const start = await file.read(0, START_BYTES);
+  if (new TextDecoder("latin1").decode(start).startsWith(ggufMagic)) return readGguf(file);
+  return looksLikeSafetensors(start) ? readTrained(file) : readLlama2c(file);
 }
 
 /** Bytes of `count` weights in a file. */
