@@ -3,6 +3,7 @@ import { chooseBackend } from "./backends.js";
 import { FileError } from "./checkpoint/file.js";
 import { parseOptions, UsageError, usage } from "./options.js";
 import { tellStory } from "./story.js";
+import { trainAdapter } from "./training/lora-program.js";
 import { trainModel } from "./training/program.js";
 
 const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
@@ -32,7 +33,9 @@ async function main(args: readonly string[]): Promise<number> {
   const outputs = { text: process.stdout, notes: process.stderr };
   try {
     const { signal } = interruption;
-    if (model !== undefined) await tellStory({ ...options, model }, backend, outputs, signal);
+    if (model !== undefined && options.lora > 0)
+      await trainAdapter({ ...options, model }, backend, outputs, signal);
+    else if (model !== undefined) await tellStory({ ...options, model }, backend, outputs, signal);
     else await trainModel({ options, start: backend, swaps: missing === undefined, outputs, signal });
   } catch (error) {
     if (!interruption.signal.aborted) throw error;

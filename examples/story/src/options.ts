@@ -21,6 +21,10 @@ export interface Options {
   readonly text: string | undefined;
   readonly steps: number;
   readonly save: string;
+  /** The rank of an adapter to train for the model; 0: none is trained. */
+  readonly lora: number;
+  /** An adapter to write with. */
+  readonly adapter: string | undefined;
   /** A training to go on with. */
   readonly resume: string | undefined;
   readonly help: boolean;
@@ -39,11 +43,13 @@ Training:
   --steps N                  steps of training (default 400)
   --save FILE                where to put the model, also on Ctrl-C (default story.safetensors)
   --resume FILE              goes on with a training that was interrupted
+  --lora RANK                with --model: trains an adapter (LoRA) for that model, which stays as it is
 
 Writing:
 
   --model FILE               a checkpoint of llama2.c, a GGUF file (F32, F16, BF16, Q8_0, Q4_0), or one saved above
   --tokenizer FILE           the tokenizer of a checkpoint of llama2.c; a GGUF file has its own
+  --adapter FILE             an adapter for the model, as --lora saves it
   --prompt TEXT              what the text starts with (default: nothing)
   --tokens N                 the most tokens to write (default 256)
   --temperature T            0 takes the likeliest token; larger numbers give more variety (default 1)
@@ -75,6 +81,8 @@ export function parseOptions(args: readonly string[]): Options {
     steps: wholeNumber("steps", values.steps, 1, 1_000_000),
     save: values.save,
     resume: values.resume,
+    lora: wholeNumber("lora", values.lora, 0, 1024),
+    adapter: values.adapter,
     help: values.help,
   };
 }
@@ -99,6 +107,8 @@ function readValues(args: readonly string[]) {
         steps: { type: "string", default: "400" },
         save: { type: "string", default: "story.safetensors" },
         resume: { type: "string" },
+        lora: { type: "string", default: "0" },
+        adapter: { type: "string" },
         help: { type: "boolean", short: "h", default: false },
       },
     }).values;

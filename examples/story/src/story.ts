@@ -1,4 +1,5 @@
 import { SwitchableBackend } from "@backplane/core";
+import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
 import { FileError, FileSource } from "./checkpoint/file.js";
@@ -18,9 +19,8 @@ export async function tellStory(
   signal: AbortSignal,
 ): Promise<void> {
   const { notes } = outputs;
-  await using file = await named(options.model, () => FileSource.open(options.model));
-  const checkpoint = await named(options.model, () => readCheckpoint(file));
-  const tokenizer = await tokenizerFor(options, checkpoint);
+  await using model = await openModel(options);
+  const { file, checkpoint, tokenizer } = model;
   const { shape } = checkpoint;
   const prompt = tokenizer.encode(options.prompt);
   if (prompt.length > shape.length)
@@ -28,9 +28,8 @@ export async function tellStory(
   await using backend = new SwitchableBackend(registry, start);
   await backend.init();
   const { dtype } = options;
-  for (const name of options.swap > 0 ? registry.names : [start])
-    if (dtype === "f16" && name === start && !backend.supports("attention", { dtype }))
-      throw new FileError(`${name} does not compute in ${dtype}.`);
+  if (dtype === "f16" && options.adapter !== undefined)
+    throw new FileError("An adapter needs a model that computes in f32.");
 
   const bar = new ProgressBar(notes, "load");
   const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
@@ -41,12 +40,40 @@ export async function tellStory(
     }),
   );
   const room = Math.min(shape.length, prompt.length + options.tokens);
-  const transformer = new Transformer(backend, shape, loaded.weights, room, dtype);
+  const weights = new AdaptableWeights(backend, loaded.weights);
+  const { adapter: path } = options;
+  if (path !== undefined)
+    weights.adapter = await named(path, async () => {
+      await using adapterFile = await FileSource.open(path);
+      return await readAdapter(backend, adapterFile, loaded.weights);
+    });
+  const transformer = new Transformer(backend, shape, weights, room, dtype);
   await writeText({ backend, transformer, tokenizer, prompt: options.prompt, options, outputs, signal });
   const { cacheBytes } = transformer;
   notes.write(`The keys and values of ${room} tokens take ${megabytes(cacheBytes)}.\n`);
   transformer.free();
+  weights.adapter?.free();
   loaded.scope.dispose();
+}
+
+/** A model file that is open. */
+export interface OpenModel extends AsyncDisposable {
+  readonly file: FileSource;
+  readonly checkpoint: Checkpoint;
+  readonly tokenizer: Tokenizer;
+}
+
+/** Opens the model file and the tokenizer of some options. Throws a FileError that names the file. */
+export async function openModel(options: Options & { readonly model: string }): Promise<OpenModel> {
+  const file = await named(options.model, () => FileSource.open(options.model));
+  try {
+    const checkpoint = await named(options.model, () => readCheckpoint(file));
+    const tokenizer = await tokenizerFor(options, checkpoint);
+    return { file, checkpoint, tokenizer, [Symbol.asyncDispose]: () => file[Symbol.asyncDispose]() };
+  } catch (error) {
+    await file[Symbol.asyncDispose]();
+    throw error;
+  }
 }
 
 async function tokenizerFor(options: Options, checkpoint: Checkpoint): Promise<Tokenizer> {

@@ -1,5 +1,5 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -47,6 +47,48 @@ describe("the story program", function () {
     expect(swapped.status, swapped.stderr).to.equal(0);
     expect(swapped.stdout).to.equal(stdout);
     expect(swapped.stderr).to.match(/\[cpu: .*; now webgpu\].*\[webgpu: .*; now cpu\]/);
+  });
+
+  it("trains, saves when it is interrupted, goes on, and writes with what it has learned", async () => {
+    const text = join(folder, "text.md");
+    writeFileSync(text, "The sea and the sun. ".repeat(100));
+    const saved = join(folder, "saved.safetensors");
+    const options = ["--backend", "cpu", "--seed", "1", "--save", saved];
+    const child = spawn(process.execPath, [main, "--text", text, "--steps", "1000", ...options]);
+    let notes = "";
+    child.stderr.on("data", (data) => {
+      notes += data;
+      // The first sample comes after a quarter of the steps: the interruption is asked for long before that.
+      if (!child.killed && notes.includes("parameters learn from")) child.kill("SIGINT");
+    });
+    const code = await new Promise((resolve) => child.once("close", resolve));
+    expect(code, notes).to.equal(130);
+    expect(notes).to.contain(`Saved as ${saved}.`).and.to.contain(`story --resume ${saved}`);
+
+    const written = story("--model", saved, "--tokens", "5", "--seed", "1");
+    expect(written.status, written.stderr).to.equal(0);
+    const whole = story("--text", text, "--steps", "20", "--tokens", "8", ...options);
+    expect(whole.status, whole.stderr).to.equal(0);
+    expect(whole.stderr).to.match(/held out, in nats per byte: \d\.\d+; of a bigram model: \d\.\d+/);
+    expect(whole.stderr).to.match(/\[cpu: .*; now webgpu\].*\[webgpu: .*; now cpu\]/);
+    expect(existsSync(`${saved}.unfinished`)).to.equal(false);
+    expect(story("--resume", join(folder, "none")).stderr).to.match(/none: ENOENT/);
+  });
+
+  it("trains an adapter, and writes with it", () => {
+    const text = join(folder, "lines.md");
+    writeFileSync(text, "the sea and the sun\n".repeat(100));
+    const adapter = join(folder, "adapter.safetensors");
+    const options = ["--backend", "cpu", "--seed", "1"];
+    const trained = story(
+      ...[...checkpoint, ...options, "--lora", "2", "--text", text, "--steps", "3", "--save", adapter],
+    );
+    expect(trained.status, trained.stderr).to.equal(0);
+    expect(trained.stderr).to.match(/nats per token: [\d.]+; without the adapter: [\d.]+/);
+    const used = story(...checkpoint, ...options, "--tokens", "5", "--adapter", adapter);
+    expect(used.status, used.stderr).to.equal(0);
+    const wrong = story(...checkpoint, ...options, "--adapter", checkpoint[1]!);
+    expect(wrong.stderr).to.match(/tiny\.bin: It is cut off: its header/);
   });
 
   it("explains itself, and says what is wrong with a command or a file", () => {

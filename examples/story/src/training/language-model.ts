@@ -42,7 +42,7 @@ export class LanguageModel implements Disposable {
 
   /** The logits after each token of each text: [batch, length, vocabulary] from i32 [batch, length]. */
   logits(parameters: Parameters, tokens: Tensor, adaptation: Adaptation = () => undefined): Tensor {
-    const { embedding, layers, finalNorm } = parameters;
+    const { embedding, layers, finalNorm, classifier = embedding } = parameters;
     let stream = embedding.take(tokens);
     for (const [i, layer] of layers.entries()) {
       const multiply = (name: keyof LayerParameters, input: Tensor): Tensor => {
@@ -56,7 +56,7 @@ export class LanguageModel implements Disposable {
       const [gate, up] = gateUp.chunk(this.#shape.hidden, 2) as [Tensor, Tensor];
       stream = stream.add(multiply("down", gate.silu().mul(up)));
     }
-    return this.#normalize(stream, finalNorm).linear(embedding.transpose());
+    return this.#normalize(stream, finalNorm).linear(classifier.transpose());
   }
 
   /** The mean loss, in nats, of what follows each token: `targets` (i32) has the shape of `tokens`. */

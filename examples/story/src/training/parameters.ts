@@ -1,6 +1,6 @@
-import { type ComputeBackend, type DeviceHandle, dtypeBytes } from "@backplane/core";
-import { type Tensor, tensor } from "@backplane/tensor";
-import { DenseMatrix } from "../matrix.js";
+import { type ComputeBackend, type DeviceHandle, dtypeBytes, type Operand } from "@backplane/core";
+import { type Tensor, tensor, zeros } from "@backplane/tensor";
+import { type BlockMatrix, DenseMatrix, type Matrix } from "../matrix.js";
 import type { Weights } from "../model.js";
 import type { Random } from "../random.js";
 import type { Shape } from "../shape.js";
@@ -15,11 +15,13 @@ export interface LayerParameters {
   readonly down: Tensor;
 }
 
-/** The weights of a model that is trained. The classifier is the embedding. */
+/** The weights of a model that is trained. */
 export interface Parameters {
   readonly embedding: Tensor;
   readonly layers: readonly LayerParameters[];
   readonly finalNorm: Tensor;
+  /** Default: the embedding. */
+  readonly classifier?: Tensor;
 }
 
 /** [rows, columns], or [columns] for norms. */
@@ -117,6 +119,37 @@ export function weightsOf(backend: ComputeBackend, { embedding, layers, finalNor
       queryKeyValue: matrix(layer.queryKeyValue),
       attentionOutput: matrix(layer.attentionOutput),
       feedForwardNorm: placeOf(layer.feedForwardNorm),
+      gateUp: matrix(layer.gateUp),
+      down: matrix(layer.down),
+    })),
+  };
+}
+
+/** Copies of the weights of a model that computes in f32. */
+export function parametersOf(backend: ComputeBackend, { size }: Shape, weights: Weights): Parameters {
+  const copied = (from: Operand, shape: readonly number[]): Tensor => {
+    const copy = zeros(backend, shape).keep();
+    backend.copyDtoD(placeOf(copy), from, 4 * copy.size);
+    return copy;
+  };
+  const vector = (from: Operand) => copied(from, [size]);
+  const matrix = (from: Matrix): Tensor => {
+    const shape = [from.rows, from.columns];
+    if (from instanceof DenseMatrix) return copied(from.values, shape);
+    const copy = zeros(backend, shape).keep();
+    (from as BlockMatrix).widen(placeOf(copy));
+    return copy;
+  };
+  const { embedding, classifier } = weights;
+  return {
+    embedding: matrix(embedding),
+    ...(classifier === embedding ? {} : { classifier: matrix(classifier) }),
+    finalNorm: vector(weights.finalNorm),
+    layers: weights.layers.map((layer) => ({
+      attentionNorm: vector(layer.attentionNorm),
+      queryKeyValue: matrix(layer.queryKeyValue),
+      attentionOutput: matrix(layer.attentionOutput),
+      feedForwardNorm: vector(layer.feedForwardNorm),
       gateUp: matrix(layer.gateUp),
       down: matrix(layer.down),
     })),

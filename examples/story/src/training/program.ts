@@ -1,6 +1,4 @@
-import { readFileSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { SwitchableBackend } from "@backplane/core";
 import { registry } from "../backends.js";
 import { FileError, FileSource } from "../checkpoint/file.js";
@@ -15,12 +13,10 @@ import { TextJoiner } from "../tokenizer/tokenizer.js";
 import { Writer } from "../writer.js";
 import { type Outputs, writeText } from "../writing.js";
 import { bigramLoss } from "./bigram.js";
-import { type Corpus, markdownIn, splitCorpus } from "./corpus.js";
+import { type Corpus, corpusFor } from "./corpus.js";
 import { initialParameters, named, type Parameters, weightsOf } from "./parameters.js";
 import { readTraining, saveTraining } from "./saving.js";
 import { Trainer, type TrainingOptions } from "./trainer.js";
-
-const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
 const HEADS = 4;
 const HEAD_SIZE = 16;
@@ -39,8 +35,7 @@ const STEPS_PER_READING = 10;
 /** Samples in a whole training, and their bytes. */
 const SAMPLES = 4;
 const SAMPLE_BYTES = 70;
-/** What is written at the end, and in how many turns. */
-const STORY_BYTES = 480;
+/** Turns of the backends in the text at the end. */
 const TURNS = 4;
 
 export interface TrainingProgram {
@@ -55,7 +50,7 @@ export interface TrainingProgram {
 /** Trains a model on text, shows what it has learned, and lets it write while the backend is swapped. */
 export async function trainModel({ options, start, swaps, outputs, signal }: TrainingProgram): Promise<void> {
   const { notes } = outputs;
-  const corpus = corpusFor(options);
+  const corpus = corpusFor(options.text, length, (text) => Int32Array.from(text));
   await using backend = new SwitchableBackend(registry, start);
   await backend.init();
   const training = await trainingFor(backend, options);
@@ -64,7 +59,9 @@ export async function trainModel({ options, start, swaps, outputs, signal }: Tra
   notes.write(
     `${grouped(count)} parameters learn from ${grouped(corpus.training.length)} bytes on ${backend.capabilities.device.name}.\n`,
   );
-  const isComplete = await trainOn(training, backend, corpus, options, outputs, signal);
+  const isComplete = await trainOn(trainer, corpus, outputs, signal, () =>
+    sample(backend, training.shape, parameters, options),
+  );
   await saveTraining(options.save, training.shape, parameters, trainer);
   notes.write(`\nSaved as ${options.save}.\n`);
   if (!isComplete) {
@@ -76,18 +73,12 @@ export async function trainModel({ options, start, swaps, outputs, signal }: Tra
   notes.write(
     `Loss of text that was held out, in nats per byte: ${loss.toFixed(3)}; of a bigram model: ${bigram.toFixed(3)}.\n\n`,
   );
-  const transformer = new Transformer(backend, training.shape, weightsOf(backend, parameters), STORY_BYTES);
-  const writing = { ...options, tokens: STORY_BYTES, swap: swaps ? STORY_BYTES / TURNS : 0 };
   const tokenizer = new ByteTokenizer();
-  await writeText({
-    backend,
-    transformer,
-    tokenizer,
-    prompt: options.prompt,
-    options: writing,
-    outputs,
-    signal,
-  });
+  const { prompt } = options;
+  const room = tokenizer.encode(prompt).length + options.tokens;
+  const transformer = new Transformer(backend, training.shape, weightsOf(backend, parameters), room);
+  const writing = { ...options, swap: swaps ? Math.ceil(options.tokens / TURNS) : 0 };
+  await writeText({ backend, transformer, tokenizer, prompt, options: writing, outputs, signal });
   notes.write(`To read more of it: npx -y pnpm@12 story --model ${options.save}\n`);
 }
 
@@ -125,14 +116,17 @@ function trainerOf(
   return new Trainer(backend, shape, parameters, [...named(parameters).values()], options);
 }
 
-/** Returns whether all steps were done. */
-async function trainOn(
-  { shape, parameters, trainer }: Training,
-  backend: SwitchableBackend,
+/**
+ * Does the steps that are left, and returns whether all were done.
+ *
+ * @param sample writes something with what was learned so far
+ */
+export async function trainOn(
+  trainer: Trainer,
   corpus: Corpus,
-  options: Options,
   { notes }: Outputs,
   signal: AbortSignal,
+  sample?: () => Promise<string>,
 ): Promise<boolean> {
   const { steps, batch, length } = trainer.options;
   const { optimizer } = trainer;
@@ -150,10 +144,8 @@ async function trainOn(
     // Lets signals have their turn.
     await setImmediate();
     if (signal.aborted) return false;
-    if (done % perSample >= STEPS_PER_READING || done === steps) continue;
-    notes.write(
-      `\n  after ${done} steps: ${JSON.stringify(await sample(backend, shape, parameters, options))}\n`,
-    );
+    if (sample === undefined || done % perSample >= STEPS_PER_READING || done === steps) continue;
+    notes.write(`\n  after ${done} steps: ${JSON.stringify(await sample())}\n`);
     [began, tokens] = [performance.now(), 0];
   }
   return true;
@@ -176,23 +168,6 @@ async function sample(
   for await (const token of writer.write(prompt, SAMPLE_BYTES, tokenizer.stops)) text += joiner.add(token);
   for (const part of [writer, sampler, transformer]) part.free();
   return text;
-}
-
-function corpusFor({ text: path }: Options): Corpus {
-  const text = path === undefined ? markdownIn(root) : readText(path);
-  const corpus = splitCorpus(text);
-  const least = 20 * length;
-  if (corpus.heldOut.length <= length)
-    throw new FileError(`${path ?? root} has ${text.length} bytes of text; needed: at least ${least}.`);
-  return corpus;
-}
-
-function readText(path: string): Uint8Array {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    throw new FileError((error as Error).message);
-  }
 }
 
 function grouped(value: number): string {
