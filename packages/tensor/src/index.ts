@@ -10,6 +10,35 @@ export {
   tensor,
   zeros,
 } from "./creation.js";
+export {
+  type AttentionOptions,
+  attention,
+  conv2d,
+  crossEntropy,
+  dropout,
+  layerNorm,
+  maxPool2d,
+  meanPool2d,
+  type NormOptions,
+  type PoolOptions,
+  type RopeOptions,
+  resize2d,
+  rmsNorm,
+  rope,
+} from "./functions.js";
+export {
+  Attention,
+  type AttentionLayerOptions,
+  Conv2d,
+  type Conv2dOptions,
+  Dropout,
+  Embedding,
+  type Layer,
+  LayerNorm,
+  Linear,
+  RmsNorm,
+} from "./layers/layers.js";
+export { disposeParameters, loadParameters, parametersOf } from "./layers/parameters.js";
 export { setFusion } from "./lazy/fusion.js";
 export { Adam, type AdamOptions, AdamW } from "./optimizers/adam.js";
 export { type Clipped, clipByNorm } from "./optimizers/clipping.js";
@@ -26,6 +55,17 @@ export type { Nested } from "./printing.js";
 export { Random } from "./random.js";
 export { withoutRecording } from "./recorder.js";
 export { rules } from "./rules/index.js";
+export {
+  type Checkpoint,
+  decodeSafetensors,
+  encodeSafetensors,
+  type LoadOptions,
+  type Progress,
+  readSafetensors,
+  type SaveOptions,
+  type Source,
+  safetensorsChunks,
+} from "./safetensors/index.js";
 export { scope } from "./scope.js";
 export { type At, type GradientOptions, grad, Tape, type ValueAndGradients, valueAndGrad } from "./tape.js";
 export { type HostArray, type ReductionOptions, type ScanOptions, Tensor, where } from "./tensor.js";

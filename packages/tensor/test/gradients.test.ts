@@ -1,9 +1,16 @@
 import { binaryFunctions, unaryFunctions } from "@backplane/conformance/functions";
 import { arithmeticKinds, floatUnaryKinds } from "@backplane/core";
 import {
+  attention,
   concatenate,
+  crossEntropy,
+  dropout,
   grad,
+  layerNorm,
   ones,
+  Random,
+  rmsNorm,
+  rope,
   rules,
   stack,
   Tape,
@@ -119,9 +126,41 @@ describe("the rules of views, sums, products and indices", () => {
     linear: (x, y) => x.linear(y.transpose(), y.at(0).slice(0, [0, 2])).square(),
     softmax: (x, y) => x.softmax(0).mul(y),
     logSoftmax: (x, y) => x.logSoftmax().mul(y),
+    normalize: (x, y) => layerNorm(x, { weight: y.at(0), bias: y.at(1) }).mul(y),
+    "rms norm": (x, y) => rmsNorm(x.mul(y), { weight: y.at(1), epsilon: 0.01 }).square(),
+    "layer norm without weight": (x, y) => layerNorm(x).mul(y),
+    attention: (x, y) =>
+      attention(heads(x, y, 2), heads(y, x), heads(x, x), { causal: "lower-right" }).square(),
+    "attention in a window": (x, y) =>
+      attention(heads(x, y), heads(y, x), heads(x, x), { causal: true, window: 2, scale: 0.5 }).square(),
+    "attention with a mask": (x, y) =>
+      attention(heads(x, y, 2), heads(y, y), heads(x, x), {
+        mask: index(x, [1, 1, 0, 1, 1, 1], [2, 3]).cast("u8"),
+      }).square(),
+    "attention with a mask of floats": (x, y) =>
+      attention(heads(x, y), heads(y, y), heads(x, x), {
+        mask: tensor(x.backend, [[0.5, -1, 0.25]]),
+      }).square(),
+    rope: (x, y) =>
+      rope(x.reshape(1, 1, 3, 2), tables(y).cos(), tables(y).sin(), { start: 1 })
+        .reshape(2, 3)
+        .mul(y),
+    embedding: (x, y) =>
+      x
+        .take(index(x, [1, 0, 1, 1]))
+        .square()
+        .sum(0)
+        .mul(y),
+    dropout: (x, y) => dropout(x.mul(y), 0.5, new Random(5)).square(),
+    crossEntropy: (x, y) => crossEntropy(x.mul(y), index(x, [2, 0])),
+    "linear of more axes": (x, y) => stack([x, y]).linear(y.transpose()).square(),
     elu: (x, y) => x.elu(0.5).mul(y),
     leakyRelu: (x, y) => x.leakyRelu().mul(y),
   };
+  /** [1, 1 or 2, 2 or 3, 2] */
+  const heads = (x: Tensor, y: Tensor, count = 1): Tensor =>
+    count === 1 ? x.add(y.mul(0.5)).reshape(1, 1, 3, 2) : stack([x, y]).slice(2, [1]).reshape(1, 2, 2, 2);
+  const tables = (like: Tensor): Tensor => tensor(like.backend, [[0.1], [0.4], [0.9], [1.6], [2.5]]);
   const index = (like: Tensor, places: number[], shape = [places.length]): Tensor =>
     tensor(like.backend, places, { shape, dtype: "i32" });
 

@@ -156,8 +156,9 @@ class Fused {
   run(output: DeviceOperand): void {
     const { backend, dtype, shape, size } = this.#value;
     const result = this.#placeOf(this.#value);
-    backend.map({
-      ...(this.#isFlat ? { shape: [size] } : { shape, inputShapes: this.#inputShapes }),
+    // Two literals: one with a spread took a tenth of the time of a small step.
+    const common = {
+      shape: this.#isFlat ? [size] : shape,
       inputs: this.#inputs,
       inputTypes: this.#inputTypes,
       parameters: this.#parameters,
@@ -165,7 +166,20 @@ class Fused {
       results: [result],
       outputs: [output],
       outputTypes: [dtype as MapElementType],
-    });
+    };
+    if (this.#isFlat) backend.map(common);
+    else
+      backend.map({
+        shape: common.shape,
+        inputs: common.inputs,
+        inputShapes: this.#inputShapes,
+        inputTypes: common.inputTypes,
+        parameters: common.parameters,
+        nodes: common.nodes,
+        results: common.results,
+        outputs: common.outputs,
+        outputTypes: common.outputTypes,
+      });
   }
 
   #add(node: MapNode): number {

@@ -3,6 +3,7 @@ import {
   binaryKinds,
   binaryResultType,
   type DType,
+  elementTypes,
   type MapType,
   type UnaryKind,
   unaryKinds,
@@ -54,12 +55,28 @@ function binaryOperation(kind: BinaryKind): TensorOperation<NumberOperands> {
     const [a, b] = operandsOf(inputs, numbers);
     const [first, second] = [inputs[0]!, inputs[1]];
     const dtype = computedType(kind, first);
+    checkNumber(kind, "a", numbers.a, dtype);
+    checkNumber(kind, "b", numbers.b, dtype);
     if (second !== undefined) checkSameType(kind, first, second);
     const result = binaryResultType(kind, dtype);
     if (result === undefined) return refuse(kind, "a", `is of type ${dtype}, which does not have ${kind}`);
     const shape = second === undefined ? first.shape : broadcastShapes(kind, first.shape, second.shape);
     return defer(first, { form: "binary", kind }, result, shape, [a, b]);
   });
+}
+
+/** Throws unless a number in place of a tensor is one of the type: now, rather than when the expression is computed. */
+function checkNumber(name: string, argument: "a" | "b", number: number | undefined, dtype: DType): void {
+  if (number === undefined) return;
+  const { range } = elementTypes[dtype];
+  const isNumber =
+    range === undefined
+      ? Number.isFinite(Math.fround(number))
+      : Number.isInteger(number) && number >= range[0] && number <= range[1];
+  if (isNumber) return;
+  const allowed =
+    range === undefined ? "numbers that are finite in f32" : `whole numbers from ${range[0]} to ${range[1]}`;
+  refuse(name, argument, `is ${number}, beside ${dtype}; allowed: ${allowed}`);
 }
 
 function operandsOf(inputs: readonly Value[], { a, b }: NumberOperands): readonly [Operand, Operand] {
@@ -88,6 +105,8 @@ export const select: TensorOperation<NumberOperands> = operation(
     const b = numberB ?? values.at(-1)!;
     if (values.length === 2) checkSameType("where", values[0]!, values[1]!);
     const dtype = values.length === 0 ? "f32" : computedType("where", values[0]!);
+    checkNumber("where", "a", numberA, dtype);
+    checkNumber("where", "b", numberB, dtype);
     const shape = values.reduce(
       (shape: Shape, value) => broadcastShapes("where", shape, value.shape),
       condition!.shape,

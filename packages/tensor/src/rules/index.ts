@@ -1,5 +1,5 @@
 import { binaryRules, unaryRules } from "./elementwise.js";
-import { logSoftmax, softmax } from "./networks.js";
+import * as networks from "./networks.js";
 import { linear, matmul } from "./products.js";
 import type { Rule } from "./rule.js";
 import * as structure from "./structure.js";
@@ -33,6 +33,9 @@ export const rules: Readonly<Record<string, Rule<never> | undefined>> = {
   "scan.sum": structure.scanSum,
   matmul,
   linear,
-  softmax,
-  logSoftmax,
+  softmax: networks.softmax,
+  logSoftmax: networks.logSoftmax,
+  normalize: networks.normalize,
+  attention: networks.attention,
+  rope: networks.rope,
 };
