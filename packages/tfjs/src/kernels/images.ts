@@ -6,6 +6,7 @@ import { asType, elementwise } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { applyEpilogue, divideEpilogue, type Epilogue, noEpilogue } from "./products.js";
 import { pad } from "./structure.js";
+import { maxPoolIntegers } from "./windows.js";
 
 export type Conv2dInfo = backend_util.Conv2DInfo;
 
@@ -258,15 +259,12 @@ function poolFloats(
   return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
 }
 
+/** Core of TensorFlow.js takes means of floats only. */
 function pool(kind: "max" | "mean"): (call: Call<"x", PoolAttributes>) => TensorInfo {
   return ({ inputs: { x }, attrs, backend }) => {
     const info = pool2dInfo(x.shape, attrs);
     if (isIdentity(info)) return backend.share(x, x.shape);
-    if (x.dtype === "float32") return poolFloats(backend, kind, x, info);
-    return compose(backend, (made) => {
-      const floats = made(asType(backend, x, "float32"));
-      return asType(backend, made(poolFloats(backend, kind, floats, info)), x.dtype as DeviceType);
-    });
+    return x.dtype === "float32" ? poolFloats(backend, kind, x, info) : maxPoolIntegers(backend, x, info);
   };
 }
 

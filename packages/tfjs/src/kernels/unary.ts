@@ -38,15 +38,6 @@ function numberType({ dtype }: TensorInfo): "float32" | "int32" {
   return dtype === "float32" ? "float32" : "int32";
 }
 
-/** A function of floats that leaves whole numbers as they are. */
-function rounding(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
-  const rounded = ofFloats(kind);
-  return (call) =>
-    call.inputs.x.dtype === "float32"
-      ? rounded(call)
-      : call.backend.share(call.inputs.x, call.inputs.x.shape);
-}
-
 /** A test of floats, which whole numbers pass or fail all alike. */
 function test(kind: UnaryKind, ofWhole: 0 | 1): (call: UnaryCall) => TensorInfo {
   return ({ inputs: { x }, backend }) => {
@@ -117,9 +108,10 @@ export const unaryKernels: Kernels = {
   ),
   Square: ofNumbers("square"),
 
-  Ceil: rounding("ceil"),
-  Floor: rounding("floor"),
-  Round: rounding("round"),
+  Ceil: ofFloats("ceil"),
+  Floor: ofFloats("floor"),
+  Round: ({ inputs: { x }, attrs, backend }: UnaryCall) =>
+    x.dtype === "float32" ? ofFloats("round")({ inputs: { x }, attrs, backend }) : backend.share(x, x.shape),
 
   IsFinite: test("isFinite", 1),
   IsInf: test("isInfinite", 0),

@@ -101,6 +101,19 @@ function windowsOf3d(info: backend_util.Conv3DInfo): Windows {
   };
 }
 
+function windowsOf2d(info: backend_util.Conv2DInfo): Windows {
+  return {
+    batch: info.batchSize,
+    channels: info.inChannels,
+    extents: [info.inHeight, info.inWidth],
+    kernel: [info.filterHeight, info.filterWidth],
+    stride: [info.strideHeight, info.strideWidth],
+    dilation: [info.dilationHeight, info.dilationWidth],
+    before: [info.padInfo.top, info.padInfo.left],
+    out: [info.outHeight, info.outWidth],
+  };
+}
+
 function conv3dInfo(
   shape: readonly number[],
   filterShape: readonly number[],
@@ -201,13 +214,33 @@ function avgPool3d({ inputs: { x }, attrs, backend }: Call<"x", Pool3dAttributes
     const floats = made(asType(backend, x, "float32"));
     const elements = made(unfold(backend, floats, geometry, 0));
     const sums = made(reduce(backend, "sum", elements, [2], info.outShape));
-    const ones = made(backend.make([1, ...geometry.extents, 1], "float32", 1));
-    const counted = made(unfold(backend, ones, { ...geometry, batch: 1, channels: 1 }, 0));
-    const counts = made(reduce(backend, "sum", counted, [2], [1, ...geometry.out, 1]));
+    const counts = made(countsOf(backend, geometry));
     // A window without elements has the mean 0 here.
     return elementwise(backend, "float32", [sums, counts], (e, sum, count) =>
       e.binary("div", sum!, e.binary("max", count!, e.constant(1))),
     );
+  });
+}
+
+/** The largest whole number of each window: core pools floats only. */
+export function maxPoolIntegers(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  info: backend_util.Conv2DInfo,
+): TensorInfo {
+  return compose(backend, (made) => {
+    const integers = made(asType(backend, x, "int32"));
+    const elements = made(unfold(backend, integers, windowsOf2d(info), -(2 ** 31)));
+    return reduce(backend, "max", elements, [2], info.outShape);
+  });
+}
+
+/** How many elements each window has, apart from places of the padding: [1, ...out, 1]. */
+function countsOf(backend: BackplaneBackend, geometry: Windows): TensorInfo {
+  return compose(backend, (made) => {
+    const ones = made(backend.make([1, ...geometry.extents, 1], "float32", 1));
+    const counted = made(unfold(backend, ones, { ...geometry, batch: 1, channels: 1 }, 0));
+    return reduce(backend, "sum", counted, [2], [1, ...geometry.out, 1]);
   });
 }
 
@@ -291,17 +324,7 @@ function dilationInfo(
     filter.shape as [number, number, number],
     ...([strides, padding, "NHWC", dilations] as const),
   );
-  const geometry: Windows = {
-    batch: info.batchSize,
-    channels: info.inChannels,
-    extents: [info.inHeight, info.inWidth],
-    kernel: [info.filterHeight, info.filterWidth],
-    stride: [info.strideHeight, info.strideWidth],
-    dilation: [info.dilationHeight, info.dilationWidth],
-    before: [info.padInfo.top, info.padInfo.left],
-    out: [info.outHeight, info.outWidth],
-  };
-  return { geometry, outShape: info.outShape };
+  return { geometry: windowsOf2d(info), outShape: info.outShape };
 }
 
 /** The elements of windows with those of the filter added: [batch, windows, places, channels]. */
