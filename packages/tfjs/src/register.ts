@@ -14,7 +14,13 @@ import { type KernelProfile, KernelTimes } from "./profile.js";
 /** What is used of `@tensorflow/tfjs-core`, or of a package that exports all of it, such as `@tensorflow/tfjs`. */
 export type TensorFlow = Pick<
   typeof core,
-  "engine" | "registerBackend" | "registerKernel" | "removeBackend" | "setBackend" | "unregisterKernel"
+  | "engine"
+  | "findBackendFactory"
+  | "registerBackend"
+  | "registerKernel"
+  | "removeBackend"
+  | "setBackend"
+  | "unregisterKernel"
 >;
 
 export interface RegisterOptions {
@@ -63,12 +69,14 @@ export async function register(
     throw new TypeError(
       `register: name is ${JSON.stringify(name)}; allowed: a text that is not empty and has no underscore`,
     );
+  if (tf.findBackendFactory(name) !== null)
+    throw new Error(`register: a backend named ${name} is registered already; choose another name`);
   const compute = new SwitchableBackend(new BackendRegistry(providers));
   await compute.init();
   const open = new Set<BackplaneBackend>();
   const times = new KernelTimes();
 
-  const isNew = tf.registerBackend(
+  tf.registerBackend(
     name,
     () => {
       const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended));
@@ -77,10 +85,6 @@ export async function register(
     },
     priority,
   );
-  if (!isNew) {
-    await compute.dispose();
-    throw new Error(`register: a backend named ${name} is registered already; choose another name`);
-  }
   for (const [kernelName, kernel] of Object.entries(kernels))
     tf.registerKernel({
       kernelName,
