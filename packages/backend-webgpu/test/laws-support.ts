@@ -13,6 +13,8 @@ export function isOnLargeKernels({ operation }: Law): boolean {
 
 /** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
 const briefly: readonly string[] = [
+  "conv2dInputGradient",
+  "conv2dFilterGradient",
   "softmax",
   "random",
   "copy",
@@ -38,7 +40,9 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return ["conv2d", "attention", "normalize", "map"].includes(topic);
+  return ["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "normalize", "map"].includes(
+    topic,
+  );
 }
 
 const broadest: Readonly<Record<string, string>> = {

@@ -3,6 +3,8 @@ import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
+import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
+import { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
@@ -34,6 +36,8 @@ const operations: CpuOperations = {
   gemm,
   batchedGemm: gemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,

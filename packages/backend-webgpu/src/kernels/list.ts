@@ -2,6 +2,8 @@ import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
+import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
+import { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
@@ -25,6 +27,8 @@ import { unary } from "./unary/index.js";
 export const operationEntries: readonly OperationEntry[] = [
   gemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,

@@ -2,6 +2,8 @@ export { argReduce } from "./arg-reduce/index.js";
 export { attention } from "./attention/index.js";
 export { binary } from "./binary/index.js";
 export { conv2d } from "./conv2d/index.js";
+export { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
+export { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 export { copy } from "./copy/index.js";
 export { gather } from "./gather/index.js";
 export { batchedGemm, gemm } from "./gemm/index.js";

@@ -2,6 +2,16 @@ import { type ArgReduceArguments, type ArgReduceProblem, argReduce } from "./arg
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
+import {
+  type Conv2dFilterGradientArguments,
+  type Conv2dFilterGradientProblem,
+  conv2dFilterGradient,
+} from "./conv2d-filter-gradient/index.js";
+import {
+  type Conv2dInputGradientArguments,
+  type Conv2dInputGradientProblem,
+  conv2dInputGradient,
+} from "./conv2d-input-gradient/index.js";
 import { type CopyArguments, type CopyProblem, copy } from "./copy/index.js";
 import { type GatherArguments, type GatherProblem, gather } from "./gather/index.js";
 import {
@@ -40,6 +50,10 @@ export interface OperationArguments {
   readonly batchedGemm: BatchedGemmArguments;
   /** output = activation(input (cross-correlated with) filter + bias), NCHW */
   readonly conv2d: Conv2dArguments;
+  /** The gradient of conv2d with respect to its input: the transposed convolution */
+  readonly conv2dInputGradient: Conv2dInputGradientArguments;
+  /** The gradient of conv2d with respect to its filter */
+  readonly conv2dFilterGradient: Conv2dFilterGradientArguments;
   /** out = softmax(scale q k^T, with an optional causal mask) v */
   readonly attention: AttentionArguments;
   /** Sum, mean, max, min or product over some axes */
@@ -87,6 +101,8 @@ export interface OperationProblems<Memory> {
   readonly gemm: GemmProblem<Memory>;
   readonly batchedGemm: GemmProblem<Memory>;
   readonly conv2d: Conv2dProblem<Memory>;
+  readonly conv2dInputGradient: Conv2dInputGradientProblem<Memory>;
+  readonly conv2dFilterGradient: Conv2dFilterGradientProblem<Memory>;
   readonly attention: AttentionProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
   readonly argReduce: ArgReduceProblem<Memory>;
@@ -118,6 +134,8 @@ export const operations: {
   gemm,
   batchedGemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,
@@ -181,9 +199,21 @@ export {
 export {
   type ChannelsLastSteps,
   type Conv2dArguments,
+  type Conv2dGeometry,
   type Conv2dProblem,
   channelsLastSteps,
 } from "./conv2d/index.js";
+export type { GradientStep } from "./conv2d/steps.js";
+export {
+  type Conv2dFilterGradientArguments,
+  type Conv2dFilterGradientProblem,
+  filterGradientSteps,
+} from "./conv2d-filter-gradient/index.js";
+export {
+  type Conv2dInputGradientArguments,
+  type Conv2dInputGradientProblem,
+  inputGradientSteps,
+} from "./conv2d-input-gradient/index.js";
 export { type CopyArguments, type CopyProblem, mostAxes, moveProblem, transposition } from "./copy/index.js";
 export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";

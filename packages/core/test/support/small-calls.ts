@@ -14,6 +14,8 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   gemm: { m: 2, n: 2, k: 2 },
   batchedGemm: { batch: 2, m: 2, n: 2, k: 2 },
   conv2d: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
+  conv2dInputGradient: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
+  conv2dFilterGradient: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
   attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2 },
   reduce: { kind: "sum", shape: [2, 2] },
   argReduce: { kind: "argMax", shape: [2, 2] },
