@@ -246,6 +246,26 @@ const argumentsOf: {
     ...{ outputHeight: 1 + next(40), outputWidth: 1 + next(40) },
     ...{ input: slice(1, next), output: slice(2, next) },
   }),
+  pool2dGradient: (next) => {
+    const kind = next(2) === 0 ? "max" : "mean";
+    const [rows, columns] = [1 + next(3), 1 + next(3)];
+    return {
+      ...{
+        kind,
+        inputShape: [1 + next(3), 3 + next(9), 3 + next(30), 3 + next(30)],
+        kernel: [rows, columns],
+      },
+      ...{ stride: [1 + next(3), 1 + next(3)], layout: next(2) === 0 ? "NCHW" : "NHWC" },
+      ...(kind === "max" ? { indices: slice(3, next) } : {}),
+      ...{ outputGradient: slice(1, next), inputGradient: slice(2, next) },
+    };
+  },
+  resize2dGradient: (next) => ({
+    ...{ kind: next(2) === 0 ? "nearest" : "bilinear", layout: next(2) === 0 ? "NCHW" : "NHWC" },
+    inputShape: [1 + next(3), 1 + next(9), 1 + next(30), 1 + next(30)],
+    ...{ outputHeight: 1 + next(40), outputWidth: 1 + next(40) },
+    ...{ outputGradient: slice(1, next), inputGradient: slice(2, next) },
+  }),
   scan: (next) => ({
     ...{ kind: "sum", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ exclusive: next(2) === 1, reverse: next(2) === 1, input: slice(1, next), output: slice(2, next) },

@@ -12,11 +12,13 @@ import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./ker
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import { pool2d } from "./pool2d/index.js";
+import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { resize2d } from "./resize2d/index.js";
+import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
@@ -50,6 +52,8 @@ const operations: CpuOperations = {
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,

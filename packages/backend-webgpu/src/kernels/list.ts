@@ -11,11 +11,13 @@ import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import type { OperationEntry } from "./operation.js";
 import { pool2d } from "./pool2d/index.js";
+import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { resize2d } from "./resize2d/index.js";
+import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
@@ -41,6 +43,8 @@ export const operationEntries: readonly OperationEntry[] = [
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   quantizedGemm,
   quantize,

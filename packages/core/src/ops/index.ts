@@ -25,6 +25,11 @@ import { type MapArguments, type MapProblem, map } from "./map/index.js";
 import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
 import type { Operation } from "./operation.js";
 import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
+import {
+  type Pool2dGradientArguments,
+  type Pool2dGradientProblem,
+  pool2dGradient,
+} from "./pool2d-gradient/index.js";
 import { type QuantizeArguments, type QuantizeProblem, quantize } from "./quantize/index.js";
 import {
   type QuantizedGemmArguments,
@@ -34,6 +39,11 @@ import {
 import { type RandomArguments, type RandomProblem, random } from "./random/index.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
 import { type Resize2dArguments, type Resize2dProblem, resize2d } from "./resize2d/index.js";
+import {
+  type Resize2dGradientArguments,
+  type Resize2dGradientProblem,
+  resize2dGradient,
+} from "./resize2d-gradient/index.js";
 import { type RopeArguments, type RopeProblem, rope } from "./rope/index.js";
 import { type ScanArguments, type ScanProblem, scan } from "./scan/index.js";
 import { type ScatterArguments, type ScatterProblem, scatter } from "./scatter/index.js";
@@ -64,6 +74,10 @@ export interface OperationArguments {
   readonly pool2d: Pool2dArguments;
   /** Images of another height and width: nearest or bilinear */
   readonly resize2d: Resize2dArguments;
+  /** The gradient of pool2d by its input */
+  readonly pool2dGradient: Pool2dGradientArguments;
+  /** The gradient of resize2d by its input */
+  readonly resize2dGradient: Resize2dGradientArguments;
   /** C = activation(A dequantize(B)^T + bias), with weights of 4 or 8 bits in blocks with scales */
   readonly quantizedGemm: QuantizedGemmArguments;
   /** Weights of 4 or 8 bits in blocks with scales, for quantizedGemm, from floats */
@@ -108,6 +122,8 @@ export interface OperationProblems<Memory> {
   readonly argReduce: ArgReduceProblem<Memory>;
   readonly pool2d: Pool2dProblem<Memory>;
   readonly resize2d: Resize2dProblem<Memory>;
+  readonly pool2dGradient: Pool2dGradientProblem<Memory>;
+  readonly resize2dGradient: Resize2dGradientProblem<Memory>;
   readonly quantizedGemm: QuantizedGemmProblem<Memory>;
   readonly quantize: QuantizeProblem<Memory>;
   readonly scan: ScanProblem<Memory>;
@@ -150,6 +166,8 @@ export const operations: {
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,
@@ -240,6 +258,8 @@ export {
   normalizeKinds,
 } from "./normalize/index.js";
 export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
+export type { PoolWindows } from "./pool2d/windows.js";
+export type { Pool2dGradientArguments, Pool2dGradientProblem } from "./pool2d-gradient/index.js";
 export type { QuantizeArguments, QuantizeProblem } from "./quantize/index.js";
 export {
   fromGguf,
@@ -283,11 +303,11 @@ export {
   type Resize2dKind,
   type Resize2dProblem,
   type Resize2dType,
-  type ResizeCoordinates,
-  type ResizedAxis,
   resize2dKinds,
   resize2dTypes,
 } from "./resize2d/index.js";
+export type { ResizeCoordinates, ResizedAxis, Resizing } from "./resize2d/resizing.js";
+export type { Resize2dGradientArguments, Resize2dGradientProblem } from "./resize2d-gradient/index.js";
 export {
   type RopeArguments,
   type RopeKind,

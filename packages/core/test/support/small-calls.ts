@@ -21,6 +21,8 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   argReduce: { kind: "argMax", shape: [2, 2] },
   pool2d: { kind: "max", inputShape: [1, 1, 2, 2], kernel: [2, 2] },
   resize2d: { kind: "nearest", inputShape: [1, 1, 2, 2], outputHeight: 3, outputWidth: 3 },
+  pool2dGradient: { kind: "mean", inputShape: [1, 1, 2, 2], kernel: [2, 2] },
+  resize2dGradient: { kind: "nearest", inputShape: [1, 1, 2, 2], outputHeight: 3, outputWidth: 3 },
   quantizedGemm: { m: 2, n: 2, k: 2 },
   quantize: { n: 2, k: 2 },
   scan: { kind: "sum", shape: [2, 2] },
