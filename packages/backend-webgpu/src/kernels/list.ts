@@ -7,6 +7,7 @@ import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
+import { normalizeGradient } from "./normalize-gradient/index.js";
 import type { OperationEntry } from "./operation.js";
 import { pool2d } from "./pool2d/index.js";
 import { quantize } from "./quantize/index.js";
@@ -34,6 +35,7 @@ export const operationEntries: readonly OperationEntry[] = [
   softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   argReduce,
