@@ -290,6 +290,11 @@ const argumentsOf: {
     ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
     ...{ input: slice(1, next), weight: slice(2, next), output: slice(3, next) },
   }),
+  normalizeGradient: (next) => ({
+    ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
+    ...{ input: slice(1, next), weight: slice(2, next), outputGradient: slice(3, next) },
+    ...{ inputGradient: slice(4, next), weightGradient: slice(5, next) },
+  }),
   copy: (next) => {
     const [rows, columns] = [1 + next(100), 1 + next(100)];
     const inputStrides = next(2) === 0 ? [1, rows] : [columns + next(3), 1];
