@@ -1,5 +1,10 @@
 import { type ArgReduceArguments, type ArgReduceProblem, argReduce } from "./arg-reduce/index.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
+import {
+  type AttentionGradientArguments,
+  type AttentionGradientProblem,
+  attentionGradient,
+} from "./attention-gradient/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
 import {
@@ -76,6 +81,8 @@ export interface OperationArguments {
   readonly conv2dFilterGradient: Conv2dFilterGradientArguments;
   /** out = softmax(scale q k^T, with an optional causal mask) v */
   readonly attention: AttentionArguments;
+  /** The gradients of attention by q, k and v */
+  readonly attentionGradient: AttentionGradientArguments;
   /** Sum, mean, max, min or product over some axes */
   readonly reduce: ReduceArguments;
   /** The first place of the largest or smallest element along one axis */
@@ -132,6 +139,7 @@ export interface OperationProblems<Memory> {
   readonly conv2dInputGradient: Conv2dInputGradientProblem<Memory>;
   readonly conv2dFilterGradient: Conv2dFilterGradientProblem<Memory>;
   readonly attention: AttentionProblem<Memory>;
+  readonly attentionGradient: AttentionGradientProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
   readonly argReduce: ArgReduceProblem<Memory>;
   readonly pool2d: Pool2dProblem<Memory>;
@@ -192,6 +200,7 @@ export const operations: {
   quantize,
   scan,
   sort,
+  attentionGradient,
 };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
@@ -216,6 +225,14 @@ export {
   type Rows,
   reachOfMask,
 } from "./attention/index.js";
+export {
+  type AttentionGradientArguments,
+  type AttentionGradientProblem,
+  type AttentionGradientSteps,
+  contiguousGradientSteps,
+  type GradientRows,
+  gradientRows,
+} from "./attention-gradient/index.js";
 export {
   type ArithmeticKind,
   arithmeticKinds,
