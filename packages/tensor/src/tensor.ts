@@ -621,6 +621,21 @@ export function apply<Attributes>(
   return wrap(output);
 }
 
+/**
+ * Carries out an operation with several results, none of which has a gradient of its own: a tape that would need one refuses.
+ */
+export function applyAll(
+  name: string,
+  inputs: readonly Tensor[],
+  forward: (values: readonly Value[]) => readonly (Value | undefined)[],
+): readonly (Tensor | undefined)[] {
+  const values = inputs.map((input) => input.value);
+  checkBackends(name, values);
+  if (isTracked(values))
+    refuse(name, "inputs", "are on a tape, and it has no gradient; allowed: withoutRecording", "UNSUPPORTED");
+  return forward(values).map((value) => value && wrap(value));
+}
+
 function checkBackends(name: string, values: readonly Value[]): void {
   for (let i = 1; i < values.length; i++)
     if (values[i]!.backend !== values[0]!.backend)
