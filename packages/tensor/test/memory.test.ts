@@ -1,5 +1,5 @@
 // Tags: soak
-import { Adam, Sgd, scope, tensor, valueAndGrad, zeros } from "@backplane/tensor";
+import { Sgd, scope, tensor, valueAndGrad, zeros } from "@backplane/tensor";
 import { assert } from "chai";
 import { onCpu, throws } from "./support.js";
 
