@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ComputeBackend, download, upload } from "@backplane/core";
-import { type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
+import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
 import { expect } from "chai";
 import { AdaptableWeights, readAdapter } from "#src/adapter.js";
 import { FileSource } from "#src/checkpoint/file.js";
@@ -12,7 +12,7 @@ import { bigramLoss } from "#src/training/bigram.js";
 import { splitCorpus } from "#src/training/corpus.js";
 import { LanguageModel } from "#src/training/language-model.js";
 import { LoraParameters } from "#src/training/lora.js";
-import { named, type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
+import { type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
 import { readTraining, saveTraining } from "#src/training/saving.js";
 import { Trainer } from "#src/training/trainer.js";
 import { exactLogits } from "./exact.js";
@@ -39,8 +39,8 @@ function partsOf(name: string): Float64Array[] {
 }
 
 function tinyParameters(backend: ComputeBackend): Parameters {
-  return parametersFrom(backend, shape, (name) =>
-    Float32Array.from(partsOf(name).flatMap((part) => [...part])),
+  return parametersFrom(shape, (name, extents) =>
+    tensor(backend, Float32Array.from(partsOf(name).flatMap((part) => [...part])), { shape: extents }).keep(),
   );
 }
 
@@ -82,12 +82,12 @@ describe("training", function () {
     parameters = tinyParameters(backend);
   });
   afterEach(() => {
-    for (const parameter of named(parameters).values()) parameter.dispose();
+    disposeParameters(parameters);
   });
 
   it("has the loss and the gradients of the formulas in double precision", async () => {
     using model = new LanguageModel(backend, shape, length);
-    const all = [...named(parameters)];
+    const all = [...parametersOf(parameters)];
     const step = valueAndGrad((tokens: Tensor, targets: Tensor) => model.loss(parameters, tokens, targets), {
       at: all.map(([, parameter]) => parameter),
     });
@@ -125,23 +125,22 @@ describe("training", function () {
       }
       return found;
     };
-    using trainer = new Trainer(backend, shape, parameters, [...named(parameters).values()], options);
+    using trainer = new Trainer(backend, shape, parameters, [...parametersOf(parameters).values()], options);
     const all = await losses(trainer, 6);
     expect(all[5]).to.be.lessThan(0.8 * all[0]!);
 
     const again = tinyParameters(backend);
-    using interrupted = new Trainer(backend, shape, again, [...named(again).values()], options);
+    using interrupted = new Trainer(backend, shape, again, [...parametersOf(again).values()], options);
     expect(await losses(interrupted, 3)).to.deep.equal(all.slice(0, 3));
     const path = join(folder, "half.safetensors");
     await saveTraining(path, shape, again, interrupted);
-    await using file = await FileSource.open(path);
-    const saved = await readTraining(backend, file);
+    const saved = await readTraining(backend, path);
     expect(saved.options).to.deep.equal(options);
     using resumed = new Trainer(
       backend,
       saved.shape,
       saved.parameters,
-      [...named(saved.parameters).values()],
+      [...parametersOf(saved.parameters).values()],
       saved.options,
     );
     saved.restore(resumed);
