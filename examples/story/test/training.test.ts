@@ -5,7 +5,9 @@ import { type ComputeBackend, download, upload } from "@backplane/core";
 import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
 import { expect } from "chai";
 import { AdaptableWeights, readAdapter } from "#src/adapter.js";
+import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileSource } from "#src/checkpoint/file.js";
+import { loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Random } from "#src/random.js";
 import { bigramLoss } from "#src/training/bigram.js";
@@ -146,6 +148,24 @@ describe("training", function () {
     saved.restore(resumed);
     expect(await losses(resumed, 6)).to.deep.equal(all.slice(3));
     expect(await resumed.heldOutLoss(text)).to.equal(await trainer.heldOutLoss(text));
+
+    // It is a model file, too.
+    await using file = await FileSource.open(path);
+    const checkpoint = await readCheckpoint(file);
+    expect(checkpoint.shape).to.deep.equal(shape);
+    const { weights, scope } = await loadWeights(backend, file, checkpoint, "f32");
+    const [first, second] = await Promise.all(
+      [weights, weightsOf(backend, again)].map(async (used) => {
+        const transformer = new Transformer(backend, shape, used, 1);
+        using token = tensor(backend, Int32Array.of(77));
+        transformer.forward(token.value.storage!.handle, 1, 0);
+        const logits = await download(backend, transformer.logits, Float32Array, shape.vocabulary);
+        transformer.free();
+        return logits;
+      }),
+    );
+    expect(first).to.deep.equal(second);
+    scope.dispose();
   });
 
   it("leaves the model as it is until an adapter has learned something, and then adds that", async () => {
