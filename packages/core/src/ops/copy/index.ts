@@ -97,6 +97,49 @@ export function moveProblem<Memory>(
   return problemOf(dtype, dtype, mergeAxes(axesOf(shape, inputStrides, outputStrides)), input, output);
 }
 
+/** One axis of a move: its extent, and elements per step in both regions; those of the output are positive. */
+export interface MoveStep {
+  readonly extent: number;
+  readonly input: number;
+  readonly output: number;
+}
+
+/**
+ * The problem of moving elements within one element type, from element `from` of a region on and to element `to` of
+ * another on, for backends that move operands of other operations. All extents are at least 1.
+ */
+export function stridedMove<Memory>(
+  dtype: DType,
+  steps: readonly MoveStep[],
+  source: { readonly region: Region<Memory>; readonly first: number },
+  target: { readonly region: Region<Memory>; readonly first: number },
+): CopyProblem<Memory> {
+  const shape = steps.map(({ extent }) => extent);
+  const part = (
+    { region, first }: { readonly region: Region<Memory>; readonly first: number },
+    strides: readonly number[],
+  ): Region<Memory> => {
+    const { count, before } = reachOf(shape, strides);
+    const bytes = dtypeBytes[dtype];
+    const byteOffset = region.byteOffset + (first - before) * bytes;
+    return { memory: region.memory, byteOffset, byteLength: count * bytes };
+  };
+  const inputs = steps.map(({ input }) => input);
+  const outputs = steps.map(({ output }) => output);
+  return moveProblem(dtype, shape, inputs, outputs, part(source, inputs), part(target, outputs));
+}
+
+/** The problem of converting `n` contiguous elements. */
+export function conversion<Memory>(
+  dtype: DType,
+  outputDtype: DType,
+  n: number,
+  input: Region<Memory>,
+  output: Region<Memory>,
+): CopyProblem<Memory> {
+  return problemOf(dtype, outputDtype, axesOf([n], [1], [1]), input, output);
+}
+
 function problemOf<Memory>(
   dtype: DType,
   outputDtype: DType,
