@@ -1,4 +1,4 @@
-import type { TensorInfo } from "@tensorflow/tfjs-core";
+import { type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { asType } from "./elementwise.js";
@@ -16,6 +16,7 @@ import {
   resizingOf,
 } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
+import { slice } from "./structure.js";
 
 /** The gradient of a convolution by its images, which is also the transposed convolution. */
 function inputGradient(
@@ -26,7 +27,10 @@ function inputGradient(
   isDepthwise: boolean,
 ): TensorInfo {
   return compose(backend, (made) => {
-    const gradients = made(asType(backend, dy, "float32"));
+    let gradients = made(asType(backend, dy, "float32"));
+    // TensorFlow.js lets gradients have more rows and columns than there are windows: those are no gradients of any.
+    if (!util.arraysEqual(dy.shape, info.outShape))
+      gradients = made(slice(backend, gradients, [0, 0, 0, 0], info.outShape));
     const weights = made(asType(backend, filter, "float32"));
     const [outputGradient, place] = [backend.place(gradients), coreFilter(backend, weights, isDepthwise)];
     const output = backend.output(info.inShape, "float32");
