@@ -260,6 +260,7 @@ export type { GradientStep } from "./conv2d/steps.js";
 export {
   type Conv2dFilterGradientArguments,
   type Conv2dFilterGradientProblem,
+  filterGradientProduct,
   filterGradientSteps,
 } from "./conv2d-filter-gradient/index.js";
 export {
@@ -267,7 +268,16 @@ export {
   type Conv2dInputGradientProblem,
   inputGradientSteps,
 } from "./conv2d-input-gradient/index.js";
-export { type CopyArguments, type CopyProblem, mostAxes, moveProblem, transposition } from "./copy/index.js";
+export {
+  type CopyArguments,
+  type CopyProblem,
+  conversion,
+  type MoveStep,
+  mostAxes,
+  moveProblem,
+  stridedMove,
+  transposition,
+} from "./copy/index.js";
 export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
 export {
