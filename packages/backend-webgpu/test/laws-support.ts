@@ -13,6 +13,8 @@ export function isOnLargeKernels({ operation }: Law): boolean {
 
 /** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
 const briefly: readonly string[] = [
+  "conv2dInputGradient",
+  "conv2dFilterGradient",
   "softmax",
   "softmaxGradient",
   "random",
@@ -20,6 +22,8 @@ const briefly: readonly string[] = [
   "argReduce",
   "pool2d",
   "resize2d",
+  "pool2dGradient",
+  "resize2dGradient",
   "map",
   "quantizedGemm",
   "quantize",
@@ -39,7 +43,11 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return ["conv2d", "attention", "normalize", "normalizeGradient", "map"].includes(topic);
+  const topics = [
+    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention"],
+    ...["normalize", "normalizeGradient", "map"],
+  ];
+  return topics.includes(topic);
 }
 
 const broadest: Readonly<Record<string, string>> = {
@@ -54,6 +62,8 @@ const broadest: Readonly<Record<string, string>> = {
   argReduce: "argMax: finds the first extremum",
   pool2d: "max: stays within the error bound",
   resize2d: "bilinear: stays within the error bound",
+  pool2dGradient: "max: stays within the error bound",
+  resize2dGradient: "bilinear: stays within the error bound",
   quantize: "stores the nearest numbers",
   sort: "puts elements in order, and keeps that of equal ones",
   map: "reads every input before an output that lies over it is written",

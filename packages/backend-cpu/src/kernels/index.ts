@@ -1,8 +1,11 @@
 import type { Accuracy, OperationName, OperationProblems } from "@backplane/core";
 import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
+import { attentionGradient } from "./attention-gradient/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
+import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
+import { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
@@ -11,11 +14,13 @@ import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import { normalizeGradient } from "./normalize-gradient/index.js";
 import { pool2d } from "./pool2d/index.js";
+import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { resize2d } from "./resize2d/index.js";
+import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
@@ -36,6 +41,8 @@ const operations: CpuOperations = {
   gemm,
   batchedGemm: gemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,
@@ -50,6 +57,8 @@ const operations: CpuOperations = {
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,
@@ -58,6 +67,7 @@ const operations: CpuOperations = {
   sort,
   rope,
   scatter,
+  attentionGradient,
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

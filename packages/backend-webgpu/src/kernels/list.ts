@@ -2,6 +2,8 @@ import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
+import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
+import { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
@@ -10,11 +12,13 @@ import { normalize } from "./normalize/index.js";
 import { normalizeGradient } from "./normalize-gradient/index.js";
 import type { OperationEntry } from "./operation.js";
 import { pool2d } from "./pool2d/index.js";
+import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { resize2d } from "./resize2d/index.js";
+import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
@@ -27,6 +31,8 @@ import { unary } from "./unary/index.js";
 export const operationEntries: readonly OperationEntry[] = [
   gemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,
@@ -41,6 +47,8 @@ export const operationEntries: readonly OperationEntry[] = [
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   quantizedGemm,
   quantize,

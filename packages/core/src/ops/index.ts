@@ -1,7 +1,22 @@
 import { type ArgReduceArguments, type ArgReduceProblem, argReduce } from "./arg-reduce/index.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
+import {
+  type AttentionGradientArguments,
+  type AttentionGradientProblem,
+  attentionGradient,
+} from "./attention-gradient/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
+import {
+  type Conv2dFilterGradientArguments,
+  type Conv2dFilterGradientProblem,
+  conv2dFilterGradient,
+} from "./conv2d-filter-gradient/index.js";
+import {
+  type Conv2dInputGradientArguments,
+  type Conv2dInputGradientProblem,
+  conv2dInputGradient,
+} from "./conv2d-input-gradient/index.js";
 import { type CopyArguments, type CopyProblem, copy } from "./copy/index.js";
 import { type GatherArguments, type GatherProblem, gather } from "./gather/index.js";
 import {
@@ -20,6 +35,11 @@ import {
 } from "./normalize-gradient/index.js";
 import type { Operation } from "./operation.js";
 import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
+import {
+  type Pool2dGradientArguments,
+  type Pool2dGradientProblem,
+  pool2dGradient,
+} from "./pool2d-gradient/index.js";
 import { type QuantizeArguments, type QuantizeProblem, quantize } from "./quantize/index.js";
 import {
   type QuantizedGemmArguments,
@@ -29,6 +49,11 @@ import {
 import { type RandomArguments, type RandomProblem, random } from "./random/index.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
 import { type Resize2dArguments, type Resize2dProblem, resize2d } from "./resize2d/index.js";
+import {
+  type Resize2dGradientArguments,
+  type Resize2dGradientProblem,
+  resize2dGradient,
+} from "./resize2d-gradient/index.js";
 import { type RopeArguments, type RopeProblem, rope } from "./rope/index.js";
 import { type ScanArguments, type ScanProblem, scan } from "./scan/index.js";
 import { type ScatterArguments, type ScatterProblem, scatter } from "./scatter/index.js";
@@ -50,8 +75,14 @@ export interface OperationArguments {
   readonly batchedGemm: BatchedGemmArguments;
   /** output = activation(input (cross-correlated with) filter + bias), NCHW */
   readonly conv2d: Conv2dArguments;
+  /** The gradient of conv2d with respect to its input: the transposed convolution */
+  readonly conv2dInputGradient: Conv2dInputGradientArguments;
+  /** The gradient of conv2d with respect to its filter */
+  readonly conv2dFilterGradient: Conv2dFilterGradientArguments;
   /** out = softmax(scale q k^T, with an optional causal mask) v */
   readonly attention: AttentionArguments;
+  /** The gradients of attention by q, k and v */
+  readonly attentionGradient: AttentionGradientArguments;
   /** Sum, mean, max, min or product over some axes */
   readonly reduce: ReduceArguments;
   /** The first place of the largest or smallest element along one axis */
@@ -60,6 +91,10 @@ export interface OperationArguments {
   readonly pool2d: Pool2dArguments;
   /** Images of another height and width: nearest or bilinear */
   readonly resize2d: Resize2dArguments;
+  /** The gradient of pool2d by its input */
+  readonly pool2dGradient: Pool2dGradientArguments;
+  /** The gradient of resize2d by its input */
+  readonly resize2dGradient: Resize2dGradientArguments;
   /** C = activation(A dequantize(B)^T + bias), with weights of 4 or 8 bits in blocks with scales */
   readonly quantizedGemm: QuantizedGemmArguments;
   /** Weights of 4 or 8 bits in blocks with scales, for quantizedGemm, from floats */
@@ -101,11 +136,16 @@ export interface OperationProblems<Memory> {
   readonly gemm: GemmProblem<Memory>;
   readonly batchedGemm: GemmProblem<Memory>;
   readonly conv2d: Conv2dProblem<Memory>;
+  readonly conv2dInputGradient: Conv2dInputGradientProblem<Memory>;
+  readonly conv2dFilterGradient: Conv2dFilterGradientProblem<Memory>;
   readonly attention: AttentionProblem<Memory>;
+  readonly attentionGradient: AttentionGradientProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
   readonly argReduce: ArgReduceProblem<Memory>;
   readonly pool2d: Pool2dProblem<Memory>;
   readonly resize2d: Resize2dProblem<Memory>;
+  readonly pool2dGradient: Pool2dGradientProblem<Memory>;
+  readonly resize2dGradient: Resize2dGradientProblem<Memory>;
   readonly quantizedGemm: QuantizedGemmProblem<Memory>;
   readonly quantize: QuantizeProblem<Memory>;
   readonly scan: ScanProblem<Memory>;
@@ -134,6 +174,8 @@ export const operations: {
   gemm,
   batchedGemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,
@@ -150,12 +192,15 @@ export const operations: {
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,
   quantize,
   scan,
   sort,
+  attentionGradient,
 };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
@@ -181,6 +226,14 @@ export {
   reachOfMask,
 } from "./attention/index.js";
 export {
+  type AttentionGradientArguments,
+  type AttentionGradientProblem,
+  type AttentionGradientSteps,
+  contiguousGradientSteps,
+  type GradientRows,
+  gradientRows,
+} from "./attention-gradient/index.js";
+export {
   type ArithmeticKind,
   arithmeticKinds,
   type BinaryArguments,
@@ -199,10 +252,32 @@ export {
 export {
   type ChannelsLastSteps,
   type Conv2dArguments,
+  type Conv2dGeometry,
   type Conv2dProblem,
   channelsLastSteps,
 } from "./conv2d/index.js";
-export { type CopyArguments, type CopyProblem, mostAxes, moveProblem, transposition } from "./copy/index.js";
+export type { GradientStep } from "./conv2d/steps.js";
+export {
+  type Conv2dFilterGradientArguments,
+  type Conv2dFilterGradientProblem,
+  filterGradientProduct,
+  filterGradientSteps,
+} from "./conv2d-filter-gradient/index.js";
+export {
+  type Conv2dInputGradientArguments,
+  type Conv2dInputGradientProblem,
+  inputGradientSteps,
+} from "./conv2d-input-gradient/index.js";
+export {
+  type CopyArguments,
+  type CopyProblem,
+  conversion,
+  type MoveStep,
+  mostAxes,
+  moveProblem,
+  stridedMove,
+  transposition,
+} from "./copy/index.js";
 export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
 export {
@@ -232,6 +307,8 @@ export type {
   NormalizeGradientProblem,
 } from "./normalize-gradient/index.js";
 export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
+export type { PoolWindows } from "./pool2d/windows.js";
+export type { Pool2dGradientArguments, Pool2dGradientProblem } from "./pool2d-gradient/index.js";
 export type { QuantizeArguments, QuantizeProblem } from "./quantize/index.js";
 export {
   fromGguf,
@@ -275,11 +352,11 @@ export {
   type Resize2dKind,
   type Resize2dProblem,
   type Resize2dType,
-  type ResizeCoordinates,
-  type ResizedAxis,
   resize2dKinds,
   resize2dTypes,
 } from "./resize2d/index.js";
+export type { ResizeCoordinates, ResizedAxis, Resizing } from "./resize2d/resizing.js";
+export type { Resize2dGradientArguments, Resize2dGradientProblem } from "./resize2d-gradient/index.js";
 export {
   type RopeArguments,
   type RopeKind,

@@ -79,10 +79,11 @@ export const normalize: CpuOperation<Problem> = {
       stored: (mean === undefined ? 0 : 1) + (inverseDeviation === undefined ? 0 : 2),
       length: size,
       epsilon,
+      rows,
+      rowsPerChunk: perChunk,
     };
     if (form === "whole") {
-      const parameters = { ...operands, rows, rowsPerChunk: perChunk };
-      return [kernels.rows.launch(parameters, Math.ceil(rows / perChunk), nanoseconds)];
+      return [kernels.rows.launch(operands, Math.ceil(rows / perChunk), nanoseconds)];
     }
     const chunks = rows * pieces;
     const places = { moments: context.workspace(momentsBytes * chunks), pieces, pieceLength };
