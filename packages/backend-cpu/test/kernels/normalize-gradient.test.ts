@@ -107,10 +107,10 @@ describeEitherWay("normalizeGradient kernels", (options) => {
 
   for (const [what, list] of Object.entries(shapes))
     it(`of ${what}, beside the inputs and over either`, () => {
+      // Of many elements, all gradients: with statistics, and without.
       for (const [[rows, size], dtype] of list.flatMap((shape) =>
         floatTypes.map((type) => [shape, type] as const),
       ))
-        // Of many elements, all gradients: with statistics, and without.
         for (const kind of normalizeKinds)
           for (const form of rows * size > 2 ** 18 ? forms.slice(0, 2) : forms) {
             const call: Call = { kind, dtype, rows, size, ...form };
