@@ -175,8 +175,7 @@ function joinFunction(module: ModuleBuilder, dtype: FloatType, adds: boolean): F
         mapVectors(f, {
           ...{ count, output, unroll: dtype === "f32" ? 4 : 1 },
           inputs: adds ? [input, output] : [input],
-          compute: (x, sum) =>
-            sum === undefined ? f32x4.mul(x!, factors) : f32x4.add(sum, f32x4.mul(x!, factors)),
+          compute: (x, sum) => (sum === undefined ? f32x4.mul(x!, factors) : f.multiplyAdd(x!, factors, sum)),
         });
       },
     ),
