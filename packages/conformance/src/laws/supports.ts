@@ -81,7 +81,8 @@ function answersTruly(operation: OperationName, dtype: DType): Law {
 
 /** Another kind need not take operands that a call may leave out, except that each call has an output. */
 function neededOf({ operands, outputs }: TestCall, table: Readonly<Record<string, Argument>>): string[] {
-  const needed = Object.keys(operands).filter((name) => !("otherwise" in table[name]!));
+  // Entries of lists, which have names of their own, are needed.
+  const needed = Object.keys(operands).filter((name) => !("otherwise" in (table[name] ?? {})));
   return outputs.some((name) => needed.includes(name)) ? needed : [...needed, ...outputs.slice(0, 1)];
 }
 
