@@ -1,5 +1,6 @@
 import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
+import { attentionGradient } from "./attention-gradient/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { copy } from "./copy/index.js";
@@ -44,4 +45,5 @@ export const operationEntries: readonly OperationEntry[] = [
   rope,
   scatter,
   sort,
+  attentionGradient,
 ];
