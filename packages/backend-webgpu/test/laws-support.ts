@@ -24,6 +24,7 @@ const briefly: readonly string[] = [
   "quantize",
   "scan",
   "sort",
+  "attentionGradient",
 ];
 
 /** Whether a law is worth its time in every run, on every adapter. */
@@ -38,7 +39,7 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return ["conv2d", "attention", "normalize", "map"].includes(topic);
+  return ["conv2d", "attention", "attentionGradient", "normalize", "map"].includes(topic);
 }
 
 const broadest: Readonly<Record<string, string>> = {

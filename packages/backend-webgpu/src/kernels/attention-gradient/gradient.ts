@@ -51,27 +51,30 @@ function isVector(problem: Problem): boolean {
   return headSize % 4 === 0 && all.every(({ byteOffset }) => byteOffset % unit === 0);
 }
 
+type StatisticsOperands = Pick<Problem, "dtype" | "headSize" | "out" | "outGradient" | "logSumExp">;
+
 /** Scratch with logSumExp and D of each query. */
-export function statisticsOf(
+function statisticsOf(context: KernelContext, operands: StatisticsOperands, vector: boolean): BufferRegion {
+  const statistics = context.scratch(2 * operands.logSumExp.byteLength);
+  enqueueStatistics(context, operands, statistics, vector, false);
+  return statistics;
+}
+
+/** `continues`: of further elements of the same heads. */
+export function enqueueStatistics(
   context: KernelContext,
-  {
-    dtype,
-    headSize,
-    out,
-    outGradient,
-    logSumExp,
-  }: Pick<Problem, "dtype" | "headSize" | "out" | "outGradient" | "logSumExp">,
+  { dtype, headSize, out, outGradient, logSumExp }: StatisticsOperands,
+  statistics: BufferRegion,
   vector: boolean,
-): BufferRegion {
-  const rows = logSumExp.byteLength / 4;
-  const statistics = context.scratch(8 * rows);
+  continues: boolean,
+): void {
+  const rows = logSumExp.byteLength / dtypeBytes.f32;
   context.dispatch(
     statisticsProgram(dtype, vector),
     { out, g: outGradient, logs: logSumExp, statistics },
-    { rows, head_size: headSize },
+    { rows, head_size: headSize, continues: continues ? 1 : 0 },
     Math.ceil(rows / STATISTICS_ROWS),
   );
-  return statistics;
 }
 
 function enqueueSide(

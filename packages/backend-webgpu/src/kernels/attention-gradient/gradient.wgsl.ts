@@ -40,6 +40,7 @@ import {
   tileConstants,
   tilePlace,
 } from "../tiles/index.js";
+import { gradientTileName } from "./tile.js";
 
 /** Whose gradients a kernel computes. */
 export type Side = "keys" | "queries";
@@ -90,7 +91,6 @@ export const gradientProgram: (tile: AttentionTile, form: GradientForm) => Progr
   (tile: AttentionTile, form: GradientForm): Program => {
     const { side, dtype, vector, columns, hiding } = form;
     const isOfKeys = side === "keys";
-    const tileName = `${tile.queries}x${tile.keys}x${tile.depth}`;
     const { own, other } = operands[side];
     const scores = scoreTile(tile);
     const values = valueTile(tile, columns);
@@ -201,7 +201,7 @@ ${stage.load}
     const results = isOfKeys ? ["first", "second"] : ["first"];
     const texts = ["q", "k", "v", "g"].map((name) => [name, operandText(name, dtype, vector)] as const);
     return program<string, string>({
-      name: `attention_gradient_${side}_${tileName}x${columns}_${dtype}${vector ? "_4" : ""}${hidingName(hiding)}`,
+      name: `attention_gradient_${side}_${gradientTileName(tile)}x${columns}_${dtype}${vector ? "_4" : ""}${hidingName(hiding)}`,
       bindings: {
         // matrices x rows (q, g) or key_length (k, v) x head_size
         ...Object.fromEntries(texts.map(([name, { storage }]) => [name, storage])),

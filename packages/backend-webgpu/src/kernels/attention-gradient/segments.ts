@@ -9,6 +9,7 @@ import type { BufferRegion, DeviceMemory, OperationContext } from "../../runtime
 import { gatherMask, hidingOf, maskOf } from "../attention/index.js";
 import { runMixed } from "../gemm/index.js";
 import {
+  linePiece,
   middleOf,
   type Segmentation,
   type SegmentTools,
@@ -18,7 +19,7 @@ import {
   windowOf,
 } from "../segments/index.js";
 import { changesProgram } from "./changes.wgsl.js";
-import { fillEmpty, statisticsOf } from "./gradient.js";
+import { enqueueStatistics, fillEmpty } from "./gradient.js";
 import type { Side } from "./gradient.wgsl.js";
 
 type Problem = AttentionGradientProblem<DeviceMemory>;
@@ -103,7 +104,8 @@ function blocksOf(extent: number, size: number): readonly Block[] {
 function walk(context: OperationContext, tools: Tools, problem: Problem, side: Side): void {
   const { heads, queryLength, keyLength, headSize } = problem;
   const rows = heads * queryLength;
-  const room = Math.floor(scratchBytes(context.features) / 4);
+  // Half of it: an operand that starts between the places where windows may begin takes a longer one.
+  const room = Math.floor(scratchBytes(context.features) / 8);
   const most = Math.max(1, Math.min(Math.floor(Math.sqrt(room)), Math.floor(room / headSize)));
   const [queries, keys] = [blocksOf(rows, most), blocksOf(keyLength, most)];
   const [own, others] = side === "keys" ? [keys, queries] : [queries, keys];
@@ -166,14 +168,16 @@ function addBlock(
   [first, second]: readonly Sum[],
 ): void {
   const { dtype, headSize, scale, queryLength, visible, oldest, mask, logSumExp } = problem;
-  const statistics = statisticsOf(
-    context,
-    {
-      ...{ dtype, headSize, logSumExp: sliceOf(logSumExp, "f32", query.first, query.count) },
-      ...{ out: rowsOf(problem, "out", query), outGradient: rowsOf(problem, "outGradient", query) },
-    },
-    false,
-  );
+  const statistics = context.scratch(8 * query.count);
+  const logs = sliceOf(logSumExp, "f32", query.first, query.count);
+  // A head may be longer than a binding, which then has one query.
+  const pieces = query.count > 1 ? headSize : linePiece(context.features, dtypeBytes[dtype]);
+  for (const { first, count } of blocksOf(headSize, pieces)) {
+    const part = (name: "out" | "outGradient") =>
+      sliceOf(problem[name], dtype, query.first * headSize + first, query.count * count);
+    const operands = { dtype, headSize: count, out: part("out"), outGradient: part("outGradient") };
+    enqueueStatistics(context, { ...operands, logSumExp: logs }, statistics, false, first > 0);
+  }
   const pairs = query.count * key.count;
   const [scores, changes] = [context.scratch(4 * pairs), context.scratch(4 * pairs)];
   const gemm = tools.kernelOf("gemm");

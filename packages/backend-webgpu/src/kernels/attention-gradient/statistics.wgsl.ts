@@ -35,7 +35,11 @@ export const statisticsProgram: (dtype: FloatType, vector: boolean) => Program =
         logs: input("u32"), // rows
         statistics: output("vec2f"), // rows
       },
-      parameters: { rows: "u32", head_size: "u32" },
+      parameters: {
+        ...{ rows: "u32", head_size: "u32" },
+        /** 1: D of other head elements is there already. */
+        continues: "u32",
+      },
       body: wgsl`
 ${workgroupIndex}
 ${floatLayouts[dtype].functions}
@@ -56,10 +60,12 @@ fn main(${linearBuiltins}) {
   workgroupBarrier();
   if (lane % ${SHARE}u != 0u || row >= parameters.rows) { return; }
   for (var i = 1u; i < ${SHARE}u; i++) { sum += parts[lane + i]; }
+  let at_row = parameters.statistics_offset + row;
+  if (parameters.continues == 1u) { sum += statistics[at_row].y; }
   let word = logs[parameters.logs_offset + row];
   let sees_none = word == 0xff800000u; // -Infinity, of which WGSL may assume that it does not exist
   let high = select(bitcast<f32>(select(word, 0u, sees_none)) * ${Math.LOG2E}, 1.0e38, sees_none);
-  statistics[parameters.statistics_offset + row] = vec2f(high, sum);
+  statistics[at_row] = vec2f(high, sum);
 }
 `,
     });

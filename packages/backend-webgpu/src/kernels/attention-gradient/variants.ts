@@ -4,6 +4,7 @@ import { type AttentionTile, attentionBytes, attentionThreads, outputColumns } f
 import { count, floatType, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import type { Variant } from "../variant.js";
+import { gradientTileName } from "./tile.js";
 
 /** The facts on which a choice between variants may be based. */
 export interface GradientShape {
@@ -22,11 +23,6 @@ export const gradientFields: ShapeFields<GradientShape> = {
 
 export interface GradientVariant extends Variant<GradientShape> {
   readonly tile: AttentionTile;
-}
-
-/** Such as `64x64x16`: own rows, others at a time, and head elements that are staged at a time. */
-export function gradientTileName({ queries, keys, depth }: AttentionTile): string {
-  return `${queries}x${keys}x${depth}`;
 }
 
 function tiled(tile: AttentionTile, prefers: GradientVariant["prefers"]): GradientVariant {

@@ -23,7 +23,6 @@ export {
   type AttentionTile,
   attentionBytes,
   attentionThreads,
-  attentionTileName,
   SHARE,
   scoreTile,
   stagePartQuads,
