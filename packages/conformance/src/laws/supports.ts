@@ -88,7 +88,8 @@ async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question):
   // An option that is neither a choice nor an operand is a number.
   const numbers = Object.keys(asked).filter((name) => isOption(name) && table[name]!.role === "extent");
   const isOfAnotherKind = asked.kind !== undefined && asked.kind !== call.rest.kind;
-  const needed = Object.keys(call.operands).filter((name) => !("otherwise" in table[name]!));
+  // The entries of a list have names of their own.
+  const needed = Object.keys(call.operands).filter((name) => !("otherwise" in (table[name] ?? {})));
   // Another kind need not take operands that a call may leave out, except that each call has an output.
   const output = call.outputs.some((name) => needed.includes(name)) ? [] : call.outputs.slice(0, 1);
   const names = [...(isOfAnotherKind ? [...needed, ...output] : Object.keys(call.operands)), ...extra];
