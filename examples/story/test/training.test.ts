@@ -67,8 +67,7 @@ const inputsOf = (backend: ComputeBackend) =>
     }),
   ) as [Tensor, Tensor];
 
-describe("training", function () {
-  this.timeout(60_000);
+describe("training", () => {
   const backend = registry.create("cpu");
   let parameters: Parameters;
   let folder: string;

@@ -29,7 +29,7 @@ const shape: Shape = {
 };
 const batch = 16;
 const length = 64;
-const rate = 0.004;
+const rate = 0.008;
 
 /** Steps from one reading of the loss, which waits for the device, to the next. */
 const STEPS_PER_READING = 10;
