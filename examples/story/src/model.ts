@@ -206,7 +206,7 @@ export class Transformer {
   /** Puts keys and values into the cache of a layer, and mixes values of the cache by queries and keys. */
   #mix(work: Workspace, index: number, start: number): void {
     const { count } = work;
-    const { heads, kvHeads, headSize, frequencies } = this.shape;
+    const { heads, kvHeads, headSize, frequencies, window } = this.shape;
     const backend = this.#backend;
     const dtype = this.#dtype;
     const bytes = dtypeBytes[dtype];
@@ -257,6 +257,7 @@ export class Transformer {
       out: work.attended,
       outStrides: [0, headSize, heads * headSize],
       causal: "lower-right",
+      ...(window === undefined ? undefined : { window }),
       dtype,
     });
   }
