@@ -1,9 +1,11 @@
+// Tags: long
 import "@tensorflow/tfjs-backend-cpu";
 import assert from "node:assert/strict";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { type Registration, register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
+import * as tfl from "@tensorflow/tfjs-layers";
 import { examples, train } from "./models.js";
 
 const largestDifference = 1e-4;
@@ -29,6 +31,28 @@ describe("models of tfjs-layers", () => {
   after(async () => {
     await tf.setBackend("cpu");
     await registration.dispose();
+  });
+
+  it("are saved and loaded", async () => {
+    await registration.use("cpu");
+    await tf.setBackend("layers");
+    for (const make of Object.values(examples)) {
+      const { model, inputs, targets } = make();
+      let artifacts: tf.io.ModelArtifacts | undefined;
+      await model.save(
+        tf.io.withSaveHandler(async (saved) => {
+          artifacts = saved;
+          return { modelArtifactsInfo: tf.io.getModelArtifactsInfoForJSON(saved) };
+        }),
+      );
+      const loaded = await tfl.loadLayersModel(tf.io.fromMemory(artifacts!));
+      const [first, second] = [model, loaded].map((one) => one.predict(inputs) as tf.Tensor);
+      assert.deepEqual(await second!.data(), await first!.data());
+      tf.dispose([first!, second!, inputs, targets]);
+      model.optimizer.dispose();
+      model.dispose();
+      loaded.dispose();
+    }
   });
 
   for (const [name, make] of Object.entries(examples))

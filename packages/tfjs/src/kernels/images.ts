@@ -117,7 +117,7 @@ function inChannelOrder(epilogue: Epilogue, { dataFormat, outChannels }: Conv2dI
   return { ...epilogue, slopes: { ...slopes, shape: [outChannels, 1, 1] } };
 }
 
-interface ConvAttributes {
+export interface ConvAttributes {
   readonly strides: Pair;
   readonly pad: Pad;
   readonly dataFormat: "NHWC" | "NCHW";
@@ -179,7 +179,7 @@ function fusedConvKernel(isDepthwise: boolean) {
     });
 }
 
-interface PoolAttributes {
+export interface PoolAttributes {
   readonly filterSize: Pair;
   readonly strides: Pair;
   readonly pad: Pad;

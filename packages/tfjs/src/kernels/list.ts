@@ -3,6 +3,7 @@ import { binaryKernels } from "./binary.js";
 import { complexKernels } from "./complex.js";
 import { creationKernels } from "./creation.js";
 import { fourierKernels } from "./fourier.js";
+import { gradientKernels } from "./gradients.js";
 import { hostKernels, onHost } from "./host.js";
 import { imageKernels } from "./images.js";
 import { indexingKernels } from "./indexing.js";
@@ -25,18 +26,9 @@ function withStrings(kernels: Kernels): Kernels {
   );
 }
 
-/** Kernels of the host until core has their operations. */
-const notYet = [
-  ...["AvgPoolGrad", "MaxPoolGrad"],
-  ...["Conv2DBackpropFilter", "Conv2DBackpropInput"],
-  ...["DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput"],
-  ...["ResizeBilinearGrad", "ResizeNearestNeighborGrad"],
-] as const;
-
 /** All kernels, by the names of TensorFlow.js. */
 export const kernels: Kernels = {
   ...hostKernels,
-  ...Object.fromEntries(notYet.map((name) => [name, onHost(name)])),
   ...viewKernels,
   ...creationKernels,
   ...complexKernels,
@@ -48,6 +40,7 @@ export const kernels: Kernels = {
     ...productKernels,
     ...indexingKernels,
     ...imageKernels,
+    ...gradientKernels,
     ...windowKernels,
     ...fourierKernels,
     ...samplingKernels,
