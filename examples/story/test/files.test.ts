@@ -1,4 +1,3 @@
-// Tags: pure
 import { expect } from "chai";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
