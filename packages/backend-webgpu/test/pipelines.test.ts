@@ -278,6 +278,10 @@ const argumentsOf: {
     ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ input: slice(1, next), output: slice(2, next) },
   }),
+  softmaxGradient: (next) => ({
+    ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
+    ...{ output: slice(1, next), outputGradient: slice(2, next), inputGradient: slice(3, next) },
+  }),
   random: (next) => ({
     ...{ kind: "uniform", count: 1 + next(5000), seed: next(100), offset: next(100) },
     output: slice(1, next),

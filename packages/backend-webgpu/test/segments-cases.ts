@@ -276,6 +276,7 @@ export function attended(
   q: readonly number[],
   k: readonly number[],
   v: readonly number[],
+  logs: number[] = [],
 ): number[] {
   const { batch, heads, kvHeads, queryLength, keyLength, headSize, causal, window, mask } = given;
   const masks = mask === "none" ? [] : maskNumbers(given);
@@ -300,6 +301,7 @@ export function attended(
         const isBlind = high === Number.NEGATIVE_INFINITY;
         const weights = scores.map((score) => (isBlind ? 0 : Math.exp(score - high)));
         const total = weights.reduce((a, w) => a + w, 0);
+        logs.push(isBlind ? high : high + Math.log(total));
         for (let d = 0; d < headSize; d++) {
           const sum = weights.reduce((a, w, j) => a + w * v[(keys + j) * headSize + d]!, 0);
           results.push(isBlind ? 0 : sum / total);

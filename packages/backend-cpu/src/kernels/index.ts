@@ -11,6 +11,7 @@ import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
+import { normalizeGradient } from "./normalize-gradient/index.js";
 import { pool2d } from "./pool2d/index.js";
 import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
@@ -24,6 +25,7 @@ import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
 import { select } from "./select/index.js";
 import { softmax } from "./softmax/index.js";
+import { softmaxGradient } from "./softmax-gradient/index.js";
 import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
@@ -45,8 +47,10 @@ const operations: CpuOperations = {
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   argReduce,

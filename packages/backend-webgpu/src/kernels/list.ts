@@ -22,6 +22,7 @@ import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
 import { softmax } from "./softmax/index.js";
+import { softmaxGradient } from "./softmax-gradient/index.js";
 import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
@@ -36,6 +37,7 @@ export const operationEntries: readonly OperationEntry[] = [
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
   copy,

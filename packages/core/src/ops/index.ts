@@ -23,6 +23,11 @@ import {
 } from "./gemm/index.js";
 import { type MapArguments, type MapProblem, map } from "./map/index.js";
 import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
+import {
+  type NormalizeGradientArguments,
+  type NormalizeGradientProblem,
+  normalizeGradient,
+} from "./normalize-gradient/index.js";
 import type { Operation } from "./operation.js";
 import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
 import {
@@ -49,6 +54,11 @@ import { type ScanArguments, type ScanProblem, scan } from "./scan/index.js";
 import { type ScatterArguments, type ScatterProblem, scatter } from "./scatter/index.js";
 import { type SelectArguments, select } from "./select/index.js";
 import { type SoftmaxArguments, type SoftmaxProblem, softmax } from "./softmax/index.js";
+import {
+  type SoftmaxGradientArguments,
+  type SoftmaxGradientProblem,
+  softmaxGradient,
+} from "./softmax-gradient/index.js";
 import { type SortArguments, type SortProblem, sort } from "./sort/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
@@ -92,10 +102,14 @@ export interface OperationArguments {
   readonly binary: BinaryArguments;
   /** softmax or logSoftmax along one axis */
   readonly softmax: SoftmaxArguments;
+  /** The gradient of softmax or logSoftmax, from its output and the gradient of that */
+  readonly softmaxGradient: SoftmaxGradientArguments;
   /** Random bits, uniform and normal numbers, and truth values */
   readonly random: RandomArguments;
   /** Layer or RMS normalization of rows */
   readonly normalize: NormalizeArguments;
+  /** The gradients of normalize: of its input, its weight and its bias */
+  readonly normalizeGradient: NormalizeGradientArguments;
   /** output[i, j, ...] = input[i, j, ...], with strides and element types of their own */
   readonly copy: CopyArguments;
   /** output[o, j, i] = input[o, indices[o, j, i], i]: rows of a table, or elements along one axis */
@@ -131,8 +145,10 @@ export interface OperationProblems<Memory> {
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
+  readonly softmaxGradient: SoftmaxGradientProblem<Memory>;
   readonly random: RandomProblem<Memory>;
   readonly normalize: NormalizeProblem<Memory>;
+  readonly normalizeGradient: NormalizeGradientProblem<Memory>;
   readonly copy: CopyProblem<Memory>;
   readonly gather: GatherProblem<Memory>;
   readonly map: MapProblem<Memory>;
@@ -157,8 +173,10 @@ export const operations: {
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   scatter,
@@ -257,6 +275,10 @@ export {
   type NormalizeProblem,
   normalizeKinds,
 } from "./normalize/index.js";
+export type {
+  NormalizeGradientArguments,
+  NormalizeGradientProblem,
+} from "./normalize-gradient/index.js";
 export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
 export type { PoolWindows } from "./pool2d/windows.js";
 export type { Pool2dGradientArguments, Pool2dGradientProblem } from "./pool2d-gradient/index.js";
@@ -331,6 +353,7 @@ export {
   type SoftmaxProblem,
   softmaxKinds,
 } from "./softmax/index.js";
+export type { SoftmaxGradientArguments, SoftmaxGradientProblem } from "./softmax-gradient/index.js";
 export type { SortArguments, SortProblem } from "./sort/index.js";
 export {
   type FloatUnaryKind,

@@ -2,7 +2,7 @@ import type { FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel, type KernelContext } from "../kernel.js";
-import { exponential } from "../math/index.js";
+import { exponential, logarithm } from "../math/index.js";
 import { emitTile, tileColumns, tileRows } from "../tile/index.js";
 import { mapVectors } from "../vector/index.js";
 import {
@@ -22,6 +22,8 @@ const parameterTypes = {
   k: "i32",
   v: "i32",
   out: "i32",
+  /** 0: it is not stored. */
+  logSumExp: "i32",
   heads: "i32",
   kvHeads: "i32",
   /** Query heads for each key head. */
@@ -217,6 +219,11 @@ function emitAttention(
     ...{ sums, statistics, headSize, paddedBytes, queryCount },
     ...(hiding === undefined ? { firstSeen: f.let(i32.add(firstQuery, visible)) } : {}),
   });
+  f.if(parameters.logSumExp, () => {
+    const row = i32.add(i32.mul(head, queryLength), firstQuery);
+    const to = f.let(i32.add(parameters.logSumExp, i32.shl(row, 2)));
+    emitLogSumExp(f, { to, statistics, queryCount });
+  });
 }
 
 /** A signed number limited to [0, upper]. */
@@ -375,6 +382,25 @@ function emitSums(
     },
     { step: 4 * tileColumns },
   );
+}
+
+/** to[i] = largest score + ln total, which is -Infinity if no key is seen. */
+function emitLogSumExp(
+  f: FunctionBuilder,
+  tile: {
+    readonly to: Local<"i32">;
+    readonly statistics: Local<"i32">;
+    readonly queryCount: Local<"i32">;
+  },
+): void {
+  const log = logarithm(f);
+  f.forRange(0, tile.queryCount, (query) => {
+    const block = i32.add(tile.statistics, i32.shl(i32.shrU(query, 3), 6));
+    const at = f.let(i32.add(block, i32.shl(i32.and(query, 7), 2)));
+    const total = f.let(log(v128.load32Splat(at, rowBytes)));
+    f.storeLane(32, 0, tile.to, f.let(f32x4.add(v128.load32Splat(at), total)));
+    f.add(tile.to, 4);
+  });
 }
 
 /** out[i] = sums[i] / total[i]; zeros if no key is seen. */

@@ -10,7 +10,7 @@ export { type AttentionShape, type AttentionVariant, attentionVariants } from ".
 
 export const attention: OperationEntry<"attention", AttentionProblem<DeviceMemory>, AttentionShape> = {
   operation: "attention",
-  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true }],
+  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true, logSumExp: true }],
   run: runAttention,
   segments: attentionSegments,
   variants: { rows: attentionVariants, fields: attentionFields },

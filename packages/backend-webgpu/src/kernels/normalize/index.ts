@@ -147,7 +147,7 @@ function runMoments(context: KernelContext, problem: Problem, moments: BufferReg
   const { dtype, kind, rows, size, epsilon, input } = problem;
   const most = Math.max(1, Math.floor(windowBytes(context.features) / (MOMENTS * rows)));
   const extents = { outer: rows, length: size, inner: 1 };
-  const plan = planStatistics(dtype, extents, input.byteOffset, most);
+  const plan = planStatistics(dtype, extents, [input.byteOffset], most);
   if (plan.segments === 1) measure(context, dtype, kind, plan, input, moments, epsilon, finish);
   else {
     const parts = context.scratch(MOMENTS * rows * plan.segments);

@@ -32,6 +32,16 @@ const table = {
   v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at vStrides" },
   out: { role: "writes", shape: "[batch, heads, queryLength, headSize], at outStrides" },
   /**
+   * Of each query, the natural logarithm of the sum of e^score over the keys that it sees, scores with `scale` and `mask`;
+   * -Infinity if it sees no key. In f32, contiguous, whatever `dtype` is. For `attentionGradient`.
+   */
+  logSumExp: {
+    role: "writes",
+    shape: "[batch, heads, queryLength]",
+    otherwise: "not stored",
+    option: true,
+  },
+  /**
    * Elements from each batch, head and row of q to the next: [batch, head, row], 0 or more. A cache of keys with room for
    * more has [kvHeads * room * headSize, room * headSize, headSize]; rows of q, k and v side by side have the same.
    */
@@ -112,6 +122,8 @@ export interface AttentionProblem<Memory> {
   readonly k: Region<Memory>;
   readonly v: Region<Memory>;
   readonly out: Region<Memory>;
+  /** In f32, contiguous. */
+  readonly logSumExp: Region<Memory> | undefined;
 }
 
 export const attention: Operation<AttentionArguments, AttentionProblem<unknown>> = defineOperation({
@@ -168,8 +180,18 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
     const mask = givenMask(args, read, binder, [batch, heads, queryLength, keyLength], dtype);
     if (mask !== undefined)
       read.disjoint({ argument: "out", region: out }, { argument: "mask", region: mask.region });
+    const logSumExp = read.optionalRegion(
+      ...([binder, "logSumExp", args.logSumExp, batch * heads * queryLength, "f32"] as const),
+    );
+    if (logSumExp !== undefined) {
+      if (headSize === 0 && logSumExp.byteLength > 0)
+        read.fail("headSize", "is 0, and logSumExp is given; allowed: at least 1 with logSumExp");
+      for (const [argument, region] of Object.entries({ q, k, v, out, mask: mask?.region }))
+        if (region !== undefined)
+          read.disjoint({ argument: "logSumExp", region: logSumExp }, { argument, region });
+    }
     if (queries === 0) return undefined;
-    const isFilled = given === undefined || pitchOf(given.out) === queryLength;
+    const isFilled = logSumExp === undefined && (given === undefined || pitchOf(given.out) === queryLength);
     if (keyLength === 0 && isFilled) return new Fill(out, 0, dtype);
     const problem = {
       dtype,
@@ -189,7 +211,9 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
       k,
       v,
       out,
+      logSumExp,
     };
+    if (keyLength === 0) return unseen(problem, given);
     return oldestSkipped(given === undefined ? problem : placed(problem, given));
   },
 
@@ -269,22 +293,35 @@ function givenMask<Memory>(
 
 /** The problem with operands whose rows lie as given. */
 function placed<Memory>(problem: AttentionProblem<Memory>, given: AllRows): AttentionProblem<Memory> {
-  const { dtype, batch, kvHeads, queryLength, keyLength, headSize, q } = problem;
-  const apart: Partial<Record<keyof AllRows, Rows>> = {};
-  for (const name of ["q", "out"] as const)
-    if (pitchOf(given[name]) !== queryLength) apart[name] = given[name];
-  if (keyLength === 0) {
-    // As if there were one key, which no query sees.
-    const one: Rows = { extents: [batch, kvHeads, 1], size: headSize, strides: [0, 0, 0] };
-    const unseen = { ...q, byteLength: headSize * dtypeBytes[dtype] };
-    const rows = { ...apart, k: one, v: one };
-    const none = { visible: -queryLength, oldest: undefined, mask: undefined };
-    return { ...problem, keyLength: 1, keyPitch: 1, ...none, rows, k: unseen, v: unseen };
-  }
+  const { keyLength } = problem;
+  const apart = queriesApart(problem, given);
   const pitch = pitchOf(given.k);
   const isShared = pitch !== undefined && pitch === pitchOf(given.v);
   if (!isShared)
     for (const name of ["k", "v"] as const) if (pitchOf(given[name]) !== keyLength) apart[name] = given[name];
   const rows = Object.keys(apart).length === 0 ? undefined : apart;
   return { ...problem, keyPitch: isShared ? pitch : keyLength, rows };
+}
+
+/** A problem without keys, as if there were one, which no query sees. */
+function unseen<Memory>(
+  problem: AttentionProblem<Memory>,
+  given: AllRows | undefined,
+): AttentionProblem<Memory> {
+  const { dtype, batch, kvHeads, queryLength, headSize, q } = problem;
+  const one: Rows = { extents: [batch, kvHeads, 1], size: headSize, strides: [0, 0, 0] };
+  const region = { ...q, byteLength: headSize * dtypeBytes[dtype] };
+  const rows = { ...(given && queriesApart(problem, given)), k: one, v: one };
+  const none = { visible: -queryLength, oldest: undefined, mask: undefined };
+  return { ...problem, keyLength: 1, keyPitch: 1, ...none, rows, k: region, v: region };
+}
+
+function queriesApart(
+  { queryLength }: AttentionProblem<unknown>,
+  given: AllRows,
+): Partial<Record<keyof AllRows, Rows>> {
+  const apart: Partial<Record<keyof AllRows, Rows>> = {};
+  for (const name of ["q", "out"] as const)
+    if (pitchOf(given[name]) !== queryLength) apart[name] = given[name];
+  return apart;
 }
