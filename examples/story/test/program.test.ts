@@ -37,7 +37,6 @@ describe("the story program", function () {
     expect(first.stderr).to.match(/tokens\. WebAssembly SIMD.* first token after \d+ ms/);
     const second = story("--model", join(folder, "tiny.gguf"), ...options);
     expect(second.stdout).to.equal(first.stdout);
-    expect(story(...checkpoint, ...options.with(5, "6")).stdout).not.to.equal(first.stdout);
   });
 
   it("goes on while the backend is swapped", () => {
@@ -49,7 +48,7 @@ describe("the story program", function () {
     expect(swapped.stderr).to.match(/\[cpu: .*; now webgpu\].*\[webgpu: .*; now cpu\]/);
   });
 
-  it("trains, saves when it is interrupted, goes on, and writes with what it has learned", async () => {
+  it("trains, saves when it is interrupted, and writes with what it has learned", async () => {
     const text = join(folder, "text.md");
     writeFileSync(text, "The sea and the sun. ".repeat(100));
     const saved = join(folder, "saved.safetensors");
@@ -65,14 +64,11 @@ describe("the story program", function () {
     expect(code, notes).to.equal(130);
     expect(notes).to.contain(`Saved as ${saved}.`).and.to.contain(`story --resume ${saved}`);
 
-    const written = story("--model", saved, "--tokens", "5", "--seed", "1");
-    expect(written.status, written.stderr).to.equal(0);
-    const whole = story("--text", text, "--steps", "20", "--tokens", "8", ...options);
+    const whole = story("--text", text, "--steps", "10", "--tokens", "4", ...options);
     expect(whole.status, whole.stderr).to.equal(0);
     expect(whole.stderr).to.match(/held out, in nats per byte: \d\.\d+; of a bigram model: \d\.\d+/);
     expect(whole.stderr).to.match(/\[cpu: .*; now webgpu\].*\[webgpu: .*; now cpu\]/);
     expect(existsSync(`${saved}.unfinished`)).to.equal(false);
-    expect(story("--resume", join(folder, "none")).stderr).to.match(/none: ENOENT/);
   });
 
   it("trains an adapter, and writes with it", () => {
@@ -87,8 +83,6 @@ describe("the story program", function () {
     expect(trained.stderr).to.match(/nats per token: [\d.]+; without the adapter: [\d.]+/);
     const used = story(...checkpoint, ...options, "--tokens", "5", "--adapter", adapter);
     expect(used.status, used.stderr).to.equal(0);
-    const wrong = story(...checkpoint, ...options, "--adapter", checkpoint[1]!);
-    expect(wrong.stderr).to.match(/tiny\.bin: It is cut off: its header/);
   });
 
   it("explains itself, and says what is wrong with a command or a file", () => {
@@ -99,11 +93,11 @@ describe("the story program", function () {
     const wrong = story("--model", "x", "--seed", "0");
     expect(wrong).to.include({ status: 2, stdout: "" });
     expect(wrong.stderr).to.match(/^--seed is "0"; allowed: whole numbers from 1/);
-    const [, model, , tokenizer] = checkpoint as [string, string, string, string];
+    const [, model] = checkpoint as [string, string];
     for (const [args, message] of [
-      [["--model", join(folder, "none")], /none: ENOENT/],
+      [["--resume", join(folder, "none")], /none: ENOENT/],
       [["--model", model], /tiny\.bin: It has no tokenizer; name one with --tokenizer FILE/],
-      [["--model", tokenizer], /tokenizer\.bin: It is neither a GGUF file nor/],
+      [[...checkpoint, "--adapter", model], /tiny\.bin: It is cut off: its header/],
       [["--model", model, "--tokenizer", model], /tiny\.bin: It ends after \d+ tokens/],
       [
         [...checkpoint, "--prompt", "the sea ".repeat(40)],

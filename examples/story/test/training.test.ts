@@ -2,17 +2,19 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ComputeBackend, download, upload } from "@backplane/core";
-import { type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
+import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
 import { expect } from "chai";
 import { AdaptableWeights, readAdapter } from "#src/adapter.js";
+import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileSource } from "#src/checkpoint/file.js";
+import { loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Random } from "#src/random.js";
 import { bigramLoss } from "#src/training/bigram.js";
 import { splitCorpus } from "#src/training/corpus.js";
 import { LanguageModel } from "#src/training/language-model.js";
 import { LoraParameters } from "#src/training/lora.js";
-import { named, type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
+import { type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
 import { readTraining, saveTraining } from "#src/training/saving.js";
 import { Trainer } from "#src/training/trainer.js";
 import { exactLogits } from "./exact.js";
@@ -39,8 +41,8 @@ function partsOf(name: string): Float64Array[] {
 }
 
 function tinyParameters(backend: ComputeBackend): Parameters {
-  return parametersFrom(backend, shape, (name) =>
-    Float32Array.from(partsOf(name).flatMap((part) => [...part])),
+  return parametersFrom(shape, (name, extents) =>
+    tensor(backend, Float32Array.from(partsOf(name).flatMap((part) => [...part])), { shape: extents }).keep(),
   );
 }
 
@@ -82,12 +84,12 @@ describe("training", function () {
     parameters = tinyParameters(backend);
   });
   afterEach(() => {
-    for (const parameter of named(parameters).values()) parameter.dispose();
+    disposeParameters(parameters);
   });
 
   it("has the loss and the gradients of the formulas in double precision", async () => {
     using model = new LanguageModel(backend, shape, length);
-    const all = [...named(parameters)];
+    const all = [...parametersOf(parameters)];
     const step = valueAndGrad((tokens: Tensor, targets: Tensor) => model.loss(parameters, tokens, targets), {
       at: all.map(([, parameter]) => parameter),
     });
@@ -125,28 +127,45 @@ describe("training", function () {
       }
       return found;
     };
-    using trainer = new Trainer(backend, shape, parameters, [...named(parameters).values()], options);
+    using trainer = new Trainer(backend, shape, parameters, [...parametersOf(parameters).values()], options);
     const all = await losses(trainer, 6);
     expect(all[5]).to.be.lessThan(0.8 * all[0]!);
 
     const again = tinyParameters(backend);
-    using interrupted = new Trainer(backend, shape, again, [...named(again).values()], options);
+    using interrupted = new Trainer(backend, shape, again, [...parametersOf(again).values()], options);
     expect(await losses(interrupted, 3)).to.deep.equal(all.slice(0, 3));
     const path = join(folder, "half.safetensors");
     await saveTraining(path, shape, again, interrupted);
-    await using file = await FileSource.open(path);
-    const saved = await readTraining(backend, file);
+    const saved = await readTraining(backend, path);
     expect(saved.options).to.deep.equal(options);
     using resumed = new Trainer(
       backend,
       saved.shape,
       saved.parameters,
-      [...named(saved.parameters).values()],
+      [...parametersOf(saved.parameters).values()],
       saved.options,
     );
     saved.restore(resumed);
     expect(await losses(resumed, 6)).to.deep.equal(all.slice(3));
     expect(await resumed.heldOutLoss(text)).to.equal(await trainer.heldOutLoss(text));
+
+    // It is a model file, too.
+    await using file = await FileSource.open(path);
+    const checkpoint = await readCheckpoint(file);
+    expect(checkpoint.shape).to.deep.equal(shape);
+    const { weights, scope } = await loadWeights(backend, file, checkpoint, "f32");
+    const [first, second] = await Promise.all(
+      [weights, weightsOf(backend, again)].map(async (used) => {
+        const transformer = new Transformer(backend, shape, used, 1);
+        using token = tensor(backend, Int32Array.of(77));
+        transformer.forward(token.value.storage!.handle, 1, 0);
+        const logits = await download(backend, transformer.logits, Float32Array, shape.vocabulary);
+        transformer.free();
+        return logits;
+      }),
+    );
+    expect(first).to.deep.equal(second);
+    scope.dispose();
   });
 
   it("leaves the model as it is until an adapter has learned something, and then adds that", async () => {

@@ -43,9 +43,11 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return ["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "normalize", "map"].includes(
-    topic,
-  );
+  const topics = [
+    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention"],
+    ...["normalize", "normalizeGradient", "map"],
+  ];
+  return topics.includes(topic);
 }
 
 const broadest: Readonly<Record<string, string>> = {
@@ -54,6 +56,7 @@ const broadest: Readonly<Record<string, string>> = {
   softmax: "softmax: stays within the error bound",
   softmaxGradient: "softmax: is exact on whole numbers",
   normalize: "layer: counts every element on larger shapes",
+  normalizeGradient: "layer: adds up whole numbers exactly",
   random: "bits: is exact at any place of a sequence",
   copy: "keeps all bits, and all that lies between and around the results",
   argReduce: "argMax: finds the first extremum",

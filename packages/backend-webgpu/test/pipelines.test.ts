@@ -210,6 +210,13 @@ const argumentsOf: {
     out: slice(4, next),
     ...(next(2) === 1 ? { causal: true, mask: slice(5, next), window: 1 + next(20) } : {}),
   }),
+  attentionGradient: (next) => ({
+    ...{ batch: 1 + next(2), heads: 1 + next(3), queryLength: 1 + next(100), keyLength: 1 + next(100) },
+    ...{ headSize: 1 + next(130), q: slice(1, next), k: slice(2, next), v: slice(3, next) },
+    ...{ out: slice(4, next), logSumExp: slice(6, next), outGradient: slice(7, next) },
+    ...{ qGradient: slice(8, next), kGradient: slice(9, next), vGradient: slice(10, next) },
+    ...(next(2) === 1 ? { causal: true, mask: slice(5, next), window: 1 + next(20) } : {}),
+  }),
   reduce: (next) => ({
     ...{ kind: "sum", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axes: [next(3)] },
     ...{ input: slice(1, next), output: slice(2, next) },
@@ -289,6 +296,11 @@ const argumentsOf: {
   normalize: (next) => ({
     ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
     ...{ input: slice(1, next), weight: slice(2, next), output: slice(3, next) },
+  }),
+  normalizeGradient: (next) => ({
+    ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
+    ...{ input: slice(1, next), weight: slice(2, next), outputGradient: slice(3, next) },
+    ...{ inputGradient: slice(4, next), weightGradient: slice(5, next) },
   }),
   copy: (next) => {
     const [rows, columns] = [1 + next(100), 1 + next(100)];

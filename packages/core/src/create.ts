@@ -388,10 +388,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   override run(given: OperationName | Operation, args: object): void {
     const operation = operationOf("run", given);
     const { name } = operation;
-    if (this.#state !== "open") {
-      this.#runUnlessOpen(operation, args);
-      return;
-    }
+    if (this.#isRecorded(operation, args)) return;
     const known = this.#known.get(operation);
     // Asked here first, since `assertSupported` looks the operation up again.
     if (known === undefined || !known.takes(args)) assertSupported(this, operation, args);
@@ -405,10 +402,13 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     } else this.#call(name, () => kernel!.run(problem as never));
   }
 
-  #runUnlessOpen(operation: Operation, args: object): void {
+  /** Whether the call is recorded and not to be carried out. Throws if the backend is not open. */
+  #isRecorded(operation: Operation, args: object): boolean {
+    if (this.#state === "open") return false;
     if (this.#state !== "recording") throw this.#unusable(operation.name);
     this.#prepareOperation(operation, args);
     this.#collected(operationCall(operation, args));
+    return true;
   }
 
   /** As `run`, up to the moment when the driver is called. */

@@ -120,7 +120,7 @@ export interface Kernel<Problem> {
   /**
    * The calls that it takes: those that any of the entries covers. All others throw `UNSUPPORTED`. The
    * options are `bias` and `activation` of gemm, batchedGemm and quantizedGemm, `activation` of conv2d, and `mask` and
-   * `window` of attention.
+   * `window` of attention, and its `logSumExp`.
    */
   readonly supports: readonly Support[];
   /** Enqueues one problem. */

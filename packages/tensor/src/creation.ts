@@ -11,7 +11,7 @@ import { defer } from "./lazy/fusion.js";
 import { concatenate as concatenateOperation } from "./ops/views.js";
 import type { Nested } from "./printing.js";
 import { apply, type Tensor, wrap } from "./tensor.js";
-import { Storage, Value } from "./value.js";
+import { Storage, undoneOnFailure, Value } from "./value.js";
 import { axisOf, checkShape, type Shape, sizeOf } from "./view/shape.js";
 
 export interface TensorOptions {
@@ -126,8 +126,11 @@ function fitting(shape: Shape, count: number): Shape {
 /** Returns a tensor of one number, repeated. Default type: f32. */
 export function full(backend: ComputeBackend, shape: Shape, number: number, dtype: DType = "f32"): Tensor {
   checkShape("full", shape);
-  const value = Value.allocate(backend, dtype, shape);
-  backend.fill(value.storage!.handle, number, value.size, dtype);
+  const value = undoneOnFailure(() => {
+    const made = Value.allocate(backend, dtype, shape);
+    backend.fill(made.storage!.handle, number, made.size, dtype);
+    return made;
+  });
   return wrap(value);
 }
 

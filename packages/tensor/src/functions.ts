@@ -1,5 +1,6 @@
 import type { NormalizeKind, RopeKind } from "@backplane/core";
 import { listed, refuse } from "./errors.js";
+import { conv2dInputGradient } from "./ops/gradients.js";
 import {
   type AttentionAttributes,
   attention as attentionOperation,
@@ -45,6 +46,38 @@ export function rmsNorm(x: Tensor, options: NormOptions = {}): Tensor {
 /** Convolution of images with a filter [outChannels, channels / groups, height, width]; as `conv2d` of core. */
 export function conv2d(x: Tensor, filter: Tensor, bias?: Tensor, options: Conv2dAttributes = {}): Tensor {
   return apply(conv2dOperation, bias === undefined ? [x, filter] : [x, filter, bias], options);
+}
+
+export interface TransposedOptions extends Conv2dAttributes {
+  /** Of the result, as rows and columns. Default: the smallest that the convolution turns into the extents of x. */
+  readonly outputSize?: readonly [height: number, width: number];
+}
+
+/**
+ * The transposed convolution: the gradient of `conv2d` by its input. x has as many channels as the filter
+ * [channels, outChannels / groups, height, width] has rows.
+ */
+export function transposedConv2d(x: Tensor, filter: Tensor, options: TransposedOptions = {}): Tensor {
+  const { outputSize, ...geometry } = options;
+  const { layout, stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 1 } = geometry;
+  if (x.rank !== 4 || filter.rank !== 4)
+    refuse(
+      "transposedConv2d",
+      "shapes",
+      `are ${listed(x.shape)} and ${listed(filter.shape)}; allowed: four axes each`,
+    );
+  const first = layout === "NHWC" ? 1 : 2;
+  const size = (axis: 0 | 1): number =>
+    (x.shape[first + axis]! - 1) * stride[axis] +
+    dilation[axis] * (filter.shape[2 + axis]! - 1) +
+    1 -
+    padding[axis] -
+    padding[axis + 2]!;
+  const [height, width] = outputSize ?? [size(0), size(1)];
+  const channels = filter.shape[1]! * groups;
+  const shape =
+    layout === "NHWC" ? [x.shape[0]!, height, width, channels] : [x.shape[0]!, channels, height, width];
+  return apply(conv2dInputGradient, [x, filter], { ...geometry, shape });
 }
 
 /** The largest element of each window. Stride: the extents of the window, unless given. */

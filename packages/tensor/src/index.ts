@@ -25,6 +25,8 @@ export {
   resize2d,
   rmsNorm,
   rope,
+  type TransposedOptions,
+  transposedConv2d,
 } from "./functions.js";
 export {
   Attention,

@@ -1,6 +1,6 @@
 import type { ComputeBackend, FloatType } from "@backplane/core";
 import { type Tensor, wrap } from "./tensor.js";
-import { placeOf, Value } from "./value.js";
+import { placeOf, undoneOnFailure, Value } from "./value.js";
 import { checkShape, type Shape } from "./view/shape.js";
 
 /**
@@ -47,14 +47,12 @@ export class Random {
     dtype: FloatType | "u8",
     options: { readonly mean?: number; readonly deviation?: number; readonly probability?: number },
   ): Tensor {
-    const value = Value.allocate(backend, dtype, checkShape(kind, shape));
     const { seed, offset } = this;
-    try {
-      backend.random({ kind, count: value.size, output: placeOf(value), seed, offset, dtype, ...options });
-    } catch (error) {
-      value.release();
-      throw error;
-    }
+    const value = undoneOnFailure(() => {
+      const made = Value.allocate(backend, dtype, checkShape(kind, shape));
+      backend.random({ kind, count: made.size, output: placeOf(made), seed, offset, dtype, ...options });
+      return made;
+    });
     // Whole blocks of four: the pairs of normal numbers begin at even places.
     this.offset += 4 * Math.ceil(value.size / 4);
     return wrap(value);

@@ -27,7 +27,7 @@ import { cast, expand, permute, place, reshape, slice } from "./ops/views.js";
 import { format, type Nested, nested } from "./printing.js";
 import { isTracked, record } from "./recorder.js";
 import { Scoped } from "./scope.js";
-import { Storage, Value } from "./value.js";
+import { Storage, undoneOnFailure, Value } from "./value.js";
 import { axesOf, axisOf, type Shape, sameShape } from "./view/shape.js";
 import { reshaped, type Span, type TensorView } from "./view/tensor-view.js";
 
@@ -605,7 +605,7 @@ export function apply<Attributes>(
   for (let i = 0; i < inputs.length; i++) values[i] = inputs[i]!.value;
   checkBackends(operation.name, values);
   const isSaved = isTracked(values);
-  const result = operation.forward(values, attributes, isSaved);
+  const result = undoneOnFailure(() => operation.forward(values, attributes, isSaved));
   const [output, ...saved] = result instanceof Value ? [result] : result;
   if (isSaved) {
     const { name } = operation;
@@ -619,6 +619,21 @@ export function apply<Attributes>(
     }
   }
   return wrap(output);
+}
+
+/**
+ * Carries out an operation with several results, none of which has a gradient of its own: a tape that would need one refuses.
+ */
+export function applyAll(
+  name: string,
+  inputs: readonly Tensor[],
+  forward: (values: readonly Value[]) => readonly (Value | undefined)[],
+): readonly (Tensor | undefined)[] {
+  const values = inputs.map((input) => input.value);
+  checkBackends(name, values);
+  if (isTracked(values))
+    refuse(name, "inputs", "are on a tape, and it has no gradient; allowed: withoutRecording", "UNSUPPORTED");
+  return undoneOnFailure(() => forward(values)).map((value) => value && wrap(value));
 }
 
 function checkBackends(name: string, values: readonly Value[]): void {

@@ -9,6 +9,23 @@ import type { Expression } from "./lazy/expression.js";
 import { contiguousStrides, type Shape, sizeOf } from "./view/shape.js";
 import { TensorView } from "./view/tensor-view.js";
 
+/** What was allocated in the call of `undoneOnFailure` under way. */
+let made: Value[] | undefined;
+
+/** Returns the result of a function. If it throws, frees the values that it allocated. */
+export function undoneOnFailure<Result>(body: () => Result): Result {
+  const outer = made;
+  made = [];
+  try {
+    return body();
+  } catch (error) {
+    for (const value of made) value.release();
+    throw error;
+  } finally {
+    made = outer;
+  }
+}
+
 /** An allocation that several values share. It is freed with the last of them. */
 export class Storage {
   readonly backend: ComputeBackend;
@@ -67,6 +84,7 @@ export class Value {
   static allocate(backend: ComputeBackend, dtype: DType, shape: Shape, zero = false): Value {
     const value = new Value(backend, dtype, shape);
     value.storage = allocate(backend, value.size * dtypeBytes[dtype], zero);
+    made?.push(value);
     return value;
   }
 

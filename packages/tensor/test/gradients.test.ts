@@ -3,12 +3,16 @@ import { arithmeticKinds, floatUnaryKinds } from "@backplane/core";
 import {
   attention,
   concatenate,
+  conv2d,
   crossEntropy,
   dropout,
   grad,
   layerNorm,
+  maxPool2d,
+  meanPool2d,
   ones,
   Random,
+  resize2d,
   rmsNorm,
   rope,
   rules,
@@ -16,6 +20,7 @@ import {
   Tape,
   type Tensor,
   tensor,
+  transposedConv2d,
   valueAndGrad,
   where,
   withoutRecording,
@@ -145,6 +150,24 @@ describe("the rules of views, sums, products and indices", () => {
       rope(x.reshape(1, 1, 3, 2), tables(y).cos(), tables(y).sin(), { start: 1 })
         .reshape(2, 3)
         .mul(y),
+    softmaxGradient: (x, y) => twice(x, (x) => x.softmax(1).mul(y)),
+    logSoftmaxGradient: (x, y) => twice(x, (x) => x.logSoftmax(1).mul(y)),
+    conv2d: (x, y) =>
+      conv2d(images(x, y), filter(x, y), x.at(0).slice(0, [0, 2]), {
+        stride: [1, 2],
+        padding: [1, 0, 1, 1],
+      }).square(),
+    "conv2d of channels last, in groups": (x, y) =>
+      conv2d(images(x, y).permute(0, 2, 3, 1), filter(x, y).slice(1, [1]), x.at(0).slice(0, [1]), {
+        ...{ layout: "NHWC", groups: 2, dilation: [2, 1], padding: [1, 1, 1, 0] },
+      }).square(),
+    conv2dInputGradient: (x, y) => transposedConv2d(images(x, y), filter(x, y), { stride: [2, 1] }).square(),
+    conv2dFilterGradient: (x, y) => twice(x, (x) => conv2d(images(x, y), filter(x, y)).square()),
+    pool2d: (x, y) => maxPool2d(images(x, y), [2, 2], { stride: [1, 1] }).square(),
+    "mean pool": (x, y) =>
+      meanPool2d(images(x, y), [2, 2], { padding: [1, 0, 0, 1], countPadding: true }).square(),
+    resize2d: (x, y) =>
+      resize2d(images(x, y), { kind: "bilinear", outputHeight: 4, outputWidth: 2 }).square(),
     embedding: (x, y) =>
       x
         .take(index(x, [1, 0, 1, 1]))
@@ -160,6 +183,13 @@ describe("the rules of views, sums, products and indices", () => {
   /** [1, 1 or 2, 2 or 3, 2] */
   const heads = (x: Tensor, y: Tensor, count = 1): Tensor =>
     count === 1 ? x.add(y.mul(0.5)).reshape(1, 1, 3, 2) : stack([x, y]).slice(2, [1]).reshape(1, 2, 2, 2);
+  /** [1, 2, 3, 2] and [2, 2, 2, 2] */
+  const images = (x: Tensor, y: Tensor): Tensor => stack([x, y]).reshape(1, 2, 3, 2);
+  const filter = (x: Tensor, y: Tensor): Tensor =>
+    concatenate([x.flatten(), y.flatten(), x.flatten().mul(0.25).slice(0, [2])]).reshape(2, 2, 2, 2);
+  /** The sum of squares of a gradient. */
+  const twice = (x: Tensor, f: (x: Tensor) => Tensor): Tensor =>
+    grad((x: Tensor) => f(x).sum())(x)[0]!.square();
   const tables = (like: Tensor): Tensor => tensor(like.backend, [[0.1], [0.4], [0.9], [1.6], [2.5]]);
   const index = (like: Tensor, places: number[], shape = [places.length]): Tensor =>
     tensor(like.backend, places, { shape, dtype: "i32" });

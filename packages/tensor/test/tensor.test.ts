@@ -86,6 +86,29 @@ describe("a tensor", () => {
     );
   });
 
+  it("leaves nothing behind if an operation fails", () => {
+    const { backend } = bench;
+    const x = ones(backend, [2, 3]);
+    const { liveAllocations } = backend.memory();
+    const { gemm, map } = backend;
+    const fail = (): never => {
+      throw new Error("a fault");
+    };
+    Object.assign(backend, { gemm: fail, map: fail });
+    try {
+      assert.throws(() => x.matmul(x.transpose()), "a fault");
+      const sum = x.add(1);
+      assert.throws(() => sum.compute(), "a fault");
+      sum.dispose();
+      setFusion(false);
+      assert.throws(() => x.mul(2), "a fault");
+    } finally {
+      setFusion(true);
+      Object.assign(backend, { gemm, map });
+    }
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+  });
+
   it("is looked at in other ways without copies where strides allow it", async () => {
     const x = counted(2, 3, 4);
     const { handle } = x.value.storage!;

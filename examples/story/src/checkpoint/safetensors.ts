@@ -81,29 +81,3 @@ export function arrayOf(
     throw new FileError(`${name} has shape [${array.shape.join(", ")}]; needed: [${shape.join(", ")}].`);
   return array;
 }
-
-/** The bytes of a file with some arrays. */
-export function safetensorsFile(
-  arrays: ReadonlyMap<string, { readonly shape: readonly number[]; readonly values: Float32Array }>,
-  metadata: Readonly<Record<string, string>>,
-): Uint8Array {
-  let place = 0;
-  const entries = [...arrays].map(([name, { shape, values }]) => {
-    const from = place;
-    place += values.byteLength;
-    return [name, { dtype: "F32", shape, data_offsets: [from, place] }];
-  });
-  const text = JSON.stringify({ __metadata__: metadata, ...Object.fromEntries(entries) });
-  // Spaces after it keep the arrays aligned.
-  const header = new TextEncoder().encode(text.padEnd(Math.ceil(text.length / 8) * 8));
-  const start = LENGTH_BYTES + header.length;
-  const file = new Uint8Array(start + place);
-  new DataView(file.buffer).setBigUint64(0, BigInt(header.length), true);
-  file.set(header, LENGTH_BYTES);
-  place = start;
-  for (const { values } of arrays.values()) {
-    file.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength), place);
-    place += values.byteLength;
-  }
-  return file;
-}

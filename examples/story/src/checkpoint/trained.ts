@@ -2,14 +2,13 @@ import { faultOf, type Shape } from "../shape.js";
 import { ByteTokenizer } from "../tokenizer/bytes.js";
 import { type Checkpoint, layerShapes, type StoredLayer, type StoredMatrix } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
-import { arrayOf, readSafetensorsHeader, type SafetensorsHeader } from "./safetensors.js";
+import { arrayOf, readSafetensorsHeader } from "./safetensors.js";
 
 /** The key of the metadata with the sizes of the model, as JSON. */
 export const SHAPE_KEY = "shape";
 
-/** The sizes of a model that this program has trained. */
-export function trainedShape({ metadata }: SafetensorsHeader): Shape {
-  const text = metadata[SHAPE_KEY];
+/** The sizes of a model that this program has trained, from the metadata of its file. */
+export function shapeFrom(text: string | undefined): Shape {
   if (text === undefined)
     throw new FileError("It is a safetensors file, but none of a model that this program has trained.");
   const shape = JSON.parse(text) as Shape;
@@ -18,10 +17,10 @@ export function trainedShape({ metadata }: SafetensorsHeader): Shape {
   return shape;
 }
 
-/** Reads a model that this program has trained: the arrays of `named` in a safetensors file. */
+/** Reads a model that this program has trained: `Parameters` in a safetensors file. */
 export async function readTrained(file: ByteSource): Promise<Checkpoint> {
   const header = await readSafetensorsHeader(file);
-  const shape = trainedShape(header);
+  const shape = shapeFrom(header.metadata[SHAPE_KEY]);
   const { vocabulary, size } = shape;
   const shapes = layerShapes(shape);
   /** Matrices that lie below one another in one array. */

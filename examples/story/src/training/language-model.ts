@@ -1,43 +1,30 @@
 import type { ComputeBackend } from "@backplane/core";
-import { type Tensor, tensor } from "@backplane/tensor";
+import { attention, crossEntropy, rmsNorm, rope, type Tensor, tensor } from "@backplane/tensor";
 import type { Shape } from "../shape.js";
 import type { LayerParameters, Parameters } from "./parameters.js";
 
 /** Additions to products with frozen weights, by the names of the weights. */
 export type Adaptation = (name: string, input: Tensor) => Tensor | undefined;
 
-/** Hides a key: the softmax of it is 0. */
-const HIDDEN = Number.NEGATIVE_INFINITY;
-
 /**
  * The formulas of `Transformer` on tensors, for whole batches of texts of one length, so that there are gradients. Holds the
- * constants for texts of that length.
+ * tables of angles for that length.
  */
 export class LanguageModel implements Disposable {
-  readonly length: number;
   readonly #shape: Shape;
-  /** [length, headSize] */
+  /** [length, pairs] */
   readonly #cos: Tensor;
   readonly #sin: Tensor;
-  /** [headSize, headSize]: (x, y) becomes (-y, x) for each pair of neighbours. */
-  readonly #quarter: Tensor;
-  /** [length, length]: 0, or -Infinity for keys after the query. */
-  readonly #mask: Tensor;
 
   constructor(backend: ComputeBackend, shape: Shape, length: number) {
     this.#shape = shape;
-    this.length = length;
-    const { headSize, frequencies } = shape;
-    // A pair beyond those that turn has no frequency, and an angle of 0.
-    const table = (of: (angle: number) => number) =>
-      matrix(backend, length, headSize, (position, i) => of(position * (frequencies[i >> 1] ?? 0)));
+    const { frequencies } = shape;
+    const table = (of: (angle: number) => number) => {
+      const angles = Array.from({ length }, (_, at) => frequencies.map((turn) => of(at * turn))).flat();
+      return tensor(backend, Float32Array.from(angles), { shape: [length, frequencies.length] }).keep();
+    };
     this.#cos = table(Math.cos);
     this.#sin = table(Math.sin);
-    this.#quarter = matrix(backend, headSize, headSize, (from, to) => {
-      if (from >> 1 !== to >> 1 || from === to) return 0;
-      return to % 2 === 0 ? -1 : 1;
-    });
-    this.#mask = matrix(backend, length, length, (query, key) => (key <= query ? 0 : HIDDEN));
   }
 
   /** The logits after each token of each text: [batch, length, vocabulary] from i32 [batch, length]. */
@@ -61,51 +48,35 @@ export class LanguageModel implements Disposable {
 
   /** The mean loss, in nats, of what follows each token: `targets` (i32) has the shape of `tokens`. */
   loss(parameters: Parameters, tokens: Tensor, targets: Tensor, adaptation?: Adaptation): Tensor {
-    const logits = this.logits(parameters, tokens, adaptation);
-    return logits.logSoftmax().takeAlong(targets.unsqueeze(-1)).mean().neg();
+    return crossEntropy(this.logits(parameters, tokens, adaptation), targets);
   }
 
   [Symbol.dispose](): void {
-    for (const constant of [this.#cos, this.#sin, this.#quarter, this.#mask]) constant.dispose();
+    this.#cos.dispose();
+    this.#sin.dispose();
   }
 
   #normalize(stream: Tensor, weight: Tensor): Tensor {
-    const square = stream.square().mean(-1, { keepAxes: true });
-    return stream.mul(square.add(this.#shape.epsilon).unary("rsqrt")).mul(weight);
+    return rmsNorm(stream, { weight, epsilon: this.#shape.epsilon });
   }
 
   /** [batch, length, heads headSize] from [batch, length, (heads + 2 kvHeads) headSize] */
   #attend(queryKeyValue: Tensor): Tensor {
     const { heads, kvHeads, headSize } = this.#shape;
     const [batch, length] = queryKeyValue.shape as [number, number];
-    const group = heads / kvHeads;
-    // [batch, kvHeads, heads of the group, length, headSize]; a group shares its keys and values.
+    // [batch, heads, length, headSize]
     const part = (first: number, count: number) =>
       queryKeyValue
-        .slice(2, [first * headSize, (first + count * kvHeads) * headSize])
-        .reshape(batch, length, kvHeads, count, headSize)
-        .permute(0, 2, 3, 1, 4);
-    const queries = this.#turn(part(0, group));
-    const keys = this.#turn(part(heads, 1));
-    const values = part(heads + kvHeads, 1);
-    const scores = queries.matmul(keys.transpose()).mul(1 / Math.sqrt(headSize));
-    const attended = scores.add(this.#mask).softmax().matmul(values);
-    return attended.permute(0, 3, 1, 2, 4).reshape(batch, length, heads * headSize);
+        .slice(2, [first * headSize, (first + count) * headSize])
+        .reshape(batch, length, count, headSize)
+        .permute(0, 2, 1, 3);
+    const queries = this.#turn(part(0, heads));
+    const keys = this.#turn(part(heads, kvHeads));
+    const attended = attention(queries, keys, part(heads + kvHeads, kvHeads), { causal: true });
+    return attended.permute(0, 2, 1, 3).reshape(batch, length, heads * headSize);
   }
 
   #turn(rows: Tensor): Tensor {
-    return rows.mul(this.#cos).add(rows.matmul(this.#quarter).mul(this.#sin));
+    return rope(rows, this.#cos, this.#sin, { kind: "neighbours" });
   }
-}
-
-function matrix(
-  backend: ComputeBackend,
-  rows: number,
-  columns: number,
-  element: (row: number, column: number) => number,
-): Tensor {
-  const values = Float32Array.from({ length: rows * columns }, (_, i) =>
-    element(Math.floor(i / columns), i % columns),
-  );
-  return tensor(backend, values, { shape: [rows, columns] }).keep();
 }

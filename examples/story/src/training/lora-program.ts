@@ -11,7 +11,7 @@ import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { type Outputs, writeText } from "../writing.js";
 import { corpusFor } from "./corpus.js";
 import { LoraParameters } from "./lora.js";
-import { parametersOf } from "./parameters.js";
+import { copiedParameters } from "./parameters.js";
 import { trainOn } from "./program.js";
 import { Trainer } from "./trainer.js";
 
@@ -38,7 +38,7 @@ export async function trainAdapter(
   await using backend = new SwitchableBackend(registry, start);
   await backend.init();
   const { weights, scope } = await loadWeights(backend, model.file, checkpoint, "f32");
-  const parameters = parametersOf(backend, shape, weights);
+  const parameters = copiedParameters(backend, shape, weights);
   const lora = new LoraParameters(backend, shape, { rank: options.lora, scale }, new Random(options.seed));
   const { seed, steps } = options;
   const trained = [...lora.tensors.values()];

@@ -1,11 +1,11 @@
 import type { ComputeBackend } from "@backplane/core";
 import { type Tensor, tensor, zeros } from "@backplane/tensor";
+import { save } from "@backplane/tensor/node";
 import { ADAPTER_KEY, type AdapterSizes, adaptedNames } from "../adapter.js";
 import type { Random } from "../random.js";
 import type { Shape } from "../shape.js";
 import type { Adaptation } from "./language-model.js";
 import { parameterShapes } from "./parameters.js";
-import { saveTensors } from "./saving.js";
 
 /** Matrices of low rank that are added to frozen ones: W + scale up down. At first up is 0, so that nothing changes. */
 export class LoraParameters {
@@ -39,7 +39,7 @@ export class LoraParameters {
   };
 
   save(path: string): Promise<void> {
-    return saveTensors(path, this.tensors, { [ADAPTER_KEY]: JSON.stringify(this.sizes) });
+    return save(path, this.tensors, { metadata: { [ADAPTER_KEY]: JSON.stringify(this.sizes) } });
   }
 
   dispose(): void {

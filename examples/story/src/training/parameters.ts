@@ -1,5 +1,5 @@
 import { type ComputeBackend, type DeviceHandle, dtypeBytes, type Operand } from "@backplane/core";
-import { type Tensor, tensor, zeros } from "@backplane/tensor";
+import { ones, type Tensor, tensor, zeros } from "@backplane/tensor";
 import { type BlockMatrix, DenseMatrix, type Matrix } from "../matrix.js";
 import type { Weights } from "../model.js";
 import type { Random } from "../random.js";
@@ -42,50 +42,25 @@ export function parameterShapes({
   };
 }
 
-export const layerNames: readonly (keyof LayerParameters)[] = [
+const layerNames = [
   ...(["attentionNorm", "queryKeyValue", "attentionOutput"] as const),
   ...(["feedForwardNorm", "gateUp", "down"] as const),
 ];
 
-/** By name, in a fixed order: `embedding`, `layers.0.attentionNorm`, ... */
-export function named({ embedding, layers, finalNorm }: Parameters): Map<string, Tensor> {
-  const all: [string, Tensor][] = [["embedding", embedding]];
-  for (const [i, layer] of layers.entries())
-    for (const name of layerNames) all.push([`layers.${i}.${name}`, layer[name]]);
-  all.push(["finalNorm", finalNorm]);
-  return new Map(all);
-}
-
-/** The names and shapes of all parameters, in the order of `named`. */
-export function shapesOf(shape: Shape): Map<string, readonly number[]> {
-  const all: [string, readonly number[]][] = [["embedding", [shape.vocabulary, shape.size]]];
-  const ofLayer = parameterShapes(shape);
-  for (let i = 0; i < shape.layers; i++)
-    for (const name of layerNames) all.push([`layers.${i}.${name}`, ofLayer[name]]);
-  all.push(["finalNorm", [shape.size]]);
-  return new Map(all);
-}
-
-/** Parameters with the values that a function gives for each name and shape. */
+/** Parameters made of the tensors that a function returns for each name, such as `layers.0.down`, and shape. */
 export function parametersFrom(
-  backend: ComputeBackend,
   shape: Shape,
-  values: (name: string, shape: readonly number[]) => Float32Array,
+  make: (name: string, shape: readonly number[]) => Tensor,
 ): Parameters {
-  const made = new Map(
-    [...shapesOf(shape)].map(([name, extents]) => [
-      name,
-      tensor(backend, values(name, extents), { shape: extents }).keep(),
-    ]),
-  );
+  const shapes = parameterShapes(shape);
   const layerAt = (i: number) =>
     Object.fromEntries(
-      layerNames.map((name) => [name, made.get(`layers.${i}.${name}`)!]),
+      layerNames.map((name) => [name, make(`layers.${i}.${name}`, shapes[name])]),
     ) as unknown as LayerParameters;
   return {
-    embedding: made.get("embedding")!,
+    embedding: make("embedding", [shape.vocabulary, shape.size]),
     layers: Array.from({ length: shape.layers }, (_, i) => layerAt(i)),
-    finalNorm: made.get("finalNorm")!,
+    finalNorm: make("finalNorm", [shape.size]),
   };
 }
 
@@ -94,12 +69,13 @@ export function parametersFrom(
  * residual stream (A. Radford et al., "Language models are unsupervised multitask learners", 2019).
  */
 export function initialParameters(backend: ComputeBackend, shape: Shape, random: Random): Parameters {
-  return parametersFrom(backend, shape, (name, extents) => {
+  return parametersFrom(shape, (name, extents) => {
+    if (extents.length === 1) return ones(backend, extents).keep();
     const count = extents.reduce((a, b) => a * b);
-    if (extents.length === 1) return new Float32Array(count).fill(1);
     const isLast = name.endsWith("attentionOutput") || name.endsWith("down");
     const deviation = isLast ? 0.02 / Math.sqrt(2 * shape.layers) : 0.02;
-    return Float32Array.from({ length: count }, () => deviation * random.normal());
+    const values = Float32Array.from({ length: count }, () => deviation * random.normal());
+    return tensor(backend, values, { shape: extents }).keep();
   });
 }
 
@@ -126,7 +102,7 @@ export function weightsOf(backend: ComputeBackend, { embedding, layers, finalNor
 }
 
 /** Copies of the weights of a model that computes in f32. */
-export function parametersOf(backend: ComputeBackend, { size }: Shape, weights: Weights): Parameters {
+export function copiedParameters(backend: ComputeBackend, { size }: Shape, weights: Weights): Parameters {
   const copied = (from: Operand, shape: readonly number[]): Tensor => {
     const copy = zeros(backend, shape).keep();
     backend.copyDtoD(placeOf(copy), from, 4 * copy.size);

@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { SwitchableBackend } from "@backplane/core";
+import { parametersOf } from "@backplane/tensor";
 import { registry } from "../backends.js";
-import { FileError, FileSource } from "../checkpoint/file.js";
+import { FileError } from "../checkpoint/file.js";
 import { Transformer } from "../model.js";
 import type { Options } from "../options.js";
 import { ProgressBar } from "../progress.js";
@@ -14,7 +15,7 @@ import { Writer } from "../writer.js";
 import { type Outputs, writeText } from "../writing.js";
 import { bigramLoss } from "./bigram.js";
 import { type Corpus, corpusFor } from "./corpus.js";
-import { initialParameters, named, type Parameters, weightsOf } from "./parameters.js";
+import { initialParameters, type Parameters, weightsOf } from "./parameters.js";
 import { readTraining, saveTraining } from "./saving.js";
 import { Trainer, type TrainingOptions } from "./trainer.js";
 
@@ -55,7 +56,7 @@ export async function trainModel({ options, start, swaps, outputs, signal }: Tra
   await backend.init();
   const training = await trainingFor(backend, options);
   const { trainer, parameters } = training;
-  const count = [...named(parameters).values()].reduce((sum, { size }) => sum + size, 0);
+  const count = [...parametersOf(parameters).values()].reduce((sum, { size }) => sum + size, 0);
   notes.write(
     `${grouped(count)} parameters learn from ${grouped(corpus.training.length)} bytes on ${backend.capabilities.device.name}.\n`,
   );
@@ -96,8 +97,7 @@ async function trainingFor(backend: SwitchableBackend, options: Options): Promis
     return { shape, parameters, trainer: trainerOf(backend, shape, parameters, given) };
   }
   try {
-    await using file = await FileSource.open(resume);
-    const saved = await readTraining(backend, file);
+    const saved = await readTraining(backend, resume);
     const trainer = trainerOf(backend, saved.shape, saved.parameters, saved.options);
     saved.restore(trainer);
     return { shape: saved.shape, parameters: saved.parameters, trainer };
@@ -113,7 +113,7 @@ function trainerOf(
   parameters: Parameters,
   options: TrainingOptions,
 ) {
-  return new Trainer(backend, shape, parameters, [...named(parameters).values()], options);
+  return new Trainer(backend, shape, parameters, [...parametersOf(parameters).values()], options);
 }
 
 /**

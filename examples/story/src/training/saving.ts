@@ -1,23 +1,25 @@
-import { renameSync, writeFileSync } from "node:fs";
-import type { ComputeBackend } from "@backplane/core";
-import { type Tensor, tensor } from "@backplane/tensor";
-import { type ByteSource, FileError } from "../checkpoint/file.js";
-import { readArray, readSafetensorsHeader, safetensorsFile } from "../checkpoint/safetensors.js";
-import { SHAPE_KEY, trainedShape } from "../checkpoint/trained.js";
+import { BackendError, type ComputeBackend } from "@backplane/core";
+import { parametersOf, type Tensor } from "@backplane/tensor";
+import { load, save } from "@backplane/tensor/node";
+import { FileError } from "../checkpoint/file.js";
+import { SHAPE_KEY, shapeFrom } from "../checkpoint/trained.js";
 import type { Shape } from "../shape.js";
-import { named, type Parameters, parametersFrom, shapesOf } from "./parameters.js";
+import { type Parameters, parametersFrom } from "./parameters.js";
 import type { Trainer, TrainingOptions } from "./trainer.js";
 
 /** Keys of the metadata: how the model is trained, and how far. */
 const OPTIONS_KEY = "training";
 const STEPS_KEY = "steps";
 
+/** Stands before the names of the optimizer's states. */
+const STATES = "optimizer.";
+
 /** A training that was interrupted. */
 export interface Interrupted {
   readonly shape: Shape;
   readonly options: TrainingOptions;
   readonly parameters: Parameters;
-  /** Gives a trainer of these parameters what its optimizer had. */
+  /** Gives a trainer of these parameters what its optimizer had. Once. */
   readonly restore: (trainer: Trainer) => void;
 }
 
@@ -28,53 +30,52 @@ export async function saveTraining(
   parameters: Parameters,
   { optimizer, options }: Trainer,
 ): Promise<void> {
-  const states = [...optimizer.states()].map(([name, state]) => [stateName(name), state] as const);
-  await saveTensors(path, new Map([...named(parameters), ...states]), {
+  const states = [...optimizer.states()].map(([name, state]) => [STATES + name, state] as const);
+  const metadata = {
     [SHAPE_KEY]: JSON.stringify(shape),
     [OPTIONS_KEY]: JSON.stringify(options),
     [STEPS_KEY]: String(optimizer.steps),
-  });
-}
-
-/** Reads what `saveTraining` wrote. */
-export async function readTraining(backend: ComputeBackend, file: ByteSource): Promise<Interrupted> {
-  const header = await readSafetensorsHeader(file);
-  const shape = trainedShape(header);
-  const options = header.metadata[OPTIONS_KEY];
-  if (options === undefined) throw new FileError("It has a model, but not how it was trained.");
-  const values = new Map<string, Float32Array>();
-  for (const [name, extents] of shapesOf(shape))
-    values.set(name, await readArray(file, header, name, extents));
-  const states = new Map<string, Float32Array>();
-  for (const [name, { shape: extents }] of header.arrays)
-    if (name.startsWith(stateName(""))) states.set(name, await readArray(file, header, name, extents));
-  const parameters = parametersFrom(backend, shape, (name) => values.get(name)!);
-  const restore = ({ optimizer }: Trainer): void => {
-    optimizer.steps = Number(header.metadata[STEPS_KEY]);
-    for (const [name, state] of optimizer.states()) {
-      const saved = states.get(stateName(name));
-      if (saved === undefined) throw new FileError(`It has no array ${stateName(name)}.`);
-      using given = tensor(backend, saved, { shape: state.shape });
-      state.assign(given);
-    }
   };
-  return { shape, options: JSON.parse(options) as TrainingOptions, parameters, restore };
+  await save(path, new Map([...parametersOf(parameters), ...states]), { metadata });
 }
 
-/** Writes tensors by name, and leaves an older file as it is until the new one is complete. */
-export async function saveTensors(
-  path: string,
-  tensors: ReadonlyMap<string, Tensor>,
-  metadata: Readonly<Record<string, string>>,
-): Promise<void> {
-  const arrays = new Map<string, { shape: readonly number[]; values: Float32Array }>();
-  for (const [name, tensor] of tensors)
-    arrays.set(name, { shape: tensor.shape, values: (await tensor.data()) as Float32Array });
-  const unfinished = `${path}.unfinished`;
-  writeFileSync(unfinished, safetensorsFile(arrays, metadata));
-  renameSync(unfinished, path);
+/** Reads what `saveTraining` wrote. Throws a FileError if the file is another one, or broken. */
+export async function readTraining(backend: ComputeBackend, path: string): Promise<Interrupted> {
+  const { tensors, metadata } = await loaded(backend, path);
+  try {
+    const shape = shapeFrom(metadata.get(SHAPE_KEY));
+    const options = metadata.get(OPTIONS_KEY);
+    if (options === undefined) throw new FileError("It has a model, but not how it was trained.");
+    const parameters = parametersFrom(shape, (name, extents) => taken(tensors, name, extents));
+    const restore = ({ optimizer }: Trainer): void => {
+      optimizer.steps = Number(metadata.get(STEPS_KEY));
+      for (const [name, state] of optimizer.states()) {
+        using saved = taken(tensors, STATES + name, state.shape);
+        state.assign(saved);
+      }
+    };
+    return { shape, options: JSON.parse(options) as TrainingOptions, parameters, restore };
+  } catch (error) {
+    for (const tensor of tensors.values()) tensor.dispose();
+    throw error;
+  }
 }
 
-function stateName(name: string): string {
-  return `optimizer.${name}`;
+/** Takes a tensor out of those of a file. Throws a FileError if it is missing or has another shape. */
+function taken(tensors: Map<string, Tensor>, name: string, shape: readonly number[]): Tensor {
+  const tensor = tensors.get(name);
+  if (tensor === undefined) throw new FileError(`It has no array ${name}.`);
+  if (tensor.shape.join() !== shape.join())
+    throw new FileError(`${name} has shape [${tensor.shape.join(", ")}]; needed: [${shape.join(", ")}].`);
+  tensors.delete(name);
+  return tensor;
+}
+
+async function loaded(backend: ComputeBackend, path: string) {
+  try {
+    return await load(backend, path);
+  } catch (error) {
+    const isOfFile = !(error instanceof BackendError) || error.operation === "safetensors";
+    throw isOfFile ? new FileError((error as Error).message) : error;
+  }
 }

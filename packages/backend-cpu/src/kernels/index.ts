@@ -1,6 +1,7 @@
 import type { Accuracy, OperationName, OperationProblems } from "@backplane/core";
 import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
+import { attentionGradient } from "./attention-gradient/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
@@ -66,6 +67,7 @@ const operations: CpuOperations = {
   sort,
   rope,
   scatter,
+  attentionGradient,
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

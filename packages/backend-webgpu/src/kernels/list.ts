@@ -9,6 +9,7 @@ import { gather } from "./gather/index.js";
 import { gemm } from "./gemm/index.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
+import { normalizeGradient } from "./normalize-gradient/index.js";
 import type { OperationEntry } from "./operation.js";
 import { pool2d } from "./pool2d/index.js";
 import { pool2dGradient } from "./pool2d-gradient/index.js";
@@ -40,6 +41,7 @@ export const operationEntries: readonly OperationEntry[] = [
   softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   argReduce,

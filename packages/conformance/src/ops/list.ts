@@ -1,5 +1,6 @@
 export { argReduce } from "./arg-reduce/index.js";
 export { attention } from "./attention/index.js";
+export { attentionGradient } from "./attention-gradient/index.js";
 export { binary } from "./binary/index.js";
 export { conv2d } from "./conv2d/index.js";
 export { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";

@@ -1,5 +1,10 @@
 import { type ArgReduceArguments, type ArgReduceProblem, argReduce } from "./arg-reduce/index.js";
 import { type AttentionArguments, type AttentionProblem, attention } from "./attention/index.js";
+import {
+  type AttentionGradientArguments,
+  type AttentionGradientProblem,
+  attentionGradient,
+} from "./attention-gradient/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
 import {
@@ -76,6 +81,8 @@ export interface OperationArguments {
   readonly conv2dFilterGradient: Conv2dFilterGradientArguments;
   /** out = softmax(scale q k^T, with an optional causal mask) v */
   readonly attention: AttentionArguments;
+  /** The gradients of attention by q, k and v */
+  readonly attentionGradient: AttentionGradientArguments;
   /** Sum, mean, max, min or product over some axes */
   readonly reduce: ReduceArguments;
   /** The first place of the largest or smallest element along one axis */
@@ -132,6 +139,7 @@ export interface OperationProblems<Memory> {
   readonly conv2dInputGradient: Conv2dInputGradientProblem<Memory>;
   readonly conv2dFilterGradient: Conv2dFilterGradientProblem<Memory>;
   readonly attention: AttentionProblem<Memory>;
+  readonly attentionGradient: AttentionGradientProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
   readonly argReduce: ArgReduceProblem<Memory>;
   readonly pool2d: Pool2dProblem<Memory>;
@@ -192,6 +200,7 @@ export const operations: {
   quantize,
   scan,
   sort,
+  attentionGradient,
 };
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
@@ -216,6 +225,14 @@ export {
   type Rows,
   reachOfMask,
 } from "./attention/index.js";
+export {
+  type AttentionGradientArguments,
+  type AttentionGradientProblem,
+  type AttentionGradientSteps,
+  contiguousGradientSteps,
+  type GradientRows,
+  gradientRows,
+} from "./attention-gradient/index.js";
 export {
   type ArithmeticKind,
   arithmeticKinds,
@@ -243,6 +260,7 @@ export type { GradientStep } from "./conv2d/steps.js";
 export {
   type Conv2dFilterGradientArguments,
   type Conv2dFilterGradientProblem,
+  filterGradientProduct,
   filterGradientSteps,
 } from "./conv2d-filter-gradient/index.js";
 export {
@@ -250,7 +268,16 @@ export {
   type Conv2dInputGradientProblem,
   inputGradientSteps,
 } from "./conv2d-input-gradient/index.js";
-export { type CopyArguments, type CopyProblem, mostAxes, moveProblem, transposition } from "./copy/index.js";
+export {
+  type CopyArguments,
+  type CopyProblem,
+  conversion,
+  type MoveStep,
+  mostAxes,
+  moveProblem,
+  stridedMove,
+  transposition,
+} from "./copy/index.js";
 export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
 export {

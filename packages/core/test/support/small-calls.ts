@@ -17,6 +17,7 @@ const rest: Readonly<Record<OperationName, Readonly<Record<string, unknown>>>> =
   conv2dInputGradient: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
   conv2dFilterGradient: { inputShape: [1, 1, 2, 2], filterShape: [1, 1, 1, 1] },
   attention: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2 },
+  attentionGradient: { batch: 1, heads: 1, queryLength: 2, keyLength: 2, headSize: 2 },
   reduce: { kind: "sum", shape: [2, 2] },
   argReduce: { kind: "argMax", shape: [2, 2] },
   pool2d: { kind: "max", inputShape: [1, 1, 2, 2], kernel: [2, 2] },

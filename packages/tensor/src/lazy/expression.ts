@@ -12,9 +12,7 @@ export type Elementwise =
   | { readonly form: "select" }
   | { readonly form: "convert"; readonly to: MapType }
   /** The place along an axis, i32; no operands. */
-  | { readonly form: "index"; readonly axis: number }
-  /** The one operand, a number. */
-  | { readonly form: "full" };
+  | { readonly form: "index"; readonly axis: number };
 
 /** A value that is not computed yet. It holds a reference to each operand. */
 export interface Expression {

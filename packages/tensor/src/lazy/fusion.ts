@@ -46,7 +46,13 @@ export function defer(
     if (typeof operand !== "number") operand.retain();
   }
   value.expression = { function: fn, operands, nodes, inputs, parameters };
-  if (!isFused && fn.form !== "full") realize(value);
+  if (isFused) return value;
+  try {
+    realize(value);
+  } catch (error) {
+    value.release();
+    throw error;
+  }
   return value;
 }
 
@@ -87,11 +93,9 @@ function largestOf(operands: readonly Operand[]): Value {
   return largest!;
 }
 
-/** Whether an expression becomes part of one of this shape. A number may be repeated; others would be computed often. */
+/** Whether an expression becomes part of one of this shape. One that is repeated would be computed often. */
 function isInlined(value: Value, shape: Shape): boolean {
-  const { expression } = value;
-  if (expression === undefined) return false;
-  return expression.function.form === "full" || sameShape(value.shape, shape);
+  return value.expression !== undefined && sameShape(value.shape, shape);
 }
 
 /** Computes a value that is not computed yet. Its elements are contiguous then. */
@@ -100,9 +104,7 @@ export function realize(value: Value): void {
   if (expression === undefined) return;
   const storage = allocate(backend, size * dtypeBytes[dtype], false);
   try {
-    if (expression.function.form === "full")
-      backend.fill(storage.handle, expression.operands[0] as number, size, dtype);
-    else new Fused(value).run(storage.handle);
+    new Fused(value).run(storage.handle);
   } catch (error) {
     storage.release();
     throw error;
@@ -233,8 +235,6 @@ class Fused {
       case "index":
         this.#isFlat = false;
         return this.#add({ index: fn.axis });
-      case "full":
-        return this.#operand(operands[0]!, computedTypes[value.dtype]!);
     }
   }
 

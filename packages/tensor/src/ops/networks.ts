@@ -113,13 +113,14 @@ export const conv2d: TensorOperation<Conv2dAttributes> = operation(
     const [rows, columns] = [steps(height, 0), steps(width, 1)];
     const [batch, channels] = [inputShape[0], filterShape[0]];
     const shape = isLast ? [batch, rows, columns, channels] : [batch, channels, rows, columns];
-    return written(Value.allocate(backend, dtype, shape), (output) =>
-      backend.conv2d({
-        ...attributes,
-        ...{ inputShape, filterShape, input: contiguous(x!), filter: contiguous(filter!), output, dtype },
-        ...(bias === undefined ? {} : { bias: contiguous(bias) }),
-      }),
-    );
+    const result = Value.allocate(backend, dtype, shape);
+    const output = placeOf(result);
+    backend.conv2d({
+      ...attributes,
+      ...{ inputShape, filterShape, input: contiguous(x!), filter: contiguous(filter!), output, dtype },
+      ...(bias === undefined ? {} : { bias: contiguous(bias) }),
+    });
+    return result;
   },
 );
 
@@ -153,13 +154,13 @@ export const pool2d: TensorOperation<Pool2dAttributes> = operation("pool2d", ([x
     shape[first + axis] = Math.max(0, windows);
   }
   const indices = saves && kind === "max" ? Value.allocate(backend, "i32", shape) : undefined;
-  const result = written(Value.allocate(backend, dtype, shape), (output) =>
-    backend.pool2d({
-      ...attributes,
-      ...{ inputShape, input: contiguous(x!), output, dtype },
-      ...(indices === undefined ? {} : { indices: placeOf(indices) }),
-    }),
-  );
+  const result = Value.allocate(backend, dtype, shape);
+  const output = placeOf(result);
+  backend.pool2d({
+    ...attributes,
+    ...{ inputShape, input: contiguous(x!), output, dtype },
+    ...(indices === undefined ? {} : { indices: placeOf(indices) }),
+  });
   return indices === undefined ? result : [result, indices];
 });
 
@@ -175,9 +176,10 @@ export const resize2d: TensorOperation<Resize2dAttributes> = operation("resize2d
   const first = attributes.layout === "NHWC" ? 1 : 2;
   const { outputHeight, outputWidth } = attributes;
   const shape = inputShape.with(first, outputHeight).with(first + 1, outputWidth);
-  return written(Value.allocate(backend, dtype, shape), (output) =>
-    backend.resize2d({ ...attributes, inputShape, input: contiguous(x!), output, dtype }),
-  );
+  const result = Value.allocate(backend, dtype, shape);
+  const output = placeOf(result);
+  backend.resize2d({ ...attributes, inputShape, input: contiguous(x!), output, dtype });
+  return result;
 });
 
 export type FourExtents = readonly [number, number, number, number];
@@ -185,17 +187,6 @@ export type FourExtents = readonly [number, number, number, number];
 function imagesShape(name: string, argument: string, { shape }: Value): FourExtents {
   if (shape.length !== 4) refuse(name, argument, `has shape ${listed(shape)}; allowed: four axes`);
   return shape as FourExtents;
-}
-
-/** Returns a value that a call has written, or frees it if the call fails. */
-function written(result: Value, write: (output: ReturnType<typeof placeOf>) => void): Value {
-  try {
-    write(placeOf(result));
-  } catch (error) {
-    result.release();
-    throw error;
-  }
-  return result;
 }
 
 export interface AttentionAttributes {
@@ -284,10 +275,11 @@ export const rope: TensorOperation<RopeAttributes> = operation("rope", ([x, cos,
     );
   const [length, half] = cos!.shape as readonly [number, number];
   const inputStrides = rowsOf(x!);
-  return written(Value.allocate(backend, dtype, x!.shape), (output) =>
-    backend.rope({
-      ...{ ...attributes, batch, heads, rows, size, rotated: 2 * half, length, dtype },
-      ...{ input: placeOf(x!), inputStrides, output, cos: contiguous(cos!), sin: contiguous(sin!) },
-    }),
-  );
+  const result = Value.allocate(backend, dtype, x!.shape);
+  const output = placeOf(result);
+  backend.rope({
+    ...{ ...attributes, batch, heads, rows, size, rotated: 2 * half, length, dtype },
+    ...{ input: placeOf(x!), inputStrides, output, cos: contiguous(cos!), sin: contiguous(sin!) },
+  });
+  return result;
 });

@@ -4,7 +4,7 @@ import { withoutRecording } from "../recorder.js";
 import { scope } from "../scope.js";
 import type { Tensor } from "../tensor.js";
 import type { Schedule } from "./schedules.js";
-import { type UpdateFormula, update } from "./update.js";
+import { checkGradient, type UpdateFormula, update } from "./update.js";
 
 /** Changes the parameters of a model by their gradients, each by one fused operation. */
 export abstract class Optimizer implements Disposable {
@@ -60,6 +60,8 @@ export abstract class Optimizer implements Disposable {
       );
     if (this.#sums !== undefined && gradients !== undefined) this.accumulate(gradients);
     const used = this.#sums ?? gradients!;
+    // Before anything has changed.
+    for (const [i, parameter] of this.parameters.entries()) checkGradient(parameter, used[i]!, i);
     const rate = typeof this.rate === "number" ? this.rate : this.rate(this.steps);
     this.steps++;
     const numbers = this.numbers(rate);

@@ -48,12 +48,6 @@ export function update(
   states: readonly Tensor[],
   numbers: readonly number[],
 ): void {
-  if (!sameShape(parameter.shape, gradient.shape) || parameter.dtype !== gradient.dtype)
-    refuse(
-      "step",
-      "gradients",
-      `has ${String(gradient)} for a parameter ${parameter.dtype} ${listed(parameter.shape)}`,
-    );
   const changed = [parameter, ...states];
   const inputs: Operand[] = [];
   for (const { value } of [parameter, gradient, ...states]) inputs.push(contiguous(value));
@@ -72,6 +66,16 @@ export function update(
   });
   for (const [i, tensor] of changed.entries())
     if (targets[i] !== tensor.value) tensor.replaceValue(targets[i]!);
+}
+
+/** Throws unless a gradient belongs to a parameter. */
+export function checkGradient(parameter: Tensor, gradient: Tensor, i: number): void {
+  if (!sameShape(parameter.shape, gradient.shape) || parameter.dtype !== gradient.dtype)
+    refuse(
+      "step",
+      `gradients[${i}]`,
+      `is ${String(gradient)}; allowed: ${parameter.dtype} ${listed(parameter.shape)}, as its parameter`,
+    );
 }
 
 /** Whether nobody else has the elements. */

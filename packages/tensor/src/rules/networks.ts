@@ -1,50 +1,118 @@
 import { arange } from "../creation.js";
-import type {
-  AttentionAttributes,
-  NormalizeAttributes,
-  RopeAttributes,
-  SoftmaxAttributes,
+import {
+  type Conv2dGradientAttributes,
+  conv2dFilterGradient,
+  conv2dInputGradient,
+  normalizeGradients,
+  pool2dGradient,
+  resize2dGradient,
+  softmaxGradients,
+} from "../ops/gradients.js";
+import {
+  type AttentionAttributes,
+  type Conv2dAttributes,
+  conv2d as conv2dOperation,
+  type NormalizeAttributes,
+  type Pool2dAttributes,
+  type Resize2dAttributes,
+  type RopeAttributes,
+  rope as ropeOperation,
+  type SoftmaxAttributes,
 } from "../ops/networks.js";
-import { rope as ropeOperation } from "../ops/networks.js";
-import { apply, type Tensor, where } from "../tensor.js";
+import { apply, applyAll, type Tensor, where } from "../tensor.js";
 import { type Rule, rule } from "./rule.js";
 
-/** y (g - sum of g y) */
-export const softmax: Rule<SoftmaxAttributes> = rule({ output: true }, (context) => {
-  const y = context.output();
-  const weighted = context.gradient.mul(y);
-  return [weighted.sub(y.mul(weighted.sum(context.attributes.axis, { keepAxes: true })))];
+export const softmax: Rule<SoftmaxAttributes> = rule({ output: true }, (context) => [
+  apply(softmaxGradients.softmax, [context.output(), context.gradient], context.attributes),
+]);
+
+export const logSoftmax: Rule<SoftmaxAttributes> = rule({ output: true }, (context) => [
+  apply(softmaxGradients.logSoftmax, [context.output(), context.gradient], context.attributes),
+]);
+
+/** Of y (g - sum of g y), with G the gradient there: at y G (g - sum of g y) - g sum of G y, at g y (G - sum of G y). */
+export const softmaxGradient: Rule<SoftmaxAttributes> = rule({ inputs: [0, 1] }, (context) => {
+  const { gradient, attributes, needs } = context;
+  const [y, g] = [context.input(0), context.input(1)];
+  const sum = (x: Tensor): Tensor => x.sum(attributes.axis, { keepAxes: true });
+  const atOutput = needs(0) ? gradient.mul(g.sub(sum(g.mul(y)))).sub(g.mul(sum(gradient.mul(y)))) : undefined;
+  return [atOutput, needs(1) ? apply(softmaxGradients.softmax, [y, gradient], attributes) : undefined];
 });
 
-/** g - e^y sum of g */
-export const logSoftmax: Rule<SoftmaxAttributes> = rule({ output: true }, (context) => {
-  const { gradient, attributes } = context;
+/** Of g - e^y sum of g, with G the gradient there: at y -G e^y sum of g, at g G - sum of G e^y. */
+export const logSoftmaxGradient: Rule<SoftmaxAttributes> = rule({ inputs: [0, 1] }, (context) => {
+  const { gradient, attributes, needs } = context;
+  const weighted = gradient.mul(context.input(0).exp());
+  const sum = (x: Tensor): Tensor => x.sum(attributes.axis, { keepAxes: true });
   return [
-    gradient.sub(
-      context
-        .output()
-        .exp()
-        .mul(gradient.sum(attributes.axis, { keepAxes: true })),
-    ),
+    needs(0) ? weighted.mul(sum(context.input(1))).neg() : undefined,
+    needs(1) ? gradient.sub(sum(weighted)) : undefined,
   ];
 });
 
-/** With n = (x - mean) / deviation and d = g weight: at x (d - mean of d - n mean of d n) / deviation; without a mean in rms. */
-export const normalize: Rule<NormalizeAttributes> = rule({ inputs: [0, 1] }, (context) => {
-  const { gradient, attributes, needs } = context;
-  const { kind, hasWeight, hasBias } = attributes;
-  const x = context.input(0);
-  const inverse = context.saved(0).cast(x.dtype);
-  const n = kind === "layer" ? x.sub(context.saved(1).cast(x.dtype)).mul(inverse) : x.mul(inverse);
-  const rows = Array.from({ length: x.rank - 1 }, (_, axis) => axis);
-  const d = hasWeight ? gradient.mul(context.input(1)) : gradient;
-  const along = d.mul(n).mean(-1, { keepAxes: true });
-  const centred = kind === "layer" ? d.sub(d.mean(-1, { keepAxes: true })) : d;
-  const results: (Tensor | undefined)[] = [centred.sub(n.mul(along)).mul(inverse)];
-  if (hasWeight) results.push(needs(1) ? gradient.mul(n).sum(rows) : undefined);
-  if (hasBias) results.push(gradient.sum(rows));
-  return results;
+export const normalize: Rule<NormalizeAttributes> = rule(
+  { inputs: ({ hasWeight }) => (hasWeight ? [0, 1] : [0]) },
+  (context) => {
+    const { gradient, attributes, needs } = context;
+    const { kind, epsilon, hasWeight, hasBias } = attributes;
+    const inputs = [context.input(0), gradient, context.saved(0)];
+    if (kind === "layer") inputs.push(context.saved(1));
+    if (hasWeight) inputs.push(context.input(1));
+    const atBias = hasWeight ? 2 : 1;
+    const wanted = { input: needs(0), weight: hasWeight && needs(1), bias: hasBias && needs(atBias) };
+    const found = applyAll("normalizeGradient", inputs, (values) =>
+      normalizeGradients(values, { kind, epsilon, hasWeight, wanted }),
+    );
+    return [found[0], ...(hasWeight ? [found[1]] : []), ...(hasBias ? [found[2]] : [])];
+  },
+);
+
+/** The axes along which a bias is repeated. */
+function besideChannels({ layout }: Conv2dAttributes): readonly number[] {
+  return layout === "NHWC" ? [0, 1, 2] : [0, 2, 3];
+}
+
+export const conv2d: Rule<Conv2dAttributes> = rule({ inputs: [0, 1] }, (context) => {
+  const { gradient, attributes, needs, shapeOf, count } = context;
+  const atInput = needs(0)
+    ? apply(conv2dInputGradient, [gradient, context.input(1)], { ...attributes, shape: shapeOf(0) })
+    : undefined;
+  const atFilter = needs(1)
+    ? apply(conv2dFilterGradient, [context.input(0), gradient], { ...attributes, shape: shapeOf(1) })
+    : undefined;
+  if (count === 2) return [atInput, atFilter];
+  return [atInput, atFilter, needs(2) ? gradient.sum(besideChannels(attributes)) : undefined];
 });
+
+/** It is linear in both inputs, and the other way round a convolution. */
+export const ofConv2dInputGradient: Rule<Conv2dGradientAttributes> = rule({ inputs: [0, 1] }, (context) => {
+  const { gradient, needs, shapeOf } = context;
+  const { shape: _, ...geometry } = context.attributes;
+  const atGradient = needs(0) ? apply(conv2dOperation, [gradient, context.input(1)], geometry) : undefined;
+  const atFilter = needs(1)
+    ? apply(conv2dFilterGradient, [gradient, context.input(0)], { ...geometry, shape: shapeOf(1) })
+    : undefined;
+  return [atGradient, atFilter];
+});
+
+export const ofConv2dFilterGradient: Rule<Conv2dGradientAttributes> = rule({ inputs: [0, 1] }, (context) => {
+  const { gradient, needs, shapeOf } = context;
+  const { shape: _, ...geometry } = context.attributes;
+  const atInput = needs(0)
+    ? apply(conv2dInputGradient, [context.input(1), gradient], { ...geometry, shape: shapeOf(0) })
+    : undefined;
+  return [atInput, needs(1) ? apply(conv2dOperation, [context.input(0), gradient], geometry) : undefined];
+});
+
+export const pool2d: Rule<Pool2dAttributes> = rule({}, (context) => {
+  const { gradient, attributes, shapeOf } = context;
+  const inputs = attributes.kind === "max" ? [gradient, context.saved(0)] : [gradient];
+  return [apply(pool2dGradient, inputs, { ...attributes, shape: shapeOf(0) })];
+});
+
+export const resize2d: Rule<Resize2dAttributes> = rule({}, ({ gradient, attributes, shapeOf }) => [
+  apply(resize2dGradient, [gradient], { ...attributes, shape: shapeOf(0) }),
+]);
 
 /** The score of a key that is not seen: e to the power of it is 0. */
 const hidden = -1e37;

@@ -15,6 +15,7 @@ import {
   totalOrOne,
 } from "./hiding.wasm.js";
 import { blockQueries, keyTile, queryTile, rowBytes, scoreRows } from "./layout.js";
+import { emitPacked } from "./pack.wasm.js";
 import { emitMask, emitSoftmax } from "./softmax.wasm.js";
 
 const parameterTypes = {
@@ -122,10 +123,10 @@ function emitAttention(
   );
   const keyOffset = f.let(i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift));
 
-  packQueries(f, elements, {
+  emitPacked(f, elements, {
     from: f.let(i32.add(parameters.q, queryOffset)),
     to: queries,
-    ...{ headSize, queryCount, blocks, blockBytes },
+    ...{ headSize, count: queryCount, blocks, blockBytes },
   });
   f.memoryFill(sums, 0, i32.mul(blocks, blockBytes));
   f.forRange(0, blocks, (block) => {
@@ -255,42 +256,9 @@ function emitHidden(
     const scores = f.let(i32.add(block.scores, i32.shl(lane, 2)));
     const place = i32.add(i32.mul(query, hiding.maskQuery), i32.mul(firstKey, hiding.maskKey));
     const mask = f.let(i32.add(block.maskHead, place));
-    emitMasked(f, hiding, { scores, scoreBytes: rowBytes, count: seen, mask });
+    emitMasked(f, hiding, { scores, scoreBytes: rowBytes, count: seen, mask, maskStep: hiding.maskKey });
     const older = clamp(i32.sub(i32.add(query, hiding.oldest), firstKey), seen);
     emitForgotten(f, { scores, scoreBytes: rowBytes, count: f.let(older) });
-  });
-}
-
-/** queries[block][c][lane] = q[8 block + lane][c]; lanes past the last query repeat it. */
-function packQueries(
-  f: FunctionBuilder,
-  elements: Elements,
-  tile: {
-    readonly from: Local<"i32">;
-    readonly to: Local<"i32">;
-    readonly headSize: Local<"i32">;
-    readonly queryCount: Local<"i32">;
-    readonly blocks: Local<"i32">;
-    readonly blockBytes: Local<"i32">;
-  },
-): void {
-  const rowSize = f.let(i32.shl(tile.headSize, elements.shift));
-  f.forRange(0, i32.shl(tile.blocks, 3), (lane) => {
-    const query = i32.minU(lane, i32.sub(tile.queryCount, 1));
-    const from = f.let(i32.add(tile.from, i32.mul(query, rowSize)));
-    const block = i32.mul(i32.shrU(lane, 3), tile.blockBytes);
-    const to = f.let(i32.add(i32.add(tile.to, block), i32.shl(i32.and(lane, 7), 2)));
-    f.forRange(
-      0,
-      tile.headSize,
-      () => {
-        const x = f.let(elements.load(from));
-        for (let i = 0; i < 4; i++) f.storeLane(32, i, to, x, rowBytes * i);
-        f.add(from, 4 * elements.bytes);
-        f.add(to, 4 * rowBytes);
-      },
-      { step: 4 },
-    );
   });
 }
 

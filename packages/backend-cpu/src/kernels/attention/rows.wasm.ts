@@ -141,7 +141,7 @@ function emitRow(
         const query = i32.mul(i32.remU(chunk, queryLength), hiding.maskQuery);
         const place = i32.add(query, i32.mul(first, hiding.maskKey));
         const mask = f.let(i32.add(maskOfHead(hiding, parameters.heads, head), place));
-        emitMasked(f, hiding, { scores, scoreBytes: 4, count, mask });
+        emitMasked(f, hiding, { scores, scoreBytes: 4, count, mask, maskStep: hiding.maskKey });
       }
       const end = f.let(i32.add(scores, i32.shl(count, 2)));
       const before = f.let(largest);

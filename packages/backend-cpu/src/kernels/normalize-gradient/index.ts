@@ -77,21 +77,33 @@ export interface GradientPlan {
   readonly pieceLength: number;
 }
 
+/** The least rows of a chunk that has sums of its columns: these take twice as many bytes as the elements of a row. */
+const leastRows = 16;
+
+/** The least elements of a piece. */
+const leastPiece = 1 << 11;
+
 /** `withSums`: each chunk also has sums of its columns, so that there should not be more chunks than enough. */
 export function planNormalizeGradient(rows: number, size: number, withSums: boolean): GradientPlan {
-  const pieces = Math.ceil(size / blockElements);
-  const isWhole = pieces === 1;
-  const wanted = Math.ceil(enoughChunks / pieces);
-  const rowsPerChunk =
-    isWhole && !withSums
-      ? planRows(rows, size).perChunk
-      : Math.max(Math.ceil(rows / wanted), isWhole ? Math.ceil(chunkElements.least / size) : 1);
-  return {
-    form: isWhole ? "rows" : "pieces",
-    rowsPerChunk,
-    rowBlocks: Math.ceil(rows / rowsPerChunk),
-    ...{ pieces, pieceLength: isWhole ? size : blockElements },
-  };
+  const isWhole = size <= blockElements;
+  if (isWhole && !withSums) {
+    const { perChunk } = planRows(rows, size);
+    const rowBlocks = Math.ceil(rows / perChunk);
+    return { form: "rows", rowsPerChunk: perChunk, rowBlocks, pieces: 1, pieceLength: size };
+  }
+  const fewest = withSums ? Math.min(leastRows, rows) : 1;
+  if (isWhole) {
+    const elements = Math.ceil(chunkElements.least / size);
+    const rowsPerChunk = Math.max(Math.ceil(rows / enoughChunks), elements, fewest);
+    const rowBlocks = Math.ceil(rows / rowsPerChunk);
+    return { form: "rows", rowsPerChunk, rowBlocks, pieces: 1, pieceLength: size };
+  }
+  const longest = Math.ceil(size / blockElements);
+  const rowsPerChunk = Math.max(Math.ceil(rows / Math.ceil(enoughChunks / longest)), fewest);
+  const rowBlocks = Math.ceil(rows / rowsPerChunk);
+  const wanted = 4 * Math.ceil(size / Math.ceil(enoughChunks / rowBlocks) / 4);
+  const pieceLength = Math.min(Math.max(wanted, leastPiece), blockElements);
+  return { form: "pieces", rowsPerChunk, rowBlocks, pieces: Math.ceil(size / pieceLength), pieceLength };
 }
 
 export const normalizeGradient: CpuOperation<Problem> = {

@@ -1,20 +1,25 @@
-import { type Conv2dFilterGradientProblem, filterGradientSteps, floatTypes } from "@backplane/core";
-import type { DeviceMemory, KernelContext } from "../../runtime/index.js";
-import { runSteps } from "../conv2d-gradients/index.js";
+import { type Conv2dFilterGradientProblem, floatTypes } from "@backplane/core";
+import type { DeviceMemory } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
+import { runFilterGradient } from "./filter-gradient.js";
 import { filterGradientSegments } from "./segments.js";
+import { type FilterGradientShape, filterGradientFields, filterGradientVariants } from "./variants.js";
 
-function run(context: KernelContext, problem: Conv2dFilterGradientProblem<DeviceMemory>): void {
-  runSteps(
-    context,
-    filterGradientSteps(problem, (bytes) => context.scratch(bytes)),
-  );
-}
+export { type FilterGradientShape, filterGradientVariants } from "./variants.js";
 
 /** filterGradient = the sums over all windows of the input times the output's gradient */
-export const conv2dFilterGradient: OperationEntry<"conv2dFilterGradient"> = {
+export const conv2dFilterGradient: OperationEntry<
+  "conv2dFilterGradient",
+  Conv2dFilterGradientProblem<DeviceMemory>,
+  FilterGradientShape
+> = {
   operation: "conv2dFilterGradient",
   supports: [{ dtype: floatTypes }],
-  run,
+  run: runFilterGradient,
   segments: filterGradientSegments,
+  variants: {
+    rows: filterGradientVariants,
+    fields: filterGradientFields,
+    repeatable: (problem) => ({ ...problem, accumulate: false }),
+  },
 };

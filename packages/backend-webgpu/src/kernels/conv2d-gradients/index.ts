@@ -1,2 +1,2 @@
 /** What the two gradients of a convolution share. */
-export { divideSteps, runSteps, scratchOfSteps } from "./steps.js";
+export { divideSteps, partOf, runSteps, scratchOfSteps } from "./steps.js";

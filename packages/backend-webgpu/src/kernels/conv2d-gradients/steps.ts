@@ -1,10 +1,10 @@
-import type { GradientStep } from "@backplane/core";
+import { dtypeBytes, type FloatType, type GradientStep } from "@backplane/core";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { binary } from "../binary/index.js";
 import { conv2d } from "../conv2d/index.js";
 import { copy } from "../copy/index.js";
 import { runGemm } from "../gemm/index.js";
-import { PARTIAL_SUM_BYTES, type SegmentTools } from "../segments/index.js";
+import { PARTIAL_SUM_BYTES, type SegmentTools, sliceOf } from "../segments/index.js";
 
 /** Enqueues the problems of other operations that a gradient consists of, all of which fit into bindings. */
 export function runSteps(context: KernelContext, steps: readonly GradientStep<DeviceMemory>[]): void {
@@ -45,4 +45,16 @@ export function divideSteps(
  */
 export function scratchOfSteps(regions: readonly BufferRegion[], others = 0): number {
   return Math.max(PARTIAL_SUM_BYTES, others, ...regions.map(({ byteLength }) => 4 * byteLength));
+}
+
+/** The part of [first, end) of `batch` images. */
+export function partOf(
+  region: BufferRegion,
+  dtype: FloatType,
+  batch: number,
+  first: number,
+  end: number,
+): BufferRegion {
+  const step = region.byteLength / dtypeBytes[dtype] / batch;
+  return sliceOf(region, dtype, first * step, (end - first) * step);
 }

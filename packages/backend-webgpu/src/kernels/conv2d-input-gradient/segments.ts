@@ -1,7 +1,7 @@
-import { type Conv2dInputGradientProblem, dtypeBytes, inputGradientSteps } from "@backplane/core";
-import type { BufferRegion, DeviceMemory } from "../../runtime/index.js";
-import { divideSteps, scratchOfSteps } from "../conv2d-gradients/index.js";
-import { middleOf, type Segmentation, type SegmentTools, sliceOf, windowOf } from "../segments/index.js";
+import { type Conv2dInputGradientProblem, inputGradientSteps } from "@backplane/core";
+import type { DeviceMemory } from "../../runtime/index.js";
+import { divideSteps, partOf, scratchOfSteps } from "../conv2d-gradients/index.js";
+import { middleOf, type Segmentation, type SegmentTools, windowOf } from "../segments/index.js";
 
 type Problem = Conv2dInputGradientProblem<DeviceMemory>;
 
@@ -30,12 +30,9 @@ export function inputGradientSegments(tools: SegmentTools<Problem>): Segmentatio
 
 function images(problem: Problem, first: number, end: number): Problem {
   const { dtype, batch, outputGradient, inputGradient } = problem;
-  const part = (region: BufferRegion) => {
-    const step = region.byteLength / dtypeBytes[dtype] / batch;
-    return sliceOf(region, dtype, first * step, (end - first) * step);
-  };
   return {
     ...{ ...problem, batch: end - first },
-    ...{ outputGradient: part(outputGradient), inputGradient: part(inputGradient) },
+    outputGradient: partOf(outputGradient, dtype, batch, first, end),
+    inputGradient: partOf(inputGradient, dtype, batch, first, end),
   };
 }

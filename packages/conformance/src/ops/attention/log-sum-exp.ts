@@ -66,14 +66,12 @@ export function logSumExpLaws(dtype: FloatType): readonly Law[] {
       "stores it under masks and windows",
       (context) =>
         context.forAll(
-          fc
-            .tuple(cases({ ...stored, mask: spreadMasks }), fc.constantFrom(null, 1, 5, 40))
-            .map(
-              ([value, window]): AttentionCase => ({
-                ...value,
-                window: value.causal === false ? null : window,
-              }),
-            ),
+          fc.tuple(cases({ ...stored, mask: spreadMasks }), fc.constantFrom(null, 1, 5, 40)).map(
+            ([value, window]): AttentionCase => ({
+              ...value,
+              window: value.causal === false ? null : window,
+            }),
+          ),
           (value) => check(context, dtype, value),
           {
             examples: [

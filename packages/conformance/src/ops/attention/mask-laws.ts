@@ -193,7 +193,7 @@ export function maskLaws(dtype: FloatType): readonly Law[] {
 const someCausal = fc.constantFrom<Causal>(true, "upper-left", "lower-right");
 
 /** Those that hide a key of all queries, or of none. */
-const keyMasks = fc.oneof(
+export const keyMasks: Arbitrary<MaskCase> = fc.oneof(
   masks({ pattern: "some", numbers: "zeros", repeated: [true, true, true, false] }),
   masks({ pattern: "first", numbers: "zeros", repeated: [true, true, true, false] }),
 );

@@ -1,22 +1,17 @@
 import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
-import type { Binder, Reader } from "../reader.js";
+import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
-import { type AttentionMask, reachOfMask } from "./mask.js";
+import type { AttentionMask } from "./mask.js";
 import { checkApart, pitchOf, type Rows, reachOf, rowsOf } from "./rows.js";
+import { pairsOf, readMask, readSizes } from "./scores.js";
 import { oldestSkipped } from "./window.js";
 
 export { type AttentionMask, type MaskAxes, reachOfMask } from "./mask.js";
 export type { Rows } from "./rows.js";
+export { type CausalMode, type MaskType, maskTypes } from "./scores.js";
 export { type AttentionSteps, contiguousSteps } from "./steps.js";
-
-/** Which keys j a query i sees. */
-export type CausalMode =
-  /** j <= i: the first query sees the first key. */
-  | "upper-left"
-  /** j <= i + (keyLength - queryLength): the last query sees the last key, as with a KV cache. */
-  | "lower-right";
 
 const table = {
   batch: { role: "extent" },
@@ -86,10 +81,6 @@ const table = {
  */
 export interface AttentionArguments extends ArgumentsOf<typeof table> {}
 
-export type MaskType = NonNullable<AttentionArguments["maskDtype"]>;
-
-export const maskTypes: readonly MaskType[] = table.maskDtype.types;
-
 /** Every extent is at least 1. */
 export interface AttentionProblem<Memory> {
   readonly dtype: FloatType;
@@ -138,30 +129,8 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
 
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
-    const batch = read.extent("batch", args.batch);
-    const heads = read.extent("heads", args.heads);
-    const kvHeads = read.extent("kvHeads", args.kvHeads, heads);
-    if (kvHeads === 0 ? heads !== 0 : heads % kvHeads !== 0)
-      read.fail("kvHeads", `is ${kvHeads}; allowed: a divisor of the ${heads} heads`);
-    const queryLength = read.extent("queryLength", args.queryLength);
-    const keyLength = read.extent("keyLength", args.keyLength);
-    const headSize = read.extent("headSize", args.headSize);
-    const scale = read.factor("scale", args.scale, headSize === 0 ? 1 : 1 / Math.sqrt(headSize));
-    const causal = read.choice("causal", args.causal, table.causal.values);
-    let visible = keyLength;
-    if (causal === true || causal === "upper-left") visible = 0;
-    else if (causal === "lower-right") visible = keyLength - queryLength;
-
-    let oldest: number | undefined;
-    if (args.window !== undefined) {
-      const window = read.extent("window", args.window, undefined, table.window.least);
-      if (causal === undefined || causal === false)
-        read.fail("window", `is ${window} without causal; allowed: windows of causal attention`);
-      const first = visible - window + 1;
-      // The window of the last query may reach to the first key.
-      if (queryLength - 1 + first > 0) oldest = first;
-    }
-
+    const sizes = readSizes(args, read);
+    const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, oldest } = sizes;
     const queries = read.product("q", [batch, heads, queryLength, headSize]);
     const keys = read.product("k", [batch, kvHeads, keyLength, headSize]);
     const given = givenRows(args, read, [batch, heads, queryLength], [batch, kvHeads, keyLength], headSize);
@@ -177,7 +146,7 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
     );
     for (const [argument, region] of Object.entries({ q, k, v }))
       read.disjoint({ argument: "out", region: out }, { argument, region });
-    const mask = givenMask(args, read, binder, [batch, heads, queryLength, keyLength], dtype);
+    const mask = readMask(args, read, binder, [batch, heads, queryLength, keyLength], dtype);
     if (mask !== undefined)
       read.disjoint({ argument: "out", region: out }, { argument: "mask", region: mask.region });
     const logSumExp = read.optionalRegion(
@@ -218,23 +187,11 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
   },
 
   flops(problem) {
-    const { visible, oldest } = problem;
-    const pairs = pairsUpTo(problem, visible) - (oldest === undefined ? 0 : pairsUpTo(problem, oldest - 1));
+    const pairs = pairsOf(problem);
     // Two multiply-adds per element of the head, and the exponential.
     return problem.batch * problem.heads * pairs * (4 * problem.headSize + 1);
   },
 });
-
-/** Counts the pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form. */
-function pairsUpTo(
-  { queryLength, keyLength }: Pick<AttentionProblem<unknown>, "queryLength" | "keyLength">,
-  visible: number,
-): number {
-  const first = Math.min(Math.max(-visible, 0), queryLength);
-  const full = Math.min(Math.max(keyLength - 1 - visible, first), queryLength);
-  const ramp = ((full - first) * (first + visible + 1 + full + visible)) / 2;
-  return ramp + (queryLength - full) * keyLength;
-}
 
 type AllRows = Readonly<Record<"q" | "k" | "v" | "out", Rows>>;
 
@@ -268,27 +225,6 @@ function givenRows(
     v: rows("vStrides", vStrides, keys),
     out,
   };
-}
-
-function givenMask<Memory>(
-  { mask, maskStrides, maskDtype }: AttentionArguments,
-  read: Reader<typeof table>,
-  binder: Binder<Memory>,
-  shape: readonly [number, number, number, number],
-  otherwise: FloatType,
-): AttentionMask<Memory> | undefined {
-  if (mask === undefined && maskStrides === undefined && maskDtype === undefined) return undefined;
-  const dtype = read.elementType("maskDtype", maskDtype, { types: maskTypes, default: otherwise });
-  const given = read.strides("maskStrides", maskStrides, shape);
-  if (mask === undefined)
-    read.fail("mask", "is missing; allowed: an operand where maskStrides or maskDtype is given");
-  const strideOf = (axis: 0 | 1 | 2 | 3) => {
-    const stride = given[axis]!;
-    if (stride < 0) read.fail(`maskStrides[${axis}]`, `is ${stride}; allowed: whole numbers of at least 0`);
-    return shape[axis] > 1 ? stride : 0;
-  };
-  const strides = [strideOf(0), strideOf(1), strideOf(2), strideOf(3)] as const;
-  return { dtype, region: read.region(binder, "mask", mask, reachOfMask(strides, shape), dtype), strides };
 }
 
 /** The problem with operands whose rows lie as given. */

@@ -11,7 +11,7 @@ import { defineOperation, Fill, type Operation } from "../operation.js";
 import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
-export { filterGradientSteps } from "./steps.js";
+export { filterGradientProduct, filterGradientSteps } from "./steps.js";
 
 const table = {
   input: { role: "reads", shape: "inputShape" },

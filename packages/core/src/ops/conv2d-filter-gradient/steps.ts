@@ -16,7 +16,7 @@ export function filterGradientSteps<Memory>(
   problem: Problem<Memory>,
   scratch: Scratch<Memory>,
 ): Steps<Memory> {
-  const product = asProduct(problem);
+  const product = filterGradientProduct(problem);
   if (product !== undefined) return [product];
   const operands = { other: problem.input, result: problem.filterGradient };
   return accumulatingSteps(problem, operands, scratch, (plain, { other, result }) =>
@@ -24,8 +24,13 @@ export function filterGradientSteps<Memory>(
   );
 }
 
-/** Windows of one pixel, or one window that is the whole input: a product of matrices, which may accumulate. */
-function asProduct<Memory>(problem: Problem<Memory>): GradientStep<Memory> | undefined {
+/**
+ * If windows are of one pixel, or one window is the whole input, the gradient is a product of matrices, which may
+ * accumulate. Returns undefined if it is not.
+ */
+export function filterGradientProduct<Memory>(
+  problem: Problem<Memory>,
+): Extract<GradientStep<Memory>, { readonly operation: "gemm" }> | undefined {
   const { dtype, layout, batch, inChannels, outChannels, height, width, groups, accumulate } = problem;
   const { outputGradient: a, input: b, filterGradient: c } = problem;
   if (groups > 1) return undefined;

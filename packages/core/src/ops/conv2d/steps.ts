@@ -85,7 +85,7 @@ export function gradientProduct<Memory>(
     /** Default: one product. With it, a is the same for all. */
     readonly batch?: number;
   },
-): GradientStep<Memory> {
+): Extract<GradientStep<Memory>, { readonly operation: "gemm" }> {
   const { dtype, m, n, k, transA, transB, a, b, c, accumulate, batch = 1 } = form;
   return {
     operation: "gemm",

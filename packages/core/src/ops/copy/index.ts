@@ -105,7 +105,7 @@ export interface MoveStep {
 }
 
 /**
- * The problem of moving elements within one element type, from element `from` of a region on and to element `to` of
+ * The problem of moving elements, and of converting them if there is another type for the output, from element `from` of a region on and to element `to` of
  * another on, for backends that move operands of other operations. All extents are at least 1.
  */
 export function stridedMove<Memory>(
@@ -113,20 +113,24 @@ export function stridedMove<Memory>(
   steps: readonly MoveStep[],
   source: { readonly region: Region<Memory>; readonly first: number },
   target: { readonly region: Region<Memory>; readonly first: number },
+  outputDtype: DType = dtype,
 ): CopyProblem<Memory> {
   const shape = steps.map(({ extent }) => extent);
   const part = (
     { region, first }: { readonly region: Region<Memory>; readonly first: number },
     strides: readonly number[],
+    type: DType,
   ): Region<Memory> => {
     const { count, before } = reachOf(shape, strides);
-    const bytes = dtypeBytes[dtype];
+    const bytes = dtypeBytes[type];
     const byteOffset = region.byteOffset + (first - before) * bytes;
     return { memory: region.memory, byteOffset, byteLength: count * bytes };
   };
   const inputs = steps.map(({ input }) => input);
   const outputs = steps.map(({ output }) => output);
-  return moveProblem(dtype, shape, inputs, outputs, part(source, inputs), part(target, outputs));
+  const axes = mergeAxes(axesOf(shape, inputs, outputs));
+  const [input, output] = [part(source, inputs, dtype), part(target, outputs, outputDtype)];
+  return problemOf(dtype, outputDtype, axes, input, output);
 }
 
 /** The problem of converting `n` contiguous elements. */
