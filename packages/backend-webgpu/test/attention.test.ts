@@ -51,6 +51,8 @@ interface Case {
   readonly oldest?: number;
   /** Its elements; -Infinity, or 0 of u8, hides keys, among others the first ones and all of some queries. */
   readonly mask?: MaskType | undefined;
+  /** Whether the logarithms of the sums are stored. */
+  readonly logs?: boolean;
   readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
@@ -59,7 +61,7 @@ interface Case {
 }
 
 type Operands = Readonly<Record<"q" | "k" | "v", Float32Array>>;
-type Sizes = Required<Omit<Case, "amplitude" | "oldest" | "mask">> & Pick<Case, "oldest" | "mask">;
+type Sizes = Required<Omit<Case, "amplitude" | "oldest" | "mask" | "logs">> & Pick<Case, "oldest" | "mask">;
 
 /** Strides of a mask that is the same for all heads of a batch. */
 function maskStrides({ batch, queryLength, keyLength }: Sizes): MaskAxes {
@@ -76,8 +78,8 @@ function maskElements({ mask, batch, queryLength, keyLength }: Sizes): Float32Ar
   });
 }
 
-/** The formula, in f64, with a bound on the error that follows from those of scores, exponentials and sums. */
-function* reference(shape: Sizes, { q, k, v }: Operands): Generator<Expected> {
+/** The formula, in f64, and in `logs` the logarithms of its sums, with a bound on the error that follows from those of scores, exponentials and sums. */
+function* reference(shape: Sizes, { q, k, v }: Operands, logs: Expected[] = []): Generator<Expected> {
   const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, dtype } = shape;
   const { oldest = Number.NEGATIVE_INFINITY } = shape;
   const strides = maskStrides(shape);
@@ -115,6 +117,13 @@ function* reference(shape: Sizes, { q, k, v }: Operands): Generator<Expected> {
     );
     const exponentials = below.map((x) => (x < -1e4 ? 0 : (3 + 2 * Math.abs(x)) * epsilon));
     const weightError = weights.reduce((sum, weight, j) => sum + weight * exponentials[j]!, 0);
+    // The sum of a kernel may be relative to another score than the highest, up to 2^16 times heavier or lighter.
+    const log = highest + Math.log(total);
+    const ofSum = scoreError + 2 * (weightError + 2 * gamma(keyLength));
+    logs.push({
+      ...{ index: row, value: total === 0 ? Number.NEGATIVE_INFINITY : log },
+      tolerance: total === 0 ? 0 : ofSum + (8 + 3 * (Math.abs(highest) + Math.abs(log) + 16)) * epsilon,
+    });
     for (let d = 0; d < headSize; d++) {
       let value = 0;
       let magnitude = 0;
@@ -162,6 +171,9 @@ async function check(
     v: device.place(operands.v, dtype, offset),
     out: device.place(new Float32Array(queries).fill(Number.NaN), dtype, offset),
   };
+  const logSumExp = shape.logs
+    ? device.place(new Float32Array(batch * heads * queryLength).fill(Number.NaN), "f32", offset)
+    : undefined;
   const sizes = {
     batch,
     heads,
@@ -176,7 +188,7 @@ async function check(
     ...hides,
   };
   const problem = {
-    ...{ ...sizes, ...regions, keyPitch: keyLength, rows: undefined, oldest: shape.oldest },
+    ...{ ...sizes, ...regions, keyPitch: keyLength, rows: undefined, oldest: shape.oldest, logSumExp },
     mask: shape.mask && {
       ...{ dtype: shape.mask, strides: maskStrides(sizes) },
       region: device.place(maskElements(sizes), shape.mask, offset + 1),
@@ -186,10 +198,13 @@ async function check(
   const fits = variant === undefined || variant.fits(attentionShape(problem));
   if (fits) {
     const label = JSON.stringify({ ...shape, forced });
-    await device.check(regions.out, dtype, reference(sizes, operands), label, () =>
+    const logs: Expected[] = [];
+    await device.check(regions.out, dtype, reference(sizes, operands, logs), label, () =>
       device.run((context) => run(context, problem), features),
     );
+    if (logSumExp !== undefined) await device.check(logSumExp, "f32", logs, label, () => {});
   }
+  if (logSumExp !== undefined) device.free(logSumExp);
   device.free(...Object.values(regions), ...(problem.mask === undefined ? [] : [problem.mask.region]));
   return fits;
 }
@@ -199,16 +214,16 @@ const shapes: readonly Case[] = [
   { queryLength: 1, keyLength: 1, headSize: 1 },
   { queryLength: 3, keyLength: 5, headSize: 3, visible: 0 },
   { queryLength: 17, keyLength: 31, headSize: 64 },
-  { queryLength: 65, keyLength: 33, headSize: 80, visible: 0 },
+  { queryLength: 65, keyLength: 33, headSize: 80, visible: 0, logs: true },
   { queryLength: 16, keyLength: 32, headSize: 128, visible: 0, batch: 2 },
   { queryLength: 5, keyLength: 70, headSize: 32, visible: 65 },
   { queryLength: 40, keyLength: 9, headSize: 16, visible: -31, heads: 4, kvHeads: 2 },
   { queryLength: 33, keyLength: 40, headSize: 20, visible: 0, heads: 6, kvHeads: 2, batch: 2 },
   { queryLength: 1, keyLength: 100, headSize: 65, heads: 4, kvHeads: 1, batch: 2 },
-  { queryLength: 66, keyLength: 64, headSize: 129, visible: -2 },
+  { queryLength: 66, keyLength: 64, headSize: 129, visible: -2, logs: true },
   { queryLength: 4, keyLength: 3, headSize: 260, visible: -5 },
   // All is aligned, more or less.
-  { queryLength: 3, keyLength: 300, headSize: 64, heads: 6, kvHeads: 2, visible: 280, offset: 8 },
+  { queryLength: 3, keyLength: 300, headSize: 64, heads: 6, kvHeads: 2, visible: 280, offset: 8, logs: true },
   { queryLength: 2, keyLength: 270, headSize: 136, visible: 10, batch: 2, offset: 0 },
   { queryLength: 5, keyLength: 40, headSize: 128, visible: -2, offset: 16 },
   { queryLength: 129, keyLength: 130, headSize: 8, visible: 0, offset: 4 },
@@ -220,10 +235,10 @@ const smallest = "tiled_16x32";
 const thinShapes: readonly Case[] = [
   { queryLength: 1, keyLength: 1, headSize: 8, offset: 8 },
   { queryLength: 1, keyLength: 257, headSize: 256, heads: 5, kvHeads: 1, offset: 0 },
-  { queryLength: 2, keyLength: 130, headSize: 96, heads: 4, kvHeads: 2, visible: 128, offset: 8 },
+  { queryLength: 2, keyLength: 130, headSize: 96, heads: 4, kvHeads: 2, visible: 128, offset: 8, logs: true },
   { queryLength: 5, keyLength: 128, headSize: 32, visible: 124, batch: 2, offset: 8 },
   { queryLength: 4, keyLength: 700, headSize: 64, visible: 525, offset: 16 },
-  { queryLength: 3, keyLength: 140, headSize: 128, visible: -2, offset: 0 },
+  { queryLength: 3, keyLength: 140, headSize: 128, visible: -2, offset: 0, logs: true },
 ];
 
 /** For kernels on matrix units: whether weights need two f16 numbers, and a second attempt, differs. */
@@ -232,8 +247,8 @@ const matrixShapes: readonly Case[] = [
   { queryLength: 1, keyLength: 1, headSize: 8 },
   { queryLength: 5, keyLength: 70, headSize: 32 },
   { queryLength: 33, keyLength: 40, headSize: 24, visible: 0, heads: 6, kvHeads: 2, batch: 2 },
-  { queryLength: 40, keyLength: 9, headSize: 16, visible: -31, heads: 4, kvHeads: 2 },
-  { queryLength: 5, keyLength: 170, headSize: 32, visible: 65, scale: 9 },
+  { queryLength: 40, keyLength: 9, headSize: 16, visible: -31, heads: 4, kvHeads: 2, logs: true },
+  { queryLength: 5, keyLength: 170, headSize: 32, visible: 65, scale: 9, logs: true },
   { queryLength: 7, keyLength: 140, headSize: 16, scale: -0.35, amplitude: 100 },
   { queryLength: 20, keyLength: 20, headSize: 16, visible: 0, scale: 60 },
   { queryLength: 3, keyLength: 70, headSize: 16, scale: 0 },
@@ -244,7 +259,7 @@ const matrixShapes: readonly Case[] = [
 /** Masks of each type, windows, and both: tiles of which nothing is seen, and queries that see nothing. */
 const hidingShapes: readonly Case[] = [
   { queryLength: 33, keyLength: 140, headSize: 32, batch: 2, heads: 4, kvHeads: 2, mask: "f32", offset: 8 },
-  { queryLength: 34, keyLength: 75, headSize: 16, visible: 41, mask: "f16", offset: 8 },
+  { queryLength: 34, keyLength: 75, headSize: 16, visible: 41, mask: "f16", offset: 8, logs: true },
   { queryLength: 9, keyLength: 131, headSize: 32, heads: 2, kvHeads: 1, mask: "u8", offset: 8 },
   { queryLength: 70, keyLength: 133, headSize: 16, visible: 63, oldest: 50, offset: 8 },
   { queryLength: 40, keyLength: 20, headSize: 32, visible: 0, oldest: -4, mask: "u8", offset: 8 },
@@ -331,9 +346,11 @@ describe("webgpu attention", () => {
         [4700, 4700, "attention_merge"], // 18 parts
         [1300, 40, "attention_merge"],
       ] as const) {
-        const shape: Case = { queryLength: 3, keyLength, headSize: 5, heads: 2, kvHeads: 1, visible, dtype };
+        const logs = keyLength !== 4700;
+        const sizes = { queryLength: 3, keyLength, headSize: 5, heads: 2, kvHeads: 1 };
+        const shape: Case = { ...sizes, visible, dtype, logs };
         await check(device(), shape, undefined, asLargeGpu);
-        assert.include(device().programs, merge);
+        assert.include(device().programs, `${merge}${logs ? "_logs" : ""}`);
       }
     });
   }
@@ -434,6 +451,7 @@ describe("webgpu attention", () => {
             for (const results of ["halves", "parts"] as const) {
               const form = { columns: count, whole, weights, results };
               texts.push(attentionMatrixProgram(tile, form));
+              if (results === "halves") texts.push(attentionMatrixProgram(tile, { ...form, logs: true }));
               if (whole && weights === "fine")
                 for (const hiding of hidings) texts.push(attentionMatrixProgram(tile, { ...form, hiding }));
             }

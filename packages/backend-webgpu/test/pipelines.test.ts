@@ -210,6 +210,13 @@ const argumentsOf: {
     out: slice(4, next),
     ...(next(2) === 1 ? { causal: true, mask: slice(5, next), window: 1 + next(20) } : {}),
   }),
+  attentionGradient: (next) => ({
+    ...{ batch: 1 + next(2), heads: 1 + next(3), queryLength: 1 + next(100), keyLength: 1 + next(100) },
+    ...{ headSize: 1 + next(130), q: slice(1, next), k: slice(2, next), v: slice(3, next) },
+    ...{ out: slice(4, next), logSumExp: slice(6, next), outGradient: slice(7, next) },
+    ...{ qGradient: slice(8, next), kGradient: slice(9, next), vGradient: slice(10, next) },
+    ...(next(2) === 1 ? { causal: true, mask: slice(5, next), window: 1 + next(20) } : {}),
+  }),
   reduce: (next) => ({
     ...{ kind: "sum", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axes: [next(3)] },
     ...{ input: slice(1, next), output: slice(2, next) },
@@ -246,6 +253,26 @@ const argumentsOf: {
     ...{ outputHeight: 1 + next(40), outputWidth: 1 + next(40) },
     ...{ input: slice(1, next), output: slice(2, next) },
   }),
+  pool2dGradient: (next) => {
+    const kind = next(2) === 0 ? "max" : "mean";
+    const [rows, columns] = [1 + next(3), 1 + next(3)];
+    return {
+      ...{
+        kind,
+        inputShape: [1 + next(3), 3 + next(9), 3 + next(30), 3 + next(30)],
+        kernel: [rows, columns],
+      },
+      ...{ stride: [1 + next(3), 1 + next(3)], layout: next(2) === 0 ? "NCHW" : "NHWC" },
+      ...(kind === "max" ? { indices: slice(3, next) } : {}),
+      ...{ outputGradient: slice(1, next), inputGradient: slice(2, next) },
+    };
+  },
+  resize2dGradient: (next) => ({
+    ...{ kind: next(2) === 0 ? "nearest" : "bilinear", layout: next(2) === 0 ? "NCHW" : "NHWC" },
+    inputShape: [1 + next(3), 1 + next(9), 1 + next(30), 1 + next(30)],
+    ...{ outputHeight: 1 + next(40), outputWidth: 1 + next(40) },
+    ...{ outputGradient: slice(1, next), inputGradient: slice(2, next) },
+  }),
   scan: (next) => ({
     ...{ kind: "sum", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ exclusive: next(2) === 1, reverse: next(2) === 1, input: slice(1, next), output: slice(2, next) },
@@ -258,6 +285,10 @@ const argumentsOf: {
     ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ input: slice(1, next), output: slice(2, next) },
   }),
+  softmaxGradient: (next) => ({
+    ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
+    ...{ output: slice(1, next), outputGradient: slice(2, next), inputGradient: slice(3, next) },
+  }),
   random: (next) => ({
     ...{ kind: "uniform", count: 1 + next(5000), seed: next(100), offset: next(100) },
     output: slice(1, next),
@@ -265,6 +296,11 @@ const argumentsOf: {
   normalize: (next) => ({
     ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
     ...{ input: slice(1, next), weight: slice(2, next), output: slice(3, next) },
+  }),
+  normalizeGradient: (next) => ({
+    ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
+    ...{ input: slice(1, next), weight: slice(2, next), outputGradient: slice(3, next) },
+    ...{ inputGradient: slice(4, next), weightGradient: slice(5, next) },
   }),
   copy: (next) => {
     const [rows, columns] = [1 + next(100), 1 + next(100)];

@@ -147,7 +147,7 @@ export class ProductDevice {
     const results = decode(after.subarray(output.byteOffset, output.byteOffset + output.byteLength), dtype);
     const where = `${label} by ${this.programs.join(", ")}`;
     for (const { index, value, tolerance } of expected) {
-      const error = Math.abs(results[index]! - value);
+      const error = results[index] === value ? 0 : Math.abs(results[index]! - value);
       if (!(error <= tolerance))
         assert.fail(`element ${index} is ${results[index]}, not ${value} within ${tolerance}: ${where}`);
       const at = output.byteOffset + index * size;

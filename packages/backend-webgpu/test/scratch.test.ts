@@ -109,6 +109,7 @@ const attentions: readonly AttentionProblem<DeviceMemory>[] = floatTypes.flatMap
         k: keys,
         v: keys,
         out: queries,
+        logSumExp: undefined,
       },
     };
   }),

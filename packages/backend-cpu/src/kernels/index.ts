@@ -1,6 +1,7 @@
 import type { Accuracy, OperationName, OperationProblems } from "@backplane/core";
 import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
+import { attentionGradient } from "./attention-gradient/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
@@ -11,17 +12,21 @@ import { gemm } from "./gemm/index.js";
 import type { CpuMemory, CpuOperation, Features, OperationVariants } from "./kernel.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
+import { normalizeGradient } from "./normalize-gradient/index.js";
 import { pool2d } from "./pool2d/index.js";
+import { pool2dGradient } from "./pool2d-gradient/index.js";
 import { quantize } from "./quantize/index.js";
 import { quantizedGemm } from "./quantized-gemm/index.js";
 import { random } from "./random/index.js";
 import { reduce } from "./reduce/index.js";
 import { resize2d } from "./resize2d/index.js";
+import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
 import { select } from "./select/index.js";
 import { softmax } from "./softmax/index.js";
+import { softmaxGradient } from "./softmax-gradient/index.js";
 import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
@@ -43,13 +48,17 @@ const operations: CpuOperations = {
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,
@@ -58,6 +67,7 @@ const operations: CpuOperations = {
   sort,
   rope,
   scatter,
+  attentionGradient,
 };
 
 /** The operations without the types of their problems, which lists of them lose. */

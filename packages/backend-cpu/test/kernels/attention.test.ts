@@ -49,16 +49,22 @@ describeEachTile("attention kernels", (options) => {
     };
   };
 
-  const run = (shape: Shape, dtype: FloatType, inputs: Inputs): Float32Array => {
+  const run = (shape: Shape, dtype: FloatType, inputs: Inputs): Float32Array =>
+    runBoth(shape, dtype, inputs, false).out;
+
+  /** With the logarithms of the sums, if these are stored. */
+  const runBoth = (shape: Shape, dtype: FloatType, inputs: Inputs, stores: boolean) => {
     const out = guardedOutput(bench, dtype, inputs.q.length);
+    const logs = guardedOutput(bench, "f32", shape.batch * shape.heads * shape.queryLength);
     const regions = {
       q: uploadElements(bench, dtype, inputs.q),
       k: uploadElements(bench, dtype, inputs.k),
       v: uploadElements(bench, dtype, inputs.v),
-      out: out.region,
+      ...{ out: out.region, logSumExp: logs.region },
     };
-    runOperation(bench, attention, resolveProblem("attention", { ...shape, ...operands, dtype }, regions));
-    return out.read();
+    const given = { ...shape, ...operands, ...(stores ? { logSumExp: handle } : {}), dtype };
+    runOperation(bench, attention, resolveProblem("attention", given, regions));
+    return { out: out.read(), logs: logs.read() };
   };
 
   /** In f64, with the bound that the arithmetic admits: see the error analysis of the conformance suite. */
@@ -131,6 +137,39 @@ describeEachTile("attention kernels", (options) => {
           check(masked, dtype, inputsFor(masked, dtype, shape.headSize + shape.keyLength));
         }
       });
+
+  it("stores the logarithms of the sums beside the same results", () => {
+    for (const [queryLength, keyLength] of [
+      [2, 200],
+      [40, 140],
+      [70, 37],
+      [4, 2],
+    ] as const)
+      for (const dtype of ["f32", "f16"] as const) {
+        const shape: Shape = {
+          ...{ batch: 2, heads: 4, kvHeads: 2, queryLength, keyLength, headSize: 12, causal: "lower-right" },
+        };
+        const inputs = inputsFor(shape, dtype, 17, 3);
+        const { out, logs } = runBoth(shape, dtype, inputs, true);
+        expect(out).to.deep.equal(run(shape, dtype, inputs));
+        for (const [row, got] of logs.entries()) {
+          const group = Math.floor(row / queryLength / 2);
+          let sum = 0;
+          let magnitude = 0;
+          for (let j = 0; j < visibleTo(shape, row % queryLength); j++) {
+            let score = 0;
+            for (let d = 0; d < 12; d++) {
+              const product = inputs.q[row * 12 + d]! * inputs.k[(group * keyLength + j) * 12 + d]!;
+              score += product / Math.sqrt(12);
+              magnitude = Math.max(magnitude, 12 * Math.abs(product));
+            }
+            sum += Math.exp(score);
+          }
+          if (sum === 0) expect(got).to.equal(Number.NEGATIVE_INFINITY);
+          else expect(got).to.be.closeTo(Math.log(sum), (40 + 20 * magnitude + keyLength) * epsilon);
+        }
+      }
+  });
 
   it("keeps up with scores that rise and fall by hundreds", () => {
     for (const queryLength of [2, 20]) {

@@ -38,6 +38,7 @@ describe("attention descriptor", () => {
       k: { memory: 2, byteOffset: 0, byteLength: 1344 },
       v: { memory: 3, byteOffset: 0, byteLength: 1344 },
       out: { memory: 4, byteOffset: 0, byteLength: 960 },
+      logSumExp: undefined,
     });
     assert.equal(problemOf("attention", plain).k.byteLength, 672);
     assert.equal(problemOf("attention", { ...plain, scale: -3 }).scale, -3);
@@ -179,6 +180,21 @@ describe("attention descriptor", () => {
     assert.deepEqual(fills, [
       { region: { memory: 4, byteOffset: 0, byteLength: 480 }, value: 0, dtype: "f16" },
     ]);
+  });
+
+  it("stores the logarithms of the sums in f32, whatever the type, also where there are no keys", () => {
+    const stored = { ...plain, logSumExp: place(5) };
+    assert.deepEqual(problemOf("attention", { ...stored, dtype: "f16" }).logSumExp, {
+      ...{ memory: 5, byteOffset: 0, byteLength: 4 * 2 * 6 * 5 },
+    });
+    const none = problemOf("attention", { ...stored, keyLength: 0 });
+    assert.deepInclude(none, { keyLength: 1, keyPitch: 1, visible: -5, mask: undefined });
+    assert.deepEqual(none.rows!.k!.strides, [0, 0, 0]);
+    assert.deepEqual(resolve("attention", { ...stored, queryLength: 0 }), { problem: undefined, fills: [] });
+    refuses({ logSumExp: place(5), headSize: 0 }, "headSize");
+    for (const argument of ["q", "k", "v", "out", "mask"])
+      refuses({ logSumExp: place(6), [argument]: place(6) }, "logSumExp");
+    assert.equal(costOf("attention", stored).bytes, 960 + 672 + 672 + 960 + 240);
   });
 
   it("counts flops as a loop over all pairs does", () => {

@@ -33,7 +33,7 @@ const hidingRowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes & Hi
 export const rowQueries = 4;
 
 export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
-  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true }],
+  supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true, logSumExp: true }],
   kernels: [tileKernels, rowKernels, hidingTileKernels, hidingRowKernels].flatMap((kernels) =>
     Object.values<Kernel<never>>(kernels),
   ),
@@ -61,6 +61,7 @@ function planContiguous(
     k: address(problem.k),
     v: address(problem.v),
     out: address(problem.out),
+    logSumExp: problem.logSumExp === undefined ? 0 : address(problem.logSumExp),
     ...{ heads, kvHeads, group: heads / kvHeads, queryLength, keyLength, headSize, scale },
     keyPitch: problem.keyPitch,
     // Beyond these limits it makes no difference, and sums of 32-bit numbers stay in range.

@@ -2,7 +2,7 @@ import type { FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel, type KernelContext } from "../kernel.js";
-import { exponential } from "../math/index.js";
+import { exponential, logarithm } from "../math/index.js";
 import { emitTile, tileColumns, tileRows } from "../tile/index.js";
 import { mapVectors } from "../vector/index.js";
 import {
@@ -15,6 +15,7 @@ import {
   totalOrOne,
 } from "./hiding.wasm.js";
 import { blockQueries, keyTile, queryTile, rowBytes, scoreRows } from "./layout.js";
+import { emitPacked } from "./pack.wasm.js";
 import { emitMask, emitSoftmax } from "./softmax.wasm.js";
 
 const parameterTypes = {
@@ -22,6 +23,8 @@ const parameterTypes = {
   k: "i32",
   v: "i32",
   out: "i32",
+  /** 0: it is not stored. */
+  logSumExp: "i32",
   heads: "i32",
   kvHeads: "i32",
   /** Query heads for each key head. */
@@ -120,10 +123,10 @@ function emitAttention(
   );
   const keyOffset = f.let(i32.shl(i32.mul(i32.mul(keyHead, parameters.keyPitch), headSize), elements.shift));
 
-  packQueries(f, elements, {
+  emitPacked(f, elements, {
     from: f.let(i32.add(parameters.q, queryOffset)),
     to: queries,
-    ...{ headSize, queryCount, blocks, blockBytes },
+    ...{ headSize, count: queryCount, blocks, blockBytes },
   });
   f.memoryFill(sums, 0, i32.mul(blocks, blockBytes));
   f.forRange(0, blocks, (block) => {
@@ -217,6 +220,11 @@ function emitAttention(
     ...{ sums, statistics, headSize, paddedBytes, queryCount },
     ...(hiding === undefined ? { firstSeen: f.let(i32.add(firstQuery, visible)) } : {}),
   });
+  f.if(parameters.logSumExp, () => {
+    const row = i32.add(i32.mul(head, queryLength), firstQuery);
+    const to = f.let(i32.add(parameters.logSumExp, i32.shl(row, 2)));
+    emitLogSumExp(f, { to, statistics, queryCount });
+  });
 }
 
 /** A signed number limited to [0, upper]. */
@@ -248,42 +256,9 @@ function emitHidden(
     const scores = f.let(i32.add(block.scores, i32.shl(lane, 2)));
     const place = i32.add(i32.mul(query, hiding.maskQuery), i32.mul(firstKey, hiding.maskKey));
     const mask = f.let(i32.add(block.maskHead, place));
-    emitMasked(f, hiding, { scores, scoreBytes: rowBytes, count: seen, mask });
+    emitMasked(f, hiding, { scores, scoreBytes: rowBytes, count: seen, mask, maskStep: hiding.maskKey });
     const older = clamp(i32.sub(i32.add(query, hiding.oldest), firstKey), seen);
     emitForgotten(f, { scores, scoreBytes: rowBytes, count: f.let(older) });
-  });
-}
-
-/** queries[block][c][lane] = q[8 block + lane][c]; lanes past the last query repeat it. */
-function packQueries(
-  f: FunctionBuilder,
-  elements: Elements,
-  tile: {
-    readonly from: Local<"i32">;
-    readonly to: Local<"i32">;
-    readonly headSize: Local<"i32">;
-    readonly queryCount: Local<"i32">;
-    readonly blocks: Local<"i32">;
-    readonly blockBytes: Local<"i32">;
-  },
-): void {
-  const rowSize = f.let(i32.shl(tile.headSize, elements.shift));
-  f.forRange(0, i32.shl(tile.blocks, 3), (lane) => {
-    const query = i32.minU(lane, i32.sub(tile.queryCount, 1));
-    const from = f.let(i32.add(tile.from, i32.mul(query, rowSize)));
-    const block = i32.mul(i32.shrU(lane, 3), tile.blockBytes);
-    const to = f.let(i32.add(i32.add(tile.to, block), i32.shl(i32.and(lane, 7), 2)));
-    f.forRange(
-      0,
-      tile.headSize,
-      () => {
-        const x = f.let(elements.load(from));
-        for (let i = 0; i < 4; i++) f.storeLane(32, i, to, x, rowBytes * i);
-        f.add(from, 4 * elements.bytes);
-        f.add(to, 4 * rowBytes);
-      },
-      { step: 4 },
-    );
   });
 }
 
@@ -375,6 +350,25 @@ function emitSums(
     },
     { step: 4 * tileColumns },
   );
+}
+
+/** to[i] = largest score + ln total, which is -Infinity if no key is seen. */
+function emitLogSumExp(
+  f: FunctionBuilder,
+  tile: {
+    readonly to: Local<"i32">;
+    readonly statistics: Local<"i32">;
+    readonly queryCount: Local<"i32">;
+  },
+): void {
+  const log = logarithm(f);
+  f.forRange(0, tile.queryCount, (query) => {
+    const block = i32.add(tile.statistics, i32.shl(i32.shrU(query, 3), 6));
+    const at = f.let(i32.add(block, i32.shl(i32.and(query, 7), 2)));
+    const total = f.let(log(v128.load32Splat(at, rowBytes)));
+    f.storeLane(32, 0, tile.to, f.let(f32x4.add(v128.load32Splat(at), total)));
+    f.add(tile.to, 4);
+  });
 }
 
 /** out[i] = sums[i] / total[i]; zeros if no key is seen. */

@@ -23,22 +23,27 @@ export type Hiding = ParameterLocals<HidingTypes>;
 export const maskKinds = { f32: 1, f16: 2, u8: 3 } as const;
 
 /** The address of a mask's element for the first key of a head (counted over batches), query 0. */
-export function maskOfHead(hiding: Hiding, heads: Value<"i32">, head: Value<"i32">): Value<"i32"> {
+export function maskOfHead(
+  hiding: Pick<Hiding, "mask" | "maskBatch" | "maskHead">,
+  heads: Value<"i32">,
+  head: Value<"i32">,
+): Value<"i32"> {
   const batch = i32.mul(i32.divU(head, heads), hiding.maskBatch);
   return i32.add(hiding.mask, i32.add(batch, i32.mul(i32.remU(head, heads), hiding.maskHead)));
 }
 
-/** Adds the mask of neighbouring keys to the scores of one query, or makes hidden ones -Infinity. */
+/** Adds the mask of neighbouring scores to them, those of one query or of one key, or makes hidden ones -Infinity. */
 export function emitMasked(
   f: FunctionBuilder,
-  hiding: Hiding,
+  hiding: Pick<Hiding, "maskKind">,
   keys: {
     /** Address of the first score, and bytes to the next. */
     readonly scores: Value<"i32">;
     readonly scoreBytes: number;
     readonly count: Value<"i32">;
-    /** Address of the mask's element for the first key. */
+    /** Address of the mask's element for the first of them, and bytes to the next. */
     readonly mask: Value<"i32">;
+    readonly maskStep: Local<"i32">;
   },
 ): void {
   const minusInfinity = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
@@ -59,7 +64,7 @@ export function emitMasked(
               ? v128.bitselect(minusInfinity, score, i32x4.eq(value, zero))
               : f32x4.add(score, value);
           f.storeLane(32, 0, at, f.let(masked));
-          f.add(from, hiding.maskKey);
+          f.add(from, keys.maskStep);
         },
         { step: keys.scoreBytes },
       );

@@ -11,7 +11,7 @@ import {
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel, type KernelContext } from "../kernel.js";
-import { exponential } from "../math/index.js";
+import { exponential, logarithm } from "../math/index.js";
 import { mapVectors } from "../vector/index.js";
 import {
   emitMasked,
@@ -28,6 +28,8 @@ const parameterTypes = {
   k: "i32",
   v: "i32",
   out: "i32",
+  /** 0: it is not stored. */
+  logSumExp: "i32",
   heads: "i32",
   kvHeads: "i32",
   /** Query heads for each key head. */
@@ -139,7 +141,7 @@ function emitRow(
         const query = i32.mul(i32.remU(chunk, queryLength), hiding.maskQuery);
         const place = i32.add(query, i32.mul(first, hiding.maskKey));
         const mask = f.let(i32.add(maskOfHead(hiding, parameters.heads, head), place));
-        emitMasked(f, hiding, { scores, scoreBytes: 4, count, mask });
+        emitMasked(f, hiding, { scores, scoreBytes: 4, count, mask, maskStep: hiding.maskKey });
       }
       const end = f.let(i32.add(scores, i32.shl(count, 2)));
       const before = f.let(largest);
@@ -170,6 +172,10 @@ function emitRow(
 
   for (const lanes of [[2, 3, 0, 1] as const, [1, 0, 3, 2] as const])
     f.set(total, f32x4.add(total, shuffle32(lanes, total, total)));
+  f.if(parameters.logSumExp, () => {
+    const to = f.let(i32.add(parameters.logSumExp, i32.shl(chunk, 2)));
+    f.storeLane(32, 0, to, f.let(f32x4.add(largest, logarithm(f)(total))));
+  });
   // Without a key the sums are 0: divide by 1.
   if (hiding === undefined) f.if(i32.eqz(seen), () => f.set(total, f32x4.const(1)));
   else totalOrOne(f, total);

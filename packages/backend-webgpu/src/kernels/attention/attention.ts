@@ -56,7 +56,14 @@ export function enqueueAttention(
   shape: AttentionShape,
   choice: AttentionChoice,
 ): void {
-  const { dtype, out } = problem;
+  const { dtype, out, logSumExp } = problem;
+  // No buffer may be bound twice to be written.
+  if (logSumExp !== undefined && logSumExp.memory === out.memory) {
+    const logs = context.scratch(logSumExp.byteLength);
+    enqueueAttention(context, { ...problem, logSumExp: logs }, shape, choice);
+    context.copy(logSumExp, logs);
+    return;
+  }
   const vector = isVector(problem, 4);
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const store = vector ? undefined : storeRounded[dtype];
@@ -80,7 +87,7 @@ function enqueue(
   vector: boolean,
   results: BufferRegion,
 ): void {
-  const { dtype, keyLength, headSize, q, k, v } = problem;
+  const { dtype, keyLength, headSize, q, k, v, logSumExp } = problem;
   const parts = Math.ceil(keyLength / choice.partKeys);
   const rows = shape.matrices * shape.rows;
   // Written out, and not put together from others: this runs for every token that is decoded.
@@ -112,16 +119,21 @@ function enqueue(
           groups,
         );
   if (!isSplit) {
-    dispatch({ q, k, v, results });
+    dispatch(logSumExp === undefined ? { q, k, v, results } : { q, k, v, results, logs: logSumExp });
     return;
   }
   const sums = context.scratch(4 * parts * rows * headSize);
   const statistics = context.scratch(8 * parts * rows);
   dispatch({ q, k, v, results: sums, statistics });
-  const form: MergeForm = { vector, stored: vector ? dtype : "f32", few: parts <= FEW_PARTS };
+  const form: MergeForm = {
+    vector,
+    stored: vector ? dtype : "f32",
+    few: parts <= FEW_PARTS,
+    logs: logSumExp !== undefined,
+  };
   context.dispatch(
     mergeProgram(form),
-    { sums, statistics, results },
+    logSumExp === undefined ? { sums, statistics, results } : { sums, statistics, results, logs: logSumExp },
     { parts, rows, head_size: headSize },
     mergeGroups(rows * headSize, form),
   );
@@ -136,7 +148,7 @@ function maskedBy(
 }
 
 function programFor(
-  { dtype, keyLength, headSize, visible }: Problem,
+  { dtype, keyLength, headSize, visible, logSumExp }: Problem,
   choice: AttentionChoice,
   vector: boolean,
   isSplit: boolean,
@@ -148,13 +160,14 @@ function programFor(
       ? thinProgram(choice.variant.tile, form)
       : decodeProgram(choice.variant.tile, form);
   }
+  const logs = logSumExp !== undefined && !isSplit;
   if (choice.kind === "tiled")
     return attentionProgram(choice.variant.tile, {
       dtype,
       vector,
       columns: choice.columns,
       results: isSplit ? "parts" : vector ? "quads" : "elements",
-      hiding,
+      ...{ logs, hiding },
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
   // Nobody knows how many keys a mask or a window leaves a row.
@@ -165,6 +178,6 @@ function programFor(
     whole: headSize === choice.columns,
     weights,
     results: isSplit ? "parts" : "halves",
-    hiding,
+    ...{ logs, hiding },
   });
 }

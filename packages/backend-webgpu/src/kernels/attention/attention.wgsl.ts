@@ -23,6 +23,7 @@ import {
   tilePlace,
 } from "../tiles/index.js";
 import { type Hiding, hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
+import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {
@@ -49,6 +50,8 @@ export interface AttentionForm {
    * unnormalised sums with statistics, for `mergeProgram`.
    */
   readonly results: "elements" | "quads" | "parts";
+  /** Whether the kernel stores the logarithms of its sums; not with `parts`. Default: false. */
+  readonly logs?: boolean;
   readonly hiding?: Hiding | undefined;
 }
 
@@ -70,7 +73,7 @@ const quadLines = (tile: AttentionTile, line: (quad: number) => string) => lines
  * one inner array for the steps that are written out: so the places inside are constants further than
  * the invocation's own, which Tint proves to be in bounds, and only the part is checked.
  */
-function steps(count: number, unroll: number, product: Omit<OuterProduct, "step">): string {
+export function steps(count: number, unroll: number, product: Omit<OuterProduct, "step">): string {
   return `    for (var part = 0u; part < ${count / unroll}u; part++) {
 ${lines(unroll, (index) => outerProduct({ ...product, step: `${index}u` }))}
     }`;
@@ -230,10 +233,12 @@ function storeText(tile: AttentionTile, form: AttentionForm): string {
     const statistics = `    if (headBase == 0u && threadColumn == 0u) {
       statistics[parameters.statistics_offset + result_row] = vec2f(maxima_${r >> 2}.${component(r)}, total);
     }`;
+    const log = `
+    if (headBase == 0u && threadColumn == 0u) { store_log(result_row, maxima_${r >> 2}.${component(r)}, total); }`;
     return `  if (${rowAt(values, r)} < parameters.rows) {
     let result_row = result * parameters.rows + ${rowAt(values, r)};
     let total = totals_${r >> 2}.${component(r)};
-${isPart ? statistics : "    let inverse = select(0.0, 1.0 / max(total, 1.0e-30), total > 0.0); // a row that sees no key gives zeros"}
+${isPart ? statistics : "    let inverse = select(0.0, 1.0 / max(total, 1.0e-30), total > 0.0); // a row that sees no key gives zeros"}${form.logs ? log : ""}
 ${quads}
   }`;
   });
@@ -281,15 +286,18 @@ fn store_quad(row: u32, column: u32, values: vec4f) {
  */
 export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Program = memoized(
   (tile: AttentionTile, form: AttentionForm): Program => {
-    const { dtype, vector, columns, hiding } = form;
+    const { dtype, vector, columns, hiding, logs = false } = form;
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
     const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
     const v = operandText("v", dtype, vector); // matrices x key_pitch x head_size
     const scores = scoreTile(tile);
-    const operands = operandsStage(tile, vector);
-    const values = valuesStage(tile, columns, vector);
+    const operands = operandsStage(
+      ...([tile, vector, { name: "q", first: "rowBase", last: "parameters.rows - 1u" }] as const),
+      { name: "k", first: "keyNext", last: "keyLast" },
+    );
+    const values = valuesStage(tile, columns, vector, { name: "v", first: "valueBase", last: "keyLast" });
     const result = resultText(form);
-    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}`;
+    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}`;
     const statistics: Record<string, Storage> =
       form.results === "parts" ? { statistics: output("vec2f") } : {};
     return program<string, string>({
@@ -298,6 +306,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         ...{ q: q.storage, k: k.storage, v: v.storage, ...hidingBindings(hiding) },
         results: result.binding, // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
+        ...logBindings(logs), // matrices x rows
       },
       uniform: true,
       parameters: {
@@ -322,7 +331,7 @@ ${floatLayouts[dtype].functions}
 ${q.functions}
 ${k.functions}
 ${v.functions}
-${result.functions}
+${result.functions}${logFunction(logs, "two")}
 ${tileConstants(scores)}
 const VALUE_DEPTH = ${tile.valueDepth}u;
 const HEAD_COLUMNS = ${columns}u; // head elements of the output that one workgroup computes

@@ -13,6 +13,7 @@ import {
 } from "../../program/index.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
+import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
 import {
   type AttentionMatrixForm,
@@ -242,6 +243,9 @@ function storeText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string
   const isPart = form.results === "parts";
   // The factor of a row of the output is kept behind its scores.
   const factor = (row: string) => `scores[subgroup][${row} * ${pitches.scores}u + ${pitches.scores - 1}u].x`;
+  const log = (i: number) => `
+    let row = ownBase + ${share.row(i)};
+    if (row < parameters.rows) { store_log(resultRow + row, reference_${i}, sum_${i}); }`;
   return `${share.rows(
     (i) => `  var sum_${i} = add_up(total_${i});
   sum_${i} += subgroupShuffleXor(sum_${i}, 1u);
@@ -253,7 +257,7 @@ ${
       statistics[parameters.statistics_offset + resultRow + row] = vec2f(select(LOWEST, reference_${i}, sum_${i} > 0.0), sum_${i});
     }`
     : `    // A row that sees no key gives zeros.
-    ${factor(share.row(i))} = bitcast<u32>(select(0.0, 1.0 / max(sum_${i}, 1.0e-30), sum_${i} > 0.0));`
+    ${factor(share.row(i))} = bitcast<u32>(select(0.0, 1.0 / max(sum_${i}, 1.0e-30), sum_${i} > 0.0));${form.logs ? log(i) : ""}`
 }
   }`,
   )}
@@ -297,7 +301,7 @@ const storeOctet = {
 export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: AttentionMatrixForm) => Program =
   memoized((tile: AttentionMatrixTile, form: AttentionMatrixForm): Program => {
     const { panels, blocks, rows } = attentionLayout(tile, form.columns);
-    const { columns, whole, weights, results, hiding } = form;
+    const { columns, whole, weights, results, hiding, logs = false } = form;
     const share = shares(tile, form);
     const stage = matrixStaging(tile, form);
     const eachOut = (line: (i: number, j: number) => string) =>
@@ -315,7 +319,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
     };
     const statistics: Record<string, Storage> = isPart ? { statistics: output("vec2f") } : {};
     return program<string, string>({
-      name: `attention_matrices_${attentionMatrixName(tile)}x${columns}${whole ? "" : "_within"}_${weights}_${results}${hidingName(hiding)}`,
+      name: `attention_matrices_${attentionMatrixName(tile)}x${columns}${whole ? "" : "_within"}_${weights}_${results}${hidingName(hiding)}${logName(logs)}`,
       enable: ["f16", "subgroups", "chromium_experimental_subgroup_matrix"],
       directives: ["diagnostic(off, chromium.subgroup_matrix_uniformity);"],
       bindings: {
@@ -325,6 +329,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
         ...hidingBindings(hiding),
         results: output(isPart ? "vec4f" : "half8"), // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
+        ...logBindings(logs), // matrices x rows
       },
       parameters: {
         ...{
@@ -358,7 +363,7 @@ fn leading(v: vec4f) -> vec4f { return bitcast<vec4f>(bitcast<vec4u>(v) & vec4u(
 fn eight_halves(low: vec4f, high: vec4f) -> vec4u {
   return vec4u(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
 }
-${seenFunction}${hidingFunctions(hiding)}
+${seenFunction}${hidingFunctions(hiding)}${logFunction(logs, "two")}
 fn store_octet(at: u32, factor: f32, low: vec4f, high: vec4f) {
   ${storeOctet[results]}
 }

@@ -30,6 +30,8 @@ export interface AttentionMatrixForm {
   readonly weights: "rough" | "fine" | "mixed";
   /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
   readonly results: "halves" | "parts";
+  /** Whether the logarithms of the sums are stored; not with `parts`. Default: false. */
+  readonly logs?: boolean;
   readonly hiding?: Hiding | undefined;
 }
 

@@ -11,6 +11,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 
 /** The form of the results, as in `AttentionForm`. */
 export interface MergeForm {
@@ -20,6 +21,8 @@ export interface MergeForm {
   readonly stored: FloatType;
   /** One invocation joins all parts of a place: for at most `FEW_PARTS`. */
   readonly few: boolean;
+  /** Whether the logarithms of the sums are stored too. */
+  readonly logs: boolean;
 }
 
 export const FEW_PARTS = 4;
@@ -27,7 +30,7 @@ export const FEW_PARTS = 4;
 const INVOCATIONS = 256;
 
 /** How invocations share the parts of a place, and how many each reads before it adds the first of them. */
-function shares({ few }: MergeForm): { readonly groups: number; readonly reads: number } {
+function shares({ few }: Pick<MergeForm, "few">): { readonly groups: number; readonly reads: number } {
   return few ? { groups: 1, reads: FEW_PARTS } : { groups: 16, reads: 8 };
 }
 
@@ -41,17 +44,18 @@ const suffixes: Readonly<Record<FloatType, string>> = { f32: "", f16: "_f16" };
 
 /** Joins the parts that an attention was split into along the keys; each is scaled to the common maximum. */
 export const mergeProgram: (form: MergeForm) => Program = memoized((form: MergeForm): Program => {
-  const { vector, stored, few } = form;
+  const { vector, stored, few, logs } = form;
   const { groups, reads } = shares(form);
   const places = INVOCATIONS / groups;
   const value = vector ? "vec4f" : "f32";
   const { single, quad, functions, packed } = floatLayouts[stored];
   return program<string, string>({
-    name: `attention_merge${vector ? "_4" : ""}${suffixes[stored]}${few ? "_few" : ""}`,
+    name: `attention_merge${vector ? "_4" : ""}${suffixes[stored]}${few ? "_few" : ""}${logName(logs)}`,
     bindings: {
       sums: input(value), // parts x rows x head_size, not normalised
       statistics: input("vec2f"), // parts x rows: maximum score times log2(e), sum of weights
       results: output(vector ? quad : single), // rows x head_size
+      ...logBindings(logs), // rows
     },
     parameters: {
       parts: "u32",
@@ -66,6 +70,7 @@ var<workgroup> highs: array<f32, ${INVOCATIONS}>;
 var<workgroup> totals: array<f32, ${INVOCATIONS}>;
 var<workgroup> part_sums: array<${value}, ${INVOCATIONS}>;
 
+${logFunction(logs, "two")}
 fn scaled(high: f32, highest: f32) -> f32 { return exp2(max(high - highest, -126.0)); }
 
 // Each invocation joins every ${groups}th part of one place in a row, and the first ones join these.
@@ -111,7 +116,7 @@ ${lines(reads, (i) => `    sum += factor_${i} * sum_${i};\n    total += factor_$
   var result = ${value}(); // for a row that sees no key
   if (total > 0.0) { result = sum / total; }
   results[parameters.results_offset + index] = ${packed("result")};
-}
+${logs ? "  if (index % in_row == 0u) { store_log(index / in_row, high, total); }\n" : ""}}
 `,
   });
 });

@@ -36,10 +36,15 @@ type Tools = SegmentTools<Problem>;
  */
 export function attentionSegments(tools: Tools): Segmentation<Problem> {
   return {
-    longestWindow: ({ q, k, v, out, mask }) =>
-      Math.max(...[q, k, v, out, ...(mask === undefined ? [] : [mask.region])].map(windowOf)),
-    // Results in f32, and those of parts: for few rows, they take no more memory than the keys.
-    scratchBound: (_problem, longest) => Math.max(2 * longest, PARTIAL_SUM_BYTES),
+    longestWindow: ({ q, k, v, out, logSumExp, mask }) =>
+      Math.max(
+        ...[q, k, v, out, logSumExp, mask?.region].map((region) =>
+          region === undefined ? 0 : windowOf(region),
+        ),
+      ),
+    // Results in f32, and those of parts: for few rows, they take no more memory than the keys. Logarithms in the buffer of `out`.
+    scratchBound: ({ logSumExp }, longest) =>
+      Math.max(2 * longest, PARTIAL_SUM_BYTES) + (logSumExp?.byteLength ?? 0),
 
     divide(context, problem, run) {
       if (problem.rows !== undefined) {
@@ -105,9 +110,13 @@ function cut(extent: number, run: (part: Part) => void): void {
   run({ first: middle, end: extent, extent });
 }
 
-/** The share of q and out that belongs to a part of their outermost axis. */
-function queriesOf(problem: Problem, part: Part): Pick<Problem, "q" | "out"> {
-  return { q: shareOf(problem, problem.q, part), out: shareOf(problem, problem.out, part) };
+/** The share of q, out and logSumExp that belongs to a part of their outermost axis. */
+function queriesOf(problem: Problem, part: Part): Pick<Problem, "q" | "out" | "logSumExp"> {
+  const { dtype, q, out, logSumExp } = problem;
+  return {
+    ...{ q: shareOf(dtype, q, part), out: shareOf(dtype, out, part) },
+    logSumExp: logSumExp && shareOf("f32", logSumExp, part),
+  };
 }
 
 /** Elements from one key head to the next. */
@@ -125,13 +134,17 @@ function keysOf({ dtype, k, v }: Problem, { first, end }: Part, step: number): P
   return { k: part(k), v: part(v) };
 }
 
-function shareOf({ dtype }: Problem, region: BufferRegion, { first, end, extent }: Part): BufferRegion {
+function shareOf(dtype: FloatType, region: BufferRegion, { first, end, extent }: Part): BufferRegion {
   const step = region.byteLength / dtypeBytes[dtype] / extent;
   return sliceOf(region, dtype, first * step, (end - first) * step);
 }
 
 /** The mask of a part of one of the axes [batch, head, query]. */
-function maskOf(problem: Problem, axis: 0 | 1 | 2, { first, end }: Part): Problem["mask"] {
+export function maskOf(
+  problem: Pick<Problem, "mask" | "batch" | "heads" | "queryLength" | "keyLength">,
+  axis: 0 | 1 | 2,
+  { first, end }: Part,
+): Problem["mask"] {
   const { mask, batch, heads, queryLength, keyLength } = problem;
   if (mask === undefined) return undefined;
   const extents = ([batch, heads, queryLength, keyLength] as const).with(axis, end - first);
@@ -165,6 +178,9 @@ function walkKeys(context: OperationContext, tools: Tools, problem: Problem): vo
   }
 }
 
+/** The bits of -Infinity in f32. */
+const MINUS_INFINITY = 0xff800000;
+
 interface RowBlock {
   readonly row: number;
   readonly count: number;
@@ -177,9 +193,11 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
   const rowsOf = (region: BufferRegion, first: number, length: number) =>
     sliceOf(region, dtype, first * headSize, length * headSize);
   const out = rowsOf(problem.out, row, count);
+  const logs = problem.logSumExp && sliceOf(problem.logSumExp, "f32", row, count);
   const keys = seenKeys(problem, row, count);
   if (keys <= oldestKey(problem, row, count)) {
     context.fill(out, 0);
+    if (logs !== undefined) context.fill(logs, MINUS_INFINITY);
     return;
   }
   const store = storeFarRounded[dtype];
@@ -227,7 +245,8 @@ function walkBlock(context: OperationContext, tools: Tools, problem: Problem, bl
     );
   }
   const invocations = Math.ceil(count / WORKGROUP_SIZE);
-  context.dispatch(finishProgram, { statistics, factors }, { rows: count }, invocations);
+  const stored = logs === undefined ? { statistics, factors } : { statistics, factors, logs };
+  context.dispatch(finishProgram(logs !== undefined), stored, { rows: count }, invocations);
   scaleRows();
   const columns = count * headSize;
   const layout = { batch: 1, rows: 1, columns, rowStride: columns, batchStride: columns };
@@ -255,10 +274,10 @@ function oldestKey({ queryLength, oldest }: Problem, row: number, count: number)
 }
 
 /** Leaves the mask of a block of rows and keys, row by row, in `masks`: its own rows may lie further apart than a binding shows. */
-function gatherMask(
+export function gatherMask(
   context: OperationContext,
-  tools: Tools,
-  { mask, queryLength }: Problem,
+  tools: Pick<Tools, "run">,
+  { mask, queryLength }: Pick<Problem, "mask" | "queryLength">,
   block: { readonly row: number; readonly count: number; readonly key: number; readonly length: number },
   masks: BufferRegion,
 ): void {

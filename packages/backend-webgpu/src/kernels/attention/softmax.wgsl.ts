@@ -10,6 +10,7 @@ import {
 } from "../../program/index.js";
 
 import { type Hiding, hidingBindings, hidingName, maskedFunction } from "./hiding.wgsl.js";
+import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 
 /** The state of one row so far: the highest score and the sum of the weights. */
 const statistics = output("vec2f");
@@ -105,19 +106,22 @@ ${
   });
 }
 
-/** factors[row] = 1 / the sum of the row's weights; 0 for a row that sees no key. */
-export const finishProgram: Program<"statistics" | "factors", "rows"> = program({
-  name: "attention_finish",
-  bindings: { statistics, factors: output("f32") },
-  parameters: { rows: "u32" },
-  body: wgsl`
-${workgroupIndex}
+/** factors[row] = 1 / the sum of the row's weights; 0 for a row that sees no key. With the logarithms of the sums, if wanted. */
+export const finishProgram: (logs: boolean) => Program = memoized(
+  (logs: boolean): Program =>
+    program<string, string>({
+      name: `attention_finish${logName(logs)}`,
+      bindings: { statistics, factors: output("f32"), ...logBindings(logs) },
+      parameters: { rows: "u32" },
+      body: wgsl`
+${workgroupIndex}${logFunction(logs, "e")}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let row = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
   if (row >= parameters.rows) { return; }
-  let sum = statistics[parameters.statistics_offset + row].y;
-  factors[parameters.factors_offset + row] = select(0.0, 1.0 / max(sum, 1.0e-30), sum > 0.0);
-}
+  let state = statistics[parameters.statistics_offset + row];
+  factors[parameters.factors_offset + row] = select(0.0, 1.0 / max(state.y, 1.0e-30), state.y > 0.0);
+${logs ? "  store_log(row, state.x, state.y);\n" : ""}}
 `,
-});
+    }),
+);

@@ -5,8 +5,8 @@ import { draw, roundTo } from "../../data.js";
 import { given } from "../../kit/arguments.js";
 import type { LawContext } from "../../law.js";
 import { gamma, type Tolerance } from "../../tolerance.js";
-import { collect, execute, measure, type Placement } from "../../workspace.js";
-import { type AttentionShape, attention } from "./formula.js";
+import { collect, executeAll, measure, type Placement } from "../../workspace.js";
+import { type AttentionShape, attention, logSumExp } from "./formula.js";
 import {
   contiguousMask,
   expandedMask,
@@ -16,7 +16,7 @@ import {
   windowMask,
 } from "./masks.js";
 import { type Arrangement, arranged, placesOf, scattered } from "./rows.js";
-import { attentionTolerance, attentionWeights } from "./tolerance.js";
+import { attentionTolerance, attentionWeights, logSumExpError, logSumExpTolerance } from "./tolerance.js";
 
 export type Causal = boolean | CausalMode;
 
@@ -37,6 +37,8 @@ export interface AttentionCase {
   /** Of k and v, and of q and out. */
   readonly keyRows: Arrangement;
   readonly queryRows: Arrangement;
+  /** Whether it is stored. */
+  readonly logSumExp: boolean;
   /** Multiplies q: 1 leads to scores of about 1, more makes the softmax sharper. */
   readonly sharpness: number;
   readonly placement: Placement;
@@ -48,7 +50,7 @@ export function attentionCase(
 ): AttentionCase {
   return {
     ...{ batch: 1, kvHeads: 1, group: 1, scale: null, causal: false, sharpness: 2, window: null },
-    mask: null,
+    ...{ mask: null, logSumExp: false },
     ...{ keyRows: "contiguous", queryRows: "contiguous", placement: fixedPlacement, seed: 1 },
     ...parts,
   };
@@ -59,6 +61,7 @@ interface CaseOptions {
   readonly queryRows?: Arbitrary<Arrangement>;
   readonly causal?: Arbitrary<Causal>;
   readonly mask?: Arbitrary<MaskCase | null>;
+  readonly logSumExp?: boolean;
   readonly sharpness?: readonly number[];
   readonly placement?: Arbitrary<Placement>;
 }
@@ -82,6 +85,7 @@ export function cases(options: CaseOptions = {}): Arbitrary<AttentionCase> {
       sharpness: fc.constantFrom(...(options.sharpness ?? [1, 4])),
       keyRows: options.keyRows ?? fc.constant<Arrangement>("contiguous"),
       queryRows: options.queryRows ?? fc.constant<Arrangement>("contiguous"),
+      logSumExp: fc.constant(options.logSumExp ?? false),
       placement: options.placement ?? placement,
       seed: dataSeed,
     })
@@ -154,15 +158,18 @@ export async function check(
   const mask =
     value.mask === null ? undefined : placedMask(value.mask, [batch, heads, queryLength, keyLength]);
   const out = scattered(new Float64Array(q.length).fill(Number.NaN), queryRows);
-  type Placed = Record<"q" | "k" | "v" | "out" | "mask", Float64Array>;
-  const placed: Omit<Placed, "mask"> & Partial<Placed> = {
+  const sums = collect((emit) => logSumExp(shape, q, k, emit, logSumExpError));
+  type Placed = Record<"q" | "k" | "v" | "out" | "mask" | "logSumExp", Float64Array>;
+  const placed: Omit<Placed, "mask" | "logSumExp"> & Partial<Placed> = {
     ...{ q: scattered(q, queryRows), k: scattered(k, keyRows), v: scattered(v, keyRows), out },
     ...(mask === undefined ? {} : { mask: mask.stored }),
+    ...(value.logSumExp ? { logSumExp: new Float64Array(sums.places.length).fill(Number.NaN) } : {}),
   };
-  const got = await execute({
-    ...{ backend, dtype, placement: value.placement, output: "out", written: expected.places },
+  const got = await executeAll({
+    ...{ backend, dtype, placement: value.placement },
+    written: { out: expected.places, ...(value.logSumExp ? { logSumExp: sums.places } : {}) },
     operands: placed as Placed,
-    ...(value.mask === null ? {} : { dtypes: { mask: value.mask.dtype } }),
+    dtypes: { logSumExp: "f32", ...(value.mask === null ? {} : { mask: value.mask.dtype }) },
     call: (slices) =>
       backend.attention({
         ...{ ...slices, batch, heads, queryLength, keyLength, headSize },
@@ -179,7 +186,9 @@ export async function check(
       }),
   });
   const tolerance = special ?? attentionTolerance(keyLength, dtype, context.numerics);
-  measure(context, [queryLength, keyLength, headSize], got, expected, tolerance);
+  const extents = [queryLength, keyLength, headSize];
+  measure(context, extents, got.out!, expected, tolerance);
+  if (value.logSumExp) measure(context, extents, got.logSumExp!, sums, logSumExpTolerance);
 }
 
 /**

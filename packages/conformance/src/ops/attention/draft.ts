@@ -22,6 +22,9 @@ export const draft: Draw = (dice, limits, dtype) => {
   const strides = [own[1] * own[2] * keyLength, own[2] * keyLength, keyLength, 1];
   const maskStrides = strides.map((stride, axis) => (own[axis] === 1 ? 0 : stride));
   const mask = own.reduce((a, b) => a * b);
+  // It is f32, as a walk's other outputs then are, and -Infinity where no key is seen.
+  const seesKeys = causal !== "lower-right" && maskDtype === undefined;
+  const stores = dtype === "f32" && seesKeys && dice.next() < 0.4;
   return {
     rest: {
       ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype },
@@ -31,7 +34,10 @@ export const draft: Draw = (dice, limits, dtype) => {
     },
     inputs: { q: count, k: kv, v: kv, ...(maskDtype === undefined ? {} : { mask }) },
     ...(maskDtype === "u8" ? { integers: { mask: { low: 0, high: 2 } }, types: { mask: maskDtype } } : {}),
-    outputs: { out: count },
-    range: ({ v }) => within(magnitude(v!)),
+    outputs: { out: count, ...(stores ? { logSumExp: batch * heads * queryLength } : {}) },
+    range: ({ q, k, v }) => {
+      const scores = stores ? Math.sqrt(headSize) * magnitude(q!) * magnitude(k!) + 8 : 0;
+      return within(Math.max(magnitude(v!), scores));
+    },
   };
 };

@@ -2,13 +2,13 @@ import type { AttentionProblem, MaskAxes, Rows } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { type Emit, type Evaluate, emitting } from "../operation.js";
 import { gathered, placesOf } from "./rows.js";
-import { attentionTolerance, attentionWeights } from "./tolerance.js";
+import { attentionTolerance, attentionWeights, logSumExpError, logSumExpTolerance } from "./tolerance.js";
 
 /** Of contiguous operands. */
 export interface AttentionShape
   extends Omit<
     AttentionProblem<unknown>,
-    "q" | "k" | "v" | "out" | "dtype" | "rows" | "keyPitch" | "oldest" | "mask"
+    "q" | "k" | "v" | "out" | "logSumExp" | "dtype" | "rows" | "keyPitch" | "oldest" | "mask"
   > {
   readonly oldest?: number | undefined;
   readonly mask?: MaskNumbers | undefined;
@@ -34,6 +34,29 @@ export interface AttentionRow {
   readonly magnitudes: Float64Array;
   /** Sums to 1. */
   readonly probabilities: Float64Array;
+  readonly largest: number;
+  /** -Infinity without keys. */
+  readonly logSumExp: number;
+}
+
+/** Calls `visit` with each row of queries, and the elements at which it and the rows of its keys start. */
+export function forEachRow(
+  shape: AttentionShape,
+  q: Float64Array,
+  k: Float64Array,
+  visit: (row: AttentionRow, index: number, keysAt: number) => void,
+): void {
+  const { batch, heads, kvHeads, queryLength, keyLength, headSize } = shape;
+  for (let b = 0; b < batch; b++)
+    for (let head = 0; head < heads; head++) {
+      const keysAt = (b * kvHeads + Math.floor(head / (heads / kvHeads))) * keyLength * headSize;
+      const keys = k.subarray(keysAt, keysAt + keyLength * headSize);
+      for (let i = 0; i < queryLength; i++) {
+        const index = (b * heads + head) * queryLength + i;
+        const query = q.subarray(index * headSize, (index + 1) * headSize);
+        visit(attentionRow(shape, query, keys, [b, head, i]), index, keysAt);
+      }
+    }
 }
 
 /**
@@ -48,28 +71,31 @@ export function attention(
   emit: Emit,
   weigh?: (row: AttentionRow) => Float64Array,
 ): void {
-  const { batch, heads, kvHeads, queryLength, keyLength, headSize } = shape;
-  for (let b = 0; b < batch; b++)
-    for (let head = 0; head < heads; head++) {
-      const keyHead = b * kvHeads + Math.floor(head / (heads / kvHeads));
-      const keys = k.subarray(keyHead * keyLength * headSize, (keyHead + 1) * keyLength * headSize);
-      const values = v.subarray(keyHead * keyLength * headSize, (keyHead + 1) * keyLength * headSize);
-      for (let i = 0; i < queryLength; i++) {
-        const start = ((b * heads + head) * queryLength + i) * headSize;
-        const row = attentionRow(shape, q.subarray(start, start + headSize), keys, [b, head, i]);
-        const weights = weigh?.(row);
-        for (let d = 0; d < headSize; d++) {
-          let sum = 0;
-          let magnitude = 0;
-          for (const [n, j] of row.keys.entries()) {
-            const term = row.probabilities[n]! * values[j * headSize + d]!;
-            sum += term;
-            magnitude += Math.abs(term) * (weights?.[n] ?? 1);
-          }
-          emit(start + d, sum, magnitude);
-        }
+  const { headSize } = shape;
+  forEachRow(shape, q, k, (row, index, keysAt) => {
+    const weights = weigh?.(row);
+    for (let d = 0; d < headSize; d++) {
+      let sum = 0;
+      let magnitude = 0;
+      for (const [n, j] of row.keys.entries()) {
+        const term = row.probabilities[n]! * v[keysAt + j * headSize + d]!;
+        sum += term;
+        magnitude += Math.abs(term) * (weights?.[n] ?? 1);
       }
+      emit(index * headSize + d, sum, magnitude);
     }
+  });
+}
+
+/** The logarithm of the sum of e^score of each query; its magnitude is its error. */
+export function logSumExp(
+  shape: AttentionShape,
+  q: Float64Array,
+  k: Float64Array,
+  emit: Emit,
+  errorOf: (row: AttentionRow) => number = () => 0,
+): void {
+  forEachRow(shape, q, k, (row, index) => emit(index, row.logSumExp, errorOf(row)));
 }
 
 function attentionRow(
@@ -106,7 +132,8 @@ function attentionRow(
   for (let n = 0; n < keys.length; n++) probabilities[n]! /= total;
   // A mask is converted to powers of two, and added.
   const roundings = headSize + (mask === undefined ? 2 : 4);
-  return { keys, roundings, distances, magnitudes, probabilities };
+  const logSumExp = keys.length === 0 ? largest : largest + Math.log(total);
+  return { keys, roundings, distances, magnitudes, probabilities, largest, logSumExp };
 }
 
 export const evaluate: Evaluate<AttentionProblem<ReferenceMemory>> = (problem, memory, numerics) => {
@@ -135,5 +162,9 @@ export const evaluate: Evaluate<AttentionProblem<ReferenceMemory>> = (problem, m
   const places = rows.out && placesOf(rows.out);
   const emitted: Emit =
     places === undefined ? emit : (index, value, magnitude) => emit(places[index]!, value, magnitude);
-  attention({ ...problem, mask }, queries, keys, values, emitted, weigh);
+  const shape = { ...problem, mask };
+  attention(shape, queries, keys, values, emitted, weigh);
+  if (problem.logSumExp === undefined) return;
+  const write = emitting(memory.write(problem.logSumExp, "f32"), numerics && logSumExpTolerance);
+  logSumExp(shape, queries, keys, write, logSumExpError);
 };

@@ -14,6 +14,7 @@ import {
   work,
   workOf,
 } from "./cases.js";
+import { logSumExpLaws } from "./log-sum-exp.js";
 import { maskLaws } from "./mask-laws.js";
 import type { Arrangement } from "./rows.js";
 
@@ -47,6 +48,7 @@ const tileEdges: readonly AttentionCase[] = [
 export const attentionLaws: readonly Law[] = floatTypes.flatMap((dtype) => [
   ...lawsFor(dtype),
   ...maskLaws(dtype),
+  ...logSumExpLaws(dtype),
 ]);
 
 function lawsFor(dtype: FloatType): readonly Law[] {

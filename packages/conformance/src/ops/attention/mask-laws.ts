@@ -22,7 +22,7 @@ import {
 } from "./cases.js";
 import { expandedMask, type MaskCase } from "./masks.js";
 
-function maskCase(parts: Partial<MaskCase> = {}): MaskCase {
+export function maskCase(parts: Partial<MaskCase> = {}): MaskCase {
   return {
     ...{ dtype: "f32", pattern: "some", numbers: "normal", repeated: [false, false, false, false] },
     ...{ isApart: false, seed: 5, ...parts },
@@ -45,7 +45,7 @@ function masks(parts: Partial<MaskCase> = {}): Arbitrary<MaskCase> {
 const repeated = fc.tuple(fc.boolean(), fc.boolean(), fc.boolean(), fc.boolean());
 
 /** With repeated axes, any strides, or both. */
-const spreadMasks = fc
+export const spreadMasks: Arbitrary<MaskCase> = fc
   .tuple(masks(), repeated, fc.boolean())
   .map(([mask, along, isApart]): MaskCase => ({ ...mask, repeated: along, isApart }));
 
@@ -193,7 +193,7 @@ export function maskLaws(dtype: FloatType): readonly Law[] {
 const someCausal = fc.constantFrom<Causal>(true, "upper-left", "lower-right");
 
 /** Those that hide a key of all queries, or of none. */
-const keyMasks = fc.oneof(
+export const keyMasks: Arbitrary<MaskCase> = fc.oneof(
   masks({ pattern: "some", numbers: "zeros", repeated: [true, true, true, false] }),
   masks({ pattern: "first", numbers: "zeros", repeated: [true, true, true, false] }),
 );

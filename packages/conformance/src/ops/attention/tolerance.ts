@@ -14,19 +14,46 @@ const VANISHED = 150;
  * exponentials' errors enter the denominator in the mean.
  */
 export function attentionWeights(row: AttentionRow): Float64Array {
-  const { keys, roundings, distances, magnitudes, probabilities } = row;
+  const { keys, distances } = row;
   const count = keys.length;
+  const { worst, mean } = rowErrors(row);
+  const common = Math.expm1(2 * worst) + 4 * epsilon + 2 * gamma(count) + mean;
+  return distances.map((x) => common + (3 + 2 * Math.abs(x)) * epsilon);
+}
+
+/** The largest error of a score that matters, and the relative error that exponentials have in the mean. */
+export function rowErrors({ keys, roundings, distances, magnitudes, probabilities }: AttentionRow): {
+  readonly worst: number;
+  readonly mean: number;
+} {
   let worst = 0;
   let mean = 0;
-  for (let j = 0; j < count; j++) {
+  for (let j = 0; j < keys.length; j++) {
     const x = Math.abs(distances[j]!);
     const error = gamma(roundings) * magnitudes[j]! + epsilon * x;
     if (x - error < VANISHED) worst = Math.max(worst, error);
     mean += probabilities[j]! * (3 + 2 * x) * epsilon;
   }
-  const common = Math.expm1(2 * worst) + 4 * epsilon + 2 * gamma(count) + mean;
-  return distances.map((x) => common + (3 + 2 * Math.abs(x)) * epsilon);
+  return { worst, mean };
 }
+
+/**
+ * The error of a logarithm of a sum of e^score. It moves no more than the scores do. The sum is off by the mean error of
+ * the exponentials, and by gamma_n each for additions and for the rescaling of parts. Its logarithm is off by 3 units, or by
+ * 2^-21 near 1. A kernel may sum relative to another score than the largest, up to 2^16 times heavier or lighter. Three
+ * roundings are left for the change of the base and the last sum.
+ */
+export function logSumExpError(row: AttentionRow): number {
+  const count = row.keys.length;
+  if (count === 0) return 0;
+  const { worst, mean } = rowErrors(row);
+  const ofSum = Math.min(mean + 2 * gamma(count) + 4 * epsilon, 0.5);
+  const terms = Math.abs(row.largest) + Math.abs(row.logSumExp) + 16;
+  return worst - Math.log1p(-ofSum) + (4 + 3 * terms) * epsilon;
+}
+
+/** For the magnitude that `logSumExpError` gives. */
+export const logSumExpTolerance: Tolerance = (_value, magnitude) => magnitude;
 
 /** For the magnitude that `attentionWeights` leads to. */
 export function attentionTolerance(keyLength: number, dtype: FloatType, numerics: Numerics): Tolerance {

@@ -1,22 +1,17 @@
 import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
-import type { Binder, Reader } from "../reader.js";
+import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
-import { type AttentionMask, reachOfMask } from "./mask.js";
+import type { AttentionMask } from "./mask.js";
 import { checkApart, pitchOf, type Rows, reachOf, rowsOf } from "./rows.js";
+import { pairsOf, readMask, readSizes } from "./scores.js";
 import { oldestSkipped } from "./window.js";
 
 export { type AttentionMask, type MaskAxes, reachOfMask } from "./mask.js";
 export type { Rows } from "./rows.js";
+export { type CausalMode, type MaskType, maskTypes } from "./scores.js";
 export { type AttentionSteps, contiguousSteps } from "./steps.js";
-
-/** Which keys j a query i sees. */
-export type CausalMode =
-  /** j <= i: the first query sees the first key. */
-  | "upper-left"
-  /** j <= i + (keyLength - queryLength): the last query sees the last key, as with a KV cache. */
-  | "lower-right";
 
 const table = {
   batch: { role: "extent" },
@@ -31,6 +26,16 @@ const table = {
   k: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at kStrides" },
   v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at vStrides" },
   out: { role: "writes", shape: "[batch, heads, queryLength, headSize], at outStrides" },
+  /**
+   * Of each query, the natural logarithm of the sum of e^score over the keys that it sees, scores with `scale` and `mask`;
+   * -Infinity if it sees no key. In f32, contiguous, whatever `dtype` is. For `attentionGradient`.
+   */
+  logSumExp: {
+    role: "writes",
+    shape: "[batch, heads, queryLength]",
+    otherwise: "not stored",
+    option: true,
+  },
   /**
    * Elements from each batch, head and row of q to the next: [batch, head, row], 0 or more. A cache of keys with room for
    * more has [kvHeads * room * headSize, room * headSize, headSize]; rows of q, k and v side by side have the same.
@@ -76,10 +81,6 @@ const table = {
  */
 export interface AttentionArguments extends ArgumentsOf<typeof table> {}
 
-export type MaskType = NonNullable<AttentionArguments["maskDtype"]>;
-
-export const maskTypes: readonly MaskType[] = table.maskDtype.types;
-
 /** Every extent is at least 1. */
 export interface AttentionProblem<Memory> {
   readonly dtype: FloatType;
@@ -112,6 +113,8 @@ export interface AttentionProblem<Memory> {
   readonly k: Region<Memory>;
   readonly v: Region<Memory>;
   readonly out: Region<Memory>;
+  /** In f32, contiguous. */
+  readonly logSumExp: Region<Memory> | undefined;
 }
 
 export const attention: Operation<AttentionArguments, AttentionProblem<unknown>> = defineOperation({
@@ -126,30 +129,8 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
 
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
-    const batch = read.extent("batch", args.batch);
-    const heads = read.extent("heads", args.heads);
-    const kvHeads = read.extent("kvHeads", args.kvHeads, heads);
-    if (kvHeads === 0 ? heads !== 0 : heads % kvHeads !== 0)
-      read.fail("kvHeads", `is ${kvHeads}; allowed: a divisor of the ${heads} heads`);
-    const queryLength = read.extent("queryLength", args.queryLength);
-    const keyLength = read.extent("keyLength", args.keyLength);
-    const headSize = read.extent("headSize", args.headSize);
-    const scale = read.factor("scale", args.scale, headSize === 0 ? 1 : 1 / Math.sqrt(headSize));
-    const causal = read.choice("causal", args.causal, table.causal.values);
-    let visible = keyLength;
-    if (causal === true || causal === "upper-left") visible = 0;
-    else if (causal === "lower-right") visible = keyLength - queryLength;
-
-    let oldest: number | undefined;
-    if (args.window !== undefined) {
-      const window = read.extent("window", args.window, undefined, table.window.least);
-      if (causal === undefined || causal === false)
-        read.fail("window", `is ${window} without causal; allowed: windows of causal attention`);
-      const first = visible - window + 1;
-      // The window of the last query may reach to the first key.
-      if (queryLength - 1 + first > 0) oldest = first;
-    }
-
+    const sizes = readSizes(args, read);
+    const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, oldest } = sizes;
     const queries = read.product("q", [batch, heads, queryLength, headSize]);
     const keys = read.product("k", [batch, kvHeads, keyLength, headSize]);
     const given = givenRows(args, read, [batch, heads, queryLength], [batch, kvHeads, keyLength], headSize);
@@ -165,11 +146,21 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
     );
     for (const [argument, region] of Object.entries({ q, k, v }))
       read.disjoint({ argument: "out", region: out }, { argument, region });
-    const mask = givenMask(args, read, binder, [batch, heads, queryLength, keyLength], dtype);
+    const mask = readMask(args, read, binder, [batch, heads, queryLength, keyLength], dtype);
     if (mask !== undefined)
       read.disjoint({ argument: "out", region: out }, { argument: "mask", region: mask.region });
+    const logSumExp = read.optionalRegion(
+      ...([binder, "logSumExp", args.logSumExp, batch * heads * queryLength, "f32"] as const),
+    );
+    if (logSumExp !== undefined) {
+      if (headSize === 0 && logSumExp.byteLength > 0)
+        read.fail("headSize", "is 0, and logSumExp is given; allowed: at least 1 with logSumExp");
+      for (const [argument, region] of Object.entries({ q, k, v, out, mask: mask?.region }))
+        if (region !== undefined)
+          read.disjoint({ argument: "logSumExp", region: logSumExp }, { argument, region });
+    }
     if (queries === 0) return undefined;
-    const isFilled = given === undefined || pitchOf(given.out) === queryLength;
+    const isFilled = logSumExp === undefined && (given === undefined || pitchOf(given.out) === queryLength);
     if (keyLength === 0 && isFilled) return new Fill(out, 0, dtype);
     const problem = {
       dtype,
@@ -189,28 +180,18 @@ export const attention: Operation<AttentionArguments, AttentionProblem<unknown>>
       k,
       v,
       out,
+      logSumExp,
     };
+    if (keyLength === 0) return unseen(problem, given);
     return oldestSkipped(given === undefined ? problem : placed(problem, given));
   },
 
   flops(problem) {
-    const { visible, oldest } = problem;
-    const pairs = pairsUpTo(problem, visible) - (oldest === undefined ? 0 : pairsUpTo(problem, oldest - 1));
+    const pairs = pairsOf(problem);
     // Two multiply-adds per element of the head, and the exponential.
     return problem.batch * problem.heads * pairs * (4 * problem.headSize + 1);
   },
 });
-
-/** Counts the pairs (i, j) with 0 <= j <= min(i + visible, keyLength - 1), summed over i in closed form. */
-function pairsUpTo(
-  { queryLength, keyLength }: Pick<AttentionProblem<unknown>, "queryLength" | "keyLength">,
-  visible: number,
-): number {
-  const first = Math.min(Math.max(-visible, 0), queryLength);
-  const full = Math.min(Math.max(keyLength - 1 - visible, first), queryLength);
-  const ramp = ((full - first) * (first + visible + 1 + full + visible)) / 2;
-  return ramp + (queryLength - full) * keyLength;
-}
 
 type AllRows = Readonly<Record<"q" | "k" | "v" | "out", Rows>>;
 
@@ -246,45 +227,37 @@ function givenRows(
   };
 }
 
-function givenMask<Memory>(
-  { mask, maskStrides, maskDtype }: AttentionArguments,
-  read: Reader<typeof table>,
-  binder: Binder<Memory>,
-  shape: readonly [number, number, number, number],
-  otherwise: FloatType,
-): AttentionMask<Memory> | undefined {
-  if (mask === undefined && maskStrides === undefined && maskDtype === undefined) return undefined;
-  const dtype = read.elementType("maskDtype", maskDtype, { types: maskTypes, default: otherwise });
-  const given = read.strides("maskStrides", maskStrides, shape);
-  if (mask === undefined)
-    read.fail("mask", "is missing; allowed: an operand where maskStrides or maskDtype is given");
-  const strideOf = (axis: 0 | 1 | 2 | 3) => {
-    const stride = given[axis]!;
-    if (stride < 0) read.fail(`maskStrides[${axis}]`, `is ${stride}; allowed: whole numbers of at least 0`);
-    return shape[axis] > 1 ? stride : 0;
-  };
-  const strides = [strideOf(0), strideOf(1), strideOf(2), strideOf(3)] as const;
-  return { dtype, region: read.region(binder, "mask", mask, reachOfMask(strides, shape), dtype), strides };
-}
-
 /** The problem with operands whose rows lie as given. */
 function placed<Memory>(problem: AttentionProblem<Memory>, given: AllRows): AttentionProblem<Memory> {
-  const { dtype, batch, kvHeads, queryLength, keyLength, headSize, q } = problem;
-  const apart: Partial<Record<keyof AllRows, Rows>> = {};
-  for (const name of ["q", "out"] as const)
-    if (pitchOf(given[name]) !== queryLength) apart[name] = given[name];
-  if (keyLength === 0) {
-    // As if there were one key, which no query sees.
-    const one: Rows = { extents: [batch, kvHeads, 1], size: headSize, strides: [0, 0, 0] };
-    const unseen = { ...q, byteLength: headSize * dtypeBytes[dtype] };
-    const rows = { ...apart, k: one, v: one };
-    const none = { visible: -queryLength, oldest: undefined, mask: undefined };
-    return { ...problem, keyLength: 1, keyPitch: 1, ...none, rows, k: unseen, v: unseen };
-  }
+  const { keyLength } = problem;
+  const apart = queriesApart(problem, given);
   const pitch = pitchOf(given.k);
   const isShared = pitch !== undefined && pitch === pitchOf(given.v);
   if (!isShared)
     for (const name of ["k", "v"] as const) if (pitchOf(given[name]) !== keyLength) apart[name] = given[name];
   const rows = Object.keys(apart).length === 0 ? undefined : apart;
   return { ...problem, keyPitch: isShared ? pitch : keyLength, rows };
+}
+
+/** A problem without keys, as if there were one, which no query sees. */
+function unseen<Memory>(
+  problem: AttentionProblem<Memory>,
+  given: AllRows | undefined,
+): AttentionProblem<Memory> {
+  const { dtype, batch, kvHeads, queryLength, headSize, q } = problem;
+  const one: Rows = { extents: [batch, kvHeads, 1], size: headSize, strides: [0, 0, 0] };
+  const region = { ...q, byteLength: headSize * dtypeBytes[dtype] };
+  const rows = { ...(given && queriesApart(problem, given)), k: one, v: one };
+  const none = { visible: -queryLength, oldest: undefined, mask: undefined };
+  return { ...problem, keyLength: 1, keyPitch: 1, ...none, rows, k: region, v: region };
+}
+
+function queriesApart(
+  { queryLength }: AttentionProblem<unknown>,
+  given: AllRows,
+): Partial<Record<keyof AllRows, Rows>> {
+  const apart: Partial<Record<keyof AllRows, Rows>> = {};
+  for (const name of ["q", "out"] as const)
+    if (pitchOf(given[name]) !== queryLength) apart[name] = given[name];
+  return apart;
 }

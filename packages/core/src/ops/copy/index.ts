@@ -153,10 +153,15 @@ function problemOf<Memory>(
 ): CopyProblem<Memory> {
   const shape = axes.map(({ extent }) => extent);
   return {
-    ...{ dtype, outputDtype, shape, n: shape.reduce((a, b) => a * b, 1) },
+    dtype,
+    outputDtype,
+    shape,
+    n: shape.reduce((a, b) => a * b, 1),
     inputStrides: axes.map((axis) => axis.input),
     outputStrides: axes.map((axis) => axis.output),
-    ...{ input, inputStart: startOf(axes), output },
+    input,
+    inputStart: startOf(axes),
+    output,
   };
 }
 
