@@ -88,7 +88,7 @@ const draft: Draw = (dice, limits, dtype) => {
     rest: { kind, shape: [outer, length, inner], axis: dice.pick([1, -2]), dtype },
     inputs: { output: count, outputGradient: count },
     outputs: { inputGradient: count },
-    ...(dice.next() < 0.4 ? { inPlace: dice.pick(["output", "outputGradient"]) } : {}),
+    // Not in place: the inputs may overlap each other.
     range: ({ output, outputGradient }) => {
       const [y, dy] = [magnitude(output!), magnitude(outputGradient!)];
       const sum = length * dy;
