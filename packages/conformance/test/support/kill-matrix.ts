@@ -28,11 +28,11 @@ const shortened: Readonly<Record<string, string>> = {
   resize2d: "resi",
   softmaxGradient: "sogr",
   normalizeGradient: "nogr",
-  conv2dInputGradient: "cigr",
-  conv2dFilterGradient: "cfgr",
-  attentionGradient: "atgr",
   pool2dGradient: "pogr",
   resize2dGradient: "regr",
+  conv2dInputGradient: "coig",
+  conv2dFilterGradient: "cofg",
+  attentionGradient: "atgr",
   quantizedGemm: "qgem",
 };
 
