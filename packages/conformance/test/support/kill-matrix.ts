@@ -26,8 +26,13 @@ const shortened: Readonly<Record<string, string>> = {
   batchedGemm: "bat",
   scatter: "scat",
   resize2d: "resi",
+  softmaxGradient: "sogr",
+  normalizeGradient: "nogr",
   pool2dGradient: "pogr",
   resize2dGradient: "regr",
+  conv2dInputGradient: "coig",
+  conv2dFilterGradient: "cofg",
+  attentionGradient: "atgr",
   quantizedGemm: "qgem",
 };
 
