@@ -38,7 +38,9 @@ export async function openContender(
   expected: Expectations,
 ): Promise<CheckedContender> {
   const handles: Record<string, DeviceHandle> = {};
+  let prepared: Prepared | undefined;
   const close = () => {
+    prepared?.close?.();
     for (const handle of Object.values(handles)) backend.free(handle);
   };
   try {
@@ -52,7 +54,7 @@ export async function openContender(
       handles[argument] = backend.alloc(extent * dtypeBytes[dtype], { zero: false });
       backend.fill(handles[argument], dtype === "u8" ? poison % 256 : poison, extent, dtype);
     }
-    const prepared = test.prepare(backend, handles, expected.inputs);
+    prepared = test.prepare(backend, handles, expected.inputs);
     await prepared.call();
     const results = await read(backend, test, prepared, handles[argument], expected.indices);
     const worstError = checkResults(test, results, expected);

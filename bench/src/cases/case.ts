@@ -88,6 +88,8 @@ export interface Prepared {
   readonly operations?: number;
   /** The output, if it is in host memory. */
   readonly host?: Float32Array;
+  /** Gives back what the preparation has made. */
+  readonly close?: () => void;
 }
 
 /** Options that every family of cases passes on. */

@@ -24,6 +24,53 @@ export function dependentOperations(elements: number, options: CaseOptions = {})
   };
 }
 
+/** The same operations, 1,000 of them in one recording. */
+export function recordedOperations(elements: number, options: CaseOptions = {}): Case {
+  const operations = 1000;
+  return {
+    ...dependentOperations(elements, options),
+    name: `dependent negations of ${elements}, recorded, per operation`,
+    prepare(backend, { a, b }) {
+      const step = backend.record(() => {
+        for (let i = 0; i < operations; i += 2) {
+          backend.unary({ kind: "neg", n: elements, input: a!, output: b! });
+          backend.unary({ kind: "neg", n: elements, input: b!, output: a! });
+        }
+      });
+      return { call: () => step.run(), operations, close: () => step.dispose() };
+    },
+    problem: { operation: "recorded operation", elements },
+  };
+}
+
+/** The same with a part that varies in every run, as positions do in a decoder: one in ten operations. */
+export function varyingOperations(elements: number, options: CaseOptions = {}): Case {
+  const operations = 1000;
+  return {
+    ...dependentOperations(elements, options),
+    name: `dependent negations of ${elements}, recorded, a tenth varies, per operation`,
+    prepare(backend, { a, b }) {
+      const step = backend.record(
+        (vary: (part: (values: { readonly round: number }) => void) => void) => {
+          for (let i = 0; i < operations; i += 2) {
+            backend.unary({ kind: "neg", n: elements, input: a!, output: b! });
+            const back = () => backend.unary({ kind: "neg", n: elements, input: b!, output: a! });
+            if (i % 10 === 0) vary(back);
+            else back();
+          }
+        },
+        { round: 0 },
+      );
+      let round = 0;
+      return {
+        call: () => step.run({ values: { round: ++round } }),
+        ...{ operations, close: () => step.dispose() },
+      };
+    },
+    problem: { operation: "varying operation", elements },
+  };
+}
+
 /** From asking for 4 bytes to having them. */
 export function readback(options: CaseOptions = {}): Case {
   return {
@@ -40,6 +87,26 @@ export function readback(options: CaseOptions = {}): Case {
     expected: ({ a }) => ({ value: a!.at(0), tolerance: 0 }),
     problem: { operation: "readback" },
     ...options,
+  };
+}
+
+/** The same after a recorded step that leaves the bytes as they were. */
+export function readbackAfterStep(options: CaseOptions = {}): Case {
+  return {
+    ...readback(options),
+    name: "read back 4 bytes after a recorded step",
+    prepare(backend, { a }) {
+      const host = new Float32Array(1);
+      const step = backend.record(() => {
+        for (let i = 0; i < 10; i++) backend.unary({ kind: "neg", n: 1, input: a!, output: a! });
+      });
+      const call = () => {
+        step.run();
+        return backend.copyDtoH(host, a!);
+      };
+      return { call, host, close: () => step.dispose() };
+    },
+    problem: { operation: "readback after a step" },
   };
 }
 

@@ -5,7 +5,14 @@ import { conv2d } from "./conv2d.js";
 import { derivedCases } from "./derived.js";
 import { add, unary } from "./elementwise.js";
 import { batchedGemm, gemm } from "./gemm.js";
-import { dependentOperations, readback, transfer } from "./overheads.js";
+import {
+  dependentOperations,
+  readback,
+  readbackAfterStep,
+  recordedOperations,
+  transfer,
+  varyingOperations,
+} from "./overheads.js";
 import { peers } from "./peers.js";
 import { reduce } from "./reduce.js";
 
@@ -34,7 +41,10 @@ const small: readonly Case[] = [
   add(1024, 1024, false),
   add(1024, 1024, true),
   dependentOperations(1024),
+  recordedOperations(1024),
+  varyingOperations(1024),
   readback(),
+  readbackAfterStep(),
   transfer("upload", 2 ** 24),
   transfer("download", 2 ** 24),
   ...derivedCases("small"),
@@ -110,7 +120,10 @@ const large: readonly Case[] = [
   add(8192, 8192, false, copy(0.9)),
   add(8192, 8192, true, copy(0.9)),
   dependentOperations(1024, within(5)),
+  recordedOperations(1024, within(2.5)),
+  varyingOperations(1024, within(3)),
   readback(within(60)),
+  readbackAfterStep(within(45)),
   transfer("upload", mebibytes256, torch(0.35)),
   transfer("download", mebibytes256, torch(0.35)),
   ...peers,

@@ -54,38 +54,22 @@ function readIdx(file: URL, itemShape: readonly number[]): IdxFile {
   return { count, bytes: bytes.subarray(headerBytes) };
 }
 
-/** Some images as a network takes them; the arrays are reused for the next ones. */
+/** Some images and their digits, as `tensor` takes them. */
 export interface Batch {
   readonly count: number;
   /** count x 784, from 0 to 255. */
   readonly images: Uint8Array;
-  /** The factor by which a network multiplies them. */
-  readonly scale: number;
-  /** count x 10: 1 at the digit, else 0. */
-  readonly oneHot: Uint8Array;
+  readonly labels: Int32Array;
 }
 
-/** Gathers images into batches. */
-export class Batcher {
-  readonly #digits: Digits;
-  readonly #images: Uint8Array;
-  readonly #oneHot: Uint8Array;
-
-  constructor(digits: Digits, largest: number) {
-    this.#digits = digits;
-    this.#images = new Uint8Array(largest * pixels);
-    this.#oneHot = new Uint8Array(largest * classes);
-  }
-
-  /** The images with these numbers. */
-  gather(numbers: Uint32Array): Batch {
-    const { images, labels } = this.#digits;
-    const oneHot = this.#oneHot.subarray(0, numbers.length * classes).fill(0);
-    const gathered = this.#images.subarray(0, numbers.length * pixels);
-    numbers.forEach((number, row) => {
-      gathered.set(images.subarray(number * pixels, (number + 1) * pixels), row * pixels);
-      oneHot[row * classes + labels[number]!] = 1;
-    });
-    return { count: numbers.length, images: gathered, scale: 1 / 255, oneHot };
-  }
+/** Returns the images with these numbers. */
+export function gather(digits: Digits, numbers: Uint32Array): Batch {
+  const images = new Uint8Array(numbers.length * pixels);
+  for (const [row, number] of numbers.entries())
+    images.set(digits.images.subarray(number * pixels, (number + 1) * pixels), row * pixels);
+  return {
+    count: numbers.length,
+    images,
+    labels: Int32Array.from(numbers, (number) => digits.labels[number]!),
+  };
 }

@@ -1,18 +1,22 @@
-import { Batcher, classes, type Digits } from "./data.js";
-import type { Network } from "./network.js";
+import type { ComputeBackend } from "@backplane/core";
+import { type Layer, scope } from "@backplane/tensor";
+import { classes, type Digits, gather } from "./data.js";
+import { imagesOf } from "./training.js";
 
-/** The network's logits for all of these digits: count x 10. */
+/** The model's logits for all of these digits: count x 10. */
 export async function logitsOf(
-  network: Network,
+  backend: ComputeBackend,
+  model: Layer,
   digits: Digits,
+  batch: number,
   onProgress: (done: number) => Promise<void>,
 ): Promise<Float32Array> {
-  const batcher = new Batcher(digits, network.batch);
   const all = new Float32Array(digits.count * classes);
-  for (let start = 0; start < digits.count; start += network.batch) {
-    const count = Math.min(network.batch, digits.count - start);
-    network.forward(batcher.gather(Uint32Array.from({ length: count }, (_, i) => start + i)));
-    all.set(await network.logits(), start * classes);
+  for (let start = 0; start < digits.count; start += batch) {
+    const count = Math.min(batch, digits.count - start);
+    const numbers = Uint32Array.from({ length: count }, (_, i) => start + i);
+    using logits = scope(() => model.forward(imagesOf(backend, gather(digits, numbers))));
+    all.set(await logits.data(), start * classes);
     await onProgress(start + count);
   }
   return all;

@@ -1,17 +1,21 @@
 import type { BackendListing, MemoryStatistics, SwapReport } from "@backplane/core";
 import type { Difference } from "./evaluation.js";
+import type { ModelName } from "./models.js";
 import type { Mode } from "./options.js";
-import type { StretchResult } from "./training.js";
+import type { Reading, StretchResult } from "./training.js";
 
 /** The result of a run; `--json` prints exactly this. Times in seconds, sizes in bytes. */
 export interface RunResult {
   readonly mode: Mode;
+  readonly model: ModelName;
   readonly seed: number;
   readonly epochs: number;
   readonly batch: number;
   /** The backends of this machine, with their device or the reason why there is none. */
   readonly backends: readonly BackendListing[];
   readonly stretches: readonly StretchResult[];
+  /** The loss of a batch, now and then. */
+  readonly readings: readonly Reading[];
   readonly swaps: readonly SwapReport[];
   readonly test: {
     readonly images: number;

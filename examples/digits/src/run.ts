@@ -1,3 +1,4 @@
+import { writeFile } from "node:fs/promises";
 import { setImmediate } from "node:timers/promises";
 import {
   type BackendListing,
@@ -5,21 +6,20 @@ import {
   type SwapReport,
   SwitchableBackend,
 } from "@backplane/core";
-import { classes, type Digits, pixels } from "./data.js";
+import { disposeParameters, type Layer, linearSchedule, parametersOf, Sgd } from "@backplane/tensor";
+import { loadCheckpoint, saveCheckpoint } from "./checkpoint.js";
+import type { Digits } from "./data.js";
 import { type DrawnDigit, drawDigits } from "./drawing.js";
 import { countCorrect, type Difference, largestDifference, logitsOf, predictions } from "./evaluation.js";
-import { Momentum } from "./momentum.js";
-import { Network } from "./network.js";
+import { createModel, recipes } from "./models.js";
 import type { Options } from "./options.js";
-import { planStretches, type Stretch } from "./plan.js";
+import { firstOf, planStretches, type Stretch, withoutFirst } from "./plan.js";
+import { plotLoss, svgOfLoss } from "./plot.js";
 import { type Output, ProgressBar } from "./progress.js";
-import { Random } from "./random.js";
 import { describeRate, describeSwap } from "./report.js";
 import type { RunResult } from "./result.js";
-import { type StretchResult, train } from "./training.js";
+import { type Reading, type StretchResult, train } from "./training.js";
 
-/** The layers of the network: pixels, two hidden ones, digits. */
-const sizes: readonly number[] = [pixels, 256, 128, classes];
 const momentum = 0.9;
 
 export interface Run {
@@ -42,16 +42,17 @@ export async function run(task: Run): Promise<RunResult> {
   const total = Math.max(1, Math.round(perEpoch * options.epochs));
   const webgpu = task.backends.find((listing) => listing.name === "webgpu");
   const isSoftware = webgpu?.available === true && webgpu.device.software;
-  const stretches = planStretches(options.backend, { perEpoch, total }, isSoftware);
+  const mostOnWebGpu = isSoftware ? recipes[options.model].softwareSteps : total;
+  const stretches = planStretches(options.backend, { perEpoch, total }, mostOnWebGpu);
   await using backend = new SwitchableBackend(task.registry, stretches[0]!.backend);
   await backend.init();
   const outcome = await trainAndTest(task, backend, stretches);
   const freed = backend.memory();
   await backend.dispose();
-  const { seed, epochs, batch } = options;
+  const { seed, epochs, batch, model } = options;
   return {
-    ...{ mode: options.backend, seed, epochs, batch, backends: task.backends },
-    ...{ stretches: outcome.stretches, swaps: outcome.swaps, test: outcome.test },
+    ...{ mode: options.backend, model, seed, epochs, batch, backends: task.backends },
+    ...{ stretches: outcome.stretches, readings: outcome.readings, swaps: outcome.swaps, test: outcome.test },
     difference: outcome.difference,
     memory: { training: outcome.memory, freed, disposed: backend.memory() },
     seconds: (performance.now() - start) / 1000,
@@ -60,21 +61,32 @@ export async function run(task: Run): Promise<RunResult> {
 
 async function trainAndTest(task: Run, backend: SwitchableBackend, plan: readonly Stretch[]) {
   const { options, output, test } = task;
-  const random = new Random(options.seed);
-  const network = new Network(backend, sizes, options.batch, random);
-  const optimiser = new Momentum(backend, network, momentum);
+  const { seed, batch, save, resume, svg } = options;
+  const model = createModel(options.model, backend, seed);
+  const steps = plan.reduce((sum, stretch) => sum + stretch.steps, 0);
+  const rate = linearSchedule({ from: recipes[options.model].rate, steps });
+  const optimizer = new Sgd(parametersOf(model).values(), { rate, momentum });
+  if (resume !== undefined) {
+    const bar = new ProgressBar(output, "load");
+    await loadCheckpoint(resume, backend, model, optimizer, options, (done, all) =>
+      bar.show(done / all, resume),
+    );
+  }
+  const left = withoutFirst(firstOf(plan, options.stop ?? steps), optimizer.steps);
   const stretches: StretchResult[] = [];
+  const readings: Reading[] = [];
   const swaps: SwapReport[] = [];
   const swapped = (report: SwapReport): void => {
     swaps.push(report);
     output.write(`${describeSwap(report)}\n`);
   };
   let bar: ProgressBar | undefined;
-  await train(backend, network, optimiser, task.training, plan, random, {
+  await train(backend, { model, optimizer, digits: task.training, batch, seed }, left, {
     swapped,
-    progressed: async (soFar) => {
+    progressed: async (reading, soFar) => {
+      readings.push(reading);
       bar ??= new ProgressBar(output, `train ${soFar.backend}`);
-      bar.show(soFar.steps / plan[stretches.length]!.steps, describeRate(soFar));
+      bar.show(soFar.steps / left[stretches.length]!.steps, describeRate(soFar));
       await breathe(task.signal);
     },
     finished: (result) => {
@@ -83,28 +95,35 @@ async function trainAndTest(task: Run, backend: SwitchableBackend, plan: readonl
     },
   });
   const memory = backend.memory();
+  if (save !== undefined) {
+    const saving = new ProgressBar(output, "save");
+    await saveCheckpoint(save, model, optimizer, options, (done, all) => saving.show(done / all, save));
+  }
+  optimizer.dispose();
+  output.write(`\n${plotLoss(readings, output.columns || 80)}\n\n`);
+  if (svg !== undefined) await writeFile(svg, svgOfLoss(readings));
 
-  const logits = await testLogits(task, backend, network);
+  const logits = await testLogits(task, backend, model);
   const predicted = predictions(logits);
   const correct = countCorrect(predicted, test.labels);
   let difference: Difference | null = null;
   if (options.backend === "swap") {
     swapped(await backend.use(backend.current === "cpu" ? "webgpu" : "cpu"));
-    difference = largestDifference(logits, await testLogits(task, backend, network));
+    difference = largestDifference(logits, await testLogits(task, backend, model));
   }
-  network.free();
+  disposeParameters(model);
   output.write(`\n${drawSome(test, predicted, output.columns || 80)}\n\n`);
   return {
-    ...{ stretches, swaps, memory, difference },
+    ...{ stretches, readings, swaps, memory, difference },
     test: { images: test.count, correct, accuracy: correct / test.count },
   };
 }
 
-async function testLogits(task: Run, backend: SwitchableBackend, network: Network): Promise<Float32Array> {
-  const { test, output, signal } = task;
+async function testLogits(task: Run, backend: SwitchableBackend, model: Layer): Promise<Float32Array> {
+  const { test, output, signal, options } = task;
   const bar = new ProgressBar(output, `test ${backend.current}`);
   const start = performance.now();
-  return logitsOf(network, test, async (done) => {
+  return logitsOf(backend, model, test, options.batch, async (done) => {
     const rate = done / ((performance.now() - start) / 1000);
     bar.show(done / test.count, `${Math.round(rate).toLocaleString("en-US")} images/s`);
     await breathe(signal);

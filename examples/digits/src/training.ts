@@ -1,9 +1,23 @@
-import type { SwapReport, SwitchableBackend } from "@backplane/core";
-import { type Batch, Batcher, type Digits } from "./data.js";
-import type { Momentum } from "./momentum.js";
-import type { Network } from "./network.js";
+import type { ComputeBackend, SwapReport, SwitchableBackend } from "@backplane/core";
+import {
+  crossEntropy,
+  type Layer,
+  type Optimizer,
+  scope,
+  type Tensor,
+  tensor,
+  valueAndGrad,
+} from "@backplane/tensor";
+import { type Batch, type Digits, gather, pixels } from "./data.js";
 import type { Stretch } from "./plan.js";
-import type { Random } from "./random.js";
+import { shuffled } from "./random.js";
+
+/** The loss of the batch of a step. */
+export interface Reading {
+  readonly step: number;
+  readonly loss: number;
+  readonly backend: string;
+}
 
 /** The work of one backend before the next took over. */
 export interface StretchResult {
@@ -23,58 +37,78 @@ export interface StretchResult {
 export interface TrainingObserver {
   swapped(report: SwapReport): void;
   /** Called at each reading of the loss. Training continues when the promise resolves, and stops if it rejects. */
-  progressed(soFar: StretchResult): Promise<void>;
+  progressed(reading: Reading, soFar: StretchResult): Promise<void>;
   finished(result: StretchResult): void;
 }
 
-/** The rate falls evenly from this, set for 100 images a step, to almost zero at the last step. */
-const firstRate = 0.1;
+export interface Training {
+  readonly model: Layer;
+  /** Has done `optimizer.steps` steps already. */
+  readonly optimizer: Optimizer;
+  readonly digits: Digits;
+  /** Images per step. */
+  readonly batch: number;
+  readonly seed: number;
+}
+
 /** Reading the loss waits for the device, so it is read only now and then. */
 const stepsPerReading = 10;
 /** Readings that the loss of a stretch is the mean of: one batch alone says little. */
 const readingsKept = 5;
 
+/** Images as models take them: [count, 784], from 0 to 1. */
+export function imagesOf(backend: ComputeBackend, { count, images }: Batch): Tensor {
+  return tensor(backend, images, { shape: [count, pixels] })
+    .cast("f32")
+    .mul(1 / 255);
+}
+
 /**
- * Trains a network, switching from backend to backend as planned. Only the one call of `use` concerns the
- * swap: network and optimiser keep their handles.
+ * Trains a model, switching from backend to backend as planned. Only the one call of `use` concerns the swap: model and
+ * optimizer keep their tensors.
  */
 export async function train(
   backend: SwitchableBackend,
-  network: Network,
-  optimiser: Momentum,
-  digits: Digits,
+  training: Training,
   stretches: readonly Stretch[],
-  random: Random,
   observer: TrainingObserver,
 ): Promise<void> {
-  const batches = shuffledBatches(digits, network.batch, random);
-  const total = stretches.reduce((sum, stretch) => sum + stretch.steps, 0);
-  let step = 0;
+  const { model, optimizer } = training;
+  const step = valueAndGrad(
+    (batch: Batch) => crossEntropy(model.forward(imagesOf(backend, batch)), tensor(backend, batch.labels)),
+    { at: optimizer.parameters },
+  );
+  const batches = shuffledBatches(training, optimizer.steps);
   for (const { backend: name, steps } of stretches) {
     if (backend.current !== name) observer.swapped(await backend.use(name));
     const meter = new Meter(backend);
     for (let i = 1; i <= steps; i++) {
       const batch = batches.next().value;
-      network.forward(batch);
-      network.backward(batch, optimiser.blend(firstRate * (1 - step / total)));
-      optimiser.step();
-      step += 1;
+      using loss = scope(() => {
+        const { value, gradients } = step(batch);
+        optimizer.step(gradients);
+        return value;
+      });
       meter.count(batch.count);
       if (i % stepsPerReading !== 0 && i !== steps) continue;
-      meter.read(await network.loss());
-      await observer.progressed(meter.result());
+      const reading = { step: optimizer.steps, loss: await loss.item(), backend: name };
+      meter.read(reading.loss);
+      await observer.progressed(reading, meter.result());
     }
     await backend.synchronize();
     observer.finished(meter.result());
   }
 }
 
-function* shuffledBatches(digits: Digits, size: number, random: Random): Generator<Batch, never> {
-  const batcher = new Batcher(digits, size);
-  while (true) {
-    const order = random.order(digits.count);
-    for (let start = 0; start < order.length; start += size)
-      yield batcher.gather(order.subarray(start, start + size));
+/** The batches from some step on. Each epoch has an order of its own. */
+function* shuffledBatches({ digits, batch, seed }: Training, from: number): Generator<Batch, never> {
+  const perEpoch = Math.ceil(digits.count / batch);
+  let place = from % perEpoch;
+  for (let epoch = Math.floor(from / perEpoch); ; epoch++) {
+    const order = shuffled(digits.count, seed, epoch);
+    for (; place < perEpoch; place++)
+      yield gather(digits, order.subarray(place * batch, (place + 1) * batch));
+    place = 0;
   }
 }
 

@@ -2,6 +2,7 @@ import { expect } from "chai";
 import { type Digits, pixels, side } from "#src/data.js";
 import { drawDigits } from "#src/drawing.js";
 import { largestDifference, predictions } from "#src/evaluation.js";
+import { plotLoss, svgOfLoss } from "#src/plot.js";
 import { ProgressBar } from "#src/progress.js";
 
 class Paper {
@@ -37,6 +38,36 @@ describe("ProgressBar", () => {
     expect(rest).to.deep.equal([]);
     expect(first!.replace("\x1b[K", "")).to.have.length(59);
     expect(second).to.contain("100%  done\x1b[K\n");
+  });
+});
+
+describe("the loss", () => {
+  const readings = [1, 0.1, 0.01].map((loss, i) => ({
+    step: 10 * (i + 1),
+    loss,
+    backend: i < 2 ? "cpu" : "webgpu",
+  }));
+
+  it("is plotted with dots from the upper left to the lower right, no wider than the terminal", () => {
+    const lines = plotLoss(readings, 40).split("\n");
+    expect(lines).to.have.length(13);
+    for (const line of lines) expect(line.length).to.be.at.most(40);
+    const dots = lines.flatMap((line, row) =>
+      [...line.matchAll(/[\u2800-\u28ff]/g)].map(({ index }) => ({ row, index })),
+    );
+    expect(dots.map(({ row }) => row)).to.deep.equal([1, 6, 10]);
+    expect(dots[2]!.index).to.equal(39);
+    expect(lines[1]).to.match(/^ +1\.0000 ┤/);
+    expect(lines[10]).to.match(/^ +0\.0100 ┤/);
+    expect(plotLoss(readings.slice(0, 1), 40)).to.equal("");
+  });
+
+  it("is drawn as SVG with a line for each backend", () => {
+    const svg = svgOfLoss(readings);
+    expect(svg).to.match(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" viewBox="0 0 720 360"/);
+    expect([...svg.matchAll(/<polyline /g)]).to.have.length(2);
+    expect(svg).to.contain('points="258.7,56.0 461.3,180.0"');
+    expect(svg).to.contain(">cpu</tspan>").and.to.contain(">webgpu</tspan>");
   });
 });
 

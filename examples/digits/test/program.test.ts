@@ -1,4 +1,7 @@
 import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { unavailableReason } from "@backplane/software-adapter";
 import { expect } from "chai";
@@ -47,7 +50,20 @@ describe("the digits program", () => {
   it("explains itself", async () => {
     const { code, stdout } = await digits("--help");
     expect(code).to.equal(0);
-    for (const option of ["backend", "seed", "epochs", "batch", "threads", "json", "help"])
+    for (const option of [
+      "backend",
+      "model",
+      "save",
+      "stop",
+      "resume",
+      "svg",
+      "seed",
+      "epochs",
+      "batch",
+      "threads",
+      "json",
+      "help",
+    ])
       expect(stdout).to.contain(`--${option}`);
   });
 
@@ -60,7 +76,7 @@ describe("the digits program", () => {
 
   it("trains, swaps in mid-epoch and back, and leaves nothing live", async () => {
     const result = resultOf(await digits("--epochs 0.2 --json"));
-    expect(result).to.include({ mode: "swap", seed: 1, epochs: 0.2, batch: 100 });
+    expect(result).to.include({ mode: "swap", model: "mlp", seed: 1, epochs: 0.2, batch: 100 });
     expect(result.backends.map(({ name, available }) => [name, available])).to.deep.equal([
       ["webgpu", true],
       ["cpu", true],
@@ -75,10 +91,12 @@ describe("the digits program", () => {
       "webgpu to cpu",
       "cpu to webgpu",
     ]);
-    for (const { allocations, bytes } of result.swaps) {
+    // The parameters and as many velocities; after training the parameters alone.
+    for (const { allocations, bytes } of result.swaps.slice(0, 2)) {
       expect(allocations).to.equal(result.memory.training.liveAllocations);
       expect(bytes).to.equal(result.memory.training.liveBytes);
     }
+    expect(result.swaps[2]!.bytes).to.equal(result.memory.training.liveBytes / 2);
     expect(result.test.images).to.equal(10_000);
     expect(result.test.accuracy).to.equal(result.test.correct / 10_000);
     expect(result.test.accuracy).to.be.greaterThan(0.9);
@@ -97,6 +115,26 @@ describe("the digits program", () => {
     const first = await outcome(3);
     expect(await outcome(3)).to.deep.equal(first);
     expect(await outcome(4)).not.to.deep.equal(first);
+  });
+
+  it("goes on from a checkpoint to the same bits, and draws the loss", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "backplane-digits-"));
+    const file = (name: string): string => join(folder, name);
+    try {
+      const line = "--backend cpu --epochs 0.05 --json";
+      const whole = resultOf(await digits(`${line} --save ${file("whole")} --svg ${file("loss.svg")}`));
+      resultOf(await digits(`${line} --stop 17 --save ${file("part")}`));
+      const rest = resultOf(await digits(`${line} --resume ${file("part")} --save ${file("rest")}`));
+      expect(rest.stretches.map(({ steps }) => steps)).to.deep.equal([13]);
+      expect(rest.test).to.deep.equal(whole.test);
+      expect((await readFile(file("rest"))).equals(await readFile(file("whole")))).to.equal(true);
+      expect(await readFile(file("loss.svg"), "utf8")).to.match(/^<svg /);
+      const { code, stderr } = await digits(`${line} --seed 2 --resume ${file("part")}`);
+      expect(code).to.equal(2);
+      expect(stderr).to.contain('--seed is "2"; allowed with this checkpoint: 1');
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   it("starts again on the software adapter where there is no GPU, and says so", async function () {

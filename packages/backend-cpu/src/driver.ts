@@ -5,6 +5,7 @@ import {
   type DriverDescription,
   type DriverEvents,
   type DriverKernels,
+  type DriverRecording,
   type Numerics,
   type OwnKernel,
   type PoolStatistics,
@@ -29,9 +30,11 @@ import type { BlasLibrary } from "./native/blas.js";
 import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
+import { CommandList } from "./queue/list.js";
 import { controlBytes } from "./queue/protocol.js";
 import type { Queue } from "./queue/queue.js";
 import { ThreadedQueue } from "./queue/threaded.js";
+import { Workspaces } from "./workspaces.js";
 
 const pageBytes = 65536;
 /** Bytes that may wait on their way from the host to their place, unless the memory is small. */
@@ -67,8 +70,17 @@ interface Device {
   readonly heap: Heap;
   readonly queue: Queue;
   readonly context: PlanContext;
+  readonly library: KernelLibrary;
   /** Workspaces of the plan being made. */
   readonly workspaces: Allocation[];
+  /** The part of a recording that is being planned. */
+  captured: Captured | undefined;
+}
+
+/** The commands of a part of a recording, and the workspaces of the recording. */
+interface Captured {
+  readonly launches: Launch[];
+  readonly workspaces: Workspaces;
 }
 
 /** The setup of the device, as far as it is known without opening it. */
@@ -164,7 +176,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   async open(events: DriverEvents): Promise<DriverDescription> {
-    const { features, threads, blas, device } = planDevice(this.#options);
+    const { features, threads, blas, device: plannedDevice } = planDevice(this.#options);
     const shared = threads > 0;
     const control = shared ? controlBytes : inlineControlBytes;
     const { library, settled } = this.#kernels(shared, features, blas);
@@ -184,6 +196,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { variants, details: chosen } = await settled();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
+      const { captured } = device;
+      if (captured !== undefined) return captured.workspaces.take(bytes).address;
       const place = heap.allocate(bytes);
       workspaces.push(place);
       return place.address;
@@ -196,11 +210,12 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       workspace,
       late: library.late.bind(library),
     };
-    this.#device = { memory, heap, queue, context, workspaces };
-    const details = { ...device.details, ...chosen };
+    const device: Device = { memory, heap, queue, context, library, workspaces, captured: undefined };
+    this.#device = device;
+    const details = { ...plannedDevice.details, ...chosen };
     const limits = { maxAllocationBytes: heap.largestAllocation };
     return {
-      device: { ...device, details },
+      device: { ...plannedDevice, details },
       limits,
       numerics,
       accuracy,
@@ -281,11 +296,42 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   copy(destination: Region<CpuAllocation>, source: Region<CpuAllocation>): void {
-    this.#open().queue.enqueue(planCopy(address(destination), address(source), destination.byteLength));
+    this.#enqueue(planCopy(address(destination), address(source), destination.byteLength));
   }
 
   fill(destination: Region<CpuAllocation>, pattern: number): void {
-    this.#open().queue.enqueue(planFill(destination, pattern));
+    this.#enqueue(planFill(destination, pattern));
+  }
+
+  #enqueue(launch: Launch): void {
+    const { queue, captured } = this.#open();
+    if (captured === undefined) queue.enqueue(launch);
+    else captured.launches.push(launch);
+  }
+
+  record(): DriverRecording {
+    const device = this.#open();
+    const { queue, heap, library } = device;
+    const list = new CommandList(queue, heap, library);
+    const workspaces = new Workspaces(heap);
+    return {
+      plan(place, enqueue) {
+        const launches: Launch[] = [];
+        device.captured = { launches, workspaces };
+        try {
+          enqueue();
+        } finally {
+          device.captured = undefined;
+          workspaces.reuse();
+        }
+        list.set(place, launches);
+      },
+      run: () => list.run(),
+      dispose() {
+        list.dispose();
+        workspaces.release();
+      },
+    };
   }
 
   /** The whole memory, including its free parts. It never shrinks, so there is no `trim`. */
@@ -308,7 +354,13 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   #run(plan: CpuOperation<unknown>["plan"], problem: unknown): void {
-    const { heap, queue, context, workspaces } = this.#open();
+    const { heap, queue, context, workspaces, captured } = this.#open();
+    if (captured !== undefined) {
+      captured.launches.push(...plan(problem, context));
+      // Commands follow one another, so the next problem may use the same ones.
+      captured.workspaces.reuse();
+      return;
+    }
     try {
       const launches: readonly Launch[] = plan(problem, context);
       for (const launch of launches) queue.enqueue(launch);

@@ -53,6 +53,7 @@ export interface Gate {
 
 export interface Rig {
   readonly queue: ThreadedQueue;
+  readonly kernels: KernelLibrary;
   readonly heap: Heap;
   readonly memory: WebAssembly.Memory;
   readonly errors: BackendError[];
@@ -137,7 +138,18 @@ export async function openRig(
     expect(handles).to.have.length(threads);
   }
   return {
-    ...{ queue, heap, memory, control: new Int32Array(memory.buffer), errors, lost, handles, gate, place },
+    ...{
+      queue,
+      kernels,
+      heap,
+      memory,
+      control: new Int32Array(memory.buffer),
+      errors,
+      lost,
+      handles,
+      gate,
+      place,
+    },
     words: (address, count) => new Uint32Array(memory.buffer, address, count).slice(),
   };
 }

@@ -4,6 +4,7 @@ import {
   type DriverDescription,
   type DriverEvents,
   type DriverKernels,
+  type DriverRecording,
   type Numerics,
   type OwnKernel,
   type PoolStatistics,
@@ -28,6 +29,7 @@ import { PACKING_FEATURE, type Program } from "./program/index.js";
 import type { DeviceMemory, ImportOptions, KernelContext, OperationContext } from "./runtime/index.js";
 import {
   adoptDevice,
+  CommandRecording,
   immediateBytes,
   type OpenDevice,
   openDevice,
@@ -302,8 +304,36 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     this.#record("withContext", enqueue);
   }
 
+  record(): DriverRecording {
+    const session = this.#session;
+    const { opened, queue, pool, pipelines, recorder, guard, profiling } = session;
+    const recording = new CommandRecording(opened.features, { queue, pool, pipelines }, recorder);
+    return {
+      plan(place, enqueue) {
+        session.capturing = recording.recorder;
+        try {
+          recording.plan(place, enqueue);
+        } finally {
+          session.capturing = undefined;
+        }
+      },
+      run() {
+        for (const operation of recording.operations) guard.enterCommands(operation);
+        const { profiler } = profiling;
+        if (profiler === undefined) recording.run();
+        else profiler.call("Recording.run", () => recording.run());
+      },
+      dispose: () => recording.dispose(),
+    };
+  }
+
   #record(operation: string, enqueue: (context: OperationContext) => void, flops = 0): void {
-    const { recorder, guard, profiling } = this.#session;
+    const { recorder, guard, profiling, capturing } = this.#session;
+    if (capturing !== undefined) {
+      guard.enterCommands(operation);
+      capturing.run(operation, enqueue, flops);
+      return;
+    }
     const { profiler } = profiling;
     guard.enterCommands(operation);
     if (profiler === undefined) recorder.run(operation, enqueue, flops);

@@ -43,9 +43,14 @@ export interface Session extends TuningSession {
   readonly onUncaptured: ((event: GPUUncapturedErrorEvent) => void) | undefined;
   readonly lossWatch: LossWatch;
   readonly tuned: TunedTable;
+  /** Takes what kernels ask for while a recording is planned. */
+  capturing: OperationRecorder | undefined;
   /** True: nothing is reported any more. */
   closing: boolean;
 }
+
+/** Runs the kernels of an operation. */
+export type OperationRecorder = Pick<Recorder, "run">;
 
 /** The largest allocation: buffers consist of whole blocks. */
 export function largestAllocation({ maxBufferBytes }: OpenDevice): number {
@@ -115,6 +120,7 @@ export function openSession(
         events.lost(reason);
       },
     },
+    capturing: undefined,
     closing: false,
   };
   if (opened.owned) opened.device.addEventListener("uncapturederror", onUncaptured as EventListener);

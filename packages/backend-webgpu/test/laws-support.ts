@@ -13,18 +13,22 @@ export function isOnLargeKernels({ operation }: Law): boolean {
 
 /** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
 const briefly: readonly string[] = [
+  "conv2dInputGradient",
+  "conv2dFilterGradient",
   "softmax",
+  "softmaxGradient",
   "random",
   "copy",
   "argReduce",
   "pool2d",
   "resize2d",
+  "pool2dGradient",
+  "resize2dGradient",
   "map",
   "quantizedGemm",
   "quantize",
   "scan",
   "sort",
-  "attentionGradient",
 ];
 
 /** Whether a law is worth its time in every run, on every adapter. */
@@ -39,19 +43,27 @@ export function isOnManyCalls({ topic }: Law): boolean {
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
-  return ["conv2d", "attention", "attentionGradient", "normalize", "map"].includes(topic);
+  const topics = [
+    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention"],
+    ...["attentionGradient", "normalize", "normalizeGradient", "map"],
+  ];
+  return topics.includes(topic);
 }
 
 const broadest: Readonly<Record<string, string>> = {
   attention: "stays within the error bound",
   reduce: "sum: is exact on whole numbers",
   softmax: "softmax: stays within the error bound",
+  softmaxGradient: "softmax: is exact on whole numbers",
   normalize: "layer: counts every element on larger shapes",
+  normalizeGradient: "layer: adds up whole numbers exactly",
   random: "bits: is exact at any place of a sequence",
   copy: "keeps all bits, and all that lies between and around the results",
   argReduce: "argMax: finds the first extremum",
   pool2d: "max: stays within the error bound",
   resize2d: "bilinear: stays within the error bound",
+  pool2dGradient: "max: stays within the error bound",
+  resize2dGradient: "bilinear: stays within the error bound",
   quantize: "stores the nearest numbers",
   sort: "puts elements in order, and keeps that of equal ones",
   map: "reads every input before an output that lies over it is written",

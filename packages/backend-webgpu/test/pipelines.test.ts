@@ -161,6 +161,17 @@ describe("webgpu pipelines", () => {
   });
 });
 
+/** The shapes of a convolution. */
+function convolution(next: (limit: number) => number) {
+  const groups = 1 << next(3);
+  const [inChannels, outChannels] = [1 + next(12), 1 + next(40)];
+  return {
+    inputShape: [1 + next(3), groups * inChannels, 11 + next(20), 11 + next(20)],
+    filterShape: [groups * outChannels, inChannels, 1 + 2 * next(3), 1 + next(5)],
+    groups,
+  } as const;
+}
+
 /** Arguments of operations, with sizes and places that `next` chooses. */
 const argumentsOf: {
   readonly [Name in OperationName]: (next: (limit: number) => number) => OperationArguments[Name];
@@ -173,15 +184,18 @@ const argumentsOf: {
     ...{ m: 1 + next(80), n: 1 + next(80), k: 1 + next(80), a: slice(1, next), b: slice(2, next) },
     ...{ c: slice(3, next), batch: 1 + next(5) },
   }),
-  conv2d: (next) => {
-    const groups = 1 << next(3);
-    const [inChannels, outChannels] = [1 + next(12), 1 + next(40)];
-    return {
-      inputShape: [1 + next(3), groups * inChannels, 11 + next(20), 11 + next(20)],
-      filterShape: [groups * outChannels, inChannels, 1 + 2 * next(3), 1 + next(5)],
-      ...{ input: slice(1, next), filter: slice(2, next), output: slice(3, next), groups },
-    };
-  },
+  conv2d: (next) => ({
+    ...convolution(next),
+    ...{ input: slice(1, next), filter: slice(2, next), output: slice(3, next) },
+  }),
+  conv2dInputGradient: (next) => ({
+    ...{ ...convolution(next), accumulate: next(2) === 1 },
+    ...{ outputGradient: slice(1, next), filter: slice(2, next), inputGradient: slice(3, next) },
+  }),
+  conv2dFilterGradient: (next) => ({
+    ...{ ...convolution(next), accumulate: next(2) === 1 },
+    ...{ outputGradient: slice(1, next), input: slice(2, next), filterGradient: slice(3, next) },
+  }),
   quantizedGemm: (next) => ({
     ...{ m: 1 + next(40), n: 1 + next(300), k: 1 + next(300), bits: next(2) === 0 ? 4 : 8 },
     ...{ a: slice(1, next), b: slice(2, next), scales: slice(3, next), c: slice(4, next) },
@@ -239,6 +253,26 @@ const argumentsOf: {
     ...{ outputHeight: 1 + next(40), outputWidth: 1 + next(40) },
     ...{ input: slice(1, next), output: slice(2, next) },
   }),
+  pool2dGradient: (next) => {
+    const kind = next(2) === 0 ? "max" : "mean";
+    const [rows, columns] = [1 + next(3), 1 + next(3)];
+    return {
+      ...{
+        kind,
+        inputShape: [1 + next(3), 3 + next(9), 3 + next(30), 3 + next(30)],
+        kernel: [rows, columns],
+      },
+      ...{ stride: [1 + next(3), 1 + next(3)], layout: next(2) === 0 ? "NCHW" : "NHWC" },
+      ...(kind === "max" ? { indices: slice(3, next) } : {}),
+      ...{ outputGradient: slice(1, next), inputGradient: slice(2, next) },
+    };
+  },
+  resize2dGradient: (next) => ({
+    ...{ kind: next(2) === 0 ? "nearest" : "bilinear", layout: next(2) === 0 ? "NCHW" : "NHWC" },
+    inputShape: [1 + next(3), 1 + next(9), 1 + next(30), 1 + next(30)],
+    ...{ outputHeight: 1 + next(40), outputWidth: 1 + next(40) },
+    ...{ outputGradient: slice(1, next), inputGradient: slice(2, next) },
+  }),
   scan: (next) => ({
     ...{ kind: "sum", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ exclusive: next(2) === 1, reverse: next(2) === 1, input: slice(1, next), output: slice(2, next) },
@@ -251,6 +285,10 @@ const argumentsOf: {
     ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
     ...{ input: slice(1, next), output: slice(2, next) },
   }),
+  softmaxGradient: (next) => ({
+    ...{ kind: "softmax", shape: [1 + next(40), 1 + next(40), 1 + next(40)], axis: next(3) },
+    ...{ output: slice(1, next), outputGradient: slice(2, next), inputGradient: slice(3, next) },
+  }),
   random: (next) => ({
     ...{ kind: "uniform", count: 1 + next(5000), seed: next(100), offset: next(100) },
     output: slice(1, next),
@@ -258,6 +296,11 @@ const argumentsOf: {
   normalize: (next) => ({
     ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
     ...{ input: slice(1, next), weight: slice(2, next), output: slice(3, next) },
+  }),
+  normalizeGradient: (next) => ({
+    ...{ kind: "layer", rows: 1 + next(40), size: 1 + next(300) },
+    ...{ input: slice(1, next), weight: slice(2, next), outputGradient: slice(3, next) },
+    ...{ inputGradient: slice(4, next), weightGradient: slice(5, next) },
   }),
   copy: (next) => {
     const [rows, columns] = [1 + next(100), 1 + next(100)];

@@ -2,7 +2,7 @@ import { assert } from "chai";
 import { BatchPolicy, batchLimits, estimatedMilliseconds } from "#src/runtime/policy.js";
 
 describe("webgpu flush policy", () => {
-  const limits = { dispatches: 4, work: 100, shown: 2, recording: 10 };
+  const limits = { dispatches: 4, replayed: 4, work: 100, shown: 2, recording: 10 };
 
   /** Records until the policy says to submit; answers how many dispatches that took. */
   function fill(policy: BatchPolicy, work: number, now: () => number = () => 0): number {

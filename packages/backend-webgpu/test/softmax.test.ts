@@ -444,7 +444,7 @@ describe("webgpu softmax plans", () => {
             assert.isAtLeast(plan.lanes * plan.values, plan.length);
             assert.isAtLeast((plan.workgroups * 256) / plan.lanes, plan.rows);
           }
-          const pass = planStatistics(dtype, { outer, length, inner }, shape.inputOffset);
+          const pass = planStatistics(dtype, { outer, length, inner }, [shape.inputOffset]);
           assert.equal(pass.rows * pass.length * pass.vector, count);
           assert.isAtLeast(pass.segments * pass.segmentLength, pass.length);
           assert.isBelow((pass.segments - 1) * pass.segmentLength, pass.length);
@@ -501,7 +501,7 @@ describe("webgpu softmax plans", () => {
   it("cut few long rows into segments, and no more than are allowed", () => {
     const plan = (extents: Extents, most?: number) => {
       const [outer, length, inner] = extents;
-      return planStatistics("f32", { outer, length, inner }, 0, most);
+      return planStatistics("f32", { outer, length, inner }, [0], most);
     };
     assert.equal(plan([64, 2 ** 20, 1]).segments, 64);
     assert.equal(plan([1, 2 ** 28, 1]).segments, 4096);

@@ -122,7 +122,8 @@ export interface ComputeBackend extends OperationMethods, AsyncDisposable {
   fill(destination: Operand, value: number, count: number, dtype?: DType): void;
 
   // Operations. Each core operation has a method, such as `gemm(args)`. `run(operation, args)` takes these and
-  // operations defined elsewhere. A class that implements this interface inherits both from `OperationMethods`.
+  // operations defined elsewhere. `record(body)` prepares calls that are to be made many times. A class that implements this
+  // interface inherits them all from `OperationMethods`.
 }
 
 /** Bytes of the host: any typed array, DataView or buffer, shared or not. A subarray stands for its own range only. */

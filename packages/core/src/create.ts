@@ -10,7 +10,7 @@ import {
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
-import type { BackendDriver, DriverDescription, Kernel, PoolStatistics } from "./driver.js";
+import type { BackendDriver, DriverDescription, DriverRecording, Kernel, PoolStatistics } from "./driver.js";
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
@@ -21,6 +21,10 @@ import { operationOf } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import { Fill, type Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
+import { copyCall, fillCall, nameOf, operationCall, type RecordedCall } from "./recording/calls.js";
+import { type Player, RUN, record } from "./recording/parts.js";
+import type { Recording, Vary } from "./recording/recording.js";
+import { whileRecording } from "./recording/while-recording.js";
 import type { Region } from "./region.js";
 import {
   assertSupported,
@@ -70,6 +74,9 @@ interface Known<Memory> {
   readonly binder: Binder<Memory>;
 }
 
+/** A checked call: what is left is to have the driver do it. Undefined: there is nothing to do. */
+type Prepared = { readonly operation: string; readonly enqueue: () => void } | undefined;
+
 const noPool: PoolStatistics = { pooledBytes: 0, poolHits: 0, poolMisses: 0 };
 
 class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<Memory> {
@@ -81,7 +88,9 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   readonly #errorListeners = new Listeners<BackendError>("onError");
   /** For each promise that waits for the device: the function that ends the wait. */
   readonly #waiting = new Set<(error: BackendError) => void>();
-  #state: BackendState = "new";
+  /** `recording`: open, and calls go to `#collected`. */
+  #state: BackendState | "recording" = "new";
+  #collected: (call: RecordedCall) => void = () => {};
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   /** Whether the driver has something to close. */
@@ -106,7 +115,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   // Lifecycle
 
   get state(): BackendState {
-    return this.#state;
+    return this.#state === "recording" ? "open" : this.#state;
   }
 
   get capabilities(): Capabilities {
@@ -231,7 +240,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   memory(): MemoryStatistics {
-    const isOpen = this.#state === "open";
+    const isOpen = this.state === "open";
     return {
       liveAllocations: this.#table.size,
       liveBytes: this.#liveBytes,
@@ -332,22 +341,46 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {
+    if (this.#state === "recording") {
+      this.#prepareCopy(destination, source, bytes);
+      this.#collected(copyCall(destination, source, bytes));
+      return;
+    }
     this.assertOpen("copyDtoD");
-    const checks = new Checks("copyDtoD");
+    this.#enqueue(this.#prepareCopy(destination, source, bytes));
+  }
+
+  #prepareCopy(destination: Operand, source: Operand, bytes: number): Prepared {
+    const operation = "copyDtoD";
+    const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = this.#region("copyDtoD", "destination", destination, bytes, 1);
-    const from = this.#region("copyDtoD", "source", source, bytes, 1);
+    const to = this.#region(operation, "destination", destination, bytes, 1);
+    const from = this.#region(operation, "source", source, bytes, 1);
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
-    if (bytes > 0) this.#call("copyDtoD", () => this.#driver.copy(to, from));
+    return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
 
   fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
+    if (this.#state === "recording") {
+      this.#prepareFill(destination, value, count, dtype);
+      this.#collected(fillCall(destination, value, count, dtype));
+      return;
+    }
     this.assertOpen("fill");
+    this.#enqueue(this.#prepareFill(destination, value, count, dtype));
+  }
+
+  #prepareFill(destination: Operand, value: number, count: number, dtype: DType): Prepared {
+    const operation = "fill";
     checkFill(value, count, dtype);
     const elementBytes = dtypeBytes[dtype];
     const pattern = fillPattern(value, dtype);
-    const region = this.#region("fill", "destination", destination, count * elementBytes, elementBytes);
-    if (count > 0) this.#call("fill", () => this.#driver.fill(region, pattern));
+    const region = this.#region(operation, "destination", destination, count * elementBytes, elementBytes);
+    return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
+  }
+
+  #enqueue(prepared: Prepared): void {
+    if (prepared !== undefined) this.#call(prepared.operation, prepared.enqueue);
   }
 
   // Operations
@@ -355,7 +388,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   override run(given: OperationName | Operation, args: object): void {
     const operation = operationOf("run", given);
     const { name } = operation;
-    this.assertOpen(name);
+    if (this.#isRecorded(operation, args)) return;
     const known = this.#known.get(operation);
     // Asked here first, since `assertSupported` looks the operation up again.
     if (known === undefined || !known.takes(args)) assertSupported(this, operation, args);
@@ -367,6 +400,103 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
       const { region, value, dtype } = problem as { region: Region<Memory>; value: number; dtype: DType };
       this.#call(name, () => this.#driver.fill(region, fillPattern(value, dtype)));
     } else this.#call(name, () => kernel!.run(problem as never));
+  }
+
+  /** Whether the call is recorded and not to be carried out. Throws if the backend is not open. */
+  #isRecorded(operation: Operation, args: object): boolean {
+    if (this.#state === "open") return false;
+    if (this.#state !== "recording") throw this.#unusable(operation.name);
+    this.#prepareOperation(operation, args);
+    this.#collected(operationCall(operation, args));
+    return true;
+  }
+
+  /** As `run`, up to the moment when the driver is called. */
+  #prepareOperation(operation: Operation, args: object): Prepared {
+    const { name } = operation;
+    const known = this.#known.get(operation);
+    if (known === undefined || !known.takes(args)) assertSupported(this, operation, args);
+    const { kernel, binder } = known ?? { binder: this.#binder(name) };
+    const problem = operation.resolve(args, binder);
+    if (problem === undefined) return undefined;
+    if (!(problem instanceof Fill)) return { operation: name, enqueue: () => kernel!.run(problem as never) };
+    const { region, value, dtype } = problem as { region: Region<Memory>; value: number; dtype: DType };
+    const pattern = fillPattern(value, dtype);
+    return { operation: name, enqueue: () => this.#driver.fill(region, pattern) };
+  }
+
+  // Recordings
+
+  override record<Values extends object>(
+    body: (vary: Vary<Values>) => void,
+    values?: Values,
+  ): Recording<Values> {
+    return record(this.#player(), body, values);
+  }
+
+  #prepare(call: RecordedCall): Prepared {
+    if (call.operation === "copyDtoD") return this.#prepareCopy(call.destination, call.source, call.bytes);
+    if (call.operation === "fill")
+      return this.#prepareFill(call.destination, call.value, call.count, call.dtype);
+    return this.#prepareOperation(call.operation, call.args);
+  }
+
+  #collect(body: () => void, add: (call: RecordedCall) => void): void {
+    this.#collected = add;
+    this.#state = "recording";
+    try {
+      body();
+    } finally {
+      this.#collected = () => {};
+      // The body may have disposed of the backend.
+      if (this.#state === "recording") this.#state = "open";
+    }
+  }
+
+  /** The driver's own recording, or the checked calls, which are handed to the driver again at each run. */
+  #player(): Player {
+    const steps: (readonly Prepared[])[] = [];
+    let session = this.#session;
+    let recording: DriverRecording | undefined;
+    let isBegun = false;
+    const begin = (): DriverRecording | undefined => {
+      // Nothing of a recording outlives its device but parts without operands.
+      if (!isBegun || session !== this.#session) recording = this.#driver.record?.();
+      isBegun = true;
+      session = this.#session;
+      return recording;
+    };
+    const enqueueAll = (calls: readonly Prepared[]): void => {
+      for (const call of calls) this.#enqueue(call);
+    };
+    const table = this.#table;
+    return {
+      get ended() {
+        return table.ended;
+      },
+      assertOpen: (operation) => this.assertOpen(operation),
+      collect: (body, add) => this.#collect(body, add),
+      plan: (place, calls) => {
+        const prepared = calls.map((call) => this.#prepare(call));
+        const driven = begin();
+        if (driven === undefined) steps[place] = prepared;
+        else
+          this.#call(calls[0] === undefined ? RUN : nameOf(calls[0]), () =>
+            driven.plan(place, () => enqueueAll(prepared)),
+          );
+      },
+      assertLive: (handle, operation, argument) => void table.get(handle, operation, argument),
+      play: () => {
+        if (session !== this.#session) return;
+        if (recording === undefined) for (const step of steps) enqueueAll(step);
+        else this.#call(RUN, () => recording!.run());
+      },
+      dispose: () => {
+        steps.length = 0;
+        if (session === this.#session && this.state === "open") recording?.dispose();
+        recording = undefined;
+      },
+    };
   }
 
   /** Looks up the driver's kernels at each opening: some drivers know them only once they know their device. */
@@ -490,6 +620,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   #unusable(operation: string): BackendError {
+    if (this.#state === "recording") return whileRecording(operation);
     if (this.#state === "disposed") return this.#error("DISPOSED", operation, "the backend was disposed of");
     if (this.#state === "lost")
       return new BackendError("DEVICE_LOST", `${operation}: ${this.#loss?.message}`, {

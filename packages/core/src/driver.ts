@@ -62,6 +62,12 @@ export interface BackendDriver<Memory = unknown> {
    */
   readSync?(destination: Uint8Array<ArrayBufferLike>, source: Memory, byteOffset: number): void;
 
+  /**
+   * Begins a recording. Absent: a run of a recording calls the kernels, `copy` and `fill` again, with the same
+   * problems.
+   */
+  record?(): DriverRecording;
+
   /** Returns the bytes of device memory held now, pools and scratch included. */
   reservedBytes(): number;
   /** Returns the counts of the pool. Absent: there is no pool, and all counts are 0. */
@@ -75,6 +81,20 @@ export interface BackendDriver<Memory = unknown> {
   readonly kernels: DriverKernels<Memory>;
   /** Kernels for operations that core does not define, each operation once. Default: none. */
   readonly ownKernels?: readonly OwnKernel[];
+}
+
+/** Work that is planned once and enqueued any number of times. It consists of parts, in order. */
+export interface DriverRecording {
+  /**
+   * Plans part `place`, or plans it anew: whatever the driver is asked for during `enqueue` (problems of kernels, `copy`
+   * and `fill`) belongs to the part and is not carried out. Places begin at 0 and leave no gap. If `enqueue` throws,
+   * the part is planned again before the next run.
+   */
+  plan(place: number, enqueue: () => void): void;
+  /** Enqueues all parts. Every allocation that they use is live. */
+  run(): void;
+  /** Releases what the recording holds, once the work enqueued earlier has finished with it. */
+  dispose(): void;
 }
 
 /** A kernel for an operation that core does not define. */

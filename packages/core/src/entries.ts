@@ -13,10 +13,7 @@ export interface Entry {
 }
 
 /** A checked operand. Calling it returns the operand of the backend in use. */
-export interface BoundOperand {
-  (): Operand;
-  readonly region: { readonly memory: Entry; readonly byteOffset: number; readonly byteLength: number };
-}
+export type BoundOperand = () => Operand;
 
 /** Returns the handle of the backend in use. Throws if the contents are lost or if a deferred `alloc` failed. */
 export function innerHandle(entry: Entry, operation: string, argument: string): DeviceHandle {

@@ -51,6 +51,7 @@ export class HandleTable<Entry> {
   readonly #takesScalar: (operation: string, argument: string) => boolean;
   /** Handles below this one were issued before the device was lost. */
   #lostBelow = 0;
+  #ended = 0;
 
   /** `takesScalar` says whether a scalar may replace a handle; errors then explain how to write one. */
   constructor(takesScalar: (operation: string, argument: string) => boolean = () => false) {
@@ -60,6 +61,11 @@ export class HandleTable<Entry> {
   /** Number of live handles. */
   get size(): number {
     return this.#entries.size;
+  }
+
+  /** Changes whenever handles end. */
+  get ended(): number {
+    return this.#ended;
   }
 
   /** Issues a handle that was never issued before. */
@@ -98,6 +104,7 @@ export class HandleTable<Entry> {
   remove(handle: DeviceHandle, operation: string, argument: string): Entry {
     const entry = this.get(handle, operation, argument);
     this.#entries.delete(handle);
+    this.#ended++;
     return entry;
   }
 
@@ -107,6 +114,7 @@ export class HandleTable<Entry> {
   }
 
   clear(): void {
+    this.#ended++;
     this.#entries.clear();
   }
 

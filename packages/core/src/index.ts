@@ -16,6 +16,7 @@ export type {
   DriverDescription,
   DriverEvents,
   DriverKernels,
+  DriverRecording,
   Kernel,
   OwnKernel,
   PoolStatistics,
@@ -40,6 +41,7 @@ export {
 } from "./ops/operation.js";
 export { type Binder, Reader } from "./ops/reader.js";
 export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
+export type { Recording, RecordsCalls, RunChanges, Vary } from "./recording/recording.js";
 export type { Region } from "./region.js";
 export {
   type Availability,

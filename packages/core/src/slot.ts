@@ -4,6 +4,7 @@ import type { Entry } from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import type { HandleTable } from "./handles.js";
 import { Listeners } from "./listeners.js";
+import { whileRecording } from "./recording/while-recording.js";
 import type { BackendRegistry } from "./registry.js";
 import { type LostAllocation, lossOf, type Moved, moveAll, replaceAll, type SwapReport } from "./swap.js";
 
@@ -24,6 +25,8 @@ export class BackendSlot {
   #closing: Promise<void> | undefined;
   /** The reason why the backend in use is lost, until another one is in use. */
   #loss: BackendError | undefined;
+  /** True from a loss on, until no contents are missing any more. */
+  #mayHaveLost = false;
   /** Settles when all swaps requested so far have ended. Never rejects. */
   #swaps: Promise<unknown> = Promise.resolve();
   /** Calls that wait for a move of the allocations to end; undefined while there is no move. */
@@ -58,6 +61,15 @@ export class BackendSlot {
   /** Whether calls are deferred at this time. */
   get isDeferring(): boolean {
     return this.#deferred !== undefined;
+  }
+
+  /** Whether calls are being recorded, so that others must wait. */
+  isRecording = false;
+
+  /** Whether there are live allocations whose contents are lost. */
+  get hasLost(): boolean {
+    if (this.#mayHaveLost) this.#mayHaveLost = this.lost.length > 0;
+    return this.#mayHaveLost;
   }
 
   /** Live allocations whose contents are lost. */
@@ -116,6 +128,7 @@ export class BackendSlot {
   #onLoss(error: BackendError): void {
     if (this.#closing !== undefined) return;
     this.#loss = error;
+    this.#mayHaveLost = true;
     this.#opening = undefined;
     this.#fault = undefined;
     this.#deferred?.cancel(this.unusable("use"));
@@ -303,6 +316,7 @@ export class BackendSlot {
   assertOpen(operation: string): ComputeBackend {
     if (this.#inner === undefined || this.#closing !== undefined || this.#loss !== undefined)
       throw this.unusable(operation);
+    if (this.isRecording) throw whileRecording(operation);
     return this.#inner;
   }
 

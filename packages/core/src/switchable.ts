@@ -15,10 +15,22 @@ import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 import type { OperationName } from "./ops/index.js";
-import { isOfCore, operationOf } from "./ops/lookup.js";
+import { operationOf } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
+import {
+  callOperation,
+  copyCall,
+  fillCall,
+  nameOf,
+  operationCall,
+  type RecordedCall,
+} from "./recording/calls.js";
+import { record } from "./recording/parts.js";
+import type { Recording, Vary } from "./recording/recording.js";
+import { SwitchedPlayer } from "./recording/switched.js";
+import type { Region } from "./region.js";
 import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
 import { assertSupported, type Question } from "./support.js";
@@ -45,6 +57,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   readonly name = "switchable";
   readonly #table = new HandleTable<Entry>(takesScalar);
   readonly #slot: BackendSlot;
+  #collected: (call: RecordedCall) => void = () => {};
   #liveBytes = 0;
   #peakBytes = 0;
 
@@ -202,19 +215,22 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   }
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {
+    if (this.#slot.isRecording) {
+      this.#collect(copyCall(destination, source, bytes));
+      return;
+    }
     this.#slot.assertOpen("copyDtoD");
-    const checks = new Checks("copyDtoD");
-    checks.count("bytes", bytes);
+    this.#checkCopy(destination, source, bytes);
     const to = this.#bind("copyDtoD", "destination", destination, bytes, 1);
     const from = this.#bind("copyDtoD", "source", source, bytes, 1);
-    checks.disjoint(
-      { argument: "destination", region: to.region },
-      { argument: "source", region: from.region },
-    );
     this.#slot.tell((inner) => inner.copyDtoD(to(), from(), bytes));
   }
 
   fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
+    if (this.#slot.isRecording) {
+      this.#collect(fillCall(destination, value, count, dtype));
+      return;
+    }
     this.#slot.assertOpen("fill");
     checkFill(value, count, dtype);
     const elementBytes = dtypeBytes[dtype];
@@ -263,6 +279,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   override run(given: OperationName | Operation, args: object): void {
     const operation = operationOf("run", given);
     const { name } = operation;
+    if (this.#slot.isRecording) {
+      this.#collect(operationCall(operation, args));
+      return;
+    }
     const inner = this.#slot.assertOpen(name);
     if (!this.#slot.isDeferring) {
       const translated = mapOperands(operation, args, (argument, operand) =>
@@ -290,11 +310,61 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     });
   }
 
+  // Recordings
+
+  override record<Values extends object>(
+    body: (vary: Vary<Values>) => void,
+    values?: Values,
+  ): Recording<Values> {
+    const collect = (make: () => void, add: (call: RecordedCall) => void): void => {
+      this.#slot.isRecording = true;
+      this.#collected = add;
+      try {
+        make();
+      } finally {
+        this.#slot.isRecording = false;
+      }
+    };
+    const check = (call: RecordedCall): void => this.#check(call);
+    const player = new SwitchedPlayer({
+      ...{ backend: this, slot: this.#slot, table: this.#table, collect, check },
+    });
+    return record(player, body, values);
+  }
+
+  #collect(call: RecordedCall): void {
+    if (this.#slot.state !== "open") throw this.#slot.unusable(nameOf(call));
+    this.#check(call);
+    this.#collected(call);
+  }
+
+  #checkCopy(destination: Operand, source: Operand, bytes: number): void {
+    const checks = new Checks("copyDtoD");
+    checks.count("bytes", bytes);
+    const to = this.#region("copyDtoD", "destination", destination, bytes, 1);
+    const from = this.#region("copyDtoD", "source", source, bytes, 1);
+    checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
+  }
+
+  /** Checks a call that is not made now. What it finds in the allocations does not matter yet. */
+  #check(call: RecordedCall): void {
+    if (call.operation === "copyDtoD") this.#checkCopy(call.destination, call.source, call.bytes);
+    else if (call.operation === "fill") {
+      const { destination, value, count, dtype } = call;
+      checkFill(value, count, dtype);
+      const size = dtypeBytes[dtype];
+      locate(this.#table, "fill", "destination", destination, count * size, size);
+    } else {
+      assertSupported(this, call.operation, call.args);
+      call.operation.resolve(call.args, this.#checkingBinder(call.operation.name));
+    }
+  }
+
   #checkingBinder(operation: string): Binder<Entry> {
     return {
       region: (argument, operand, elements, dtype, before = 0) => {
         const size = dtypeBytes[dtype];
-        return this.#bind(operation, argument, operand, elements * size, size, before * size).region;
+        return this.#region(operation, argument, operand, elements * size, size, before * size);
       },
     };
   }
@@ -316,6 +386,27 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     alignment: number,
     before = 0,
   ): BoundOperand {
+    const { memory: entry, byteOffset } = this.#region(
+      operation,
+      argument,
+      operand,
+      byteLength,
+      alignment,
+      before,
+    );
+    assertHeld(entry, operation, argument);
+    return () => ({ handle: innerHandle(entry, operation, argument), byteOffset });
+  }
+
+  /** Returns the place of an operand, whose contents may be lost. */
+  #region(
+    operation: string,
+    argument: string,
+    operand: Operand,
+    byteLength: number,
+    alignment: number,
+    before = 0,
+  ): Region<Entry> {
     const { entry, byteOffset } = locate(
       this.#table,
       operation,
@@ -325,15 +416,6 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
       alignment,
       before,
     );
-    assertHeld(entry, operation, argument);
-    const bound = (): Operand => ({ handle: innerHandle(entry, operation, argument), byteOffset });
-    return Object.assign(bound, { region: { memory: entry, byteOffset, byteLength } });
+    return { memory: entry, byteOffset, byteLength };
   }
-}
-
-/** Calls the method of a core operation if there is one: the backend may be older than `run`. */
-function callOperation(backend: ComputeBackend, operation: Operation, args: object): void {
-  const method = isOfCore(operation) ? backend[operation.name as OperationName] : undefined;
-  if (method === undefined) backend.run(operation, args);
-  else method.call(backend, args as never);
 }

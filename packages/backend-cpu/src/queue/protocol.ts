@@ -6,6 +6,10 @@
  * down if there is none. A caller that publishes a command and finds the baton free picks it up. Commands are
  * numbered by a 32-bit sequence that wraps around; differences stay exact.
  *
+ * A command may be a list of commands that lie elsewhere in the memory. They become current one after the other, by the
+ * worker that finishes the one before; for the caller they are one command. The slots of a list are written by earlier
+ * commands, or while nothing is under way, and so before any of the words that lead to them.
+ *
  * The words are accessed with sequentially consistent atomics (except those of slots and faults, which
  * `published` and `fault` guard), so a thread that loads a value sees everything that was written before it
  * was stored. That suffices:
@@ -29,10 +33,12 @@ export const words = {
   remaining: 32,
   /** Chunks of the current command that are not finished. */
   unfinished: 48,
-  /** Number of the current command. Fixed while `unfinished` is positive. */
-  current: 49,
+  /** Where the current command, or the current one of a list, stands: the index of its slot's first word. Fixed while `unfinished` is positive. */
+  slot: 49,
   /** How many workers the current command, or the last one, keeps busy. */
   helpers: 50,
+  /** Commands of the current list from the current one on; 1 if the current command is no list. */
+  steps: 51,
   /** Commands finished so far. */
   completed: 64,
   /** 1 while a command is current or a thread is making one current. */
@@ -69,9 +75,13 @@ const faultReady = 2;
 
 /** Commands in the ring; a power of two, so that the numbering may wrap around. */
 export const ringSlots = 512;
-/** A slot: the index of the kernel, the number of chunks, how many workers are worth waking, the parameter block. */
-const slotBytes = 256;
-const slotWords = { kernel: 0, chunks: 1, helpers: 2, block: 4 } as const;
+/**
+ * A slot: the index of the kernel, the number of chunks, how many workers are worth waking, the parameter block. If
+ * `steps` is not 0, the command is a list of as many commands, whose slots lie one after the other from the address in `chunks`
+ * on.
+ */
+export const slotBytes = 256;
+const slotWords = { kernel: 0, chunks: 1, helpers: 2, steps: 3, block: 4 } as const;
 const ringByteOffset = 1024;
 
 /** Scratch and heap start at this address. */
@@ -89,15 +99,28 @@ function slotByteOffset(sequence: number): number {
   return ringByteOffset + (sequence & (ringSlots - 1)) * slotBytes;
 }
 
-/** Address of the parameter block of a command. */
-export function parameterBlock(sequence: number): number {
-  return slotByteOffset(sequence) + 4 * slotWords.block;
+/**
+ * Returns the words of the memory, at least up to this one. Lists may lie in memory that came to it later, of which
+ * each thread hears in its own time.
+ */
+export type Reach = (control: Int32Array, word: number) => Int32Array;
+
+/** For a memory that may grow. */
+export function reachInto(memory: Pick<WebAssembly.Memory, "buffer">): Reach {
+  let view: Int32Array | undefined;
+  return (control, word) => {
+    if (word < control.length) return control;
+    while (view === undefined || word >= view.length) view = new Int32Array(memory.buffer);
+    return view;
+  };
 }
+
+const noFurther: Reach = (control) => control;
 
 /** `processors`: threads that the machine runs at the same time. */
 export function initialise(control: Int32Array, processors: number): void {
   Atomics.store(control, words.mostLookers, Math.max(1, processors - 1));
-  for (const word of ["published", "current", "completed", "wanted"] as const)
+  for (const word of ["published", "completed", "wanted"] as const)
     Atomics.store(control, words[word], firstSequence);
 }
 
@@ -112,31 +135,59 @@ export interface Command {
   readonly block: readonly number[];
 }
 
+/** Writes a command to the slot that starts at this word. */
+export function writeSlot(view: Int32Array, slot: number, { kernel, chunks, helpers, block }: Command): void {
+  view[slot + slotWords.kernel] = kernel;
+  view[slot + slotWords.chunks] = chunks;
+  view[slot + slotWords.helpers] = helpers;
+  view[slot + slotWords.steps] = 0;
+  for (let i = 0; i < block.length; i++) view[slot + slotWords.block + i] = block[i]!;
+}
+
 /** Appends a command; there must be room. */
-export function publish(control: Int32Array, { kernel, chunks, helpers, block }: Command): void {
+export function publish(control: Int32Array, command: Command, reach: Reach = noFurther): void {
+  const sequence = Atomics.load(control, words.published);
+  writeSlot(control, slotByteOffset(sequence) / 4, command);
+  publishNext(control, sequence, reach);
+}
+
+/** Several commands in the memory, to be carried out as if they were one. */
+export interface List {
+  /** Of the first slot; a multiple of 4. */
+  readonly address: number;
+  /** At least 1. */
+  readonly steps: number;
+  /** The largest number of any of the commands. */
+  readonly helpers: number;
+}
+
+/** Appends a list, whose slots are in place when its turn comes; there must be room. */
+export function publishList(control: Int32Array, { address, steps, helpers }: List, reach: Reach): void {
   const sequence = Atomics.load(control, words.published);
   const slot = slotByteOffset(sequence) / 4;
-  control[slot + slotWords.kernel] = kernel;
-  control[slot + slotWords.chunks] = chunks;
+  control[slot + slotWords.chunks] = address;
   control[slot + slotWords.helpers] = helpers;
-  for (let i = 0; i < block.length; i++) control[slot + slotWords.block + i] = block[i]!;
+  control[slot + slotWords.steps] = steps;
+  publishNext(control, sequence, reach);
+}
+
+function publishNext(control: Int32Array, sequence: number, reach: Reach): void {
   Atomics.store(control, words.published, (sequence + 1) | 0);
-  if (Atomics.compareExchange(control, words.busy, 0, 1) === 0) startNext(control);
+  if (Atomics.compareExchange(control, words.busy, 0, 1) === 0) startNext(control, reach);
 }
 
 /** Makes the next command current, or puts the baton down. Called by the holder of the baton. */
-function startNext(control: Int32Array): void {
+function startNext(control: Int32Array, reach: Reach): void {
   for (;;) {
     const next = Atomics.load(control, words.completed);
     if (Atomics.load(control, words.published) !== next) {
       const slot = slotByteOffset(next) / 4;
-      const chunks = control[slot + slotWords.chunks]!;
-      const helpers = control[slot + slotWords.helpers]!;
-      Atomics.store(control, words.current, next);
-      Atomics.store(control, words.helpers, helpers);
-      Atomics.store(control, words.unfinished, chunks);
-      Atomics.store(control, words.remaining, chunks);
-      wake(control, helpers);
+      const steps = control[slot + slotWords.steps]!;
+      if (steps === 0) start(control, control, slot, 1);
+      else {
+        const first = (control[slot + slotWords.chunks]! >>> 0) / 4;
+        start(control, reach(control, first + slotWords.helpers), first, steps);
+      }
       return;
     }
     Atomics.store(control, words.busy, 0);
@@ -145,6 +196,18 @@ function startNext(control: Int32Array): void {
     if (Atomics.load(control, words.published) === Atomics.load(control, words.completed)) return;
     if (Atomics.compareExchange(control, words.busy, 0, 1) !== 0) return;
   }
+}
+
+/** Makes the command in a slot of `view` current. `steps`: it and those after it in its list. */
+function start(control: Int32Array, view: Int32Array, slot: number, steps: number): void {
+  const chunks = view[slot + slotWords.chunks]!;
+  const helpers = view[slot + slotWords.helpers]!;
+  Atomics.store(control, words.slot, slot);
+  Atomics.store(control, words.steps, steps);
+  Atomics.store(control, words.helpers, helpers);
+  Atomics.store(control, words.unfinished, chunks);
+  Atomics.store(control, words.remaining, chunks);
+  wake(control, helpers);
 }
 
 /** Ensures that this many workers come to look for work: wakes those that are missing. */
@@ -188,7 +251,12 @@ export type RunChunk = (kernel: number, block: number, chunk: number) => void;
  * The main loop of a worker: claims chunks and runs them until the queue closes. `tellCaller` sends the
  * message that the caller asked for.
  */
-export function work(control: Int32Array, run: RunChunk, tellCaller: () => void): void {
+export function work(
+  control: Int32Array,
+  run: RunChunk,
+  tellCaller: () => void,
+  reach: Reach = noFurther,
+): void {
   Atomics.add(control, words.free, 1);
   while (Atomics.load(control, words.closing) === 0) {
     const remaining = Atomics.load(control, words.remaining);
@@ -200,25 +268,31 @@ export function work(control: Int32Array, run: RunChunk, tellCaller: () => void)
     // is just as good: all else is read after the claim, and no command can end while one of its chunks is claimed.
     if (Atomics.compareExchange(control, words.remaining, remaining, remaining - 1) !== remaining) continue;
     Atomics.sub(control, words.free, 1);
-    const sequence = Atomics.load(control, words.current);
-    const slot = slotByteOffset(sequence) / 4;
-    const chunk = control[slot + slotWords.chunks]! - remaining;
+    const slot = Atomics.load(control, words.slot);
+    const view = reach(control, slot + slotBytes / 4 - 1);
+    const kernel = view[slot + slotWords.kernel]!;
+    const chunk = view[slot + slotWords.chunks]! - remaining;
     try {
-      run(control[slot + slotWords.kernel]!, parameterBlock(sequence), chunk);
+      run(kernel, 4 * (slot + slotWords.block), chunk);
     } catch (error) {
-      reportFault(control, control[slot + slotWords.kernel]!, error);
+      reportFault(control, kernel, error);
     }
     // Before the command can end: the next one must find this worker counted, or it wakes another.
     Atomics.add(control, words.free, 1);
-    if (Atomics.sub(control, words.unfinished, 1) === 1) {
-      const completed = (sequence + 1) | 0;
-      Atomics.store(control, words.completed, completed);
-      startNext(control);
-      if (callerWants(control, completed)) {
-        // For a caller that waits for the word that has just changed, and cannot take messages.
-        Atomics.notify(control, words.asked);
-        tellCaller();
-      }
+    if (Atomics.sub(control, words.unfinished, 1) !== 1) continue;
+    const steps = Atomics.load(control, words.steps) - 1;
+    if (steps > 0) {
+      const next = slot + slotBytes / 4;
+      start(control, reach(control, next + slotWords.helpers), next, steps);
+      continue;
+    }
+    const completed = (Atomics.load(control, words.completed) + 1) | 0;
+    Atomics.store(control, words.completed, completed);
+    startNext(control, reach);
+    if (callerWants(control, completed)) {
+      // For a caller that waits for the word that has just changed, and cannot take messages.
+      Atomics.notify(control, words.asked);
+      tellCaller();
     }
   }
 }
@@ -255,7 +329,10 @@ export function sharedWorkIsAhead(control: Int32Array): boolean {
   // A slot that has ended meanwhile, and may have been rewritten, misleads for one look only.
   for (let i = 1; i < ahead; i++)
     if (control[slotByteOffset(completed + i) / 4 + slotWords.helpers]! > 1) return true;
-  return false;
+  // Within a list, any of its commands may be: it has as many helpers as the one that has most.
+  return (
+    Atomics.load(control, words.steps) > 1 && control[slotByteOffset(completed) / 4 + slotWords.helpers]! > 1
+  );
 }
 
 function hasWork(control: Int32Array): boolean {

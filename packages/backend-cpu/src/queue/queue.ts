@@ -1,6 +1,7 @@
 import type { BackendError } from "@backplane/core";
 import type { Allocation } from "../heap.js";
 import type { Launch } from "../kernels/kernel.js";
+import type { List } from "./protocol.js";
 
 /** Executes the caller's requests in order. */
 export interface Queue {
@@ -8,6 +9,8 @@ export interface Queue {
   readonly workers: number;
   /** Appends one command. */
   enqueue(launch: Launch): void;
+  /** Appends commands that lie in the memory. Absent: each must be appended by itself. */
+  enqueueList?(list: List): void;
   /** Copies bytes of the host to an address. `source` may change as soon as this returns. */
   write(address: number, source: Uint8Array<ArrayBufferLike>): void;
   /** Fills `destination` with the bytes at an address as all commands so far leave them. */

@@ -10,8 +10,12 @@ import {
   close,
   firstSequence,
   initialise,
+  type List,
   publish,
+  publishList,
+  type Reach,
   reached,
+  reachInto,
   ringSlots,
   takeFault,
   waitFor,
@@ -48,7 +52,7 @@ export interface ThreadedQueueOptions {
 
 /** A command that is not in the ring yet. */
 interface Waiting {
-  readonly launch: Launch;
+  readonly launch: Launch | List;
   /** An action of the caller, after all earlier commands have finished and before this one is published. */
   readonly before: (() => void) | undefined;
 }
@@ -84,6 +88,7 @@ export class ThreadedQueue implements Queue {
   readonly mayReadSync: boolean = mayBlock();
   readonly #memory: WebAssembly.Memory;
   readonly #control: Int32Array;
+  readonly #reach: Reach;
   readonly #spawn: SpawnWorker;
   readonly #patience: () => Promise<void>;
   /** Of each worker. */
@@ -119,6 +124,7 @@ export class ThreadedQueue implements Queue {
     this.#kernels = options.kernels;
     this.#memory = options.memory;
     this.#control = new Int32Array(options.memory.buffer);
+    this.#reach = reachInto(options.memory);
     this.#heap = options.heap;
     this.#staging = new StagingRing(options.heap, options.stagingBytes);
     this.#events = options.events;
@@ -187,7 +193,13 @@ export class ThreadedQueue implements Queue {
     this.#append(launch);
   }
 
-  #append(launch: Launch, before?: () => void): void {
+  enqueueList(list: List): void {
+    if (this.#end !== undefined) return;
+    if (this.#lastReads.length > 0) this.#stageReads();
+    this.#append(list);
+  }
+
+  #append(launch: Launch | List, before?: () => void): void {
     this.#accepted = (this.#accepted + 1) | 0;
     this.#backlog.push({ launch, before });
     this.#refill();
@@ -352,8 +364,13 @@ export class ThreadedQueue implements Queue {
         next.before();
       }
       this.#backlog.shift();
-      const { kernel, chunks, helpers, words: block } = next.launch;
-      publish(this.#control, { kernel: this.#kernels.index(kernel), chunks, helpers, block });
+      const { launch } = next;
+      if ("steps" in launch) publishList(this.#control, launch, this.#reach);
+      else {
+        const { kernel, chunks, helpers, words: block } = launch;
+        const command = { kernel: this.#kernels.index(kernel), chunks, helpers, block };
+        publish(this.#control, command, this.#reach);
+      }
     }
   }
 

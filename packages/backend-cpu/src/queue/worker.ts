@@ -5,7 +5,7 @@
 import { KernelInstances } from "../kernels/instance.js";
 import type { NativeKernels } from "../native/functions.js";
 import { nodeProcess } from "../node-process.js";
-import { work } from "./protocol.js";
+import { reachInto, work } from "./protocol.js";
 import type { WorkerStart } from "./workers.js";
 
 interface Port {
@@ -21,6 +21,7 @@ function begin(start: WorkerStart, port: Port, native: NativeKernels): void {
     control,
     (kernel, block, chunk) => kernels.get(kernel)(block, chunk, scratch, worker),
     () => port.postMessage("progress"),
+    reachInto(start.memory),
   );
 }
 

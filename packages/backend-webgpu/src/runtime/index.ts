@@ -27,6 +27,7 @@ export { batchLimits } from "./policy.js";
 export { CommandQueue, type DispatchObserver } from "./queue.js";
 export { Readback } from "./readback.js";
 export { Recorder, type RecordingMeans } from "./recorder.js";
+export { CommandRecording } from "./recording.js";
 export type { ImportOptions } from "./sharing.js";
 export { writeEdges } from "./transfers.js";
 export { Uploads } from "./uploads.js";

@@ -2,6 +2,11 @@
 export interface BatchLimits {
   /** Dispatches: enough to spread the cost of a submit, which is that of several dispatches. */
   readonly dispatches: number;
+  /**
+   * Dispatches, once a run of a recording has submitted a batch of `dispatches`: the device is busy then, and the host
+   * records so fast that it does not run dry.
+   */
+  readonly replayed: number;
   /** Milliseconds that the work would take on a slow device, see `estimatedMilliseconds`. */
   readonly work: number;
   /** Milliseconds that it would take at the best rate that the device has shown. The larger of both holds. */
@@ -18,7 +23,7 @@ export interface BatchLimits {
  * seen to be fast. Kernels differ by a factor of a hundred in how near they come to the best rate: the
  * slowest take a third of a second for the work that the best do in `shown`.
  */
-export const batchLimits: BatchLimits = { dispatches: 64, work: 250, shown: 3, recording: 4 };
+export const batchLimits: BatchLimits = { dispatches: 64, replayed: 256, work: 250, shown: 3, recording: 4 };
 
 /** Milliseconds that have to pass for a rate to be believed: clocks of browsers are coarse. */
 const BELIEVED = 5;
@@ -62,12 +67,12 @@ export class BatchPolicy {
     return this.#work + work > this.#mostWork || now - this.#began >= this.#limits.recording;
   }
 
-  /** Records a dispatch. Returns whether to submit at once. */
-  add(work: number, now: number): boolean {
+  /** Records a dispatch. Returns whether to submit at once: also if there are `most` dispatches. */
+  add(work: number, now: number, most: number = this.#limits.dispatches): boolean {
     if (this.#dispatches === 0) this.#began = now;
     this.#dispatches++;
     this.#work += work;
-    return this.#dispatches >= this.#limits.dispatches || this.#work >= this.#mostWork;
+    return this.#dispatches >= most || this.#work >= this.#mostWork;
   }
 
   /** All recorded commands have been submitted. Returns a number that stands for everything submitted so far. */

@@ -17,6 +17,22 @@ export interface DispatchObserver {
   afterSubmit(): void;
 }
 
+/** A dispatch and all that it needs. */
+export interface PreparedDispatch {
+  readonly operation: string;
+  readonly pipeline: Pipeline;
+  readonly group: GPUBindGroup;
+  readonly parameters: ParameterBlock;
+  readonly x: number;
+  readonly y: number;
+  readonly z: number;
+  /** Milliseconds that it may take on a slow device. */
+  readonly work: number;
+}
+
+/** Dispatches of a recording between two looks at the clock. */
+const CLOCK_INTERVAL = 16;
+
 export interface QueueOptions {
   /** A batch was submitted, or there was nothing to submit. */
   onFlush(): void;
@@ -40,6 +56,7 @@ export class CommandQueue {
   readonly #device: GPUDevice;
   readonly #ring: ParameterRing;
   readonly #policy: BatchPolicy;
+  readonly #limits: BatchLimits;
   readonly #onFlush: () => void;
   readonly #now: () => number;
   readonly #flushUnlessEmpty = (): void => {
@@ -67,7 +84,8 @@ export class CommandQueue {
     this.#onFlush = options.onFlush;
     this.#now = options.now ?? (() => performance.now());
     this.#policy = new BatchPolicy(limits);
-    this.#ring = new ParameterRing(device, limits.dispatches);
+    this.#limits = limits;
+    this.#ring = new ParameterRing(device, Math.max(limits.dispatches, limits.replayed));
   }
 
   /** The number of the batch being recorded. Everything marked with a lower number is submitted. */
@@ -102,12 +120,42 @@ export class CommandQueue {
   /** Records a dispatch with the parameters that `parameters` holds. */
   dispatch(
     operation: string,
-    { program, pipeline, space, parameterWords }: Pipeline,
+    pipeline: Pipeline,
     buffers: GPUBindGroup,
     x: number,
     y: number,
     z: number,
     work: number,
+  ): void {
+    this.#encode(operation, pipeline, buffers, this.parameters, x, y, z);
+    if (this.#policy.add(work, this.#now())) this.flush();
+  }
+
+  /** Records dispatches that were prepared before. */
+  replay(commands: readonly PreparedDispatch[]): void {
+    const { dispatches, replayed } = this.#limits;
+    const first = this.#batch;
+    let now = this.#now();
+    for (let i = 0; i < commands.length; i++) {
+      // A look at the clock costs a tenth of a dispatch.
+      if (i % CLOCK_INTERVAL === 0) now = this.#now();
+      const { operation, pipeline, group, parameters, x, y, z, work } = commands[i]!;
+      if (this.#policy.isDue(work, now)) this.flush();
+      this.#encode(operation, pipeline, group, parameters, x, y, z);
+      // Observers have room for ordinary batches.
+      const isLong = this.#batch !== first && this.#observer === undefined;
+      if (this.#policy.add(work, now, isLong ? replayed : dispatches)) this.flush();
+    }
+  }
+
+  #encode(
+    operation: string,
+    { program, pipeline, space, parameterWords }: Pipeline,
+    buffers: GPUBindGroup,
+    parameters: ParameterBlock,
+    x: number,
+    y: number,
+    z: number,
   ): void {
     if (this.#observer !== undefined) this.#endPass();
     const pass = this.#pass ?? this.#beginPass(operation, program);
@@ -119,10 +167,9 @@ export class CommandQueue {
       pass.setBindGroup(0, buffers);
       this.#buffers = buffers;
     }
-    if (space === "immediate") this.#setImmediates(pass, parameterWords);
-    else this.#setBlock(pass, parameterWords);
+    if (space === "immediate") this.#setImmediates(pass, parameters, parameterWords);
+    else this.#setBlock(pass, parameters, parameterWords);
     pass.dispatchWorkgroups(x, y, z);
-    if (this.#policy.add(work, this.#now())) this.flush();
   }
 
   /** For commands outside compute passes. */
@@ -186,8 +233,7 @@ export class CommandQueue {
   }
 
   /** Immediates stay set from pipeline to pipeline, until the pass ends. */
-  #setImmediates(pass: GPUComputePassEncoder, count: number): void {
-    const { words, bytes } = this.parameters;
+  #setImmediates(pass: GPUComputePassEncoder, { words, bytes }: ParameterBlock, count: number): void {
     const set = this.#immediates;
     let isSet = count <= this.#immediateWords;
     for (let i = 0; i < count; i++) {
@@ -201,8 +247,8 @@ export class CommandQueue {
     if (count > this.#immediateWords) this.#immediateWords = count;
   }
 
-  #setBlock(pass: GPUComputePassEncoder, count: number): void {
-    const block = this.#ring.keep(this.parameters.words, count);
+  #setBlock(pass: GPUComputePassEncoder, { words }: ParameterBlock, count: number): void {
+    const block = this.#ring.keep(words, count);
     if (block === this.#block) return;
     this.#block = block;
     this.#offsets[0] = block;

@@ -96,7 +96,11 @@ export class Recorder implements OperationContext, Mover {
   }
 
   #clearIfStale(memory: DeviceMemory): void {
-    if (!memory.stale) return;
+    if (memory.stale) this.clear(memory);
+  }
+
+  /** Fills memory with the zeros that its owner expects to find. */
+  protected clear(memory: DeviceMemory): void {
     memory.stale = false;
     fillRegion(this, { memory, byteOffset: 0, byteLength: memory.bytes }, 0);
   }

@@ -6,6 +6,8 @@ import { lossLaws } from "./loss.js";
 import { memoryLaws } from "./memory.js";
 import { poolLaws } from "./pool.js";
 import { reachLaws } from "./reach.js";
+import { recordingLaws } from "./recordings.js";
+import { statefulRecordingLaws } from "./recordings-stateful.js";
 import { sequenceLaws } from "./sequences.js";
 import { sliceLaws } from "./slices.js";
 import { statefulLaws } from "./stateful.js";
@@ -26,6 +28,8 @@ export const contractLaws: readonly Law[] = [
   ...sequenceLaws,
   ...reachLaws,
   ...statefulLaws,
+  ...recordingLaws,
+  ...statefulRecordingLaws,
   ...swappingLaws,
   ...lossLaws,
 ];

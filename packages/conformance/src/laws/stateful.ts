@@ -264,7 +264,7 @@ export const statefulLaws: readonly Law[] = [
 ];
 
 /** Commands are replayed by a path of their own, which fast-check shows only in their text. */
-function withReplayPath(error: unknown): unknown {
+export function withReplayPath(error: unknown): unknown {
   if (!(error instanceof LawFailure)) return error;
   const [, replayPath] = /replayPath="([^"]*)"/.exec(error.shown ?? "") ?? [];
   if (replayPath === undefined) return error;

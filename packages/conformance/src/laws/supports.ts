@@ -88,11 +88,10 @@ async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question):
   // An option that is neither a choice nor an operand is a number.
   const numbers = Object.keys(asked).filter((name) => isOption(name) && table[name]!.role === "extent");
   const isOfAnotherKind = asked.kind !== undefined && asked.kind !== call.rest.kind;
-  // Another kind need not take operands that a call may leave out.
-  const names = [
-    ...Object.keys(call.operands).filter((name) => !isOfAnotherKind || !("otherwise" in table[name]!)),
-    ...extra,
-  ];
+  const needed = Object.keys(call.operands).filter((name) => !("otherwise" in table[name]!));
+  // Another kind need not take operands that a call may leave out, except that each call has an output.
+  const output = call.outputs.some((name) => needed.includes(name)) ? [] : call.outputs.slice(0, 1);
+  const names = [...(isOfAnotherKind ? [...needed, ...output] : Object.keys(call.operands)), ...extra];
   // Enough for any element type, and for an operand that the call does not have.
   const handles = names.map((name) => [name, backend.alloc(4 * (call.operands[name] ?? 64))] as const);
   try {

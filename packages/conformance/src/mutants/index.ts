@@ -3,6 +3,7 @@ import { contractMutants } from "./contract.js";
 import { housekeepingMutants } from "./housekeeping.js";
 import { losingMutants } from "./losing.js";
 import { operationMutants } from "./operations.js";
+import { recordingMutants } from "./recordings.js";
 import { smallPrintMutants } from "./small-print.js";
 
 export type { Defect, Mutant } from "../mutant.js";
@@ -14,4 +15,5 @@ export const mutants: readonly Mutant[] = [
   ...smallPrintMutants,
   ...housekeepingMutants,
   ...losingMutants,
+  ...recordingMutants,
 ];

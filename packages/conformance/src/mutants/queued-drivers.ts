@@ -6,7 +6,7 @@ import { ReferenceDriver, referenceKernels } from "../reference.js";
 type Place = Region<ReferenceMemory>;
 
 /** Returns the reference's kernels, with each call passed through a function first. */
-function intercepted(
+export function intercepted(
   pass: (name: OperationName, problem: unknown, run: () => void) => void,
 ): DriverKernels<ReferenceMemory> {
   const kernels = operationNames.map((name) => {

@@ -26,6 +26,8 @@ const shortened: Readonly<Record<string, string>> = {
   batchedGemm: "bat",
   scatter: "scat",
   resize2d: "resi",
+  pool2dGradient: "pogr",
+  resize2dGradient: "regr",
   quantizedGemm: "qgem",
 };
 

@@ -100,20 +100,31 @@ export class Checks {
         argument,
         `is ${describe(value)}; allowed: a list of ${length ?? "any number of"} whole numbers`,
       );
-    // Not value.map, which would skip holes.
-    return Array.from(value, (entry, i) => this.count(`${argument}[${i}]`, entry, least));
+    const counts = new Array<number>(value.length);
+    for (let i = 0; i < counts.length; i++) {
+      const entry = value[i];
+      // The name of an entry is made only if it is needed: that costs more than the check.
+      counts[i] =
+        Number.isSafeInteger(entry) && entry >= least
+          ? entry + 0
+          : this.count(`${argument}[${i}]`, entry, least);
+    }
+    return counts;
   }
 
   /** Returns a list of `length` whole numbers of either sign. */
   steps(argument: string, value: unknown, length: number): readonly number[] {
     if (!Array.isArray(value) || value.length !== length)
       this.fail(argument, `is ${describe(value)}; allowed: a list of ${length} whole numbers`);
-    return Array.from(value, (entry, i) => {
+    const steps = new Array<number>(length);
+    for (let i = 0; i < length; i++) {
+      const entry = value[i];
       if (!Number.isSafeInteger(entry))
         this.fail(`${argument}[${i}]`, `is ${describe(entry)}; allowed: whole numbers`);
       // Not -0.
-      return (entry as number) + 0;
-    });
+      steps[i] = entry + 0;
+    }
+    return steps;
   }
 
   /** Returns the place of an axis in a list of `rank` extents; a negative axis counts from the last. */

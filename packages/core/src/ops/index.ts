@@ -7,6 +7,16 @@ import {
 } from "./attention-gradient/index.js";
 import { type BinaryArguments, type BinaryProblem, binary } from "./binary/index.js";
 import { type Conv2dArguments, type Conv2dProblem, conv2d } from "./conv2d/index.js";
+import {
+  type Conv2dFilterGradientArguments,
+  type Conv2dFilterGradientProblem,
+  conv2dFilterGradient,
+} from "./conv2d-filter-gradient/index.js";
+import {
+  type Conv2dInputGradientArguments,
+  type Conv2dInputGradientProblem,
+  conv2dInputGradient,
+} from "./conv2d-input-gradient/index.js";
 import { type CopyArguments, type CopyProblem, copy } from "./copy/index.js";
 import { type GatherArguments, type GatherProblem, gather } from "./gather/index.js";
 import {
@@ -18,8 +28,18 @@ import {
 } from "./gemm/index.js";
 import { type MapArguments, type MapProblem, map } from "./map/index.js";
 import { type NormalizeArguments, type NormalizeProblem, normalize } from "./normalize/index.js";
+import {
+  type NormalizeGradientArguments,
+  type NormalizeGradientProblem,
+  normalizeGradient,
+} from "./normalize-gradient/index.js";
 import type { Operation } from "./operation.js";
 import { type Pool2dArguments, type Pool2dProblem, pool2d } from "./pool2d/index.js";
+import {
+  type Pool2dGradientArguments,
+  type Pool2dGradientProblem,
+  pool2dGradient,
+} from "./pool2d-gradient/index.js";
 import { type QuantizeArguments, type QuantizeProblem, quantize } from "./quantize/index.js";
 import {
   type QuantizedGemmArguments,
@@ -29,11 +49,21 @@ import {
 import { type RandomArguments, type RandomProblem, random } from "./random/index.js";
 import { type ReduceArguments, type ReduceProblem, reduce } from "./reduce/index.js";
 import { type Resize2dArguments, type Resize2dProblem, resize2d } from "./resize2d/index.js";
+import {
+  type Resize2dGradientArguments,
+  type Resize2dGradientProblem,
+  resize2dGradient,
+} from "./resize2d-gradient/index.js";
 import { type RopeArguments, type RopeProblem, rope } from "./rope/index.js";
 import { type ScanArguments, type ScanProblem, scan } from "./scan/index.js";
 import { type ScatterArguments, type ScatterProblem, scatter } from "./scatter/index.js";
 import { type SelectArguments, select } from "./select/index.js";
 import { type SoftmaxArguments, type SoftmaxProblem, softmax } from "./softmax/index.js";
+import {
+  type SoftmaxGradientArguments,
+  type SoftmaxGradientProblem,
+  softmaxGradient,
+} from "./softmax-gradient/index.js";
 import { type SortArguments, type SortProblem, sort } from "./sort/index.js";
 import { type UnaryArguments, type UnaryProblem, unary } from "./unary/index.js";
 
@@ -45,6 +75,10 @@ export interface OperationArguments {
   readonly batchedGemm: BatchedGemmArguments;
   /** output = activation(input (cross-correlated with) filter + bias), NCHW */
   readonly conv2d: Conv2dArguments;
+  /** The gradient of conv2d with respect to its input: the transposed convolution */
+  readonly conv2dInputGradient: Conv2dInputGradientArguments;
+  /** The gradient of conv2d with respect to its filter */
+  readonly conv2dFilterGradient: Conv2dFilterGradientArguments;
   /** out = softmax(scale q k^T, with an optional causal mask) v */
   readonly attention: AttentionArguments;
   /** The gradients of attention by q, k and v */
@@ -57,6 +91,10 @@ export interface OperationArguments {
   readonly pool2d: Pool2dArguments;
   /** Images of another height and width: nearest or bilinear */
   readonly resize2d: Resize2dArguments;
+  /** The gradient of pool2d by its input */
+  readonly pool2dGradient: Pool2dGradientArguments;
+  /** The gradient of resize2d by its input */
+  readonly resize2dGradient: Resize2dGradientArguments;
   /** C = activation(A dequantize(B)^T + bias), with weights of 4 or 8 bits in blocks with scales */
   readonly quantizedGemm: QuantizedGemmArguments;
   /** Weights of 4 or 8 bits in blocks with scales, for quantizedGemm, from floats */
@@ -71,10 +109,14 @@ export interface OperationArguments {
   readonly binary: BinaryArguments;
   /** softmax or logSoftmax along one axis */
   readonly softmax: SoftmaxArguments;
+  /** The gradient of softmax or logSoftmax, from its output and the gradient of that */
+  readonly softmaxGradient: SoftmaxGradientArguments;
   /** Random bits, uniform and normal numbers, and truth values */
   readonly random: RandomArguments;
   /** Layer or RMS normalization of rows */
   readonly normalize: NormalizeArguments;
+  /** The gradients of normalize: of its input, its weight and its bias */
+  readonly normalizeGradient: NormalizeGradientArguments;
   /** output[i, j, ...] = input[i, j, ...], with strides and element types of their own */
   readonly copy: CopyArguments;
   /** output[o, j, i] = input[o, indices[o, j, i], i]: rows of a table, or elements along one axis */
@@ -94,12 +136,16 @@ export interface OperationProblems<Memory> {
   readonly gemm: GemmProblem<Memory>;
   readonly batchedGemm: GemmProblem<Memory>;
   readonly conv2d: Conv2dProblem<Memory>;
+  readonly conv2dInputGradient: Conv2dInputGradientProblem<Memory>;
+  readonly conv2dFilterGradient: Conv2dFilterGradientProblem<Memory>;
   readonly attention: AttentionProblem<Memory>;
   readonly attentionGradient: AttentionGradientProblem<Memory>;
   readonly reduce: ReduceProblem<Memory>;
   readonly argReduce: ArgReduceProblem<Memory>;
   readonly pool2d: Pool2dProblem<Memory>;
   readonly resize2d: Resize2dProblem<Memory>;
+  readonly pool2dGradient: Pool2dGradientProblem<Memory>;
+  readonly resize2dGradient: Resize2dGradientProblem<Memory>;
   readonly quantizedGemm: QuantizedGemmProblem<Memory>;
   readonly quantize: QuantizeProblem<Memory>;
   readonly scan: ScanProblem<Memory>;
@@ -107,8 +153,10 @@ export interface OperationProblems<Memory> {
   readonly unary: UnaryProblem<Memory>;
   readonly binary: BinaryProblem<Memory>;
   readonly softmax: SoftmaxProblem<Memory>;
+  readonly softmaxGradient: SoftmaxGradientProblem<Memory>;
   readonly random: RandomProblem<Memory>;
   readonly normalize: NormalizeProblem<Memory>;
+  readonly normalizeGradient: NormalizeGradientProblem<Memory>;
   readonly copy: CopyProblem<Memory>;
   readonly gather: GatherProblem<Memory>;
   readonly map: MapProblem<Memory>;
@@ -126,13 +174,17 @@ export const operations: {
   gemm,
   batchedGemm,
   conv2d,
+  conv2dInputGradient,
+  conv2dFilterGradient,
   attention,
   reduce,
   unary,
   binary,
   softmax,
+  softmaxGradient,
   random,
   normalize,
+  normalizeGradient,
   copy,
   gather,
   scatter,
@@ -140,6 +192,8 @@ export const operations: {
   argReduce,
   pool2d,
   resize2d,
+  pool2dGradient,
+  resize2dGradient,
   map,
   select,
   quantizedGemm,
@@ -198,10 +252,32 @@ export {
 export {
   type ChannelsLastSteps,
   type Conv2dArguments,
+  type Conv2dGeometry,
   type Conv2dProblem,
   channelsLastSteps,
 } from "./conv2d/index.js";
-export { type CopyArguments, type CopyProblem, mostAxes, moveProblem, transposition } from "./copy/index.js";
+export type { GradientStep } from "./conv2d/steps.js";
+export {
+  type Conv2dFilterGradientArguments,
+  type Conv2dFilterGradientProblem,
+  filterGradientProduct,
+  filterGradientSteps,
+} from "./conv2d-filter-gradient/index.js";
+export {
+  type Conv2dInputGradientArguments,
+  type Conv2dInputGradientProblem,
+  inputGradientSteps,
+} from "./conv2d-input-gradient/index.js";
+export {
+  type CopyArguments,
+  type CopyProblem,
+  conversion,
+  type MoveStep,
+  mostAxes,
+  moveProblem,
+  stridedMove,
+  transposition,
+} from "./copy/index.js";
 export { type GatherArguments, type GatherProblem, type GatherType, gatherTypes } from "./gather/index.js";
 export type { BatchedGemmArguments, GemmArguments, GemmProblem } from "./gemm/index.js";
 export {
@@ -226,7 +302,13 @@ export {
   type NormalizeProblem,
   normalizeKinds,
 } from "./normalize/index.js";
+export type {
+  NormalizeGradientArguments,
+  NormalizeGradientProblem,
+} from "./normalize-gradient/index.js";
 export { type Pool2dArguments, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "./pool2d/index.js";
+export type { PoolWindows } from "./pool2d/windows.js";
+export type { Pool2dGradientArguments, Pool2dGradientProblem } from "./pool2d-gradient/index.js";
 export type { QuantizeArguments, QuantizeProblem } from "./quantize/index.js";
 export {
   fromGguf,
@@ -270,11 +352,11 @@ export {
   type Resize2dKind,
   type Resize2dProblem,
   type Resize2dType,
-  type ResizeCoordinates,
-  type ResizedAxis,
   resize2dKinds,
   resize2dTypes,
 } from "./resize2d/index.js";
+export type { ResizeCoordinates, ResizedAxis, Resizing } from "./resize2d/resizing.js";
+export type { Resize2dGradientArguments, Resize2dGradientProblem } from "./resize2d-gradient/index.js";
 export {
   type RopeArguments,
   type RopeKind,
@@ -298,6 +380,7 @@ export {
   type SoftmaxProblem,
   softmaxKinds,
 } from "./softmax/index.js";
+export type { SoftmaxGradientArguments, SoftmaxGradientProblem } from "./softmax-gradient/index.js";
 export type { SortArguments, SortProblem } from "./sort/index.js";
 export {
   type FloatUnaryKind,

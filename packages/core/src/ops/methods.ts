@@ -1,3 +1,7 @@
+import type { ComputeBackend } from "../backend.js";
+import { record } from "../recording/parts.js";
+import type { Recording, RecordsCalls, Vary } from "../recording/recording.js";
+import { RepeatingPlayer } from "../recording/repeating.js";
 import { type OperationArguments, type OperationName, operationNames, operations } from "./index.js";
 import type { Operation } from "./operation.js";
 
@@ -12,11 +16,18 @@ export interface RunsOperations {
   run<Arguments extends object>(operation: Operation<Arguments>, args: Arguments): void;
 }
 
-/** The core operations as methods that all call `run`: for classes that implement `ComputeBackend`. */
-export interface OperationMethods extends MethodsOfOperations, RunsOperations {}
+/**
+ * The core operations as methods that all call `run`, and a `record` whose recordings make the same calls again: for
+ * classes that implement `ComputeBackend`.
+ */
+export interface OperationMethods extends MethodsOfOperations, RunsOperations, RecordsCalls {}
 
 abstract class Methods {
   abstract run(operation: Operation, args: object): void;
+
+  record<Values extends object>(body: (vary: Vary<Values>) => void, values?: Values): Recording<Values> {
+    return record(new RepeatingPlayer(this as unknown as ComputeBackend), body, values);
+  }
 }
 for (const name of operationNames) {
   const operation = operations[name];

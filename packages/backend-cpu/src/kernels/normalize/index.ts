@@ -18,6 +18,10 @@ import {
   rowsKernel,
 } from "./rows.wasm.js";
 
+// For the gradients of this operation.
+export { emitJoin, momentsFunction, noMoments } from "./moments.wasm.js";
+export { emitFactors, momentsBytes, type RowFactors } from "./rows.wasm.js";
+
 type Problem = NormalizeProblem<CpuMemory>;
 
 /** Roughly, with one worker. */
@@ -28,9 +32,9 @@ interface Results {
   readonly pieces: Kernel<ResultTypes>;
 }
 
-type ByKind<Made> = Readonly<Record<NormalizeKind, Readonly<Record<FloatType, Made>>>>;
+export type ByKind<Made> = Readonly<Record<NormalizeKind, Readonly<Record<FloatType, Made>>>>;
 
-function byKind<Made>(make: (kind: NormalizeKind, dtype: FloatType) => Made): ByKind<Made> {
+export function byKind<Made>(make: (kind: NormalizeKind, dtype: FloatType) => Made): ByKind<Made> {
   return Object.fromEntries(
     normalizeKinds.map((kind) => [kind, byFloatType((dtype) => make(kind, dtype))]),
   ) as ByKind<Made>;
@@ -44,9 +48,10 @@ const results: ByKind<readonly Results[]> = byKind((kind, dtype) =>
   }),
 );
 
-const moments: ByKind<Kernel<PieceTypes>> = byKind(momentsKernel);
+/** Moments of the pieces of rows; see `momentsKernel`. */
+export const momentsOfPieces: ByKind<Kernel<PieceTypes>> = byKind(momentsKernel);
 
-function all<Made>(kernels: ByKind<Made>): readonly Made[] {
+export function all<Made>(kernels: ByKind<Made>): readonly Made[] {
   return Object.values(kernels).flatMap((byType) => Object.values(byType));
 }
 
@@ -55,7 +60,7 @@ export const normalize: CpuOperation<Problem> = {
   supports: [{ dtype: floatTypes }],
   kernels: [
     ...all(results).flatMap((some) => some.flatMap(({ rows, pieces }) => [rows, pieces])),
-    ...all(moments),
+    ...all(momentsOfPieces),
   ],
 
   plan(problem, context) {
@@ -74,15 +79,16 @@ export const normalize: CpuOperation<Problem> = {
       stored: (mean === undefined ? 0 : 1) + (inverseDeviation === undefined ? 0 : 2),
       length: size,
       epsilon,
+      rows,
+      rowsPerChunk: perChunk,
     };
     if (form === "whole") {
-      const parameters = { ...operands, rows, rowsPerChunk: perChunk };
-      return [kernels.rows.launch(parameters, Math.ceil(rows / perChunk), nanoseconds)];
+      return [kernels.rows.launch(operands, Math.ceil(rows / perChunk), nanoseconds)];
     }
     const chunks = rows * pieces;
     const places = { moments: context.workspace(momentsBytes * chunks), pieces, pieceLength };
     return [
-      moments[kind][dtype].launch({ input, length: size, ...places }, chunks, nanoseconds),
+      momentsOfPieces[kind][dtype].launch({ input, length: size, ...places }, chunks, nanoseconds),
       kernels.pieces.launch({ ...operands, ...places }, chunks, nanoseconds),
     ];
   },

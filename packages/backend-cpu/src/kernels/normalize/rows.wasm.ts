@@ -43,20 +43,20 @@ const operandTypes: OperandTypes = {
   ...{ stored: "i32", length: "i32", epsilon: "f32" },
 };
 
-type Operands = Readonly<Record<Exclude<keyof OperandTypes, "epsilon">, Local<"i32">>> & {
+export type Operands = Readonly<Record<Exclude<keyof OperandTypes, "epsilon">, Local<"i32">>> & {
   readonly epsilon: Local<"f32">;
 };
 
 /** In all lanes. */
-interface RowFactors {
+export interface RowFactors {
   readonly mean: Local<"v128">;
   readonly inverse: Local<"v128">;
 }
 
 /** 1 / sqrt(V / n + epsilon), and the mean, in f32. */
-function emitFactors(
+export function emitFactors(
   f: FunctionBuilder,
-  { length, epsilon }: Operands,
+  { length, epsilon }: Pick<Operands, "length" | "epsilon">,
   mean: Value<"f64">,
   variation: Value<"f64">,
 ): RowFactors {

@@ -11,8 +11,9 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
+import { setWindow, type WindowAxis, windowLocals } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { combinations, setWindow, type WindowAxis, windowLocals } from "./window.js";
+import { combinations } from "./combinations.js";
 
 const channelsTypes = {
   input: "i32",

@@ -12,9 +12,10 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
+import { setWindow, type WindowAxis, windowLocals } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
-import { combinations, setWindow, type WindowAxis, windowLocals } from "./window.js";
+import { combinations } from "./combinations.js";
 
 const rowsTypes = {
   input: "i32",

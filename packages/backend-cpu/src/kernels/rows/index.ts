@@ -1,4 +1,13 @@
 export {
+  alongColumns,
+  alongLines,
+  loadSums,
+  panelOf,
+  panelPiece,
+  panelTypes,
+  storeUpTo,
+} from "./panels.wasm.js";
+export {
   blockElements,
   cachedElements,
   chunkElements,

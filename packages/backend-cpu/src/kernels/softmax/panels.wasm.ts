@@ -11,7 +11,16 @@ import {
 } from "../../wasm/index.js";
 import { elementFormats, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { demote, exponential, logarithm, promote, type VectorLocal } from "../math/index.js";
+import { demote, exponential, logarithm, promote } from "../math/index.js";
+import {
+  alongColumns,
+  alongLines,
+  loadSums,
+  panelOf,
+  panelPiece,
+  panelTypes,
+  storeUpTo,
+} from "../rows/index.js";
 import {
   lowest,
   type Parameters,
@@ -19,62 +28,8 @@ import {
   panelLargest,
   panelPairsBytes,
   referenceOf,
-  storeUpTo,
   weightsPerFold,
 } from "./weights.wasm.js";
-
-/** A column of vectors of f32, or the low or high halves of f64, at a byte offset that counts f32. */
-interface PanelLoop {
-  readonly lines: Local<"i32">;
-  readonly width: Local<"i32">;
-  readonly streams: readonly {
-    readonly at: Local<"i32">;
-    readonly lineBytes: Local<"i32">;
-    readonly bytes: number;
-  }[];
-}
-
-/**
- * Goes along `lines` lines, `width` elements of each, four at a time. The body is given the places in the
- * streams, the byte offset of the columns in arrays of f32, and the elements that remain of the line.
- */
-function alongLines(
-  f: FunctionBuilder,
-  { lines, width, streams }: PanelLoop,
-  body: (places: readonly Local<"i32">[], columns: Local<"i32">, remaining: Local<"i32">) => void,
-): void {
-  const starts = streams.map(({ at }) => f.let(at));
-  const places = streams.map(() => f.local("i32"));
-  const columns = f.local("i32");
-  const remaining = f.local("i32");
-  f.forRange(0, lines, () => {
-    for (const [i, start] of starts.entries()) f.set(places[i]!, start);
-    f.set(columns, 0);
-    f.set(remaining, width);
-    f.while(i32.gtS(remaining, 0), () => {
-      body(places, columns, remaining);
-      for (const [i, { bytes }] of streams.entries()) f.add(places[i]!, 4 * bytes);
-      f.add(columns, 16);
-      f.add(remaining, -4);
-    });
-    for (const [i, { lineBytes }] of streams.entries()) f.add(starts[i]!, lineBytes);
-  });
-}
-
-/** Goes along arrays of f32, one entry for each column. */
-function alongColumns(f: FunctionBuilder, width: Local<"i32">, body: (columns: Local<"i32">) => void): void {
-  f.forRange(0, i32.shl(width, 2), body, { step: 16 });
-}
-
-/** An f64 for each of four columns. */
-function loadSums(
-  f: FunctionBuilder,
-  sums: Local<"i32">,
-  columns: Local<"i32">,
-): [Local<"i32">, VectorLocal, VectorLocal] {
-  const at = f.let(i32.add(sums, i32.shl(columns, 1)));
-  return [at, f.let(v128.load(at)), f.let(v128.load(at, 16))];
-}
 
 /** Bytes of memory that making pairs takes: two arrays of f32. */
 const workBytes = 8 * panelColumns;
@@ -209,29 +164,10 @@ export type PanelTypes = Parameters<
   | ("panels" | "panelWidth" | "pieces" | "pieceLines" | "blockLines" | "slabsPerChunk")
 >;
 
-const panelTypes: PanelTypes = {
+const types: PanelTypes = {
   ...{ input: "i32", output: "i32", pairs: "i32", weights: "i32", weightsBytes: "i32", slabs: "i32" },
-  ...{ length: "i32", inner: "i32", panels: "i32", panelWidth: "i32", pieces: "i32", pieceLines: "i32" },
-  ...{ blockLines: "i32", slabsPerChunk: "i32" },
+  ...{ ...panelTypes, blockLines: "i32", slabsPerChunk: "i32" },
 };
-
-type PanelLocals = Readonly<Record<keyof PanelTypes, Local<"i32">>>;
-
-/** Elements from line to line, in bytes, and the columns of a panel. */
-function panelOf(
-  f: FunctionBuilder,
-  { inner, panelWidth }: PanelLocals,
-  panel: Local<"i32">,
-  dtype: FloatType,
-) {
-  const { shift } = elementFormats[dtype];
-  const column = f.let(i32.mul(panel, panelWidth));
-  return {
-    lineBytes: f.let(i32.shl(inner, shift)),
-    offset: f.let(i32.shl(column, shift)),
-    width: f.let(i32.minU(i32.sub(inner, column), panelWidth)),
-  };
-}
 
 /**
  * Panels of whole slabs that fit into the cache, one after the other: a chunk has one panel of `slabsPerChunk`
@@ -240,7 +176,7 @@ function panelOf(
 export function panelsKernel(kind: SoftmaxKind, dtype: FloatType): Kernel<PanelTypes> {
   return defineKernel({
     name: `${kind}_panels_${dtype}`,
-    parameters: panelTypes,
+    parameters: types,
     scratchBytes: panelPairsBytes + workBytes,
     emit(f, { parameters, chunk, scratch, worker, module }) {
       const { input, output, weights, weightsBytes, slabs, length, panels, slabsPerChunk } = parameters;
@@ -285,30 +221,11 @@ export function panelsKernel(kind: SoftmaxKind, dtype: FloatType): Kernel<PanelT
   });
 }
 
-/** The piece of a panel of a slab that a chunk is. */
-function panelPiece(f: FunctionBuilder, parameters: PanelLocals, chunk: Local<"i32">, dtype: FloatType) {
-  const { length, panels, pieces, pieceLines } = parameters;
-  const piece = f.let(i32.remU(chunk, pieces));
-  const place = f.let(i32.divU(chunk, pieces));
-  const panel = f.let(i32.remU(place, panels));
-  const slab = f.let(i32.divU(place, panels));
-  const { lineBytes, offset, width } = panelOf(f, parameters, panel, dtype);
-  const line = f.let(i32.mul(piece, pieceLines));
-  return {
-    lineBytes,
-    width,
-    /** Number of the first piece of the same panel. */
-    first: f.let(i32.mul(place, pieces)),
-    offset: f.let(i32.add(offset, i32.mul(i32.add(i32.mul(slab, length), line), lineBytes))),
-    lines: f.let(i32.minU(i32.sub(length, line), pieceLines)),
-  };
-}
-
 /** pairs[slab, panel, piece] = an S and an m for each column */
 export function panelPairsKernel(dtype: FloatType): Kernel<PanelTypes> {
   return defineKernel({
     name: `softmax_panel_pairs_${dtype}`,
-    parameters: panelTypes,
+    parameters: types,
     scratchBytes: workBytes,
     emit(f, { parameters, chunk, scratch, module }) {
       const pairsOf = panelPairsFunction(module, dtype, false);
@@ -324,7 +241,7 @@ export function panelPairsKernel(dtype: FloatType): Kernel<PanelTypes> {
 export function panelResultsKernel(kind: SoftmaxKind, dtype: FloatType): Kernel<PanelTypes> {
   return defineKernel({
     name: `${kind}_panel_results_${dtype}`,
-    parameters: panelTypes,
+    parameters: types,
     scratchBytes: panelPairsBytes + workBytes,
     emit(f, { parameters, chunk, scratch }) {
       const { input, output, pairs, pieces } = parameters;

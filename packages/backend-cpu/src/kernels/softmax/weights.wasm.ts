@@ -15,7 +15,7 @@ import {
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
 import { exponential, logarithm, promote, type VectorLocal } from "../math/index.js";
-import { lanesBelow } from "../rows/index.js";
+import { lanesBelow, storeUpTo } from "../rows/index.js";
 import { mapVectors } from "../vector/index.js";
 
 /*
@@ -54,21 +54,6 @@ export const lowest: number = Number.NEGATIVE_INFINITY;
 export function referenceOf(f: FunctionBuilder): (largest: VectorLocal) => VectorLocal {
   const none = f.let(f32x4.const(lowest));
   return (largest) => f.let(v128.andnot(largest, f32x4.eq(largest, none)));
-}
-
-/** Stores the first `remaining` of four elements, or all. */
-export function storeUpTo(
-  f: FunctionBuilder,
-  elements: Elements,
-  to: Local<"i32">,
-  values: VectorLocal,
-  remaining: Local<"i32">,
-): void {
-  f.if(
-    i32.geS(remaining, 4),
-    () => elements.store(to, values),
-    () => elements.storeFirst(to, values, remaining),
-  );
 }
 
 // Rows: the last axis.

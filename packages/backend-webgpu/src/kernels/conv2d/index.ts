@@ -6,7 +6,8 @@ import { convSegments } from "./segments.js";
 import { type ConvShape, convFields, convVariants } from "./variants.js";
 
 export { type ConvChoice, selectConv } from "./select.js";
-export { type ConvShape, type ConvVariant, convVariants } from "./variants.js";
+export { type StripWindow, stripWindow } from "./strip.wgsl.js";
+export { type ConvShape, type ConvVariant, convFields, convVariants } from "./variants.js";
 
 export const conv2d: OperationEntry<"conv2d", Conv2dProblem<DeviceMemory>, ConvShape> = {
   operation: "conv2d",

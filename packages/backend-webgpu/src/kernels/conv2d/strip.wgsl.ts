@@ -35,7 +35,7 @@ export const stripProgram: (tile: StripTile, form: StripForm) => Program = memoi
     const source = operandText("input", form.dtype, vector);
     const filter = operandText("filter_", form.dtype, false);
     const result = resultText(form);
-    const window = form.vectorLeft === undefined ? singles(tile) : quads(tile, form.vectorLeft);
+    const window = stripWindow(tile, form.vectorLeft);
     const inputRows = (rows - 1) * stride + side;
     const perRow = (line: (row: number) => string) => lines(rows, line);
     const products = (at: number) =>
@@ -108,8 +108,11 @@ ${perRow(
   },
 );
 
-/** The part of a row of the input that one invocation needs. */
-interface Window {
+/**
+ * The part of a row of the input under four neighbouring pixels from column `first_x` on. Its texts use `row_base`, the index
+ * of the row's first element, and whether it is `inside` of the input.
+ */
+export interface StripWindow {
   readonly prepare: string;
   /** Loads it, zeros outside the input. */
   readonly load: string;
@@ -117,7 +120,14 @@ interface Window {
   readonly value: (x: number) => string;
 }
 
-function singles({ side, stride }: StripTile): Window {
+type WindowTile = Pick<StripTile, "side" | "stride">;
+
+/** `vectorLeft`: see `StripForm`. */
+export function stripWindow(tile: WindowTile, vectorLeft: number | undefined): StripWindow {
+  return vectorLeft === undefined ? singles(tile) : quads(tile, vectorLeft);
+}
+
+function singles({ side, stride }: WindowTile): StripWindow {
   const load = (x: number) => wgsl`    let x_${x} = first_column + ${x}u;
     let inside_${x} = inside && x_${x} < parameters.width;
     let value_${x} = select(0.0, input_load1(select(0u, row_base + x_${x}, inside_${x})), inside_${x});`;
@@ -128,7 +138,7 @@ function singles({ side, stride }: StripTile): Window {
   };
 }
 
-function quads({ side, stride }: StripTile, left: number): Window {
+function quads({ side, stride }: WindowTile, left: number): StripWindow {
   const quadOf = (x: number) => Math.floor((x - left) / 4);
   const first = quadOf(0);
   const load = (i: number) => wgsl`    let x_${i} = first_column + ${4 * i}u;

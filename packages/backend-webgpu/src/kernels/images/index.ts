@@ -1,2 +1,13 @@
-/** How the planes of images are shared out. */
+/** What operations on images share: how planes are shared out, where windows are, and how gradients are divided. */
 export { type Blocks, blocksFor, spotFunction } from "./blocks.wgsl.js";
+export {
+  type GradientProblem,
+  gradientSegments,
+  inputsOf,
+  type Range,
+  type Rectangle,
+  resultsOf,
+} from "./gradient-parts.js";
+export { type GradientTile, gradientParameters, gradientWriter, isShared } from "./gradients.wgsl.js";
+export { axesOf, countedPlaces, startOf, tapsOf, type WindowAxis } from "./windows.js";
+export { countedFunction } from "./windows.wgsl.js";

@@ -1,33 +1,29 @@
 import { dtypeBytes, floatTypes, type NormalizeProblem } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
-import { WINDOW_ALIGNMENT } from "../../runtime/index.js";
 import { workgroupsFor } from "../elementwise/index.js";
 import type { OperationEntry } from "../operation.js";
 import {
   groupsFor,
   leastSegment,
-  planJoin,
   planRegisters,
-  planStatistics,
   type RegisterPlan,
-  type StatisticsPlan,
   sharesWords,
   vectorFor,
 } from "../rows/index.js";
 import { isSameRegion } from "../same-region.js";
-import { linePiece, middleOf, type Segmentation, sliceOf, windowBytes, windowOf } from "../segments/index.js";
-import { applyProgram, momentsProgram, statisticsProgram } from "./passes.wgsl.js";
+import { linePiece, middleOf, type Segmentation, sliceOf, windowOf } from "../segments/index.js";
+import { joinAll, MOMENTS, runMoments } from "./moments.js";
+import { applyProgram, statisticsProgram } from "./passes.wgsl.js";
 import { type RowBinding, registerProgram } from "./registers.wgsl.js";
-import { type MomentsTile, USES_BIAS, USES_WEIGHT } from "./tile.js";
+import { USES_BIAS, USES_WEIGHT } from "./tile.js";
+
+// For the gradients of this operation.
+export { joinAll, MOMENTS, runMoments } from "./moments.js";
 
 type Problem = NormalizeProblem<DeviceMemory>;
 
-/** Bytes of the moments of a part of a row. */
-const MOMENTS = 16;
-
 const registers = memoized(registerProgram);
-const momentsOf = memoized(momentsProgram);
 const apply = memoized(applyProgram);
 const statistics = memoized(statisticsProgram);
 
@@ -142,58 +138,6 @@ function runRegisters(
   stored?.move();
 }
 
-/** moments[row], finished or to be joined with others. */
-function runMoments(context: KernelContext, problem: Problem, moments: BufferRegion, finish: boolean): void {
-  const { dtype, kind, rows, size, epsilon, input } = problem;
-  const most = Math.max(1, Math.floor(windowBytes(context.features) / (MOMENTS * rows)));
-  const extents = { outer: rows, length: size, inner: 1 };
-  const plan = planStatistics(dtype, extents, input.byteOffset, most);
-  if (plan.segments === 1) measure(context, dtype, kind, plan, input, moments, epsilon, finish);
-  else {
-    const parts = context.scratch(MOMENTS * rows * plan.segments);
-    measure(context, dtype, kind, plan, input, parts, epsilon, false);
-    runJoin(context, rows, plan.segments, parts, moments, epsilon, finish);
-  }
-}
-
-/** moments[row] of parts[segment * rows + row] */
-function runJoin(
-  context: KernelContext,
-  rows: number,
-  segments: number,
-  parts: BufferRegion,
-  moments: BufferRegion,
-  epsilon: number,
-  finish: boolean,
-): void {
-  measure(context, "moments", undefined, planJoin(rows, segments), parts, moments, epsilon, finish);
-}
-
-function measure(
-  context: KernelContext,
-  source: MomentsTile["source"],
-  kind: MomentsTile["kind"],
-  { vector, lanes, rows, length, segments, segmentLength, rowBlocks }: StatisticsPlan,
-  data: BufferRegion,
-  moments: BufferRegion,
-  epsilon: number,
-  finish: boolean,
-): void {
-  context.dispatch(
-    momentsOf({ source, kind, vector: vector === 4 ? 4 : 1, lanes }),
-    { data, moments },
-    {
-      rows,
-      length,
-      segment_length: segmentLength,
-      row_blocks: rowBlocks,
-      epsilon,
-      finish: finish ? 1 : 0,
-    },
-    rowBlocks * segments,
-  );
-}
-
 function runApply(context: KernelContext, problem: Problem, moments: BufferRegion): void {
   const { dtype, rows, size, input, output } = problem;
   const vector = vectorFor(dtype, size, offsetsOf(problem));
@@ -258,34 +202,6 @@ function someRows(problem: Problem, first: number, rows: number): Problem {
     mean: mean && sliceOf(mean, "f32", first, rows),
     inverseDeviation: inverseDeviation && sliceOf(inverseDeviation, "f32", first, rows),
   };
-}
-
-/** moments of the parts of one row, of which there may be more than a window shows */
-function joinAll(
-  context: OperationContext,
-  count: number,
-  parts: BufferRegion,
-  moments: BufferRegion,
-  epsilon: number,
-): void {
-  const most = Math.floor((windowBytes(context.features) - WINDOW_ALIGNMENT) / MOMENTS);
-  const some = (region: BufferRegion, first: number, length: number): BufferRegion => ({
-    ...region,
-    byteOffset: region.byteOffset + MOMENTS * first,
-    byteLength: MOMENTS * length,
-  });
-  if (count <= most) {
-    runJoin(context, 1, count, parts, moments, epsilon, true);
-    return;
-  }
-  const joins = Math.ceil(count / most);
-  const joined = context.scratch(MOMENTS * joins);
-  for (let i = 0; i < joins; i++)
-    context.scoped((scope) => {
-      const length = Math.min(most, count - i * most);
-      runJoin(scope, 1, length, some(parts, i * most, length), some(joined, i, 1), epsilon, false);
-    });
-  joinAll(context, joins, joined, moments, epsilon);
 }
 
 function inPieces(context: OperationContext, problem: Problem): void {

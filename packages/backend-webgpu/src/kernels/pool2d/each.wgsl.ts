@@ -12,6 +12,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { countedFunction } from "../images/index.js";
 import { magnitudeFunction } from "./not-numbers.wgsl.js";
 
 /** The properties of one generated kernel; everything else is a parameter. */
@@ -94,16 +95,7 @@ fn first_inside(start: i32, spread: i32) -> i32 {
   let beyond = -start % spread;
   return select(spread - beyond, 0, beyond == 0);
 }
-
-/// How many of the places of a window are in [low, high).
-fn counted(start: i32, taps: i32, spread: i32, high: i32) -> i32 {
-  var first = 0;
-  if (start < parameters.low) { first = (parameters.low - start + spread - 1) / spread; }
-  var end = taps;
-  if (start + (taps - 1) * spread >= high) { end = (high - start + spread - 1) / spread; }
-  return end - first;
-}
-
+${countedFunction}
 fn load(at: u32) -> ${value} {
   ${vector === 4 ? `let block = source[at]; return ${from.unpacked("block")};` : `return ${from.load("source", "at")};`}
 }

@@ -1,6 +1,7 @@
 import { floatTypes } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { BufferRegion, KernelContext } from "../../runtime/index.js";
+import { countedPlaces } from "../images/index.js";
 import type { OperationEntry } from "../operation.js";
 import { eachProgram } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
@@ -11,17 +12,12 @@ import { STRIP, stripsProgram } from "./strips.wgsl.js";
 const each = memoized(eachProgram);
 const strips = memoized(stripsProgram);
 
-/** Below all coordinates. */
-const LOWEST = -(2 ** 30);
-
 /** output[p, y, x, c] = the largest element, or the mean, of a window of input[p, , , c] */
 function run(context: KernelContext, problem: Problem): void {
-  const { kind, height, width, top, outWidth, outHeight, countPadding, input, output, indices } = problem;
+  const { kind, height, width, top, outWidth, outHeight, input, output, indices } = problem;
   const { kernelHeight, kernelWidth, rowsCounted = 0, columnsCounted = 0 } = problem;
   const plan = planPool2d(problem);
-  const low = countPadding ? LOWEST : 0;
-  const high_y = countPadding ? height + problem.bottom : height;
-  const high_x = countPadding ? width + problem.right : width;
+  const { low, high_y, high_x } = countedPlaces(problem);
   const nothing = kind === "max" ? Number.NEGATIVE_INFINITY : 0;
   const scale = 1 / (kernelHeight * kernelWidth);
   if (plan.form === "strips") {

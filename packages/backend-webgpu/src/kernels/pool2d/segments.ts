@@ -1,5 +1,6 @@
 import type { DType } from "@backplane/core";
 import type { BufferRegion, OperationContext } from "../../runtime/index.js";
+import { axesOf, startOf, tapsOf } from "../images/index.js";
 import {
   indivisible,
   middleOf,
@@ -10,7 +11,7 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
-import { axesOf, type Problem, startOf, tapsOf } from "./problem.js";
+import type { Problem } from "./problem.js";
 
 /**
  * Cuts planes, then rows of the output. Of one row whose input does not fit, each row of the windows is a part of its own,

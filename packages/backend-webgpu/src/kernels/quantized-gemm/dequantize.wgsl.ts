@@ -10,7 +10,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import {
-  loadStored,
+  loadEight,
   type WeightForm,
   weightBindings,
   weightFunctions,
@@ -27,13 +27,12 @@ export const weightsEach = 8;
 
 /** Blocks of B become weights, rounded to f16 if that is what they are multiplied in. */
 export function dequantizeProgram(form: DequantizeForm): Program<string, "count" | "block_shift"> {
-  const { bits, dtype, scaleType } = form;
+  const { dtype, scaleType } = form;
   const { block, functions } = floatLayouts[dtype];
-  const [first, second] = bits === 4 ? ["stored", "stored >> 16u"] : ["stored.x", "stored.y"];
   return program<string, "count" | "block_shift">({
     name: `dequantize_${weightName(form)}_${dtype}`,
     light: true,
-    bindings: { ...weightBindings(form, "byte"), weights: output(block) },
+    bindings: { ...weightBindings(form), weights: output(block) },
     /** Invocations: eighths of the weights. */
     parameters: { count: "u32", ...weightParameters },
     body: wgsl`
@@ -41,17 +40,17 @@ ${workgroupIndex}
 ${functions}
 ${scaleType === dtype ? "" : floatLayouts[scaleType].functions}
 ${weightFunctions(form)}
-${loadStored("stored_eight", bits === 4 ? 1 : 2, "byte")}
+${loadEight(form)}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let i = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
   if (i >= parameters.count) { return; }
-  let stored = stored_eight(i);
+  let stored = eighth_of(i);
   let block = i >> (parameters.block_shift - ${Math.log2(weightsEach)}u);
   let scale = scale_of(block);
   let magic = magic_of(block);
-  let low = weights_of(${first}, magic, scale);
-  let high = weights_of(${second}, magic, scale);
+  let low = steps_of(low_word(stored), magic) * scale;
+  let high = steps_of(high_word(stored), magic) * scale;
   ${written[dtype]}
 }
 `,

@@ -12,8 +12,7 @@ import {
 } from "../../program/index.js";
 import { activated, activationText, epilogueName } from "../epilogue.wgsl.js";
 import {
-  loadStored,
-  type StoredAs,
+  loadEight,
   type WeightForm,
   weightBindings,
   weightFunctions,
@@ -24,13 +23,18 @@ import {
 /** Rows of A that a workgroup takes. */
 export type Rows = 1 | 2 | 4 | 8;
 
+/** Columns of C that each group of lanes takes. */
+export type Columns = 4 | 8;
+
 /** How results leave: f32 to C or to scratch, or two f16 in each word of C. */
 export type Target = "single" | "pairs";
 
 export interface FewRowsForm extends WeightForm {
   readonly dtype: FloatType;
   readonly rows: Rows;
-  readonly storedAs: StoredAs;
+  readonly columns: Columns;
+  /** B begins with a whole word. */
+  readonly alignedB: boolean;
   /** Every run of four along the rows of A is whole and aligned. */
   readonly vectorA: boolean;
   readonly target: Target;
@@ -38,41 +42,52 @@ export interface FewRowsForm extends WeightForm {
   readonly activation: Activation | undefined;
 }
 
-/** Invocations that share a sum, along k; groups of these in a workgroup; columns that each group computes. */
+/** Invocations that share a sum, along k; and groups of these in a workgroup. */
 const LANES = 32;
-const SPAN = 4;
-export const columnsEach = 4;
-export const columnsPerWorkgroup: number = SPAN * columnsEach;
+const GROUPS = 4;
+const THREADS = LANES * GROUPS;
 
-const THREADS = LANES * SPAN;
+/** Lanes whose partial sums one invocation adds up by itself. */
+const ADDED = 8;
 
-export type FewRowsParameter = "m" | "n" | "k" | "units" | "pitch" | "block_shift";
+/** Columns of C that a workgroup computes. */
+export function columnsPerWorkgroup(columns: Columns): number {
+  return GROUPS * columns;
+}
+
+/** From so many rows on, A is staged in workgroup memory. */
+const STAGED_ROWS = 4;
+
+/** Eighths of each column that a lane loads before it uses them, if A is not staged. */
+const depths = { 1: 4, 2: 2 } as const;
+
+export type FewRowsParameter = "m" | "n" | "k" | "eighths" | "pitch" | "block_shift";
 
 /**
- * A few rows of A times 16 rows of B. One invocation takes every 32nd unit of 16 bytes of 4 rows of B: it loads the
- * four, then multiplies their weights by each row of A. Sums of 32 invocations are added in a tree.
+ * A few rows of A times some rows of B. A lane takes every 32nd eighth (eight neighbouring weights) of the rows of B of
+ * its group and multiplies their weights by each row of A, so that lanes read neighbouring words of B. Rows of A come
+ * from workgroup memory if there are several: there a lane finds its two quads where no other lane's bank is, while in
+ * memory quads of neighbouring lanes are 32 bytes apart. Scales are applied to sums of eight products.
  */
 export function fewRowsProgram(form: FewRowsForm): Program<string, FewRowsParameter> {
-  const { bits, dtype, rows, storedAs, vectorA, target, bias, activation } = form;
+  const { dtype, rows, columns, alignedB, vectorA, target, bias, activation } = form;
   const layout = floatLayouts[dtype];
-  const sums = rows * columnsEach;
   const isPairs = target === "pairs";
-  const unit = 128 / bits;
-  const quadsPerWord = 8 / bits;
-  const word = (column: number, quad: number) => `stored_${column}.x${quad === 0 ? "" : " >> 16u"}`;
-  const name = `quantized_gemm_${rows}_rows_${weightName(form)}`;
+  const isStaged = rows >= STAGED_ROWS;
+  const perRow = GROUPS * columns;
+  const name = `quantized_gemm_${rows}x${columns}_${weightName(form)}`;
   return program<string, FewRowsParameter>({
-    name: `${name}_${storedAs}${vectorA ? "_v" : ""}_${dtype}${isPairs ? "_pairs" : ""}${epilogueName(form)}`,
+    name: `${name}${alignedB ? "" : "_byte"}${vectorA ? "_v" : ""}_${dtype}${isPairs ? "_pairs" : ""}${epilogueName(form)}`,
     bindings: {
       a: input(vectorA ? layout.quad : layout.single),
-      ...weightBindings(form, storedAs),
+      ...weightBindings(form),
       ...(bias ? { bias: input(layout.single) } : {}),
       c: output(isPairs ? "half" : "f32"),
     },
     parameters: {
       ...{ m: "u32", n: "u32", k: "u32" },
-      /** Of 16 bytes, of a row of B. */
-      units: "u32",
+      /** Of a row of B. */
+      eighths: "u32",
       /** Elements from one row of the results to the next. */
       pitch: "u32",
       ...weightParameters,
@@ -83,11 +98,14 @@ ${layout.functions}
 ${form.scaleType === dtype ? "" : floatLayouts[form.scaleType].functions}
 ${activationText(activation, dtype)}
 ${weightFunctions(form)}
-${loadStored("stored_unit", 4, storedAs)}
-var<workgroup> partial: array<f32, ${sums * THREADS}>;
+${loadEight(form, alignedB)}
+${isStaged ? `var<workgroup> staged: array<vec4f, ${rows * 2 * LANES}>;` : ""}
+/// Of one row, with a gap after each column so that neighbouring columns are in different banks.
+var<workgroup> partial: array<f32, ${columns * (THREADS + 1)}>;
+var<workgroup> added: array<f32, ${perRow * (LANES / ADDED)}>;
 
 /// Four elements of a row of A; zeros past its end.
-fn four_of(row: u32, p: u32) -> vec4f {
+fn quad_of_a(row: u32, p: u32) -> vec4f {
 ${
   vectorA
     ? `  if (p >= parameters.k) { return vec4f(); }
@@ -114,67 +132,149 @@ fn finished(total: f32, column: u32) -> f32 {
   return ${activated(activation, "value")};
 }
 
+/// The sum of column number \`index\` of the workgroup, of the row whose sums were added up last.
+fn total_of(index: u32) -> f32 {
+  let at = index * ${LANES / ADDED}u;
+  return ${Array.from({ length: LANES / ADDED }, (_, i) => `added[at + ${i}u]`).join(" + ")};
+}
+
 @compute @workgroup_size(${THREADS})
 fn main(${linearBuiltins}) {
-  let group = workgroup_index(workgroup, workgroups);
-  let groups = (parameters.n + ${columnsPerWorkgroup - 1}u) / ${columnsPerWorkgroup}u;
-  let row_group = group / groups;
+  let index = workgroup_index(workgroup, workgroups);
+  let across = (parameters.n + ${perRow - 1}u) / ${perRow}u;
+  let row_group = index / across;
   let first_row = row_group * ${rows}u;
   if (first_row >= parameters.m) { return; }
   let slice = lane & ${LANES - 1}u;
-  let column = (group - row_group * groups) * ${columnsPerWorkgroup}u + (lane / ${LANES}u) * ${columnsEach}u;
-${lines(rows, (r) => `  let row_${r} = min(first_row + ${r}u, parameters.m - 1u);`)}
-${lines(columnsEach, (c) => `  let first_${c} = min(column + ${c}u, parameters.n - 1u) * parameters.units;`)}
-${lines(sums, (i) => `  var sum_${i} = 0.0;`)}
-  let to_block = parameters.block_shift - ${Math.log2(unit)}u;
-  for (var at = slice; at < parameters.units; at += ${LANES}u) {
-${lines(columnsEach, (c) => `    var stored_${c} = stored_unit(first_${c} + at);`)}
-${lines(
-  columnsEach,
-  (c) => `    let block_${c} = (first_${c} + at) >> to_block;
-    let scale_${c} = scale_of(block_${c});
-    let magic_${c} = magic_of(block_${c});`,
-)}
-    var p = at * ${unit}u;
-    // Compilers for GPUs unroll this; written out, software adapters would take minutes to compile it.
-    for (var word = 0u; word < 4u; word++) {
-${lines(
-  quadsPerWord,
-  (q) => `    {
-${lines(columnsEach, (c) => `      let weights_${c} = weights_of(${word(c, q)}, magic_${c}, scale_${c});`)}
+  let group = lane / ${LANES}u;
+  let first_column = (index - row_group * across) * ${perRow}u;
+  let column = first_column + group * ${columns}u;
+${lines(columns, (c) => `  let first_${c} = min(column + ${c}u, parameters.n - 1u) * parameters.eighths;`)}
+${lines(rows * columns, (i) => `  var sum_${i} = 0.0;`)}
+  let to_block = parameters.block_shift - 3u;
+${isStaged ? stagedLoop(form) : plainLoop(form)}
 ${lines(
   rows,
-  (r) => `      let a_${r} = four_of(row_${r}, p + ${4 * q}u);
-${lines(columnsEach, (c) => `      sum_${r * columnsEach + c} += dot(a_${r}, weights_${c});`)}`,
-)}
-    }`,
-)}
-      p += ${unit / 4}u;
-${lines(columnsEach, (c) => `      stored_${c} = stored_${c}.yzwx;`)}
-    }
-  }
-${lines(sums, (i) => `  partial[${i * THREADS}u + lane] = sum_${i};`)}
-  for (var half = ${LANES / 2}u; half > 0u; half >>= 1u) {
-    workgroupBarrier();
-    if (slice < half) {
-${lines(sums, (i) => `      partial[${i * THREADS}u + lane] += partial[${i * THREADS}u + lane + half];`)}
-    }
+  (r) => `  workgroupBarrier();
+${lines(columns, (c) => `  partial[${c * (THREADS + 1)}u + lane] = sum_${r * columns + c};`)}
+  workgroupBarrier();
+  for (var i = lane; i < ${(perRow * LANES) / ADDED}u; i += ${THREADS}u) {
+    // Neighbouring invocations take neighbouring columns of a group.
+    let c = i % ${columns}u;
+    let part = i / ${columns}u;
+    let begin = c * ${THREADS + 1}u + part * ${ADDED}u;
+    var total = 0.0;
+    for (var j = 0u; j < ${ADDED}u; j++) { total += partial[begin + j]; }
+    let own_group = part / ${LANES / ADDED}u;
+    added[(own_group * ${columns}u + c) * ${LANES / ADDED}u + part % ${LANES / ADDED}u] = total;
   }
   workgroupBarrier();
-  if (slice >= ${sums}u) { return; }
-  let own_row = first_row + slice / ${columnsEach}u;
-  let own = column + slice % ${columnsEach}u;
-  if (own_row >= parameters.m || own >= parameters.n) { return; }
-  let at = slice * ${THREADS}u + lane - slice;
-  let place = parameters.c_offset + own_row * parameters.pitch + own;
-  ${
-    isPairs
-      ? `if ((slice & 1u) == 0u) {
-    c[place >> 1u] = pack_halves(finished(partial[at], own), finished(partial[at + ${THREADS}u], own + 1u));
-  }`
-      : "c[place] = finished(partial[at], own);"
-  }
+  if (lane < ${perRow}u && first_row + ${r}u < parameters.m && first_column + lane < parameters.n) {
+    let own = first_column + lane;
+    let place = parameters.c_offset + (first_row + ${r}u) * parameters.pitch + own;
+    ${
+      isPairs
+        ? `if ((lane & 1u) == 0u) {
+      c[place >> 1u] = pack_halves(finished(total_of(lane), own), finished(total_of(lane + 1u), own + 1u));
+    }`
+        : "c[place] = finished(total_of(lane), own);"
+    }
+  }`,
+)}
 }
 `,
   });
+}
+
+/** The weights of a column times what each row has beside them. */
+function products(
+  { rows, columns }: FewRowsForm,
+  c: number,
+  of: string,
+  quads: (r: number) => string[],
+): string {
+  return `    {
+      let low = steps_of(low_word(stored_${of}), magic_${of});
+      let high = steps_of(high_word(stored_${of}), magic_${of});
+${lines(rows, (r) => {
+  const [first, second] = quads(r);
+  return `      sum_${r * columns + c} += scale_${of} * (dot(${first}, low) + dot(${second}, high));`;
+})}
+    }`;
+}
+
+/** Loads of several eighths of each column are under way together: the time that a load takes is what counts here. */
+function plainLoop(form: FewRowsForm): string {
+  const { rows, columns } = form;
+  const depth = depths[rows as keyof typeof depths];
+  return wgsl`
+${lines(rows, (r) => `  let row_${r} = min(first_row + ${r}u, parameters.m - 1u);`)}
+  for (var start = slice; start < parameters.eighths; start += ${LANES * depth}u) {
+    // What lies past the end of a row of B is multiplied by zeros of A.
+${lines(depth, (d) => `    let at_${d} = min(start + ${d * LANES}u, parameters.eighths - 1u);`)}
+${lines(depth, (d) => lines(columns, (c) => `    let stored_${d}_${c} = eighth_of(first_${c} + at_${d});`))}
+${lines(depth, (d) =>
+  lines(
+    columns,
+    (c) => `    let block_${d}_${c} = (first_${c} + at_${d}) >> to_block;
+    let scale_${d}_${c} = scale_of(block_${d}_${c});
+    let magic_${d}_${c} = magic_of(block_${d}_${c});`,
+  ),
+)}
+${lines(depth, (d) =>
+  lines(
+    rows,
+    (r) => `    let low_${d}_${r} = quad_of_a(row_${r}, 8u * (start + ${d * LANES}u));
+    let high_${d}_${r} = quad_of_a(row_${r}, 8u * (start + ${d * LANES}u) + 4u);`,
+  ),
+)}
+${lines(depth, (d) =>
+  lines(columns, (c) => products(form, c, `${d}_${c}`, (r) => [`low_${d}_${r}`, `high_${d}_${r}`])),
+)}
+  }`;
+}
+
+/** While a part of A is multiplied, what is needed for the next one is on its way to registers. */
+function stagedLoop(form: FewRowsForm): string {
+  const { rows, columns } = form;
+  const each = (rows * 2 * LANES) / THREADS;
+  const row = (i: number) => `(lane + ${i * THREADS}u) / ${2 * LANES}u`;
+  const loadColumns = lines(
+    columns,
+    (c) => `    next_stored_${c} = eighth_of(first_${c} + at);
+    let next_block_${c} = (first_${c} + at) >> to_block;
+    next_scale_${c} = scale_of(next_block_${c});
+    next_magic_${c} = magic_of(next_block_${c});`,
+  );
+  const loadRows = lines(
+    each,
+    (i) =>
+      `    next_quad_${i} = quad_of_a(min(first_row + ${row(i)}, parameters.m - 1u), 8u * start + 4u * quad);`,
+  );
+  return wgsl`
+  let quad = lane % ${2 * LANES}u;
+  let to_stage = (quad & 1u) * ${LANES}u + (quad >> 1u);
+${lines(columns, (c) => `  var next_stored_${c}: ${form.bits === 4 ? "u32" : "vec2u"};\n  var next_scale_${c}: f32;\n  var next_magic_${c}: f32;`)}
+${lines(each, (i) => `  var next_quad_${i}: vec4f;`)}
+  var start = 0u;
+  {
+    let at = min(slice, parameters.eighths - 1u);
+${loadColumns}
+${loadRows}
+  }
+  while (start < parameters.eighths) {
+${lines(columns, (c) => `    let stored_${c} = next_stored_${c};\n    let scale_${c} = next_scale_${c};\n    let magic_${c} = next_magic_${c};`)}
+    workgroupBarrier();
+${lines(each, (i) => `    staged[${row(i)} * ${2 * LANES}u + to_stage] = next_quad_${i};`)}
+    workgroupBarrier();
+    start += ${LANES}u;
+    if (start < parameters.eighths) {
+      // What lies past the end of a row of B is multiplied by zeros of A.
+      let at = min(start + slice, parameters.eighths - 1u);
+${loadColumns}
+${loadRows}
+    }
+${lines(rows, (r) => `    let low_${r} = staged[${2 * r * LANES}u + slice];\n    let high_${r} = staged[${(2 * r + 1) * LANES}u + slice];`)}
+${lines(columns, (c) => products(form, c, `${c}`, (r) => [`low_${r}`, `high_${r}`]))}
+  }`;
 }

@@ -9,9 +9,10 @@ import {
 } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
+import { MULTIPROCESSORS } from "../machine.js";
 import { scratchBytes, sliceOf } from "../segments/index.js";
 import { dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
-import { columnsPerWorkgroup, fewRowsProgram, type Rows } from "./few-rows.wgsl.js";
+import { type Columns, columnsPerWorkgroup, fewRowsProgram, type Rows } from "./few-rows.wgsl.js";
 import type { WeightForm } from "./weights.wgsl.js";
 
 /** A problem, or, after a division, a part of it whose rows of C are further apart than they are long. */
@@ -21,7 +22,7 @@ export interface Problem extends QuantizedGemmProblem<DeviceMemory> {
 }
 
 /** More rows of A than these are worth writing the weights of B to memory for. */
-export const mostFewRows = 16;
+export const mostFewRows = 64;
 
 /** Weights that are dequantized at a time take at most this many bytes. */
 const LARGEST_PART = 2 ** 27;
@@ -69,6 +70,11 @@ function rowsFor(m: number, { family }: DeviceFeatures): Rows {
   return m <= 4 ? 4 : 8;
 }
 
+/** Eight share what is read of A between more products, but fewer make more workgroups. */
+function columnsFor(n: number, rowGroups: number): Columns {
+  return Math.ceil(n / columnsPerWorkgroup(8)) * rowGroups >= 2 * MULTIPROCESSORS ? 8 : 4;
+}
+
 /** Few rows of A, by weights that are dequantized in registers; results are f32, or pairs of f16. */
 export function runFewRows(
   context: KernelContext,
@@ -77,8 +83,10 @@ export function runFewRows(
   pitch: number,
   inPairs = false,
 ): void {
-  const { dtype, bits, block, m, n, k, blocks, a, b, bias, activation } = problem;
+  const { dtype, block, m, n, k, blocks, a, b, bias, activation } = problem;
   const rows = rowsFor(m, context.features);
+  const rowGroups = Math.ceil(m / rows);
+  const columns = columnsFor(n, rowGroups);
   const { bits: formBits, scaleType, hasZeroPoints } = weightForm(problem);
   const regions = weightRegions(problem);
   regions.a = a;
@@ -91,15 +99,16 @@ export function runFewRows(
       hasZeroPoints,
       dtype,
       rows,
-      storedAs: b.byteOffset % 16 === 0 ? "vec4u" : "byte",
+      columns,
+      alignedB: b.byteOffset % 4 === 0,
       vectorA: k % 4 === 0 && a.byteOffset % (4 * dtypeBytes[dtype]) === 0,
       target: inPairs ? "pairs" : "single",
       bias: bias !== undefined,
       activation,
     }),
     regions,
-    { m, n, k, units: (blocks * block * bits) / 128, pitch, block_shift: Math.log2(block) },
-    Math.ceil(n / columnsPerWorkgroup) * Math.ceil(m / rows),
+    { m, n, k, eighths: (blocks * block) / 8, pitch, block_shift: Math.log2(block) },
+    Math.ceil(n / columnsPerWorkgroup(columns)) * rowGroups,
   );
 }
 

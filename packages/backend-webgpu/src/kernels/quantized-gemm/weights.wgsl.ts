@@ -1,5 +1,5 @@
 import type { FloatType, QuantizedBits } from "@backplane/core";
-import { type ElementType, floatLayouts, input, lines, type Storage, wgsl } from "../../program/index.js";
+import { floatLayouts, input, type Storage, wgsl } from "../../program/index.js";
 
 /** What the reading of B depends on. */
 export interface WeightForm {
@@ -13,15 +13,9 @@ export const weightParameters = {
   block_shift: "u32",
 } as const;
 
-/** How B is bound: as vectors if it lies at a multiple of 16 bytes, and as bytes if it may lie anywhere. */
-export type StoredAs = Extract<ElementType, "vec4u" | "byte">;
-
-export function weightBindings(
-  { scaleType, hasZeroPoints }: WeightForm,
-  storedAs: StoredAs,
-): Record<string, Storage> {
+export function weightBindings({ scaleType, hasZeroPoints }: WeightForm): Record<string, Storage> {
   return {
-    b: input(storedAs),
+    b: input("byte"),
     scales: input(floatLayouts[scaleType].single),
     ...(hasZeroPoints ? { zero_points: input("byte") } : {}),
   };
@@ -33,8 +27,8 @@ export function weightName({ bits, scaleType, hasZeroPoints }: WeightForm): stri
 }
 
 /**
- * `scale_of` and `magic_of` of a block, by its number; and `weights_of` that returns four neighbouring weights of a word,
- * the first ones or (4 bits) the last ones.
+ * `scale_of` and `magic_of` of a block, by its number; and `steps_of` that returns four neighbouring weights of a word,
+ * not yet scaled: the first ones or (4 bits) the last ones.
  *
  * The bits of a small whole number q below those of 2^23 are the f32 2^23 + q; less 2^23 + zero, which is `magic_of`, it
  * is q - zero, exactly. That is quicker than a conversion.
@@ -58,31 +52,51 @@ fn magic_of(block: u32) -> f32 {
   }
 }
 
-fn weights_of(word: u32, magic: f32, scale: f32) -> vec4f {
+fn steps_of(word: u32, magic: f32) -> vec4f {
   let stored = (vec4u(word) >> vec4u(${shifts})) & vec4u(${mask}u);
-  return (bitcast<vec4f>(stored | vec4u(0x4b000000u)) - magic) * scale;
+  return bitcast<vec4f>(stored | vec4u(0x4b000000u)) - magic;
 }
 `;
 }
 
-/** WGSL: \`name(i)\` returns ${"`count`"} words from byte 4 * count * i of B on, as a vector. */
-export function loadStored(name: string, count: 1 | 2 | 4, storedAs: StoredAs): string {
-  const type = count === 1 ? "u32" : `vec${count}u`;
-  if (storedAs === "vec4u") {
-    if (count !== 4) throw new RangeError("vectors are read whole");
-    return wgsl`
-fn ${name}(i: u32) -> vec4u { return b[parameters.b_offset + i]; }
-`;
+/**
+ * `eighth_of`: eight neighbouring weights as they are stored, by their number divided by eight, of which `low_word` has the
+ * first four and `high_word` the last four for `steps_of`. B may begin at any byte, unless it is said to be aligned.
+ */
+export function loadEight({ bits }: WeightForm, aligned: boolean = false): string {
+  return bits === 4 ? oneWord(aligned) : twoWords(aligned);
+}
+
+const start = "(parameters.b_offset >> 2u)";
+const shift = "8u * (parameters.b_offset & 3u)";
+
+const oneWord = (aligned: boolean): string => wgsl`
+fn eighth_of(i: u32) -> u32 {
+  let at = ${start} + i;
+  ${
+    aligned
+      ? "return b[at];"
+      : `let shift = ${shift};
+  if (shift == 0u) { return b[at]; }
+  return (b[at] >> shift) | (b[at + 1u] << (32u - shift));`
   }
-  const all = (word: (i: number) => string) => Array.from({ length: count }, (_, i) => word(i)).join(", ");
-  return wgsl`
-fn ${name}(i: u32) -> ${type} {
-  let word = (parameters.b_offset >> 2u) + ${count}u * i;
-  let shift = 8u * (parameters.b_offset & 3u);
-${lines(count, (j) => `  let word_${j} = b[word + ${j}u];`)}
-  if (shift == 0u) { return ${type}(${all((j) => `word_${j}`)}); }
-  let word_${count} = b[word + ${count}u];
-  return ${type}(${all((j) => `(word_${j} >> shift) | (word_${j + 1} << (32u - shift))`)});
 }
+fn low_word(stored: u32) -> u32 { return stored; }
+fn high_word(stored: u32) -> u32 { return stored >> 16u; }
 `;
+
+const twoWords = (aligned: boolean): string => wgsl`
+fn eighth_of(i: u32) -> vec2u {
+  let at = ${start} + 2u * i;
+  ${
+    aligned
+      ? "return vec2u(b[at], b[at + 1u]);"
+      : `let shift = ${shift};
+  let words = vec2u(b[at], b[at + 1u]);
+  if (shift == 0u) { return words; }
+  return (words >> vec2u(shift)) | (vec2u(words.y, b[at + 2u]) << vec2u(32u - shift));`
+  }
 }
+fn low_word(stored: vec2u) -> u32 { return stored.x; }
+fn high_word(stored: vec2u) -> u32 { return stored.y; }
+`;

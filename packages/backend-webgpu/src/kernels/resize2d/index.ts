@@ -64,6 +64,9 @@ function run(context: KernelContext, problem: Problem): void {
     );
 }
 
+// For the gradient.
+export { dividedFunction, PRODUCT_QUOTIENTS } from "./places.wgsl.js";
+
 export const resize2d: OperationEntry<"resize2d", Problem> = {
   operation: "resize2d",
   supports: [{ dtype: floatTypes }, { dtype: resize2dTypes, kind: ["nearest"] }],

@@ -18,13 +18,11 @@ export const axisParameters = {
 export const PRODUCT_QUOTIENTS: number = 2 ** 21;
 
 /**
- * Places between two elements: (1 - weight) of `lower`, and weight of the next one. The quotient is exact. Integer divisions
- * take several times as long as products, so these are used where they are near enough to be corrected.
+ * `divided` is exact. Integer divisions take several times as long as products, so these are used where they are near enough to
+ * be corrected.
  */
-export function placeFunctions(byProduct: boolean): string {
+export function dividedFunction(byProduct: boolean): string {
   return wgsl`
-struct Place { lower: i32, weight: f32 }
-
 /// A quotient rounded down, and what is left.
 fn divided(n: i32, divisor: i32, unit: f32) -> vec2<i32> {
 ${
@@ -43,6 +41,15 @@ ${
   return vec2<i32>(quotient - below, m - quotient * divisor);`
 }
 }
+`;
+}
+
+/** Places between two elements: (1 - weight) of `lower`, and weight of the next one. See `dividedFunction`. */
+export function placeFunctions(byProduct: boolean): string {
+  return wgsl`
+struct Place { lower: i32, weight: f32 }
+
+${dividedFunction(byProduct)}
 
 /// Within the image.
 fn place_of(quotient: vec2<i32>, unit: f32, last: i32) -> Place {

@@ -13,7 +13,7 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
-import { HEADS, pairsProgram, quadsProgram, type RopeTile, wordsProgram } from "./rope.wgsl.js";
+import { HEADS, pairsProgram, quadsOfUnit, quadsProgram, type RopeTile, wordsProgram } from "./rope.wgsl.js";
 
 type Problem = RopeProblem<DeviceMemory>;
 
@@ -88,8 +88,9 @@ function run(context: KernelContext, problem: Problem): void {
     context.dispatch(pairs(tile), regions, parameters, Math.ceil(total / WORKGROUP_SIZE));
     return;
   }
-  const pairUnits = rotated / 8;
-  const units = isOver ? pairUnits : Math.ceil(size / 8);
+  const unit = 4 * quadsOfUnit(kind);
+  const pairUnits = rotated / unit;
+  const units = isOver ? pairUnits : Math.ceil(size / unit);
   const groups = Math.ceil(heads / HEADS);
   const total = batch * groups * rows * units;
   context.dispatch(

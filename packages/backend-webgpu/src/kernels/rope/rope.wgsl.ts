@@ -62,18 +62,56 @@ const common = {
 
 export type RopeParameter = keyof typeof common;
 
+/** How a kind finds its pairs in quads of four elements, and its angles in quads of a table. */
+interface QuadText {
+  /** Quads of which an invocation turns all elements. */
+  readonly quads: 1 | 2;
+  /** Places of the quads of a unit among those of a row; `far` only if there are two. */
+  readonly near: string;
+  readonly far: string;
+  /** WGSL: the angles of a unit, of the quad of a table that `at` returns. */
+  angles(table: string): string;
+  /** WGSL: statements that turn `a` (and `b`) into `to_near` (and `to_far`) by c and s. */
+  readonly turned: string;
+}
+
+const quadTexts: Readonly<Record<RopeKind, QuadText>> = {
+  halves: {
+    ...{ quads: 2, near: "unit", far: "unit + parameters.pair_units" },
+    angles: (table) => `${table}[parameters.${table}_offset + position * parameters.pair_units + unit]`,
+    turned: wgsl`let to_near = a * c - b * s;
+      let to_far = a * s + b * c;`,
+  },
+  // One quad has two pairs: neighbouring invocations read neighbouring quads, and share those of the tables.
+  neighbours: {
+    ...{ quads: 1, near: "unit", far: "" },
+    angles: (table) =>
+      `half_of(${table}[parameters.${table}_offset + position * (parameters.pair_units >> 1u) + (unit >> 1u)], unit)`,
+    turned: wgsl`let u = a.xz * c - a.yw * s;
+      let v = a.xz * s + a.yw * c;
+      let to_near = vec4f(u.x, v.x, u.y, v.y);`,
+  },
+};
+
+/** Quads that an invocation turns, or copies, of each head. */
+export function quadsOfUnit(kind: RopeKind): 1 | 2 {
+  return quadTexts[kind].quads;
+}
+
 /**
- * Rows of whole quads of four elements, of which strides count too. An invocation takes four pairs, or two quads that are
- * copied, of `HEADS` heads. `units`: of a row; `pair_units` of them are pairs.
+ * Rows of whole quads of four elements, of which strides count too. An invocation takes a unit, the quads of which it
+ * turns or copies, of `HEADS` heads. `units`: of a row; `pair_units` of them are turned.
  */
 export function quadsProgram(
   tile: RopeTile,
 ): Program<RopeBinding, RopeParameter | "units" | "pair_units" | "row_quads" | "groups" | "total"> {
   const { kind, dtype, over } = tile;
   const layout = floatLayouts[dtype];
+  const { quads, near, far, angles, turned } = quadTexts[kind];
   const bindings = operands(tile, "quad", "vec4f");
-  const from = over ? "output" : "source";
+  const source = over ? "output" : "source";
   const heads = <Line extends string>(line: (k: number) => Line) => lines(HEADS, line);
+  const angle = quads === 2 ? "vec4f" : "vec2f";
   return program({
     name: `rope_quads_${nameOf(tile)}`,
     bindings,
@@ -87,22 +125,14 @@ ${workgroupIndex}
 ${layout.functions}
 ${positionOf(tile)}
 fn loaded(at: u32) -> vec4f {
-  let quad = ${from}[at];
+  let quad = ${source}[at];
   return ${layout.unpacked("quad")};
 }
 
 fn store(at: u32, quad: vec4f) {
   output[at] = ${layout.packed("quad")};
 }
-
-/// Four first and four second elements of pairs, from two quads, and back.
-fn firsts(a: vec4f, b: vec4f) -> vec4f {
-  return ${kind === "halves" ? "a" : "vec4f(a.xz, b.xz)"};
-}
-fn seconds(a: vec4f, b: vec4f) -> vec4f {
-  return ${kind === "halves" ? "b" : "vec4f(a.yw, b.yw)"};
-}
-
+${quads === 1 ? "\nfn half_of(quad: vec4f, half: u32) -> vec2f { return select(quad.xy, quad.zw, (half & 1u) == 1u); }\n" : ""}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
@@ -114,33 +144,29 @@ fn main(${linearBuiltins}) {
   let b = slab / parameters.groups;
   let head = (slab - b * parameters.groups) * ${HEADS}u;
   let last = parameters.heads - 1u;
-  let input_at = parameters.${from}_offset + b * parameters.input_batch + r * parameters.input_row;
+  let input_at = parameters.${source}_offset + b * parameters.input_batch + r * parameters.input_row;
   let output_at = parameters.output_offset + b * parameters.output_batch + r * parameters.output_row;
   if (unit < parameters.pair_units) {
-    let near = ${kind === "halves" ? "unit" : "2u * unit"};
-    let far = ${kind === "halves" ? "unit + parameters.pair_units" : "near + 1u"};
     let position = position_of(b, r);
-    var c = vec4f(0.0);
-    var s = vec4f(0.0);
+    var c = ${angle}(0.0);
+    var s = ${angle}(0.0);
     if (position < parameters.length) {
-      let at = position * parameters.pair_units + unit;
-      c = cosines[parameters.cosines_offset + at];
-      s = parameters.sign * sines[parameters.sines_offset + at];
+      c = ${angles("cosines")};
+      s = parameters.sign * ${angles("sines")};
     }
 ${heads(
   (k) => `    let in_${k} = input_at + min(head + ${k}u, last) * parameters.input_head;
-    let a_${k} = loaded(in_${k} + near);
-    let b_${k} = loaded(in_${k} + far);`,
+    let a_${k} = loaded(in_${k} + ${near});
+${quads === 2 ? `    let b_${k} = loaded(in_${k} + ${far});` : ""}`,
 )}
 ${heads(
   (k) => `    if (head + ${k}u <= last) {
       let out = output_at + (head + ${k}u) * parameters.output_head;
-      let x = firsts(a_${k}, b_${k});
-      let y = seconds(a_${k}, b_${k});
-      let u = x * c - y * s;
-      let v = x * s + y * c;
-      store(out + near, ${kind === "halves" ? "u" : "vec4f(u.x, v.x, u.y, v.y)"});
-      store(out + far, ${kind === "halves" ? "v" : "vec4f(u.z, v.z, u.w, v.w)"});
+      let a = a_${k};
+${quads === 2 ? `      let b = b_${k};` : ""}
+      ${turned}
+      store(out + ${near}, to_near);
+${quads === 2 ? `      store(out + ${far}, to_far);` : ""}
     }`,
 )}
     return;
@@ -148,13 +174,10 @@ ${heads(
 ${
   over
     ? ""
-    : `  let near = 2u * unit;
-  let far = near + 1u;
-  for (var k = 0u; k < ${HEADS}u && head + k <= last; k++) {
+    : `  for (var k = 0u; k < ${HEADS}u && head + k <= last; k++) {
     let start_at = input_at + (head + k) * parameters.input_head;
     let to = output_at + (head + k) * parameters.output_head;
-    output[to + near] = source[start_at + near];
-    if (far < parameters.row_quads) { output[to + far] = source[start_at + far]; }
+${lines(quads, (i) => `    if (${quads}u * unit + ${i}u < parameters.row_quads) { output[to + ${quads}u * unit + ${i}u] = source[start_at + ${quads}u * unit + ${i}u]; }`)}
   }`
 }
 }

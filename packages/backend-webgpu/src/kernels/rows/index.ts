@@ -1,7 +1,11 @@
+export { type ApplyText, applyMain, LINES_APPLIED, resultType } from "./apply.wgsl.js";
+export { divideRows, type RowPasses } from "./pieces.js";
 export {
+  type ApplyPlan,
   type Extents,
   groupsFor,
   leastSegment,
+  planApply,
   planJoin,
   planRegisters,
   planStatistics,
@@ -27,4 +31,4 @@ export {
   tree,
   typeOf,
 } from "./text.wgsl.js";
-export type { Along, LaneCount, LoadTile, Vector } from "./tile.js";
+export type { Along, ApplyForm, LaneCount, LoadTile, Vector } from "./tile.js";

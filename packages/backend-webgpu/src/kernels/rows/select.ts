@@ -1,6 +1,15 @@
 import { dtypeBytes, type FloatType } from "@backplane/core";
 import { floatLayouts, WORKGROUP_SIZE } from "../../program/index.js";
-import { type Along, type LaneCount, type LoadTile, laneCounts, type Vector } from "./tile.js";
+import { workgroupsFor } from "../elementwise/index.js";
+import { LINES_APPLIED } from "./apply.wgsl.js";
+import {
+  type Along,
+  type ApplyForm,
+  type LaneCount,
+  type LoadTile,
+  laneCounts,
+  type Vector,
+} from "./tile.js";
 
 /** Elements (o, j, i) at (o * length + j) * inner + i; rows run along j. */
 export interface Extents {
@@ -85,19 +94,24 @@ function inLoads({ outer, length, inner }: Extents, along: Along, vector: Vector
     : { rows: (outer * inner) / vector, length, inner: inner / vector };
 }
 
-/** Returns undefined if rows are too long for registers, or if f16 results of two rows share a word. */
+/**
+ * Returns undefined if rows are too long for registers, or if f16 results of two rows share a word.
+ *
+ * @param streams values that an invocation holds of each place
+ */
 export function planRegisters(
   dtype: FloatType,
   shape: Extents,
   offsets: readonly number[],
+  streams = 1,
 ): RegisterPlan | undefined {
   const along = alongOf(shape);
   const run = along === "length" ? shape.length : shape.inner;
   const vector = vectorFor(dtype, run, offsets);
   if (sharesWords(dtype, vector)) return undefined;
   const { rows, length, inner } = inLoads(shape, along, vector);
-  const most = MOST_VALUES[vector];
-  const usual = USUAL_VALUES[along];
+  const most = MOST_VALUES[vector] / streams;
+  const usual = Math.min(USUAL_VALUES[along], most);
   const mostLanes = along === "length" ? WORKGROUP_SIZE : lanesBeside(dtype, vector);
   const fitting = laneCounts.filter((lanes) => lanes <= mostLanes && valuesFor(length, lanes) <= most);
   const isUsual = (lanes: LaneCount) =>
@@ -110,16 +124,16 @@ export function planRegisters(
   return { along, vector, lanes, values, rows, length, inner, workgroups: groupsFor(rows, lanes) };
 }
 
-/** Depends on the place of the input alone: what a pass makes of segments is not part of the output. */
+/** Depends on the places of inputs alone: what a pass makes of segments is not part of the output. */
 export function planStatistics(
   dtype: FloatType,
   extents: Extents,
-  inputOffset: number,
+  inputOffsets: readonly number[],
   maxSegments: number = Number.POSITIVE_INFINITY,
 ): StatisticsPlan {
   const along = alongOf(extents);
   const run = along === "length" ? extents.length : extents.inner;
-  const vector = vectorFor(dtype, run, [inputOffset]) === 4 ? 4 : 1;
+  const vector = vectorFor(dtype, run, inputOffsets) === 4 ? 4 : 1;
   return { along, vector, ...share(inLoads(extents, along, vector), along, maxSegments) };
 }
 
@@ -127,6 +141,38 @@ export function planStatistics(
 export function planJoin(rows: number, segments: number): StatisticsPlan {
   const extents = { rows, length: segments, inner: rows };
   return { along: "inner", vector: 1, ...share(extents, "inner", 1) };
+}
+
+/** A pass that makes results of elements and facts of their rows. */
+export interface ApplyPlan {
+  readonly form: ApplyForm;
+  readonly vector: Vector;
+  /** Loads. */
+  readonly inner: number;
+  readonly workgroups: number;
+}
+
+/** The least columns that are worth a pass line by line. */
+const MIN_COLUMNS = 16;
+
+export function planApply(
+  dtype: FloatType,
+  { outer, length, inner }: Extents,
+  inputOffsets: readonly number[],
+  outputOffset: number,
+): ApplyPlan {
+  const offsets = [...inputOffsets, outputOffset];
+  const vector = vectorFor(dtype, inner, offsets);
+  if (inner >= MIN_COLUMNS && !sharesWords(dtype, vector)) {
+    const invocations = outer * Math.ceil(length / LINES_APPLIED) * (inner / vector);
+    return { form: "lines", vector, inner: inner / vector, workgroups: groupsFor(invocations, 1) };
+  }
+  const count = outer * length * inner;
+  // Elements that fill a word may end between two vectors.
+  const wide = vectorFor(dtype, floatLayouts[dtype].perWord === 1 ? 4 : count, offsets) === 4;
+  const region = { byteOffset: outputOffset, byteLength: count * dtypeBytes[dtype] };
+  const workgroups = wide ? groupsFor(Math.ceil(count / 4), 1) : workgroupsFor(false, region);
+  return { form: "flat", vector: wide ? 4 : 1, inner, workgroups };
 }
 
 function share(

@@ -16,3 +16,6 @@ export interface LoadTile {
   /** Invocations that share a row. */
   readonly lanes: LaneCount;
 }
+
+/** `lines`: an invocation keeps the facts of its columns for several lines. `flat`: any shape. */
+export type ApplyForm = "lines" | "flat";

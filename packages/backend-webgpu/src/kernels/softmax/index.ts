@@ -1,23 +1,18 @@
-import { dtypeBytes, floatTypes, type SoftmaxProblem } from "@backplane/core";
+import { floatTypes, type SoftmaxProblem } from "@backplane/core";
 import { memoized } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
 import {
+  divideRows,
   leastSegment,
   planJoin,
   planStatistics,
   type RegisterPlan,
+  type RowPasses,
   type StatisticsPlan,
 } from "../rows/index.js";
 import { isSameRegion } from "../same-region.js";
-import {
-  middleOf,
-  type Segmentation,
-  slabPieces,
-  sliceOf,
-  windowBytes,
-  windowOf,
-} from "../segments/index.js";
+import { type Segmentation, sliceOf, windowBytes, windowOf } from "../segments/index.js";
 import { applyProgram, statisticsProgram } from "./passes.wgsl.js";
 import { registerProgram } from "./registers.wgsl.js";
 import { finishes, type StatisticsTile } from "./rows.wgsl.js";
@@ -86,7 +81,7 @@ function runStatistics(
 ): void {
   const rows = outer * inner;
   const most = Math.max(1, Math.floor(windowBytes(context.features) / (PAIR * rows)));
-  const plan = planStatistics(dtype, { outer, length, inner }, input.byteOffset, most);
+  const plan = planStatistics(dtype, { outer, length, inner }, [input.byteOffset], most);
   if (plan.segments === 1) measure(context, dtype, plan, input, pairs, finish);
   else {
     const parts = context.scratch(PAIR * rows * plan.segments);
@@ -136,25 +131,21 @@ function runApply(context: KernelContext, problem: Problem, pairs: BufferRegion)
   );
 }
 
-/**
- * Cuts the outermost axis. A single slab too long for a window is seen piece by piece: first all of it for the
- * pairs, then for the results.
- */
+const passes: RowPasses<Problem> = {
+  factBytes: PAIR,
+  pieceOf,
+  statistics: (context, problem, pairs, isLast) =>
+    runStatistics(context, problem, pairs, isLast ? problem.kind : "none"),
+  join: (context, { kind }, rows, parts, pairs, isLast) =>
+    runJoin(context, rows, 2, parts, pairs, isLast ? kind : "none"),
+  apply: runApply,
+};
+
 const segments: Segmentation<Problem> = {
   longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
   scratchBound: ({ outer, length, inner }) =>
     PAIR * outer * inner * Math.max(1, Math.ceil(length / leastSegment)),
-
-  divide(context, problem, run) {
-    const { outer } = problem;
-    if (outer === 1) {
-      inPieces(context, problem);
-      return;
-    }
-    const middle = middleOf(outer);
-    run(context, pieceOf(problem, 0, { outer: middle }));
-    run(context, pieceOf(problem, middle * problem.length * problem.inner, { outer: outer - middle }));
-  },
+  divide: (context, problem, run) => divideRows(context, problem, run, passes),
 };
 
 /** The problem of these extents that begins at element `first`; its elements must follow one another. */
@@ -163,45 +154,6 @@ function pieceOf(problem: Problem, first: number, extents: Partial<SoftmaxShape>
   const count = piece.outer * piece.length * piece.inner;
   const slice = (region: BufferRegion) => sliceOf(region, problem.dtype, first, count);
   return { ...piece, input: slice(problem.input), output: slice(problem.output) };
-}
-
-function inPieces(context: OperationContext, problem: Problem): void {
-  const { dtype, length, inner } = problem;
-  // Scratch has room for two pairs of each column.
-  const { columns, height } = slabPieces(context.features, inner, dtypeBytes[dtype], 2 * PAIR);
-  for (let column = 0; column < inner; column += columns) {
-    const width = Math.min(columns, inner - column);
-    const pieces: Problem[] = [];
-    for (let line = 0; line < length; line += height) {
-      const extents = { length: Math.min(height, length - line), inner: width };
-      pieces.push(pieceOf(problem, line * inner + column, extents));
-    }
-    context.scoped((scope) => applyPieces(scope, problem.kind, pieces));
-  }
-}
-
-/** Pieces of the same rows: each adds its pairs to those of the pieces before. */
-function applyPieces(context: OperationContext, kind: Problem["kind"], pieces: readonly Problem[]): void {
-  const rows = pieces[0]!.inner;
-  const pairAt = (region: BufferRegion, index: number): BufferRegion => ({
-    ...region,
-    byteOffset: region.byteOffset + index * PAIR * rows,
-    byteLength: PAIR * rows,
-  });
-  // Each holds the pairs so far, and those of the next piece.
-  let [now, next] = [context.scratch(2 * PAIR * rows), context.scratch(2 * PAIR * rows)];
-  for (const [i, piece] of pieces.entries()) {
-    const finish = i === pieces.length - 1 ? kind : "none";
-    context.scoped((scope) => {
-      if (i === 0) runStatistics(scope, piece, pairAt(now, 0), finish);
-      else {
-        runStatistics(scope, piece, pairAt(now, 1), "none");
-        runJoin(scope, rows, 2, now, pairAt(next, 0), finish);
-      }
-    });
-    if (i > 0) [now, next] = [next, now];
-  }
-  for (const piece of pieces) runApply(context, piece, pairAt(now, 0));
 }
 
 /** output = softmax or logSoftmax of input along its middle axis */

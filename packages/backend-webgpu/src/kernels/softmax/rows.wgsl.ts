@@ -3,6 +3,7 @@ import { wgsl, workgroupIndex } from "../../program/index.js";
 import { mathFunctions } from "../elementwise/index.js";
 import {
   type Along,
+  type ApplyForm,
   across,
   each,
   type LaneCount,
@@ -51,14 +52,10 @@ export interface StatisticsTile extends LoadTile {
 export interface ApplyTile {
   readonly dtype: FloatType;
   readonly kind: SoftmaxKind;
-  /** `lines`: an invocation keeps the pairs of its columns for several lines. `flat`: any shape. */
-  readonly form: "lines" | "flat";
+  readonly form: ApplyForm;
   readonly vector: Vector;
   readonly inPlace: boolean;
 }
-
-/** Lines for which an invocation keeps its pairs. */
-export const LINES_APPLIED = 8;
 
 /** What `finish` of a statistics program stands for: S, or what results need of it. */
 export const finishes: Readonly<Record<"none" | SoftmaxKind, number>> = {

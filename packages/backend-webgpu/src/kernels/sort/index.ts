@@ -7,6 +7,7 @@ import type { OperationEntry } from "../operation.js";
 import { scan } from "../scan/index.js";
 import { sortByDigits } from "./digits.js";
 import { flipOf, keyTexts } from "./keys.wgsl.js";
+import { leastProgram } from "./least.wgsl.js";
 import { linesProgram } from "./lines.wgsl.js";
 import {
   placed,
@@ -24,6 +25,7 @@ import { tileRecords } from "./tile.wgsl.js";
 
 type Problem = SortProblem<DeviceMemory>;
 
+const leastOf = memoized(leastProgram);
 const linesOf = memoized(linesProgram);
 
 function run(context: KernelContext, problem: Problem): void {
@@ -59,46 +61,45 @@ function run(context: KernelContext, problem: Problem): void {
   store();
 }
 
-/** The first elements of each part of a row have those of the row among them; equal ones stay in their order. */
+/**
+ * The first elements of each part of a row have those of the row among them: they are selected, without an order of their
+ * own, until one part is left, which is sorted. Equal ones stay in their order.
+ */
 function sortParts(context: KernelContext, rows: Rows, input: BufferRegion, results: Results): void {
   const { dtype, kept, flip } = rows;
-  const { bits } = keyTexts[dtype];
   const most = mostItems(context.features);
   const largest = tileRecords(most);
+  const unrolled = !isNarrow(context.features);
   let source: Sources = { data: input };
   let { length } = rows;
   let pitch = length;
-  for (;;) {
+  while (length > largest) {
     const parts = Math.ceil(length / largest);
-    const partLength = Math.min(length, largest);
-    const bytes = WORD * rows.count * parts * kept;
-    const sink: Sinks =
-      parts === 1 ? results : { keys: context.scratch(bytes), tags: context.scratch(bytes) };
+    const lines = rows.count * parts;
+    const bytes = WORD * lines * kept;
+    const sink: Sinks = { keys: context.scratch(bytes), tags: context.scratch(bytes) };
     context.dispatch(
-      linesOf({
-        ...{ dtype, source: "data" in source ? "elements" : "records", sink: sinkOf(sink), along: "length" },
-        ...{ method: "digits", items: itemsFor(partLength, most), unrolled: !isNarrow(context.features) },
-      }),
+      leastOf({ dtype, source: "data" in source ? "elements" : "records", items: most, unrolled }),
       regionsOf(source, sink),
-      {
-        ...{
-          lines: rows.count * parts,
-          parts,
-          part_length: partLength,
-          length,
-          pitch,
-          inner: 1,
-          count: kept,
-        },
-        ...{ tile_lines: 1, rounds: roundsOf(bits, 1), flip },
-      },
-      rows.count * parts,
+      { lines, parts, part_length: largest, length, pitch, count: kept, flip },
+      lines,
     );
-    if (!("keys" in sink)) return;
     source = sink;
     pitch = parts * kept;
-    length = pitch - kept + Math.min(kept, length - (parts - 1) * partLength);
+    length = pitch - kept + Math.min(kept, length - (parts - 1) * largest);
   }
+  context.dispatch(
+    linesOf({
+      ...{ dtype, source: "records", sink: sinkOf(results), along: "length", method: "digits", unrolled },
+      items: itemsFor(length, most),
+    }),
+    regionsOf(source, results),
+    {
+      ...{ lines: rows.count, parts: 1, part_length: length, length, pitch, inner: 1, count: kept },
+      ...{ tile_lines: 1, rounds: roundsOf(keyTexts[dtype].bits, 1), flip },
+    },
+    rows.count,
+  );
 }
 
 /** The elements of a row are moved together, and its results apart. */

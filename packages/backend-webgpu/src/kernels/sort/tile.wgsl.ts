@@ -30,8 +30,13 @@ const SUMS = WORKGROUP_SIZE + WORKGROUP_SIZE / SUMMED;
 
 /** A statement for each record of an invocation. */
 export function each({ items, unrolled }: TileSize, text: (i: string) => string): string {
-  if (unrolled) return lines(items, (i) => `  {\n${text(`${i}u`)}\n  }`);
-  return `  for (var i = 0u; i < ITEMS; i++) {\n${text("i")}\n  }`;
+  return eachOf(items, unrolled, text);
+}
+
+/** A statement for each of `count` numbers from 0 on. */
+export function eachOf(count: number, unrolled: boolean, text: (i: string) => string): string {
+  if (unrolled) return lines(count, (i) => `  {\n${text(`${i}u`)}\n  }`);
+  return `  for (var i = 0u; i < ${count}u; i++) {\n${text("i")}\n  }`;
 }
 
 /** `isAlone`: only `words` and `slot` are used. */

@@ -1,5 +1,5 @@
 export { SIDE, SUBGROUP, UNIT } from "./matrix-units.js";
-export { operandText, quadAccess } from "./operands.wgsl.js";
+export { operandText, type QuadAccess, quadAccess } from "./operands.wgsl.js";
 export {
   accumulators,
   columnAt,

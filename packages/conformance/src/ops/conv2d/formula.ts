@@ -1,18 +1,16 @@
-import type { Conv2dProblem, FloatType } from "@backplane/core";
+import type { Conv2dGeometry, Conv2dProblem, FloatType } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { productSum } from "../../tolerance.js";
 import { finishing } from "../epilogue.js";
 import type { Emit, Evaluate } from "../operation.js";
 
-export type Conv2dShape = Omit<
-  Conv2dProblem<unknown>,
-  "input" | "filter" | "bias" | "activation" | "output" | "dtype"
->;
+export type Conv2dShape = Conv2dGeometry;
 
 /** The place of pixel `pixel` of a channel of an image. */
 type Place = (image: number, channel: number, pixel: number) => number;
 
-function placeIn(layout: Conv2dShape["layout"], channels: number, pixels: number): Place {
+/** Of images in a layout. */
+export function placeIn(layout: Conv2dShape["layout"], channels: number, pixels: number): Place {
   return layout === "NCHW"
     ? (image, channel, pixel) => (image * channels + channel) * pixels + pixel
     : (image, channel, pixel) => (image * pixels + pixel) * channels + channel;

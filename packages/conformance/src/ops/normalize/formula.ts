@@ -48,19 +48,9 @@ export function normalize(
   { output, mean, inverseDeviation }: NormalizeOutputs,
   sumErrorOf: (n: number) => number = sumError,
 ): void {
-  const g = sumErrorOf(size);
   for (let row = 0; row < rows; row++) {
     const x = input.subarray(row * size, (row + 1) * size);
-    let [middle, shift] = [0, 0];
-    if (kind === "layer") {
-      middle = meanOf(x, (value) => value);
-      shift = 4 * eps * Math.abs(middle) + (g + 3 * eps) * meanOf(x, (value) => Math.abs(value - middle));
-    }
-    const square = meanOf(x, (value) => (value - middle) ** 2);
-    const sum = square + epsilon;
-    const inverse = 1 / Math.sqrt(sum);
-    const ofSquare = square * (g + (kind === "layer" ? 10 : 6) * eps) + shift ** 2 + 2 ** -126;
-    const ofInverse = rootError(ofSquare / sum) + 5 * eps;
+    const { middle, shift, inverse, ofInverse } = statisticsOf({ kind, epsilon }, x, sumErrorOf);
     mean?.(row, middle, shift / eps);
     inverseDeviation?.(row, inverse, (inverse * ofInverse) / eps);
     if (output === undefined) continue;
@@ -78,6 +68,34 @@ export function normalize(
       output(row * size + i, value, error / eps);
     }
   }
+}
+
+/** m and r of a row, the absolute error of m, and the relative one of r. */
+export interface RowStatistics {
+  readonly middle: number;
+  readonly shift: number;
+  readonly inverse: number;
+  readonly ofInverse: number;
+}
+
+export function statisticsOf(
+  { kind, epsilon }: Pick<NormalizeShape, "kind" | "epsilon">,
+  x: Float64Array,
+  sumErrorOf: (n: number) => number,
+): RowStatistics {
+  const g = sumErrorOf(x.length);
+  let [middle, shift] = [0, 0];
+  if (kind === "layer") {
+    middle = meanOf(x, (value) => value);
+    shift = 4 * eps * Math.abs(middle) + (g + 3 * eps) * meanOf(x, (value) => Math.abs(value - middle));
+  }
+  const square = meanOf(x, (value) => (value - middle) ** 2);
+  const sum = square + epsilon;
+  const ofSquare = square * (g + (kind === "layer" ? 10 : 6) * eps) + shift ** 2 + 2 ** -126;
+  return {
+    ...{ middle, shift, inverse: 1 / Math.sqrt(sum) },
+    ofInverse: rootError(ofSquare / sum) + 5 * eps,
+  };
 }
 
 function meanOf(values: Float64Array, term: (value: number) => number): number {

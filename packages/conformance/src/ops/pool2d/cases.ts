@@ -1,4 +1,4 @@
-import type { FloatType, Pool2dKind } from "@backplane/core";
+import type { FloatType, Pool2dArguments, Pool2dKind } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, distribution, fixedPlacement, placement } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers } from "../../data.js";
@@ -87,7 +87,10 @@ export function isAllowed(value: Pool2dCase): boolean {
   return meet(outHeight, y) && meet(outWidth, x);
 }
 
-function axesOf(shape: Pool2dShape) {
+/** For `placesOf`. */
+export function axesOf(
+  shape: Pool2dShape,
+): readonly [Parameters<typeof placesOf>[1], Parameters<typeof placesOf>[1]] {
   const { height, width, kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX } = shape;
   const { top, left, bottom, right } = shape;
   return [
@@ -130,6 +133,26 @@ export function elementsOf(value: Pool2dCase, dtype: FloatType): Float64Array {
   return data === "ties" ? drawIntegers(2, count, seed) : draw(data, count, seed, dtype);
 }
 
+/** All arguments but the operands and their type. */
+export function argumentsFor(value: Pool2dCase): Omit<Pool2dArguments, "input" | "output" | "dtype"> {
+  const { kind, layout, batch, channels, size, kernel, stride, padding, dilation, ceil, countPadding } =
+    value;
+  const { outHeight, outWidth } = shapeOf(value);
+  const shapeWith = (height: number, width: number): readonly [number, number, number, number] =>
+    layout === "NCHW" ? [batch, channels, height, width] : [batch, height, width, channels];
+  return {
+    ...{ kind, inputShape: shapeWith(...size), kernel },
+    ...(layout === "NCHW" ? {} : { layout }),
+    // Given in every second case; derived in the others.
+    ...(value.seed % 2 === 0 ? { outputShape: shapeWith(outHeight, outWidth) } : {}),
+    ...(stride === null ? {} : { stride }),
+    ...(padding.every((extent) => extent === 0) ? {} : { padding }),
+    ...(dilation.every((step) => step === 1) ? {} : { dilation }),
+    ...(ceil ? { ceil } : {}),
+    ...(kind === "mean" && countPadding ? { countPadding } : {}),
+  };
+}
+
 /** The outputs as they are stored, and what is expected of them. */
 export interface Pooled {
   readonly output: Float64Array;
@@ -145,17 +168,13 @@ export async function runPool(
   value: Pool2dCase,
   input: Float64Array,
 ): Promise<Pooled> {
-  const { kind, layout, batch, channels, size, kernel, stride, padding, dilation, ceil, countPadding } =
-    value;
   const shape = shapeOf(value);
-  const wantsIndices = kind === "max" && value.indices;
+  const wantsIndices = value.kind === "max" && value.indices;
   let places: Expected = { places: [], values: [], magnitudes: [] };
   const expected = collect((emit) => {
     places = collect((emitIndex) => pool2d(shape, input, emit, emitIndex));
   });
   const outputs = () => new Float64Array(expected.places.length).fill(Number.NaN);
-  const shapeWith = (height: number, width: number): readonly [number, number, number, number] =>
-    layout === "NCHW" ? [batch, channels, height, width] : [batch, height, width, channels];
   const got = await executeAll<"input" | "output" | "indices">({
     ...{ backend, dtype, dtypes: { indices: "i32" }, placement: value.placement },
     operands: {
@@ -166,15 +185,8 @@ export async function runPool(
     written: { output: expected.places, ...(wantsIndices ? { indices: expected.places } : {}) },
     call: (slices) =>
       backend.pool2d({
-        ...{ ...slices, kind, inputShape: shapeWith(...size), kernel },
-        ...(layout === "NCHW" ? {} : { layout }),
-        // Given in every second case; derived in the others.
-        ...(value.seed % 2 === 0 ? { outputShape: shapeWith(shape.outHeight, shape.outWidth) } : {}),
-        ...(stride === null ? {} : { stride }),
-        ...(padding.every((extent) => extent === 0) ? {} : { padding }),
-        ...(dilation.every((step) => step === 1) ? {} : { dilation }),
-        ...(ceil ? { ceil } : {}),
-        ...(kind === "mean" && countPadding ? { countPadding } : {}),
+        ...slices,
+        ...argumentsFor(value),
         ...given(dtype),
       }),
   });

@@ -126,7 +126,7 @@ export function argumentsFor({
   from,
   to,
   coordinates,
-}: Resize2dCase): Omit<Resize2dArguments, "input" | "output"> {
+}: Resize2dCase): Omit<Resize2dArguments, "input" | "output" | "dtype"> {
   return {
     kind,
     inputShape: layout === "NCHW" ? [batch, channels, ...from] : [batch, ...from, channels],

@@ -1,9 +1,11 @@
 import {
   dtypeBytes,
   type Numerics,
+  type Resize2dKind,
   type Resize2dProblem,
   type Resize2dType,
   type ResizedAxis,
+  type Resizing,
 } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { epsilon, storage, type Tolerance, underflow } from "../../tolerance.js";
@@ -32,6 +34,14 @@ export function between(numerator: number, divisor: number, size: number, isNear
   const lower = Math.floor(place / divisor);
   const weight = isNearest ? 0 : (place - lower * divisor) / divisor;
   return { lower, upper: weight === 0 ? lower : lower + 1, weight };
+}
+
+/** The rows and columns of a problem. */
+export function betweenAll(problem: Resizing & { readonly kind: Resize2dKind }): Resize2dShape {
+  const { kind, height, width, outHeight, outWidth, y, x } = problem;
+  const all = (count: number, size: number, { factor, shift, divisor }: ResizedAxis) =>
+    Array.from({ length: count }, (_, o) => between(o * factor + shift, divisor, size, kind === "nearest"));
+  return { ...problem, rows: all(outHeight, height, y), columns: all(outWidth, width, x) };
 }
 
 /** The magnitude of a result is that of the largest element that it is made of. */
@@ -81,10 +91,8 @@ export function resizeTolerance(dtype: Resize2dType, numerics: Numerics): Tolera
 }
 
 export const evaluate: Evaluate<Resize2dProblem<ReferenceMemory>> = (problem, memory, numerics) => {
-  const { dtype, kind, height, width, outHeight, outWidth, y, x, input, output } = problem;
-  const all = (count: number, size: number, { factor, shift, divisor }: ResizedAxis) =>
-    Array.from({ length: count }, (_, o) => between(o * factor + shift, divisor, size, kind === "nearest"));
-  const shape = { ...problem, rows: all(outHeight, height, y), columns: all(outWidth, width, x) };
+  const { dtype, kind, input, output } = problem;
+  const shape = betweenAll(problem);
   if (kind === "nearest" && memory.bytes !== undefined) {
     // Of numbers, a NaN would lose its bits. Here each element is its own place.
     const size = dtypeBytes[dtype];

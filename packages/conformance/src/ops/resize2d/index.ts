@@ -3,16 +3,13 @@ import {
   operations,
   type Resize2dKind,
   type Resize2dProblem,
-  resize2dKinds,
   resize2dTypes,
 } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
-import type { Draw } from "../../kit/draft.js";
-import { magnitude, within } from "../../kit/range.js";
 import { product } from "../../kit/shapes.js";
 import { countUp, isIn } from "../../kit/values.js";
 import type { Call, PoisonedCall, SmallCall, TestedOperation, TimedCall } from "../operation.js";
-import { coordinateModes } from "./cases.js";
+import { draft } from "./draft.js";
 import { evaluate } from "./formula.js";
 import { resize2dLaws, specialValues } from "./laws.js";
 import { resize2dMutants } from "./mutants.js";
@@ -75,24 +72,6 @@ const timed: readonly TimedCall[] = [
   timedOf("large", "bilinear", 64, 112, 0.8),
   timedOf("large", "nearest", 64, 112, 0.8),
 ];
-
-const draft: Draw = (dice, limits, dtype) => {
-  const layout = dice.pick(["NCHW", "NHWC"] as const);
-  const [batch, channels] = [1 + dice.below(3), dice.size(16)];
-  const side = Math.sqrt(limits.elements / batch / channels);
-  const [height, width, outputHeight, outputWidth] = Array.from({ length: 4 }, () =>
-    dice.size(Math.min(side, 64)),
-  ) as [number, number, number, number];
-  const shape = layout === "NCHW" ? [batch, channels, height, width] : [batch, height, width, channels];
-  const kind = dice.pick<Resize2dKind>(resize2dKinds);
-  const coordinates = dice.pick(coordinateModes);
-  return {
-    rest: { kind, layout, inputShape: shape, outputHeight, outputWidth, coordinates, dtype },
-    inputs: { input: product(shape) },
-    outputs: { output: batch * channels * outputHeight * outputWidth },
-    range: ({ input }) => within(magnitude(input!)),
-  };
-};
 
 export const resize2d: TestedOperation<Resize2dProblem<ReferenceMemory>> = {
   operation: operations.resize2d,

@@ -2,6 +2,7 @@ import { dtypeBytes } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { type CopyProblem, transposition } from "../copy/index.js";
 import type { GemmProblem } from "../gemm/index.js";
+import { isPointwise } from "./geometry.js";
 import type { Conv2dProblem } from "./index.js";
 
 /** What computes a convolution of images with channels last: one matrix product, or these problems in turn. */
@@ -26,7 +27,7 @@ export function channelsLastSteps<Memory>(
 ): ChannelsLastSteps<Memory> {
   const { dtype, batch, inChannels, height, width, outChannels, outHeight, outWidth } = problem;
   const { input, filter: b, bias, activation, output } = problem;
-  if (isPointwise(problem))
+  if (isPointwise(problem) && problem.groups === 1)
     return {
       product: {
         ...{ dtype, m: batch * height * width, n: outChannels, k: inChannels, alpha: 1, beta: 0 },
@@ -45,9 +46,4 @@ export function channelsLastSteps<Memory>(
     convolution: { ...problem, layout: "NCHW", input: planes ?? input, output: outPlanes ?? output },
     after: outPlanes && transposition(dtype, [batch, outChannels, outPixels], outPlanes, output),
   };
-}
-
-function isPointwise(problem: Conv2dProblem<unknown>): boolean {
-  const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right, groups } = problem;
-  return kernelHeight * kernelWidth * strideY * strideX * groups === 1 && top + left + bottom + right === 0;
 }

@@ -97,6 +97,53 @@ export function moveProblem<Memory>(
   return problemOf(dtype, dtype, mergeAxes(axesOf(shape, inputStrides, outputStrides)), input, output);
 }
 
+/** One axis of a move: its extent, and elements per step in both regions; those of the output are positive. */
+export interface MoveStep {
+  readonly extent: number;
+  readonly input: number;
+  readonly output: number;
+}
+
+/**
+ * The problem of moving elements, and of converting them if there is another type for the output, from element `from` of a region on and to element `to` of
+ * another on, for backends that move operands of other operations. All extents are at least 1.
+ */
+export function stridedMove<Memory>(
+  dtype: DType,
+  steps: readonly MoveStep[],
+  source: { readonly region: Region<Memory>; readonly first: number },
+  target: { readonly region: Region<Memory>; readonly first: number },
+  outputDtype: DType = dtype,
+): CopyProblem<Memory> {
+  const shape = steps.map(({ extent }) => extent);
+  const part = (
+    { region, first }: { readonly region: Region<Memory>; readonly first: number },
+    strides: readonly number[],
+    type: DType,
+  ): Region<Memory> => {
+    const { count, before } = reachOf(shape, strides);
+    const bytes = dtypeBytes[type];
+    const byteOffset = region.byteOffset + (first - before) * bytes;
+    return { memory: region.memory, byteOffset, byteLength: count * bytes };
+  };
+  const inputs = steps.map(({ input }) => input);
+  const outputs = steps.map(({ output }) => output);
+  const axes = mergeAxes(axesOf(shape, inputs, outputs));
+  const [input, output] = [part(source, inputs, dtype), part(target, outputs, outputDtype)];
+  return problemOf(dtype, outputDtype, axes, input, output);
+}
+
+/** The problem of converting `n` contiguous elements. */
+export function conversion<Memory>(
+  dtype: DType,
+  outputDtype: DType,
+  n: number,
+  input: Region<Memory>,
+  output: Region<Memory>,
+): CopyProblem<Memory> {
+  return problemOf(dtype, outputDtype, axesOf([n], [1], [1]), input, output);
+}
+
 function problemOf<Memory>(
   dtype: DType,
   outputDtype: DType,
@@ -106,10 +153,15 @@ function problemOf<Memory>(
 ): CopyProblem<Memory> {
   const shape = axes.map(({ extent }) => extent);
   return {
-    ...{ dtype, outputDtype, shape, n: shape.reduce((a, b) => a * b, 1) },
+    dtype,
+    outputDtype,
+    shape,
+    n: shape.reduce((a, b) => a * b, 1),
     inputStrides: axes.map((axis) => axis.input),
     outputStrides: axes.map((axis) => axis.output),
-    ...{ input, inputStart: startOf(axes), output },
+    input,
+    inputStart: startOf(axes),
+    output,
   };
 }
 

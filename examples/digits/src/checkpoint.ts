@@ -1,0 +1,58 @@
+import type { ComputeBackend } from "@backplane/core";
+import {
+  type Layer,
+  loadParameters,
+  type Optimizer,
+  type Progress,
+  parametersOf,
+  type Tensor,
+} from "@backplane/tensor";
+import { load, save } from "@backplane/tensor/node";
+import { type Options, UsageError } from "./options.js";
+
+/** Options on which the steps depend: a checkpoint goes on with the same ones only. */
+const decisive = ["model", "seed", "epochs", "batch"] as const;
+
+const statePrefix = "optimizer.";
+
+/** Saves all that the next steps depend on. */
+export async function saveCheckpoint(
+  path: string,
+  model: Layer,
+  optimizer: Optimizer,
+  options: Options,
+  onProgress: Progress,
+): Promise<void> {
+  const states = Array.from(optimizer.states(), ([name, state]): [string, Tensor] => [
+    statePrefix + name,
+    state,
+  ]);
+  const settings = decisive.map((name): [string, string] => [name, String(options[name])]);
+  const metadata = new Map([...settings, ["steps", String(optimizer.steps)]]);
+  await save(path, new Map([...parametersOf(model), ...states]), { metadata, onProgress });
+}
+
+/** Puts model and optimizer where they were when the checkpoint was saved. */
+export async function loadCheckpoint(
+  path: string,
+  backend: ComputeBackend,
+  model: Layer,
+  optimizer: Optimizer,
+  options: Options,
+  onProgress: Progress,
+): Promise<void> {
+  const { tensors, metadata } = await load(backend, path, { onProgress });
+  try {
+    for (const name of decisive)
+      if (metadata.get(name) !== String(options[name]))
+        throw new UsageError(
+          `--${name} is "${options[name]}"; allowed with this checkpoint: ${metadata.get(name)}`,
+        );
+    const isState = ([name]: readonly [string, Tensor]): boolean => name.startsWith(statePrefix);
+    loadParameters(model, new Map([...tensors].filter((entry) => !isState(entry))));
+    for (const [name, state] of optimizer.states()) state.assign(tensors.get(statePrefix + name)!);
+    optimizer.steps = Number(metadata.get("steps"));
+  } finally {
+    for (const tensor of tensors.values()) tensor.dispose();
+  }
+}

@@ -1,0 +1,83 @@
+import { type ByteSource, FileError } from "./file.js";
+
+/** An array of f32 in a file. */
+export interface StoredArray {
+  readonly shape: readonly number[];
+  /** Of its first byte in the file. */
+  readonly offset: number;
+}
+
+export interface SafetensorsHeader {
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly arrays: ReadonlyMap<string, StoredArray>;
+}
+
+/** Bytes of the length of the header, in front of it. */
+const LENGTH_BYTES = 8;
+
+interface Entry {
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly data_offsets: readonly [number, number];
+}
+
+/** Whether a file may be of this format by its first bytes: a length below 2^32, and a brace. */
+export function looksLikeSafetensors(start: Uint8Array): boolean {
+  return start[LENGTH_BYTES] === 0x7b && start.subarray(4, LENGTH_BYTES).every((byte) => byte === 0);
+}
+
+/** Reads the header of a file of the format safetensors (https://huggingface.co/docs/safetensors) with arrays of F32. */
+export async function readSafetensorsHeader(file: ByteSource): Promise<SafetensorsHeader> {
+  const start = await file.read(0, LENGTH_BYTES);
+  const length = Number(new DataView(start.buffer).getBigUint64(0, true));
+  const data = LENGTH_BYTES + length;
+  if (data > file.size)
+    throw new FileError(`It is cut off: its header has ${length} bytes, and the file ${file.size}.`);
+  const { __metadata__: metadata = {}, ...entries } = headerFrom(await file.read(LENGTH_BYTES, length));
+  const arrays = new Map<string, StoredArray>();
+  for (const [name, { dtype, shape, data_offsets: place }] of Object.entries(entries)) {
+    if (dtype !== "F32") throw new FileError(`${name} is of type ${dtype}; this program reads F32.`);
+    const [from, to] = place;
+    const bytes = 4 * shape.reduce((product, extent) => product * extent, 1);
+    if (to - from !== bytes) throw new FileError(`${name} has ${to - from} bytes, and its shape ${bytes}.`);
+    if (data + to > file.size)
+      throw new FileError(
+        `It is cut off: ${name} should end after ${data + to} bytes, and the file after ${file.size}.`,
+      );
+    arrays.set(name, { shape, offset: data + from });
+  }
+  return { metadata, arrays };
+}
+
+function headerFrom(bytes: Uint8Array): Record<string, Entry> & { __metadata__?: Record<string, string> } {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new FileError(`Its header is not JSON: ${(error as Error).message}`);
+  }
+}
+
+/** The values of an array. Throws a FileError if it is missing or has another shape. */
+export async function readArray(
+  file: ByteSource,
+  { arrays }: SafetensorsHeader,
+  name: string,
+  shape: readonly number[],
+): Promise<Float32Array<ArrayBuffer>> {
+  const { offset } = arrayOf(arrays, name, shape);
+  const count = shape.reduce((product, extent) => product * extent, 1);
+  return new Float32Array((await file.read(offset, 4 * count)).buffer);
+}
+
+/** Where an array is. Throws a FileError if it is missing or has another shape. */
+export function arrayOf(
+  arrays: SafetensorsHeader["arrays"],
+  name: string,
+  shape: readonly number[],
+): StoredArray {
+  const array = arrays.get(name);
+  if (array === undefined) throw new FileError(`It has no array ${name}.`);
+  if (array.shape.join() !== shape.join())
+    throw new FileError(`${name} has shape [${array.shape.join(", ")}]; needed: [${shape.join(", ")}].`);
+  return array;
+}

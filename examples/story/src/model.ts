@@ -1,0 +1,277 @@
+import {
+  type ComputeBackend,
+  type DeviceHandle,
+  dtypeBytes,
+  type FloatType,
+  type MapNode,
+  type Operand,
+  openScope,
+  type Scope,
+} from "@backplane/core";
+import { type Matrix, moved } from "./matrix.js";
+import type { Shape } from "./shape.js";
+
+/** What a model has learned, on the device. */
+export interface Weights {
+  /** [vocabulary, size] */
+  readonly embedding: Matrix;
+  readonly layers: readonly LayerWeights[];
+  /** [size] */
+  readonly finalNorm: Operand;
+  /** [vocabulary, size]; many models take the embedding. */
+  readonly classifier: Matrix;
+}
+
+export interface LayerWeights {
+  /** [size] */
+  readonly attentionNorm: Operand;
+  /** [(heads + 2 kvHeads) headSize, size]: queries, keys and values below one another. */
+  readonly queryKeyValue: Matrix;
+  /** [size, heads headSize] */
+  readonly attentionOutput: Matrix;
+  /** [size] */
+  readonly feedForwardNorm: Operand;
+  /** [2 hidden, size]: gate and up, one below the other. */
+  readonly gateUp: Matrix;
+  /** [size, hidden] */
+  readonly down: Matrix;
+}
+
+/** silu(gate) up */
+const gated: readonly MapNode[] = [
+  { input: 0 },
+  { unary: "silu", x: 0 },
+  { input: 1 },
+  { binary: "mul", a: 1, b: 2 },
+];
+
+/** The memory of one pass over `count` tokens. */
+interface Workspace {
+  readonly count: number;
+  /** [count, size]: the residual stream. */
+  readonly stream: DeviceHandle;
+  readonly normalized: DeviceHandle;
+  /** [count, (heads + 2 kvHeads) headSize] */
+  readonly queryKeyValue: DeviceHandle;
+  /** [count, heads headSize] */
+  readonly attended: DeviceHandle;
+  /** [2, count, hidden] */
+  readonly gateUp: DeviceHandle;
+  /** [count, hidden] */
+  readonly hidden: DeviceHandle;
+}
+
+/**
+ * A transformer of the llama architecture (arXiv 2302.13971): RMS normalization, rotary positions, grouped queries and a
+ * feed-forward layer with a gate. It keeps keys and values of the tokens that it has seen, with room for a given
+ * number of tokens. It enqueues operations of the contract and never waits.
+ */
+export class Transformer {
+  readonly shape: Shape;
+  /** Tokens that the cache has room for. */
+  readonly room: number;
+  /** [vocabulary] in f32: of the last token of the last pass. */
+  readonly logits: DeviceHandle;
+  readonly #backend: ComputeBackend;
+  readonly #weights: Weights;
+  readonly #dtype: FloatType;
+  readonly #scope: Scope;
+  /** [layers, 2, kvHeads, room, headSize]: keys and values of each layer. */
+  readonly #cache: DeviceHandle;
+  /** Of the rotary positions, [room, pairs]. */
+  readonly #cos: DeviceHandle;
+  readonly #sin: DeviceHandle;
+  /** For passes over one token. */
+  readonly #single: Workspace;
+  /** The logits in the type of the model, unless that is f32. */
+  readonly #narrowLogits: DeviceHandle | undefined;
+
+  constructor(
+    backend: ComputeBackend,
+    shape: Shape,
+    weights: Weights,
+    room: number,
+    dtype: FloatType = "f32",
+  ) {
+    this.#backend = backend;
+    this.shape = shape;
+    this.#weights = weights;
+    this.room = room;
+    this.#dtype = dtype;
+    this.#scope = openScope(backend);
+    try {
+      const { layers, kvHeads, headSize, vocabulary } = shape;
+      this.#cache = this.#scope.alloc(layers * 2 * kvHeads * room * headSize * dtypeBytes[dtype]);
+      const angles = Array.from({ length: room }, (_, at) =>
+        shape.frequencies.map((turn) => at * turn),
+      ).flat();
+      this.#cos = this.#scope.upload(Float32Array.from(angles, Math.cos));
+      this.#sin = this.#scope.upload(Float32Array.from(angles, Math.sin));
+      this.logits = this.#scope.alloc(4 * vocabulary);
+      this.#narrowLogits = dtype === "f32" ? undefined : this.#scope.alloc(vocabulary * dtypeBytes[dtype]);
+      this.#single = this.#workspace(this.#scope, 1);
+    } catch (error) {
+      this.#scope.dispose();
+      throw error;
+    }
+  }
+
+  /** Bytes of the keys and values. */
+  get cacheBytes(): number {
+    const { layers, kvHeads, headSize } = this.shape;
+    return layers * 2 * kvHeads * this.room * headSize * dtypeBytes[this.#dtype];
+  }
+
+  /**
+   * Enqueues a pass over `count` tokens (i32) at the positions from `start` on, behind those of earlier passes, which
+   * leaves the logits of what follows the last one.
+   *
+   * @param afterLayer is called with the residual stream, [count, size], when each layer has been enqueued
+   */
+  forward(
+    tokens: Operand,
+    count: number,
+    start: number,
+    afterLayer?: (layer: number, stream: DeviceHandle) => void,
+  ): void {
+    if (count < 1 || start + count > this.room)
+      throw new RangeError(`Tokens ${start} to ${start + count - 1}: the cache has room for ${this.room}.`);
+    const scope = openScope(this.#backend);
+    try {
+      const work = count === 1 ? this.#single : this.#workspace(scope, count);
+      this.#weights.embedding.lookUp(count, tokens, work.stream);
+      for (const [i, layer] of this.#weights.layers.entries()) {
+        this.#attend(work, layer, i, start);
+        this.#feedForward(work, layer);
+        afterLayer?.(i, work.stream);
+      }
+      this.#classify(work);
+    } finally {
+      scope.dispose();
+    }
+  }
+
+  /** Frees everything but the weights. */
+  free(): void {
+    this.#scope.dispose();
+  }
+
+  /** stream += output of attention */
+  #attend(work: Workspace, layer: LayerWeights, index: number, start: number): void {
+    const { count } = work;
+    const { heads, kvHeads, headSize, frequencies } = this.shape;
+    const backend = this.#backend;
+    const dtype = this.#dtype;
+    const bytes = dtypeBytes[dtype];
+    this.#normalize(count, work.stream, layer.attentionNorm, work.normalized);
+    layer.queryKeyValue.multiply({ count, input: work.normalized, output: work.queryKeyValue });
+
+    // Queries and keys follow one another in each row, so they turn together.
+    const row = (heads + 2 * kvHeads) * headSize;
+    const inRow = [0, headSize, row];
+    backend.rope({
+      kind: "neighbours",
+      heads: heads + kvHeads,
+      rows: count,
+      size: headSize,
+      rotated: 2 * frequencies.length,
+      length: this.room,
+      cos: this.#cos,
+      sin: this.#sin,
+      start,
+      input: work.queryKeyValue,
+      inputStrides: inRow,
+      output: work.queryKeyValue,
+      outputStrides: inRow,
+      dtype,
+    });
+    const keysOfHead = this.room * headSize;
+    const cacheOfLayer = 2 * kvHeads * keysOfHead * bytes;
+    const keys = moved(this.#cache, index * cacheOfLayer);
+    const keyStrides = [kvHeads * keysOfHead, keysOfHead, headSize];
+    backend.copy({
+      shape: [2 * kvHeads, count, headSize],
+      input: moved(work.queryKeyValue, heads * headSize * bytes),
+      inputStrides: [headSize, row, 1],
+      output: moved(keys, start * headSize * bytes),
+      outputStrides: [keysOfHead, headSize, 1],
+      dtype,
+    });
+    backend.attention({
+      batch: 1,
+      heads,
+      kvHeads,
+      queryLength: count,
+      keyLength: start + count,
+      headSize,
+      q: work.queryKeyValue,
+      qStrides: inRow,
+      k: keys,
+      kStrides: keyStrides,
+      v: moved(keys, cacheOfLayer / 2),
+      vStrides: keyStrides,
+      out: work.attended,
+      outStrides: [0, headSize, heads * headSize],
+      causal: "lower-right",
+      dtype,
+    });
+    layer.attentionOutput.multiply({ count, input: work.attended, output: work.stream, adds: true });
+  }
+
+  /** stream += down(silu(gate) up) */
+  #feedForward(work: Workspace, layer: LayerWeights): void {
+    const { count } = work;
+    const { hidden } = this.shape;
+    this.#normalize(count, work.stream, layer.feedForwardNorm, work.normalized);
+    const up = moved(work.gateUp, count * hidden * dtypeBytes[this.#dtype]);
+    const input = work.normalized;
+    // In one row, gate and up follow one another anyway.
+    if (count === 1) layer.gateUp.multiply({ count, input, output: work.gateUp });
+    else {
+      layer.gateUp.slice(0, hidden).multiply({ count, input, output: work.gateUp });
+      layer.gateUp.slice(hidden, hidden).multiply({ count, input, output: up });
+    }
+    this.#backend.map({
+      shape: [count * hidden],
+      inputs: [work.gateUp, up],
+      nodes: gated,
+      results: [-1],
+      outputs: [work.hidden],
+      dtype: this.#dtype,
+    });
+    layer.down.multiply({ count, input: work.hidden, output: work.stream, adds: true });
+  }
+
+  #classify({ count, stream, normalized }: Workspace): void {
+    const { size, vocabulary } = this.shape;
+    const last = moved(stream, (count - 1) * size * dtypeBytes[this.#dtype]);
+    this.#normalize(1, last, this.#weights.finalNorm, normalized);
+    const output = this.#narrowLogits ?? this.logits;
+    this.#weights.classifier.multiply({ count: 1, input: normalized, output });
+    if (output !== this.logits)
+      this.#backend.copy({
+        ...{ shape: [vocabulary], dtype: this.#dtype, outputDtype: "f32" },
+        ...{ input: output, output: this.logits },
+      });
+  }
+
+  #normalize(rows: number, input: Operand, weight: Operand, output: Operand): void {
+    const { size, epsilon } = this.shape;
+    this.#backend.normalize({ kind: "rms", rows, size, epsilon, input, weight, output, dtype: this.#dtype });
+  }
+
+  #workspace(scope: Scope, count: number): Workspace {
+    const { size, hidden, heads, kvHeads, headSize } = this.shape;
+    const alloc = (columns: number) =>
+      scope.alloc(count * columns * dtypeBytes[this.#dtype], { zero: false });
+    return {
+      count,
+      stream: alloc(size),
+      normalized: alloc(size),
+      queryKeyValue: alloc((heads + 2 * kvHeads) * headSize),
+      attended: alloc(heads * headSize),
+      gateUp: alloc(2 * hidden),
+      hidden: alloc(hidden),
+    };
+  }
+}

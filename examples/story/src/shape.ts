@@ -1,0 +1,47 @@
+/** The sizes of a transformer of the llama architecture. */
+export interface Shape {
+  /** Numbers of the residual stream at each position. */
+  readonly size: number;
+  /** Numbers between the two products of a feed-forward layer. */
+  readonly hidden: number;
+  readonly layers: number;
+  readonly heads: number;
+  /** Heads of keys and values; a divisor of `heads`. */
+  readonly kvHeads: number;
+  readonly headSize: number;
+  /** Tokens that there are. */
+  readonly vocabulary: number;
+  /** Positions that the model was trained for. */
+  readonly length: number;
+  /** Of the RMS normalizations. */
+  readonly epsilon: number;
+  /**
+   * Radians per position by which pair i of a head turns, the elements 2i and 2i + 1; elements beyond these pairs do
+   * not turn.
+   */
+  readonly frequencies: readonly number[];
+}
+
+/** base^(-2i / rotated) for the pairs of `rotated` elements (RoPE, arXiv 2104.09864). */
+export function ropeFrequencies(rotated: number, base: number): number[] {
+  return Array.from({ length: rotated / 2 }, (_, i) => base ** ((-2 * i) / rotated));
+}
+
+/** Returns what is wrong with sizes from a file; undefined if nothing is. */
+export function faultOf(shape: Omit<Shape, "frequencies">): string | undefined {
+  for (const name of [
+    "size",
+    "hidden",
+    "layers",
+    "heads",
+    "kvHeads",
+    "headSize",
+    "vocabulary",
+    "length",
+  ] as const)
+    if (!Number.isSafeInteger(shape[name]) || shape[name] < 1 || shape[name] >= 2 ** 31)
+      return `${name} is ${shape[name]}`;
+  const { heads, kvHeads, headSize } = shape;
+  if (heads % kvHeads !== 0) return `${heads} heads do not divide into ${kvHeads} heads of keys`;
+  return headSize % 2 === 0 ? undefined : `a head has ${headSize} elements, which do not form pairs`;
+}

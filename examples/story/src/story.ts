@@ -1,0 +1,100 @@
+import { SwitchableBackend } from "@backplane/core";
+import { AdaptableWeights, readAdapter } from "./adapter.js";
+import { registry } from "./backends.js";
+import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
+import { FileError, FileSource } from "./checkpoint/file.js";
+import { loadWeights, weightBytes } from "./checkpoint/load.js";
+import { Transformer } from "./model.js";
+import type { Options } from "./options.js";
+import { ProgressBar } from "./progress.js";
+import { readLlama2cTokenizer } from "./tokenizer/llama2c.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
+import { megabytes, type Outputs, writeText } from "./writing.js";
+
+/** Writes on after the prompt with a model from a file, starting on a backend. */
+export async function tellStory(
+  options: Options & { readonly model: string },
+  start: string,
+  outputs: Outputs,
+  signal: AbortSignal,
+): Promise<void> {
+  const { notes } = outputs;
+  await using model = await openModel(options);
+  const { file, checkpoint, tokenizer } = model;
+  const { shape } = checkpoint;
+  const prompt = tokenizer.encode(options.prompt);
+  if (prompt.length > shape.length)
+    throw new FileError(`The prompt has ${prompt.length} tokens, and the model takes ${shape.length}.`);
+  await using backend = new SwitchableBackend(registry, start);
+  await backend.init();
+  const { dtype } = options;
+  if (dtype === "f16" && options.adapter !== undefined)
+    throw new FileError("An adapter needs a model that computes in f32.");
+
+  const bar = new ProgressBar(notes, "load");
+  const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
+  const loaded = await named(options.model, () =>
+    loadWeights(backend, file, checkpoint, dtype, (fraction) => {
+      bar.show(fraction, size);
+      signal.throwIfAborted();
+    }),
+  );
+  const room = Math.min(shape.length, prompt.length + options.tokens);
+  const weights = new AdaptableWeights(backend, loaded.weights);
+  const { adapter: path } = options;
+  if (path !== undefined)
+    weights.adapter = await named(path, async () => {
+      await using adapterFile = await FileSource.open(path);
+      return await readAdapter(backend, adapterFile, loaded.weights);
+    });
+  const transformer = new Transformer(backend, shape, weights, room, dtype);
+  await writeText({ backend, transformer, tokenizer, prompt: options.prompt, options, outputs, signal });
+  const { cacheBytes } = transformer;
+  notes.write(`The keys and values of ${room} tokens take ${megabytes(cacheBytes)}.\n`);
+  transformer.free();
+  weights.adapter?.free();
+  loaded.scope.dispose();
+}
+
+/** A model file that is open. */
+export interface OpenModel extends AsyncDisposable {
+  readonly file: FileSource;
+  readonly checkpoint: Checkpoint;
+  readonly tokenizer: Tokenizer;
+}
+
+/** Opens the model file and the tokenizer of some options. Throws a FileError that names the file. */
+export async function openModel(options: Options & { readonly model: string }): Promise<OpenModel> {
+  const file = await named(options.model, () => FileSource.open(options.model));
+  try {
+    const checkpoint = await named(options.model, () => readCheckpoint(file));
+    const tokenizer = await tokenizerFor(options, checkpoint);
+    return { file, checkpoint, tokenizer, [Symbol.asyncDispose]: () => file[Symbol.asyncDispose]() };
+  } catch (error) {
+    await file[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function tokenizerFor(options: Options, checkpoint: Checkpoint): Promise<Tokenizer> {
+  const path = options.tokenizer;
+  const { vocabulary } = checkpoint.shape;
+  if (path === undefined) {
+    if (checkpoint.tokenizer !== undefined) return checkpoint.tokenizer;
+    throw new FileError(`${options.model}: It has no tokenizer; name one with --tokenizer FILE.`);
+  }
+  return named(path, async () => {
+    await using file = await FileSource.open(path);
+    return readLlama2cTokenizer(await file.read(0, file.size), vocabulary);
+  });
+}
+
+/** Puts the name of a file before what is wrong with it. */
+async function named<Result>(path: string, body: () => Promise<Result>): Promise<Result> {
+  try {
+    return await body();
+  } catch (error) {
+    if (error instanceof FileError) throw new FileError(`${path}: ${error.message}`);
+    throw error;
+  }
+}

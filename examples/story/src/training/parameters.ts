@@ -1,0 +1,138 @@
+import { type ComputeBackend, type DeviceHandle, dtypeBytes, type Operand } from "@backplane/core";
+import { ones, type Tensor, tensor, zeros } from "@backplane/tensor";
+import { type BlockMatrix, DenseMatrix, type Matrix } from "../matrix.js";
+import type { Weights } from "../model.js";
+import type { Random } from "../random.js";
+import type { Shape } from "../shape.js";
+
+/** The weights of a layer, shaped as in `LayerWeights`. */
+export interface LayerParameters {
+  readonly attentionNorm: Tensor;
+  readonly queryKeyValue: Tensor;
+  readonly attentionOutput: Tensor;
+  readonly feedForwardNorm: Tensor;
+  readonly gateUp: Tensor;
+  readonly down: Tensor;
+}
+
+/** The weights of a model that is trained. */
+export interface Parameters {
+  readonly embedding: Tensor;
+  readonly layers: readonly LayerParameters[];
+  readonly finalNorm: Tensor;
+  /** Default: the embedding. */
+  readonly classifier?: Tensor;
+}
+
+/** [rows, columns], or [columns] for norms. */
+export function parameterShapes({
+  size,
+  hidden,
+  heads,
+  kvHeads,
+  headSize,
+}: Shape): Readonly<Record<keyof LayerParameters, readonly number[]>> {
+  return {
+    attentionNorm: [size],
+    queryKeyValue: [(heads + 2 * kvHeads) * headSize, size],
+    attentionOutput: [size, heads * headSize],
+    feedForwardNorm: [size],
+    gateUp: [2 * hidden, size],
+    down: [size, hidden],
+  };
+}
+
+const layerNames = [
+  ...(["attentionNorm", "queryKeyValue", "attentionOutput"] as const),
+  ...(["feedForwardNorm", "gateUp", "down"] as const),
+];
+
+/** Parameters made of the tensors that a function returns for each name, such as `layers.0.down`, and shape. */
+export function parametersFrom(
+  shape: Shape,
+  make: (name: string, shape: readonly number[]) => Tensor,
+): Parameters {
+  const shapes = parameterShapes(shape);
+  const layerAt = (i: number) =>
+    Object.fromEntries(
+      layerNames.map((name) => [name, make(`layers.${i}.${name}`, shapes[name])]),
+    ) as unknown as LayerParameters;
+  return {
+    embedding: make("embedding", [shape.vocabulary, shape.size]),
+    layers: Array.from({ length: shape.layers }, (_, i) => layerAt(i)),
+    finalNorm: make("finalNorm", [shape.size]),
+  };
+}
+
+/**
+ * Random weights: norms of 1, and normal numbers of deviation 0.02, or less by sqrt(2 layers) where a product ends in the
+ * residual stream (A. Radford et al., "Language models are unsupervised multitask learners", 2019).
+ */
+export function initialParameters(backend: ComputeBackend, shape: Shape, random: Random): Parameters {
+  return parametersFrom(shape, (name, extents) => {
+    if (extents.length === 1) return ones(backend, extents).keep();
+    const count = extents.reduce((a, b) => a * b);
+    const isLast = name.endsWith("attentionOutput") || name.endsWith("down");
+    const deviation = isLast ? 0.02 / Math.sqrt(2 * shape.layers) : 0.02;
+    const values = Float32Array.from({ length: count }, () => deviation * random.normal());
+    return tensor(backend, values, { shape: extents }).keep();
+  });
+}
+
+/** The parameters as the weights of a `Transformer`, in the memory in which they are now. */
+export function weightsOf(backend: ComputeBackend, { embedding, layers, finalNorm }: Parameters): Weights {
+  const matrix = (parameter: Tensor) => {
+    const [rows, columns] = parameter.shape as [number, number];
+    return new DenseMatrix(backend, "f32", rows, columns, placeOf(parameter));
+  };
+  const embeddingMatrix = matrix(embedding);
+  return {
+    embedding: embeddingMatrix,
+    classifier: embeddingMatrix,
+    finalNorm: placeOf(finalNorm),
+    layers: layers.map((layer) => ({
+      attentionNorm: placeOf(layer.attentionNorm),
+      queryKeyValue: matrix(layer.queryKeyValue),
+      attentionOutput: matrix(layer.attentionOutput),
+      feedForwardNorm: placeOf(layer.feedForwardNorm),
+      gateUp: matrix(layer.gateUp),
+      down: matrix(layer.down),
+    })),
+  };
+}
+
+/** Copies of the weights of a model that computes in f32. */
+export function copiedParameters(backend: ComputeBackend, { size }: Shape, weights: Weights): Parameters {
+  const copied = (from: Operand, shape: readonly number[]): Tensor => {
+    const copy = zeros(backend, shape).keep();
+    backend.copyDtoD(placeOf(copy), from, 4 * copy.size);
+    return copy;
+  };
+  const vector = (from: Operand) => copied(from, [size]);
+  const matrix = (from: Matrix): Tensor => {
+    const shape = [from.rows, from.columns];
+    if (from instanceof DenseMatrix) return copied(from.values, shape);
+    const copy = zeros(backend, shape).keep();
+    (from as BlockMatrix).widen(placeOf(copy));
+    return copy;
+  };
+  const { embedding, classifier } = weights;
+  return {
+    embedding: matrix(embedding),
+    ...(classifier === embedding ? {} : { classifier: matrix(classifier) }),
+    finalNorm: vector(weights.finalNorm),
+    layers: weights.layers.map((layer) => ({
+      attentionNorm: vector(layer.attentionNorm),
+      queryKeyValue: matrix(layer.queryKeyValue),
+      attentionOutput: matrix(layer.attentionOutput),
+      feedForwardNorm: vector(layer.feedForwardNorm),
+      gateUp: matrix(layer.gateUp),
+      down: matrix(layer.down),
+    })),
+  };
+}
+
+function placeOf(parameter: Tensor): { readonly handle: DeviceHandle; readonly byteOffset: number } {
+  const { storage, offset, dtype } = parameter.compute().value;
+  return { handle: storage!.handle, byteOffset: offset * dtypeBytes[dtype] };
+}

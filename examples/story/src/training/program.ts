@@ -1,0 +1,175 @@
+import { setImmediate } from "node:timers/promises";
+import { SwitchableBackend } from "@backplane/core";
+import { parametersOf } from "@backplane/tensor";
+import { registry } from "../backends.js";
+import { FileError } from "../checkpoint/file.js";
+import { Transformer } from "../model.js";
+import type { Options } from "../options.js";
+import { ProgressBar } from "../progress.js";
+import { Random } from "../random.js";
+import { Sampler } from "../sampler.js";
+import { ropeFrequencies, type Shape } from "../shape.js";
+import { ByteTokenizer } from "../tokenizer/bytes.js";
+import { TextJoiner } from "../tokenizer/tokenizer.js";
+import { Writer } from "../writer.js";
+import { type Outputs, writeText } from "../writing.js";
+import { bigramLoss } from "./bigram.js";
+import { type Corpus, corpusFor } from "./corpus.js";
+import { initialParameters, type Parameters, weightsOf } from "./parameters.js";
+import { readTraining, saveTraining } from "./saving.js";
+import { Trainer, type TrainingOptions } from "./trainer.js";
+
+const HEADS = 4;
+const HEAD_SIZE = 16;
+
+/** Small enough for two cores to train within minutes. */
+const shape: Shape = {
+  ...{ size: HEADS * HEAD_SIZE, hidden: 176, layers: 3, heads: HEADS, kvHeads: HEADS, headSize: HEAD_SIZE },
+  ...{ vocabulary: 256, length: 1024, epsilon: 1e-5, frequencies: ropeFrequencies(HEAD_SIZE, 10_000) },
+};
+const batch = 16;
+const length = 64;
+const rate = 0.004;
+
+/** Steps from one reading of the loss, which waits for the device, to the next. */
+const STEPS_PER_READING = 10;
+/** Samples in a whole training, and their bytes. */
+const SAMPLES = 4;
+const SAMPLE_BYTES = 70;
+/** Turns of the backends in the text at the end. */
+const TURNS = 4;
+
+export interface TrainingProgram {
+  readonly options: Options;
+  readonly start: string;
+  /** Whether there is another backend to swap to. */
+  readonly swaps: boolean;
+  readonly outputs: Outputs;
+  readonly signal: AbortSignal;
+}
+
+/** Trains a model on text, shows what it has learned, and lets it write while the backend is swapped. */
+export async function trainModel({ options, start, swaps, outputs, signal }: TrainingProgram): Promise<void> {
+  const { notes } = outputs;
+  const corpus = corpusFor(options.text, length, (text) => Int32Array.from(text));
+  await using backend = new SwitchableBackend(registry, start);
+  await backend.init();
+  const training = await trainingFor(backend, options);
+  const { trainer, parameters } = training;
+  const count = [...parametersOf(parameters).values()].reduce((sum, { size }) => sum + size, 0);
+  notes.write(
+    `${grouped(count)} parameters learn from ${grouped(corpus.training.length)} bytes on ${backend.capabilities.device.name}.\n`,
+  );
+  const isComplete = await trainOn(trainer, corpus, outputs, signal, () =>
+    sample(backend, training.shape, parameters, options),
+  );
+  await saveTraining(options.save, training.shape, parameters, trainer);
+  notes.write(`\nSaved as ${options.save}.\n`);
+  if (!isComplete) {
+    notes.write(`To go on: npx -y pnpm@12 story --resume ${options.save}\n`);
+    return;
+  }
+  const loss = await trainer.heldOutLoss(corpus.heldOut);
+  const bigram = bigramLoss(corpus);
+  notes.write(
+    `Loss of text that was held out, in nats per byte: ${loss.toFixed(3)}; of a bigram model: ${bigram.toFixed(3)}.\n\n`,
+  );
+  const tokenizer = new ByteTokenizer();
+  const { prompt } = options;
+  const room = tokenizer.encode(prompt).length + options.tokens;
+  const transformer = new Transformer(backend, training.shape, weightsOf(backend, parameters), room);
+  const writing = { ...options, swap: swaps ? Math.ceil(options.tokens / TURNS) : 0 };
+  await writeText({ backend, transformer, tokenizer, prompt, options: writing, outputs, signal });
+  notes.write(`To read more of it: npx -y pnpm@12 story --model ${options.save}\n`);
+}
+
+interface Training {
+  readonly shape: Shape;
+  readonly parameters: Parameters;
+  readonly trainer: Trainer;
+}
+
+async function trainingFor(backend: SwitchableBackend, options: Options): Promise<Training> {
+  const { resume, seed, steps } = options;
+  if (resume === undefined) {
+    const given: TrainingOptions = { seed, steps, batch, length, rate };
+    const parameters = initialParameters(backend, shape, new Random(seed));
+    return { shape, parameters, trainer: trainerOf(backend, shape, parameters, given) };
+  }
+  try {
+    const saved = await readTraining(backend, resume);
+    const trainer = trainerOf(backend, saved.shape, saved.parameters, saved.options);
+    saved.restore(trainer);
+    return { shape: saved.shape, parameters: saved.parameters, trainer };
+  } catch (error) {
+    if (error instanceof FileError) throw new FileError(`${resume}: ${error.message}`);
+    throw error;
+  }
+}
+
+function trainerOf(
+  backend: SwitchableBackend,
+  shape: Shape,
+  parameters: Parameters,
+  options: TrainingOptions,
+) {
+  return new Trainer(backend, shape, parameters, [...parametersOf(parameters).values()], options);
+}
+
+/**
+ * Does the steps that are left, and returns whether all were done.
+ *
+ * @param sample writes something with what was learned so far
+ */
+export async function trainOn(
+  trainer: Trainer,
+  corpus: Corpus,
+  { notes }: Outputs,
+  signal: AbortSignal,
+  sample?: () => Promise<string>,
+): Promise<boolean> {
+  const { steps, batch, length } = trainer.options;
+  const { optimizer } = trainer;
+  const bar = new ProgressBar(notes, "train");
+  const perSample = Math.ceil(steps / SAMPLES);
+  let [began, tokens] = [performance.now(), 0];
+  while (optimizer.steps < steps) {
+    using loss = trainer.step(corpus.training);
+    tokens += batch * length;
+    const done = optimizer.steps;
+    if (done % STEPS_PER_READING !== 0 && done !== steps) continue;
+    const value = await loss.item();
+    const speed = tokens / ((performance.now() - began) / 1000);
+    bar.show(done / steps, `loss ${value.toFixed(3)}  ${grouped(speed)} tokens/s`);
+    // Lets signals have their turn.
+    await setImmediate();
+    if (signal.aborted) return false;
+    if (sample === undefined || done % perSample >= STEPS_PER_READING || done === steps) continue;
+    notes.write(`\n  after ${done} steps: ${JSON.stringify(await sample())}\n`);
+    [began, tokens] = [performance.now(), 0];
+  }
+  return true;
+}
+
+async function sample(
+  backend: SwitchableBackend,
+  shape: Shape,
+  parameters: Parameters,
+  options: Options,
+): Promise<string> {
+  const tokenizer = new ByteTokenizer();
+  const prompt = tokenizer.encode(options.prompt);
+  const room = prompt.length + SAMPLE_BYTES;
+  const transformer = new Transformer(backend, shape, weightsOf(backend, parameters), room);
+  const sampler = new Sampler(backend, shape.vocabulary, options);
+  const writer = new Writer(backend, transformer, sampler);
+  const joiner = new TextJoiner(tokenizer, true);
+  let text = "";
+  for await (const token of writer.write(prompt, SAMPLE_BYTES, tokenizer.stops)) text += joiner.add(token);
+  for (const part of [writer, sampler, transformer]) part.free();
+  return text;
+}
+
+function grouped(value: number): string {
+  return Math.round(value).toLocaleString("en-US");
+}

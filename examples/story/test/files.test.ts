@@ -1,0 +1,106 @@
+// Tags: pure
+import { expect } from "chai";
+import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
+import { FileError, MemorySource } from "#src/checkpoint/file.js";
+import { readLlama2cTokenizer } from "#src/tokenizer/llama2c.js";
+import { TextJoiner, type Tokenizer } from "#src/tokenizer/tokenizer.js";
+import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces, shape } from "./tiny.js";
+
+async function refusal(file: Uint8Array): Promise<string> {
+  try {
+    await readCheckpoint(new MemorySource(file));
+  } catch (error) {
+    if (error instanceof FileError) return error.message;
+    throw error;
+  }
+  return "none";
+}
+
+describe("model files", () => {
+  it("give the sizes of the model", async () => {
+    for (const file of [llama2cFile(), ggufFile("Q4_0")]) {
+      const read = (await readCheckpoint(new MemorySource(file))).shape;
+      expect({ ...read, epsilon: Math.fround(read.epsilon) }).to.deep.equal({
+        ...shape,
+        epsilon: Math.fround(shape.epsilon),
+      });
+    }
+  });
+
+  it("are refused if they are cut off, wherever that is", async () => {
+    const checkpoint = llama2cFile();
+    expect(await refusal(checkpoint.subarray(0, checkpoint.length - 1))).to.match(/it is cut off\.$/);
+    expect(await refusal(checkpoint.subarray(0, 20))).to.contain("20 bytes, which is no model");
+    const gguf = ggufFile("Q8_0");
+    expect(await refusal(gguf.subarray(0, gguf.length - 64))).to.match(/^It is cut off: output_norm/);
+    for (const length of [12, 100, 1000])
+      expect(await refusal(gguf.subarray(0, length))).to.match(/^It is cut off: its header goes on after/);
+  });
+
+  it("are refused if they are of another kind", async () => {
+    expect(await refusal(new TextEncoder().encode("Once upon a time there was a text."))).to.match(
+      /^It is neither a GGUF file nor a checkpoint of llama2\.c/,
+    );
+    expect(await refusal(new Uint8Array(2))).to.contain("2 bytes, which is no model");
+    const longer = new Uint8Array(llama2cFile().length + 1);
+    longer.set(llama2cFile());
+    expect(await refusal(longer)).to.match(/^It has \d+ bytes; as a checkpoint/);
+    const later = new Uint8Array(300);
+    later.set(new TextEncoder().encode("24ka"));
+    expect(await refusal(later)).to.contain("version 1 or 2");
+    const mamba = ggufFile("F32", { metadata: [["general.architecture", "string", "mamba"]] });
+    expect(await refusal(mamba)).to.equal("Its architecture is mamba; this program knows llama.");
+    expect(await refusal(ggufFile("F32", { typeNumber: 14 }))).to.equal(
+      "token_embd.weight is of type Q6_K; this program reads F32, F16, Q4_0, Q8_0, BF16.",
+    );
+    expect(await refusal(ggufFile("F32", { extra: "blk.0.attn_q_bias" }))).to.contain("blk.0.attn_q_bias");
+    for (const [key, type, value, message] of [
+      ["llama.expert_count", "u32", 8, /mixture of 8 experts/],
+      ["llama.rope.scaling.type", "string", "yarn", /scaled by yarn/],
+      ["llama.attention.head_count_kv", "u32", 3, /4 heads do not divide into 3/],
+      ["llama.feed_forward_length", "u32", 128, /extents \[64, 96\]; needed: \[64, 128\]/],
+      ["llama.block_count", "u32", 3, /no tensor blk\.2\.attn_norm\.weight/],
+      ["tokenizer.ggml.model", "string", "gpt2", /tokenizer is of the kind gpt2/],
+    ] as const)
+      expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
+  });
+});
+
+describe("tokenizers", () => {
+  const fromLlama2c = readLlama2cTokenizer(llama2cTokenizerFile(pieces), shape.vocabulary);
+  let fromGguf: Tokenizer;
+  before(async () => {
+    fromGguf = (await readCheckpoint(new MemorySource(ggufFile("F32")))).tokenizer!;
+  });
+  const tokenOf = (text: string) => pieces.findIndex(([piece]) => piece === text);
+
+  it("join the pair with the best score, the leftmost first", () => {
+    for (const tokenizer of [fromLlama2c, fromGguf]) {
+      const [start, ...tokens] = tokenizer.encode("the hand\n☃é");
+      expect(start).to.equal(1);
+      const bytes = [0x0a, 0xe2, 0x98, 0x83].map((byte) => byte + 3);
+      // " the" by way of " t" and "he"; "an" before " h", and " and" never, for "an" has lost its space by then.
+      expect(tokens).to.deep.equal([" the", " h", "and"].map(tokenOf).concat(bytes, tokenOf("é")));
+      expect(tokenizer.encode("")).to.deep.equal([1]);
+    }
+  });
+
+  it("give back the text, also if a character is spread over tokens", () => {
+    for (const tokenizer of [fromLlama2c, fromGguf])
+      for (const text of ["the sun and  the sea", " naïve ☃", "a"]) {
+        const joiner = new TextJoiner(tokenizer, true);
+        const [, ...tokens] = tokenizer.encode(text);
+        expect(tokens.map((token) => joiner.add(token)).join("")).to.equal(text);
+      }
+  });
+
+  it("are refused if they are cut off or of another model", () => {
+    const file = llama2cTokenizerFile(pieces);
+    for (const [bytes, words, message] of [
+      [file.subarray(0, file.length - 1), 300, /^It ends after 299 tokens, and the model has 300/],
+      [file, 301, /^It ends after 300 tokens/],
+      [file, 299, /more than the 299 tokens/],
+    ] as const)
+      expect(() => readLlama2cTokenizer(bytes, words)).to.throw(FileError, message);
+  });
+});

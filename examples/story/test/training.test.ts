@@ -1,0 +1,225 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ComputeBackend, download, upload } from "@backplane/core";
+import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
+import { expect } from "chai";
+import { AdaptableWeights, readAdapter } from "#src/adapter.js";
+import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
+import { FileSource } from "#src/checkpoint/file.js";
+import { loadWeights } from "#src/checkpoint/load.js";
+import { Transformer } from "#src/model.js";
+import { Random } from "#src/random.js";
+import { bigramLoss } from "#src/training/bigram.js";
+import { splitCorpus } from "#src/training/corpus.js";
+import { LanguageModel } from "#src/training/language-model.js";
+import { LoraParameters } from "#src/training/lora.js";
+import { type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
+import { readTraining, saveTraining } from "#src/training/saving.js";
+import { Trainer } from "#src/training/trainer.js";
+import { exactLogits } from "./exact.js";
+import { registry } from "./subjects.js";
+import { shape, type Values, values } from "./tiny.js";
+
+const texts = [
+  [1, 270, 3, 299, 0, 77, 128],
+  [41, 41, 8, 250, 99, 1, 2],
+];
+/** All but the last token of each text, of which each is followed by the next. */
+const length = texts[0]!.length - 1;
+const options = { seed: 3, steps: 6, batch: 2, length, rate: 0.01 };
+const text = Int32Array.from({ length: 200 }, (_, i) => (i * i + 7 * i) % 50);
+
+/** Where the values of a parameter are in `Values`: one after the other. */
+function partsOf(name: string): Float64Array[] {
+  if (name === "embedding") return [values.embedding];
+  if (name === "finalNorm") return [values.finalNorm];
+  const [, index, part] = name.split(".") as [string, string, string];
+  const layer = values.layers[Number(index)]!;
+  if (part === "queryKeyValue") return [layer.query, layer.key, layer.value];
+  return part === "gateUp" ? [layer.gate, layer.up] : [layer[part as keyof typeof layer]];
+}
+
+function tinyParameters(backend: ComputeBackend): Parameters {
+  return parametersFrom(shape, (name, extents) =>
+    tensor(backend, Float32Array.from(partsOf(name).flatMap((part) => [...part])), { shape: extents }).keep(),
+  );
+}
+
+/** The loss in double precision. */
+function exactLoss(weights: Values): number {
+  let sum = 0;
+  for (const tokens of texts) {
+    const logits = exactLogits(shape, weights, tokens.slice(0, length));
+    for (const [i, row] of logits.entries()) {
+      const largest = Math.max(...row);
+      const total = row.reduce((total, logit) => total + Math.exp(logit - largest), 0);
+      sum += Math.log(total) + largest - row[tokens[i + 1]!]!;
+    }
+  }
+  return sum / (texts.length * length);
+}
+
+const inputsOf = (backend: ComputeBackend) =>
+  [0, 1].map((offset) =>
+    tensor(backend, Int32Array.from(texts.flatMap((tokens) => tokens.slice(offset, offset + length))), {
+      shape: [texts.length, length],
+    }),
+  ) as [Tensor, Tensor];
+
+describe("training", function () {
+  this.timeout(60_000);
+  const backend = registry.create("cpu");
+  let parameters: Parameters;
+  let folder: string;
+  before(async () => {
+    await backend.init();
+    folder = mkdtempSync(join(tmpdir(), "backplane-story-"));
+  });
+  after(async () => {
+    rmSync(folder, { recursive: true });
+    await backend.dispose();
+  });
+  beforeEach(() => {
+    parameters = tinyParameters(backend);
+  });
+  afterEach(() => {
+    disposeParameters(parameters);
+  });
+
+  it("has the loss and the gradients of the formulas in double precision", async () => {
+    using model = new LanguageModel(backend, shape, length);
+    const all = [...parametersOf(parameters)];
+    const step = valueAndGrad((tokens: Tensor, targets: Tensor) => model.loss(parameters, tokens, targets), {
+      at: all.map(([, parameter]) => parameter),
+    });
+    const { value, gradients } = step(...inputsOf(backend));
+    expect(await value.item()).to.be.closeTo(exactLoss(values), 1e-5);
+    const random = new Random(5);
+    for (const [i, [name]] of all.entries()) {
+      const gradient = await gradients[i]!.data();
+      const scale = Math.max(...gradient.map(Math.abs));
+      expect(scale, name).to.be.greaterThan(0);
+      const parts = partsOf(name);
+      let before = 0;
+      for (const part of parts) {
+        // The embedding is used by two ends of the model: a token that is in the texts has both.
+        const at = name === "embedding" ? 77 * shape.size + 5 : Math.floor(random.uniform() * part.length);
+        const original = part[at]!;
+        const losses = [1, -1].map((sign) => {
+          part[at] = original + sign * 1e-4;
+          return exactLoss(values);
+        }) as [number, number];
+        part[at] = original;
+        const slope = (losses[0] - losses[1]) / 2e-4;
+        expect(Math.abs(gradient[before + at]! - slope), name).to.be.lessThan(1e-4 * scale);
+        before += part.length;
+      }
+    }
+  });
+
+  it("takes the same steps for the same seed, also if it is interrupted", async () => {
+    const losses = async (trainer: Trainer, until: number) => {
+      const found: number[] = [];
+      while (trainer.optimizer.steps < until) {
+        using loss = trainer.step(text);
+        found.push(await loss.item());
+      }
+      return found;
+    };
+    using trainer = new Trainer(backend, shape, parameters, [...parametersOf(parameters).values()], options);
+    const all = await losses(trainer, 6);
+    expect(all[5]).to.be.lessThan(0.8 * all[0]!);
+
+    const again = tinyParameters(backend);
+    using interrupted = new Trainer(backend, shape, again, [...parametersOf(again).values()], options);
+    expect(await losses(interrupted, 3)).to.deep.equal(all.slice(0, 3));
+    const path = join(folder, "half.safetensors");
+    await saveTraining(path, shape, again, interrupted);
+    const saved = await readTraining(backend, path);
+    expect(saved.options).to.deep.equal(options);
+    using resumed = new Trainer(
+      backend,
+      saved.shape,
+      saved.parameters,
+      [...parametersOf(saved.parameters).values()],
+      saved.options,
+    );
+    saved.restore(resumed);
+    expect(await losses(resumed, 6)).to.deep.equal(all.slice(3));
+    expect(await resumed.heldOutLoss(text)).to.equal(await trainer.heldOutLoss(text));
+
+    // It is a model file, too.
+    await using file = await FileSource.open(path);
+    const checkpoint = await readCheckpoint(file);
+    expect(checkpoint.shape).to.deep.equal(shape);
+    const { weights, scope } = await loadWeights(backend, file, checkpoint, "f32");
+    const [first, second] = await Promise.all(
+      [weights, weightsOf(backend, again)].map(async (used) => {
+        const transformer = new Transformer(backend, shape, used, 1);
+        using token = tensor(backend, Int32Array.of(77));
+        transformer.forward(token.value.storage!.handle, 1, 0);
+        const logits = await download(backend, transformer.logits, Float32Array, shape.vocabulary);
+        transformer.free();
+        return logits;
+      }),
+    );
+    expect(first).to.deep.equal(second);
+    scope.dispose();
+  });
+
+  it("leaves the model as it is until an adapter has learned something, and then adds that", async () => {
+    const lora = new LoraParameters(backend, shape, { rank: 3, scale: 0.5 }, new Random(1));
+    using model = new LanguageModel(backend, shape, length);
+    const [tokens] = inputsOf(backend);
+    const base = await model.logits(parameters, tokens).data();
+    expect(await model.logits(parameters, tokens, lora.adaptation).data()).to.deep.equal(base);
+
+    const trained = [...lora.tensors.values()];
+    using trainer = new Trainer(backend, shape, parameters, trained, options, lora.adaptation);
+    while (trainer.optimizer.steps < 4) trainer.step(text).dispose();
+    const adapted = await model.logits(parameters, tokens, lora.adaptation).data();
+    expect(adapted).not.to.deep.equal(base);
+    expect(await model.logits(parameters, tokens).data()).to.deep.equal(base);
+
+    const path = join(folder, "adapter.safetensors");
+    await lora.save(path);
+    await using file = await FileSource.open(path);
+    const plain = weightsOf(backend, parameters);
+    const weights = new AdaptableWeights(backend, plain);
+    const adapter = await readAdapter(backend, file, plain);
+    const transformer = new Transformer(backend, shape, weights, length);
+    const given = upload(backend, Int32Array.from(texts[0]!));
+    // Together, one by one, and without the adapter.
+    for (const [used, wanted, start] of [
+      [adapter, adapted, 0],
+      [undefined, base, 0],
+      [adapter, adapted, length - 1],
+    ] as const) {
+      weights.adapter = used;
+      if (start > 0) transformer.forward(given, start, 0);
+      transformer.forward({ handle: given, byteOffset: 4 * start }, length - start, start);
+      const found = await download(backend, transformer.logits, Float32Array, shape.vocabulary);
+      const last = wanted.subarray((length - 1) * shape.vocabulary, length * shape.vocabulary);
+      const difference = Math.max(...found.map((logit, i) => Math.abs(logit - last[i]!)));
+      expect(difference / Math.max(...last.map(Math.abs))).to.be.lessThan(2e-5);
+    }
+    backend.free(given);
+    transformer.free();
+    adapter.free();
+    lora.dispose();
+  });
+
+  it("holds out every tenth piece of a text, and knows what pairs of bytes alone tell of it", () => {
+    const corpus = splitCorpus(Int32Array.from({ length: 100_000 }, (_, i) => i));
+    expect(corpus.heldOut).to.have.length(2 * 4096);
+    expect([corpus.heldOut[0], corpus.heldOut[4096]]).to.deep.equal([9 * 4096, 19 * 4096]);
+    expect(corpus.training).to.have.length(100_000 - 2 * 4096);
+    // What follows is certain, but for the prior: (1000 + p) / (1000 + 256 p) with p = 0.05.
+    const certain = Int32Array.from({ length: 2001 }, (_, i) => i % 2);
+    expect(bigramLoss({ training: certain, heldOut: certain })).to.be.closeTo(
+      -Math.log(1000.05 / 1012.8),
+      1e-9,
+    );
+  });
+});

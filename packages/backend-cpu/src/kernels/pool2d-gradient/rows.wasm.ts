@@ -1,0 +1,328 @@
+import type { FloatType, Pool2dKind } from "@backplane/core";
+import {
+  type FunctionReference,
+  f32,
+  f32x4,
+  i32,
+  i32x4,
+  type ModuleBuilder,
+  shuffle32,
+  v128,
+} from "../../wasm/index.js";
+import { elementsOf } from "../elements/index.js";
+import { setWindow, type WindowAxis, windowLocals } from "../images/index.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { mapVectors } from "../vector/index.js";
+import { forWindows, overLocals, setOver } from "./over.js";
+
+const rowsTypes = {
+  outputGradient: "i32",
+  /** Of a maximum only. */
+  indices: "i32",
+  inputGradient: "i32",
+  /** Rows of all planes of the input. */
+  rows: "i32",
+  height: "i32",
+  width: "i32",
+  outHeight: "i32",
+  outWidth: "i32",
+  kernelHeight: "i32",
+  kernelWidth: "i32",
+  strideY: "i32",
+  strideX: "i32",
+  top: "i32",
+  left: "i32",
+  bottom: "i32",
+  right: "i32",
+  dilationY: "i32",
+  dilationX: "i32",
+  countPadding: "i32",
+  rowsPerChunk: "i32",
+  /** Panels of columns of the input, and the columns of one. */
+  panels: "i32",
+  panelWidth: "i32",
+} as const;
+
+export type RowsTypes = typeof rowsTypes;
+
+/** Limits of `rowsKernel`: columns of a panel, columns that a window reaches over, and columns from window to window. */
+export const rowsLimits = { columns: 2048, reach: 1024, stride: 16 } as const;
+
+const { columns: mostColumns, reach: mostReach, stride: mostStride } = rowsLimits;
+
+/** Vectors reach past the last column. */
+const slack = 16;
+/** Elements of the windows of a panel, and of all columns that these reach over, stride by stride. */
+const windowElements = mostColumns + mostReach + 2 * mostStride + slack;
+const spreadElements = mostColumns + 2 * mostReach + (3 + slack) * mostStride;
+const lineElements = spreadElements;
+
+/**
+ * Planes one after the other, without channels between. Columns of the input that are a stride apart lie side by side in
+ * scratch, so that each place of the windows adds its part of all gradients in a row as vectors; at the end these are
+ * interleaved. Of means, the rows of gradients become one before. Chunk: `rowsPerChunk` rows of the input, or their part in one
+ * panel.
+ */
+export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes> {
+  const isMean = kind === "mean";
+  return defineKernel<RowsTypes>({
+    name: `pool_gradient_${kind}_rows_${dtype}`,
+    parameters: rowsTypes,
+    scratchBytes: 4 * (spreadElements + lineElements + 2 * windowElements),
+    emit(f, { parameters, chunk, scratch, module }) {
+      const { outputGradient, indices, inputGradient, rows, height, width } = parameters;
+      const { outHeight, outWidth, kernelWidth, strideX, dilationX, left } = parameters;
+      const { countPadding, rowsPerChunk, panels, panelWidth } = parameters;
+      const { shift } = elementsOf(f, dtype);
+      const axisX: WindowAxis = {
+        ...{ size: width, taps: kernelWidth, step: strideX, spread: dilationX },
+        ...{ before: left, after: parameters.right },
+      };
+      const axisY: WindowAxis = {
+        ...{ size: height, taps: parameters.kernelHeight, step: parameters.strideY },
+        ...{ spread: parameters.dilationY, before: parameters.top, after: parameters.bottom },
+      };
+      const block = f.let(i32.divU(chunk, panels));
+      const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, panels)), panelWidth));
+      const columns = f.let(i32.minU(panelWidth, i32.sub(width, x)));
+      const row = f.let(i32.mul(block, rowsPerChunk));
+      const rowEnd = f.let(i32.minU(i32.add(row, rowsPerChunk), rows));
+      const plane = f.let(i32.divU(row, height));
+      const y = f.let(i32.sub(row, i32.mul(plane, height)));
+
+      // The windows over the panel; the first of them begins at its first column or before it.
+      const reach = f.let(i32.mul(i32.sub(kernelWidth, 1), dilationX));
+      const padded = f.let(i32.add(x, left));
+      const first = f.let(i32.divU(i32.maxS(i32.sub(padded, reach), 0), strideX));
+      f.set(first, i32.minU(first, i32.sub(outWidth, 1)));
+      const last = i32.minU(i32.sub(outWidth, 1), i32.divU(i32.sub(i32.add(padded, columns), 1), strideX));
+      const windows = f.let(i32.add(i32.sub(last, first), 1));
+      /** From the first place of that window to the first column. */
+      const offset = f.let(i32.sub(padded, i32.mul(first, strideX)));
+      /** Columns a stride apart. */
+      const held = i32.maxU(
+        i32.add(windows, i32.divU(reach, strideX)),
+        i32.divU(i32.add(offset, columns), strideX),
+      );
+      const phase = f.let(i32.and(i32.add(held, 8), -4));
+      const phaseBytes = f.let(i32.shl(phase, 2));
+      const spread = scratch;
+      const line = f.let(i32.add(scratch, 4 * spreadElements));
+      const sums = f.let(i32.add(line, 4 * lineElements));
+      f.if(i32.eq(strideX, 1), () => f.set(line, spread));
+      const factors = f.let(i32.add(sums, 4 * windowElements));
+      const [overY, windowY] = [overLocals(f), windowLocals(f)];
+      if (isMean) {
+        // One over the columns that each window is of.
+        const windowX = windowLocals(f);
+        f.forRange(0, windows, (i) => {
+          setWindow(f, windowX, axisX, i32.add(first, i), countPadding);
+          const factor = f32.div(f32.const(1), f32.convertI32S(windowX.counted));
+          f.store(i32.add(factors, i32.shl(i, 2)), factor);
+        });
+      }
+
+      const v = f.local("i32");
+      const to = f.let(i32.add(inputGradient, i32.shl(i32.add(i32.mul(row, width), x), shift)));
+      /** Calls `body` with the place of each element of windows: of its first column, if these are a stride apart. */
+      const forTaps = (
+        body: (at: ReturnType<typeof f.local<"i32">>, tap: ReturnType<typeof f.local<"i32">>) => void,
+      ) => {
+        f.forRange(0, kernelWidth, (i) => {
+          const tap = f.let(i32.mul(i, dilationX));
+          const step = f.let(i32.divU(tap, strideX));
+          const remainder = i32.sub(tap, i32.mul(step, strideX));
+          const at = f.let(i32.add(spread, i32.add(i32.mul(remainder, phaseBytes), i32.shl(step, 2))));
+          body(at, tap);
+        });
+      };
+      // Means of neighbouring rows that are in the same windows are the same.
+      const [firstBefore, endBefore] = [f.let(i32.const(-1)), f.let(i32.const(-1))];
+      f.forLocal(row, rowEnd, () => {
+        setOver(f, overY, axisY, outHeight, y, i32.const(1));
+        const compute = (): void => {
+          f.memoryFill(spread, 0, i32.mul(phaseBytes, strideX));
+          if (isMean) {
+            const adds = f.let(i32.const(0));
+            forWindows(f, overY, axisY, y, v, () => {
+              setWindow(f, windowY, axisY, v, countPadding);
+              const share = f.let(f32.div(f32.const(1), f32.convertI32S(windowY.counted)));
+              const from = f.let(fromOf());
+              f.if(
+                adds,
+                () => f.call(joinFunction(module, dtype, true), sums, from, share, windows),
+                () => f.call(joinFunction(module, dtype, false), sums, from, share, windows),
+              );
+              f.set(adds, 1);
+            });
+            f.if(adds, () => {
+              f.call(shareFunction(module), sums, factors, windows);
+              forTaps((at) => f.call(addFunction(module), at, sums, windows));
+            });
+          } else
+            forWindows(f, overY, axisY, y, v, () => {
+              const from = f.let(fromOf());
+              const index = f.let(i32.add(indices, i32.shl(elementOf(), 2)));
+              // The place in the image of the first window's first column, which may be beside it.
+              const place = f.let(i32.sub(i32.add(i32.mul(y, width), i32.mul(first, strideX)), left));
+              forTaps((at, tap) =>
+                f.call(takeFunction(module, dtype), at, from, index, i32.add(place, tap), strideX, windows),
+              );
+            });
+          f.call(interleaveFunction(module), line, spread, phaseBytes, strideX, i32.add(offset, columns));
+          f.call(storeFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
+        };
+        const elementOf = () => i32.add(i32.mul(i32.add(i32.mul(plane, outHeight), v), outWidth), first);
+        const fromOf = () => i32.add(outputGradient, i32.shl(elementOf(), shift));
+        if (isMean) {
+          const isSame = i32.and(i32.eq(overY.first, firstBefore), i32.eq(overY.end, endBefore));
+          f.if(
+            i32.and(isSame, i32.eq(parameters.dilationY, 1)),
+            () => f.memoryCopy(to, i32.sub(to, i32.shl(width, shift)), i32.shl(columns, shift)),
+            compute,
+          );
+          f.set(firstBefore, overY.first);
+          f.set(endBefore, overY.end);
+        } else compute();
+        f.add(to, i32.shl(width, shift));
+        f.add(y, 1);
+        f.if(i32.eq(y, height), () => {
+          f.set(y, 0);
+          f.add(plane, 1);
+          f.set(firstBefore, -1);
+        });
+      });
+    },
+  });
+}
+
+/** to[i] = share from[i], and with `adds` also what is there. */
+function joinFunction(module: ModuleBuilder, dtype: FloatType, adds: boolean): FunctionReference {
+  return module.shared(`pool_gradient_join_${dtype}${adds ? "_more" : ""}`, (name) =>
+    module.function(
+      name,
+      { to: "i32", from: "i32", share: "f32", count: "i32" },
+      (f, { to, from, share, count }) => {
+        const shares = f.let(f32x4.splat(share));
+        const output = { at: to, elements: elementsOf(f, "f32") };
+        const input = { at: from, elements: elementsOf(f, dtype) };
+        mapVectors(f, {
+          ...{ count, output, unroll: dtype === "f32" ? 4 : 1 },
+          inputs: adds ? [input, output] : [input],
+          compute: (x, sum) =>
+            sum === undefined ? f32x4.mul(x!, shares) : f32x4.add(sum, f32x4.mul(x!, shares)),
+        });
+      },
+    ),
+  );
+}
+
+/** sums[i] = sums[i] factors[i] */
+function shareFunction(module: ModuleBuilder): FunctionReference {
+  return module.shared("pool_gradient_share", (name) =>
+    module.function(name, { sums: "i32", factors: "i32", count: "i32" }, (f, { sums, factors, count }) => {
+      const elements = elementsOf(f, "f32");
+      const output = { at: sums, elements };
+      mapVectors(f, {
+        ...{ count, output, unroll: 4 },
+        inputs: [output, { at: factors, elements }],
+        compute: (sum, factor) => f32x4.mul(sum!, factor!),
+      });
+    }),
+  );
+}
+
+/** to[i] = to[i] + from[i] */
+function addFunction(module: ModuleBuilder): FunctionReference {
+  return module.shared("pool_gradient_add", (name) =>
+    module.function(name, { to: "i32", from: "i32", count: "i32" }, (f, { to, from, count }) => {
+      const elements = elementsOf(f, "f32");
+      const output = { at: to, elements };
+      mapVectors(f, {
+        ...{ count, output, unroll: 4 },
+        inputs: [output, { at: from, elements }],
+        compute: (sum, x) => f32x4.add(sum!, x!),
+      });
+    }),
+  );
+}
+
+/** to[i] = to[i] + from[i], if indices[i] = place + i stride */
+function takeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
+  return module.shared(`pool_gradient_take_${dtype}`, (name) =>
+    module.function(
+      name,
+      { to: "i32", from: "i32", indices: "i32", place: "i32", stride: "i32", count: "i32" },
+      (f, { to, from, indices, place, stride, count }) => {
+        const strides = i32x4.mul(i32x4.const(0, 1, 2, 3), i32x4.splat(stride));
+        const here = f.let(i32x4.add(i32x4.splat(place), strides));
+        const step = f.let(i32x4.splat(i32.shl(stride, 2)));
+        const output = { at: to, elements: elementsOf(f, "f32") };
+        mapVectors(f, {
+          ...{ count, output, unroll: dtype === "f32" ? 2 : 1 },
+          inputs: [
+            output,
+            { at: from, elements: elementsOf(f, dtype) },
+            { at: indices, elements: elementsOf(f, "i32") },
+          ],
+          compute(sum, x, index) {
+            const result = f.let(f32x4.add(sum!, v128.and(x!, i32x4.eq(index!, here))));
+            f.set(here, i32x4.add(here, step));
+            return result;
+          },
+        });
+      },
+    ),
+  );
+}
+
+/** to[i] = element i / stride of the phase i % stride, for `count` elements and a few more. */
+function interleaveFunction(module: ModuleBuilder): FunctionReference {
+  return module.shared("pool_gradient_interleave", (name) =>
+    module.function(
+      name,
+      { to: "i32", from: "i32", phaseBytes: "i32", stride: "i32", count: "i32" },
+      (f, { to, from, phaseBytes, stride, count }) => {
+        const end = f.let(i32.add(to, i32.shl(count, 2)));
+        // They lie there as they are.
+        f.if(i32.eq(stride, 1), () => f.return());
+        f.if(i32.eq(stride, 2), () => {
+          f.while(i32.ltU(to, end), () => {
+            const even = f.let(v128.load(from));
+            const odd = f.let(v128.load(f.let(i32.add(from, phaseBytes))));
+            f.store(to, shuffle32([0, 4, 1, 5], even, odd));
+            f.store(to, shuffle32([2, 6, 3, 7], even, odd), 16);
+            f.add(to, 32);
+            f.add(from, 16);
+          });
+          f.return();
+        });
+        const strideBytes = f.let(i32.shl(stride, 2));
+        f.forRange(0, stride, () => {
+          const at = f.let(from);
+          const place = f.let(to);
+          f.while(i32.ltU(place, end), () => {
+            f.store(place, f32.load(at));
+            f.add(place, strideBytes);
+            f.add(at, 4);
+          });
+          f.add(to, 4);
+          f.add(from, phaseBytes);
+        });
+      },
+    ),
+  );
+}
+
+/** Stores f32 as elements. */
+function storeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
+  return module.shared(`pool_gradient_store_${dtype}`, (name) =>
+    module.function(name, { to: "i32", from: "i32", count: "i32" }, (f, { to, from, count }) => {
+      mapVectors(f, {
+        ...{ count, output: { at: to, elements: elementsOf(f, dtype) }, unroll: dtype === "f32" ? 4 : 1 },
+        inputs: [{ at: from, elements: elementsOf(f, "f32") }],
+        compute: (x) => x!,
+      });
+    }),
+  );
+}

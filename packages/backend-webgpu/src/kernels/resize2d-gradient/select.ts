@@ -1,0 +1,69 @@
+import { dtypeBytes } from "@backplane/core";
+import { WORKGROUP_SIZE } from "../../program/index.js";
+import { blocksFor, inputsOf, isShared, resultsOf } from "../images/index.js";
+import { PRODUCT_QUOTIENTS } from "../resize2d/index.js";
+import type { EachTile } from "./each.wgsl.js";
+import type { Problem } from "./problem.js";
+import { knownResults, STRIP, type StripsTile, stepOf } from "./strips.wgsl.js";
+
+/** How one problem is done, and how many invocations that takes. */
+export type Resize2dGradientPlan = { readonly shift: number; readonly workgroups: number } & (
+  | { readonly form: "strips"; readonly tile: StripsTile }
+  | { readonly form: "each"; readonly tile: EachTile }
+);
+
+/** Depends on shapes and places alone. */
+export function planResize2dGradient(problem: Problem): Resize2dGradientPlan {
+  const { dtype, kind, planes, inner, outHeight, outWidth, inputGradient } = problem;
+  const { isPartial = false, continues = false } = problem;
+  const { rows, columns } = inputsOf(problem);
+  const byProduct = Math.max(outHeight, outWidth) < PRODUCT_QUOTIENTS;
+  const strips = stripsTile(problem, byProduct);
+  if (strips !== undefined)
+    return { form: "strips", tile: strips, ...blocksFor(planes, rows, columns / STRIP) };
+  const vector = inner % 4 === 0 && isAligned(problem) ? 4 : 1;
+  const tile: EachTile = { kind, dtype, result: isPartial ? "f32" : dtype, vector, byProduct, continues };
+  if (!isShared(tile)) return { form: "each", tile, ...blocksFor(planes, rows, (columns * inner) / vector) };
+  // The first word may begin in front of the region.
+  const words = Math.ceil(((inputGradient.byteOffset % 4) / 2 + planes * rows * columns * inner) / 2);
+  return { form: "each", tile, shift: 0, workgroups: Math.ceil(words / WORKGROUP_SIZE) };
+}
+
+/** Whether operands begin at whole vectors of four elements. */
+function isAligned({ dtype, outputGradient, inputGradient, isPartial = false }: Problem): boolean {
+  const bytes = dtypeBytes[dtype];
+  return (
+    outputGradient.byteOffset % (4 * bytes) === 0 &&
+    inputGradient.byteOffset % (4 * (isPartial ? 4 : bytes)) === 0
+  );
+}
+
+/** Results that a strip is part of, at most: ratios make kernels of their own, of which there are to be few. */
+const MOST_RESULTS = 24;
+
+function stripsTile(problem: Problem, byProduct: boolean): StripsTile | undefined {
+  const { dtype, kind, inner, x, width, outWidth, outputGradient, inputGradient } = problem;
+  const bytes = STRIP * dtypeBytes[dtype];
+  const step = stepOf(x);
+  const fits =
+    inner === 1 &&
+    problem.continues !== true &&
+    problem.isPartial !== true &&
+    width % STRIP === 0 &&
+    inputsOf(problem).columns === width &&
+    resultsOf(problem).columns === outWidth &&
+    inputGradient.byteOffset % bytes === 0 &&
+    // All places lie less than one element before the first, or behind the last.
+    isNear(problem) &&
+    Number.isInteger(step) &&
+    step > 0 &&
+    knownResults(kind, x).length <= MOST_RESULTS;
+  if (!fits) return undefined;
+  const isQuad = step % STRIP === 0 && outWidth % STRIP === 0 && outputGradient.byteOffset % bytes === 0;
+  return { kind, dtype, axis: x, load: isQuad ? "quad" : "single", byProduct };
+}
+
+function isNear({ kind, x, width, outWidth }: Problem): boolean {
+  if (kind === "nearest") return x.shift >= 0 && (outWidth - 1) * x.factor + x.shift < width * x.divisor;
+  return x.shift > -x.divisor && (outWidth - 1) * x.factor + x.shift < width * x.divisor;
+}

@@ -1,0 +1,170 @@
+import type { DeviceFeatures } from "../device/index.js";
+import type { BufferRegion } from "./context.js";
+import type { DeviceMemory, MemoryPool } from "./memory.js";
+import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
+import type { PipelineCache } from "./pipelines.js";
+import type { CommandQueue, PreparedDispatch } from "./queue.js";
+import { Recorder, type RecordingMeans } from "./recorder.js";
+import { copyRegion, fillRegion } from "./transfers.js";
+
+/** The dispatches of a part, and the memory that they use. */
+interface Part {
+  readonly dispatches: PreparedDispatch[];
+  readonly memories: Set<DeviceMemory>;
+  readonly written: Set<DeviceMemory>;
+}
+
+/** What of the session a recording works with. */
+export interface RecordingSession {
+  readonly queue: CommandQueue;
+  readonly pool: MemoryPool;
+  readonly pipelines: PipelineCache;
+}
+
+/** Dispatches that are prepared once and enqueued many times. */
+export class CommandRecording {
+  /** Prepares, for the part that is being planned, what kernels ask of it. */
+  readonly recorder: Recorder;
+  readonly #queue: CommandQueue;
+  readonly #scratch: Scratch;
+  readonly #parts: Part[] = [];
+  #target: Part = emptyPart();
+  /** All parts together; undefined after a change. */
+  #whole: (Part & { readonly operations: ReadonlySet<string> }) | undefined;
+
+  /** `clearer` clears memory that is to read as zeros, once and not at each run. */
+  constructor(features: DeviceFeatures, { queue, pool, pipelines }: RecordingSession, clearer: Recorder) {
+    this.#queue = queue;
+    this.#scratch = new Scratch(pool);
+    /** The bindings of the dispatch that comes next. */
+    let bound: readonly DeviceMemory[] = [];
+    const capturing: RecordingMeans = {
+      queue: {
+        get batch() {
+          return queue.batch;
+        },
+        parameters: new ParameterBlock(PARAMETER_BLOCK_BYTES),
+        reserve() {},
+        dispatch: (operation, pipeline, group, x, y, z, work) => {
+          const { dispatches, memories, written } = this.#target;
+          const parameters = new ParameterBlock(4 * pipeline.parameterWords);
+          parameters.words.set(capturing.queue.parameters.words.subarray(0, pipeline.parameterWords));
+          dispatches.push({ operation, pipeline, group, parameters, x, y, z, work });
+          for (const [i, memory] of bound.entries()) {
+            memories.add(memory);
+            if (pipeline.program.bindings[i]!.access !== "read") written.add(memory);
+          }
+        },
+      },
+      pool: this.#scratch,
+      pipelines: {
+        get: (program) => pipelines.get(program),
+        bindGroup(layout, memories, starts, count) {
+          bound = memories.slice(0, count);
+          return pipelines.bindGroup(layout, memories, starts, count);
+        },
+      },
+    };
+    this.recorder = new CapturingRecorder(features, capturing, clearer);
+  }
+
+  /** The names of the operations that the recording has commands of. */
+  get operations(): ReadonlySet<string> {
+    return this.#joined().operations;
+  }
+
+  /** Part `place` becomes what the recorder is asked for during `enqueue`. */
+  plan(place: number, enqueue: () => void): void {
+    this.#target = emptyPart();
+    enqueue();
+    this.#parts[place] = this.#target;
+    this.#whole = undefined;
+  }
+
+  run(): void {
+    const { dispatches, memories, written } = this.#joined();
+    for (const memory of written) memory.beforeWrite();
+    this.#queue.replay(dispatches);
+    // Some may have been submitted already; to take them for later ones does no harm.
+    for (const memory of memories) memory.batch = this.#queue.batch;
+  }
+
+  dispose(): void {
+    this.#parts.length = 0;
+    this.#whole = undefined;
+    this.#scratch.releaseAll();
+  }
+
+  #joined(): Part & { readonly operations: ReadonlySet<string> } {
+    this.#whole ??= {
+      dispatches: this.#parts.flatMap(({ dispatches }) => dispatches),
+      memories: new Set(this.#parts.flatMap(({ memories }) => [...memories])),
+      written: new Set(this.#parts.flatMap(({ written }) => [...written])),
+      operations: new Set(
+        this.#parts.flatMap(({ dispatches }) => dispatches.map(({ operation }) => operation)),
+      ),
+    };
+    return this.#whole;
+  }
+}
+
+function emptyPart(): Part {
+  return { dispatches: [], memories: new Set(), written: new Set() };
+}
+
+/** Clears memory at once: what a recorder of a recording does is done again at each run. */
+class CapturingRecorder extends Recorder {
+  readonly #clearer: Recorder;
+
+  constructor(features: DeviceFeatures, means: RecordingMeans, clearer: Recorder) {
+    super(features, means.queue, means.pool, means.pipelines);
+    this.#clearer = clearer;
+  }
+
+  protected override clear(memory: DeviceMemory): void {
+    this.#clearer.run("record", () => this.#clearer.touch(memory));
+  }
+
+  // Unlike others these are not carried out now: until they are, the zeros may be read.
+
+  override copy(destination: BufferRegion, source: BufferRegion): void {
+    copyRegion(this, destination, source);
+  }
+
+  override fill(destination: BufferRegion, pattern: number): void {
+    fillRegion(this, destination, pattern);
+  }
+}
+
+/** Scratch that stays with its recording. Its dispatches follow one another, so all may use the same. */
+class Scratch implements Pick<MemoryPool, "acquire" | "release"> {
+  readonly #pool: MemoryPool;
+  readonly #all = new Set<DeviceMemory>();
+  readonly #idle = new Set<DeviceMemory>();
+
+  constructor(pool: MemoryPool) {
+    this.#pool = pool;
+  }
+
+  acquire(bytes: number, zero: boolean): DeviceMemory {
+    let best: DeviceMemory | undefined;
+    for (const memory of this.#idle)
+      if (memory.capacity >= bytes && (best === undefined || memory.capacity < best.capacity)) best = memory;
+    const memory = best ?? this.#pool.acquire(bytes, zero);
+    this.#idle.delete(memory);
+    this.#all.add(memory);
+    memory.bytes = bytes;
+    return memory;
+  }
+
+  /** Keeps the memory for the next one who asks. */
+  release(memory: DeviceMemory): void {
+    this.#idle.add(memory);
+  }
+
+  releaseAll(): void {
+    for (const memory of this.#all) this.#pool.release(memory);
+    this.#all.clear();
+    this.#idle.clear();
+  }
+}

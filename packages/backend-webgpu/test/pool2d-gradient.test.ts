@@ -1,0 +1,144 @@
+// Tags: kernels, pure
+import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import { describeBackend, laws } from "@backplane/conformance";
+import { type Pool2dGradientArguments, resolveOperation } from "@backplane/core";
+import { assert } from "chai";
+import { type Problem, poolGradientSegments } from "#src/kernels/pool2d-gradient/problem.js";
+import { planPool2dGradient } from "#src/kernels/pool2d-gradient/select.js";
+import type { DeviceMemory, OperationContext } from "#src/runtime/index.js";
+
+const telling = ["takes the most frequent windows", "takes nothing of windows whose index is none of theirs"];
+
+// Programs with more workgroups than one dimension has start up to a row of them too many.
+describeBackend(
+  {
+    name: "WebGPU pool2dGradient in grids of two dimensions",
+    create: () => createWebGpuBackend({ limits: { maxComputeWorkgroupsPerDimension: 12 } }),
+    options: {
+      laws: laws.filter(
+        ({ topic, name }) => topic === "pool2dGradient" && telling.some((ending) => name.endsWith(ending)),
+      ),
+      mode: "quick",
+    },
+  },
+  globalThis,
+);
+
+type Shape = Omit<Pool2dGradientArguments, "outputGradient" | "indices" | "inputGradient">;
+
+/** The problem of a call whose operands begin at these bytes. */
+function problemOf(shape: Shape, at: Readonly<Record<string, number>> = {}): Problem {
+  const indices = shape.kind === "max" ? { indices: 1 as never } : {};
+  const args = { ...shape, ...indices, outputGradient: 1 as never, inputGradient: 1 as never };
+  return resolveOperation<"pool2dGradient", DeviceMemory>("pool2dGradient", args, {
+    region: (name, _operand, elements, dtype) => ({
+      ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
+      byteLength: elements * (dtype === "f16" ? 2 : 4),
+    }),
+  }) as Problem;
+}
+
+const plain: Shape = {
+  ...{ kind: "max", inputShape: [2, 3, 56, 112], kernel: [3, 3], stride: [2, 2], padding: [1, 1, 1, 1] },
+};
+
+describe("webgpu pool2dGradient plans", () => {
+  const formOf = (change: Partial<Shape>, at?: Readonly<Record<string, number>>) =>
+    planPool2dGradient(problemOf({ ...plain, ...change }, at)).form;
+
+  it("take strips for frequent windows on whole vectors, and one element at a time for all others", () => {
+    assert.equal(formOf({}), "strips");
+    assert.equal(formOf({ kernel: [2, 2], stride: [2, 2], padding: [0, 0, 0, 0] }), "strips");
+    assert.equal(formOf({ dtype: "f16" }), "strips");
+    // An odd number of windows.
+    assert.equal(formOf({ inputShape: [2, 3, 57, 108] }), "strips");
+    for (const change of [
+      { kernel: [4, 4] as const },
+      { kernel: [3, 2] as const },
+      { stride: [2, 1] as const },
+      { stride: [3, 3] as const },
+      { padding: [1, 2, 1, 1] as const },
+      { dilation: [1, 2] as const, padding: [1, 1, 1, 3] as const },
+      { layout: "NHWC" as const },
+      { inputShape: [2, 3, 56, 113] as const },
+    ])
+      assert.equal(formOf(change), "each", JSON.stringify(change));
+    assert.equal(formOf({}, { inputGradient: 4 }), "each");
+    assert.equal(formOf({}, { outputGradient: 4, indices: 4 }), "strips");
+    assert.equal(formOf({ dtype: "f16" }, { outputGradient: 2, inputGradient: 8 }), "strips");
+  });
+
+  it("take four channels at a time where they are whole vectors, and divide by strides that they know", () => {
+    const tileOf = (change: Partial<Shape>, at?: Readonly<Record<string, number>>) => {
+      const plan = planPool2dGradient(
+        problemOf({ ...plain, layout: "NHWC", inputShape: [2, 9, 9, 8], ...change }, at),
+      );
+      return plan.form === "each" ? plan.tile : undefined;
+    };
+    assert.deepInclude(tileOf({}), { vector: 4, stride: 2, dilated: false });
+    assert.deepInclude(tileOf({ inputShape: [2, 9, 9, 6] }), { vector: 1 });
+    assert.deepInclude(tileOf({}, { indices: 4 }), { vector: 1 });
+    assert.deepInclude(tileOf({ stride: [2, 1] }), { stride: undefined });
+    assert.deepInclude(tileOf({ stride: [3, 3] }), { stride: undefined });
+    assert.deepInclude(tileOf({ dilation: [1, 2] }), { dilated: true });
+  });
+
+  it("start one invocation for each word that an element is in", () => {
+    const odd: Shape = { kind: "mean", inputShape: [1, 1, 1, 1023], kernel: [1, 3], dtype: "f16" };
+    const groups = (inputGradient: number) =>
+      planPool2dGradient(problemOf(odd, { inputGradient })).workgroups;
+    assert.deepEqual([groups(0), groups(2)], [2, 2]);
+    const even: Shape = { ...odd, inputShape: [1, 1, 1, 1025], padding: [0, 0, 0, 1] };
+    assert.equal(planPool2dGradient(problemOf(even, { inputGradient: 2 })).workgroups, 3);
+  });
+});
+
+describe("webgpu pool2dGradient divisions", () => {
+  /** The rectangles of the parts of one step, as rows and columns of the input, and of windows. */
+  function partsOf(problem: Problem): readonly string[] {
+    const parts: string[] = [];
+    const context = { scratch: (byteLength: number) => ({ byteLength, byteOffset: 0 }), dispatch() {} };
+    poolGradientSegments.divide(
+      {
+        ...context,
+        features: { limits: { maxStorageBufferBindingSize: 2 ** 27 } },
+      } as unknown as OperationContext,
+      problem,
+      (_context, { planes, inputs, results, continues, inputGradient, outputGradient }) => {
+        const text = (part: typeof inputs) =>
+          part === undefined ? "all" : `${part.row}+${part.rows}, ${part.column}+${part.columns}`;
+        parts.push(
+          `${planes}: ${text(inputs)} of ${text(results)}${continues === true ? ", more" : ""}; ` +
+            `${inputGradient.byteOffset}+${inputGradient.byteLength} of ${outputGradient.byteOffset}+${outputGradient.byteLength}`,
+        );
+      },
+    );
+    return parts;
+  }
+
+  it("take the windows that rows are in", () => {
+    assert.deepEqual(partsOf(problemOf({ ...plain, inputShape: [1, 3, 56, 112] })), [
+      `2: all of all; 0+${2 * 56 * 112 * 4} of 0+${2 * 28 * 56 * 4}`,
+      `1: all of all; ${2 * 56 * 112 * 4}+${56 * 112 * 4} of ${2 * 28 * 56 * 4}+${28 * 56 * 4}`,
+    ]);
+    // Window 14 begins at row 27.
+    assert.deepEqual(partsOf(problemOf({ ...plain, inputShape: [1, 1, 56, 112] })), [
+      `1: 0+28, 0+112 of 0+15, 0+56; 0+${28 * 112 * 4} of 0+${15 * 56 * 4}`,
+      `1: 28+28, 0+112 of 14+14, 0+56; ${28 * 112 * 4}+${28 * 112 * 4} of ${14 * 56 * 4}+${14 * 56 * 4}`,
+    ]);
+  });
+
+  it("add up rows of windows over one row, rounded once", () => {
+    const row = problemOf({
+      ...plain,
+      inputShape: [1, 1, 1, 112],
+      kernel: [2, 3],
+      stride: [1, 2],
+      dtype: "f16",
+    });
+    assert.deepEqual(partsOf(row), [
+      `1: 0+1, 0+112 of 0+1, 0+56; 0+448 of 0+112`,
+      `1: 0+1, 0+112 of 1+1, 0+56, more; 0+448 of 112+112`,
+    ]);
+  });
+});

@@ -1,0 +1,140 @@
+// Tags: kernels, pure
+import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import { describeBackend, laws } from "@backplane/conformance";
+import { type Resize2dGradientArguments, resolveOperation } from "@backplane/core";
+import { assert } from "chai";
+import { PRODUCT_QUOTIENTS } from "#src/kernels/resize2d/index.js";
+import type { Problem } from "#src/kernels/resize2d-gradient/problem.js";
+import { planResize2dGradient } from "#src/kernels/resize2d-gradient/select.js";
+import { knownResults } from "#src/kernels/resize2d-gradient/strips.wgsl.js";
+import type { DeviceMemory } from "#src/runtime/index.js";
+
+const telling = ["whole ratios", "nearest: stays within the error bound"];
+
+// Programs with more workgroups than one dimension has start up to a row of them too many.
+describeBackend(
+  {
+    name: "WebGPU resize2dGradient in grids of two dimensions",
+    create: () => createWebGpuBackend({ limits: { maxComputeWorkgroupsPerDimension: 12 } }),
+    options: {
+      laws: laws.filter(
+        ({ topic, name }) => topic === "resize2dGradient" && telling.some((ending) => name.endsWith(ending)),
+      ),
+      mode: "quick",
+    },
+  },
+  globalThis,
+);
+
+type Shape = Omit<Resize2dGradientArguments, "outputGradient" | "inputGradient">;
+
+/** The problem of a call whose operands begin at these bytes. */
+function problemOf(shape: Shape, at: Readonly<Record<string, number>> = {}): Problem {
+  const args = { ...shape, outputGradient: 1 as never, inputGradient: 1 as never };
+  return resolveOperation<"resize2dGradient", DeviceMemory>("resize2dGradient", args, {
+    region: (name, _operand, elements, dtype) => ({
+      ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
+      byteLength: elements * (dtype === "f16" ? 2 : 4),
+    }),
+  }) as Problem;
+}
+
+describe("webgpu resize2dGradient of very long rows", () => {
+  it("finds the right results, though their numbers are too large for products in f32", async () => {
+    const backend = createWebGpuBackend();
+    await backend.init();
+    try {
+      const [width, outputWidth] = [1000, PRODUCT_QUOTIENTS + 8];
+      const data = Float32Array.from({ length: outputWidth }, (_, i) => i % 7);
+      const [outputGradient, inputGradient] = [backend.alloc(data.byteLength), backend.alloc(4 * width)];
+      backend.copyHtoD(outputGradient, data);
+      for (const kind of ["nearest", "bilinear"] as const) {
+        backend.resize2dGradient({
+          ...{ kind, inputShape: [1, 1, 1, width], outputHeight: 1, outputWidth },
+          ...{ outputGradient, inputGradient },
+        });
+        const got = new Float32Array(width);
+        await backend.copyDtoH(got, inputGradient);
+        const expected = new Float64Array(width);
+        for (const [o, g] of data.entries()) {
+          const place = ((2 * o + 1) * width) / (2 * outputWidth) - 0.5;
+          const inside = Math.min(
+            Math.max(kind === "nearest" ? Math.floor(place + 0.5) : place, 0),
+            width - 1,
+          );
+          const lower = Math.floor(inside);
+          expected[lower]! += g * (1 - inside + lower);
+          if (inside > lower) expected[lower + 1]! += g * (inside - lower);
+        }
+        // Whole sums of the nearest are exact.
+        for (const [i, sum] of expected.entries())
+          assert.closeTo(got[i]!, sum, kind === "nearest" ? 0 : 2 ** -10 * sum, `${kind} ${i}`);
+      }
+    } finally {
+      await backend.dispose();
+    }
+  });
+});
+
+describe("webgpu resize2dGradient plans", () => {
+  const plain: Shape = {
+    ...{ kind: "bilinear", inputShape: [2, 3, 112, 112], outputHeight: 224, outputWidth: 224 },
+  };
+
+  const planOf = (change: Partial<Shape>, at?: Readonly<Record<string, number>>) =>
+    planResize2dGradient(problemOf({ ...plain, ...change }, at));
+  const stripsOf = (...args: Parameters<typeof planOf>) => {
+    const plan = planOf(...args);
+    return plan.form === "strips" ? plan.tile : undefined;
+  };
+
+  it("know the results of strips that are whole steps apart", () => {
+    assert.deepInclude(stripsOf({}), { axis: { factor: 2, shift: -1, divisor: 4 }, load: "quad" });
+    assert.deepInclude(stripsOf({ kind: "nearest" }), { load: "quad" });
+    assert.deepInclude(stripsOf({ outputWidth: 56 }), { load: "single" });
+    assert.deepInclude(stripsOf({}, { outputGradient: 4 }), { load: "single" });
+    assert.deepInclude(stripsOf({ outputWidth: 168 }), { load: "single" });
+    assert.deepInclude(stripsOf({ outputWidth: 448 }), { load: "quad" });
+    assert.deepInclude(stripsOf({ outputWidth: 112 }), { load: "quad" });
+    for (const [change, at] of [
+      [{ outputWidth: 164 }, {}],
+      [{ outputWidth: 8 * 112 }, {}],
+      [{ inputShape: [2, 3, 112, 113], outputWidth: 226 }, {}],
+      [{}, { inputGradient: 4 }],
+      [{ layout: "NHWC" }, {}],
+    ] as const)
+      assert.equal(stripsOf(change, at), undefined, JSON.stringify(change));
+  });
+
+  it("give each element its results", () => {
+    const shares = (kind: "nearest" | "bilinear") =>
+      knownResults(kind, { factor: 2, shift: kind === "nearest" ? 1 : -1, divisor: 4 }).map(
+        ({ result, shares }) =>
+          `${result}: ${shares.map(({ element, factor }) => `${factor} of ${element}`).join(", ")}`,
+      );
+    assert.deepEqual(shares("nearest").slice(0, 3), ["0: 1 of 0", "1: 1 of 0", "2: 1 of 1"]);
+    assert.equal(shares("nearest").length, 8);
+    assert.deepEqual(shares("bilinear").slice(0, 4), [
+      ...["-1: 0.25 of 0", "0: 0.75 of 0", "1: 0.75 of 0, 0.25 of 1", "2: 0.25 of 0, 0.75 of 1"],
+    ]);
+    assert.equal(shares("bilinear").at(-1), "8: 0.25 of 3");
+    assert.equal(shares("bilinear").length, 10);
+  });
+
+  it("take four channels at a time where they are whole vectors", () => {
+    const vectorOf = (inner: number, at?: Readonly<Record<string, number>>) => {
+      const plan = planOf({ layout: "NHWC", inputShape: [2, 9, 9, inner] }, at);
+      return plan.form === "each" ? plan.tile.vector : undefined;
+    };
+    assert.equal(vectorOf(8), 4);
+    assert.equal(vectorOf(6), 1);
+    assert.equal(vectorOf(8, { outputGradient: 4 }), 1);
+  });
+
+  it("divide by products where quotients are small enough", () => {
+    const byProduct = (outputWidth: number) =>
+      planOf({ inputShape: [1, 1, 1, outputWidth / 2], outputHeight: 1, outputWidth }).tile.byProduct;
+    assert.equal(byProduct(PRODUCT_QUOTIENTS - 2), true);
+    assert.equal(byProduct(PRODUCT_QUOTIENTS), false);
+  });
+});

@@ -1,0 +1,100 @@
+import { withHandle } from "../arguments.js";
+import type { ComputeBackend } from "../backend.js";
+import type { DType } from "../dtype.js";
+import { copyOf, isOperand, mapOperands } from "../entries.js";
+import type { DeviceHandle, Operand } from "../handles.js";
+import type { OperationName } from "../ops/index.js";
+import { isOfCore } from "../ops/lookup.js";
+import type { Operation } from "../ops/operation.js";
+
+interface CopyCall {
+  readonly operation: "copyDtoD";
+  readonly destination: Operand;
+  readonly source: Operand;
+  readonly bytes: number;
+}
+
+interface FillCall {
+  readonly operation: "fill";
+  readonly destination: Operand;
+  readonly value: number;
+  readonly count: number;
+  readonly dtype: DType;
+}
+
+interface OperationCall {
+  readonly operation: Operation;
+  readonly args: object;
+}
+
+/** A call with arguments of its own, which its caller cannot change any more. */
+export type RecordedCall = CopyCall | FillCall | OperationCall;
+
+/** The methods whose calls may be recorded, besides those of operations. */
+export type RecordableMethod = "copyDtoD" | "fill";
+
+export function copyCall(destination: Operand, source: Operand, bytes: number): RecordedCall {
+  return { operation: "copyDtoD", destination: own(destination), source: own(source), bytes };
+}
+
+export function fillCall(
+  destination: Operand,
+  value: number,
+  count: number,
+  dtype: DType = "f32",
+): RecordedCall {
+  return { operation: "fill", destination: own(destination), value, count, dtype };
+}
+
+export function operationCall(operation: Operation, args: object): RecordedCall {
+  const copy = copyOf(operation, args);
+  return { operation, args: mapOperands(operation, copy, (_, operand) => own(operand)) };
+}
+
+/** Callers may change their slices later. */
+function own(operand: Operand): Operand {
+  return isOperand(operand) ? withHandle(operand, (handle) => handle) : operand;
+}
+
+export function nameOf({ operation }: RecordedCall): string {
+  return typeof operation === "string" ? operation : operation.name;
+}
+
+/** Returns the same call with every operand replaced. */
+export function withOperands(
+  call: RecordedCall,
+  map: (argument: string, operand: Operand) => Operand,
+): RecordedCall {
+  const { operation } = call;
+  if (operation === "copyDtoD") {
+    const { destination, source } = call;
+    return { ...call, destination: map("destination", destination), source: map("source", source) };
+  }
+  if (operation === "fill") return { ...call, destination: map("destination", call.destination) };
+  return { operation, args: mapOperands(operation, call.args, map) };
+}
+
+/** Calls `see` with every handle of a call. */
+export function forEachHandle(
+  call: RecordedCall,
+  see: (handle: DeviceHandle, argument: string) => void,
+): void {
+  withOperands(call, (argument, operand) => {
+    see(typeof operand === "object" ? operand.handle : operand, argument);
+    return operand;
+  });
+}
+
+/** Makes the call on a backend. */
+export function makeCall(backend: ComputeBackend, call: RecordedCall): void {
+  if (call.operation === "copyDtoD") backend.copyDtoD(call.destination, call.source, call.bytes);
+  else if (call.operation === "fill") backend.fill(call.destination, call.value, call.count, call.dtype);
+  else callOperation(backend, call.operation, call.args);
+}
+
+/** Calls the method of a core operation if there is one: the backend may be older than `run`. */
+export function callOperation(backend: ComputeBackend, operation: Operation, args: object): void {
+  const method = isOfCore(operation) ? backend[operation.name as OperationName] : undefined;
+  if (method === undefined) backend.run(operation, args);
+  else method.call(backend, args as never);
+}

@@ -1,0 +1,270 @@
+import { BackendError, type DType } from "@backplane/core";
+import { full, zeros } from "./creation.js";
+import { listed, refuse } from "./errors.js";
+import { type Entry, type Recorder, recordingTo } from "./recorder.js";
+import { rules } from "./rules/index.js";
+import type { Rule, RuleContext } from "./rules/rule.js";
+import { scope } from "./scope.js";
+import { Tensor, wrap } from "./tensor.js";
+import type { Value } from "./value.js";
+import { sameShape } from "./view/shape.js";
+
+/** Element types with derivatives. */
+const isDifferentiable: Readonly<Record<DType, boolean>> = {
+  ...{ f32: true, f16: true, bf16: true, i32: false, u32: false, u8: false },
+};
+
+interface Recorded extends Entry {
+  readonly rule: Rule<never>;
+  /** The values among inputs, output and saved to which the tape holds a reference. */
+  readonly held: readonly Value[];
+}
+
+export interface GradientOptions {
+  /** At the result. Default: 1, for a result of one element. */
+  readonly gradient?: Tensor;
+  /** Whether the tape can be used once more. Default: false: it frees what it holds on the way. */
+  readonly keep?: boolean;
+}
+
+/**
+ * Records operations on tensors, and goes back over them for gradients:
+ *
+ *   using tape = new Tape([w, b]);
+ *   const loss = tape.record(() => x.linear(w, b).sub(y).square().mean());
+ *   const [atW, atB] = tape.gradients(loss);
+ *
+ * Only what depends on the watched tensors is recorded. A tensor that is used several times gets the sum of the gradients
+ * of its uses. `grad` and `valueAndGrad` need no tape of one's own.
+ */
+export class Tape implements Recorder, Disposable {
+  readonly #watched: Tensor[] = [];
+  readonly #tracked = new Set<Value>();
+  readonly #entries: Recorded[] = [];
+  #isUsed = false;
+
+  constructor(watched: readonly Tensor[] = []) {
+    this.watch(...watched);
+  }
+
+  /** Number of operations recorded. */
+  get length(): number {
+    return this.#entries.length;
+  }
+
+  /** Records from now on what depends on these tensors, of a float type. */
+  watch(...tensors: readonly Tensor[]): void {
+    for (const [i, tensor] of tensors.entries()) {
+      if (!isDifferentiable[tensor.dtype])
+        refuse("watch", `tensors[${i}]`, `is ${String(tensor)}; allowed: floats, which have derivatives`);
+      this.#watched.push(tensor);
+      this.#tracked.add(tensor.value);
+    }
+  }
+
+  /** Returns the result of a function, and records the operations in it. It must not be asynchronous. */
+  record<Result>(body: () => Result): Result {
+    this.#assertUsable("record");
+    return recordingTo(this, body);
+  }
+
+  /**
+   * Returns the gradients of a result at tensors: those that are watched, unless others are named. Of a tensor on which
+   * the result does not depend, they are zeros. Throws `DISPOSED` if an earlier call used the tape up.
+   */
+  gradients(of: Tensor, at: readonly Tensor[] = this.#watched, options: GradientOptions = {}): Tensor[] {
+    this.#assertUsable("gradients");
+    const { keep = false, gradient } = options;
+    for (const [i, tensor] of at.entries())
+      if (!this.#tracked.has(tensor.value))
+        refuse(
+          "gradients",
+          `at[${i}]`,
+          `${String(tensor)} is not on the tape; allowed: watched tensors, and results of theirs`,
+        );
+    if (gradient === undefined && of.size !== 1)
+      refuse(
+        "gradients",
+        "of",
+        `has shape ${listed(of.shape)}; allowed: one element, or the gradient there as an option`,
+      );
+    if (gradient !== undefined && (!sameShape(gradient.shape, of.shape) || gradient.dtype !== of.dtype))
+      refuse("gradients", "gradient", `is ${String(gradient)}; allowed: ${of.dtype} ${listed(of.shape)}`);
+    if (!keep) this.#isUsed = true;
+    try {
+      return scope(() => this.#goBack(of, at, gradient, keep));
+    } finally {
+      if (!keep) this.#clear();
+    }
+  }
+
+  /** Gives up what the tape holds. It cannot be used afterwards. Idempotent. */
+  dispose(): void {
+    this.#isUsed = true;
+    this.#clear();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  // What operations call
+
+  tracks(value: Value): boolean {
+    return this.#tracked.has(value);
+  }
+
+  add(entry: Entry): void {
+    const { name, inputs, output, saved, attributes } = entry;
+    if (!isDifferentiable[output.dtype]) return;
+    const rule = rules[name];
+    if (rule === undefined)
+      throw new BackendError(
+        "UNSUPPORTED",
+        `${name}: has no gradient; allowed: withoutRecording, or detach()`,
+        {
+          operation: name,
+        },
+      );
+    const kept = typeof rule.inputs === "function" ? rule.inputs(attributes as never) : rule.inputs;
+    const held: Value[] = [];
+    for (const i of kept) if (i < inputs.length) held.push(inputs[i]!.retain());
+    if (rule.output) held.push(output.retain());
+    for (const value of saved) held.push(value.retain());
+    this.#tracked.add(output);
+    this.#entries.push({ name, inputs, output, saved, attributes, rule, held });
+  }
+
+  #assertUsable(operation: string): void {
+    if (!this.#isUsed) return;
+    refuse(
+      operation,
+      "tape",
+      "was used up by an earlier call of gradients, or disposed of (pass keep: true to the earlier call)",
+      "DISPOSED",
+    );
+  }
+
+  #clear(): void {
+    for (const { held } of this.#entries) for (const value of held) value.release();
+    this.#entries.length = 0;
+    this.#tracked.clear();
+  }
+
+  #goBack(of: Tensor, at: readonly Tensor[], gradient: Tensor | undefined, keep: boolean): Tensor[] {
+    const found = new Map<Value, Tensor>();
+    const wanted = new Set(at.map((tensor) => tensor.value));
+    found.set(
+      of.value,
+      gradient === undefined ? full(of.backend, of.shape, 1, of.dtype) : wrap(gradient.value.retain()),
+    );
+    for (let i = this.#entries.length - 1; i >= 0; i--) {
+      const entry = this.#entries[i]!;
+      const here = found.get(entry.output);
+      if (here !== undefined) {
+        if (!wanted.has(entry.output)) found.delete(entry.output);
+        this.#addGradients(entry, here, found);
+        if (!wanted.has(entry.output)) here.dispose();
+      }
+      if (keep) continue;
+      this.#entries.pop();
+      for (const value of entry.held) value.release();
+    }
+    const results: Tensor[] = [];
+    for (const tensor of at) {
+      const result = found.get(tensor.value);
+      // Its elements, and not an expression that keeps what it is computed from.
+      if (result === undefined) results.push(zeros(tensor.backend, tensor.shape, tensor.dtype));
+      else results.push(results.includes(result) ? wrap(result.value.retain()) : result.compute());
+    }
+    return results;
+  }
+
+  #addGradients(entry: Recorded, here: Tensor, found: Map<Value, Tensor>): void {
+    const { inputs, rule } = entry;
+    const tracked = this.#tracked;
+    const gradients = scope(() => rule.gradients(contextOf(entry, here, tracked) as RuleContext<never>));
+    for (let i = 0; i < inputs.length; i++) {
+      const gradient = gradients[i];
+      if (gradient === undefined) continue;
+      const input = inputs[i]!;
+      // A rule may return the gradient that it got, or one of them twice.
+      const own =
+        gradient === here || gradients.indexOf(gradient) < i ? wrap(gradient.value.retain()) : gradient;
+      const before = found.get(input);
+      if (!tracked.has(input)) own.dispose();
+      else if (before === undefined) found.set(input, own);
+      else {
+        found.set(input, before.add(own));
+        before.dispose();
+        own.dispose();
+      }
+    }
+  }
+}
+
+function contextOf(entry: Recorded, gradient: Tensor, tracked: ReadonlySet<Value>): RuleContext {
+  const { inputs, output, saved, attributes } = entry;
+  return {
+    gradient,
+    attributes,
+    count: inputs.length,
+    input: (i) => wrap(inputs[i]!.retain()),
+    output: () => wrap(output.retain()),
+    saved: (i) => wrap(saved[i]!.retain()),
+    shapeOf: (i) => inputs[i]!.shape,
+    dtypeOf: (i) => inputs[i]!.dtype,
+    needs: (i) => tracked.has(inputs[i]!),
+  };
+}
+
+export interface ValueAndGradients {
+  readonly value: Tensor;
+  readonly gradients: Tensor[];
+}
+
+export interface At {
+  /** The tensors at which gradients are wanted. Default: the arguments of the function. */
+  readonly at?: readonly Tensor[];
+}
+
+/**
+ * Returns a function that returns the value of `f`, a tensor of one element, with its gradients at the arguments, or at
+ * the tensors of `at`, such as the parameters of a model. It frees what f makes besides.
+ *
+ *   const step = valueAndGrad((x: Tensor, y: Tensor) => crossEntropy(model.forward(x), y), { at: parameters });
+ *   const { value: loss, gradients } = step(images, labels);
+ */
+export function valueAndGrad<Arguments extends readonly unknown[]>(
+  f: (...inputs: Arguments) => Tensor,
+  { at }: At = {},
+): (...inputs: Arguments) => ValueAndGradients {
+  return (...inputs) =>
+    scope(() => {
+      const watched = at ?? inputs.map((input, i) => argument(input, i));
+      using tape = new Tape(watched);
+      // A scope of its own: what the tape does not hold is freed before the way back.
+      const value = tape.record(() => scope(() => f(...inputs)));
+      if (!(value instanceof Tensor))
+        refuse("valueAndGrad", "f", "does not return a tensor; allowed: one of one element");
+      return { gradients: tape.gradients(value), value: value.compute() };
+    });
+}
+
+/** Like `valueAndGrad`, but returns the gradients alone. */
+export function grad<Arguments extends readonly unknown[]>(
+  f: (...inputs: Arguments) => Tensor,
+  options: At = {},
+): (...inputs: Arguments) => Tensor[] {
+  const both = valueAndGrad(f, options);
+  return (...inputs) => scope(() => both(...inputs).gradients);
+}
+
+function argument(input: unknown, i: number): Tensor {
+  if (input instanceof Tensor) return input;
+  return refuse(
+    "valueAndGrad",
+    `inputs[${i}]`,
+    "is no tensor; allowed: tensors, or others if at names the tensors",
+  );
+}

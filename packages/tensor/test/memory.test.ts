@@ -1,0 +1,81 @@
+// Tags: soak
+import { Sgd, scope, tensor, valueAndGrad, zeros } from "@backplane/tensor";
+import { assert } from "chai";
+import { onCpu, throws } from "./support.js";
+
+const bench = onCpu();
+
+describe("memory", () => {
+  it("is freed when the scope ends, except for its result", async () => {
+    const { backend } = bench;
+    const { liveAllocations } = backend.memory();
+    const x = tensor(backend, [1, 2]);
+    const { y, list } = scope(() => {
+      const z = x.exp().compute();
+      scope(() => z.mul(2).compute());
+      return { y: z.sum(), list: [x.add(1)] };
+    });
+    assert.deepEqual(await list[0]!.toArray(), [2, 3]);
+    assert.closeTo(await y.item(), Math.E + Math.E ** 2, 1e-5);
+    for (const tensor of [x, y, list[0]!]) tensor.dispose();
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+    {
+      using z = zeros(backend, [2]);
+      assert.equal(z.size, 2);
+    }
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+  });
+
+  it("is freed when the function of a scope fails, and a promise is refused", () => {
+    const { backend } = bench;
+    const { liveAllocations } = backend.memory();
+    assert.throws(
+      () =>
+        scope(() => {
+          zeros(backend, [2]);
+          throw new Error("mine");
+        }),
+      "mine",
+    );
+    throws("INVALID_ARGUMENT", /scope: body returns a promise/, () => scope(async () => zeros(backend, [2])));
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+  });
+
+  it("stays the same over 10,000 steps of training", () => {
+    const { backend } = bench;
+    const before = backend.memory().liveAllocations;
+    const x = tensor(backend, [
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]);
+    const w = tensor(backend, [0.5, -0.5]);
+    const optimizer = new Sgd([w], { rate: 0.01, momentum: 0.9 });
+    const step = valueAndGrad(() => x.mul(w).sub(1).square().mean(), { at: [w] });
+    const once = (): void => scope(() => optimizer.step(step().gradients));
+    once();
+    const { liveAllocations, liveBytes } = backend.memory();
+    for (let i = 0; i < 10_000; i++) once();
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+    assert.equal(backend.memory().liveBytes, liveBytes);
+    optimizer.dispose();
+    for (const tensor of [x, w]) tensor.dispose();
+    assert.equal(backend.memory().liveAllocations, before);
+  });
+
+  it("of parameters is changed in place, unless somebody has the old elements", async () => {
+    const { backend } = bench;
+    const w = tensor(backend, [1, 2]);
+    const { handle } = w.value.storage!;
+    const optimizer = new Sgd([w], { rate: 1 });
+    const gradient = tensor(backend, [0.5, 0.25]);
+    optimizer.step([gradient]);
+    assert.equal(w.value.storage!.handle, handle);
+    const [pending, view] = [w.mul(10), w.slice(0, [1])];
+    optimizer.step([gradient]);
+    assert.notEqual(w.value.storage!.handle, handle);
+    assert.deepEqual(await w.toArray(), [0, 1.5]);
+    assert.deepEqual(await pending.toArray(), [5, 17.5]);
+    assert.deepEqual(await view.toArray(), [1.75]);
+  });
+});

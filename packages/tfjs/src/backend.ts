@@ -1,0 +1,340 @@
+import { BackendError, type DeviceHandle, type SwitchableBackend } from "@backplane/core";
+import {
+  type BackendTimingInfo,
+  type BackendValues,
+  backend_util,
+  type DataType,
+  KernelBackend,
+  type TensorInfo,
+} from "@tensorflow/tfjs-core";
+import { type DeviceType, elementCount, elementsOf, isStrings } from "./elements.js";
+
+/** Names the data of a tensor. */
+export type DataId = TensorInfo["dataId"];
+
+/** The data of one or more tensors. At least one of `values`, `constant`, `handle` and `parts` is there. */
+interface Data {
+  readonly dtype: DataType;
+  /** Elements. */
+  readonly count: number;
+  references: number;
+  /** On the host: given by the user, or read from the device before. */
+  values: BackendValues | undefined;
+  /** All elements have this value. */
+  readonly constant: number | undefined;
+  /** On the device. */
+  handle: DeviceHandle | undefined;
+  /** Of complex64: each of them has a reference of its own. */
+  readonly parts: { readonly real: TensorInfo; readonly imag: TensorInfo } | undefined;
+  /** Other forms of the same data on the device, such as a filter with its axes in another order. */
+  forms: Map<string, DeviceHandle> | undefined;
+}
+
+/** Where tensors of unknown data come from: the engine of TensorFlow.js. */
+export interface DataMover {
+  /** Moves data from another backend of TensorFlow.js to this one, by `move`. */
+  moveData(backend: KernelBackend, dataId: DataId): void;
+}
+
+/** What a kernel writes: a new tensor, and its place on the device. */
+export interface Output extends TensorInfo {
+  readonly handle: DeviceHandle;
+}
+
+/** Counts calls of kernels while somebody measures them. */
+export interface KernelObserver {
+  readonly called: (kernel: string, milliseconds: number) => void;
+}
+
+/**
+ * Tensors of TensorFlow.js on a `ComputeBackend`.
+ *
+ * Data lie on the host until a kernel needs them on the device, and stay there too. What has been read is kept, until
+ * the tensor is disposed of.
+ */
+export class BackplaneBackend extends KernelBackend {
+  readonly compute: SwitchableBackend;
+  readonly #mover: DataMover;
+  readonly #data = new Map<DataId, Data>();
+  readonly #ended: (backend: BackplaneBackend) => void;
+
+  /** `ended` is called by `dispose`. */
+  constructor(compute: SwitchableBackend, mover: DataMover, ended: (backend: BackplaneBackend) => void) {
+    super();
+    this.compute = compute;
+    this.#mover = mover;
+    this.#ended = ended;
+  }
+
+  // What the engine of TensorFlow.js calls
+
+  override write(values: BackendValues, shape: number[], dtype: DataType): DataId {
+    const dataId = {};
+    this.move(dataId, values, shape, dtype, 1);
+    return dataId;
+  }
+
+  override move(
+    dataId: DataId,
+    values: BackendValues,
+    shape: number[],
+    dtype: DataType,
+    refCount: number,
+  ): void {
+    if (dtype !== "complex64") {
+      this.#add(dataId, dtype, elementCount(shape), { values, references: refCount });
+      return;
+    }
+    const { real, imag } = backend_util.splitRealAndImagArrays(values as Float32Array);
+    const parts = {
+      real: this.make(shape, "float32", real),
+      imag: this.make(shape, "float32", imag),
+    };
+    this.#add(dataId, dtype, elementCount(shape), { parts, references: refCount });
+  }
+
+  override async read(dataId: DataId): Promise<BackendValues> {
+    const data = this.#get(dataId);
+    if (data.parts !== undefined) {
+      const { real, imag } = data.parts;
+      const [realValues, imagValues] = await Promise.all([this.read(real.dataId), this.read(imag.dataId)]);
+      return backend_util.mergeRealAndImagArrays(realValues as Float32Array, imagValues as Float32Array);
+    }
+    const known = this.#known(data);
+    if (known !== undefined) return known;
+    const values = elementsOf(data.dtype, "The tensor").array(data.count);
+    await this.compute.copyDtoH(values, data.handle!);
+    data.values ??= values;
+    return data.values;
+  }
+
+  override readSync(dataId: DataId): BackendValues {
+    const data = this.#get(dataId);
+    if (data.parts !== undefined) {
+      const { real, imag } = data.parts;
+      return backend_util.mergeRealAndImagArrays(
+        this.readSync(real.dataId) as Float32Array,
+        this.readSync(imag.dataId) as Float32Array,
+      );
+    }
+    const known = this.#known(data);
+    if (known !== undefined) return known;
+    if (!this.compute.capabilities.synchronousReads)
+      throw new Error(
+        `The values are on the device of ${this.compute.current}, which cannot be read without waiting: ` +
+          "use await tensor.data() in place of dataSync(). A kernel of the host finds them once they have been read.",
+      );
+    const values = elementsOf(data.dtype, "The tensor").array(data.count);
+    this.compute.copyDtoHSync(values, data.handle!);
+    data.values = values;
+    return values;
+  }
+
+  override numDataIds(): number {
+    return this.#data.size;
+  }
+
+  override refCount(dataId: DataId): number {
+    return this.#data.get(dataId)?.references ?? 0;
+  }
+
+  override incRef(dataId: DataId): void {
+    this.#get(dataId).references++;
+  }
+
+  override disposeData(dataId: DataId, force = false): boolean {
+    const data = this.#data.get(dataId);
+    if (data === undefined) return true;
+    data.references--;
+    if (!force && data.references > 0) return false;
+    this.#data.delete(dataId);
+    this.#free(data);
+    if (data.parts !== undefined) {
+      this.disposeData(data.parts.real.dataId);
+      this.disposeData(data.parts.imag.dataId);
+    }
+    return true;
+  }
+
+  override timerAvailable(): boolean {
+    return true;
+  }
+
+  /** Time until the device has finished, in milliseconds. Calls `body` at once. */
+  override async time(body: () => void): Promise<BackendTimingInfo> {
+    const begun = this.compute.synchronize().then(() => performance.now());
+    body();
+    const ended = this.compute.synchronize().then(() => performance.now());
+    return { kernelMs: (await ended) - (await begun) };
+  }
+
+  override memory(): { unreliable: boolean; reasons?: string[]; numBytesOnDevice: number } {
+    return { unreliable: false, numBytesOnDevice: this.compute.memory().liveBytes };
+  }
+
+  override floatPrecision(): 16 | 32 {
+    return 32;
+  }
+
+  override epsilon(): number {
+    return backend_epsilon;
+  }
+
+  /** Frees the data. The device stays open for the next backend of the same registration. */
+  override dispose(): void {
+    for (const data of this.#data.values()) this.#free(data);
+    this.#data.clear();
+    this.#ended(this);
+  }
+
+  // What kernels call
+
+  /** A new tensor with values of the host, or of a constant that is made where it is needed. */
+  make(shape: readonly number[], dtype: DataType, values: BackendValues | number): TensorInfo {
+    const dataId = {};
+    const content = typeof values === "number" ? { constant: values } : { values };
+    this.#add(dataId, dtype, elementCount(shape), content);
+    return { dataId, shape: [...shape], dtype };
+  }
+
+  /** A new tensor on the device. The kernel writes all of it, unless `zero`. */
+  output(shape: readonly number[], dtype: DeviceType, options: { readonly zero?: boolean } = {}): Output {
+    const count = elementCount(shape);
+    const bytes = count * elementsOf(dtype, "The output").bytes;
+    const handle = this.compute.alloc(bytes, { zero: options.zero ?? false });
+    const dataId = {};
+    this.#add(dataId, dtype, count, { handle });
+    return { dataId, shape: [...shape], dtype, handle };
+  }
+
+  /** A complex tensor of two float32 ones, whose references it takes over. */
+  complex(real: TensorInfo, imag: TensorInfo): TensorInfo {
+    const dataId = {};
+    this.#add(dataId, "complex64", elementCount(real.shape), { parts: { real, imag } });
+    return { dataId, shape: [...real.shape], dtype: "complex64" };
+  }
+
+  /** The parts of a complex tensor, without references of their own. */
+  parts({ dataId, shape }: TensorInfo): { readonly real: TensorInfo; readonly imag: TensorInfo } {
+    const { parts, dtype } = this.#get(dataId);
+    if (parts === undefined) throw new Error(`The tensor is of type ${dtype}; allowed: complex64`);
+    return { real: { ...parts.real, shape }, imag: { ...parts.imag, shape } };
+  }
+
+  /** A further reference to the same data, with a shape of as many elements. */
+  share({ dataId, dtype }: TensorInfo, shape: readonly number[]): TensorInfo {
+    this.incRef(dataId);
+    return { dataId, shape: [...shape], dtype };
+  }
+
+  /** Ends a reference. */
+  release({ dataId }: TensorInfo): void {
+    this.disposeData(dataId);
+  }
+
+  /** The place of the elements on the device. Uploads what is on the host only. */
+  place({ dataId }: TensorInfo): DeviceHandle {
+    const data = this.#get(dataId);
+    if (data.handle !== undefined) return data.handle;
+    const { bytes, dtype, arrayOf } = elementsOf(data.dtype, "The tensor");
+    const handle = this.compute.alloc(data.count * bytes, { zero: data.constant === 0 });
+    if (data.constant === undefined) {
+      const values = data.values as ArrayLike<number>;
+      this.compute.copyHtoD(handle, arrayOf(values));
+    } else if (data.constant !== 0) this.compute.fill(handle, data.constant, data.count, dtype);
+    data.handle = handle;
+    return handle;
+  }
+
+  /**
+   * Another form of the data on the device, made by `make` when it is asked for first. It is kept as long as the data:
+   * the values of a tensor never change.
+   */
+  form({ dataId }: TensorInfo, name: string, make: () => DeviceHandle): DeviceHandle {
+    const data = this.#get(dataId);
+    data.forms ??= new Map();
+    const found = data.forms.get(name);
+    if (found !== undefined) return found;
+    const handle = make();
+    data.forms.set(name, handle);
+    return handle;
+  }
+
+  /** The values on the host. `kernel` names who needs them there, if they cannot be read. */
+  values({ dataId }: TensorInfo, kernel: string): BackendValues {
+    try {
+      return this.readSync(dataId);
+    } catch (error) {
+      if (error instanceof BackendError) throw error;
+      throw new Error(`${kernel} works on the host. ${(error as Error).message}`);
+    }
+  }
+
+  /** The values, if they are on the host. */
+  known({ dataId }: TensorInfo): BackendValues | undefined {
+    return this.#known(this.#get(dataId));
+  }
+
+  /**
+   * Writes again what the host has of data that a device has lost. Returns how many tensors stay lost: every use of
+   * them fails.
+   */
+  restore(): number {
+    const lost = new Set(this.compute.lost.map(({ handle }) => handle));
+    let count = 0;
+    for (const data of this.#data.values()) {
+      for (const [name, form] of data.forms ?? [])
+        if (lost.has(form)) {
+          this.compute.free(form);
+          data.forms?.delete(name);
+        }
+      if (data.handle === undefined || !lost.has(data.handle)) continue;
+      if (this.#known(data) === undefined) count++;
+      else {
+        this.compute.free(data.handle);
+        data.handle = undefined;
+      }
+    }
+    return count;
+  }
+
+  // Plumbing
+
+  #add(dataId: DataId, dtype: DataType, count: number, content: Partial<Data>): void {
+    const nothing = { values: undefined, constant: undefined, handle: undefined, parts: undefined };
+    this.#data.set(dataId, { dtype, count, references: 1, forms: undefined, ...nothing, ...content });
+  }
+
+  #get(dataId: DataId): Data {
+    const found = this.#data.get(dataId);
+    if (found !== undefined) return found;
+    this.#mover.moveData(this, dataId);
+    const moved = this.#data.get(dataId);
+    if (moved === undefined) throw new Error("The tensor has been disposed of, or is not one of this engine");
+    return moved;
+  }
+
+  /** The values on the host, if they are there. */
+  #known(data: Data): BackendValues | undefined {
+    if (data.values === undefined && data.constant !== undefined)
+      data.values = elementsOf(data.dtype, "The tensor").array(data.count).fill(data.constant);
+    if (data.values === undefined || isStrings(data.values) || data.dtype === "string") return data.values;
+    return data.values;
+  }
+
+  #free(data: Data): void {
+    const handles = [...(data.forms?.values() ?? [])];
+    if (data.handle !== undefined) handles.push(data.handle);
+    for (const handle of handles)
+      try {
+        this.compute.free(handle);
+      } catch (error) {
+        const { code } = error as Partial<BackendError>;
+        // Nothing is left to free on a device that is gone.
+        if (code !== "DEVICE_LOST" && code !== "DISPOSED" && code !== "INVALID_HANDLE") throw error;
+      }
+  }
+}
+
+/** What TensorFlow.js adds to divisors in f32. */
+const backend_epsilon = 1e-7;

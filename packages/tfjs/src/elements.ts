@@ -1,0 +1,61 @@
+import type { DType } from "@backplane/core";
+import type { BackendValues, DataType } from "@tensorflow/tfjs-core";
+
+/** Types of tensors whose elements can lie on a device. complex64 is two of float32, and strings stay on the host. */
+export type DeviceType = "float32" | "int32" | "bool";
+
+/** What there is to know about a type of tensors on a device. */
+interface DeviceElements {
+  readonly dtype: "f32" | "i32" | "u8";
+  readonly bytes: number;
+  /** A new array of the host with `count` zeros. */
+  array(count: number): Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
+  /** The values as an array of the type: itself if it is one. */
+  arrayOf(values: ArrayLike<number>): Float32Array | Int32Array | Uint8Array;
+}
+
+const types: Readonly<Record<DeviceType, DeviceElements>> = {
+  float32: {
+    dtype: "f32",
+    bytes: 4,
+    array: (count) => new Float32Array(count),
+    arrayOf: (values) => (values instanceof Float32Array ? values : Float32Array.from(values)),
+  },
+  int32: {
+    dtype: "i32",
+    bytes: 4,
+    array: (count) => new Int32Array(count),
+    arrayOf: (values) => (values instanceof Int32Array ? values : Int32Array.from(values)),
+  },
+  bool: {
+    dtype: "u8",
+    bytes: 1,
+    array: (count) => new Uint8Array(count),
+    arrayOf: (values) => (values instanceof Uint8Array ? values : Uint8Array.from(values, Number)),
+  },
+};
+
+export function isDeviceType(dtype: DataType): dtype is DeviceType {
+  return dtype in types;
+}
+
+/** Throws if elements of the type cannot lie on a device. `what` begins the message. */
+export function elementsOf(dtype: DataType, what: string): DeviceElements {
+  if (!isDeviceType(dtype))
+    throw new Error(`${what} is of type ${dtype}; allowed: ${Object.keys(types).join(", ")}`);
+  return types[dtype];
+}
+
+/** The element type on the device. */
+export function deviceType(dtype: DataType): Extract<DType, "f32" | "i32" | "u8"> {
+  return elementsOf(dtype, "The tensor").dtype;
+}
+
+export function elementCount(shape: readonly number[]): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
+/** Whether values are the encoded strings of a string tensor. */
+export function isStrings(values: BackendValues): values is Uint8Array[] {
+  return Array.isArray(values);
+}

@@ -1,0 +1,188 @@
+import type { BinaryKind } from "@backplane/core";
+import type { TensorInfo } from "@tensorflow/tfjs-core";
+import { complexParts } from "./complex.js";
+import {
+  broadcastShape,
+  type Expression,
+  elementwise,
+  elementwiseOutputs,
+  type Node,
+} from "./elementwise.js";
+import type { Call, Kernels } from "./kernel.js";
+import { leakyRelu } from "./unary.js";
+
+type BinaryCall = Call<"a" | "b">;
+
+/** How elements of a type are computed: bool has no arithmetic of its own, and is taken for whole numbers. */
+const computed = { float32: "f32", int32: "i32", bool: "i32" } as const;
+
+type Computed = (typeof computed)[keyof typeof computed];
+
+/** The type in which both operands are computed. */
+function commonType({ a, b }: BinaryCall["inputs"]): Computed {
+  const types = [a, b].map(({ dtype }) => computed[dtype as keyof typeof computed]);
+  return types.includes("f32") ? "f32" : "i32";
+}
+
+const tensorTypes = { f32: "float32", i32: "int32" } as const;
+
+/** A kind of the operation `binary`, on numbers. Core has given both operands one type. */
+function arithmetic(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
+  return ({ inputs, backend }) => {
+    const { a, b } = inputs;
+    const type = commonType(inputs);
+    if (a.dtype !== b.dtype || a.dtype === "bool")
+      // Sums of two truth values are numbers in an array of bytes elsewhere, too.
+      return elementwise(backend, tensorTypes[type], [a, b], (e, x, y) =>
+        e.binary(kind, e.convert(type, x), e.convert(type, y)),
+      );
+    const [placeA, placeB] = [backend.place(a), backend.place(b)];
+    const output = backend.output(broadcastShape([a, b]), tensorTypes[type]);
+    backend.compute.binary({
+      ...{ kind, dtype: type, a: placeA, b: placeB, output: output.handle },
+      ...{ shapeA: a.shape, shapeB: b.shape },
+    });
+    return output;
+  };
+}
+
+function comparison(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
+  return ({ inputs, backend }) => {
+    const { a, b } = inputs;
+    const type = commonType(inputs);
+    if (a.dtype !== b.dtype || a.dtype === "bool")
+      return elementwise(backend, "bool", [a, b], (e, x, y) =>
+        e.binary(kind, e.convert(type, x), e.convert(type, y)),
+      );
+    const [placeA, placeB] = [backend.place(a), backend.place(b)];
+    const output = backend.output(broadcastShape([a, b]), "bool");
+    backend.compute.binary({
+      ...{ kind, dtype: type, a: placeA, b: placeB, output: output.handle },
+      ...{ shapeA: a.shape, shapeB: b.shape },
+    });
+    return output;
+  };
+}
+
+function logical(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
+  return ({ inputs: { a, b }, backend }) =>
+    elementwise(backend, "bool", [a, b], (e, x, y) => e.binary(kind, e.truth(x), e.truth(y)));
+}
+
+/** Real and imaginary part of a result, of those of both operands. */
+type ComplexRule = (e: Expression, a: readonly [Node, Node], b: readonly [Node, Node]) => [Node, Node];
+
+/** A kernel of numbers that complex numbers have, too. */
+function withComplex(
+  kernel: (call: BinaryCall) => TensorInfo,
+  rule: ComplexRule,
+): (call: BinaryCall) => TensorInfo {
+  return (call) => {
+    const { a, b } = call.inputs;
+    const { backend } = call;
+    if (a.dtype !== "complex64" && b.dtype !== "complex64") return kernel(call);
+    return complexParts(backend, [a, b], ([first, second]) => {
+      const inputs = [first!.real, first!.imag, second!.real, second!.imag];
+      const [real, imag] = elementwiseOutputs(backend, ["float32", "float32"], inputs, (e, ar, ai, br, bi) =>
+        rule(e, [ar!, ai!], [br!, bi!]),
+      );
+      return backend.complex(real!, imag!);
+    });
+  };
+}
+
+/** floor(a / b), as an integer, also of floats. */
+const floorDiv = ({ inputs, backend }: BinaryCall): TensorInfo => {
+  const type = commonType(inputs);
+  return elementwise(backend, "int32", [inputs.a, inputs.b], (e, x, y) =>
+    e.binary("floorDiv", e.convert(type, x), e.convert(type, y)),
+  );
+};
+
+/** a^b of integers, with results that wrap around as products do. Fractions are cut off: 2^-1 is 0. */
+export function integerPower(e: Expression, a: Node, b: Node): Node {
+  const [zero, one] = [e.constant(0, "i32"), e.constant(1, "i32")];
+  const bits = 31;
+  let power = a;
+  let product = one;
+  for (let bit = 0; bit < bits; bit++) {
+    const isSet = e.binary(
+      "notEqual",
+      e.binary("and", b, e.constant(bit === 30 ? 2 ** 30 : 2 ** bit, "i32")),
+      zero,
+    );
+    product = e.select(isSet, e.binary("mul", product, power), product);
+    if (bit < bits - 1) power = e.binary("mul", power, power);
+  }
+  // 1 / a^-b: 1 for 1, 1 or -1 for -1, and nothing but a fraction for the others.
+  const isOdd = e.binary("notEqual", e.binary("and", b, one), zero);
+  const isUnit = e.binary("equal", e.unary("abs", a), one);
+  const inverse = e.select(isUnit, e.select(isOdd, a, one), zero);
+  return e.select(e.binary("less", b, zero), inverse, product);
+}
+
+const power = arithmetic("pow");
+
+export const binaryKernels: Kernels = {
+  Add: withComplex(arithmetic("add"), (e, [ar, ai], [br, bi]) => [
+    e.binary("add", ar, br),
+    e.binary("add", ai, bi),
+  ]),
+  Sub: withComplex(arithmetic("sub"), (e, [ar, ai], [br, bi]) => [
+    e.binary("sub", ar, br),
+    e.binary("sub", ai, bi),
+  ]),
+  Multiply: withComplex(arithmetic("mul"), (e, [ar, ai], [br, bi]) => [
+    e.binary("sub", e.binary("mul", ar, br), e.binary("mul", ai, bi)),
+    e.binary("add", e.binary("mul", ar, bi), e.binary("mul", ai, br)),
+  ]),
+  RealDiv: withComplex(arithmetic("div"), (e, [ar, ai], [br, bi]) => {
+    const norm = e.binary("add", e.unary("square", br), e.unary("square", bi));
+    const real = e.binary("add", e.binary("mul", ar, br), e.binary("mul", ai, bi));
+    const imag = e.binary("sub", e.binary("mul", ai, br), e.binary("mul", ar, bi));
+    return [e.binary("div", real, norm), e.binary("div", imag, norm)];
+  }),
+  FloorDiv: floorDiv,
+  Maximum: arithmetic("max"),
+  Minimum: arithmetic("min"),
+  Mod: arithmetic("mod"),
+  Atan2: arithmetic("atan2"),
+  Pow: (call: BinaryCall) => {
+    if (commonType(call.inputs) === "f32") return power(call);
+    const { a, b } = call.inputs;
+    return elementwise(call.backend, "int32", [a, b], (e, x, y) =>
+      integerPower(e, e.convert("i32", x), e.convert("i32", y)),
+    );
+  },
+  SquaredDifference: ({ inputs, backend }: BinaryCall) => {
+    const type = commonType(inputs);
+    return elementwise(backend, tensorTypes[type], [inputs.a, inputs.b], (e, x, y) =>
+      e.unary("square", e.binary("sub", e.convert(type, x), e.convert(type, y))),
+    );
+  },
+  BitwiseAnd: arithmetic("and"),
+
+  Equal: comparison("equal"),
+  NotEqual: comparison("notEqual"),
+  Less: comparison("less"),
+  LessEqual: comparison("lessEqual"),
+  Greater: comparison("greater"),
+  GreaterEqual: comparison("greaterEqual"),
+
+  LogicalAnd: logical("logicalAnd"),
+  LogicalOr: logical("logicalOr"),
+  LogicalXor: logical("logicalXor"),
+
+  Prelu: ({ inputs: { x, alpha }, backend }: Call<"x" | "alpha">) =>
+    elementwise(backend, "float32", [x, alpha], (e, value, slope) =>
+      leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)),
+    ),
+  EluGrad: ({ inputs: { dy, y }, backend }: Call<"dy" | "y">) =>
+    elementwise(backend, "float32", [dy, y], (e, gradient, value) =>
+      e.select(
+        e.binary("greaterEqual", value!, e.constant(0)),
+        gradient!,
+        e.binary("mul", gradient!, e.binary("add", value!, e.constant(1))),
+      ),
+    ),
+};

@@ -1,0 +1,156 @@
+import {
+  type BinaryKind,
+  type MapNode,
+  type MapNumberType,
+  type MapType,
+  mapLimits,
+  type UnaryKind,
+} from "@backplane/core";
+import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend } from "../backend.js";
+import { type DeviceType, deviceType } from "../elements.js";
+
+/** A node of an expression. */
+export interface Node {
+  readonly place: number;
+  readonly type: MapType;
+}
+
+/** Builds the expression of one call of `map`. Every method returns a new node. */
+export class Expression {
+  readonly nodes: MapNode[] = [];
+  readonly parameters: number[] = [];
+  readonly #rank: number;
+
+  constructor(rank: number) {
+    this.#rank = rank;
+  }
+
+  /** The element of an input. */
+  input(input: number, type: MapType): Node {
+    return this.#add({ input }, type);
+  }
+
+  /** A number that may change from call to call: no kernel is compiled for each. */
+  number(value: number, type: MapNumberType = "f32"): Node {
+    this.parameters.push(value);
+    return this.#add({ parameter: this.parameters.length - 1, type }, type);
+  }
+
+  /** A number that is part of the kernel. */
+  constant(value: number, type: MapType = "f32"): Node {
+    return this.#add({ constant: value, type }, type);
+  }
+
+  /** The place along an axis, an i32. Negative axes count from the last. */
+  index(axis: number): Node {
+    return this.#add({ index: axis < 0 ? axis + this.#rank : axis }, "i32");
+  }
+
+  unary(unary: UnaryKind, x: Node): Node {
+    const isTest = unary === "isNaN" || unary === "isInfinite" || unary === "isFinite";
+    return this.#add({ unary, x: x.place }, isTest ? "u8" : x.type);
+  }
+
+  binary(binary: BinaryKind, a: Node, b: Node): Node {
+    return this.#add({ binary, a: a.place, b: b.place }, comparisons.has(binary) ? "u8" : a.type);
+  }
+
+  select(condition: Node, a: Node, b: Node): Node {
+    return this.#add({ select: condition.place, a: a.place, b: b.place }, a.type);
+  }
+
+  /** The node itself if it has the type. */
+  convert(type: MapType, x: Node): Node {
+    return x.type === type ? x : this.#add({ convert: type, x: x.place }, type);
+  }
+
+  /** The truth value of a number: whether it is not 0. */
+  truth(x: Node): Node {
+    return x.type === "u8" ? x : this.binary("notEqual", x, this.constant(0, x.type));
+  }
+
+  #add(node: MapNode, type: MapType): Node {
+    this.nodes.push(node);
+    return { place: this.nodes.length - 1, type };
+  }
+}
+
+const comparisons: ReadonlySet<string> = new Set([
+  "equal",
+  "notEqual",
+  "less",
+  "lessEqual",
+  "greater",
+  "greaterEqual",
+]);
+
+/** The shape to which all tensors broadcast. */
+export function broadcastShape(tensors: readonly TensorInfo[]): number[] {
+  return tensors.reduce<number[]>(
+    (shape, tensor) => backend_util.assertAndGetBroadcastShape(shape, tensor.shape),
+    [],
+  );
+}
+
+/**
+ * A new tensor, each of whose elements is the value of an expression of the inputs' elements at its place. Inputs
+ * broadcast to the shape, which is that of all inputs by default. A float that becomes an integer loses its fraction;
+ * a number that becomes bool is true unless it is 0.
+ */
+export function elementwise(
+  backend: BackplaneBackend,
+  dtype: DeviceType,
+  inputs: readonly TensorInfo[],
+  build: (expression: Expression, ...inputs: Node[]) => Node,
+  shape: readonly number[] = broadcastShape(inputs),
+): TensorInfo {
+  return elementwiseOutputs(
+    backend,
+    [dtype],
+    inputs,
+    (expression, ...nodes) => [build(expression, ...nodes)],
+    shape,
+  )[0]!;
+}
+
+/** As `elementwise`, with several results. */
+export function elementwiseOutputs(
+  backend: BackplaneBackend,
+  dtypes: readonly DeviceType[],
+  inputs: readonly TensorInfo[],
+  build: (expression: Expression, ...inputs: Node[]) => readonly Node[],
+  shape: readonly number[] = broadcastShape(inputs),
+): TensorInfo[] {
+  const outputTypes = dtypes.map((dtype) => deviceType(dtype));
+  const inputTypes = inputs.map(({ dtype }) => deviceType(dtype));
+  const expression = new Expression(shape.length);
+  const nodes = inputTypes.map((type, i) => expression.input(i, type));
+  const results = build(expression, ...nodes).map((node, i) => {
+    const type = outputTypes[i]!;
+    return (type === "u8" ? expression.truth(node) : expression.convert(type, node)).place;
+  });
+  const places = inputs.map((input) => backend.place(input));
+  const outputs = dtypes.map((dtype) => backend.output(shape, dtype));
+  backend.compute.map({
+    shape,
+    inputs: places,
+    inputShapes: inputs.map((input) => input.shape),
+    inputTypes,
+    parameters: expression.parameters,
+    nodes: expression.nodes,
+    results,
+    outputs: outputs.map(({ handle }) => handle),
+    outputTypes,
+  });
+  return outputs;
+}
+
+/** The most inputs that one expression may have. */
+export const mostInputs: number = mapLimits.inputs;
+
+/** The tensor as another type, made of it unless it has that type: the caller releases it, if it is not the same. */
+export function asType(backend: BackplaneBackend, x: TensorInfo, dtype: DeviceType): TensorInfo {
+  if (x.dtype === dtype) return backend.share(x, x.shape);
+  return elementwise(backend, dtype, [x], (_, node) => node);
+}

@@ -1,0 +1,369 @@
+import type { Conv2dArguments, DeviceHandle, Pool2dArguments, Resize2dArguments } from "@backplane/core";
+import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend } from "../backend.js";
+import { type DeviceType, elementCount } from "../elements.js";
+import { asType, elementwise } from "./elementwise.js";
+import { type Call, compose, type Kernels } from "./kernel.js";
+import { applyEpilogue, divideEpilogue, type Epilogue, noEpilogue } from "./products.js";
+import { pad } from "./structure.js";
+import { maxPoolIntegers } from "./windows.js";
+
+export type Conv2dInfo = backend_util.Conv2DInfo;
+
+type Pair = [number, number] | number;
+type Pad = "valid" | "same" | number | backend_util.ExplicitPadding;
+type Rounding = "floor" | "round" | "ceil";
+
+/**
+ * Padding as core has it: [top, left, bottom, right]. The last window ends where the padding does, however the number of
+ * windows was rounded.
+ */
+export function paddingOf(info: Conv2dInfo): [number, number, number, number] {
+  const { padInfo, inHeight, inWidth, outHeight, outWidth } = info;
+  const after = (before: number, out: number, stride: number, filter: number, extent: number) =>
+    Math.max(0, (out - 1) * stride + filter - extent - before);
+  return [
+    padInfo.top,
+    padInfo.left,
+    after(padInfo.top, outHeight, info.strideHeight, info.effectiveFilterHeight, inHeight),
+    after(padInfo.left, outWidth, info.strideWidth, info.effectiveFilterWidth, inWidth),
+  ];
+}
+
+/** What a convolution or its gradients say about the geometry, in the words of core. */
+export function convolutionOf(
+  info: Conv2dInfo,
+  isDepthwise: boolean,
+): Required<
+  Pick<
+    Conv2dArguments,
+    "layout" | "inputShape" | "filterShape" | "outputShape" | "stride" | "padding" | "dilation" | "groups"
+  >
+> {
+  const { inChannels, outChannels, filterHeight, filterWidth } = info;
+  const groups = isDepthwise ? inChannels : 1;
+  return {
+    layout: info.dataFormat === "channelsLast" ? "NHWC" : "NCHW",
+    inputShape: info.inShape,
+    filterShape: [outChannels, inChannels / groups, filterHeight, filterWidth],
+    outputShape: info.outShape,
+    stride: [info.strideHeight, info.strideWidth],
+    padding: paddingOf(info),
+    dilation: [info.dilationHeight, info.dilationWidth],
+    groups,
+  };
+}
+
+/**
+ * The axes of a filter of TensorFlow.js, [height, width, inChannels, outChannels] or
+ * [height, width, channels, multiplier], in the order of core's [outChannels, inChannels / groups, height, width]: its
+ * shape, and strides in the order of core.
+ */
+export function filterAxes(
+  [height, width, inChannels, last]: readonly number[],
+  isDepthwise: boolean,
+): { readonly shape: number[]; readonly strides: number[] } {
+  const [h, w, c, o] = [height!, width!, inChannels!, last!];
+  const pixel = [w * c * o, c * o];
+  return isDepthwise
+    ? { shape: [c * o, h, w], strides: [1, ...pixel] }
+    : { shape: [o, c, h, w], strides: [1, o, ...pixel] };
+}
+
+/** The filter in core's order of axes. It is kept with the tensor, whose values never change. */
+export function coreFilter(
+  backend: BackplaneBackend,
+  filter: TensorInfo,
+  isDepthwise: boolean,
+): DeviceHandle {
+  const { shape, strides } = filterAxes(filter.shape, isDepthwise);
+  const name = `filter ${isDepthwise} ${filter.shape.join(" ")}`;
+  return backend.form(filter, name, () => {
+    const handle = backend.compute.alloc(4 * elementCount(shape), { zero: false });
+    backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output: handle });
+    return handle;
+  });
+}
+
+function convolution(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  filter: TensorInfo,
+  info: Conv2dInfo,
+  isDepthwise: boolean,
+  epilogue: Epilogue = noEpilogue,
+): TensorInfo {
+  return compose(backend, (made) => {
+    const images = made(asType(backend, x, "float32"));
+    const weights = made(asType(backend, filter, "float32"));
+    const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
+    const [input, filterPlace] = [backend.place(images), coreFilter(backend, weights, isDepthwise)];
+    const bias = inner.bias === undefined ? {} : { bias: backend.place(inner.bias) };
+    const activation = inner.activation === undefined ? {} : { activation: inner.activation };
+    const output = backend.output(info.outShape, "float32");
+    backend.compute.conv2d({
+      ...convolutionOf(info, isDepthwise),
+      ...{ input, filter: filterPlace, output: output.handle, ...bias, ...activation },
+    });
+    return outer === undefined ? output : applyEpilogue(backend, made(output), outer);
+  });
+}
+
+/** Bias and slopes of one axis belong to channels, which are not the last axis of NCHW. */
+function inChannelOrder(epilogue: Epilogue, { dataFormat, outChannels }: Conv2dInfo): Epilogue {
+  const { slopes } = epilogue;
+  if (dataFormat === "channelsLast" || slopes === undefined || slopes.shape.length !== 1) return epilogue;
+  if (slopes.shape[0] !== outChannels) return epilogue;
+  return { ...epilogue, slopes: { ...slopes, shape: [outChannels, 1, 1] } };
+}
+
+export interface ConvAttributes {
+  readonly strides: Pair;
+  readonly pad: Pad;
+  readonly dataFormat: "NHWC" | "NCHW";
+  readonly dilations?: Pair | null;
+  readonly dimRoundingMode?: Rounding;
+}
+
+export function conv2dInfo(
+  inShape: readonly number[],
+  filterShape: readonly number[],
+  { strides, pad, dataFormat = "NHWC", dilations, dimRoundingMode }: ConvAttributes,
+  isDepthwise: boolean,
+): Conv2dInfo {
+  const dilation = dilations ?? 1;
+  util.assert(
+    !isDepthwise || backend_util.eitherStridesOrDilationsAreOne(strides, dilation),
+    () => `depthwiseConv2d: strides are ${strides} and dilations ${dilation}; allowed: one of them 1`,
+  );
+  return backend_util.computeConv2DInfo(
+    inShape as [number, number, number, number],
+    filterShape as [number, number, number, number],
+    ...([strides, dilation, pad, dimRoundingMode, isDepthwise] as const),
+    backend_util.convertConv2DDataFormat(dataFormat),
+  );
+}
+
+interface FusedInputs {
+  readonly x: TensorInfo;
+  readonly filter: TensorInfo;
+  readonly bias?: TensorInfo;
+  readonly preluActivationWeights?: TensorInfo;
+}
+
+interface FusedAttributes extends ConvAttributes {
+  readonly activation: string;
+  readonly leakyreluAlpha?: number;
+}
+
+function convKernel(isDepthwise: boolean): (call: Call<"x" | "filter", ConvAttributes>) => TensorInfo {
+  return ({ inputs: { x, filter }, attrs, backend }) =>
+    convolution(backend, x, filter, conv2dInfo(x.shape, filter.shape, attrs, isDepthwise), isDepthwise);
+}
+
+function fusedConvKernel(isDepthwise: boolean) {
+  return ({
+    inputs: { x, filter, bias, preluActivationWeights },
+    attrs,
+    backend,
+  }: {
+    inputs: FusedInputs;
+    attrs: FusedAttributes;
+    backend: BackplaneBackend;
+  }): TensorInfo =>
+    convolution(backend, x, filter, conv2dInfo(x.shape, filter.shape, attrs, isDepthwise), isDepthwise, {
+      bias,
+      activation: attrs.activation,
+      slopes: preluActivationWeights,
+      alpha: attrs.leakyreluAlpha,
+    });
+}
+
+export interface PoolAttributes {
+  readonly filterSize: Pair;
+  readonly strides: Pair;
+  readonly pad: Pad;
+  readonly dimRoundingMode?: Rounding;
+}
+
+export function pool2dInfo(
+  shape: readonly number[],
+  { filterSize, strides, pad, dimRoundingMode }: PoolAttributes,
+): Conv2dInfo {
+  return backend_util.computePool2DInfo(
+    shape as [number, number, number, number],
+    ...([filterSize, strides, 1, pad, dimRoundingMode] as const),
+  );
+}
+
+/** What pooling or its gradient says about the geometry, in the words of core. */
+export function poolingOf(
+  info: Conv2dInfo,
+): Required<
+  Pick<
+    Pool2dArguments,
+    "layout" | "inputShape" | "outputShape" | "kernel" | "stride" | "padding" | "dilation"
+  >
+> {
+  return {
+    layout: "NHWC",
+    inputShape: info.inShape,
+    outputShape: info.outShape,
+    kernel: [info.filterHeight, info.filterWidth],
+    stride: [info.strideHeight, info.strideWidth],
+    padding: paddingOf(info),
+    dilation: [info.dilationHeight, info.dilationWidth],
+  };
+}
+
+/** Whether each window is one element, in its place. */
+function isIdentity({ filterHeight, filterWidth, inShape, outShape }: Conv2dInfo): boolean {
+  return filterHeight === 1 && filterWidth === 1 && util.arraysEqual(inShape, outShape);
+}
+
+/** The results of windows without elements. */
+const ofNothing = { max: Number.NEGATIVE_INFINITY, mean: Number.NaN } as const;
+
+/** How many windows along an axis begin before the input ends. */
+function windowsWithin(out: number, stride: number, before: number, extent: number): number {
+  return Math.min(out, Math.ceil((extent + before) / stride));
+}
+
+/** Pools floats. Rounding up may make windows that lie past the input, which core does not have. */
+function poolFloats(
+  backend: BackplaneBackend,
+  kind: "max" | "mean",
+  x: TensorInfo,
+  info: Conv2dInfo,
+): TensorInfo {
+  const { padInfo, inHeight, inWidth, strideHeight, strideWidth } = info;
+  const outHeight = windowsWithin(info.outHeight, strideHeight, padInfo.top, inHeight);
+  const outWidth = windowsWithin(info.outWidth, strideWidth, padInfo.left, inWidth);
+  const [batch, , , channels] = info.outShape;
+  const within: Conv2dInfo = {
+    ...info,
+    outHeight,
+    outWidth,
+    outShape: [batch, outHeight, outWidth, channels],
+  };
+  const input = backend.place(x);
+  const output = backend.output(within.outShape, "float32");
+  backend.compute.pool2d({ kind, ...poolingOf(within), input, output: output.handle });
+  if (outHeight === info.outHeight && outWidth === info.outWidth) return output;
+  const beyond: [number, number][] = [
+    [0, 0],
+    [0, info.outHeight - outHeight],
+    [0, info.outWidth - outWidth],
+    [0, 0],
+  ];
+  return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
+}
+
+/** Core of TensorFlow.js takes means of floats only. */
+function pool(kind: "max" | "mean"): (call: Call<"x", PoolAttributes>) => TensorInfo {
+  return ({ inputs: { x }, attrs, backend }) => {
+    const info = pool2dInfo(x.shape, attrs);
+    if (isIdentity(info)) return backend.share(x, x.shape);
+    return x.dtype === "float32" ? poolFloats(backend, kind, x, info) : maxPoolIntegers(backend, x, info);
+  };
+}
+
+function maxPoolWithArgmax({
+  inputs: { x },
+  attrs,
+  backend,
+}: Call<"x", PoolAttributes & { includeBatchInIndex: boolean }>): TensorInfo[] {
+  const info = pool2dInfo(x.shape, attrs);
+  return compose(backend, (made): TensorInfo[] => {
+    const input = backend.place(made(asType(backend, x, "float32")));
+    const output = backend.output(info.outShape, "float32");
+    const places = made(backend.output(info.outShape, "int32"));
+    backend.compute.pool2d({
+      ...{ kind: "max", ...poolingOf(info), input, output: output.handle, indices: places.handle },
+    });
+    const [, height, width, channels] = info.inShape;
+    const indices = elementwise(backend, "int32", [places], (e, pixel) => {
+      const place = e.binary("add", e.binary("mul", pixel, e.number(channels, "i32")), e.index(3));
+      if (!attrs.includeBatchInIndex) return place;
+      const image = e.binary("mul", e.index(0), e.number(height * width * channels, "i32"));
+      return e.binary("add", place, image);
+    });
+    return [output, indices];
+  });
+}
+
+export interface ResizeAttributes {
+  readonly alignCorners: boolean;
+  readonly halfPixelCenters: boolean;
+  readonly size: [number, number];
+}
+
+/** What resizing or its gradient says about the geometry, in the words of core. */
+export function resizingOf(
+  shape: readonly number[],
+  { alignCorners, halfPixelCenters, size: [outputHeight, outputWidth] }: ResizeAttributes,
+): Required<
+  Pick<Resize2dArguments, "layout" | "inputShape" | "outputHeight" | "outputWidth" | "coordinates">
+> {
+  const centers = halfPixelCenters ? "half-pixel" : "asymmetric";
+  return {
+    layout: "NHWC",
+    inputShape: shape as [number, number, number, number],
+    ...{ outputHeight, outputWidth },
+    coordinates: alignCorners ? "align-corners" : centers,
+  };
+}
+
+function resize(kind: "bilinear" | "nearest"): (call: Call<"images", ResizeAttributes>) => TensorInfo {
+  return ({ inputs: { images }, attrs, backend }) =>
+    compose(backend, (made) => {
+      const dtype = (kind === "bilinear" ? "float32" : images.dtype) as DeviceType;
+      const input = backend.place(made(asType(backend, images, dtype)));
+      const [batch, , , channels] = images.shape as [number, number, number, number];
+      const output = backend.output([batch, ...attrs.size, channels], dtype);
+      const types = { float32: "f32", int32: "i32", bool: "u8" } as const;
+      backend.compute.resize2d({
+        ...{ kind, ...resizingOf(images.shape, attrs), input, output: output.handle, dtype: types[dtype] },
+      });
+      return output;
+    });
+}
+
+/** (x - mean) / sqrt(variance + epsilon) scale + offset, which all broadcast. */
+function batchNorm({
+  inputs: { x, mean, variance, scale, offset },
+  attrs: { varianceEpsilon },
+  backend,
+}: {
+  inputs: { x: TensorInfo; mean: TensorInfo; variance: TensorInfo; scale?: TensorInfo; offset?: TensorInfo };
+  attrs: { varianceEpsilon?: number | null };
+  backend: BackplaneBackend;
+}): TensorInfo {
+  const others = [scale, offset].filter((tensor) => tensor !== undefined && tensor !== null);
+  return elementwise(
+    backend,
+    "float32",
+    [x, mean, variance, ...others],
+    (e, value, average, spread, ...rest) => {
+      const epsilon = e.number(varianceEpsilon ?? 0.001);
+      const deviation = e.unary("rsqrt", e.binary("add", spread!, epsilon));
+      const factor = scale ? e.binary("mul", deviation, rest[0]!) : deviation;
+      const normal = e.binary("mul", e.binary("sub", value!, average!), factor);
+      return offset ? e.binary("add", normal, rest.at(-1)!) : normal;
+    },
+    x.shape,
+  );
+}
+
+export const imageKernels: Kernels = {
+  Conv2D: convKernel(false),
+  DepthwiseConv2dNative: convKernel(true),
+  FusedConv2D: fusedConvKernel(false),
+  FusedDepthwiseConv2D: fusedConvKernel(true),
+  MaxPool: pool("max"),
+  AvgPool: pool("mean"),
+  MaxPoolWithArgmax: maxPoolWithArgmax,
+  ResizeBilinear: resize("bilinear"),
+  ResizeNearestNeighbor: resize("nearest"),
+  FusedBatchNorm: batchNorm,
+};

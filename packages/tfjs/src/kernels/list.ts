@@ -1,0 +1,48 @@
+import type { TensorInfo } from "@tensorflow/tfjs-core";
+import { binaryKernels } from "./binary.js";
+import { complexKernels } from "./complex.js";
+import { creationKernels } from "./creation.js";
+import { fourierKernels } from "./fourier.js";
+import { gradientKernels } from "./gradients.js";
+import { hostKernels, onHost } from "./host.js";
+import { imageKernels } from "./images.js";
+import { indexingKernels } from "./indexing.js";
+import { type Kernels, listOf } from "./kernel.js";
+import { productKernels } from "./products.js";
+import { reduceKernels } from "./reduce.js";
+import { samplingKernels } from "./sampling.js";
+import { structureKernels, viewKernels } from "./structure.js";
+import { unaryKernels } from "./unary.js";
+import { windowKernels } from "./windows.js";
+
+/** Kernels of which those with strings among their inputs run on the host, where strings are. */
+function withStrings(kernels: Kernels): Kernels {
+  return Object.fromEntries(
+    Object.entries(kernels).map(([name, kernel]) => {
+      const host = onHost(name);
+      const isString = (tensor: TensorInfo | undefined) => tensor?.dtype === "string";
+      return [name, (call) => (listOf(call.inputs).some(isString) ? host(call) : kernel(call))];
+    }),
+  );
+}
+
+/** All kernels, by the names of TensorFlow.js. */
+export const kernels: Kernels = {
+  ...hostKernels,
+  ...viewKernels,
+  ...creationKernels,
+  ...complexKernels,
+  ...withStrings({
+    ...unaryKernels,
+    ...binaryKernels,
+    ...structureKernels,
+    ...reduceKernels,
+    ...productKernels,
+    ...indexingKernels,
+    ...imageKernels,
+    ...gradientKernels,
+    ...windowKernels,
+    ...fourierKernels,
+    ...samplingKernels,
+  }),
+};

@@ -1,0 +1,437 @@
+import { backend_util, slice_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend, Output } from "../backend.js";
+import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
+import { type Call, compose, type Kernels, listOf } from "./kernel.js";
+
+/** Elements from one place to the next along each axis of a contiguous tensor. */
+export function stridesOf(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length).fill(1);
+  for (let axis = shape.length - 2; axis >= 0; axis--) strides[axis] = strides[axis + 1]! * shape[axis + 1]!;
+  return strides;
+}
+
+/** Which elements `copyInto` reads and writes. Offsets and strides count elements. */
+export interface Walk {
+  readonly shape: readonly number[];
+  /** Default: contiguous. */
+  readonly inputStrides?: readonly number[] | undefined;
+  readonly inputOffset?: number;
+  /** Default: contiguous. */
+  readonly outputStrides?: readonly number[] | undefined;
+  readonly outputOffset?: number;
+}
+
+/** Copies elements of one tensor into another, and converts them if it has another type. */
+export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: Output, walk: Walk): void {
+  const { shape, inputStrides, inputOffset = 0, outputStrides, outputOffset = 0 } = walk;
+  if (elementCount(shape) === 0) return;
+  const [from, to] = [elementsOf(input.dtype, "The input"), elementsOf(output.dtype, "The output")];
+  backend.compute.copy({
+    shape,
+    input: { handle: backend.place(input), byteOffset: inputOffset * from.bytes },
+    ...(inputStrides === undefined ? {} : { inputStrides }),
+    output: { handle: output.handle, byteOffset: outputOffset * to.bytes },
+    ...(outputStrides === undefined ? {} : { outputStrides }),
+    dtype: from.dtype,
+    outputDtype: to.dtype,
+  });
+}
+
+/** A new tensor of elements of another one, by strides. */
+export function copyOf(
+  backend: BackplaneBackend,
+  input: TensorInfo,
+  outputShape: readonly number[],
+  walk: Walk,
+): TensorInfo {
+  const output = backend.output(outputShape, input.dtype as DeviceType);
+  copyInto(backend, input, output, walk);
+  return output;
+}
+
+export function transpose(backend: BackplaneBackend, x: TensorInfo, perm: readonly number[]): TensorInfo {
+  const strides = stridesOf(x.shape);
+  const shape = perm.map((axis) => x.shape[axis]!);
+  return copyOf(backend, x, shape, { shape, inputStrides: perm.map((axis) => strides[axis]!) });
+}
+
+export function slice(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  begin: readonly number[],
+  size: readonly number[],
+): TensorInfo {
+  const strides = stridesOf(x.shape);
+  const inputOffset = begin.reduce((offset, at, axis) => offset + at * strides[axis]!, 0);
+  return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
+}
+
+/** The tensor with a border of constants. */
+export function pad(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  paddings: readonly (readonly [number, number])[],
+  value: number,
+): TensorInfo {
+  const shape = x.shape.map((extent, axis) => extent + paddings[axis]![0] + paddings[axis]![1]);
+  const output = backend.output(shape, x.dtype as DeviceType, { zero: value === 0 });
+  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(x.dtype));
+  const outputStrides = stridesOf(shape);
+  const outputOffset = paddings.reduce((offset, [before], axis) => offset + before * outputStrides[axis]!, 0);
+  copyInto(backend, x, output, { shape: x.shape, outputStrides, outputOffset });
+  return output;
+}
+
+/** Tensors side by side along an axis, in the type of the first one. */
+export function concat(backend: BackplaneBackend, tensors: readonly TensorInfo[], axis: number): TensorInfo {
+  const shape = backend_util.computeOutShape(
+    tensors.map((tensor) => tensor.shape),
+    axis,
+  );
+  const output = backend.output(shape, tensors[0]!.dtype as DeviceType);
+  const outputStrides = stridesOf(shape);
+  let begun = 0;
+  for (const tensor of tensors) {
+    copyInto(backend, tensor, output, {
+      shape: tensor.shape,
+      outputStrides,
+      outputOffset: begun * outputStrides[axis]!,
+    });
+    begun += tensor.shape[axis]!;
+  }
+  return output;
+}
+
+/** As a kernel of numbers, also for complex tensors, whose parts are moved alike. */
+export function forParts<Inputs, Attributes>(
+  kernel: (call: {
+    inputs: Inputs;
+    attrs: Attributes;
+    backend: BackplaneBackend;
+  }) => TensorInfo | TensorInfo[],
+): typeof kernel {
+  return (call) => {
+    const tensors = listOf(call.inputs as never);
+    if (!tensors.some((tensor) => tensor?.dtype === "complex64")) return kernel(call);
+    const part = (name: "real" | "imag") => {
+      const replaced = Object.entries(call.inputs as Record<string, TensorInfo>).map(([key, tensor]) => [
+        key,
+        tensor.dtype === "complex64" ? call.backend.parts(tensor)[name] : tensor,
+      ]);
+      const inputs = Array.isArray(call.inputs)
+        ? replaced.map(([, tensor]) => tensor)
+        : Object.fromEntries(replaced);
+      return kernel({ ...call, inputs });
+    };
+    const [real, imag] = [part("real"), part("imag")];
+    if (!Array.isArray(real)) return call.backend.complex(real, imag as TensorInfo);
+    return real.map((one, i) => call.backend.complex(one, (imag as TensorInfo[])[i]!));
+  };
+}
+
+/** The most axes of a copy. */
+const mostAxes = 8;
+
+function tile(backend: BackplaneBackend, x: TensorInfo, reps: readonly number[]): TensorInfo {
+  const repeated = reps.filter((count) => count !== 1).length;
+  if (x.shape.length + repeated <= mostAxes) return tileAtOnce(backend, x, reps);
+  // First the later half of the axes, then the others.
+  const half = Math.floor(reps.length / 2);
+  return compose(backend, (made) => {
+    const inner = made(
+      tileAtOnce(
+        backend,
+        x,
+        reps.map((count, axis) => (axis < half ? 1 : count)),
+      ),
+    );
+    return tileAtOnce(
+      backend,
+      inner,
+      reps.map((count, axis) => (axis < half ? count : 1)),
+    );
+  });
+}
+
+function tileAtOnce(backend: BackplaneBackend, x: TensorInfo, reps: readonly number[]): TensorInfo {
+  const strides = stridesOf(x.shape);
+  const axes = x.shape.flatMap((extent, axis) => {
+    const own = { extent, stride: strides[axis]! };
+    return reps[axis] === 1 ? [own] : [{ extent: reps[axis]!, stride: 0 }, own];
+  });
+  return copyOf(
+    backend,
+    x,
+    x.shape.map((extent, axis) => extent * reps[axis]!),
+    { shape: axes.map(({ extent }) => extent), inputStrides: axes.map(({ stride }) => stride) },
+  );
+}
+
+function reverse(backend: BackplaneBackend, x: TensorInfo, axes: readonly number[]): TensorInfo {
+  const strides = stridesOf(x.shape);
+  let inputOffset = 0;
+  for (const axis of axes) {
+    inputOffset += (x.shape[axis]! - 1) * strides[axis]!;
+    strides[axis] = -strides[axis]!;
+  }
+  return copyOf(backend, x, x.shape, { shape: x.shape, inputStrides: strides, inputOffset });
+}
+
+/** A border that mirrors the tensor, axis after axis. `reflect` leaves the outermost elements out. */
+function mirrorPad(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  paddings: readonly (readonly [number, number])[],
+  skipped: 0 | 1,
+): TensorInfo {
+  return compose(backend, (made) => {
+    let padded = backend.share(x, x.shape);
+    for (const [axis, [before, after]] of paddings.entries()) {
+      made(padded);
+      if (before === 0 && after === 0) {
+        padded = backend.share(padded, padded.shape);
+        continue;
+      }
+      const { shape } = padded;
+      const extent = shape[axis]!;
+      const output = backend.output(shape.with(axis, before + extent + after), x.dtype as DeviceType);
+      const [inputStrides, outputStrides] = [stridesOf(shape), stridesOf(output.shape)];
+      const step = inputStrides[axis]!;
+      const put = (count: number, from: number, direction: 1 | -1, to: number) =>
+        copyInto(backend, padded, output, {
+          shape: shape.with(axis, count),
+          inputStrides: inputStrides.with(axis, direction * step),
+          inputOffset: from * step,
+          outputStrides,
+          outputOffset: to * outputStrides[axis]!,
+        });
+      put(before, before - 1 + skipped, -1, 0);
+      put(extent, 0, 1, before);
+      put(after, extent - 1 - skipped, -1, before + extent);
+      padded = output;
+    }
+    return padded;
+  });
+}
+
+interface SliceAttributes {
+  readonly begin: number | number[];
+  readonly size: number | number[];
+}
+
+interface StridedSliceAttributes {
+  readonly begin: number[];
+  readonly end: number[];
+  readonly strides: number[];
+  readonly beginMask: number;
+  readonly endMask: number;
+  readonly ellipsisMask: number;
+  readonly newAxisMask: number;
+  readonly shrinkAxisMask: number;
+}
+
+function stridedSlice({ inputs: { x }, attrs, backend }: Call<"x", StridedSliceAttributes>): TensorInfo {
+  const { begin, end, strides, beginMask, endMask, ellipsisMask, newAxisMask, shrinkAxisMask } = attrs;
+  const info = slice_util.sliceInfo(
+    ...([x.shape, begin, end, strides] as const),
+    ...([beginMask, endMask, ellipsisMask, newAxisMask, shrinkAxisMask] as const),
+  );
+  if (info.isIdentity) return backend.share(x, info.finalShape);
+  const steps = stridesOf(x.shape);
+  return copyOf(backend, x, info.finalShape, {
+    shape: slice_util.computeOutShape(info.begin, info.end, info.strides),
+    inputStrides: steps.map((step, axis) => step * info.strides[axis]!),
+    inputOffset: info.begin.reduce((offset, at, axis) => offset + at * steps[axis]!, 0),
+  });
+}
+
+interface BlockAttributes {
+  readonly blockShape: number[];
+}
+
+/** The blocks of an image become images of the batch. */
+function spaceToBatch({
+  inputs: { x },
+  attrs: { blockShape, paddings },
+  backend,
+}: Call<"x", BlockAttributes & { paddings: [number, number][] }>): TensorInfo {
+  return compose(backend, (made) => {
+    const complete = x.shape.map((_, axis): [number, number] => paddings[axis - 1] ?? [0, 0]);
+    const padded = made(pad(backend, x, complete, 0));
+    const [batch, ...extents] = padded.shape as [number, ...number[]];
+    const strides = stridesOf(padded.shape);
+    const blocks = blockShape.length;
+    const counts = blockShape.map((block, i) => extents[i]! / block);
+    const rest = extents.slice(blocks);
+    const outputShape = [batch * elementCount(blockShape), ...counts, ...rest];
+    return copyOf(backend, padded, outputShape, {
+      shape: [...blockShape, batch, ...counts, elementCount(rest)],
+      inputStrides: [
+        ...blockShape.map((_, i) => strides[i + 1]!),
+        strides[0]!,
+        ...blockShape.map((block, i) => block * strides[i + 1]!),
+        1,
+      ],
+    });
+  });
+}
+
+/** The inverse of `spaceToBatch`. */
+function batchToSpace({
+  inputs: { x },
+  attrs: { blockShape, crops },
+  backend,
+}: Call<"x", BlockAttributes & { crops: number[][] }>): TensorInfo {
+  return compose(backend, (made) => {
+    const blocks = blockShape.length;
+    const batch = x.shape[0]! / elementCount(blockShape);
+    const counts = x.shape.slice(1, 1 + blocks);
+    const rest = x.shape.slice(1 + blocks);
+    const whole = [batch, ...counts.map((count, i) => count * blockShape[i]!), ...rest];
+    const inner = elementCount(rest);
+    // Axes of the input: blocks, batch, counts, rest.
+    const steps = stridesOf([...blockShape, batch, ...counts, inner]);
+    const merged = made(
+      copyOf(backend, x, whole, {
+        shape: [batch, ...counts.flatMap((count, i) => [count, blockShape[i]!]), inner],
+        inputStrides: [steps[blocks]!, ...counts.flatMap((_, i) => [steps[blocks + 1 + i]!, steps[i]!]), 1],
+      }),
+    );
+    const begin = whole.map((_, axis) => crops[axis - 1]?.[0] ?? 0);
+    const size = whole.map((extent, axis) => extent - begin[axis]! - (crops[axis - 1]?.[1] ?? 0));
+    return slice(backend, merged, begin, size);
+  });
+}
+
+/** The channels of each pixel become a square of pixels. */
+function depthToSpace({
+  inputs: { x },
+  attrs: { blockSize, dataFormat },
+  backend,
+}: Call<"x", { blockSize: number; dataFormat: "NHWC" | "NCHW" }>): TensorInfo {
+  if (dataFormat !== "NHWC") throw new Error(`DepthToSpace: dataFormat is ${dataFormat}; allowed: NHWC`);
+  const [batch, height, width, channels] = x.shape as [number, number, number, number];
+  const depth = channels / blockSize ** 2;
+  const steps = stridesOf([batch, height, width, blockSize, blockSize, depth]);
+  return copyOf(backend, x, [batch, height * blockSize, width * blockSize, depth], {
+    shape: [batch, height, blockSize, width, blockSize, depth],
+    inputStrides: [0, 1, 3, 2, 4, 5].map((axis) => steps[axis]!),
+  });
+}
+
+function split(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  sizes: readonly number[],
+  axis: number,
+): TensorInfo[] {
+  const begin = x.shape.map(() => 0);
+  return sizes.map((size) => {
+    const part = slice(backend, x, begin, x.shape.with(axis, size));
+    begin[axis]! += size;
+    return part;
+  });
+}
+
+/** Kernels that give the same data another shape, of every type. */
+export const viewKernels: Kernels = {
+  Identity: ({ inputs: { x }, backend }: Call<"x">) => backend.share(x, x.shape),
+  Reshape: ({ inputs: { x }, attrs: { shape }, backend }: Call<"x", { shape: number[] }>) => {
+    const size = elementCount(x.shape);
+    const inferred = util.inferFromImplicitShape(shape, size);
+    if (elementCount(inferred) !== size)
+      throw new Error(
+        `Reshape: shape is [${inferred.join(", ")}] of ${elementCount(inferred)} elements; ` +
+          `allowed: shapes of ${size}, as many as [${x.shape.join(", ")}] has`,
+      );
+    return backend.share(x, inferred);
+  },
+  ExpandDims: ({ inputs: { input }, attrs: { dim }, backend }: Call<"input", { dim: number }>) => {
+    const rank = input.shape.length;
+    if (dim < -(rank + 1) || dim > rank)
+      throw new Error(`ExpandDims: dim is ${dim}; allowed: ${-(rank + 1)} to ${rank}`);
+    const place = dim < 0 ? dim + rank + 1 : dim;
+    return backend.share(input, input.shape.toSpliced(place, 0, 1));
+  },
+};
+
+/** Kernels that move elements by strides, of numbers, truth values and complex numbers. */
+export const structureKernels: Kernels = {
+  Transpose: forParts(({ inputs: { x }, attrs: { perm }, backend }: Call<"x", { perm: number[] }>) =>
+    transpose(backend, x, perm),
+  ),
+  Slice: forParts(({ inputs: { x }, attrs, backend }: Call<"x", SliceAttributes>) => {
+    const [begin, size] = slice_util.parseSliceParams(x, attrs.begin, attrs.size);
+    slice_util.assertParamsValid(x, begin as number[], size as number[]);
+    return slice(backend, x, begin as number[], size as number[]);
+  }),
+  StridedSlice: forParts(stridedSlice),
+  Concat: forParts(({ inputs, attrs: { axis }, backend }: Call<string, { axis: number }>) => {
+    const all = listOf(inputs);
+    const [place] = util.parseAxisParam(axis, all[0]!.shape) as [number];
+    backend_util.assertParamsConsistent(
+      all.map(({ shape }) => shape),
+      place,
+    );
+    const filled = all.filter(({ shape }) => elementCount(shape) > 0);
+    if (filled.length === 1) return backend.share(filled[0]!, filled[0]!.shape);
+    return concat(backend, filled.length === 0 ? all : filled, place);
+  }),
+  Pack: forParts(({ inputs, attrs: { axis }, backend }: Call<string, { axis: number }>) => {
+    const tensors = listOf(inputs);
+    for (const { shape, dtype } of tensors) {
+      util.assertShapesMatch(
+        tensors[0]!.shape,
+        shape,
+        "All tensors passed to stack must have matching shapes",
+      );
+      util.assert(dtype === tensors[0]!.dtype, () => "All tensors passed to stack must have matching dtypes");
+    }
+    const views = tensors.map((tensor) => ({ ...tensor, shape: tensor.shape.toSpliced(axis, 0, 1) }));
+    return concat(backend, views, axis);
+  }),
+  Unpack: forParts(({ inputs: { value }, attrs: { axis }, backend }: Call<"value", { axis: number }>) => {
+    const place = axis < 0 ? axis + value.shape.length : axis;
+    const parts = split(backend, value, new Array<number>(value.shape[place]!).fill(1), place);
+    return parts.map((part) => ({ ...part, shape: part.shape.toSpliced(place, 1) }));
+  }),
+  SplitV: forParts(
+    ({
+      inputs: { x },
+      attrs: { numOrSizeSplits, axis },
+      backend,
+    }: Call<"x", { numOrSizeSplits: number | number[]; axis: number }>) => {
+      const [place] = util.parseAxisParam(axis, x.shape) as [number];
+      return split(
+        backend,
+        x,
+        backend_util.prepareSplitSize({ shape: x.shape } as never, numOrSizeSplits, place),
+        place,
+      );
+    },
+  ),
+  Reverse: forParts(({ inputs: { x }, attrs: { dims }, backend }: Call<"x", { dims: number | number[] }>) =>
+    reverse(backend, x, util.parseAxisParam(dims, x.shape)),
+  ),
+  FlipLeftRight: ({ inputs: { image }, backend }: Call<"image">) => reverse(backend, image, [2]),
+  Tile: forParts(({ inputs: { x }, attrs: { reps }, backend }: Call<"x", { reps: number[] }>) =>
+    tile(backend, x, reps),
+  ),
+  PadV2: forParts(
+    ({
+      inputs: { x },
+      attrs: { paddings, constantValue },
+      backend,
+    }: Call<"x", { paddings: [number, number][]; constantValue: number }>) =>
+      pad(backend, x, paddings, constantValue),
+  ),
+  MirrorPad: ({
+    inputs: { x },
+    attrs: { paddings, mode },
+    backend,
+  }: Call<"x", { paddings: [number, number][]; mode: "reflect" | "symmetric" }>) =>
+    mirrorPad(backend, x, paddings, mode === "reflect" ? 1 : 0),
+  SpaceToBatchND: spaceToBatch,
+  BatchToSpaceND: batchToSpace,
+  DepthToSpace: depthToSpace,
+};

@@ -1,0 +1,59 @@
+import type { KernelFunc } from "@tensorflow/tfjs-core";
+
+/** The calls of one kernel. */
+export interface KernelProfileRow {
+  /** As TensorFlow.js names it, such as `Conv2D`. */
+  readonly kernel: string;
+  readonly calls: number;
+  /** Time of the host: kernels enqueue, and do not wait for the device. */
+  readonly milliseconds: number;
+}
+
+export interface KernelProfile {
+  /** Those that took longest come first. */
+  readonly rows: readonly KernelProfileRow[];
+  /** From the first call until the device had finished. */
+  readonly milliseconds: number;
+}
+
+/** Measures kernels while somebody asks for it. */
+export class KernelTimes {
+  #rows: Map<string, { calls: number; milliseconds: number }> | undefined;
+
+  /** The same kernel, measured while `profile` is under way. */
+  timed(name: string, kernel: KernelFunc): KernelFunc {
+    return (call) => {
+      const rows = this.#rows;
+      if (rows === undefined) return kernel(call);
+      const begun = performance.now();
+      const result = kernel(call);
+      const row = rows.get(name) ?? { calls: 0, milliseconds: 0 };
+      row.calls++;
+      row.milliseconds += performance.now() - begun;
+      rows.set(name, row);
+      return result;
+    };
+  }
+
+  /** Measures what `body` calls, also what it awaits. One at a time. */
+  async profile(body: () => unknown, synchronize: () => Promise<void>): Promise<KernelProfile> {
+    if (this.#rows !== undefined) throw new Error("profile: another profile is under way");
+    await synchronize();
+    const rows = new Map<string, { calls: number; milliseconds: number }>();
+    this.#rows = rows;
+    const begun = performance.now();
+    try {
+      await body();
+      await synchronize();
+    } finally {
+      this.#rows = undefined;
+    }
+    const milliseconds = performance.now() - begun;
+    return {
+      rows: [...rows]
+        .map(([kernel, row]) => ({ kernel, ...row }))
+        .sort((a, b) => b.milliseconds - a.milliseconds),
+      milliseconds,
+    };
+  }
+}

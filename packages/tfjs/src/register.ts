@@ -1,0 +1,120 @@
+import {
+  type BackendProvider,
+  BackendRegistry,
+  type Capabilities,
+  type SwapReport,
+  SwitchableBackend,
+} from "@backplane/core";
+import type * as core from "@tensorflow/tfjs-core";
+import { BackplaneBackend } from "./backend.js";
+import { kernelFunction } from "./kernels/kernel.js";
+import { kernels } from "./kernels/list.js";
+import { type KernelProfile, KernelTimes } from "./profile.js";
+
+/** What is used of `@tensorflow/tfjs-core`, or of a package that exports all of it, such as `@tensorflow/tfjs`. */
+export type TensorFlow = Pick<
+  typeof core,
+  | "engine"
+  | "findBackendFactory"
+  | "registerBackend"
+  | "registerKernel"
+  | "removeBackend"
+  | "setBackend"
+  | "unregisterKernel"
+>;
+
+export interface RegisterOptions {
+  /** The name for `tf.setBackend`; without underscores. Default: `backplane`. */
+  readonly name?: string;
+  /** Whether `register` also makes it the backend in use. Default: true. */
+  readonly use?: boolean;
+}
+
+/** A backend of TensorFlow.js, as long as it is registered. */
+export interface Registration {
+  /** The name for `tf.setBackend`. */
+  readonly name: string;
+  /** The backend that computes, for calls of one's own. */
+  readonly compute: SwitchableBackend;
+  /** The name of the backend in use, such as `cpu`. */
+  readonly current: string;
+  readonly capabilities: Capabilities;
+  /**
+   * Moves all tensors to another backend, and computes there from then on. It may be awaited anywhere: between two batches
+   * of `model.fit`, too. If the device was lost, tensors that the host has are written again, and `SwapReport.lost`
+   * lists what is gone: every use of such tensors fails with `DEVICE_LOST`.
+   */
+  use(name: string): Promise<SwapReport>;
+  /** Runs `body`, and returns which kernels it called, how often, and for how long the host was busy with them. */
+  profile(body: () => unknown): Promise<KernelProfile>;
+  /** Removes the backend from TensorFlow.js, with its tensors, and closes the device. */
+  dispose(): Promise<void>;
+}
+
+/**
+ * Registers a backend of TensorFlow.js that computes on the first of `providers` that can be opened here:
+ *
+ *   import * as tf from "@tensorflow/tfjs-core";
+ *   const registration = await register(tf, [webgpu(), cpu()]);
+ *
+ * Rejects with a `BackendError` of code `UNSUPPORTED` if none can be opened. Close it with `dispose`.
+ */
+export async function register(
+  tf: TensorFlow,
+  providers: Iterable<BackendProvider>,
+  options: RegisterOptions = {},
+): Promise<Registration> {
+  const { name = "backplane", use = true } = options;
+  if (typeof name !== "string" || name === "" || name.includes("_"))
+    throw new TypeError(
+      `register: name is ${JSON.stringify(name)}; allowed: a text that is not empty and has no underscore`,
+    );
+  if (tf.findBackendFactory(name) !== null)
+    throw new Error(`register: a backend named ${name} is registered already; choose another name`);
+  const compute = new SwitchableBackend(new BackendRegistry(providers));
+  await compute.init();
+  const open = new Set<BackplaneBackend>();
+  const times = new KernelTimes();
+
+  tf.registerBackend(
+    name,
+    () => {
+      const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended));
+      open.add(backend);
+      return backend;
+    },
+    priority,
+  );
+  for (const [kernelName, kernel] of Object.entries(kernels))
+    tf.registerKernel({
+      kernelName,
+      backendName: name,
+      kernelFunc: times.timed(kernelName, kernelFunction(kernel)),
+    });
+  if (use) await tf.setBackend(name);
+
+  return {
+    name,
+    compute,
+    get current() {
+      return compute.current;
+    },
+    get capabilities() {
+      return compute.capabilities;
+    },
+    async use(next) {
+      const report = await compute.use(next);
+      for (const backend of open) backend.restore();
+      return { ...report, lost: compute.lost };
+    },
+    profile: (body) => times.profile(body, () => compute.synchronize()),
+    async dispose() {
+      tf.removeBackend(name);
+      for (const kernelName of Object.keys(kernels)) tf.unregisterKernel(kernelName, name);
+      await compute.dispose();
+    },
+  };
+}
+
+/** Above that of tfjs-backend-cpu (1), -webgl (2) and -webgpu (3): who registers a backend means to use it. */
+const priority = 4;

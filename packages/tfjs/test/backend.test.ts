@@ -1,0 +1,185 @@
+import "@tensorflow/tfjs-backend-cpu";
+import assert from "node:assert/strict";
+import { cpu } from "@backplane/backend-cpu";
+import { webgpu } from "@backplane/backend-webgpu";
+import { type Registration, register } from "@backplane/tfjs";
+import * as tf from "@tensorflow/tfjs-core";
+
+describe("register", () => {
+  const name = "registered";
+  let registration: Registration;
+
+  before(async () => {
+    registration = await register(tf, [cpu(), webgpu()], { name });
+  });
+
+  after(async () => {
+    await tf.setBackend("cpu");
+    await registration.dispose();
+  });
+
+  beforeEach(async () => {
+    await registration.use("cpu");
+  });
+
+  const live = () => registration.compute.memory().liveAllocations;
+
+  it("makes the backend the one in use, on the first provider that can be opened", () => {
+    assert.equal(tf.getBackend(), name);
+    assert.equal(registration.name, name);
+    assert.equal(registration.current, "cpu");
+    assert.equal(registration.capabilities.synchronousReads, true);
+  });
+
+  it("refuses a name with an underscore, and one that is registered", async () => {
+    await assert.rejects(register(tf, [cpu()], { name: "a_b" }), /name is "a_b"; allowed: .*no underscore/);
+    await assert.rejects(register(tf, [cpu()], { name }), /a backend named registered is registered already/);
+  });
+
+  it("rejects if no provider can be opened", async () => {
+    const reason = "there is none";
+    const missing = {
+      name: "missing",
+      probe: async () => ({ available: false as const, reason }),
+      create: () => {
+        throw new Error(reason);
+      },
+    };
+    await assert.rejects(register(tf, [missing], { name: "none" }), { code: "UNSUPPORTED" });
+    assert.equal(tf.findBackend("none"), null);
+  });
+
+  it("leaves values on the host until a kernel needs them on the device", () => {
+    const before = live();
+    const x = tf.tensor1d([1, 2, 3]);
+    const zeros = tf.zeros([100]);
+    assert.deepEqual([...x.dataSync()], [1, 2, 3]);
+    assert.equal(zeros.dataSync().length, 100);
+    assert.equal(live(), before);
+    const y = tf.square(x);
+    assert.equal(live(), before + 2);
+    assert.deepEqual([...y.dataSync()], [1, 4, 9]);
+    tf.dispose([x, y, zeros]);
+    assert.equal(live(), before);
+  });
+
+  it("shares the data of reshaped and cloned tensors", () => {
+    const before = { live: live(), ids: tf.engine().backend.numDataIds() };
+    const x = tf.square(tf.tensor1d([1, 2, 3, 4]));
+    const views = [tf.reshape(x, [2, 2]), tf.clone(x), tf.expandDims(x, 0)];
+    assert.equal(tf.engine().backend.numDataIds(), before.ids + 2);
+    x.dispose();
+    for (const view of views) assert.deepEqual([...view.dataSync()], [1, 4, 9, 16]);
+    tf.dispose(views);
+    assert.equal(tf.engine().backend.numDataIds(), before.ids + 1);
+  });
+
+  it("frees all of a complex tensor", () => {
+    const before = { live: live(), ids: tf.engine().backend.numDataIds() };
+    const values = tf.tidy(() => {
+      const x = tf.complex(tf.tensor1d([3, 0]), tf.tensor1d([4, -1]));
+      return [...tf.abs(tf.mul(x, x)).dataSync()];
+    });
+    assert.deepEqual(values, [25, 1]);
+    assert.deepEqual({ live: live(), ids: tf.engine().backend.numDataIds() }, before);
+  });
+
+  it("moves tensors to another backend, which says what to await", async () => {
+    const x = tf.tensor1d([1, 2, 3]);
+    const y = tf.square(x);
+    const report = await registration.use("webgpu");
+    assert.equal(registration.current, "webgpu");
+    assert.deepEqual(
+      { from: report.from, to: report.to, lost: report.lost.length },
+      { from: "cpu", to: "webgpu", lost: 0 },
+    );
+    const z = tf.add(y, x);
+    assert.throws(
+      () => z.dataSync(),
+      /on the device of webgpu.*use await tensor\.data\(\) in place of dataSync\(\)/,
+    );
+    assert.throws(() => tf.unique(z), /Unique works on the host.*await tensor\.data\(\)/);
+    assert.deepEqual([...(await z.data())], [2, 6, 12]);
+    // What was read is kept.
+    assert.deepEqual([...z.dataSync()], [2, 6, 12]);
+    const { values } = tf.unique(z);
+    assert.deepEqual([...(await values.data())], [2, 6, 12]);
+    await registration.use("cpu");
+    const sum = tf.sum(z);
+    assert.deepEqual([...sum.dataSync()], [20]);
+    tf.dispose([x, y, z, values, sum]);
+  });
+
+  it("gives other backends of TensorFlow.js the values", async () => {
+    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    await tf.setBackend("cpu");
+    const y = tf.add(x, 1);
+    await tf.setBackend(name);
+    const z = tf.add(y, 1);
+    assert.deepEqual([...z.dataSync()], [3, 6, 11]);
+    tf.dispose([x, y, z]);
+  });
+
+  it("profiles kernels", async () => {
+    const x = tf.tensor1d([1, 2, 3]);
+    const profile = await registration.profile(() =>
+      tf.tidy(() => tf.add(tf.square(x), tf.square(x)).dataSync()),
+    );
+    const calls = Object.fromEntries(profile.rows.map((row) => [row.kernel, row.calls]));
+    assert.deepEqual(calls, { Square: 2, Add: 1 });
+    const { kernelMs } = await tf.time(() => tf.dispose(tf.square(x)));
+    assert.equal(typeof kernelMs, "number");
+    assert.equal((await registration.profile(() => {})).rows.length, 0);
+    x.dispose();
+  });
+
+  it("says what is true of its memory", () => {
+    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const memory = tf.memory() as tf.MemoryInfo & { numBytesOnDevice: number };
+    assert.equal(memory.unreliable, false);
+    assert.equal(memory.numBytesOnDevice, registration.compute.memory().liveBytes);
+    x.dispose();
+  });
+
+  it("restores what the host has after the loss of a device", async () => {
+    await registration.use("webgpu");
+    const known = tf.tensor1d([1, 2, 3]);
+    const read = tf.square(known);
+    await read.data();
+    const unread = tf.add(read, known);
+    const device = registration.compute.inner.native() as { destroy(): void };
+    const lost = new Promise<void>((resolve) => {
+      registration.compute.onLost(() => resolve());
+    });
+    device.destroy();
+    await lost;
+    assert.throws(() => tf.square(read), { code: "DEVICE_LOST" });
+    const report = await registration.use("cpu");
+    assert.equal(report.lost.length, 1);
+    const sum = tf.add(read, known);
+    assert.deepEqual([...sum.dataSync()], [2, 6, 12]);
+    assert.throws(() => unread.dataSync(), { code: "DEVICE_LOST" });
+    assert.throws(() => tf.square(unread), { code: "DEVICE_LOST" });
+    tf.dispose([known, read, unread, sum]);
+  });
+
+  it("survives many resets of the engine", async () => {
+    for (let i = 0; i < 300; i++) {
+      tf.engine().reset();
+      await tf.setBackend(name);
+      tf.square(tf.tensor1d([i]));
+    }
+    tf.engine().reset();
+    assert.equal(live(), 0);
+    await tf.setBackend(name);
+  });
+
+  it("ends with dispose", async () => {
+    const other = await register(tf, [cpu()], { name: "ended", use: false });
+    assert.notEqual(tf.getKernel("Square", "ended"), undefined);
+    await other.dispose();
+    assert.equal(tf.findBackend("ended"), null);
+    assert.equal(tf.getKernel("Square", "ended"), undefined);
+    assert.equal(other.compute.state, "disposed");
+  });
+});

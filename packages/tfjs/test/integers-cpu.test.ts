@@ -1,0 +1,4 @@
+import { cpu } from "@backplane/backend-cpu";
+import { describeIntegers } from "./integers.js";
+
+describeIntegers(cpu);

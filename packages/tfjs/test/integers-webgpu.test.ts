@@ -1,0 +1,5 @@
+// Tags: kernels
+import { webgpu } from "@backplane/backend-webgpu";
+import { describeIntegers } from "./integers.js";
+
+describeIntegers(webgpu);
