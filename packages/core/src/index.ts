@@ -41,6 +41,7 @@ export {
 } from "./ops/operation.js";
 export { type Binder, Reader } from "./ops/reader.js";
 export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
+export { copyBetween } from "./pieces.js";
 export type { Recording, RecordsCalls, RunChanges, Vary } from "./recording/recording.js";
 export type { Region } from "./region.js";
 export {
@@ -55,3 +56,5 @@ export * from "./small-floats.js";
 export type { Question, Support } from "./support.js";
 export type { LostAllocation, SwapReport } from "./swap.js";
 export { SwitchableBackend } from "./switchable.js";
+export { FallbackBackend, type FallbackOptions } from "./wrappers/fallback.js";
+export type { FallbackEvent, FallbackOperation, FallbackReport } from "./wrappers/fallback-counts.js";

@@ -98,20 +98,30 @@ export function typesTaken(operation: Operation, kernel: Kernel<never> | undefin
 }
 
 /**
- * Throws `UNSUPPORTED` if the backend cannot run a call because of its element types, kind or options. Values
- * that no backend has are left to the argument checks, which know the allowed ones.
+ * Returns the question whether a call can run. Undefined if an element type, kind or option has a value that no
+ * backend has: the argument checks know the allowed ones.
  */
-export function assertSupported(backend: ComputeBackend, operation: Operation, args: object): void {
-  const { name, decisive } = operation;
+export function questionOf({ name, decisive }: Operation, args: object): Question | undefined {
   new Checks(name).object("arguments", args);
   const asked: Record<string, unknown> = {};
   for (const { argument, role, values, default: fallback } of decisive) {
     const value = (args as Arguments)[argument] ?? fallback;
     if (value === undefined) continue;
     const known: readonly unknown[] | undefined = role === "elementType" ? dtypes : values;
-    if (known !== undefined && !entriesOf(value).every((entry) => known.includes(entry))) return;
+    if (known !== undefined && !entriesOf(value).every((entry) => known.includes(entry))) return undefined;
     asked[argument] = values === undefined ? true : value;
   }
+  return asked;
+}
+
+/**
+ * Throws `UNSUPPORTED` if the backend cannot run a call because of its element types, kind or options. Values
+ * that no backend has are left to the argument checks.
+ */
+export function assertSupported(backend: ComputeBackend, operation: Operation, args: object): void {
+  const { name } = operation;
+  const asked = questionOf(operation, args);
+  if (asked === undefined) return;
   if (backend.supports(operation, asked)) return;
   const wanted = Object.entries(asked).map(([argument, value]) =>
     value === true ? argument : `${argument} ${value}`,

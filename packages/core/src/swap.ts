@@ -2,9 +2,7 @@ import type { ComputeBackend } from "./backend.js";
 import type { Entry } from "./entries.js";
 import type { BackendError } from "./errors.js";
 import type { DeviceHandle } from "./handles.js";
-
-/** Allocations are moved through the host in pieces of this many bytes, so that a swap needs little memory. */
-const pieceBytes = 16 * 2 ** 20;
+import { movePieces } from "./pieces.js";
 
 /** An allocation whose contents went with a lost device. */
 export interface LostAllocation {
@@ -49,7 +47,8 @@ export async function moveAll(
     const to = next.alloc(entry.bytes, { zero: false });
     handles.set(entry, to);
     if (lost.has(entry)) continue;
-    await copyAcross(entry.inner, to, entry.bytes, old, next);
+    const source = { backend: old, handle: entry.inner, byteOffset: 0 };
+    await movePieces(source, { backend: next, handle: to, byteOffset: 0 }, entry.bytes);
     allocations++;
     bytes += entry.bytes;
   }
@@ -65,20 +64,6 @@ export function replaceAll(entries: readonly Entry[], next: ComputeBackend): Mov
     if (entry.bytes === 0) allocations++;
   }
   return { handles, allocations, bytes: 0 };
-}
-
-async function copyAcross(
-  from: DeviceHandle,
-  to: DeviceHandle,
-  bytes: number,
-  old: ComputeBackend,
-  next: ComputeBackend,
-): Promise<void> {
-  for (let byteOffset = 0; byteOffset < bytes; byteOffset += pieceBytes) {
-    const piece = new Uint8Array(Math.min(pieceBytes, bytes - byteOffset));
-    await old.copyDtoH(piece, { handle: from, byteOffset });
-    next.copyHtoD({ handle: to, byteOffset }, piece);
-  }
 }
 
 /** Returns the error that says why a backend is lost; undefined if it is not lost. */

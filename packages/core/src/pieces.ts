@@ -1,0 +1,83 @@
+import type { ComputeBackend } from "./backend.js";
+import type { DeviceHandle, Operand } from "./handles.js";
+import { Checks } from "./ops/checks.js";
+
+/** Contents pass through the host in pieces of this many bytes, so that a move needs little memory. */
+const pieceBytes = 16 * 2 ** 20;
+
+/** A place in an allocation of a backend. */
+export interface Place
+  extends Readonly<{ backend: ComputeBackend; handle: DeviceHandle; byteOffset: number }> {}
+
+/**
+ * Copies `bytes` bytes between allocations of two backends, through the host in pieces of 16 MiB; the next piece is
+ * read while one is written. Other calls must not write to the source, nor use the destination, before the promise
+ * resolves. With one and the same backend, this is `copyDtoD`. Rejects with the error of either backend, before
+ * anything is copied if an operand is at fault.
+ */
+export async function copyBetween(
+  from: ComputeBackend,
+  source: Operand,
+  to: ComputeBackend,
+  destination: Operand,
+  bytes: number,
+): Promise<void> {
+  new Checks("copyBetween").count("bytes", bytes);
+  if (from === to) {
+    to.copyDtoD(destination, source, bytes);
+    return;
+  }
+  const [first, last] = [placeOf(from, source), placeOf(to, destination)];
+  // Only the backends know their allocations. A fill of nothing has them check a place.
+  for (const { backend, handle, byteOffset } of [first, last])
+    for (const end of [byteOffset, byteOffset + bytes]) backend.fill({ handle, byteOffset: end }, 0, 0, "u8");
+  await movePieces(first, last, bytes);
+}
+
+function placeOf(backend: ComputeBackend, operand: Operand): Place {
+  return typeof operand === "object" && operand !== null
+    ? { backend, handle: operand.handle, byteOffset: operand.byteOffset }
+    : { backend, handle: operand, byteOffset: 0 };
+}
+
+/** `copyBetween` for places that need no checks. */
+export async function movePieces(source: Place, destination: Place, bytes: number): Promise<void> {
+  // Two buffers: one is filled while the other is written.
+  const buffers = Array.from({ length: Math.min(2, Math.ceil(bytes / pieceBytes)) }, () => bufferFor(bytes));
+  const read = async (start: number): Promise<Uint8Array> => {
+    const piece = pieceAt(buffers[(start / pieceBytes) % 2]!, start, bytes);
+    await source.backend.copyDtoH(piece, placeAt(source, start));
+    return piece;
+  };
+  let next = bytes > 0 ? read(0) : undefined;
+  for (let start = 0; next !== undefined; start += pieceBytes) {
+    const piece: Uint8Array = await next;
+    const following = start + pieceBytes;
+    next = following < bytes ? read(following) : undefined;
+    // If the write fails, nobody waits for this read any more.
+    next?.catch(() => {});
+    destination.backend.copyHtoD(placeAt(destination, start), piece);
+  }
+}
+
+/** `movePieces` from a backend that reads synchronously. */
+export function movePiecesSync(source: Place, destination: Place, bytes: number): void {
+  const buffer = bufferFor(bytes);
+  for (let start = 0; start < bytes; start += pieceBytes) {
+    const piece = pieceAt(buffer, start, bytes);
+    source.backend.copyDtoHSync(piece, placeAt(source, start));
+    destination.backend.copyHtoD(placeAt(destination, start), piece);
+  }
+}
+
+function bufferFor(bytes: number): Uint8Array {
+  return new Uint8Array(Math.min(pieceBytes, bytes));
+}
+
+function pieceAt(buffer: Uint8Array, start: number, bytes: number): Uint8Array {
+  return buffer.subarray(0, Math.min(pieceBytes, bytes - start));
+}
+
+function placeAt({ handle, byteOffset }: Place, start: number): Operand {
+  return { handle, byteOffset: byteOffset + start };
+}
