@@ -1,4 +1,5 @@
 import { attention } from "./attention.js";
+import { attentionGradient } from "./attention-gradient.js";
 import type { Case } from "./case.js";
 import { conv2d } from "./conv2d.js";
 import { derivedCases } from "./derived.js";
@@ -29,6 +30,7 @@ const small: readonly Case[] = [
   attention({ heads: 4, length: 256, headSize: 64 }),
   attention({ heads: 4, length: 256, headSize: 64, causal: true }),
   attention({ heads: 8, kvHeads: 2, length: 1024, queries: 1, headSize: 64, dtype: "f16" }),
+  attentionGradient({ heads: 4, length: 256, headSize: 64 }),
   reduce("sum", [1024, 1024], "all"),
   reduce("sum", [1024, 1024], 0),
   reduce("sum", [1024, 1024], 1),
@@ -66,6 +68,12 @@ function attentions(dtype: "f32" | "f16", length: number, headSize: number, atLe
   );
 }
 
+/** PyTorch 2.11 (TF32 off) on an NVIDIA H200 takes so many microseconds. */
+function gradients(dtype: "f32" | "f16", headSize: number, microseconds: number, atLeast: number): Case {
+  const goal = { against: "time", microseconds, by: "PyTorch", atLeast } as const;
+  return attentionGradient({ dtype, batch: 4, heads: 16, length: 2048, headSize }, { goal });
+}
+
 /** For GPUs: every row of the targets in docs/performance.md. */
 const large: readonly Case[] = [
   gemm(1024, 1024, 1024, torch(0.9)),
@@ -96,6 +104,10 @@ const large: readonly Case[] = [
   ...attentions("f16", 8192, 64, 0.3),
   ...attentions("f16", 8192, 128, 0.3),
   attention({ dtype: "f16", heads: 32, kvHeads: 8, length: 16384, queries: 1, headSize: 128 }, copy(0.6)),
+  gradients("f32", 64, 2895, 0.75),
+  gradients("f32", 128, 5331, 0.75),
+  gradients("f16", 64, 324, 0.25),
+  gradients("f16", 128, 497, 0.25),
   ...(["sum", "max"] as const).flatMap((kind) => [
     reduce(kind, [2 ** 28], "all", copy(0.85)),
     reduce(kind, [4096, 64, 1024], 2, copy(0.85)),

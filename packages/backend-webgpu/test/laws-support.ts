@@ -29,6 +29,7 @@ const briefly: readonly string[] = [
   "quantize",
   "scan",
   "sort",
+  "attentionGradient",
 ];
 
 /** Whether a law is worth its time in every run, on every adapter. */
@@ -44,7 +45,7 @@ export function isOnManyCalls({ topic }: Law): boolean {
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
   const topics = [
-    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention"],
+    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "attentionGradient"],
     ...["normalize", "normalizeGradient", "map"],
   ];
   return topics.includes(topic);

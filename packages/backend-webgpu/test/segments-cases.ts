@@ -130,6 +130,54 @@ export const attentions: Readonly<Record<string, Attention>> = {
   "heads longer than a binding": { heads: 2, queryLength: 3, keyLength: 5, headSize: 2300 },
 };
 
+const plainGradient = { batch: 1, heads: 1, kvHeads: 1, causal: false, window: 0, mask: "none" } as const;
+
+/** Gradients of attention: that fit once they are cut, with blocks on either side, and with heads as long as a binding. */
+export const gradients: Readonly<Record<string, Required<Attention>>> = {
+  "batch and heads": {
+    ...{ ...plainGradient, batch: 2, heads: 4, kvHeads: 2, queryLength: 13, keyLength: 17, headSize: 20 },
+  },
+  "many keys": {
+    ...{ ...plainGradient, heads: 2, kvHeads: 1, queryLength: 40, keyLength: 133, headSize: 12 },
+    ...{ causal: "lower-right", window: 70, mask: "u8" },
+  },
+  "many queries": {
+    ...{ ...plainGradient, heads: 3, kvHeads: 1, queryLength: 90, keyLength: 50, headSize: 10, causal: true },
+  },
+  "heads longer than a binding": { ...plainGradient, queryLength: 3, keyLength: 5, headSize: 2300 },
+};
+
+/** The gradients where all probabilities are 1, with a scale of 1; visited one by one. */
+export function gradientsOf(
+  given: Required<Attention>,
+  values: Readonly<Record<"q" | "k" | "v" | "out" | "outGradient", readonly number[]>>,
+): Readonly<Record<"qGradient" | "kGradient" | "vGradient", number[]>> {
+  const { batch, heads, kvHeads, queryLength, keyLength, headSize, causal, window, mask } = given;
+  const { q, k, v, out, outGradient: g } = values;
+  const masks = mask === "none" ? [] : maskNumbers(given);
+  const visible = causal === false ? keyLength : causal === true ? 0 : keyLength - queryLength;
+  const zeros = (like: readonly number[]) => like.map(() => 0);
+  const results = { qGradient: zeros(q), kGradient: zeros(k), vGradient: zeros(v) };
+  const all = Array.from({ length: headSize }, (_, d) => d);
+  for (let row = 0; row < batch * heads * queryLength; row++) {
+    const [head, i] = [Math.floor(row / queryLength), row % queryLength];
+    const b = Math.floor(head / heads);
+    const keyHead = b * kvHeads + Math.floor((head % heads) / (heads / kvHeads));
+    for (let j = 0; j < keyLength; j++) {
+      if (j > i + visible || (window > 0 && j <= i + visible - window)) continue;
+      if (masks[(b * queryLength + i) * keyLength + j] === 0) continue;
+      const [x, y] = [row * headSize, (keyHead * keyLength + j) * headSize];
+      const s = all.reduce((sum, d) => sum + g[x + d]! * (v[y + d]! - out[x + d]!), 0);
+      for (const d of all) {
+        results.qGradient[x + d]! += s * k[y + d]!;
+        results.kGradient[y + d]! += s * q[x + d]!;
+        results.vGradient[y + d]! += g[x + d]!;
+      }
+    }
+  }
+  return results;
+}
+
 /** Shapes of two operands. */
 export const shapePairs = [
   [[9001], [9001]],

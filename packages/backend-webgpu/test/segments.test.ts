@@ -21,6 +21,8 @@ import {
   convolutions,
   convolved,
   countOf,
+  gradients,
+  gradientsOf,
   maskNumbers,
   products,
   reduced,
@@ -32,7 +34,6 @@ import { type Arrays, decode, encode, findDawn, noise, random, rounded } from ".
 /** Bytes that a binding may show: no multiple of 256, of which windows are made. */
 const LIMIT = 4200;
 
-/** Of results that are no whole numbers. */
 /** Attentions whose logarithms of sums are compared too: undivided rows of keys, and divided ones. */
 const logged: readonly string[] = [
   "batch and heads",
@@ -41,6 +42,7 @@ const logged: readonly string[] = [
   "a mask of halves, batches, and many keys",
 ];
 
+/** Of results that are no whole numbers. */
 const tolerances: Readonly<Record<FloatType, { readonly mean: number; readonly attention: number }>> = {
   f32: { mean: 2 ** -22, attention: 2 ** -19 },
   f16: { mean: 2 ** -9, attention: 2 ** -11 },
@@ -317,6 +319,51 @@ describe("webgpu operations above the binding limit", () => {
         });
       });
   }
+
+  for (const dtype of floatTypes)
+    for (const [title, given] of Object.entries(gradients))
+      it(`${dtype}: attentionGradient, ${title}`, async () => {
+        const { batch, heads, kvHeads, queryLength, keyLength, headSize, causal, window, mask } = given;
+        const [queries, keys] = [batch * heads * queryLength, batch * kvHeads * keyLength];
+        const half = Math.ceil(headSize / 2);
+        const some = (rows: number, seed: number) => wholes(rows * headSize, seed, 1);
+        const values = {
+          // Scores are 0, and all that is seen has a probability of 1.
+          q: some(queries, 21).map((x, i) => (i % headSize < half ? x : 0)),
+          k: some(keys, 22).map((x, i) => (i % headSize < half ? 0 : x)),
+          ...{ v: some(keys, 23), out: some(queries, 24), outGradient: some(queries, 25) },
+        };
+        const expected = gradientsOf(given, values);
+        const inputs = {
+          ...{ q: place(values.q, dtype, 1), k: place(values.k, dtype, 2), v: place(values.v, dtype, 3) },
+          ...{ out: place(values.out, dtype, 1), outGradient: place(values.outGradient, dtype, 5) },
+          logSumExp: place(new Array<number>(queries).fill(0), "f32", 1),
+        };
+        const hides = {
+          ...(window === 0 ? {} : { window }),
+          ...(mask === "none"
+            ? {}
+            : {
+                mask: place(maskNumbers(given), mask, 3),
+                maskDtype: mask,
+                maskStrides: [queryLength * keyLength, 0, keyLength, 1],
+              }),
+        };
+        const results = {
+          qGradient: place(expected.qGradient, dtype, 3),
+          ...{
+            kGradient: place(expected.kGradient, dtype, 1),
+            vGradient: place(expected.vGradient, dtype, 2),
+          },
+        };
+        for (const name of ["qGradient", "kGradient", "vGradient"] as const)
+          await check(dtype, expected[name], (output) =>
+            backend.attentionGradient({
+              ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, causal, dtype, scale: 1 },
+              ...{ ...inputs, ...hides, ...results, [name]: output },
+            }),
+          );
+      });
 
   for (const dtype of integerTypes) {
     /** As the elements hold them. */

@@ -4,6 +4,7 @@ import { assert, expect } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
+import { gradientVariants } from "#src/kernels/attention-gradient/variants.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { selectVariant, type Variant } from "#src/kernels/variant.js";
@@ -35,6 +36,7 @@ const needMore = [
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
+  "tiled_64x64x16",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
   "implicit_128x128x16_16x8",
@@ -54,7 +56,7 @@ const attending = (rows: number, keyLength: number, more: Partial<AttentionShape
 
 describe("webgpu variants", () => {
   it("have names of their own, and all but a few run on the least that WebGPU guarantees", () => {
-    for (const table of [gemmVariants, convVariants, attentionVariants]) {
+    for (const table of [gemmVariants, convVariants, attentionVariants, gradientVariants]) {
       assert.lengthOf(new Set(table.map(({ name }) => name)), table.length);
       for (const variant of table)
         assert.equal(variant.requires(portable), !needMore.includes(variant.name), variant.name);

@@ -1,5 +1,6 @@
 import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
+import { attentionGradient } from "./attention-gradient/index.js";
 import { binary } from "./binary/index.js";
 import { conv2d } from "./conv2d/index.js";
 import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
@@ -56,4 +57,5 @@ export const operationEntries: readonly OperationEntry[] = [
   rope,
   scatter,
   sort,
+  attentionGradient,
 ];

@@ -30,8 +30,8 @@ const shortened: Readonly<Record<string, string>> = {
   normalizeGradient: "nogr",
   pool2dGradient: "pogr",
   resize2dGradient: "regr",
-  conv2dInputGradient: "coig",
-  conv2dFilterGradient: "cofg",
+  conv2dInputGradient: "cigr",
+  conv2dFilterGradient: "cfgr",
   attentionGradient: "atgr",
   quantizedGemm: "qgem",
 };

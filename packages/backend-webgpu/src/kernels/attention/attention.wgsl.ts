@@ -73,7 +73,7 @@ const quadLines = (tile: AttentionTile, line: (quad: number) => string) => lines
  * one inner array for the steps that are written out: so the places inside are constants further than
  * the invocation's own, which Tint proves to be in bounds, and only the part is checked.
  */
-function steps(count: number, unroll: number, product: Omit<OuterProduct, "step">): string {
+export function steps(count: number, unroll: number, product: Omit<OuterProduct, "step">): string {
   return `    for (var part = 0u; part < ${count / unroll}u; part++) {
 ${lines(unroll, (index) => outerProduct({ ...product, step: `${index}u` }))}
     }`;
@@ -291,8 +291,11 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
     const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
     const v = operandText("v", dtype, vector); // matrices x key_pitch x head_size
     const scores = scoreTile(tile);
-    const operands = operandsStage(tile, vector);
-    const values = valuesStage(tile, columns, vector);
+    const operands = operandsStage(
+      ...([tile, vector, { name: "q", first: "rowBase", last: "parameters.rows - 1u" }] as const),
+      { name: "k", first: "keyNext", last: "keyLast" },
+    );
+    const values = valuesStage(tile, columns, vector, { name: "v", first: "valueBase", last: "keyLast" });
     const result = resultText(form);
     const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}`;
     const statistics: Record<string, Storage> =

@@ -12,7 +12,7 @@ export interface Hiding {
 type Problem = AttentionProblem<DeviceMemory>;
 
 /** Undefined: nothing. */
-export function hidingOf({ mask, oldest }: Problem): Hiding | undefined {
+export function hidingOf({ mask, oldest }: Pick<Problem, "mask" | "oldest">): Hiding | undefined {
   if (mask === undefined && oldest === undefined) return undefined;
   return { mask: mask?.dtype, window: oldest !== undefined };
 }
@@ -63,7 +63,11 @@ export function hidingParameters(hiding: Hiding | undefined): Readonly<Record<st
 }
 
 /** The values of `hidingParameters`. */
-export function hidingValues({ mask, oldest = 0, kvHeads }: Problem): Readonly<Record<string, number>> {
+export function hidingValues({
+  mask,
+  oldest = 0,
+  kvHeads,
+}: Pick<Problem, "mask" | "oldest" | "kvHeads">): Readonly<Record<string, number>> {
   if (mask === undefined) return { oldest };
   const [batch, head, query, key] = mask.strides;
   return { oldest, kv_heads: kvHeads, mask_batch: batch, mask_head: head, mask_query: query, mask_key: key };

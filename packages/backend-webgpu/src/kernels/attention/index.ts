@@ -5,8 +5,32 @@ import { runAttention } from "./attention.js";
 import { attentionSegments } from "./segments.js";
 import { type AttentionShape, attentionFields, attentionVariants } from "./variants.js";
 
+export { steps } from "./attention.wgsl.js";
+export {
+  type Hiding,
+  hidingBindings,
+  hidingFunctions,
+  hidingName,
+  hidingOf,
+  hidingParameters,
+  hidingValues,
+  maskedFunction,
+} from "./hiding.wgsl.js";
+export { gatherMask, maskOf } from "./segments.js";
 export { type AttentionChoice, selectAttention } from "./select.js";
-export { type AttentionShape, type AttentionVariant, attentionVariants } from "./variants.js";
+export { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
+export {
+  type AttentionTile,
+  attentionBytes,
+  attentionThreads,
+  SHARE,
+  scoreTile,
+  stagePartQuads,
+  stageParts,
+  valueTile,
+  WEIGHT_KEYS,
+} from "./tile.js";
+export { type AttentionShape, type AttentionVariant, attentionVariants, outputColumns } from "./variants.js";
 
 export const attention: OperationEntry<"attention", AttentionProblem<DeviceMemory>, AttentionShape> = {
   operation: "attention",

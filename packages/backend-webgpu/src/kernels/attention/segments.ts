@@ -140,7 +140,11 @@ function shareOf(dtype: FloatType, region: BufferRegion, { first, end, extent }:
 }
 
 /** The mask of a part of one of the axes [batch, head, query]. */
-function maskOf(problem: Problem, axis: 0 | 1 | 2, { first, end }: Part): Problem["mask"] {
+export function maskOf(
+  problem: Pick<Problem, "mask" | "batch" | "heads" | "queryLength" | "keyLength">,
+  axis: 0 | 1 | 2,
+  { first, end }: Part,
+): Problem["mask"] {
   const { mask, batch, heads, queryLength, keyLength } = problem;
   if (mask === undefined) return undefined;
   const extents = ([batch, heads, queryLength, keyLength] as const).with(axis, end - first);
@@ -270,10 +274,10 @@ function oldestKey({ queryLength, oldest }: Problem, row: number, count: number)
 }
 
 /** Leaves the mask of a block of rows and keys, row by row, in `masks`: its own rows may lie further apart than a binding shows. */
-function gatherMask(
+export function gatherMask(
   context: OperationContext,
-  tools: Tools,
-  { mask, queryLength }: Problem,
+  tools: Pick<Tools, "run">,
+  { mask, queryLength }: Pick<Problem, "mask" | "queryLength">,
   block: { readonly row: number; readonly count: number; readonly key: number; readonly length: number },
   masks: BufferRegion,
 ): void {

@@ -38,47 +38,66 @@ interface Access {
 }
 
 /**
- * A block of queries (four rows) or keys, and of head elements from `depthBase` on (four, or one if they
+ * A block of left rows (four of them) or right ones, such as queries or keys, and of head elements from `depthBase` on (four, or one if they
  * cannot be read four at a time), staged as quads along rows or keys.
  *
  * The i-th value of a quad of keys is 8 * i keys further on: so neighbouring invocations, which have
  * neighbouring quads, have weights of neighbouring keys. Rows and keys past the end repeat the last one,
- * whose results are not used. Head elements past the end repeat the last ones, and are zeros in q.
+ * whose results are not used. Head elements past the end repeat the last ones, and are zeros on the left.
  */
-function block(tile: AttentionTile, side: "q" | "k", vector: boolean, unit: Unit): Access {
+function block(
+  tile: AttentionTile,
+  operand: StagedRows,
+  isLeft: boolean,
+  vector: boolean,
+  unit: Unit,
+): Access {
   const perUnit = vector ? 4 : 1;
   const steps = tile.depth / perUnit;
   const [quad, depth] = [`(${unit.number}) / ${steps}u`, `(${unit.number}) % ${steps}u * ${perUnit}u`];
+  const { name, first, last } = operand;
   const row = (i: number) =>
-    side === "q"
-      ? `min(rowBase + quad * 4u + ${i}u, parameters.rows - 1u)`
-      : `min(keyNext + quad / ${SHARE}u * ${4 * SHARE}u + quad % ${SHARE}u + ${i * SHARE}u, keyLast)`;
-  const at = (i: number) => `${side}_base + ${row(i)} * parameters.head_size + along`;
+    isLeft
+      ? `min(${first} + quad * 4u + ${i}u, ${last})`
+      : `min(${first} + quad / ${SHARE}u * ${4 * SHARE}u + quad % ${SHARE}u + ${i * SHARE}u, ${last})`;
+  const at = (i: number) => `${name}_base + ${row(i)} * parameters.head_size + along`;
   const values = vector ? fours((i) => fetched(unit.register + i)) : [fetched(unit.register)];
   const loads = vector
-    ? values.map((value, i) => `      ${value} = ${side}_load4(${at(i)});`)
-    : [`      ${values[0]} = vec4f(${fours((i) => `${side}_load1(${at(i)})`).join(", ")});`];
+    ? values.map((value, i) => `      ${value} = ${name}_load4(${at(i)});`)
+    : [`      ${values[0]} = vec4f(${fours((i) => `${name}_load1(${at(i)})`).join(", ")});`];
   const zeros = values.map((value) => `${value} = vec4f();`).join(" ");
   const columns = vector
     ? fours((i) => `vec4f(${values.map((value) => `${value}.${"xyzw"[i]}`).join(", ")})`)
     : values;
-  const [first, pitch] = side === "q" ? ["", "LEFT_PITCH"] : ["RIGHT + ", "RIGHT_PITCH"];
+  const [start, pitch] = isLeft ? ["", "LEFT_PITCH"] : ["RIGHT + ", "RIGHT_PITCH"];
   return {
     load: `      let quad = ${quad};
       let along = min(depthBase + ${depth}, parameters.head_size - ${perUnit}u);
 ${loads.join("\n")}
-${side === "q" ? `      if (depthBase + ${depth} >= parameters.head_size) { ${zeros} }` : ""}`,
+${isLeft ? `      if (depthBase + ${depth} >= parameters.head_size) { ${zeros} }` : ""}`,
     store: columns
       .map(
         (value, i) =>
-          `      stage[(${depth}) / UNROLL][${first}((${depth}) % UNROLL + ${i}u) * ${pitch} + ${quad}] = ${value};`,
+          `      stage[(${depth}) / UNROLL][${start}((${depth}) % UNROLL + ${i}u) * ${pitch} + ${quad}] = ${value};`,
       )
       .join("\n"),
   };
 }
 
-/** Queries from `rowBase` and keys from `keyNext` on. */
-export function operandsStage(tile: AttentionTile, vector: boolean): Stage {
+/** Rows of an operand that are staged: WGSL expressions for the first of them, and for the last that there is. */
+export interface StagedRows {
+  readonly name: string;
+  readonly first: string;
+  readonly last: string;
+}
+
+/** Left rows, of which there are `queries`, and right ones, `keys`. */
+export function operandsStage(
+  tile: AttentionTile,
+  vector: boolean,
+  left: StagedRows,
+  right: StagedRows,
+): Stage {
   const perUnit = vector ? 4 : 1;
   const threads = attentionThreads(tile);
   const queryUnits = ((tile.queries / 4) * tile.depth) / perUnit;
@@ -88,10 +107,10 @@ export function operandsStage(tile: AttentionTile, vector: boolean): Stage {
     lines(rounds, (round) => {
       const [first, end] = [round * threads, (round + 1) * threads];
       const register = round * perUnit;
-      const query = block(tile, "q", vector, { number: `lane + ${first}u`, register })[what];
+      const query = block(tile, left, true, vector, { number: `lane + ${first}u`, register })[what];
       const past = first - queryUnits;
       const number = past < 0 ? `lane - ${-past}u` : `lane + ${past}u`;
-      const key = block(tile, "k", vector, { number, register })[what];
+      const key = block(tile, right, false, vector, { number, register })[what];
       const keys = end <= allUnits ? `{\n${key}\n    }` : `if (lane < ${allUnits - first}u) {\n${key}\n    }`;
       if (past >= 0) return `    ${keys}`;
       if (end <= queryUnits) return `    {\n${query}\n    }`;
@@ -100,8 +119,13 @@ export function operandsStage(tile: AttentionTile, vector: boolean): Stage {
   return { registers: rounds * perUnit, load: text("load"), store: text("store") };
 }
 
-/** Values of the keys from `valueBase` on, staged as quads along the head. Keys past the end have no weight. */
-export function valuesStage(tile: AttentionTile, columns: number, vector: boolean): Stage {
+/** Rows staged as quads along the head, such as the values of keys. Rows past the end have no weight. */
+export function valuesStage(
+  tile: AttentionTile,
+  columns: number,
+  vector: boolean,
+  { name, first, last }: StagedRows,
+): Stage {
   const quads = columns / 4;
   const threads = attentionThreads(tile);
   const units = quads * tile.valueDepth;
@@ -121,9 +145,9 @@ export function valuesStage(tile: AttentionTile, columns: number, vector: boolea
     registers: rounds,
     load: text((quad, key, register) => {
       const loaded = vector
-        ? `v_load4(row + ${column(quad, 0, 4)})`
-        : `vec4f(${fours((i) => `v_load1(row + ${column(quad, i, 1)})`).join(", ")})`;
-      return `      let row = v_base + min(valueBase + ${key}, keyLast) * parameters.head_size;
+        ? `${name}_load4(row + ${column(quad, 0, 4)})`
+        : `vec4f(${fours((i) => `${name}_load1(row + ${column(quad, i, 1)})`).join(", ")})`;
+      return `      let row = ${name}_base + min(${first} + ${key}, ${last}) * parameters.head_size;
       ${register} = ${loaded};`;
     }),
     store: text(

@@ -1,0 +1,133 @@
+import { type AttentionGradientProblem, contiguousGradientSteps, dtypeBytes } from "@backplane/core";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import { hidingOf, hidingValues, outputColumns } from "../attention/index.js";
+import { copy } from "../copy/index.js";
+import { storeRounded } from "../halves.js";
+import { selectVariant } from "../variant.js";
+import { gradientProgram, type Side } from "./gradient.wgsl.js";
+import { STATISTICS_ROWS, statisticsProgram } from "./statistics.wgsl.js";
+import { type GradientShape, type GradientVariant, gradientVariants } from "./variants.js";
+
+type Problem = AttentionGradientProblem<DeviceMemory>;
+
+/** attentionGradient; `forced` names a variant to take (see `gradientVariants`). */
+export function runAttentionGradient(context: KernelContext, problem: Problem, forced?: string): void {
+  if (problem.rows !== undefined) {
+    const { before, gradient, after } = contiguousGradientSteps(problem, (bytes) => context.scratch(bytes));
+    for (const part of before) copy.run(context, part);
+    runAttentionGradient(context, gradient, forced);
+    for (const part of after) copy.run(context, part);
+    return;
+  }
+  if (fillEmpty(context, problem)) return;
+  const shape = gradientShape(problem);
+  const variant = selectVariant("attentionGradient", gradientVariants, shape, context.features, forced);
+  const vector = isVector(problem);
+  const statistics = statisticsOf(context, problem, vector);
+  enqueueSide(context, problem, shape, variant, vector, statistics, "keys");
+  enqueueSide(context, problem, shape, variant, vector, statistics, "queries");
+}
+
+/** Fills gradients with zeros if nothing adds to them. Returns whether that was all. */
+export function fillEmpty(context: Pick<KernelContext, "fill">, problem: Problem): boolean {
+  const { heads, queryLength, keyLength, qGradient, kGradient, vGradient } = problem;
+  const isWithoutQueries = heads * queryLength === 0;
+  if (keyLength > 0 && !isWithoutQueries) return false;
+  for (const region of isWithoutQueries ? [kGradient, vGradient] : [qGradient]) context.fill(region, 0);
+  return true;
+}
+
+export function gradientShape(problem: Problem): GradientShape {
+  const { dtype, batch, heads, kvHeads, queryLength, keyLength, headSize } = problem;
+  const rows = (heads / kvHeads) * queryLength;
+  return { dtype, matrices: batch * kvHeads, rows, keyLength, headSize };
+}
+
+/** Whether everything can be read and written four elements at a time. */
+function isVector(problem: Problem): boolean {
+  const { dtype, headSize, q, k, v, out, outGradient, qGradient, kGradient, vGradient } = problem;
+  const unit = 4 * dtypeBytes[dtype];
+  const all = [q, k, v, out, outGradient, qGradient, kGradient, vGradient];
+  return headSize % 4 === 0 && all.every(({ byteOffset }) => byteOffset % unit === 0);
+}
+
+type StatisticsOperands = Pick<Problem, "dtype" | "headSize" | "out" | "outGradient" | "logSumExp">;
+
+/** Scratch with logSumExp and D of each query. */
+function statisticsOf(context: KernelContext, operands: StatisticsOperands, vector: boolean): BufferRegion {
+  const statistics = context.scratch(2 * operands.logSumExp.byteLength);
+  enqueueStatistics(context, operands, statistics, vector, false);
+  return statistics;
+}
+
+/** `continues`: of further elements of the same heads. */
+export function enqueueStatistics(
+  context: KernelContext,
+  { dtype, headSize, out, outGradient, logSumExp }: StatisticsOperands,
+  statistics: BufferRegion,
+  vector: boolean,
+  continues: boolean,
+): void {
+  const rows = logSumExp.byteLength / dtypeBytes.f32;
+  context.dispatch(
+    statisticsProgram(dtype, vector),
+    { out, g: outGradient, logs: logSumExp, statistics },
+    { rows, head_size: headSize, continues: continues ? 1 : 0 },
+    Math.ceil(rows / STATISTICS_ROWS),
+  );
+}
+
+function enqueueSide(
+  context: KernelContext,
+  problem: Problem,
+  shape: GradientShape,
+  { tile }: GradientVariant,
+  vector: boolean,
+  statistics: BufferRegion,
+  side: Side,
+): void {
+  const { dtype, headSize, keyLength, queryLength, q, k, v, outGradient, mask } = problem;
+  const isOfKeys = side === "keys";
+  const possible = outputColumns(tile);
+  const columns = possible.find((count) => count >= headSize) ?? possible.at(-1)!;
+  const hiding = hidingOf(problem);
+  // Halves are written one quad at a time, or not by the kernel itself: two share a word.
+  const store = vector ? undefined : storeRounded[dtype];
+  const moves: (() => void)[] = [];
+  const taken = new Set<DeviceMemory>();
+  const placeFor = (region: BufferRegion): BufferRegion => {
+    const elements = region.byteLength / dtypeBytes[dtype];
+    if (store !== undefined) {
+      const results = context.scratch(4 * elements);
+      moves.push(() => store(context, results, region, { batch: 1, rows: 1, columns: elements }));
+      return results;
+    }
+    // No buffer may be bound twice to be written.
+    if (taken.has(region.memory)) {
+      const results = context.scratch(region.byteLength);
+      moves.push(() => context.copy(region, results));
+      return results;
+    }
+    taken.add(region.memory);
+    return region;
+  };
+  const results = isOfKeys
+    ? { first_results: placeFor(problem.kGradient), second_results: placeFor(problem.vGradient) }
+    : { first_results: placeFor(problem.qGradient) };
+  const regions: Readonly<Record<string, BufferRegion>> = {
+    ...{ q, k, v, g: outGradient, statistics, ...results },
+    ...(mask === undefined ? {} : { mask: mask.region }),
+  };
+  const tiles = Math.ceil((isOfKeys ? keyLength : shape.rows) / tile.queries);
+  context.dispatch(
+    gradientProgram(tile, { side, dtype, vector, columns, hiding }),
+    regions,
+    {
+      ...{ matrices: shape.matrices, rows: shape.rows, query_length: queryLength, key_length: keyLength },
+      ...{ head_size: headSize, scale: problem.scale * Math.LOG2E, visible: problem.visible },
+      ...(hiding === undefined ? {} : hidingValues(problem)),
+    },
+    tiles * Math.ceil(headSize / columns) * shape.matrices,
+  );
+  for (const move of moves) move();
+}
