@@ -28,6 +28,7 @@ const shortened: Readonly<Record<string, string>> = {
   resize2d: "resi",
   pool2dGradient: "pogr",
   resize2dGradient: "regr",
+  attentionGradient: "attg",
   quantizedGemm: "qgem",
 };
 
