@@ -53,6 +53,24 @@ def conv2d(problem, dtype):
     return lambda: functional.conv2d(source, weights, None, stride, padding, 1, groups), 1
 
 
+def conv2d_gradient(problem, dtype, mask):
+    source, weights = random(problem["inputShape"], dtype), random(problem["filterShape"], dtype)
+    stride, padding, groups = ([problem[name]] * 2 for name in ("stride", "padding", "groups"))
+    gradient = torch.rand_like(functional.conv2d(source, weights, None, stride, padding, 1, groups[0]))
+    backward = torch.ops.aten.convolution_backward
+    return lambda: backward(
+        gradient, source, weights, None, stride, padding, [1, 1], False, [0, 0], groups[0], mask
+    ), 1
+
+
+def conv2d_input_gradient(problem, dtype):
+    return conv2d_gradient(problem, dtype, [True, False, False])
+
+
+def conv2d_filter_gradient(problem, dtype):
+    return conv2d_gradient(problem, dtype, [False, True, False])
+
+
 def attention(problem, dtype):
     batch, heads, kv_heads, size = (problem[name] for name in ("batch", "heads", "kvHeads", "headSize"))
     q = random((batch, heads, problem["queries"], size), dtype)
@@ -145,6 +163,8 @@ operations = {
     "gemm": gemm,
     "batchedGemm": batched_gemm,
     "conv2d": conv2d,
+    "conv2dInputGradient": conv2d_input_gradient,
+    "conv2dFilterGradient": conv2d_filter_gradient,
     "attention": attention,
     "reduce": reduce,
     "unary": unary,

@@ -5,6 +5,8 @@ const computes: readonly string[] = [
   "gemm",
   "batchedGemm",
   "conv2d",
+  "conv2dInputGradient",
+  "conv2dFilterGradient",
   "attention",
   "quantizedGemm",
   "random",

@@ -1,6 +1,7 @@
 import { evaluateCall, type TimedCall, timedCalls } from "@backplane/conformance";
 import {
   dtypeBytes,
+  type FloatType,
   type Operand,
   type OperationArguments,
   type OperationName,
@@ -68,7 +69,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
     (copyShare === undefined ? undefined : { against: "copy", atLeast: copyShare });
   let evaluated: ReturnType<typeof evaluateCall> | undefined;
   return operationCase<OperationName>({
-    ...{ name, operation, inputs, dtype: "f32", problem: { ...rest } },
+    ...{ name, operation, inputs, dtype: (rest.dtype ?? "f32") as FloatType, problem: { ...rest } },
     output: {
       ...{ argument: output, elements: results?.count ?? elements!, extent: elements! },
       ...(results === undefined ? {} : { place: (index) => (before[output] ?? 0) + results.place(index) }),

@@ -2,6 +2,7 @@ import { attention } from "./attention.js";
 import { attentionGradient } from "./attention-gradient.js";
 import type { Case } from "./case.js";
 import { conv2d } from "./conv2d.js";
+import { conv2dGradients } from "./conv2d-gradients.js";
 import { derivedCases } from "./derived.js";
 import { add, unary } from "./elementwise.js";
 import { batchedGemm, gemm } from "./gemm.js";
@@ -27,6 +28,9 @@ const small: readonly Case[] = [
   batchedGemm(16, 128),
   conv2d({ batch: 1, channels: 32, size: 28, filters: 32, kernel: 3 }),
   conv2d({ batch: 1, channels: 64, size: 28, filters: 64, kernel: 3, depthwise: true }),
+  ...conv2dGradients({ batch: 2, channels: 32, size: 28, filters: 32, kernel: 3 }),
+  ...conv2dGradients({ batch: 2, channels: 64, size: 28, filters: 64, kernel: 3, depthwise: true }),
+  ...conv2dGradients({ batch: 64, channels: 1, size: 28, filters: 8, kernel: 5 }),
   attention({ heads: 4, length: 256, headSize: 64 }),
   attention({ heads: 4, length: 256, headSize: 64, causal: true }),
   attention({ heads: 8, kvHeads: 2, length: 1024, queries: 1, headSize: 64, dtype: "f16" }),
@@ -97,6 +101,12 @@ const large: readonly Case[] = [
   conv2d({ ...images, filters: 1024, kernel: 1 }, torch(0.6)),
   conv2d({ batch: 32, channels: 3, size: 224, filters: 64, kernel: 7, stride: 2 }, torch(0.6)),
   conv2d({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.6)),
+  ...conv2dGradients({ ...images, filters: 256, kernel: 3 }, torch(0.4)),
+  ...conv2dGradients({ ...images, filters: 1024, kernel: 1 }, torch(0.8)),
+  ...conv2dGradients({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.8)),
+  ...conv2dGradients({ batch: 32, channels: 3, size: 224, filters: 64, kernel: 7, stride: 2 }, torch(0.6)),
+  ...conv2dGradients({ batch: 32, channels: 128, size: 56, filters: 128, kernel: 3, stride: 2 }, torch(0.6)),
+  ...conv2dGradients({ batch: 64, channels: 1, size: 28, filters: 8, kernel: 5 }, torch(0.6)),
   ...attentions("f32", 2048, 64, 0.8),
   ...attentions("f32", 2048, 128, 0.8),
   ...attentions("f16", 2048, 64, 0.3),

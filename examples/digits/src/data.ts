@@ -26,6 +26,12 @@ export function loadDigits(): { readonly training: Digits; readonly test: Digits
   };
 }
 
+/** The first ones of these digits, at most so many. */
+export function firstDigits({ count, images, labels }: Digits, most: number): Digits {
+  const kept = Math.min(count, most);
+  return { count: kept, images: images.subarray(0, kept * pixels), labels: labels.subarray(0, kept) };
+}
+
 function pair(images: IdxFile, labels: IdxFile): Digits {
   if (images.count !== labels.count)
     throw new Error(`There are ${images.count} images, but ${labels.count} labels.`);

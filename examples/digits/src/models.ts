@@ -49,11 +49,25 @@ interface Recipe {
   readonly rate: number;
   /** Steps on a WebGPU adapter that is emulated in software: it is there to be seen. */
   readonly softwareSteps: number;
+  /** Test images there. */
+  readonly softwareImages: number;
 }
 
 export const recipes: Readonly<Record<ModelName, Recipe>> = {
-  mlp: { create: (backend, random) => new Mlp(backend, random), epochs: 3, rate: 0.1, softwareSteps: 60 },
-  cnn: { create: (backend, random) => new Cnn(backend, random), epochs: 5, rate: 0.05, softwareSteps: 3 },
+  mlp: {
+    create: (backend, random) => new Mlp(backend, random),
+    epochs: 3,
+    rate: 0.1,
+    softwareSteps: 60,
+    softwareImages: 10_000,
+  },
+  cnn: {
+    create: (backend, random) => new Cnn(backend, random),
+    epochs: 5,
+    rate: 0.05,
+    softwareSteps: 3,
+    softwareImages: 200,
+  },
 };
 
 /** Makes a model with weights that depend on the seed alone. */

@@ -22,7 +22,7 @@ export interface RunResult {
     readonly correct: number;
     readonly accuracy: number;
   };
-  /** The difference between the logits of all test images on both backends; null if there was only one. */
+  /** The difference between the logits of test images on both backends (all of them, unless the GPU is emulated); null if there was only one. */
   readonly difference: Difference | null;
   readonly memory: {
     /** At the end of training. */

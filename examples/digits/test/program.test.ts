@@ -106,6 +106,15 @@ describe("the digits program", () => {
     expect(result.memory.disposed).to.include({ liveAllocations: 0, liveBytes: 0, reservedBytes: 0 });
   });
 
+  it("trains convolutions, on both backends", async () => {
+    const result = resultOf(await digits("--model cnn --epochs 0.04 --json"));
+    expect(result.model).to.equal("cnn");
+    expect(result.stretches.map(({ backend }) => backend)).to.deep.equal(["cpu", "webgpu", "cpu"]);
+    expect(result.test.accuracy).to.be.greaterThan(0.75);
+    expect(result.difference!.relative).to.be.lessThan(1e-5);
+    expect(result.memory.freed.liveAllocations).to.equal(0);
+  });
+
   it("gives the same result for the same seed, and another for another", async () => {
     const outcome = async (seed: number) => {
       const result = resultOf(await digits(`--backend cpu --epochs 0.05 --json --seed ${seed}`));

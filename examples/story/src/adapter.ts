@@ -12,6 +12,9 @@ import { readArray, readSafetensorsHeader } from "./checkpoint/safetensors.js";
 import { DenseMatrix, type Matrix, type Product } from "./matrix.js";
 import type { LayerWeights, Weights } from "./model.js";
 
+/** Of adapters, and of models that have them. */
+const dtype: FloatType = "f32";
+
 /** The matrices of a layer that are adapted. */
 export const adaptedNames = ["queryKeyValue", "attentionOutput", "gateUp", "down"] as const;
 
@@ -21,6 +24,8 @@ interface LowRank {
   readonly down: Matrix;
   /** [rows of W, rank] */
   readonly up: Matrix;
+  /** [rank]: for one row between the two. */
+  readonly between: Operand;
 }
 
 /** Changes of some matrices of a model, of low rank (LoRA, E. Hu et al., arXiv 2106.09685). */
@@ -65,6 +70,7 @@ export async function readAdapter(
   const changes = new Map<string, LowRank>();
   const scope = openScope(backend);
   try {
+    const between = scope.alloc(rank * dtypeBytes[dtype]);
     for (const [i, layer] of layers.entries())
       for (const part of adaptedNames) {
         const name = `layers.${i}.${part}`;
@@ -72,8 +78,9 @@ export async function readAdapter(
         const down = await readArray(file, header, `${name}.down`, [rank, columns]);
         const up = (await readArray(file, header, `${name}.up`, [rows, rank])).map((value) => scale * value);
         changes.set(name, {
-          down: new DenseMatrix(backend, "f32", rank, columns, scope.upload(down)),
-          up: new DenseMatrix(backend, "f32", rows, rank, scope.upload(up)),
+          down: new DenseMatrix(backend, dtype, rank, columns, scope.upload(down)),
+          up: new DenseMatrix(backend, dtype, rows, rank, scope.upload(up)),
+          between,
         });
       }
   } catch (error) {
@@ -89,8 +96,8 @@ export class AdaptableWeights implements Weights {
   readonly layers: readonly LayerWeights[];
   readonly finalNorm: Operand;
   readonly classifier: Matrix;
-  /** Undefined: the weights as they are. */
-  adapter: Adapter | undefined;
+  #adapter: Adapter | undefined;
+  #revision = 0;
 
   constructor(backend: ComputeBackend, { embedding, layers, finalNorm, classifier }: Weights) {
     this.embedding = embedding;
@@ -98,15 +105,27 @@ export class AdaptableWeights implements Weights {
     this.classifier = classifier;
     this.layers = layers.map((layer, i) => {
       const adapted = adaptedNames.map((part) => {
-        const changeOf = () => this.adapter?.of(`layers.${i}.${part}`);
+        const changeOf = () => this.#adapter?.of(`layers.${i}.${part}`);
         return [part, new AdaptedMatrix(backend, layer[part], changeOf)] as const;
       });
       return { ...layer, ...Object.fromEntries(adapted) };
     });
   }
-}
 
-const dtype: FloatType = "f32";
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Undefined: the weights as they are. */
+  get adapter(): Adapter | undefined {
+    return this.#adapter;
+  }
+
+  set adapter(adapter: Adapter | undefined) {
+    this.#adapter = adapter;
+    this.#revision++;
+  }
+}
 
 /** A matrix that computes with the change that it finds at each product. */
 class AdaptedMatrix implements Matrix {
@@ -130,11 +149,16 @@ class AdaptedMatrix implements Matrix {
     if (change === undefined) return;
     const { count, input, output } = product;
     const { down, up } = change;
-    withScope(this.#backend, (scope) => {
-      const between = scope.alloc(count * down.rows * dtypeBytes[dtype], { zero: false });
+    const multiply = (between: Operand): void => {
       down.multiply({ count, input, output: between });
-      up.multiply({ count, input: between, output, adds: true });
-    });
+      // A dense product adds without further memory.
+      up.multiply({ count, input: between, output, addsThrough: between });
+    };
+    if (count === 1) multiply(change.between);
+    else
+      withScope(this.#backend, (scope) =>
+        multiply(scope.alloc(count * down.rows * dtypeBytes[dtype], { zero: false })),
+      );
   }
 
   /** Of the base: embeddings are not adapted. */
@@ -145,7 +169,7 @@ class AdaptedMatrix implements Matrix {
   slice(first: number, count: number): AdaptedMatrix {
     return new AdaptedMatrix(this.#backend, this.#base.slice(first, count), () => {
       const change = this.#changeOf();
-      return change === undefined ? undefined : { down: change.down, up: change.up.slice(first, count) };
+      return change === undefined ? undefined : { ...change, up: change.up.slice(first, count) };
     });
   }
 }

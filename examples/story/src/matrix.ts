@@ -18,15 +18,18 @@ export interface Product {
   readonly input: Operand;
   /** [count, rows of the matrix] */
   readonly output: Operand;
-  /** Whether the product is added to what the output has. */
-  readonly adds?: boolean;
+  /**
+   * If given, the product is added to what the output has. It is memory for the product, [count, rows of the matrix], by way
+   * of which this may happen.
+   */
+  readonly addsThrough?: Operand;
 }
 
 /** Weights on the device: `rows` x `columns`, W[j, p] being the weight of input p for output j. */
 export interface Matrix {
   readonly rows: number;
   readonly columns: number;
-  /** Enqueues output = input W^T. */
+  /** Enqueues output = input W^T, or what is added to it. Allocates nothing for one row, so that it can be recorded. */
   multiply(product: Product): void;
   /** Enqueues output[i] = row indices[i] of W, for `count` indices (i32). */
   lookUp(count: number, indices: Operand, output: Operand): void;
@@ -50,7 +53,7 @@ export class DenseMatrix implements Matrix {
     this.values = sliceOf(values);
   }
 
-  multiply({ count, input, output, adds = false }: Product): void {
+  multiply({ count, input, output, addsThrough }: Product): void {
     this.#backend.gemm({
       m: count,
       n: this.rows,
@@ -59,7 +62,7 @@ export class DenseMatrix implements Matrix {
       b: this.values,
       transB: true,
       c: output,
-      beta: adds ? 1 : 0,
+      beta: addsThrough === undefined ? 0 : 1,
       dtype: this.#dtype,
     });
   }
@@ -110,32 +113,24 @@ export class BlockMatrix implements Matrix {
     this.scales = sliceOf(scales);
   }
 
-  multiply({ count, input, output, adds = false }: Product): void {
+  multiply({ count, input, output, addsThrough }: Product): void {
     const { rows, columns, bits } = this;
-    const multiplyInto = (c: Operand) =>
-      this.#backend.quantizedGemm({
-        m: count,
-        n: rows,
-        k: columns,
-        bits,
-        block: BLOCK,
-        a: input,
-        b: this.stored,
-        scales: this.scales,
-        c,
-        scaleType: "f16",
-        dtype: this.#dtype,
-      });
-    if (!adds) {
-      multiplyInto(output);
-      return;
-    }
-    withScope(this.#backend, (scope) => {
-      const n = count * rows;
-      const product = scope.alloc(n * dtypeBytes[this.#dtype], { zero: false });
-      multiplyInto(product);
-      this.#backend.binary({ kind: "add", n, a: output, b: product, output, dtype: this.#dtype });
+    this.#backend.quantizedGemm({
+      m: count,
+      n: rows,
+      k: columns,
+      bits,
+      block: BLOCK,
+      a: input,
+      b: this.stored,
+      scales: this.scales,
+      c: addsThrough ?? output,
+      scaleType: "f16",
+      dtype: this.#dtype,
     });
+    if (addsThrough === undefined) return;
+    const n = count * rows;
+    this.#backend.binary({ kind: "add", n, a: output, b: addsThrough, output, dtype: this.#dtype });
   }
 
   lookUp(count: number, indices: Operand, output: Operand): void {

@@ -6,7 +6,9 @@ import {
   type MapNode,
   type Operand,
   openScope,
+  type Recording,
   type Scope,
+  type Vary,
 } from "@backplane/core";
 import { type Matrix, moved } from "./matrix.js";
 import type { Shape } from "./shape.js";
@@ -20,6 +22,8 @@ export interface Weights {
   readonly finalNorm: Operand;
   /** [vocabulary, size]; many models take the embedding. */
   readonly classifier: Matrix;
+  /** Changes whenever the matrices begin to compute something else. Default: they never do. */
+  readonly revision?: number;
 }
 
 export interface LayerWeights {
@@ -59,6 +63,13 @@ interface Workspace {
   readonly gateUp: DeviceHandle;
   /** [count, hidden] */
   readonly hidden: DeviceHandle;
+  /** [count, size]: what is added to the stream. */
+  readonly product: DeviceHandle;
+}
+
+/** What differs from one pass over a token to the next, besides the token. */
+interface Place {
+  readonly start: number;
 }
 
 /**
@@ -83,6 +94,8 @@ export class Transformer {
   readonly #sin: DeviceHandle;
   /** For passes over one token. */
   readonly #single: Workspace;
+  /** The pass over one token, but for the embedding, and the revision of the weights that it has. */
+  #step: { readonly recording: Recording<Place>; readonly revision: number | undefined } | undefined;
   /** The logits in the type of the model, unless that is f32. */
   readonly #narrowLogits: DeviceHandle | undefined;
 
@@ -136,16 +149,14 @@ export class Transformer {
   ): void {
     if (count < 1 || start + count > this.room)
       throw new RangeError(`Tokens ${start} to ${start + count - 1}: the cache has room for ${this.room}.`);
+    const isStep = count === 1 && afterLayer === undefined;
     const scope = openScope(this.#backend);
     try {
       const work = count === 1 ? this.#single : this.#workspace(scope, count);
       this.#weights.embedding.lookUp(count, tokens, work.stream);
-      for (const [i, layer] of this.#weights.layers.entries()) {
-        this.#attend(work, layer, i, start);
-        this.#feedForward(work, layer);
-        afterLayer?.(i, work.stream);
-      }
-      this.#classify(work);
+      // A recording is checked and planned once, but for what depends on the place.
+      if (isStep) this.#recordedStep().run({ values: { start } });
+      else this.#pass(work, (part) => part({ start }), afterLayer);
     } finally {
       scope.dispose();
     }
@@ -153,19 +164,52 @@ export class Transformer {
 
   /** Frees everything but the weights. */
   free(): void {
+    this.#step?.recording.dispose();
     this.#scope.dispose();
   }
 
+  #recordedStep(): Recording<Place> {
+    const { revision } = this.#weights;
+    if (this.#step === undefined || this.#step.revision !== revision) {
+      this.#step?.recording.dispose();
+      const place: Place = { start: 0 };
+      const recording = this.#backend.record<Place>((vary) => this.#pass(this.#single, vary), place);
+      this.#step = { recording, revision };
+    }
+    return this.#step.recording;
+  }
+
+  /** From the embedding in the stream to the logits. */
+  #pass(
+    work: Workspace,
+    vary: Vary<Place>,
+    afterLayer?: (layer: number, stream: DeviceHandle) => void,
+  ): void {
+    for (const [i, layer] of this.#weights.layers.entries()) {
+      this.#attend(work, layer, i, vary);
+      this.#feedForward(work, layer);
+      afterLayer?.(i, work.stream);
+    }
+    this.#classify(work);
+  }
+
   /** stream += output of attention */
-  #attend(work: Workspace, layer: LayerWeights, index: number, start: number): void {
+  #attend(work: Workspace, layer: LayerWeights, index: number, vary: Vary<Place>): void {
     const { count } = work;
-    const { heads, kvHeads, headSize, frequencies } = this.shape;
+    this.#normalize(count, work.stream, layer.attentionNorm, work.normalized);
+    layer.queryKeyValue.multiply({ count, input: work.normalized, output: work.queryKeyValue });
+    vary(({ start }) => this.#mix(work, index, start));
+    const { attended, stream, product } = work;
+    layer.attentionOutput.multiply({ count, input: attended, output: stream, addsThrough: product });
+  }
+
+  /** Puts keys and values into the cache of a layer, and mixes values of the cache by queries and keys. */
+  #mix(work: Workspace, index: number, start: number): void {
+    const { count } = work;
+    const { heads, kvHeads, headSize, frequencies, window } = this.shape;
     const backend = this.#backend;
     const dtype = this.#dtype;
     const bytes = dtypeBytes[dtype];
-    this.#normalize(count, work.stream, layer.attentionNorm, work.normalized);
-    layer.queryKeyValue.multiply({ count, input: work.normalized, output: work.queryKeyValue });
-
     // Queries and keys follow one another in each row, so they turn together.
     const row = (heads + 2 * kvHeads) * headSize;
     const inRow = [0, headSize, row];
@@ -213,9 +257,9 @@ export class Transformer {
       out: work.attended,
       outStrides: [0, headSize, heads * headSize],
       causal: "lower-right",
+      ...(window === undefined ? undefined : { window }),
       dtype,
     });
-    layer.attentionOutput.multiply({ count, input: work.attended, output: work.stream, adds: true });
   }
 
   /** stream += down(silu(gate) up) */
@@ -239,7 +283,7 @@ export class Transformer {
       outputs: [work.hidden],
       dtype: this.#dtype,
     });
-    layer.down.multiply({ count, input: work.hidden, output: work.stream, adds: true });
+    layer.down.multiply({ count, input: work.hidden, output: work.stream, addsThrough: work.product });
   }
 
   #classify({ count, stream, normalized }: Workspace): void {
@@ -272,6 +316,7 @@ export class Transformer {
       attended: alloc(heads * headSize),
       gateUp: alloc(2 * hidden),
       hidden: alloc(hidden),
+      product: alloc(size),
     };
   }
 }

@@ -13,6 +13,8 @@ export interface Shape {
   readonly vocabulary: number;
   /** Positions that the model was trained for. */
   readonly length: number;
+  /** Tokens that a token sees, those just before it and itself. Undefined: all up to itself. */
+  readonly window?: number;
   /** Of the RMS normalizations. */
   readonly epsilon: number;
   /**
@@ -41,7 +43,8 @@ export function faultOf(shape: Omit<Shape, "frequencies">): string | undefined {
   ] as const)
     if (!Number.isSafeInteger(shape[name]) || shape[name] < 1 || shape[name] >= 2 ** 31)
       return `${name} is ${shape[name]}`;
-  const { heads, kvHeads, headSize } = shape;
+  const { heads, kvHeads, headSize, window = 1 } = shape;
+  if (!Number.isSafeInteger(window) || window < 1) return `window is ${window}`;
   if (heads % kvHeads !== 0) return `${heads} heads do not divide into ${kvHeads} heads of keys`;
   return headSize % 2 === 0 ? undefined : `a head has ${headSize} elements, which do not form pairs`;
 }

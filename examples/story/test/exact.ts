@@ -15,7 +15,7 @@ export function exactLogits(shape: Shape, values: Values, tokens: readonly numbe
 }
 
 function attention(shape: Shape, layer: LayerValues, stream: readonly Float64Array[]): Float64Array[] {
-  const { heads, kvHeads, headSize } = shape;
+  const { heads, kvHeads, headSize, window } = shape;
   const inputs = stream.map((row) => normalized(shape, row, layer.attentionNorm));
   const turned = (weights: Float64Array, count: number) =>
     inputs.map((row, position) => rotated(shape, product(weights, count * headSize, row), position));
@@ -23,18 +23,20 @@ function attention(shape: Shape, layer: LayerValues, stream: readonly Float64Arr
   const keys = turned(layer.key, kvHeads);
   const values = inputs.map((row) => product(layer.value, kvHeads * headSize, row));
   return queries.map((query, i) => {
+    const first = Math.max(0, i + 1 - (window ?? i + 1));
     const mixed = new Float64Array(heads * headSize);
     for (let head = 0; head < heads; head++) {
       const own = head * headSize;
       const shared = Math.floor(head / (heads / kvHeads)) * headSize;
-      const scores = keys.slice(0, i + 1).map((key) => {
+      const scores = keys.slice(first, i + 1).map((key) => {
         let score = 0;
         for (let p = 0; p < headSize; p++) score += query[own + p]! * key[shared + p]!;
         return Math.exp(score / Math.sqrt(headSize));
       });
       const total = scores.reduce((a, b) => a + b);
       for (const [j, score] of scores.entries())
-        for (let p = 0; p < headSize; p++) mixed[own + p]! += (score / total) * values[j]![shared + p]!;
+        for (let p = 0; p < headSize; p++)
+          mixed[own + p]! += (score / total) * values[first + j]![shared + p]!;
     }
     return product(layer.attentionOutput, shape.size, mixed);
   });

@@ -1,7 +1,7 @@
-// Tags: pure
 import { expect } from "chai";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
+import { byteCharacters } from "#src/tokenizer/byte-pairs.js";
 import { readLlama2cTokenizer } from "#src/tokenizer/llama2c.js";
 import { TextJoiner, type Tokenizer } from "#src/tokenizer/tokenizer.js";
 import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces, shape } from "./tiny.js";
@@ -60,7 +60,12 @@ describe("model files", () => {
       ["llama.attention.head_count_kv", "u32", 3, /4 heads do not divide into 3/],
       ["llama.feed_forward_length", "u32", 128, /extents \[64, 96\]; needed: \[64, 128\]/],
       ["llama.block_count", "u32", 3, /no tensor blk\.2\.attn_norm\.weight/],
-      ["tokenizer.ggml.model", "string", "gpt2", /tokenizer is of the kind gpt2/],
+      [
+        "tokenizer.ggml.model",
+        "string",
+        "bert",
+        /tokenizer is of the kind bert; this program knows llama, gpt2/,
+      ],
     ] as const)
       expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
   });
@@ -92,6 +97,53 @@ describe("tokenizers", () => {
         const [, ...tokens] = tokenizer.encode(text);
         expect(tokens.map((token) => joiner.add(token)).join("")).to.equal(text);
       }
+  });
+
+  it("join bytes in the order of the merges, within words", async () => {
+    const words = ["h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "1 2", "12 3", "Ċ Ċ"];
+    const texts = [...byteCharacters, ...words.map((pair) => pair.replace(" ", "")), "<|begin|>", "<|end|>"];
+    while (texts.length < shape.vocabulary) texts.push(`unused ${texts.length}`);
+    const byteOf = (text: string) => texts.indexOf(text);
+    const begin = byteOf("<|begin|>");
+    const metadata = (pre: string) =>
+      [
+        ["tokenizer.ggml.model", "string", "gpt2"],
+        ["tokenizer.ggml.pre", "string", pre],
+        ["tokenizer.ggml.tokens", "texts", texts],
+        ["tokenizer.ggml.merges", "texts", words],
+        ["tokenizer.ggml.token_type", "ints", texts.map((_, token) => (token < begin ? 1 : 3))],
+        ["tokenizer.ggml.bos_token_id", "u32", begin],
+        ["tokenizer.ggml.eos_token_id", "u32", begin + 1],
+      ] as const;
+    const read = async (pre: string) =>
+      (await readCheckpoint(new MemorySource(ggufFile("F32", { metadata: metadata(pre) })))).tokenizer!;
+    const tokenizer = await read("llama-bpe");
+    expect([...tokenizer.stops]).to.have.members([begin, begin + 1]);
+    for (const [text, tokens] of [
+      ["hello world", ["hello", "Ġwor", "ld"]],
+      // Numbers are cut after three digits.
+      ["1231234", ["123", "123", "4"]],
+      // The last space belongs to the word, and both ends of lines stay with the sign before them.
+      ["a  world!\n\nhe", ["a", "Ġ", "Ġwor", "ld", "!", "ĊĊ", "he"]],
+      ["é", ["Ã", "©"]],
+    ] as const) {
+      expect(tokenizer.encode(text), text).to.deep.equal([begin, ...tokens.map(byteOf)]);
+      const joiner = new TextJoiner(tokenizer, true);
+      expect(
+        tokenizer
+          .encode(text)
+          .map((token) => joiner.add(token))
+          .join(""),
+      ).to.equal(text);
+    }
+    expect((await read("default")).encode("1231234")).to.deep.equal([
+      begin,
+      ...["123", "123", "4"].map(byteOf),
+    ]);
+    expect((await read("default")).encode(" 12")).to.deep.equal([begin, byteOf("Ġ"), byteOf("12")]);
+    expect(await refusal(ggufFile("F32", { metadata: metadata("tekken") }))).to.match(
+      /cuts texts as tekken does/,
+    );
   });
 
   it("are refused if they are cut off or of another model", () => {

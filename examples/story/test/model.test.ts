@@ -59,8 +59,7 @@ const formats: Readonly<Record<string, readonly StoredType[]>> = {
   webgpu: ["Q8_0", "Q4_0"],
 };
 
-describe("the transformer", function () {
-  this.timeout(60_000);
+describe("the transformer", () => {
   const exact = exactLogits(shape, values, tokens);
   before(async () => {
     for (const backend of backends.values()) await backend.init();

@@ -13,8 +13,7 @@ function story(...args: string[]) {
   return { status, stdout, stderr };
 }
 
-describe("the story program", function () {
-  this.timeout(60_000);
+describe("the story program", () => {
   let folder: string;
   let checkpoint: readonly string[];
   before(() => {

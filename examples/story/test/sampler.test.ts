@@ -41,9 +41,7 @@ async function sampled(backend: ComputeBackend, temperature: number, topP: numbe
   return [...tokens];
 }
 
-describe("the sampler", function () {
-  this.timeout(60_000);
-
+describe("the sampler", () => {
   for (const [name, count] of [
     ["cpu", 200],
     ["webgpu", 20],

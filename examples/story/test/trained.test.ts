@@ -56,9 +56,7 @@ function relative(found: Float32Array, wanted: readonly number[]): number {
 // Without the folder the tests are listed as pending, each by its name.
 const described = folder === undefined ? describe.skip : describe;
 
-described(`stories260K, from the folder that ${VARIABLE} names`, function () {
-  this.timeout(120_000);
-
+described(`stories260K, from the folder that ${VARIABLE} names`, () => {
   for (const name of registry.names) {
     it(`writes the known story on ${name}`, async () => {
       const { tokens, text } = json("bos.json") as Expected;

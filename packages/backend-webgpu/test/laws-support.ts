@@ -44,8 +44,8 @@ export function isOnManyCalls({ topic }: Law): boolean {
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
   const topics = [
-    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention"],
-    ...["attentionGradient", "normalize", "normalizeGradient", "map"],
+    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "attentionGradient"],
+    ...["normalize", "normalizeGradient", "map"],
   ];
   return topics.includes(topic);
 }

@@ -53,6 +53,29 @@ describe("webgpu warmup", () => {
 
   afterEach(() => backend.dispose());
 
+  it("takes recordings, with handles of the backend, and other values and operands", async () => {
+    await open();
+    const [a, b, other] = [backend.alloc(4096), backend.alloc(4096), backend.alloc(4096)];
+    const plan = (planned: ComputeBackend): void => {
+      const step = planned.record(
+        (vary: (part: (values: { readonly kind: "neg" | "abs" }) => void) => void) => {
+          planned.copyDtoD(b, a, 4096);
+          vary(({ kind }) => planned.unary({ kind, n: 1024, input: b, output: a }));
+        },
+        { kind: "neg" },
+      );
+      step.run();
+      step.run({ values: { kind: "abs" }, operands: new Map([[a, other]]) });
+      step.dispose();
+    };
+    const { kernels } = await backend.warmup(plan);
+    assert.equal(kernels, 3);
+    const before = compiled.blocking.length;
+    plan(backend);
+    await backend.synchronize();
+    assert.equal(compiled.blocking.length, before);
+  });
+
   it("runs nothing, and uses handles of the backend without touching them", async () => {
     await open();
     const [weights, freed] = [backend.alloc(4096), backend.alloc(64)];

@@ -32,6 +32,8 @@ export interface Mutant {
   readonly defect: Defect;
   /** Present if the defect is in one operation. */
   readonly operation?: OperationName;
+  /** Present if laws of other topics never meet the defect. */
+  readonly topic?: string;
   /** Ids of the laws (see `lawId`) that must be broken by it, among others perhaps. */
   readonly killedBy: readonly string[];
   /** It leaves promises open, so that the laws against it end with their patience. */

@@ -209,6 +209,7 @@ function contextOf(entry: Recorded, gradient: Tensor, tracked: ReadonlySet<Value
     gradient,
     attributes,
     count: inputs.length,
+    savedCount: saved.length,
     input: (i) => wrap(inputs[i]!.retain()),
     output: () => wrap(output.retain()),
     saved: (i) => wrap(saved[i]!.retain()),

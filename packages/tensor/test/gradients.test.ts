@@ -146,6 +146,8 @@ describe("the rules of views, sums, products and indices", () => {
       attention(heads(x, y), heads(y, y), heads(x, x), {
         mask: tensor(x.backend, [[0.5, -1, 0.25]]),
       }).square(),
+    "attention, twice": (x, y) =>
+      twice(x, (x) => attention(heads(x, y), heads(y, x), heads(x, y), { causal: true })),
     rope: (x, y) =>
       rope(x.reshape(1, 1, 3, 2), tables(y).cos(), tables(y).sin(), { start: 1 })
         .reshape(2, 3)
@@ -221,6 +223,39 @@ describe("the rules of views, sums, products and indices", () => {
         assertClose(await gradients[j]!.data(), expected, 1e-3);
       }
     });
+
+  it("attention: by attentionGradient, or without it where the backend lacks it, to the same result", async () => {
+    const { backend } = bench;
+    const random = new Random(4);
+    const q = random.normal(backend, [2, 4, 5, 3]);
+    const [k, v] = [random.normal(backend, [2, 2, 6, 3]), random.normal(backend, [2, 2, 6, 3])];
+    const mask = random.bernoulli(backend, [5, 6], 0.8);
+    let calls = 0;
+    const { supports, attentionGradient } = backend;
+    const gradients = async (isThere: boolean): Promise<number[][]> => {
+      Object.assign(backend, {
+        supports: (...question: Parameters<typeof supports>) =>
+          (isThere || question[0] !== "attentionGradient") && supports.apply(backend, question),
+        attentionGradient: (args: Parameters<typeof attentionGradient>[0]) => {
+          calls++;
+          attentionGradient.call(backend, args);
+        },
+      });
+      const found = grad((q: Tensor, k: Tensor, v: Tensor) =>
+        attention(q, k, v, { causal: "lower-right", window: 4, scale: 0.7, mask }).square().sum(),
+      )(q, k, v);
+      return Promise.all(found.map(async (gradient) => Array.from(await gradient.data())));
+    };
+    try {
+      const fused = await gradients(true);
+      assert.equal(calls, 1);
+      const composed = await gradients(false);
+      assert.equal(calls, 1);
+      for (const [i, row] of fused.entries()) assertClose(row, composed[i]!, 1e-5);
+    } finally {
+      Object.assign(backend, { supports, attentionGradient });
+    }
+  });
 
   it("are in one table, each of which is tested here or above", () => {
     const tested: readonly string[] = [

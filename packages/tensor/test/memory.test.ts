@@ -1,4 +1,7 @@
 // Tags: soak
+import { setImmediate } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { Sgd, scope, tensor, valueAndGrad, zeros } from "@backplane/tensor";
 import { assert } from "chai";
 import { onCpu, throws } from "./support.js";
@@ -61,6 +64,28 @@ describe("memory", () => {
     optimizer.dispose();
     for (const tensor of [x, w]) tensor.dispose();
     assert.equal(backend.memory().liveAllocations, before);
+  });
+
+  it("is freed by the garbage collector if everybody forgets it", async () => {
+    const { backend } = bench;
+    const { liveAllocations } = backend.memory();
+    const forget = (): void => {
+      const x = tensor(backend, [1, 2]);
+      x.add(1).compute();
+      // Never computed, and holds x.
+      x.mul(2);
+      scope(() => x.sum()).assign(tensor(backend, 3));
+    };
+    for (let i = 0; i < 10; i++) forget();
+    assert.isAbove(backend.memory().liveAllocations, liveAllocations);
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    // Callbacks come in a later task, and engines need not find everything at once.
+    for (let i = 0; i < 100 && backend.memory().liveAllocations > liveAllocations; i++) {
+      collect();
+      await setImmediate();
+    }
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
   });
 
   it("of parameters is changed in place, unless somebody has the old elements", async () => {

@@ -7,7 +7,7 @@ import {
   KernelBackend,
   type TensorInfo,
 } from "@tensorflow/tfjs-core";
-import { type DeviceType, elementCount, elementsOf, isStrings } from "./elements.js";
+import { type DeviceType, elementCount, elementsOf } from "./elements.js";
 
 /** Names the data of a tensor. */
 export type DataId = TensorInfo["dataId"];
@@ -39,11 +39,6 @@ export interface DataMover {
 /** What a kernel writes: a new tensor, and its place on the device. */
 export interface Output extends TensorInfo {
   readonly handle: DeviceHandle;
-}
-
-/** Counts calls of kernels while somebody measures them. */
-export interface KernelObserver {
-  readonly called: (kernel: string, milliseconds: number) => void;
 }
 
 /**
@@ -177,7 +172,7 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   override epsilon(): number {
-    return backend_epsilon;
+    return epsilonOfFloat32;
   }
 
   /** Frees the data. The device stays open for the next backend of the same registration. */
@@ -318,7 +313,6 @@ export class BackplaneBackend extends KernelBackend {
   #known(data: Data): BackendValues | undefined {
     if (data.values === undefined && data.constant !== undefined)
       data.values = elementsOf(data.dtype, "The tensor").array(data.count).fill(data.constant);
-    if (data.values === undefined || isStrings(data.values) || data.dtype === "string") return data.values;
     return data.values;
   }
 
@@ -337,4 +331,4 @@ export class BackplaneBackend extends KernelBackend {
 }
 
 /** What TensorFlow.js adds to divisors in f32. */
-const backend_epsilon = 1e-7;
+const epsilonOfFloat32 = 1e-7;

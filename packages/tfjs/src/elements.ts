@@ -1,5 +1,5 @@
 import type { DType } from "@backplane/core";
-import type { BackendValues, DataType } from "@tensorflow/tfjs-core";
+import type { DataType } from "@tensorflow/tfjs-core";
 
 /** Types of tensors whose elements can lie on a device. complex64 is two of float32, and strings stay on the host. */
 export type DeviceType = "float32" | "int32" | "bool";
@@ -53,9 +53,4 @@ export function deviceType(dtype: DataType): Extract<DType, "f32" | "i32" | "u8"
 
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
-}
-
-/** Whether values are the encoded strings of a string tensor. */
-export function isStrings(values: BackendValues): values is Uint8Array[] {
-  return Array.isArray(values);
 }

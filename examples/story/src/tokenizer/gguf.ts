@@ -1,5 +1,6 @@
 import { FileError } from "../checkpoint/file.js";
 import type { MetadataValue } from "../checkpoint/gguf-header.js";
+import { BytePairTokenizer, type Cut, cuts } from "./byte-pairs.js";
 import { PieceTokenizer } from "./pieces.js";
 import type { Tokenizer } from "./tokenizer.js";
 
@@ -11,26 +12,66 @@ const BYTE = 6;
 /** The character that stands for a space in pieces. */
 const MARK = "▁";
 
+/** Other names of the ways to cut a text. */
+const otherNames: Readonly<Record<string, Cut>> = {
+  ...{ llama3: "llama-bpe", "llama-v3": "llama-bpe", gpt2: "gpt-2", default: "gpt-2" },
+};
+
 /** Makes the tokenizer that a GGUF file describes. */
 export function tokenizerOf(metadata: ReadonlyMap<string, MetadataValue>): Tokenizer | undefined {
   const model = metadata.get("tokenizer.ggml.model");
   if (model === undefined) return undefined;
-  if (model !== "llama")
-    throw new FileError(`Its tokenizer is of the kind ${String(model)}; this program knows llama.`);
+  const make = makers[String(model)];
+  if (make === undefined)
+    throw new FileError(
+      `Its tokenizer is of the kind ${String(model)}; this program knows ${Object.keys(makers).join(", ")}.`,
+    );
   const texts = listOf<string>(metadata, "tokens");
-  const scores = listOf<number>(metadata, "scores");
-  const types = listOf<number>(metadata, "token_type");
   if (texts === undefined) throw new FileError("Its header has no tokens.");
+  const types = listOf<number>(metadata, "token_type");
   const number = (key: string, otherwise: number) =>
     Number(metadata.get(`tokenizer.ggml.${key}`) ?? otherwise);
-  const pieces = texts.map((text, token) => {
-    const type = types?.[token] ?? NORMAL;
-    return { text: meaningOf(text, type), score: scores?.[token] ?? 0 };
-  });
   const start = number("bos_token_id", 1);
   const stops = new Set([start, number("eos_token_id", 2), number("eot_token_id", start)]);
-  const addsSpace = metadata.get("tokenizer.ggml.add_space_prefix") !== false;
-  return new PieceTokenizer(pieces, { start, stops, addsSpace });
+  return make(metadata, { texts, typeOf: (token) => types?.[token] ?? NORMAL, start, stops });
+}
+
+interface Described {
+  readonly texts: readonly string[];
+  readonly typeOf: (token: number) => number;
+  readonly start: number;
+  readonly stops: ReadonlySet<number>;
+}
+
+/** By `tokenizer.ggml.model`. */
+const makers: Readonly<
+  Record<string, (metadata: ReadonlyMap<string, MetadataValue>, described: Described) => Tokenizer>
+> = {
+  llama(metadata, { texts, typeOf, start, stops }) {
+    const scores = listOf<number>(metadata, "scores");
+    const pieces = texts.map((text, token) => ({
+      text: meaningOf(text, typeOf(token)),
+      score: scores?.[token] ?? 0,
+    }));
+    const addsSpace = metadata.get("tokenizer.ggml.add_space_prefix") !== false;
+    return new PieceTokenizer(pieces, { start, stops, addsSpace });
+  },
+
+  gpt2(metadata, { texts, typeOf, start, stops }) {
+    const name = String(metadata.get("tokenizer.ggml.pre") ?? "default");
+    const cut = otherNames[name] ?? name;
+    if (!isCut(cut))
+      throw new FileError(
+        `Its tokenizer cuts texts as ${name} does; this program knows ${Object.keys(cuts).join(", ")}.`,
+      );
+    const merges = listOf<string>(metadata, "merges") ?? [];
+    const meanings = texts.map((text, token) => (typeOf(token) === NORMAL ? text : undefined));
+    return new BytePairTokenizer({ texts: meanings, merges, cut, start, stops });
+  },
+};
+
+function isCut(name: string): name is Cut {
+  return Object.hasOwn(cuts, name);
 }
 
 function listOf<Value>(

@@ -17,14 +17,15 @@ const HELD_OUT = 10;
 /** Folders without texts of our own. */
 const skipped = /^(\.|node_modules$|dist)/;
 
-/** All Markdown in a folder and below, in the order of the paths. */
+/** All Markdown in a folder and below, in the order of the paths, without tables, which are mostly space. */
 export function markdownIn(folder: string): Uint8Array {
-  const parts: Buffer[] = [];
+  const parts: Uint8Array[] = [];
   const entries = readdirSync(folder, { withFileTypes: true });
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory() && !skipped.test(entry.name)) parts.push(Buffer.from(markdownIn(path)));
-    else if (entry.isFile() && entry.name.endsWith(".md")) parts.push(readFileSync(path));
+    if (entry.isDirectory() && !skipped.test(entry.name)) parts.push(markdownIn(path));
+    else if (entry.isFile() && entry.name.endsWith(".md"))
+      parts.push(new TextEncoder().encode(readFileSync(path, "utf8").replaceAll(/^\|.*\n/gm, "")));
   }
   return Buffer.concat(parts);
 }

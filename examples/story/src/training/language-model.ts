@@ -62,7 +62,7 @@ export class LanguageModel implements Disposable {
 
   /** [batch, length, heads headSize] from [batch, length, (heads + 2 kvHeads) headSize] */
   #attend(queryKeyValue: Tensor): Tensor {
-    const { heads, kvHeads, headSize } = this.#shape;
+    const { heads, kvHeads, headSize, window } = this.#shape;
     const [batch, length] = queryKeyValue.shape as [number, number];
     // [batch, heads, length, headSize]
     const part = (first: number, count: number) =>
@@ -72,7 +72,7 @@ export class LanguageModel implements Disposable {
         .permute(0, 2, 1, 3);
     const queries = this.#turn(part(0, heads));
     const keys = this.#turn(part(heads, kvHeads));
-    const attended = attention(queries, keys, part(heads + kvHeads, kvHeads), { causal: true });
+    const attended = attention(queries, keys, part(heads + kvHeads, kvHeads), { causal: true, window });
     return attended.permute(0, 2, 1, 3).reshape(batch, length, heads * headSize);
   }
 

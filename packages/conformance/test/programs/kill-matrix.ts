@@ -35,7 +35,8 @@ type How = Pick<SuiteOptions, "mode" | "runs">;
 const products: readonly (string | undefined)[] = ["gemm", "batchedGemm"];
 
 /** Laws on other operations never call the one with the defect. */
-function mayTell({ operation }: Mutant, law: Law): boolean {
+function mayTell({ operation, topic }: Mutant, law: Law): boolean {
+  if (topic !== undefined && topic !== law.topic) return false;
   if (operation === undefined || law.operation === undefined || law.operation === operation) return true;
   return products.includes(operation) && products.includes(law.operation);
 }

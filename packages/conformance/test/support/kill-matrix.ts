@@ -26,9 +26,13 @@ const shortened: Readonly<Record<string, string>> = {
   batchedGemm: "bat",
   scatter: "scat",
   resize2d: "resi",
+  softmaxGradient: "sogr",
+  normalizeGradient: "nogr",
   pool2dGradient: "pogr",
   resize2dGradient: "regr",
-  attentionGradient: "attg",
+  conv2dInputGradient: "cigr",
+  conv2dFilterGradient: "cfgr",
+  attentionGradient: "atgr",
   quantizedGemm: "qgem",
 };
 

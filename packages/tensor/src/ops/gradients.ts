@@ -3,6 +3,7 @@ import { contiguous } from "../lazy/fusion.js";
 import { placeOf, Value } from "../value.js";
 import type { Shape } from "../view/shape.js";
 import type {
+  AttentionAttributes,
   Conv2dAttributes,
   FourExtents,
   NormalizeAttributes,
@@ -10,7 +11,7 @@ import type {
   Resize2dAttributes,
   SoftmaxAttributes,
 } from "./networks.js";
-import { floatType } from "./networks.js";
+import { floatType, joinedHeads, maskOf, rowsOf } from "./networks.js";
 import { operation, type TensorOperation } from "./operation.js";
 
 /* The gradient operations of core. */
@@ -140,3 +141,35 @@ export const resize2dGradient: TensorOperation<Resize2dAttributes & { readonly s
     return result;
   },
 );
+
+/**
+ * The gradients of attention at q, k and v. Inputs: q, k, v, the result, the logarithms of its sums, the gradient at the
+ * result and, if there is one, the mask. Rows of the gradients lie as in [batch, rows, heads, size].
+ */
+export function attentionGradients(
+  [q, k, v, out, logSumExp, gradient, mask]: readonly Value[],
+  { scale, causal, window }: AttentionAttributes,
+): readonly Value[] {
+  const { backend } = q!;
+  const dtype = floatType("attentionGradient", q!);
+  const [batch, heads, queryLength, headSize] = q!.shape as FourExtents;
+  const [, kvHeads, keyLength] = k!.shape as FourExtents;
+  const strides = {
+    ...{ qStrides: rowsOf(q!), kStrides: rowsOf(k!), vStrides: rowsOf(v!), outStrides: rowsOf(out!) },
+    outGradientStrides: rowsOf(gradient!),
+  };
+  const [atQ, atK, atV] = [joinedHeads(q!), joinedHeads(k!), joinedHeads(v!)];
+  backend.attentionGradient({
+    ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, dtype, ...strides },
+    ...{ q: placeOf(q!), k: placeOf(k!), v: placeOf(v!), out: placeOf(out!) },
+    ...{ logSumExp: contiguous(logSumExp!), outGradient: placeOf(gradient!) },
+    ...{ qGradient: placeOf(atQ.result), qGradientStrides: atQ.strides },
+    ...{ kGradient: placeOf(atK.result), kGradientStrides: atK.strides },
+    ...{ vGradient: placeOf(atV.result), vGradientStrides: atV.strides },
+    ...(scale === undefined ? {} : { scale }),
+    ...(causal === undefined ? {} : { causal }),
+    ...(window === undefined ? {} : { window }),
+    ...(mask === undefined ? {} : maskOf(mask, [batch, heads, queryLength, keyLength])),
+  });
+  return [atQ.result, atK.result, atV.result];
+}

@@ -1,5 +1,6 @@
 import type {
   AttentionArguments,
+  ComputeBackend,
   Conv2dArguments,
   FloatType,
   NormalizeKind,
@@ -202,7 +203,7 @@ export interface AttentionAttributes {
  */
 export const attention: TensorOperation<AttentionAttributes> = operation(
   "attention",
-  ([q, k, v, mask], { scale, causal, window }) => {
+  ([q, k, v, mask], { scale, causal, window }, saves) => {
     const { backend } = q!;
     const dtype = sharedType("attention", [q!, k!, v!]);
     const [batch, heads, queryLength, headSize] = imagesShape("attention", "q", q!);
@@ -216,9 +217,11 @@ export const attention: TensorOperation<AttentionAttributes> = operation(
           `has shape ${listed(value.shape)}; allowed: ${listed(wanted)}, beside q ${listed(q!.shape)}`,
         );
     }
-    const result = Value.allocate(backend, dtype, [batch, heads, queryLength, headSize]);
-    const outStrides = [queryLength * heads * headSize, headSize, heads * headSize];
-    result.strides = [...outStrides, 1];
+    const { result, strides: outStrides } = joinedHeads(q!);
+    const sums =
+      saves && hasAttentionGradient(backend)
+        ? Value.allocate(backend, "f32", [batch, heads, queryLength])
+        : undefined;
     const rows = { q: rowsOf(q!), k: rowsOf(k!), v: rowsOf(v!) };
     backend.attention({
       ...{ batch, heads, kvHeads, queryLength, keyLength, headSize, dtype },
@@ -228,10 +231,28 @@ export const attention: TensorOperation<AttentionAttributes> = operation(
       ...(causal === undefined ? {} : { causal }),
       ...(window === undefined ? {} : { window }),
       ...(mask === undefined ? {} : maskOf(mask, [batch, heads, queryLength, keyLength])),
+      ...(sums === undefined ? {} : { logSumExp: placeOf(sums) }),
     });
-    return result;
+    return sums === undefined ? result : [result, sums];
   },
 );
+
+/** Whether gradients of attention can be computed from the logarithms of its sums. */
+export function hasAttentionGradient(backend: ComputeBackend): boolean {
+  return backend.supports("attentionGradient") && backend.supports("attention", { logSumExp: true });
+}
+
+/** A value of the shape of another, [batch, heads, rows, size], whose rows lie as in [batch, rows, heads, size]. */
+export function joinedHeads({ backend, dtype, shape }: Value): {
+  readonly result: Value;
+  readonly strides: readonly number[];
+} {
+  const [, heads, rows, size] = shape as FourExtents;
+  const result = Value.allocate(backend, dtype, shape);
+  const strides = [rows * heads * size, size, heads * size];
+  result.strides = [...strides, 1];
+  return { result, strides };
+}
 
 /** The strides of batch, heads and rows; elements of a row must follow one another. */
 export function rowsOf(value: Value): readonly number[] {

@@ -1,5 +1,6 @@
 import { arange } from "../creation.js";
 import {
+  attentionGradients,
   type Conv2dGradientAttributes,
   conv2dFilterGradient,
   conv2dInputGradient,
@@ -12,6 +13,7 @@ import {
   type AttentionAttributes,
   type Conv2dAttributes,
   conv2d as conv2dOperation,
+  hasAttentionGradient,
   type NormalizeAttributes,
   type Pool2dAttributes,
   type Resize2dAttributes,
@@ -19,8 +21,9 @@ import {
   rope as ropeOperation,
   type SoftmaxAttributes,
 } from "../ops/networks.js";
+import { isTracked } from "../recorder.js";
 import { apply, applyAll, type Tensor, where } from "../tensor.js";
-import { type Rule, rule } from "./rule.js";
+import { type Gradients, type Rule, type RuleContext, rule } from "./rule.js";
 
 export const softmax: Rule<SoftmaxAttributes> = rule({ output: true }, (context) => [
   apply(softmaxGradients.softmax, [context.output(), context.gradient], context.attributes),
@@ -117,8 +120,27 @@ export const resize2d: Rule<Resize2dAttributes> = rule({}, ({ gradient, attribut
 /** The score of a key that is not seen: e to the power of it is 0. */
 const hidden = -1e37;
 
+/**
+ * By `attentionGradient`, unless the backend lacks it (it may be another one than at the time of recording), or a tape is to
+ * differentiate the gradient.
+ */
+export const attention: Rule<AttentionAttributes> = rule(
+  { inputs: [0, 1, 2, 3], output: true },
+  (context) => {
+    const { count, gradient, attributes } = context;
+    const inputs = Array.from({ length: count }, (_, i) => context.input(i));
+    const isFused = context.savedCount > 0 && hasAttentionGradient(gradient.backend);
+    if (!isFused || isTracked([...inputs, gradient].map(({ value }) => value)))
+      return composedAttention(context);
+    const [q, k, v, ...mask] = inputs as [Tensor, Tensor, Tensor, ...Tensor[]];
+    const operands = [q, k, v, context.output(), context.saved(0), gradient, ...mask];
+    const found = applyAll("attentionGradient", operands, (values) => attentionGradients(values, attributes));
+    return count === 4 ? [...found, undefined] : found;
+  },
+);
+
 /** The scores are computed again: with P = softmax(S), at v P^T g, at S P (g v^T - sum of P g v^T). */
-export const attention: Rule<AttentionAttributes> = rule({ inputs: [0, 1, 2, 3] }, (context) => {
+function composedAttention(context: RuleContext<AttentionAttributes>): Gradients {
   const { attributes, count, shapeOf } = context;
   const [batch, heads, rows, size] = shapeOf(0) as readonly [number, number, number, number];
   const [, kvHeads, keys] = shapeOf(1) as readonly [number, number, number];
@@ -143,7 +165,7 @@ export const attention: Rule<AttentionAttributes> = rule({ inputs: [0, 1, 2, 3] 
   const atK = atScores.transpose().matmul(q).sum(2);
   const atV = weights.transpose().matmul(g).sum(2);
   return count === 4 ? [atQ, atK, atV, undefined] : [atQ, atK, atV];
-});
+}
 
 /** u8 [rows, keys]: which keys each row sees. */
 function visible(

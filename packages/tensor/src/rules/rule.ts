@@ -13,6 +13,8 @@ export interface RuleContext<Attributes = unknown> {
   input(i: number): Tensor;
   /** The result, if the rule keeps it. */
   output(): Tensor;
+  /** How many further results the operation saved. */
+  readonly savedCount: number;
   /** A further result that the operation saved. */
   saved(i: number): Tensor;
   shapeOf(i: number): Shape;

@@ -1,7 +1,7 @@
 import { type DataType, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount, isDeviceType } from "../elements.js";
-import { elementwise } from "./elementwise.js";
+import { elementwise, mostInputs } from "./elementwise.js";
 import type { Call, Kernels } from "./kernel.js";
 
 /** A tensor of one value, which is made where it is needed. */
@@ -112,9 +112,6 @@ export const creationKernels: Kernels = {
   AddN: ({ inputs, backend }: Call) => sumOf(backend, Object.values(inputs)),
 };
 
-/** As many as one expression takes, with room for what it adds. */
-const atOnce = 16;
-
 /** The sum of tensors of one shape and type. */
 function sumOf(backend: BackplaneBackend, tensors: readonly TensorInfo[]): TensorInfo {
   const [first] = tensors as [TensorInfo];
@@ -134,12 +131,12 @@ function sumOf(backend: BackplaneBackend, tensors: readonly TensorInfo[]): Tenso
   }
   const isFloat = tensors.some(({ dtype }) => dtype === "float32");
   const [dtype, type] = isFloat ? (["float32", "f32"] as const) : (["int32", "i32"] as const);
-  const now = tensors.slice(0, atOnce);
+  const now = tensors.slice(0, mostInputs);
   const sum = elementwise(backend, dtype, now, (e, ...nodes) =>
     nodes.map((node) => e.convert(type, node)).reduce((a, b) => e.binary("add", a, b)),
   );
-  if (tensors.length <= atOnce) return sum;
-  const total = sumOf(backend, [sum, ...tensors.slice(atOnce)]);
+  if (tensors.length <= mostInputs) return sum;
+  const total = sumOf(backend, [sum, ...tensors.slice(mostInputs)]);
   backend.release(sum);
   return total;
 }

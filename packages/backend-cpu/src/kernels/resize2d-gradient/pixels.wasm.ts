@@ -71,7 +71,10 @@ export function pixelsKernel(kind: Resize2dKind, dtype: FloatType): Kernel<Pixel
               kind === "nearest" ? undefined : f.let(f32x4.splat(f32.mul(rowFactor, columns.factorOf(u, x))));
             for (const [i, sum] of sums.entries()) {
               const gradient = elements.load(at, 4 * i * elements.bytes);
-              f.set(sum, f32x4.add(sum, factor === undefined ? gradient : f32x4.mul(gradient, factor)));
+              f.set(
+                sum,
+                factor === undefined ? f32x4.add(sum, gradient) : f.multiplyAdd(gradient, factor, sum),
+              );
             }
             f.add(at, pixelBytes);
           });

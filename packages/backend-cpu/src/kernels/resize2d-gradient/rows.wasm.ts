@@ -99,38 +99,29 @@ export function rowsKernel(kind: Resize2dKind, dtype: FloatType, step: Step): Ke
       f.memoryFill(scratch, 0, sumBytes);
       writeRecords();
 
-      const [v, left] = [f.local("i32"), f.local("i32")];
+      const v = f.local("i32");
       const to = f.let(i32.add(p.inputGradient, i32.shl(i32.add(i32.mul(row, p.width), x), shift)));
       const lineBytes = f.let(i32.shl(p.outWidth, shift));
       const from = f.local("i32");
       f.forLocal(row, rowEnd, () => {
         over.set(y);
         f.if(i32.gtS(results, 0), () => {
-          f.set(left, i32.sub(over.end, over.first));
           f.set(v, over.first);
           const line = i32.mul(i32.add(i32.mul(plane, p.outHeight), v), p.outWidth);
           f.set(from, i32.add(p.outputGradient, i32.shl(i32.add(line, firstResult), shift)));
-          const pass = (number: 1 | 2, adds: boolean) => {
-            const factors = Array.from({ length: 2 }, (_, i) =>
-              i < number ? f.let(over.factorOf(f.let(i32.add(v, i)), y)) : f32.const(0),
-            );
-            f.call(joinFunction(module, dtype, number, adds), held, from, lineBytes, ...factors, results);
-            f.add(from, i32.mul(lineBytes, number));
-            f.add(v, number);
-            f.add(left, -number);
+          // One row after the other: two at a time, which lie side by side in memory, take up to 1.5 times as long.
+          const pass = (adds: boolean) => {
+            const factor = over.factorOf(v, y);
+            f.call(joinFunction(module, dtype, adds), held, from, factor, results);
+            f.add(from, lineBytes);
+            f.add(v, 1);
           };
           f.if(
-            i32.geS(left, 2),
-            () => pass(2, false),
-            () =>
-              f.if(
-                i32.eq(left, 1),
-                () => pass(1, false),
-                () => f.memoryFill(held, 0, i32.shl(results, 2)),
-              ),
+            i32.ltS(v, over.end),
+            () => pass(false),
+            () => f.memoryFill(held, 0, i32.shl(results, 2)),
           );
-          f.while(i32.geS(left, 2), () => pass(2, true));
-          f.if(i32.eq(left, 1), () => pass(1, true));
+          f.while(i32.ltS(v, over.end), () => pass(true));
         });
         f.call(gatherFunction(module, dtype, step), to, sums, records, p.taps, columns);
         f.add(to, i32.shl(p.width, shift));
@@ -171,32 +162,20 @@ export function rowsKernel(kind: Resize2dKind, dtype: FloatType, step: Step): Ke
   });
 }
 
-/** to[i] = factor from[i] for one row, or the sum of that for two, and with `adds` also what is there. */
-function joinFunction(
-  module: ModuleBuilder,
-  dtype: FloatType,
-  number: 1 | 2,
-  adds: boolean,
-): FunctionReference {
-  return module.shared(`resize_gradient_join_${dtype}_${number}${adds ? "_more" : ""}`, (name) =>
+/** to[i] = factor from[i], and with `adds` also what is there. */
+function joinFunction(module: ModuleBuilder, dtype: FloatType, adds: boolean): FunctionReference {
+  return module.shared(`resize_gradient_join_${dtype}${adds ? "_more" : ""}`, (name) =>
     module.function(
       name,
-      { to: "i32", from: "i32", lineBytes: "i32", first: "f32", second: "f32", count: "i32" },
-      (f, { to, from, lineBytes, first, second, count }) => {
-        const factors = [first, second].map((factor) => f.let(f32x4.splat(factor)));
-        const elements = elementsOf(f, dtype);
+      { to: "i32", from: "i32", factor: "f32", count: "i32" },
+      (f, { to, from, factor, count }) => {
+        const factors = f.let(f32x4.splat(factor));
         const output = { at: to, elements: elementsOf(f, "f32") };
-        const rows = Array.from({ length: number }, (_, i) => ({
-          at: f.let(i32.add(from, i32.mul(lineBytes, i))),
-          elements,
-        }));
+        const input = { at: from, elements: elementsOf(f, dtype) };
         mapVectors(f, {
-          ...{ count, output, unroll: dtype === "f32" ? 2 : 1 },
-          inputs: adds ? [...rows, output] : rows,
-          compute(...all) {
-            const terms = rows.map((_, i) => f32x4.mul(all[i]!, factors[i]!));
-            return [...(adds ? [all[number]!] : []), ...terms].reduce((a, b) => f32x4.add(a, b));
-          },
+          ...{ count, output, unroll: dtype === "f32" ? 4 : 1 },
+          inputs: adds ? [input, output] : [input],
+          compute: (x, sum) => (sum === undefined ? f32x4.mul(x!, factors) : f.multiplyAdd(x!, factors, sum)),
         });
       },
     ),

@@ -89,9 +89,9 @@ function enqueue(
   let program: Program;
   if (variant.kind === "strip") {
     const { tile } = variant;
-    length = Math.ceil(outWidth / 4) * Math.ceil(outHeight / tile.rows) * batch;
+    length = Math.ceil(outWidth / 4) * outHeight * batch;
     part = stripsOfPart(shape, length, tile.lanes, context.features);
-    workgroups = outChannels;
+    workgroups = outChannels * tile.side;
     const vectorLeft = width % 4 === 0 && isAligned(input) && left < tile.side ? left : undefined;
     const vectorGradient = outWidth % 4 === 0 && isAligned(gradient);
     program = stripProgram(tile, { dtype, vectorLeft, vectorGradient });
@@ -106,9 +106,10 @@ function enqueue(
     const reading = readingOf(problem, (height * width) % 4 === 0 && isAligned(input));
     program = implicitProgram(tile, { dtype, vectorGradient, reading });
   }
-  const parts = Math.ceil(length / part);
+  const shares = Math.ceil(length / part);
+  const parts = variant.kind === "strip" ? shares * variant.tile.lanes : shares;
   const count = outChannels * shape.taps;
-  const all = variant.kind === "direct" ? Math.ceil((count * parts) / DIRECT_LANES) : workgroups * parts;
+  const all = variant.kind === "direct" ? Math.ceil((count * parts) / DIRECT_LANES) : workgroups * shares;
   // Written out, as spreading objects takes longer than all the rest of a call.
   const parameters = {
     height,
@@ -137,12 +138,29 @@ function enqueue(
   }
   const sums = context.scratch(4 * parts * count);
   context.dispatch(program, { gradient, input, output: sums }, parameters, all);
-  context.dispatch(
-    combineProgram,
-    { sums, output: results },
-    { parts, count, accumulate: accumulate ? 1 : 0 },
-    Math.ceil(count / WORKGROUP_SIZE),
-  );
+  combine(context, sums, results, parts, count, accumulate);
+}
+
+/** Parts that one invocation adds up; of more than this, groups are added up first. */
+const TOGETHER = 32;
+
+function combine(
+  context: KernelContext,
+  sums: BufferRegion,
+  results: BufferRegion,
+  parts: number,
+  count: number,
+  accumulate: boolean,
+): void {
+  const groups = parts > TOGETHER ? Math.ceil(parts / TOGETHER) : 1;
+  const output = groups > 1 ? context.scratch(4 * groups * count) : results;
+  const parameters = {
+    ...{ parts, together: groups > 1 ? TOGETHER : parts, count },
+    accumulate: accumulate && groups === 1 ? 1 : 0,
+  };
+  const workgroups = Math.ceil((groups * count) / WORKGROUP_SIZE);
+  context.dispatch(combineProgram, { sums, output }, parameters, workgroups);
+  if (groups > 1) combine(context, output, results, groups, count, accumulate);
 }
 
 function readingOf(problem: Problem, vectorInput: boolean): ImplicitForm["reading"] {

@@ -14,8 +14,9 @@ export function filterGradientSegments(tools: SegmentTools<Problem>): Segmentati
   return {
     longestWindow: ({ input, outputGradient, filterGradient }) =>
       Math.max(windowOf(input), windowOf(outputGradient), windowOf(filterGradient)),
+    // A part of the sums for each invocation of a workgroup, at least.
     scratchBound: ({ input, outputGradient, filterGradient }) =>
-      scratchOfSteps([input, outputGradient, filterGradient]),
+      scratchOfSteps([input, outputGradient, filterGradient], 256 * filterGradient.byteLength),
 
     divide(context, problem, run) {
       const { dtype, batch } = problem;

@@ -50,7 +50,7 @@ export function pixelsOfPart(
   return Math.ceil(pixels / parts / GRAIN) * GRAIN;
 }
 
-/** Returns the strips of each part, for as many workgroups as keep a large GPU busy. */
+/** Returns the strips of each workgroup, for as many of them as keep a large GPU busy. */
 export function stripsOfPart(
   shape: FilterGradientShape,
   strips: number,
@@ -58,8 +58,11 @@ export function stripsOfPart(
   features: DeviceFeatures,
 ): number {
   const channels = shape.groups * shape.groupOutputs;
-  const wanted = isNarrow(features) ? 2 : Math.ceil(READING_WORKGROUPS / channels);
-  const parts = Math.max(1, Math.min(wanted, Math.floor(strips / (2 * lanes)), mostParts(shape)));
+  const wanted = isNarrow(features) ? 2 : Math.ceil(READING_WORKGROUPS / (channels * Math.sqrt(shape.taps)));
+  const parts = Math.max(
+    1,
+    Math.min(wanted, Math.floor(strips / (2 * lanes)), Math.floor(mostParts(shape) / lanes)),
+  );
   return Math.ceil(strips / parts / lanes) * lanes;
 }
 

@@ -131,8 +131,13 @@ export function windowsStage(tile: ProductTile): Stage {
     guard === undefined ? text : `  if (${guard(`right_quad_${r}`)}) {\n${text}\n  }`;
   const values = (r: number) =>
     guarded(r, `    right_value_${r} = vec4f(${list((i) => `window_value(right_spot, tap_${r}_${i})`)});`);
-  const origin = "  let right_spot = origin_of(right_pixel, first_input);";
-  const advance = "  right_pixel = later_pixel(right_pixel, right_step);";
+  // Beyond the end of the sum as in the padding, which needs a check anyway.
+  const load = wgsl`  {
+  var right_spot = origin_of(right_pixel, first_input);
+  if (depthBase + right_depth >= k) { right_spot.y = NOWHERE; }
+${each(values)}
+  right_pixel = later_pixel(right_pixel, right_step);
+  }`;
   return {
     prepare: wgsl`
   let right_depth = lane % ${steps}u;
@@ -143,19 +148,7 @@ ${each(
 ${lines(4, (i) => `  let tap_${r}_${i} = find_tap(columnBase + right_quad_${r} * 4u + ${i}u);`)}
   var right_value_${r} = vec4f();`,
 )}`,
-    load: wgsl`  {
-${each((r) => `  right_value_${r} = vec4f();`)}
-  if (depthBase + right_depth < k) {
-${origin}
-${each(values)}
-  }
-${advance}
-  }`,
-    loadWhole: wgsl`  {
-${origin}
-${each(values)}
-${advance}
-  }`,
+    ...{ load, loadWhole: load },
     store: (to) =>
       each((r) =>
         guarded(r, `    ${rightTile(to)(`right_depth * RIGHT_PITCH + right_quad_${r}`)} = right_value_${r};`),
@@ -189,6 +182,9 @@ fn later_pixel(pixel: Pixel, step: Pixel) -> Pixel {
   }
   return later;
 }
+
+/// No row of the input, nor one that a place of the filter leads back from.
+const NOWHERE = 0x80000000u;
 
 struct Spot { // of the input; rows, columns and indices wrap round below zero, and nothing is read there
   y: u32,

@@ -6,7 +6,7 @@ import { isNarrow } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { DIRECT_LANES } from "./direct.wgsl.js";
-import { type StripTile, stripBytes, stripName } from "./strip.wgsl.js";
+import { type StripTile, stripName } from "./strip.wgsl.js";
 
 /** The facts on which a choice between variants may be based. */
 export interface FilterGradientShape {
@@ -81,9 +81,7 @@ function strip(tile: StripTile): FilterGradientVariant {
     kind: "strip",
     name: `strip_${stripName(tile)}`,
     tile,
-    requires: ({ limits }) =>
-      limits.maxComputeInvocationsPerWorkgroup >= tile.lanes &&
-      limits.maxComputeWorkgroupStorageSize >= stripBytes(tile),
+    requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
     fits: ({ window }) => window?.side === tile.side && window.stride === tile.stride,
     prefers: ({ groupOutputs }) => groupOutputs <= 4,
   };
@@ -100,11 +98,12 @@ export const filterGradientVariants: readonly FilterGradientVariant[] = [
     prefers: (shape, features) =>
       isNarrow(features) && Math.min(shape.groupOutputs, shape.taps) <= small.rows / 2,
   },
-  strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
-  strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
-  strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
-  strip({ side: 5, stride: 2, rows: 2, lanes: 64 }),
-  strip({ side: 7, stride: 1, rows: 4, lanes: 64 }),
+  strip({ side: 3, stride: 1, lanes: 64 }),
+  strip({ side: 3, stride: 2, lanes: 64 }),
+  strip({ side: 5, stride: 1, lanes: 64 }),
+  strip({ side: 5, stride: 2, lanes: 64 }),
+  strip({ side: 7, stride: 1, lanes: 64 }),
+  strip({ side: 7, stride: 2, lanes: 64 }),
   implicit(huge),
   implicit(large),
   implicit(medium),

@@ -58,16 +58,13 @@ export function columnsPerWorkgroup(columns: Columns): number {
 /** From so many rows on, A is staged in workgroup memory. */
 const STAGED_ROWS = 4;
 
-/** Eighths of each column that a lane loads before it uses them, if A is not staged. */
-const depths = { 1: 4, 2: 2 } as const;
-
 export type FewRowsParameter = "m" | "n" | "k" | "eighths" | "pitch" | "block_shift";
 
 /**
  * A few rows of A times some rows of B. A lane takes every 32nd eighth (eight neighbouring weights) of the rows of B of
  * its group and multiplies their weights by each row of A, so that lanes read neighbouring words of B. Rows of A come
  * from workgroup memory if there are several: there a lane finds its two quads where no other lane's bank is, while in
- * memory quads of neighbouring lanes are 32 bytes apart. Scales are applied to sums of eight products.
+ * memory quads of neighbouring lanes are 32 bytes apart. Scales are applied to sums of four products.
  */
 export function fewRowsProgram(form: FewRowsForm): Program<string, FewRowsParameter> {
   const { dtype, rows, columns, alignedB, vectorA, target, bias, activation } = form;
@@ -186,95 +183,85 @@ ${lines(columns, (c) => `  partial[${c * (THREADS + 1)}u + lane] = sum_${r * col
   });
 }
 
-/** The weights of a column times what each row has beside them. */
-function products(
-  { rows, columns }: FewRowsForm,
-  c: number,
-  of: string,
-  quads: (r: number) => string[],
-): string {
+/**
+ * Four weights of each column, the first or the last ones of an eighth, times the quads of A beside them: `quad` of each
+ * row. Half an eighth at a time leaves registers to more invocations.
+ */
+function products({ rows, columns }: FewRowsForm, half: "low" | "high", quad: (r: number) => string): string {
   return `    {
-      let low = steps_of(low_word(stored_${of}), magic_${of});
-      let high = steps_of(high_word(stored_${of}), magic_${of});
-${lines(rows, (r) => {
-  const [first, second] = quads(r);
-  return `      sum_${r * columns + c} += scale_${of} * (dot(${first}, low) + dot(${second}, high));`;
-})}
+${lines(rows, (r) => `      let quad_${r} = ${quad(r)};`)}
+${lines(
+  columns,
+  (c) => `      let steps_${c} = steps_of(${half}_word(stored_${c}), magic_${c});
+${lines(rows, (r) => `      sum_${r * columns + c} += scale_${c} * dot(quad_${r}, steps_${c});`)}`,
+)}
     }`;
 }
 
-/** Loads of several eighths of each column are under way together: the time that a load takes is what counts here. */
 function plainLoop(form: FewRowsForm): string {
   const { rows, columns } = form;
-  const depth = depths[rows as keyof typeof depths];
   return wgsl`
 ${lines(rows, (r) => `  let row_${r} = min(first_row + ${r}u, parameters.m - 1u);`)}
-  for (var start = slice; start < parameters.eighths; start += ${LANES * depth}u) {
-    // What lies past the end of a row of B is multiplied by zeros of A.
-${lines(depth, (d) => `    let at_${d} = min(start + ${d * LANES}u, parameters.eighths - 1u);`)}
-${lines(depth, (d) => lines(columns, (c) => `    let stored_${d}_${c} = eighth_of(first_${c} + at_${d});`))}
-${lines(depth, (d) =>
-  lines(
-    columns,
-    (c) => `    let block_${d}_${c} = (first_${c} + at_${d}) >> to_block;
-    let scale_${d}_${c} = scale_of(block_${d}_${c});
-    let magic_${d}_${c} = magic_of(block_${d}_${c});`,
-  ),
+  for (var at = slice; at < parameters.eighths; at += ${LANES}u) {
+${lines(columns, (c) => `    let stored_${c} = eighth_of(first_${c} + at);`)}
+${lines(
+  columns,
+  (c) => `    let block_${c} = (first_${c} + at) >> to_block;
+    let scale_${c} = scale_of(block_${c});
+    let magic_${c} = magic_of(block_${c});`,
 )}
-${lines(depth, (d) =>
-  lines(
-    rows,
-    (r) => `    let low_${d}_${r} = quad_of_a(row_${r}, 8u * (start + ${d * LANES}u));
-    let high_${d}_${r} = quad_of_a(row_${r}, 8u * (start + ${d * LANES}u) + 4u);`,
-  ),
-)}
-${lines(depth, (d) =>
-  lines(columns, (c) => products(form, c, `${d}_${c}`, (r) => [`low_${d}_${r}`, `high_${d}_${r}`])),
-)}
+${products(form, "low", (r) => `quad_of_a(row_${r}, 8u * at)`)}
+${products(form, "high", (r) => `quad_of_a(row_${r}, 8u * at + 4u)`)}
   }`;
 }
 
 /** While a part of A is multiplied, what is needed for the next one is on its way to registers. */
 function stagedLoop(form: FewRowsForm): string {
-  const { rows, columns } = form;
+  const { rows, columns, bits } = form;
   const each = (rows * 2 * LANES) / THREADS;
   const row = (i: number) => `(lane + ${i * THREADS}u) / ${2 * LANES}u`;
-  const loadColumns = lines(
-    columns,
-    (c) => `    next_stored_${c} = eighth_of(first_${c} + at);
+  const loads = wgsl`
+    // What lies past the end of a row of B is multiplied by zeros of A.
+    let at = min(start + slice, parameters.eighths - 1u);
+${lines(
+  columns,
+  (c) => `    next_stored_${c} = eighth_of(first_${c} + at);
     let next_block_${c} = (first_${c} + at) >> to_block;
     next_scale_${c} = scale_of(next_block_${c});
     next_magic_${c} = magic_of(next_block_${c});`,
-  );
-  const loadRows = lines(
-    each,
-    (i) =>
-      `    next_quad_${i} = quad_of_a(min(first_row + ${row(i)}, parameters.m - 1u), 8u * start + 4u * quad);`,
-  );
+)}
+${lines(
+  each,
+  (i) =>
+    `    next_quad_${i} = quad_of_a(min(first_row + ${row(i)}, parameters.m - 1u), 8u * start + 4u * quad);`,
+)}`;
   return wgsl`
   let quad = lane % ${2 * LANES}u;
   let to_stage = (quad & 1u) * ${LANES}u + (quad >> 1u);
-${lines(columns, (c) => `  var next_stored_${c}: ${form.bits === 4 ? "u32" : "vec2u"};\n  var next_scale_${c}: f32;\n  var next_magic_${c}: f32;`)}
+${lines(
+  columns,
+  (c) => `  var next_stored_${c}: ${bits === 4 ? "u32" : "vec2u"};
+  var next_scale_${c}: f32;
+  var next_magic_${c}: f32;`,
+)}
 ${lines(each, (i) => `  var next_quad_${i}: vec4f;`)}
   var start = 0u;
-  {
-    let at = min(slice, parameters.eighths - 1u);
-${loadColumns}
-${loadRows}
+  {${loads}
   }
   while (start < parameters.eighths) {
-${lines(columns, (c) => `    let stored_${c} = next_stored_${c};\n    let scale_${c} = next_scale_${c};\n    let magic_${c} = next_magic_${c};`)}
+${lines(
+  columns,
+  (c) => `    let stored_${c} = next_stored_${c};
+    let scale_${c} = next_scale_${c};
+    let magic_${c} = next_magic_${c};`,
+)}
     workgroupBarrier();
 ${lines(each, (i) => `    staged[${row(i)} * ${2 * LANES}u + to_stage] = next_quad_${i};`)}
     workgroupBarrier();
     start += ${LANES}u;
-    if (start < parameters.eighths) {
-      // What lies past the end of a row of B is multiplied by zeros of A.
-      let at = min(start + slice, parameters.eighths - 1u);
-${loadColumns}
-${loadRows}
+    if (start < parameters.eighths) {${loads}
     }
-${lines(rows, (r) => `    let low_${r} = staged[${2 * r * LANES}u + slice];\n    let high_${r} = staged[${(2 * r + 1) * LANES}u + slice];`)}
-${lines(columns, (c) => products(form, c, `${c}`, (r) => [`low_${r}`, `high_${r}`]))}
+${products(form, "low", (r) => `staged[${2 * r * LANES}u + slice]`)}
+${products(form, "high", (r) => `staged[${(2 * r + 1) * LANES}u + slice]`)}
   }`;
 }

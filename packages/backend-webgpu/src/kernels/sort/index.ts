@@ -52,7 +52,7 @@ function run(context: KernelContext, problem: Problem): void {
       }),
       regionsOf({ data: input }, results),
       {
-        ...{ lines: rows.count, parts: 1, part_length: length, length, pitch: length * inner, inner, count },
+        ...{ lines: rows.count, length, pitch: length * inner, inner, count },
         ...{ tile_lines: tileLines, rounds: roundsOf(keyTexts[dtype].bits, tileLines), flip },
       },
       Math.ceil(rows.count / tileLines),
@@ -95,7 +95,7 @@ function sortParts(context: KernelContext, rows: Rows, input: BufferRegion, resu
     }),
     regionsOf(source, results),
     {
-      ...{ lines: rows.count, parts: 1, part_length: length, length, pitch, inner: 1, count: kept },
+      ...{ lines: rows.count, length, pitch, inner: 1, count: kept },
       ...{ tile_lines: 1, rounds: roundsOf(keyTexts[dtype].bits, 1), flip },
     },
     rows.count,

@@ -36,17 +36,7 @@ export interface LinesTile extends TileSize {
 
 export type Binding = "data" | "source_keys" | "source_tags" | "values" | "indices" | "keys" | "tags";
 
-type Parameter =
-  | "lines"
-  | "parts"
-  | "part_length"
-  | "length"
-  | "pitch"
-  | "inner"
-  | "count"
-  | "tile_lines"
-  | "rounds"
-  | "flip";
+type Parameter = "lines" | "length" | "pitch" | "inner" | "count" | "tile_lines" | "rounds" | "flip";
 
 /** What a kernel reads, and what it writes. */
 export function bindingsOf(dtype: ComputedType, source: Source, sink: Sink) {
@@ -73,10 +63,9 @@ export function emission(sink: Sink): string {
 }
 
 /**
- * The first `count` records of lines in order. A line is a row, or one of `parts` parts of a row, of `part_length`
- * elements (the last one may have fewer). A workgroup sorts `tile_lines` neighbouring lines at once, those of parts
- * one by one: the line is the highest digit. Row r begins at (r / inner) * pitch + r % inner, and its elements are
- * `inner` apart; the results of line l begin at (l / inner) * inner * count + l % inner.
+ * The first `count` records of lines in order. A workgroup sorts `tile_lines` neighbouring lines at once: the line is the
+ * highest digit. Line l begins at (l / inner) * pitch + l % inner, and its elements are `inner` apart; its results begin
+ * at (l / inner) * inner * count + l % inner.
  */
 export function linesProgram(tile: LinesTile): Program<Binding, Parameter> {
   const { dtype, source, sink, along, method, items } = tile;
@@ -88,7 +77,7 @@ export function linesProgram(tile: LinesTile): Program<Binding, Parameter> {
   const placed = (i: string) => `place_of(${striped(i)}, lines)`;
   const blocked = (i: string) => `lane * ITEMS + ${i}`;
   const at = (i: string) =>
-    `address_of(first + ${placed(i)} / parameters.part_length, ${placed(i)} % parameters.part_length)`;
+    `address_of(first + ${placed(i)} / parameters.length, ${placed(i)} % parameters.length)`;
   const record = (i: string, raw: string, place: string) => wgsl`
     let raw = ${raw};
     let isElement = ${place} < records;
@@ -113,8 +102,8 @@ ${each(tile, got)}`;
     ].join("_"),
     bindings: bindingsOf(dtype, source, sink),
     parameters: {
-      ...{ lines: "u32", parts: "u32", part_length: "u32", length: "u32", pitch: "u32", inner: "u32" },
-      ...{ count: "u32", tile_lines: "u32", rounds: "u32", flip: "u32" },
+      ...{ lines: "u32", length: "u32", pitch: "u32", inner: "u32", count: "u32" },
+      ...{ tile_lines: "u32", rounds: "u32", flip: "u32" },
     },
     body: wgsl`
 ${workgroupIndex}
@@ -125,21 +114,19 @@ ${emission(sink)}
 
 /// The place among the records of the tile of what is read or written as number \`index\`.
 fn place_of(index: u32, lines: u32) -> u32 {
-  return ${along === "length" ? "index" : "(index % lines) * parameters.part_length + index / lines"};
+  return ${along === "length" ? "index" : "(index % lines) * parameters.length + index / lines"};
 }
 
 fn address_of(line: u32, place: u32) -> u32 {
-  let row = line / parameters.parts;
-  let from_start = (line - row * parameters.parts) * parameters.part_length + place;
-  let outer = row / parameters.inner;
-  return outer * parameters.pitch + row - outer * parameters.inner + from_start * parameters.inner;
+  let outer = line / parameters.inner;
+  return outer * parameters.pitch + line - outer * parameters.inner + place * parameters.inner;
 }
 
 /// First those of the key, then those of the line in the tile.
 fn digit_of(key: u32, tag: u32, round: u32) -> u32 {
   var bits = key >> (${DIGIT_BITS}u * round);
   if (round >= ${keyRounds}u) {
-    bits = ((tag & ${PLACE_MASK}) / parameters.part_length) >> (${DIGIT_BITS}u * (round - ${keyRounds}u));
+    bits = ((tag & ${PLACE_MASK}) / parameters.length) >> (${DIGIT_BITS}u * (round - ${keyRounds}u));
   }
   return bits & ${2 ** DIGIT_BITS - 1}u;
 }
@@ -149,9 +136,7 @@ fn main(${linearBuiltins}) {
   let first = workgroup_index(workgroup, workgroups) * parameters.tile_lines;
   if (first >= parameters.lines) { return; }
   let lines = min(parameters.tile_lines, parameters.lines - first);
-  // Of parts: the elements of the row before it.
-  let before = (first % parameters.parts) * parameters.part_length;
-  let records = min(lines * parameters.part_length, parameters.length * lines - before);
+  let records = lines * parameters.length;
 ${registers}
 ${
   isCompared
@@ -174,9 +159,9 @@ ${each(
     let place = ${placed(i)};
     rank[${i}] = ${striped(i)};
     if (${striped(i)} < records) {
-      let start = place - place % parameters.part_length;
+      let start = place - place % parameters.length;
       var ahead = 0u;
-      for (var other = start; other < start + parameters.part_length; other++) {
+      for (var other = start; other < start + parameters.length; other++) {
         let rival = words[slot(other)];
         ahead += select(0u, 1u, (rival < key[${i}]) | ((rival == key[${i}]) & (other < place)));
       }
@@ -200,13 +185,13 @@ ${each(
   tile,
   (i) => wgsl`
     let place = ${placed(i)};
-    let line = place / parameters.part_length;
-    let order = place - line * parameters.part_length;
+    let line = place / parameters.length;
+    let order = place - line * parameters.length;
     if (${striped(i)} < records && order < parameters.count) {
       let outer = (first + line) / parameters.inner;
       let column = first + line - outer * parameters.inner;
       let at = (outer * parameters.count + order) * parameters.inner + column;
-      emit(at, key[${i}], tag[${i}]${isElements ? " + before - line * parameters.part_length" : ""});
+      emit(at, key[${i}], tag[${i}]${isElements ? " - line * parameters.length" : ""});
     }`,
 )}
 }

@@ -7,7 +7,7 @@ export interface Stage {
   readonly prepare: string;
   /** Reads the part that starts at `depthBase` into registers, zeros from `k` on. */
   readonly load: string;
-  /** The same if `k` is not reached: without checks, which would hold up the loads. */
+  /** The same if `k` is not reached: without checks, which would hold up the loads. May be the same text. */
   readonly loadWhole: string;
   /** Writes the registers to workgroup memory, to one of its staged tiles. */
   readonly store: (tile: number) => string;
@@ -124,13 +124,15 @@ ${step(1)}
  * step is read into registers meanwhile. Workgroup memory is still being read at the end.
  */
 function stagedLoop(left: Stage, right: Stage, steps: string): string {
-  const loads = `    if (depthBase + DEPTH <= k) {
-${left.loadWhole}
-${right.loadWhole}
+  const [alike, others] = [true, false].map((wanted) =>
+    [left, right].filter(({ load, loadWhole }) => (load === loadWhole) === wanted),
+  ) as [Stage[], Stage[]];
+  const branches = `    if (depthBase + DEPTH <= k) {
+${others.map(({ loadWhole }) => loadWhole).join("\n")}
     } else {
-${left.load}
-${right.load}
+${others.map(({ load }) => load).join("\n")}
     }`;
+  const loads = [...(others.length > 0 ? [branches] : []), ...alike.map(({ load }) => load)].join("\n");
   return `  var depthBase = depthStart;
 ${loads}
   loop {

@@ -69,12 +69,14 @@ export function normalizeGradient(
       inverseDeviation === undefined
         ? statisticsOf({ kind, epsilon }, x, sumErrorOf)
         : { middle: mean?.[row] ?? 0, shift: 0, inverse: inverseDeviation[row]!, ofInverse: 0 };
+    // Nothing says that what is given is positive.
+    const scale = Math.abs(inverse);
     let [meanG, sizeG, meanGh, sizeGh, errorGh] = [0, 0, 0, 0, 0];
     for (let i = 0; i < size; i++) {
       const difference = x[i]! - middle;
       const h = difference * inverse;
       const ofDifference = isLayer ? shift + 3 * eps * Math.abs(difference) : 0;
-      const error = inverse * ofDifference * (1 + ofInverse) + Math.abs(h) * (ofInverse + 2 * eps);
+      const error = scale * ofDifference * (1 + ofInverse) + Math.abs(h) * (ofInverse + 2 * eps);
       normalized[i] = h;
       ofNormalized[i] = error;
       const dy = outputGradient[first + i]!;
@@ -101,7 +103,7 @@ export function normalizeGradient(
       const terms = Math.abs(g) + Math.abs(meanG) + Math.abs(h * meanGh);
       const ofTerms =
         ofMeanG + Math.abs(h) * ofMeanGh + ofNormalized[i]! * (Math.abs(meanGh) + ofMeanGh) + 5 * eps * terms;
-      const error = inverse * ofTerms * (1 + ofInverse) + Math.abs(value) * (ofInverse + 2 * eps);
+      const error = scale * ofTerms * (1 + ofInverse) + Math.abs(value) * (ofInverse + 2 * eps);
       outputs.inputGradient(first + i, value, error / eps);
     }
   }

@@ -113,8 +113,7 @@ const draft: Draw = (dice, limits, dtype) => {
       ...(withWeight ? { weightGradient: size } : {}),
       ...(withBias ? { biasGradient: size } : {}),
     },
-    // The weight could lie within the input.
-    ...(withInput && !weight && has(0.6) ? { inPlace: dice.pick(["input", "outputGradient"]) } : {}),
+    // Not in place: the inputs may overlap each other.
     range: (ranges) => {
       const dy = magnitude(ranges.outputGradient!);
       const g = dy * (weight ? magnitude(ranges.weight!) : 1);

@@ -415,7 +415,7 @@ function refusals(dtype: FloatType): Law["run"] {
       for (const name of Object.keys(statistics))
         refuses("INVALID_ARGUMENT", `layer without ${name}`, () => call({ [name]: undefined }));
       const nothing = Object.fromEntries(Object.keys(writes).map((name) => [name, undefined]));
-      refuses("INVALID_ARGUMENT", "no gradient at all", () => call(nothing));
+      refuses("INVALID_HANDLE", "no gradient at all", () => call(nothing));
       if (backend.supports("normalizeGradient", { dtype, kind: "rms" }))
         refuses("INVALID_ARGUMENT", "a mean of rms", () => call({ kind: "rms" }));
       call({});

@@ -44,17 +44,14 @@ export const pool2dGradientMutants = ({ tampered, replaced }: Builder): readonly
     name: "believes every index",
     operation: "pool2dGradient",
     defect: "indexing",
-    description: "One in the image counts, though it is no element of its window.",
+    description: "One next to the window counts, though it is no element of it.",
     killedBy: ["pool2dGradient f32: max: takes nothing of windows whose index is none of theirs"],
     create: () =>
       tampered("pool2dGradient", (p) =>
-        p.kind === "max"
+        p.kind === "max" && p.dilationY * p.dilationX === 1
           ? {
-              ...{ ...p, dilationY: 1, dilationX: 1, top: p.top + 1, left: p.left + 1 },
-              ...{
-                kernelHeight: p.kernelHeight * p.dilationY + 2,
-                kernelWidth: p.kernelWidth * p.dilationX + 2,
-              },
+              ...{ ...p, top: p.top + 1, left: p.left + 1 },
+              ...{ kernelHeight: p.kernelHeight + 2, kernelWidth: p.kernelWidth + 2 },
             }
           : p,
       ),

@@ -17,14 +17,15 @@ export function resizeGradient(shape: Resize2dShape, gradient: Float64Array, emi
   const [sums, sizes, terms, errors] = [0, 0, 0, 0].map(
     () => new Float64Array(planes * height * width * inner),
   );
+  const [rowParts, columnParts] = [rows.map(partsOf), columns.map(partsOf)];
   let index = 0;
   for (let plane = 0; plane < planes; plane++)
-    for (const row of rows)
-      for (const column of columns)
+    for (const row of rowParts)
+      for (const column of columnParts)
         for (let c = 0; c < inner; c++) {
           const g = gradient[index++]!;
-          for (const [y, s] of partsOf(row))
-            for (const [x, t] of partsOf(column)) {
+          for (const [y, s] of row)
+            for (const [x, t] of column) {
               const element = ((plane * height + y) * width + x) * inner + c;
               sums![element]! += s * t * g;
               sizes![element]! += s * t * Math.abs(g);

@@ -115,7 +115,7 @@ export const resize2dGradientMutants = ({ tampered, replaced }: Builder): readon
       ),
   },
   {
-    name: "takes the mean of results, not the sum",
+    name: "takes the mean of results for the sum",
     operation: "resize2dGradient",
     defect: "numerics",
     description: "As if the image had been resized back.",

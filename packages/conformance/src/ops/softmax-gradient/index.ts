@@ -59,16 +59,21 @@ const repeated: RepeatedCall = {
 /** Two reads and one write; rows that a workgroup of a GPU cannot hold are read twice. */
 const timed: readonly TimedCall[] = (
   [
-    ["small", "softmax", "1024x1024", [1024, 1024], 1, undefined],
-    ["small", "softmax", "1024x1024 along columns", [1024, 1024], 0, undefined],
-    ["large", "softmax", "16384x4096", [16_384, 4096], 1, 0.8],
-    ["large", "softmax", "1Mx64", [2 ** 20, 64], 1, 0.8],
-    ["large", "softmax", "64x1M", [64, 2 ** 20], 1, 0.55],
-    ["large", "softmax", "4096x16384 along columns", [4096, 16_384], 0, 0.55],
-    ["large", "logSoftmax", "16384x4096", [16_384, 4096], 1, 0.8],
+    ["small", "softmax", "f32", "1024x1024", [1024, 1024], 1, undefined],
+    ["small", "softmax", "f32", "1024x1024 along columns", [1024, 1024], 0, undefined],
+    ...floatTypes.flatMap(
+      (dtype) =>
+        [
+          ["large", "softmax", dtype, "16384x4096", [16_384, 4096], 1, 0.8],
+          ["large", "softmax", dtype, "1Mx64", [2 ** 20, 64], 1, 0.8],
+          ["large", "softmax", dtype, "64x1M", [64, 2 ** 20], 1, 0.55],
+          ["large", "softmax", dtype, "4096x16384 along columns", [4096, 16_384], 0, 0.55],
+        ] as const,
+    ),
+    ["large", "logSoftmax", "f32", "16384x4096", [16_384, 4096], 1, 0.8],
   ] as const
-).map(([size, kind, name, shape, axis, copyShare]) => ({
-  ...{ size, name: `gradient of ${kind} ${name}`, rest: { kind, shape, axis } },
+).map(([size, kind, dtype, name, shape, axis, copyShare]) => ({
+  ...{ size, name: `gradient of ${kind} ${name}`, rest: { kind, shape, axis, dtype } },
   operands: operandsOf(product(shape)),
   ...(copyShare === undefined ? {} : { copyShare }),
 }));
@@ -83,7 +88,7 @@ const draft: Draw = (dice, limits, dtype) => {
     rest: { kind, shape: [outer, length, inner], axis: dice.pick([1, -2]), dtype },
     inputs: { output: count, outputGradient: count },
     outputs: { inputGradient: count },
-    ...(dice.next() < 0.4 ? { inPlace: dice.pick(["output", "outputGradient"]) } : {}),
+    // Not in place: the inputs may overlap each other.
     range: ({ output, outputGradient }) => {
       const [y, dy] = [magnitude(output!), magnitude(outputGradient!)];
       const sum = length * dy;

@@ -1,4 +1,5 @@
 import type { FloatType } from "../../dtype.js";
+import type { Operand } from "../../handles.js";
 import type { Region } from "../../region.js";
 import type { NamedRegion } from "../checks.js";
 import { type NormalizeKind, normalizeKinds } from "../normalize/index.js";
@@ -32,7 +33,7 @@ const table = {
   inverseDeviation: { role: "reads", shape: "[rows]", otherwise: "computed from the input" },
   /** That of normalize: at least 0; rounded to f32. Used if the statistics are computed. */
   epsilon: { role: "factor", default: 1e-5 },
-  /** May be exactly `outputGradient` or `input`. */
+  /** May be exactly `outputGradient` or `input`. Needed unless one of the sums is there. */
   inputGradient: { role: "writes", shape: "[rows, size]", otherwise: "not computed" },
   /** The sum over all rows of outputGradient * h. */
   weightGradient: { role: "updates", shape: "[size]", otherwise: "not computed" },
@@ -108,11 +109,6 @@ export const normalizeGradient: Operation<
     const accumulate = read.flag("accumulate", args.accumulate, table.accumulate.default);
     if (args.mean !== undefined && kind !== "layer")
       read.fail("mean", `is given for ${kind}; allowed: only with layer`);
-    if (kind === "layer" && (args.mean === undefined) !== (args.inverseDeviation === undefined))
-      read.fail(
-        args.mean === undefined ? "mean" : "inverseDeviation",
-        "is missing; allowed: both statistics of layer, or neither",
-      );
 
     const count = read.product("size", [rows, size]);
     const factors = rows === 0 ? 0 : size;
@@ -127,15 +123,19 @@ export const normalizeGradient: Operation<
       rows,
       "f32",
     );
-    const inputGradient = read.optionalRegion(binder, "inputGradient", args.inputGradient, count, dtype);
+    // Without sums there must be a gradient of the input; whatever stands in its place is refused as no handle.
+    const inputGradient =
+      args.weightGradient === undefined && args.biasGradient === undefined
+        ? read.region(binder, "inputGradient", args.inputGradient as Operand, count, dtype)
+        : read.optionalRegion(binder, "inputGradient", args.inputGradient, count, dtype);
     const weightGradient = read.optionalRegion(binder, "weightGradient", args.weightGradient, size, dtype);
     const biasGradient = read.optionalRegion(binder, "biasGradient", args.biasGradient, size, dtype);
-    const sums = weightGradient ?? biasGradient;
-    if (inputGradient === undefined && sums === undefined)
+    if (kind === "layer" && (mean === undefined) !== (inverseDeviation === undefined))
       read.fail(
-        "inputGradient",
-        "is missing, and so are weightGradient and biasGradient; allowed: at least one of them",
+        mean === undefined ? "mean" : "inverseDeviation",
+        "is missing; allowed: both statistics of layer, or neither",
       );
+    const sums = weightGradient ?? biasGradient;
 
     const data = [
       { argument: "input", region: input },
