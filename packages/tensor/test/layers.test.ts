@@ -81,6 +81,13 @@ describe("layers", () => {
     assert.equal(bench.backend.memory().liveAllocations, liveAllocations);
   });
 
+  it("have a parameter that they share once, so that a step changes it once", async () => {
+    const { backend } = bench;
+    const weight = tensor(backend, [1, 2]);
+    const model = { first: { weight }, last: { weight, bias: tensor(backend, [3]) } };
+    assert.deepEqual([...parametersOf(model).keys()], ["first.weight", "last.bias"]);
+  });
+
   it("train a transformer: every parameter gets a gradient, and the loss falls", async () => {
     const { backend } = bench;
     const model = new Small(new Random(2));

@@ -81,6 +81,20 @@ describe("a tensor", () => {
     throws("INVALID_ARGUMENT", /add: b is 0.5, beside i32; allowed: whole numbers/, () =>
       ones(backend, [2], "i32").add(0.5),
     );
+    const x = ones(backend, [2, 2]);
+    throws("INVALID_ARGUMENT", /scan: kind is nope, which is unknown/, () => x.scan("nope" as never));
+    throws("INVALID_ARGUMENT", /binary: kind is nope, which is unknown/, () =>
+      x.binaryFrom("nope" as never, 1),
+    );
+    throws("INVALID_ARGUMENT", /gather: indices have shape \[2\]; allowed: 2 axes/, () =>
+      x.takeAlong(zeros(backend, [2], "i32")),
+    );
+    throws("INVALID_ARGUMENT", /scatterAdd: shape is \[-2, 2\]/, () =>
+      x.scatterAdd(zeros(backend, [2, 2], "i32"), [-2, 2]),
+    );
+    throws("INVALID_ARGUMENT", /pad: amounts is \[\[-1,0\]\]; allowed: two whole numbers/, () =>
+      x.pad([-1, 0]),
+    );
     throws("INVALID_ARGUMENT", /is of type u8, which does not have exp/, () =>
       ones(backend, [2], "u8").exp(),
     );

@@ -3,7 +3,8 @@ import { Tensor } from "../tensor.js";
 
 /**
  * The tensors of a model by name: those in its fields, and in the fields of what these hold, such as "layers.0.weight".
- * Names that begin with "_" are left out, and so is what is private.
+ * Names that begin with "_" are left out, and so is what is private. A tensor that several fields share is listed once,
+ * under the name found first, so that an optimizer changes it once in a step.
  */
 export function parametersOf(model: object): Map<string, Tensor> {
   const found = new Map<string, Tensor>();
@@ -12,12 +13,13 @@ export function parametersOf(model: object): Map<string, Tensor> {
 }
 
 function collect(object: object, prefix: string, found: Map<string, Tensor>, seen: Set<object>): void {
-  if (seen.has(object)) return;
   seen.add(object);
   for (const [name, value] of Object.entries(object)) {
-    if (name.startsWith("_") || typeof value !== "object" || value === null) continue;
-    if (value instanceof Tensor) found.set(prefix + name, value);
-    else if (Array.isArray(value) || isOfModel(value)) collect(value, `${prefix}${name}.`, found, seen);
+    if (name.startsWith("_") || typeof value !== "object" || value === null || seen.has(value)) continue;
+    if (value instanceof Tensor) {
+      seen.add(value);
+      found.set(prefix + name, value);
+    } else if (Array.isArray(value) || isOfModel(value)) collect(value, `${prefix}${name}.`, found, seen);
   }
 }
 
