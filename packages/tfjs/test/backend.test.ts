@@ -1,8 +1,8 @@
-import "@tensorflow/tfjs-backend-cpu";
 import assert from "node:assert/strict";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { type Registration, register } from "@backplane/tfjs";
+import { MathBackendCPU } from "@tensorflow/tfjs-backend-cpu";
 import * as tf from "@tensorflow/tfjs-core";
 
 describe("register", () => {
@@ -82,6 +82,42 @@ describe("register", () => {
     });
     assert.deepEqual(values, [25, 1]);
     assert.deepEqual({ live: live(), ids: tf.engine().backend.numDataIds() }, before);
+  });
+
+  it("frees what a kernel has made if it fails, on the device and on the host", async () => {
+    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const z = tf.complex(x, x);
+    const count = () => ({ live: live(), ids: tf.engine().backend.numDataIds() });
+    const before = count();
+    const { compute } = registration;
+    for (const [name, call] of [
+      ["map", () => tf.mul(z, z)],
+      ["batchedGemm", () => tf.matMul(tf.reshape(x, [1, 3]), tf.reshape(x, [3, 1]))],
+      ["sort", () => tf.topk(x, 2).values],
+    ] as const) {
+      compute[name] = () => {
+        throw new Error("a fault");
+      };
+      try {
+        assert.throws(() => tf.tidy(call), /a fault/);
+      } finally {
+        Reflect.deleteProperty(compute, name);
+      }
+      assert.deepEqual(count(), before);
+    }
+    const { move } = MathBackendCPU.prototype;
+    let host: MathBackendCPU | undefined;
+    MathBackendCPU.prototype.move = function (...args) {
+      host = this;
+      return move.apply(this, args);
+    };
+    try {
+      assert.throws(() => tf.unique(x, 5), /axis/);
+    } finally {
+      MathBackendCPU.prototype.move = move;
+    }
+    assert.equal(host?.numDataIds(), 0);
+    tf.dispose([x, z]);
   });
 
   it("moves tensors to another backend, which says what to await", async () => {
