@@ -29,7 +29,6 @@ const briefly: readonly string[] = [
   "quantize",
   "scan",
   "sort",
-  "attentionGradient",
 ];
 
 /** Whether a law is worth its time in every run, on every adapter. */

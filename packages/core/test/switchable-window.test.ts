@@ -79,13 +79,15 @@ async function bytesOf({ backend }: Bench, handle: DeviceHandle, length: number)
   return [...bytes];
 }
 
-const places = ["a", "b", "bias", "c", "d"] as const;
+const places = ["a", "b", "bias", "c", "d", "e", "f", "g", "h", "i"] as const;
 
 /** Small valid calls of every operation on operands of 64 bytes. */
 function operationArguments(
   at: Record<(typeof places)[number], DeviceHandle>,
 ): Record<OperationName, object> {
-  const { a, b, bias, c, d } = at;
+  const { bias, ...others } = at;
+  const operands = Object.values(others);
+  const { a, b, c } = others;
   /** With slices, scalars, outputs over inputs and operands that may be left out. */
   const changed: Partial<Record<OperationName, object>> = {
     gemm: { b: { handle: b, byteOffset: 16 } },
@@ -95,7 +97,6 @@ function operationArguments(
     unary: { output: a },
     binary: { b: { scalar: 2 }, output: c },
   };
-  const operands = [a, b, c, d];
   return Object.fromEntries(
     operationNames.map((name) => [name, { ...smallCall(name, (i) => operands[i]!), ...changed[name] }]),
   ) as Record<OperationName, object>;

@@ -316,6 +316,10 @@ const properties: Readonly<Record<string, Property>> = {
     draws: withAxes(dtypes),
     run: ([x, axes]: [Content, number[]]) => tf.reverse(tensor(x), axes),
   }),
+  "Tile of all axes": property({
+    draws: tensors(dtypes, shapes(6, 6)),
+    run: (x: Content) => [tf.tile(tensor(x), [2, 2, 2, 2, 2, 2]), tf.tile(tensor(x), [1, 1, 1, 2, 2, 2])],
+  }),
   Tile: property({
     draws: tensors(dtypes, shapes(1, 6)).chain((x) =>
       fc.tuple(

@@ -84,6 +84,7 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
         mask: true,
         maskDtype: ["f32", "f16"],
         window: true,
+        logSumExp: true,
       },
     ] as const;
     return Object.fromEntries(

@@ -133,32 +133,34 @@ export function forParts<Inputs, Attributes>(
 const mostAxes = 8;
 
 function tile(backend: BackplaneBackend, x: TensorInfo, reps: readonly number[]): TensorInfo {
-  const repeated = reps.filter((count) => count !== 1).length;
-  if (x.shape.length + repeated <= mostAxes) return tileAtOnce(backend, x, reps);
-  // First the later half of the axes, then the others.
+  if (tiledAxes(x.shape, reps).length <= mostAxes) return tileAtOnce(backend, x, reps);
+  // First the later half of the axes, then the others: either half makes at most 2 axes of each, and one of the rest.
   const half = Math.floor(reps.length / 2);
-  return compose(backend, (made) => {
-    const inner = made(
-      tileAtOnce(
-        backend,
-        x,
-        reps.map((count, axis) => (axis < half ? 1 : count)),
-      ),
-    );
-    return tileAtOnce(
-      backend,
-      inner,
-      reps.map((count, axis) => (axis < half ? count : 1)),
-    );
-  });
+  const [outer, inner] = [
+    reps.map((count, axis) => (axis < half ? count : 1)),
+    reps.map((count, axis) => (axis < half ? 1 : count)),
+  ];
+  return compose(backend, (made) => tileAtOnce(backend, made(tileAtOnce(backend, x, inner)), outer));
+}
+
+/** The axes of a tiled tensor as it is read: repeated ones are two, and neighbours that are not repeated one. */
+function tiledAxes(shape: readonly number[], reps: readonly number[]) {
+  const strides = stridesOf(shape);
+  const axes: { extent: number; stride: number; isRepeated: boolean }[] = [];
+  for (const [axis, extent] of shape.entries()) {
+    const stride = strides[axis]!;
+    const isRepeated = reps[axis] !== 1;
+    const last = axes.at(-1);
+    if (isRepeated) axes.push({ extent: reps[axis]!, stride: 0, isRepeated });
+    if (!isRepeated && last?.isRepeated === false)
+      axes[axes.length - 1] = { extent: last.extent * extent, stride, isRepeated };
+    else axes.push({ extent, stride, isRepeated });
+  }
+  return axes;
 }
 
 function tileAtOnce(backend: BackplaneBackend, x: TensorInfo, reps: readonly number[]): TensorInfo {
-  const strides = stridesOf(x.shape);
-  const axes = x.shape.flatMap((extent, axis) => {
-    const own = { extent, stride: strides[axis]! };
-    return reps[axis] === 1 ? [own] : [{ extent: reps[axis]!, stride: 0 }, own];
-  });
+  const axes = tiledAxes(x.shape, reps);
   return copyOf(
     backend,
     x,
