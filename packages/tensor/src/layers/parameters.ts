@@ -1,5 +1,6 @@
-import { refuse } from "../errors.js";
+import { listed, refuse } from "../errors.js";
 import { Tensor } from "../tensor.js";
+import { sameShape } from "../view/shape.js";
 
 /**
  * The tensors of a model by name: those in its fields, and in the fields of what these hold, such as "layers.0.weight".
@@ -43,6 +44,12 @@ export function loadParameters(model: object, tensors: ReadonlyMap<string, Tenso
       );
   for (const name of parameters.keys())
     if (!tensors.has(name)) refuse("loadParameters", "tensors", `lacks ${name}`);
+  // Before anything has changed.
+  for (const [name, { dtype, shape }] of parameters) {
+    const given = tensors.get(name)!;
+    if (given.dtype !== dtype || !sameShape(given.shape, shape))
+      refuse("loadParameters", name, `is ${String(given)}; allowed: ${dtype} ${listed(shape)}`);
+  }
   for (const [name, parameter] of parameters) parameter.assign(tensors.get(name)!);
 }
 
