@@ -1,4 +1,4 @@
-import { dtypeBytes, type FloatType, newHandle } from "@backplane/core";
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import { type Case, type CaseOptions, epsilon, operationCase, storage } from "./case.js";
 
 export interface AttentionGradientSize {
@@ -28,16 +28,21 @@ export function attentionGradient(size: AttentionGradientSize, options: CaseOpti
     dtype,
   } as const;
   const scale = Math.fround(1 / Math.sqrt(headSize));
-  const plain = operationCase({
+  return operationCase({
     name: `batch ${batch}, ${heads} heads, length ${length}, size ${headSize}, causal`,
     operation: "attentionGradient",
     dtype,
-    inputs: { q: elements, k: elements, v: elements, out: elements, outGradient: elements },
+    inputs: {
+      ...{ q: elements, k: elements, v: elements, out: elements, outGradient: elements },
+      logSumExp: rows,
+    },
+    // Whole numbers of 32 bits that are 0, as are those of f32 with these bits.
+    below: { logSumExp: 1 },
     output: { argument: "gradients", elements: 3 * elements },
-    args: ({ q, k, v, out, outGradient, gradients, logSumExp = newHandle() }) => {
+    args: ({ q, k, v, out, outGradient, gradients, logSumExp }) => {
       const part = (i: number) => ({ handle: gradients!, byteOffset: i * elements * dtypeBytes[dtype] });
       return {
-        ...{ ...shape, q: q!, k: k!, v: v!, out: out!, outGradient: outGradient!, logSumExp },
+        ...{ ...shape, q: q!, k: k!, v: v!, out: out!, outGradient: outGradient!, logSumExp: logSumExp! },
         ...{ qGradient: part(0), kGradient: part(1), vGradient: part(2) },
       };
     },
@@ -75,9 +80,4 @@ export function attentionGradient(size: AttentionGradientSize, options: CaseOpti
     problem: { batch, heads, length, headSize, causal: true },
     ...options,
   });
-  return {
-    ...plain,
-    prepare: (backend, handles, inputs) =>
-      plain.prepare(backend, { ...handles, logSumExp: backend.alloc(4 * rows) }, inputs),
-  };
 }

@@ -18,7 +18,8 @@ export class Workspaces {
       undefined,
     );
     if (best !== undefined) this.#idle.splice(this.#idle.indexOf(best), 1);
-    const block = best ?? this.#heap.allocate(bytes);
+    // Powers of two, so that blocks of problems that grow from run to run do not add up.
+    const block = best ?? this.#heap.allocate(2 ** Math.ceil(Math.log2(Math.max(bytes, 1))));
     this.#taken.push(block);
     return block;
   }

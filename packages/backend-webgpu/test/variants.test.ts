@@ -6,6 +6,7 @@ import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { gradientVariants } from "#src/kernels/attention-gradient/variants.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
+import { filterGradientVariants } from "#src/kernels/conv2d-filter-gradient/index.js";
 import { gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { selectVariant, type Variant } from "#src/kernels/variant.js";
 import { portable } from "./support.js";
@@ -56,7 +57,13 @@ const attending = (rows: number, keyLength: number, more: Partial<AttentionShape
 
 describe("webgpu variants", () => {
   it("have names of their own, and all but a few run on the least that WebGPU guarantees", () => {
-    for (const table of [gemmVariants, convVariants, attentionVariants, gradientVariants]) {
+    for (const table of [
+      gemmVariants,
+      convVariants,
+      attentionVariants,
+      gradientVariants,
+      filterGradientVariants,
+    ]) {
       assert.lengthOf(new Set(table.map(({ name }) => name)), table.length);
       for (const variant of table)
         assert.equal(variant.requires(portable), !needMore.includes(variant.name), variant.name);
@@ -262,7 +269,11 @@ describe("webgpu variants", () => {
     for (const [variants, argument, allowed] of [
       [{ gemm: "fastest" }, "variants.gemm", /fastest.*direct_8x16/],
       [{ conv2d: "" }, "variants.conv2d", /implicit_32x32x16_4x4/],
-      [{ unary: "direct_8x16" } as object, "variants.unary", /unary.*gemm, conv2d, attention/],
+      [
+        { unary: "direct_8x16" } as object,
+        "variants.unary",
+        /unary.*gemm, conv2d, conv2dFilterGradient, attention/,
+      ],
       [null as unknown as object, "variants", /variants is null; allowed: an object/],
     ] as const)
       for (const make of [

@@ -28,7 +28,7 @@ import { format, type Nested, nested } from "./printing.js";
 import { isTracked, record } from "./recorder.js";
 import { Scoped } from "./scope.js";
 import { Storage, undoneOnFailure, Value } from "./value.js";
-import { axesOf, axisOf, type Shape, sameShape } from "./view/shape.js";
+import { axesOf, axisOf, checkShape, type Shape, sameShape } from "./view/shape.js";
 import { reshaped, type Span, type TensorView } from "./view/tensor-view.js";
 
 export type ReductionOptions = Pick<ReductionAttributes, "keepAxes">;
@@ -276,7 +276,11 @@ export class Tensor extends Scoped {
       amounts.length === this.rank &&
       amounts.flat().every((count) => Number.isSafeInteger(count) && count >= 0);
     if (!isPadding)
-      refuse("pad", "amounts", `allowed: two whole numbers from 0 for each of ${this.rank} axes`);
+      refuse(
+        "pad",
+        "amounts",
+        `is ${JSON.stringify(amounts)}; allowed: two whole numbers from 0 for each of ${this.rank} axes`,
+      );
     const shape = this.shape.map((extent, axis) => extent + amounts[axis]![0] + amounts[axis]![1]);
     const spans = this.shape.map((extent, axis) => ({
       start: amounts[axis]![0],
@@ -298,8 +302,7 @@ export class Tensor extends Scoped {
 
   /** Any function of two elements, by the name that core has for it. */
   binary(kind: BinaryKind, other: Tensor | number): Tensor {
-    const operation =
-      elementwise.binary[kind] ?? refuse("binary", "kind", `is ${String(kind)}, which is unknown`);
+    const operation = binaryOperation(kind);
     return typeof other === "number"
       ? apply(operation, [this], { b: other })
       : apply(operation, [this, other], noNumbers);
@@ -307,7 +310,7 @@ export class Tensor extends Scoped {
 
   /** The same with the number first: `kind(number, this)`. */
   binaryFrom(kind: BinaryKind, number: number): Tensor {
-    return apply(elementwise.binary[kind], [this], { a: number });
+    return apply(binaryOperation(kind), [this], { a: number });
   }
 
   add(other: Tensor | number): Tensor {
@@ -420,7 +423,10 @@ export class Tensor extends Scoped {
 
   /** x if x > 0, else alpha (e^x - 1). */
   elu(alpha = 1): Tensor {
-    return where(this.greater(0), this, this.unary("expm1").mul(alpha));
+    const isPositive = this.greater(0);
+    // Not e^x of large x, which is infinite: the gradient would multiply that by 0.
+    const negative = where(isPositive, 0, this);
+    return where(isPositive, this, negative.unary("expm1").mul(alpha));
   }
 
   /** Nothing below `least`, nothing above `most`. */
@@ -501,7 +507,8 @@ export class Tensor extends Scoped {
 
   /** Other kinds of `scan`, by the name that core has for them. */
   scan(kind: ScanKind, axis = -1, { exclusive = false, reverse = false }: ScanOptions = {}): Tensor {
-    return apply(scans[kind], [this], { axis, exclusive, reverse });
+    const operation = scans[kind] ?? refuse("scan", "kind", `is ${String(kind)}, which is unknown`);
+    return apply(operation, [this], { axis, exclusive, reverse });
   }
 
   softmax(axis = -1): Tensor {
@@ -557,6 +564,7 @@ export class Tensor extends Scoped {
 
   /** Zeros of a shape, to which the rows of this tensor are added at the indices (i32) along an axis: the inverse of `takeAlong`. */
   scatterAdd(indices: Tensor, shape: Shape, axis = -1): Tensor {
+    checkShape("scatterAdd", shape);
     return apply(scatterAdd, [this, indices], { axis: axisOf("scatterAdd", axis, this.rank), shape });
   }
 
@@ -580,6 +588,10 @@ function releaserOf(value: Value): () => void {
 }
 
 const noNumbers: NumberOperands = {};
+
+function binaryOperation(kind: BinaryKind): TensorOperation<NumberOperands> {
+  return elementwise.binary[kind] ?? refuse("binary", "kind", `is ${String(kind)}, which is unknown`);
+}
 
 const readers: Readonly<Record<DType, (bytes: ArrayBuffer) => HostArray>> = {
   f32: (bytes) => new Float32Array(bytes),

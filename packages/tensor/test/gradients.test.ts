@@ -196,6 +196,11 @@ describe("the rules of views, sums, products and indices", () => {
   const index = (like: Tensor, places: number[], shape = [places.length]): Tensor =>
     tensor(like.backend, places, { shape, dtype: "i32" });
 
+  it("elu: finite where e^x is not", async () => {
+    const [atX] = grad((x: Tensor) => x.elu(0.5).sum())(tensor(bench.backend, [1000, 0, -1000]));
+    assert.deepEqual(await atX!.toArray(), [1, 0.5, 0]);
+  });
+
   for (const [name, f] of Object.entries(cases))
     it(`${name}: as central differences`, async () => {
       const { backend } = bench;

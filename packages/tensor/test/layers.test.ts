@@ -11,6 +11,7 @@ import {
   type Layer,
   LayerNorm,
   Linear,
+  loadParameters,
   maxPool2d,
   parametersOf,
   Random,
@@ -79,6 +80,26 @@ describe("layers", () => {
     );
     disposeParameters(model);
     assert.equal(bench.backend.memory().liveAllocations, liveAllocations);
+  });
+
+  it("have a parameter that they share once, so that a step changes it once", async () => {
+    const { backend } = bench;
+    const weight = tensor(backend, [1, 2]);
+    const model = { first: { weight }, last: { weight, bias: tensor(backend, [3]) } };
+    assert.deepEqual([...parametersOf(model).keys()], ["first.weight", "last.bias"]);
+  });
+
+  it("get all parameters of a checkpoint, or none", async () => {
+    const { backend } = bench;
+    const model = { first: tensor(backend, [1, 2]), last: tensor(backend, [3]) };
+    const given = new Map([
+      ["first", tensor(backend, [5, 6])],
+      ["last", tensor(backend, [7, 8])],
+    ]);
+    throws("INVALID_ARGUMENT", /last is Tensor f32 \[2\].*; allowed: f32 \[1\]/, () =>
+      loadParameters(model, given),
+    );
+    assert.deepEqual(await model.first.toArray(), [1, 2]);
   });
 
   it("train a transformer: every parameter gets a gradient, and the loss falls", async () => {

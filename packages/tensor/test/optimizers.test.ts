@@ -151,6 +151,27 @@ describe("optimizers", () => {
     assert.equal(backend.memory().liveAllocations, liveAllocations);
   });
 
+  it("leave nothing behind if a step fails", () => {
+    const { backend } = bench;
+    const w = tensor(backend, [1, 2]);
+    // Keeps the old elements, so that the step needs memory of its own.
+    const view = w.reshape(2, 1);
+    const optimizer = new Sgd([w], { rate: 0.1 });
+    const gradient = tensor(backend, [1, 1]);
+    const { liveAllocations } = backend.memory();
+    backend.map = () => {
+      throw new Error("a fault");
+    };
+    try {
+      assert.throws(() => optimizer.step([gradient]), "a fault");
+    } finally {
+      Reflect.deleteProperty(backend, "map");
+    }
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+    for (const tensor of [w, view, gradient]) tensor.dispose();
+    optimizer.dispose();
+  });
+
   it("get gradients no longer than wanted", async () => {
     const { backend } = bench;
     const gradients = [tensor(backend, [3, 0]), tensor(backend, [[4]])];

@@ -9,6 +9,7 @@ import {
   loadParameters,
   parametersOf,
   Random,
+  readSafetensors,
   scope,
   type Tensor,
   tensor,
@@ -94,6 +95,9 @@ describe("safetensors", () => {
       [header('{"__metadata__":{"a":1}}', 0), /the metadata "a" is no text/],
     ] as const)
       throws("INVALID_ARGUMENT", message, () => decodeSafetensors(bench.backend, bytes));
+    throws("UNSUPPORTED", /"x" has 9 axes; allowed: at most 8/, () =>
+      decodeSafetensors(bench.backend, x('"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]')),
+    );
     throws("UNSUPPORTED", /"x" has the type "F64"; allowed: F32/, () =>
       decodeSafetensors(bench.backend, x('"dtype":"F64","shape":[1],"data_offsets":[0,8]')),
     );
@@ -101,6 +105,14 @@ describe("safetensors", () => {
     await writeFile(path, file.subarray(0, file.length - 1));
     const { liveAllocations } = bench.backend.memory();
     await rejects("INVALID_ARGUMENT", /the file is broken/, load(bench.backend, path));
+    // A file that becomes shorter while it is read.
+    const read = async (start: number, length: number): Promise<Uint8Array> =>
+      file.subarray(start, Math.min(start + length, file.length - 1));
+    await rejects(
+      "INVALID_ARGUMENT",
+      /it ends after 7 of 8 bytes from byte \d+ on/,
+      readSafetensors(bench.backend, { bytes: file.length, read }),
+    );
     assert.equal(bench.backend.memory().liveAllocations, liveAllocations);
   });
 

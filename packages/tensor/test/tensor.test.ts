@@ -1,9 +1,12 @@
 import {
   arange,
   concatenate,
+  conv2d,
   full,
+  maxPool2d,
   oneHot,
   ones,
+  resize2d,
   setFusion,
   stack,
   type Tensor,
@@ -80,6 +83,30 @@ describe("a tensor", () => {
     throws("INVALID_ARGUMENT", /mul: b is Infinity, beside f32/, () => ones(backend, [2]).mul(Infinity));
     throws("INVALID_ARGUMENT", /add: b is 0.5, beside i32; allowed: whole numbers/, () =>
       ones(backend, [2], "i32").add(0.5),
+    );
+    const x = ones(backend, [2, 2]);
+    throws("INVALID_ARGUMENT", /scan: kind is nope, which is unknown/, () => x.scan("nope" as never));
+    throws("INVALID_ARGUMENT", /binary: kind is nope, which is unknown/, () =>
+      x.binaryFrom("nope" as never, 1),
+    );
+    throws("INVALID_ARGUMENT", /gather: indices have shape \[2\]; allowed: 2 axes/, () =>
+      x.takeAlong(zeros(backend, [2], "i32")),
+    );
+    throws("INVALID_ARGUMENT", /scatterAdd: shape is \[-2, 2\]/, () =>
+      x.scatterAdd(zeros(backend, [2, 2], "i32"), [-2, 2]),
+    );
+    throws("INVALID_ARGUMENT", /pad: amounts is \[\[-1,0\]\]; allowed: two whole numbers/, () =>
+      x.pad([-1, 0]),
+    );
+    const images = zeros(backend, [1, 1, 4, 4]);
+    throws("INVALID_ARGUMENT", /conv2d: stride is \[0, 1\]; allowed: 2 whole numbers from 1/, () =>
+      conv2d(images, images, undefined, { stride: [0, 1] }),
+    );
+    throws("INVALID_ARGUMENT", /pool2d: padding is \[1, 1\]; allowed: 4 whole numbers from 0/, () =>
+      maxPool2d(images, [2, 2], { padding: [1, 1] as never }),
+    );
+    throws("INVALID_ARGUMENT", /resize2d: outputHeight is \[-1\]/, () =>
+      resize2d(images, { kind: "nearest", outputHeight: -1, outputWidth: 2 }),
     );
     throws("INVALID_ARGUMENT", /is of type u8, which does not have exp/, () =>
       ones(backend, [2], "u8").exp(),

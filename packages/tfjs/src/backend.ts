@@ -52,6 +52,8 @@ export class BackplaneBackend extends KernelBackend {
   readonly #mover: DataMover;
   readonly #data = new Map<DataId, Data>();
   readonly #ended: (backend: BackplaneBackend) => void;
+  /** What the kernel under way has made. */
+  #made: DataId[] | undefined;
 
   /** `ended` is called by `dispose`. */
   constructor(compute: SwitchableBackend, mover: DataMover, ended: (backend: BackplaneBackend) => void) {
@@ -81,10 +83,12 @@ export class BackplaneBackend extends KernelBackend {
       return;
     }
     const { real, imag } = backend_util.splitRealAndImagArrays(values as Float32Array);
-    const parts = {
-      real: this.make(shape, "float32", real),
-      imag: this.make(shape, "float32", imag),
+    const part = (partValues: Float32Array): TensorInfo => {
+      const partId = {};
+      this.#add(partId, "float32", elementCount(shape), { values: partValues });
+      return { dataId: partId, shape: [...shape], dtype: "float32" };
     };
+    const parts = { real: part(real), imag: part(imag) };
     this.#add(dataId, dtype, elementCount(shape), { parts, references: refCount });
   }
 
@@ -184,28 +188,37 @@ export class BackplaneBackend extends KernelBackend {
 
   // What kernels call
 
+  /** Runs a kernel. If it throws, frees the tensors that it has made. */
+  undoneOnFailure<Result>(kernel: () => Result): Result {
+    const outer = this.#made;
+    const made: DataId[] = [];
+    this.#made = made;
+    try {
+      return kernel();
+    } catch (error) {
+      for (const dataId of made) this.disposeData(dataId, true);
+      throw error;
+    } finally {
+      this.#made = outer;
+    }
+  }
+
   /** A new tensor with values of the host, or of a constant that is made where it is needed. */
   make(shape: readonly number[], dtype: DataType, values: BackendValues | number): TensorInfo {
-    const dataId = {};
     const content = typeof values === "number" ? { constant: values } : { values };
-    this.#add(dataId, dtype, elementCount(shape), content);
-    return { dataId, shape: [...shape], dtype };
+    return { dataId: this.#new(shape, dtype, content), shape: [...shape], dtype };
   }
 
   /** A new tensor on the device. The kernel writes all of it, unless `zero`. */
   output(shape: readonly number[], dtype: DeviceType, options: { readonly zero?: boolean } = {}): Output {
-    const count = elementCount(shape);
-    const bytes = count * elementsOf(dtype, "The output").bytes;
+    const bytes = elementCount(shape) * elementsOf(dtype, "The output").bytes;
     const handle = this.compute.alloc(bytes, { zero: options.zero ?? false });
-    const dataId = {};
-    this.#add(dataId, dtype, count, { handle });
-    return { dataId, shape: [...shape], dtype, handle };
+    return { dataId: this.#new(shape, dtype, { handle }), shape: [...shape], dtype, handle };
   }
 
   /** A complex tensor of two float32 ones, whose references it takes over. */
   complex(real: TensorInfo, imag: TensorInfo): TensorInfo {
-    const dataId = {};
-    this.#add(dataId, "complex64", elementCount(real.shape), { parts: { real, imag } });
+    const dataId = this.#new(real.shape, "complex64", { parts: { real, imag } });
     return { dataId, shape: [...real.shape], dtype: "complex64" };
   }
 
@@ -233,10 +246,15 @@ export class BackplaneBackend extends KernelBackend {
     if (data.handle !== undefined) return data.handle;
     const { bytes, dtype, arrayOf } = elementsOf(data.dtype, "The tensor");
     const handle = this.compute.alloc(data.count * bytes, { zero: data.constant === 0 });
-    if (data.constant === undefined) {
-      const values = data.values as ArrayLike<number>;
-      this.compute.copyHtoD(handle, arrayOf(values));
-    } else if (data.constant !== 0) this.compute.fill(handle, data.constant, data.count, dtype);
+    try {
+      if (data.constant === undefined) {
+        const values = data.values as ArrayLike<number>;
+        this.compute.copyHtoD(handle, arrayOf(values));
+      } else if (data.constant !== 0) this.compute.fill(handle, data.constant, data.count, dtype);
+    } catch (error) {
+      this.#freeHandle(handle);
+      throw error;
+    }
     data.handle = handle;
     return handle;
   }
@@ -295,6 +313,14 @@ export class BackplaneBackend extends KernelBackend {
 
   // Plumbing
 
+  /** Adds the data of a tensor that a kernel makes. */
+  #new(shape: readonly number[], dtype: DataType, content: Partial<Data>): DataId {
+    const dataId = {};
+    this.#add(dataId, dtype, elementCount(shape), content);
+    this.#made?.push(dataId);
+    return dataId;
+  }
+
   #add(dataId: DataId, dtype: DataType, count: number, content: Partial<Data>): void {
     const nothing = { values: undefined, constant: undefined, handle: undefined, parts: undefined };
     this.#data.set(dataId, { dtype, count, references: 1, forms: undefined, ...nothing, ...content });
@@ -317,16 +343,18 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   #free(data: Data): void {
-    const handles = [...(data.forms?.values() ?? [])];
-    if (data.handle !== undefined) handles.push(data.handle);
-    for (const handle of handles)
-      try {
-        this.compute.free(handle);
-      } catch (error) {
-        const { code } = error as Partial<BackendError>;
-        // Nothing is left to free on a device that is gone.
-        if (code !== "DEVICE_LOST" && code !== "DISPOSED" && code !== "INVALID_HANDLE") throw error;
-      }
+    for (const form of data.forms?.values() ?? []) this.#freeHandle(form);
+    if (data.handle !== undefined) this.#freeHandle(data.handle);
+  }
+
+  #freeHandle(handle: DeviceHandle): void {
+    try {
+      this.compute.free(handle);
+    } catch (error) {
+      const { code } = error as Partial<BackendError>;
+      // Nothing is left to free on a device that is gone.
+      if (code !== "DEVICE_LOST" && code !== "DISPOSED" && code !== "INVALID_HANDLE") throw error;
+    }
   }
 }
 

@@ -1,8 +1,8 @@
-import "@tensorflow/tfjs-backend-cpu";
 import assert from "node:assert/strict";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { type Registration, register } from "@backplane/tfjs";
+import { MathBackendCPU } from "@tensorflow/tfjs-backend-cpu";
 import * as tf from "@tensorflow/tfjs-core";
 
 describe("register", () => {
@@ -82,6 +82,81 @@ describe("register", () => {
     });
     assert.deepEqual(values, [25, 1]);
     assert.deepEqual({ live: live(), ids: tf.engine().backend.numDataIds() }, before);
+  });
+
+  it("frees what a kernel has made if it fails, on the device and on the host", async () => {
+    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const z = tf.complex(x, x);
+    const count = () => ({ live: live(), ids: tf.engine().backend.numDataIds() });
+    const before = count();
+    const { compute } = registration;
+    for (const [name, call] of [
+      ["map", () => tf.mul(z, z)],
+      ["batchedGemm", () => tf.matMul(tf.reshape(x, [1, 3]), tf.reshape(x, [3, 1]))],
+      ["sort", () => tf.topk(x, 2).values],
+    ] as const) {
+      compute[name] = () => {
+        throw new Error("a fault");
+      };
+      try {
+        assert.throws(() => tf.tidy(call), /a fault/);
+      } finally {
+        Reflect.deleteProperty(compute, name);
+      }
+      assert.deepEqual(count(), before);
+    }
+    const { move } = MathBackendCPU.prototype;
+    let host: MathBackendCPU | undefined;
+    MathBackendCPU.prototype.move = function (...args) {
+      host = this;
+      return move.apply(this, args);
+    };
+    try {
+      assert.throws(() => tf.unique(x, 5), /axis/);
+    } finally {
+      MathBackendCPU.prototype.move = move;
+    }
+    assert.equal(host?.numDataIds(), 0);
+    tf.dispose([x, z]);
+  });
+
+  it("takes whole numbers in kernels that compute with floats, and keeps epilogues of their products", () => {
+    const numbers = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
+    const cube = () => tf.tensor5d(numbers(8), [1, 2, 2, 2, 1], "int32");
+    const filter = () => tf.tensor5d(numbers(8), [2, 2, 2, 1, 1], "int32");
+    const a = () => tf.tensor2d([1, -2, 3, -4], [2, 2], "int32");
+    const bias = () => tf.tensor1d([2 ** 24 + 1, -3], "int32");
+    const row = () => tf.tensor1d([1, 3], "int32");
+    for (const [run, expected] of [
+      [() => tf.conv3d(cube(), filter(), 1, "valid"), [204]],
+      [
+        () =>
+          tf.conv3dTranspose(
+            tf.tensor5d([3], [1, 1, 1, 1, 1], "int32"),
+            filter(),
+            [1, 2, 2, 2, 1],
+            1,
+            "valid",
+          ),
+        [3, 6, 9, 12, 15, 18, 21, 24],
+      ],
+      [() => tf.fused.matMul({ a: a(), b: a(), bias: bias() }), [2 ** 24 - 4, 3, 2 ** 24 - 8, 7]],
+      [() => tf.fused.matMul({ a: a(), b: a(), activation: "relu" }), [0, 6, 0, 10]],
+      [() => tf.fused.matMul({ a: a(), b: a(), bias: row(), activation: "relu6" }), [0, 6, 0, 6]],
+      [
+        () => tf.batchNorm(tf.tensor2d([1, 2, 3, 4], [2, 2]), row(), row(), undefined, undefined, 1),
+        [0, -0.5, Math.SQRT2, 0.5],
+      ],
+      [
+        () => tf.localResponseNormalization(tf.tensor4d([3, 4], [1, 1, 1, 2], "int32"), 1, 0, 1, 0.5),
+        [0.6, 0.8],
+      ],
+    ] as const) {
+      const values = tf.tidy(() => [...run().dataSync()]);
+      assert.equal(values.length, expected.length);
+      for (const [i, value] of values.entries())
+        assert.ok(Math.abs(value - expected[i]!) < 1e-5, `${run}: ${values}; expected ${expected}`);
+    }
   });
 
   it("moves tensors to another backend, which says what to await", async () => {

@@ -53,6 +53,16 @@ const shapes: readonly Omit<Shape, "kind">[] = [
   ...[3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33].map((size) => square(size)),
   ...[1, 2, 3, 4, 5, 6, 7].map((side) => square(17, { kernel: [side, side], padding: [0, 0, 0, 0] })),
   ...[1, 2, 3, 4, 5].map((step) => square(18, { stride: [step, step], ceil: true, countPadding: true })),
+  // Two columns apart: rows and columns with loops of their own and without, before the image and past it, and panels.
+  ...[1, 2, 3, 4, 5].flatMap((columns) =>
+    [0, 1, 2]
+      .filter((left) => left < columns)
+      .map((left) =>
+        square(9 + columns, { kernel: [2 + (columns % 3), columns], padding: [1, left, 1, left] }),
+      ),
+  ),
+  square(17, { kernel: [2, 3], dilation: [1, 2], padding: [0, 1, 0, 1] }),
+  { inputShape: [1, 2, 5, 9001], kernel: [3, 3], stride: [2, 2], padding: [1, 1, 1, 1], countPadding: true },
   ...[1, 2, 3].map((step) => square(18, { dilation: [step, 2], stride: [step, 1], padding: [2, 1, 0, 3] })),
   ...[1, 2, 3, 4, 5, 15, 16, 17, 20, 33].map((inner) =>
     square(7, { layout: "NHWC", inputShape: [2, 7, 9, inner] }),

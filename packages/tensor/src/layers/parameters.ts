@@ -1,9 +1,11 @@
-import { refuse } from "../errors.js";
+import { listed, refuse } from "../errors.js";
 import { Tensor } from "../tensor.js";
+import { sameShape } from "../view/shape.js";
 
 /**
  * The tensors of a model by name: those in its fields, and in the fields of what these hold, such as "layers.0.weight".
- * Names that begin with "_" are left out, and so is what is private.
+ * Names that begin with "_" are left out, and so is what is private. A tensor that several fields share is listed once,
+ * under the name found first, so that an optimizer changes it once in a step.
  */
 export function parametersOf(model: object): Map<string, Tensor> {
   const found = new Map<string, Tensor>();
@@ -12,12 +14,13 @@ export function parametersOf(model: object): Map<string, Tensor> {
 }
 
 function collect(object: object, prefix: string, found: Map<string, Tensor>, seen: Set<object>): void {
-  if (seen.has(object)) return;
   seen.add(object);
   for (const [name, value] of Object.entries(object)) {
-    if (name.startsWith("_") || typeof value !== "object" || value === null) continue;
-    if (value instanceof Tensor) found.set(prefix + name, value);
-    else if (Array.isArray(value) || isOfModel(value)) collect(value, `${prefix}${name}.`, found, seen);
+    if (name.startsWith("_") || typeof value !== "object" || value === null || seen.has(value)) continue;
+    if (value instanceof Tensor) {
+      seen.add(value);
+      found.set(prefix + name, value);
+    } else if (Array.isArray(value) || isOfModel(value)) collect(value, `${prefix}${name}.`, found, seen);
   }
 }
 
@@ -41,6 +44,12 @@ export function loadParameters(model: object, tensors: ReadonlyMap<string, Tenso
       );
   for (const name of parameters.keys())
     if (!tensors.has(name)) refuse("loadParameters", "tensors", `lacks ${name}`);
+  // Before anything has changed.
+  for (const [name, { dtype, shape }] of parameters) {
+    const given = tensors.get(name)!;
+    if (given.dtype !== dtype || !sameShape(given.shape, shape))
+      refuse("loadParameters", name, `is ${String(given)}; allowed: ${dtype} ${listed(shape)}`);
+  }
   for (const [name, parameter] of parameters) parameter.assign(tensors.get(name)!);
 }
 

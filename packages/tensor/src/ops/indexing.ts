@@ -9,8 +9,8 @@ import { operation, type TensorOperation } from "./operation.js";
 export const gather: TensorOperation<{ readonly axis: number }> = operation(
   "gather",
   ([x, indices], { axis }) => {
-    checkIndices("gather", indices!);
     const { backend, dtype, shape } = x!;
+    checkIndices("gather", indices!, shape.length);
     const result = Value.allocate(backend, dtype, shape.with(axis, indices!.shape[axis]!));
     backend.gather({
       ...{ shape, axis, input: contiguous(x!), indexShape: indices!.shape, indices: contiguous(indices!) },
@@ -24,7 +24,7 @@ export const gather: TensorOperation<{ readonly axis: number }> = operation(
 export const scatterAdd: TensorOperation<{ readonly axis: number; readonly shape: Shape }> = operation(
   "scatterAdd",
   ([updates, indices], { axis, shape }) => {
-    checkIndices("scatterAdd", indices!);
+    checkIndices("scatterAdd", indices!, shape.length);
     const { backend, dtype } = updates!;
     const result = Value.allocate(backend, dtype, shape, true);
     backend.scatter({
@@ -35,7 +35,9 @@ export const scatterAdd: TensorOperation<{ readonly axis: number; readonly shape
   },
 );
 
-function checkIndices(name: string, { dtype, shape }: Value): void {
+function checkIndices(name: string, { dtype, shape }: Value, rank: number): void {
   if (dtype !== "i32")
     refuse(name, "indices", `are of type ${dtype}, in shape ${listed(shape)}; allowed: i32 (use cast)`);
+  if (shape.length !== rank)
+    refuse(name, "indices", `have shape ${listed(shape)}; allowed: ${rank} axes, as many as the tensor has`);
 }

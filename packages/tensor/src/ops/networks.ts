@@ -94,6 +94,17 @@ export const normalize: TensorOperation<NormalizeAttributes> = operation(
 
 export type Conv2dAttributes = Pick<Conv2dArguments, "layout" | "stride" | "padding" | "dilation" | "groups">;
 
+/** Throws unless a list has so many whole numbers: the shape of a result follows from them. */
+function checkNumbers(name: string, lists: Readonly<Record<string, NumberList>>): void {
+  for (const [argument, [numbers, count, least]] of Object.entries(lists)) {
+    const fits =
+      numbers.length === count && numbers.every((entry) => Number.isSafeInteger(entry) && entry >= least);
+    if (!fits) refuse(name, argument, `is ${listed(numbers)}; allowed: ${count} whole numbers from ${least}`);
+  }
+}
+
+type NumberList = readonly [numbers: readonly number[], count: number, least: number];
+
 /** Convolution; inputs: images, filter and, if there is one, bias. */
 export const conv2d: TensorOperation<Conv2dAttributes> = operation(
   "conv2d",
@@ -105,6 +116,7 @@ export const conv2d: TensorOperation<Conv2dAttributes> = operation(
       imagesShape("conv2d", "filter", filter!),
     ];
     const { layout = "NCHW", stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1] } = attributes;
+    checkNumbers("conv2d", { stride: [stride, 2, 1], padding: [padding, 4, 0], dilation: [dilation, 2, 1] });
     const isLast = layout === "NHWC";
     const [height, width] = isLast ? [inputShape[1], inputShape[2]] : [inputShape[2], inputShape[3]];
     const steps = (size: number, axis: 0 | 1): number => {
@@ -144,6 +156,10 @@ export const pool2d: TensorOperation<Pool2dAttributes> = operation("pool2d", ([x
     ceil = false,
   } = attributes;
   const stride = attributes.stride ?? kernel;
+  checkNumbers("pool2d", {
+    ...{ kernel: [kernel, 2, 1], stride: [stride, 2, 1], padding: [padding, 4, 0] },
+    dilation: [dilation, 2, 1],
+  });
   const first = layout === "NHWC" ? 1 : 2;
   const shape = [...inputShape];
   for (const axis of [0, 1] as const) {
@@ -176,6 +192,7 @@ export const resize2d: TensorOperation<Resize2dAttributes> = operation("resize2d
   const inputShape = imagesShape("resize2d", "x", x!);
   const first = attributes.layout === "NHWC" ? 1 : 2;
   const { outputHeight, outputWidth } = attributes;
+  checkNumbers("resize2d", { outputHeight: [[outputHeight], 1, 0], outputWidth: [[outputWidth], 1, 0] });
   const shape = inputShape.with(first, outputHeight).with(first + 1, outputWidth);
   const result = Value.allocate(backend, dtype, shape);
   const output = placeOf(result);

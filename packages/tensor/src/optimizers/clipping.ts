@@ -15,7 +15,7 @@ export function clipByNorm(gradients: readonly Tensor[], most: number): Clipped 
   return scope(() => {
     const sums = gradients.map((gradient) => gradient.cast("f32").square().sum());
     const norm = sums.reduce((sum, next) => sum.add(next)).sqrt();
-    // The smallest addend keeps a norm of 0 from a division.
+    // The addend keeps a norm of 0 from a division by 0.
     const factor = norm.add(1e-6).reciprocal().mul(most).minimum(1).compute();
     return {
       norm: norm.compute(),

@@ -2,7 +2,7 @@ import type { BinaryKind, DeviceHandle, MapElementType, MapNode, Operand, UnaryK
 import { listed, refuse } from "../errors.js";
 import { contiguous } from "../lazy/fusion.js";
 import type { Tensor } from "../tensor.js";
-import { placeOf, Value } from "../value.js";
+import { placeOf, undoneOnFailure, Value } from "../value.js";
 import { sameShape } from "../view/shape.js";
 
 /** Writes the nodes of one `map`. Each method returns the number of a node. */
@@ -51,18 +51,21 @@ export function update(
   const changed = [parameter, ...states];
   const inputs: Operand[] = [];
   for (const { value } of [parameter, gradient, ...states]) inputs.push(contiguous(value));
-  const targets = changed.map(({ value }) =>
-    isOwn(value) ? value : Value.allocate(value.backend, value.dtype, value.shape),
-  );
-  parameter.backend.map({
-    shape: [parameter.size],
-    inputs,
-    inputTypes: [parameter, gradient, ...states].map(({ dtype }) => dtype as MapElementType),
-    parameters: numbers,
-    nodes,
-    results,
-    outputs: targets.map((target) => placeOf(target) as DeviceHandle),
-    outputTypes: changed.map(({ dtype }) => dtype as MapElementType),
+  const targets = undoneOnFailure(() => {
+    const values = changed.map(({ value }) =>
+      isOwn(value) ? value : Value.allocate(value.backend, value.dtype, value.shape),
+    );
+    parameter.backend.map({
+      shape: [parameter.size],
+      inputs,
+      inputTypes: [parameter, gradient, ...states].map(({ dtype }) => dtype as MapElementType),
+      parameters: numbers,
+      nodes,
+      results,
+      outputs: values.map((value) => placeOf(value) as DeviceHandle),
+      outputTypes: changed.map(({ dtype }) => dtype as MapElementType),
+    });
+    return values;
   });
   for (const [i, tensor] of changed.entries())
     if (targets[i] !== tensor.value) tensor.replaceValue(targets[i]!);

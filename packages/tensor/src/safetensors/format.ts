@@ -1,5 +1,5 @@
 import { BackendError, type DType, dtypeBytes } from "@backplane/core";
-import { type Shape, sizeOf } from "../view/shape.js";
+import { mostAxes, type Shape, sizeOf } from "../view/shape.js";
 
 /*
  * The file format "safetensors" of Hugging Face: 8 bytes with the length of the header, little-endian; the header, JSON
@@ -121,6 +121,12 @@ function storedTensor(
       { operation: "safetensors" },
     );
   if (!isCounts(shape)) return broken(`${title} has the shape ${JSON.stringify(shape)}`);
+  if (shape.length > mostAxes)
+    throw new BackendError(
+      "UNSUPPORTED",
+      `safetensors: ${title} has ${shape.length} axes; allowed: at most ${mostAxes}`,
+      { operation: "safetensors" },
+    );
   if (!isCounts(offsets) || offsets.length !== 2)
     return broken(`${title} has the offsets ${JSON.stringify(offsets)}`);
   const [start, end] = offsets as [number, number];
@@ -139,7 +145,7 @@ function isCounts(value: unknown): value is number[] {
 }
 
 /** Throws: the file is no safetensors file, or broken. */
-function broken(reason: string): never {
+export function broken(reason: string): never {
   throw failure(reason);
 }
 

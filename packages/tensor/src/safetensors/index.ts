@@ -2,7 +2,7 @@ import { type ComputeBackend, type DType, dtypeBytes, upload } from "@backplane/
 import { contiguous } from "../lazy/fusion.js";
 import { type Tensor, wrap } from "../tensor.js";
 import { Storage, Value } from "../value.js";
-import { decodeHeader, encodeHeader, type Header, headerLength, lengthBytes } from "./format.js";
+import { broken, decodeHeader, encodeHeader, type Header, headerLength, lengthBytes } from "./format.js";
 
 /** Is called when so many of all bytes are done. */
 export type Progress = (done: number, total: number) => void;
@@ -90,12 +90,12 @@ export async function readSafetensors(
 ): Promise<Checkpoint> {
   const length = headerLength(await source.read(0, lengthBytes), source.bytes);
   const start = lengthBytes + length;
-  const header: Header = decodeHeader(await source.read(lengthBytes, length), source.bytes - start);
+  const header: Header = decodeHeader(await readAll(source, lengthBytes, length), source.bytes - start);
   const tensors = new Map<string, Tensor>();
   try {
     onProgress?.(start, source.bytes);
     for (const { name, dtype, shape, start: from, bytes } of header.tensors) {
-      tensors.set(name, uploaded(backend, dtype, shape, await source.read(start + from, bytes)).keep());
+      tensors.set(name, uploaded(backend, dtype, shape, await readAll(source, start + from, bytes)).keep());
       onProgress?.(start + from + bytes, source.bytes);
     }
   } catch (error) {
@@ -103,6 +103,14 @@ export async function readSafetensors(
     throw error;
   }
   return { tensors, metadata: header.metadata };
+}
+
+/** Throws if the source ends before: it may have become shorter since its length was asked for. */
+async function readAll(source: Source, start: number, length: number): Promise<Uint8Array> {
+  const bytes = await source.read(start, length);
+  return bytes.length === length
+    ? bytes
+    : broken(`it ends after ${bytes.length} of ${length} bytes from byte ${start} on`);
 }
 
 function uploaded(

@@ -36,10 +36,14 @@ export function onHost(name: string): Kernels[string] {
       return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, lend(entry as Nested)]));
     };
     const { kernelFunc } = getKernel(name, "cpu");
-    const results = kernelFunc({ inputs: lend(inputs) as never, attrs: attrs as never, backend: host });
-    const taken = [results].flat().map((result) => take(result, backend));
-    for (const tensor of [...borrowed, ...[results].flat()]) host.disposeData(tensor.dataId, true);
-    return Array.isArray(results) ? taken : taken[0]!;
+    try {
+      const results = kernelFunc({ inputs: lend(inputs) as never, attrs: attrs as never, backend: host });
+      borrowed.push(...[results].flat());
+      const taken = [results].flat().map((result) => take(result, backend));
+      return Array.isArray(results) ? taken : taken[0]!;
+    } finally {
+      for (const { dataId } of borrowed) host.disposeData(dataId, true);
+    }
   };
 }
 

@@ -344,7 +344,8 @@ function batchNorm({
     backend,
     "float32",
     [x, mean, variance, ...others],
-    (e, value, average, spread, ...rest) => {
+    (e, ...nodes) => {
+      const [value, average, spread, ...rest] = nodes.map((node) => e.convert("f32", node));
       const epsilon = e.number(varianceEpsilon ?? 0.001);
       const deviation = e.unary("rsqrt", e.binary("add", spread!, epsilon));
       const factor = scale ? e.binary("mul", deviation, rest[0]!) : deviation;

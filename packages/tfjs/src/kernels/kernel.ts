@@ -12,9 +12,9 @@ export interface Call<Inputs extends string = string, Attributes = unknown> {
 // biome-ignore lint/suspicious/noExplicitAny: each kernel has inputs and attributes of its own, which core vouches for.
 export type Kernels = Readonly<Record<string, (call: any) => TensorInfo | TensorInfo[]>>;
 
-/** The form in which TensorFlow.js calls kernels. */
+/** The form in which TensorFlow.js calls kernels. One that throws leaves no tensors behind. */
 export function kernelFunction(kernel: Kernels[string]): KernelFunc {
-  return kernel as KernelFunc;
+  return (call) => (call.backend as BackplaneBackend).undoneOnFailure(() => kernel(call));
 }
 
 /** Inputs that core passes as a list. */

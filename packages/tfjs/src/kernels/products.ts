@@ -7,7 +7,7 @@ import { asType, type Expression, elementwise, type Node } from "./elementwise.j
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { reduce } from "./reduce.js";
 import { copyOf, stridesOf, transpose } from "./structure.js";
-import { elu, leakyRelu } from "./unary.js";
+import { elu, leakyRelu, unaryKernels } from "./unary.js";
 
 /** What follows a product or a convolution in the same kernel of TensorFlow.js. */
 export interface Epilogue {
@@ -68,6 +68,28 @@ export function applyEpilogue(backend: BackplaneBackend, x: TensorInfo, epilogue
     },
     x.shape,
   );
+}
+
+/** The kernels for the activations of an integer product. Those of `leakyrelu` and `prelu` have a slope besides. */
+const activationKernels: Readonly<Record<string, string>> = {
+  ...{ relu: "Relu", relu6: "Relu6", elu: "Elu", sigmoid: "Sigmoid", leakyrelu: "LeakyRelu", prelu: "Prelu" },
+};
+
+/** Applies an epilogue to integers, which stay so wherever its kernels keep them. */
+function applyOneByOne(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  { bias, activation, slopes, alpha }: Epilogue,
+): TensorInfo {
+  return compose(backend, (made) => {
+    const call = (name: string, inputs: object): TensorInfo =>
+      (unaryKernels[name] ?? binaryKernels[name])!({ inputs, attrs: { alpha }, backend }) as TensorInfo;
+    const sum = bias === undefined ? x : made(call("Add", { a: x, b: bias }));
+    if (activation === "linear") return backend.share(sum, sum.shape);
+    const kernel = activationKernels[activation];
+    if (kernel === undefined) return applyEpilogue(backend, sum, { activation });
+    return call(kernel, activation === "prelu" ? { x: sum, alpha: slopes } : { x: sum });
+  });
 }
 
 interface Matrices {
@@ -132,7 +154,10 @@ export function matMul(
       `MatMul: the inner extents are ${k} of [${a.shape}] and ${inner} of [${b.shape}]; allowed: equal ones`,
   );
   if (a.dtype !== "float32" && b.dtype !== "float32")
-    return integerMatMul(backend, a, b, { transposeA, transposeB });
+    return compose(backend, (made) => {
+      const product = made(integerMatMul(backend, a, b, { transposeA, transposeB }));
+      return applyOneByOne(backend, product, epilogue);
+    });
   return compose(backend, (made) => {
     const floats = [a, b].map((tensor) => made(asType(backend, tensor, "float32"))) as [
       TensorInfo,

@@ -135,8 +135,10 @@ function conv3d({
   const geometry = windowsOf3d(info);
   const { windows, places } = sizesOf(geometry);
   return compose(backend, (made) => {
-    const columns = made(unfold(backend, x, geometry, 0));
-    const [a, b] = [backend.place(columns), backend.place(filter)];
+    const images = made(asType(backend, x, "float32"));
+    const weights = made(asType(backend, filter, "float32"));
+    const columns = made(unfold(backend, images, geometry, 0));
+    const [a, b] = [backend.place(columns), backend.place(weights)];
     const output = backend.output(info.outShape, "float32");
     const [m, n, k] = [geometry.batch * windows, info.outChannels, places * info.inChannels];
     backend.compute.gemm({ m, n, k, a, b, c: output.handle });
@@ -153,8 +155,10 @@ function conv3dBackpropFilter({
   const geometry = windowsOf3d(info);
   const { windows, places } = sizesOf(geometry);
   return compose(backend, (made) => {
-    const columns = made(unfold(backend, x, geometry, 0));
-    const [a, b] = [backend.place(columns), backend.place(dy)];
+    const images = made(asType(backend, x, "float32"));
+    const gradients = made(asType(backend, dy, "float32"));
+    const columns = made(unfold(backend, images, geometry, 0));
+    const [a, b] = [backend.place(columns), backend.place(gradients)];
     const output = backend.output(attrs.filterShape, "float32");
     const [m, n, k] = [places * info.inChannels, info.outChannels, geometry.batch * windows];
     backend.compute.gemm({ m, n, k, a, b, c: output.handle, transA: true });
@@ -171,7 +175,9 @@ function conv3dBackpropInput({
   const geometry = windowsOf3d(info);
   const { windows, places } = sizesOf(geometry);
   return compose(backend, (made) => {
-    const [a, b] = [backend.place(dy), backend.place(filter)];
+    const gradients = made(asType(backend, dy, "float32"));
+    const weights = made(asType(backend, filter, "float32"));
+    const [a, b] = [backend.place(gradients), backend.place(weights)];
     const shape = [geometry.batch, windows, places, info.inChannels];
     const columns = made(backend.output(shape, "float32"));
     const [m, n, k] = [geometry.batch * windows, places * info.inChannels, info.outChannels];
@@ -386,7 +392,9 @@ function channelSums(backend: BackplaneBackend, x: TensorInfo, radius: number): 
 /** bias + alpha times the sum of the squares of near channels. */
 function lrnNorm(backend: BackplaneBackend, x: TensorInfo, { depthRadius, bias, alpha }: Lrn): TensorInfo {
   return compose(backend, (made) => {
-    const squares = made(elementwise(backend, "float32", [x], (e, value) => e.unary("square", value)));
+    const squares = made(
+      elementwise(backend, "float32", [x], (e, value) => e.unary("square", e.convert("f32", value))),
+    );
     const sums = made(channelSums(backend, squares, depthRadius));
     return elementwise(backend, "float32", [sums], (e, sum) =>
       e.binary("add", e.number(bias), e.binary("mul", e.number(alpha), sum)),
@@ -399,7 +407,7 @@ function lrn({ inputs: { x }, attrs, backend }: Call<"x", Lrn>): TensorInfo {
   return compose(backend, (made) => {
     const norm = made(lrnNorm(backend, x, attrs));
     return elementwise(backend, "float32", [x, norm], (e, value, sum) =>
-      e.binary("mul", value!, e.binary("pow", sum!, e.number(-attrs.beta))),
+      e.binary("mul", e.convert("f32", value!), e.binary("pow", sum!, e.number(-attrs.beta))),
     );
   });
 }

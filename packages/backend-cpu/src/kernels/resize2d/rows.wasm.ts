@@ -277,10 +277,12 @@ function widenFunction(module: ModuleBuilder, dtype: FloatType): FunctionReferen
       (f, { to, row, records, count }) => {
         const elements = elementsOf(f, dtype);
         const one = f.let(f32x4.const(1));
+        // Bytes are numbered from 0 to 15, and all ones where zeros are meant.
+        const swizzle = f.relaxedSimd ? i8x16.relaxedSwizzle : i8x16.swizzle;
         const end = f.let(i32.add(to, i32.shl(count, 2)));
         f.while(i32.ltU(to, end), () => {
           const vector = f.let(elements.load(i32.add(row, i32.load(records, baseAt))));
-          const pick = (from: number) => i8x16.swizzle(vector, v128.load(records, from));
+          const pick = (from: number) => swizzle(vector, v128.load(records, from));
           const weights = f.let(v128.load(records, weightsAt));
           const lower = f32x4.mul(pick(0), f32x4.sub(one, weights));
           f.store(to, f32x4.add(lower, f32x4.mul(pick(uppersAt), weights)));

@@ -45,7 +45,7 @@ export function pixelsOfPart(
   for (let candidate = 1; candidate <= most; candidate++) {
     const rounds = candidate * alone;
     const busy = rounds / Math.ceil(rounds);
-    if (busy > best + 0.01) [parts, best] = [candidate, busy];
+    if (busy > 1.01 * best) [parts, best] = [candidate, busy];
   }
   return Math.ceil(pixels / parts / GRAIN) * GRAIN;
 }

@@ -18,9 +18,15 @@ export interface ConvResult extends Epilogue {
   readonly vectorOutput: boolean;
 }
 
+/** The element type of the results where a kernel writes them. */
+function storedType({ dtype, target }: ConvResult): FloatType {
+  return target === "output" ? dtype : "f32";
+}
+
 /** How results differ in the name of a program. */
-export function resultName({ bias, activation, target, vectorOutput }: ConvResult): string {
-  const place = `${target === "scratch" ? "_scratch" : ""}${vectorOutput ? "_o4" : ""}`;
+export function resultName(form: ConvResult): string {
+  const { dtype, bias, activation, vectorOutput } = form;
+  const place = `${storedType(form) === dtype ? "" : "_scratch"}${vectorOutput ? "_o4" : ""}`;
   return `${bias ? "_bias" : ""}${place}${activation === undefined ? "" : `_${activation}`}`;
 }
 
@@ -29,7 +35,7 @@ export function resultText(form: ConvResult): {
   bindings: Record<string, Storage>;
   declarations: string;
 } {
-  const stored = form.target === "output" ? form.dtype : "f32";
+  const stored = storedType(form);
   const { single, quad, perWord } = floatLayouts[stored];
   if (perWord > 1 && !form.vectorOutput)
     throw new RangeError("words of several elements are written by quads");

@@ -1,6 +1,6 @@
 import type { AttentionGradientProblem, GradientRows } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
-import { mapped, truncate } from "../../kit/regions.js";
+import { mapped, remembering, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 import { placesOf } from "../attention/rows.js";
 
@@ -140,6 +140,16 @@ export const attentionGradientMutants = ({ tampered, replaced }: Builder): reado
       changed((p) =>
         p.dtype === "f32" ? { ...p, outGradient: mapped(p.outGradient, p.dtype, (x) => truncate(x, 10)) } : p,
       ),
+    ),
+    made(
+      "keeps the keys of an earlier gradient",
+      "lifecycle",
+      "Packed once for each place in memory.",
+      ["ordering: attentionGradient: uses its operands as they are at the call"],
+      () => {
+        const first = remembering();
+        return tampered("attentionGradient", (p) => ({ ...p, k: first(p.k), v: first(p.v) }));
+      },
     ),
   ];
 };

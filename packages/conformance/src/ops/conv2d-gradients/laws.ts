@@ -62,6 +62,15 @@ const largeCases: readonly GradientCase[] = [
   gradientCase({ inputs: 1, outputs: 12, size: [28, 28], kernel: [5, 5], batch: 9 }),
   // Steps and dilations with a common divisor.
   gradientCase({ inputs: 9, outputs: 11, size: [31, 26], kernel: [3, 4], stride: [4, 2], dilation: [2, 6] }),
+  // One window as large as the input, most of whose places lie in the padding.
+  gradientCase({
+    inputs: 3,
+    outputs: 5,
+    size: [3, 4],
+    kernel: [3, 4],
+    dilation: [2, 3],
+    padding: [0, 0, 2, 9],
+  }),
   // One more than the largest dimension that a grid of workgroups may have.
   gradientCase({ inputs: 1, outputs: 1, size: [1, 2], kernel: [1, 2], batch: 65_536 }),
 ];

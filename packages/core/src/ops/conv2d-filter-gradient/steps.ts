@@ -1,5 +1,5 @@
 import { dtypeBytes } from "../../dtype.js";
-import { isPointwise } from "../conv2d/geometry.js";
+import { isOneWindow, isPointwise } from "../conv2d/geometry.js";
 import { accumulatingSteps, type GradientStep, gradientProduct, type Scratch } from "../conv2d/steps.js";
 import { stridedMove } from "../copy/index.js";
 import type { Conv2dFilterGradientProblem } from "./index.js";
@@ -43,9 +43,7 @@ export function filterGradientProduct<Memory>(
     if (batch === 1)
       return gradientProduct({ ...form, n: inChannels, k: pixels, transA: false, transB: true });
   }
-  const { kernelHeight, kernelWidth, outHeight, outWidth, top, left } = problem;
-  const isWhole = kernelHeight === height && kernelWidth === width && outHeight * outWidth === 1;
-  if (isWhole && top + left === 0 && layout === "NCHW")
+  if (isOneWindow(problem) && layout === "NCHW")
     return gradientProduct({ ...form, ...across, n: inChannels * pixels, k: batch });
   return undefined;
 }

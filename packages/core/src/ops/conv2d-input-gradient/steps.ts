@@ -1,6 +1,6 @@
 import { dtypeBytes } from "../../dtype.js";
 import type { Region } from "../../region.js";
-import { isPointwise } from "../conv2d/geometry.js";
+import { isOneWindow, isPointwise } from "../conv2d/geometry.js";
 import { accumulatingSteps, type GradientStep, gradientProduct, type Scratch } from "../conv2d/steps.js";
 import { stridedMove, transposition } from "../copy/index.js";
 import type { Conv2dInputGradientProblem } from "./index.js";
@@ -44,9 +44,7 @@ function asProduct<Memory>(problem: Problem<Memory>): GradientStep<Memory> | und
       ...{ dtype, batch, m: inChannels, n: pixels, k: outChannels, transA: true, transB: false },
       ...{ a: filter, b: outputGradient, c, accumulate },
     });
-  const { kernelHeight, kernelWidth, outHeight, outWidth, top, left } = problem;
-  const isWhole = kernelHeight === height && kernelWidth === width && outHeight * outWidth === 1;
-  if (isWhole && top + left === 0 && layout === "NCHW")
+  if (isOneWindow(problem) && layout === "NCHW")
     return gradientProduct({
       ...{ dtype, m: batch, n: inChannels * pixels, k: outChannels, transA: false, transB: false },
       ...{ a: outputGradient, b: filter, c, accumulate },

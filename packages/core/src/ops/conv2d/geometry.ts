@@ -158,6 +158,19 @@ export function isPointwise(geometry: Conv2dGeometry): boolean {
   return kernelHeight * kernelWidth * strideY * strideX === 1 && top + left + bottom + right === 0;
 }
 
+/** Whether there is one window, whose places are the pixels of the input in their order. */
+export function isOneWindow(geometry: Conv2dGeometry): boolean {
+  const { height, width, kernelHeight, kernelWidth, outHeight, outWidth, top, left } = geometry;
+  const along = (size: number, kernel: number, dilation: number): boolean =>
+    kernel === size && (kernel === 1 || dilation === 1);
+  return (
+    outHeight * outWidth === 1 &&
+    top + left === 0 &&
+    along(height, kernelHeight, geometry.dilationY) &&
+    along(width, kernelWidth, geometry.dilationX)
+  );
+}
+
 /** Floating-point operations of one convolution, or of one of its gradients, without anything else. */
 export function convolutionFlops(geometry: Conv2dGeometry): number {
   const { batch, inChannels, outChannels, outHeight, outWidth, groups, kernelHeight, kernelWidth } = geometry;
