@@ -219,6 +219,9 @@ describe("FallbackBackend", () => {
       assert.equal(backend.state, "open");
       assert.equal(drivers.first.live.size + drivers.second.live.size, 0, "the other backend holds nothing");
       throws("INVALID_HANDLE", () => backend.free(a));
+      // What failed with the device is not a fault of the fresh one.
+      await settle();
+      await backend.synchronize();
       await backend.dispose();
     });
 
