@@ -59,6 +59,9 @@ describe("model files", () => {
       ["llama.rope.scaling.type", "string", "yarn", /scaled by yarn/],
       ["llama.attention.head_count_kv", "u32", 3, /4 heads do not divide into 3/],
       ["llama.feed_forward_length", "u32", 128, /extents \[64, 96\]; needed: \[64, 128\]/],
+      ["general.alignment", "u32", 0, /^general\.alignment is 0; allowed: positive multiples of 8\.$/],
+      ["general.alignment", "u32", 12, /^general\.alignment is 12; allowed/],
+      ["general.alignment", "string", "32", /^general\.alignment is 32, which is no number/],
       ["llama.block_count", "u32", 3, /no tensor blk\.2\.attn_norm\.weight/],
       [
         "tokenizer.ggml.model",
@@ -68,6 +71,22 @@ describe("model files", () => {
       ],
     ] as const)
       expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
+  });
+
+  it("are refused if arrays of metadata lie too deep in one another", async () => {
+    const levels = 80_000;
+    const file = new DataView(new ArrayBuffer(37 + 12 * levels));
+    new Uint8Array(file.buffer).set(new TextEncoder().encode("GGUF"));
+    file.setUint32(4, 3, true);
+    file.setBigUint64(16, 1n, true);
+    // A key of one byte, and an array of arrays of one element each.
+    file.setBigUint64(24, 1n, true);
+    file.setUint32(33, 9, true);
+    for (let level = 0; level < levels; level++) {
+      file.setUint32(37 + 12 * level, 9, true);
+      file.setBigUint64(41 + 12 * level, 1n, true);
+    }
+    expect(await refusal(new Uint8Array(file.buffer))).to.match(/arrays in one another, more than 16 deep/);
   });
 });
 

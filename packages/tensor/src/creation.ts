@@ -6,7 +6,7 @@ import {
   encodeFloat16,
   upload,
 } from "@backplane/core";
-import { listed, refuse } from "./errors.js";
+import { checkDtype, listed, refuse } from "./errors.js";
 import { defer } from "./lazy/fusion.js";
 import { concatenate as concatenateOperation } from "./ops/views.js";
 import type { Nested } from "./printing.js";
@@ -81,9 +81,7 @@ function hostData(data: TensorData, { shape: given, dtype: wanted }: TensorOptio
 }
 
 function encoded(values: ArrayLike<number>, dtype: DType): ArrayBufferView<ArrayBuffer> {
-  const encoder =
-    encoders[dtype] ??
-    refuse("tensor", "dtype", `is ${String(dtype)}; allowed: ${Object.keys(encoders).join(", ")}`);
+  const encoder = encoders[checkDtype("tensor", dtype)];
   const { range } = elementTypes[dtype];
   if (range !== undefined)
     for (let i = 0; i < values.length; i++) {
@@ -126,6 +124,7 @@ function fitting(shape: Shape, count: number): Shape {
 /** Returns a tensor of one number, repeated. Default type: f32. */
 export function full(backend: ComputeBackend, shape: Shape, number: number, dtype: DType = "f32"): Tensor {
   checkShape("full", shape);
+  checkDtype("full", dtype);
   const value = undoneOnFailure(() => {
     const made = Value.allocate(backend, dtype, shape);
     backend.fill(made.storage!.handle, number, made.size, dtype);
@@ -135,7 +134,7 @@ export function full(backend: ComputeBackend, shape: Shape, number: number, dtyp
 }
 
 export function zeros(backend: ComputeBackend, shape: Shape, dtype: DType = "f32"): Tensor {
-  return wrap(Value.allocate(backend, dtype, checkShape("zeros", shape), true));
+  return wrap(Value.allocate(backend, checkDtype("zeros", dtype), checkShape("zeros", shape), true));
 }
 
 export function ones(backend: ComputeBackend, shape: Shape, dtype: DType = "f32"): Tensor {

@@ -122,7 +122,10 @@ export interface RopeOptions {
   readonly start?: number;
 }
 
-/** Turns pairs of elements of x [batch, heads, rows, size] by the angles of tables cos and sin [positions, size / 2]; as `rope` of core. */
+/**
+ * Turns pairs of elements of x [batch, heads, rows, size] by the angles of tables cos and sin [positions, size / 2]; as
+ * `rope` of core. The tables have no gradients: recording throws `UNSUPPORTED` if they depend on what is watched.
+ */
 export function rope(
   x: Tensor,
   cos: Tensor,

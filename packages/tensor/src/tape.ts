@@ -126,6 +126,14 @@ export class Tape implements Recorder, Disposable {
           operation: name,
         },
       );
+    for (const i of rule.constant)
+      if (i < inputs.length && this.#tracked.has(inputs[i]!))
+        refuse(
+          name,
+          `inputs[${i}]`,
+          "is on the tape, and has no gradient; allowed: withoutRecording, or detach()",
+          "UNSUPPORTED",
+        );
     const kept = typeof rule.inputs === "function" ? rule.inputs(attributes as never) : rule.inputs;
     const held: Value[] = [];
     for (const i of kept) if (i < inputs.length) held.push(inputs[i]!.retain());

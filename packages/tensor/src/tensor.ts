@@ -9,7 +9,7 @@ import {
   type UnaryKind,
   upload,
 } from "@backplane/core";
-import { listed, refuse } from "./errors.js";
+import { checkDtype, listed, refuse } from "./errors.js";
 import { contiguous, realize } from "./lazy/fusion.js";
 import { convert, elementwise, isConvertedInPlace, type NumberOperands, select } from "./ops/elementwise.js";
 import { gather, scatterAdd } from "./ops/indexing.js";
@@ -437,6 +437,7 @@ export class Tensor extends Scoped {
   /** Another element type, converted as `copy` does. */
   cast(dtype: DType): Tensor {
     if (dtype === this.dtype) return this.#same();
+    checkDtype("cast", dtype);
     return isConvertedInPlace(this.dtype, dtype)
       ? apply(convert, [this], { to: dtype })
       : apply(cast, [this], { to: dtype });

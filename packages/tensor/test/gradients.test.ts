@@ -338,6 +338,16 @@ describe("a tape", () => {
       grad((x: Tensor) => x.sum())(ones(backend, [1], "i32")),
     );
     throws("UNSUPPORTED", /scan\.prod: has no gradient/, () => grad((x: Tensor) => x.scan("prod").sum())(x));
+    const [rows, table] = [ones(backend, [1, 1, 1, 2]), ones(backend, [1, 1])];
+    for (const place of [1, 2])
+      throws(
+        "UNSUPPORTED",
+        new RegExp(`rope: inputs\\[${place}\\] is on the tape, and has no gradient`),
+        () =>
+          grad((watched: Tensor) =>
+            rope(rows, place === 1 ? watched : table, place === 2 ? watched : table).sum(),
+          )(ones(backend, [1, 1])),
+      );
     throws("INVALID_ARGUMENT", /at\[0\] Tensor f32 \[2\] on cpu is not on the tape/, () => {
       const tape = new Tape([x]);
       tape.gradients(

@@ -164,6 +164,7 @@ describe("optimizers", () => {
     };
     try {
       assert.throws(() => optimizer.step([gradient]), "a fault");
+      assert.equal(optimizer.steps, 0);
     } finally {
       Reflect.deleteProperty(backend, "map");
     }

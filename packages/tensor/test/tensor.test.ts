@@ -69,6 +69,18 @@ describe("a tensor", () => {
     throws("INVALID_ARGUMENT", /data\[1\] is 0.5; allowed for u8/, () =>
       tensor(backend, [1, 0.5], { dtype: "u8" }),
     );
+    for (const [name, make] of Object.entries({
+      tensor: (dtype: never) => tensor(backend, [1], { dtype }),
+      full: (dtype: never) => full(backend, [1], 1, dtype),
+      zeros: (dtype: never) => zeros(backend, [1], dtype),
+      cast: (dtype: never) => ones(backend, [1]).cast(dtype),
+    }))
+      for (const dtype of ["f64", "toString", 7])
+        throws(
+          "INVALID_ARGUMENT",
+          new RegExp(`^${name}: dtype is ${dtype}; allowed: f32, f16, i32, u32, u8, bf16$`),
+          () => make(dtype as never),
+        );
     throws("INVALID_ARGUMENT", /data is a Float64Array/, () => tensor(backend, new Float64Array(1)));
     await rejects("INVALID_ARGUMENT", /item: tensor has shape \[2\]/, ones(backend, [2]).item());
     const gone = ones(backend, [1]);

@@ -55,7 +55,7 @@ function headerOf(reader: HeaderReader): GgufHeader {
     const extents = Array.from({ length: reader.u32() }, () => reader.u64());
     entries.push({ name, extents, type: reader.u32(), offset: reader.u64() });
   }
-  const alignment = Number(metadata.get("general.alignment") ?? 32);
+  const alignment = alignmentOf(metadata);
   const start = Math.ceil(reader.offset / alignment) * alignment;
   return {
     metadata,
@@ -63,11 +63,24 @@ function headerOf(reader: HeaderReader): GgufHeader {
   };
 }
 
+/** Data of tensors start at multiples of this number of bytes. */
+function alignmentOf(metadata: ReadonlyMap<string, MetadataValue>): number {
+  const alignment = metadata.get("general.alignment") ?? 32;
+  if (typeof alignment !== "number")
+    throw new FileError(`general.alignment is ${String(alignment)}, which is no number of 32 bits.`);
+  if (!Number.isInteger(alignment) || alignment <= 0 || alignment % 8 !== 0)
+    throw new FileError(`general.alignment is ${alignment}; allowed: positive multiples of 8.`);
+  return alignment;
+}
+
 /** There are fewer bytes than are to be read. */
 class EndOfBytes extends Error {}
 
 const STRING = 8;
 const ARRAY = 9;
+
+/** How deep arrays lie in one another at most; models have arrays of numbers and texts. */
+const deepest = 16;
 
 class HeaderReader {
   offset = 0;
@@ -93,12 +106,15 @@ class HeaderReader {
     return new TextDecoder().decode(this.#bytes.subarray(from, from + length));
   }
 
-  value(type: number): MetadataValue {
+  /** A value in so many arrays. */
+  value(type: number, depth = 0): MetadataValue {
     if (type === STRING) return this.string();
     if (type === ARRAY) {
+      if (depth === deepest)
+        throw new FileError(`Its header has arrays in one another, more than ${deepest} deep.`);
       const of = this.u32();
       const values: MetadataValue[] = [];
-      for (let left = this.u64(); left > 0; left--) values.push(this.value(of));
+      for (let left = this.u64(); left > 0; left--) values.push(this.value(of, depth + 1));
       return values;
     }
     const scalar = scalars[type];

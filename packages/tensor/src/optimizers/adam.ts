@@ -36,16 +36,16 @@ export class Adam extends Optimizer {
     this.#isDecoupled = isDecoupled;
   }
 
-  protected numbers(rate: number): readonly number[] {
+  protected numbers(rate: number, step: number): readonly number[] {
     const [first, second] = this.#betas;
     return [
-      rate / (1 - first ** this.steps),
+      rate / (1 - first ** step),
       this.#isDecoupled ? 1 - rate * this.#decay : this.#decay,
       first,
       1 - first,
       second,
       1 - second,
-      1 / (1 - second ** this.steps),
+      1 / (1 - second ** step),
       this.#epsilon,
     ];
   }

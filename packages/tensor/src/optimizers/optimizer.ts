@@ -63,10 +63,10 @@ export abstract class Optimizer implements Disposable {
     // Before anything has changed.
     for (const [i, parameter] of this.parameters.entries()) checkGradient(parameter, used[i]!, i);
     const rate = typeof this.rate === "number" ? this.rate : this.rate(this.steps);
-    this.steps++;
-    const numbers = this.numbers(rate);
+    const numbers = this.numbers(rate, this.steps + 1);
     for (const [i, parameter] of this.parameters.entries())
       update(this.#formula, parameter, used[i]!, this.#states[i]!, numbers);
+    this.steps++;
     for (const tensor of this.#sums ?? []) tensor.dispose();
     this.#sums = undefined;
   }
@@ -90,8 +90,8 @@ export abstract class Optimizer implements Disposable {
     this.dispose();
   }
 
-  /** The numbers of the formula for a step, of which `steps` is the count from 1. */
-  protected abstract numbers(rate: number): readonly number[];
+  /** The numbers of the formula for a step, counted from 1. */
+  protected abstract numbers(rate: number, step: number): readonly number[];
 
   #checkCount(operation: string, gradients: readonly Tensor[]): void {
     if (gradients.length !== this.parameters.length)

@@ -181,8 +181,8 @@ function visible(
   return window === undefined ? seen : seen.binary("logicalAnd", ahead.greater(-window));
 }
 
-/** Turns back. */
-export const rope: Rule<RopeAttributes> = rule({ inputs: [1, 2] }, (context) => {
+/** Turns back. The tables are constant. */
+export const rope: Rule<RopeAttributes> = rule({ inputs: [1, 2], constant: [1, 2] }, (context) => {
   const { gradient, attributes } = context;
   const inverse = { ...attributes, inverse: !attributes.inverse };
   return [

@@ -32,19 +32,22 @@ export interface Rule<Attributes = unknown> {
   readonly inputs: readonly number[] | ((attributes: Attributes) => readonly number[]);
   /** Whether it uses the result. */
   readonly output: boolean;
+  /** The inputs at which it has no gradients: they must not depend on what is watched. */
+  readonly constant: readonly number[];
   gradients(context: RuleContext<Attributes>): Gradients;
 }
 
 export interface Kept<Attributes> {
   readonly inputs?: Rule<Attributes>["inputs"];
   readonly output?: boolean;
+  readonly constant?: readonly number[];
 }
 
 export function rule<Attributes>(
-  { inputs = [], output = false }: Kept<Attributes>,
+  { inputs = [], output = false, constant = [] }: Kept<Attributes>,
   gradients: (context: RuleContext<Attributes>) => Gradients,
 ): Rule<Attributes> {
-  return { inputs, output, gradients };
+  return { inputs, output, constant, gradients };
 }
 
 /** Sums a gradient over the axes along which an operand of a shape was repeated. */

@@ -103,17 +103,19 @@ function maxPoolGrad({
 }: Call<"dy" | "input", PoolAttributes>): TensorInfo {
   const info = pool2dInfo(input.shape, attrs);
   return compose(backend, (made) => {
-    const [images, gradients] = [backend.place(input), backend.place(dy)];
+    const images = made(asType(backend, input, "float32"));
+    const gradients = made(asType(backend, dy, "float32"));
+    const [place, outputGradient] = [backend.place(images), backend.place(gradients)];
     const largest = made(backend.output(info.outShape, "float32"));
     const places = made(backend.output(info.outShape, "int32"));
     backend.compute.pool2d({
-      ...{ kind: "max", ...poolingOf(info), input: images },
+      ...{ kind: "max", ...poolingOf(info), input: place },
       ...{ output: largest.handle, indices: places.handle },
     });
     const output = backend.output(info.inShape, "float32");
     backend.compute.pool2dGradient({
       ...{ kind: "max", ...poolingOf(info), indices: places.handle },
-      ...{ outputGradient: gradients, inputGradient: output.handle },
+      ...{ outputGradient, inputGradient: output.handle },
     });
     return output;
   });
@@ -126,13 +128,15 @@ function avgPoolGrad({
   backend,
 }: Call<"dy" | "input", PoolAttributes>): TensorInfo {
   const info = pool2dInfo(input.shape, attrs);
-  const outputGradient = backend.place(dy);
-  const output = backend.output(info.inShape, "float32");
-  backend.compute.pool2dGradient({
-    ...{ kind: "mean", ...poolingOf(info), countPadding: true },
-    ...{ outputGradient, inputGradient: output.handle },
+  return compose(backend, (made) => {
+    const outputGradient = backend.place(made(asType(backend, dy, "float32")));
+    const output = backend.output(info.inShape, "float32");
+    backend.compute.pool2dGradient({
+      ...{ kind: "mean", ...poolingOf(info), countPadding: true },
+      ...{ outputGradient, inputGradient: output.handle },
+    });
+    return output;
   });
-  return output;
 }
 
 function resizeGrad(
@@ -140,13 +144,15 @@ function resizeGrad(
 ): (call: Call<"images" | "dy", ResizeAttributes>) => TensorInfo {
   return ({ inputs: { images, dy }, attrs, backend }) => {
     const [, height, width] = dy.shape as [number, number, number, number];
-    const outputGradient = backend.place(dy);
-    const output = backend.output(images.shape, "float32");
-    backend.compute.resize2dGradient({
-      ...{ kind, ...resizingOf(images.shape, { ...attrs, size: [height, width] }) },
-      ...{ outputGradient, inputGradient: output.handle },
+    return compose(backend, (made) => {
+      const outputGradient = backend.place(made(asType(backend, dy, "float32")));
+      const output = backend.output(images.shape, "float32");
+      backend.compute.resize2dGradient({
+        ...{ kind, ...resizingOf(images.shape, { ...attrs, size: [height, width] }) },
+        ...{ outputGradient, inputGradient: output.handle },
+      });
+      return output;
     });
-    return output;
   };
 }
 

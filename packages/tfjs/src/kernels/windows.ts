@@ -275,7 +275,8 @@ function spread(
       { ...values, shape: each },
       { ...places, shape: each },
     ],
-    (e, value, place) => e.select(e.binary("equal", place!, e.index(2)), value!, e.constant(0)),
+    (e, value, place) =>
+      e.select(e.binary("equal", place!, e.index(2)), e.convert("f32", value!), e.constant(0)),
     shape,
   );
 }
@@ -287,7 +288,8 @@ function maxPool3dGrad({
 }: Call<"dy" | "input", Pool3dAttributes>): TensorInfo {
   const geometry = windowsOf3d(pool3dInfo(input.shape, attrs));
   return compose(backend, (made) => {
-    const elements = made(unfold(backend, input, geometry, Number.NEGATIVE_INFINITY));
+    const floats = made(asType(backend, input, "float32"));
+    const elements = made(unfold(backend, floats, geometry, Number.NEGATIVE_INFINITY));
     const places = made(largestOf(backend, elements));
     return fold(backend, made(spread(backend, dy, places, elements.shape)), geometry);
   });
@@ -307,7 +309,7 @@ function avgPool3dGrad({
       backend,
       "float32",
       [{ ...dy, shape: [batch, windows, 1, channels] }],
-      (e, value) => e.binary("mul", value!, e.number(1 / places)),
+      (e, value) => e.binary("mul", e.convert("f32", value!), e.number(1 / places)),
       [batch, windows, places, channels],
     );
     return fold(backend, made(parts), geometry);
@@ -369,7 +371,8 @@ function dilationGradient(
   geometry: Windows,
 ): TensorInfo {
   return compose(backend, (made) => {
-    const elements = made(raised(backend, x, filter, geometry));
+    const floats = made(asType(backend, x, "float32"));
+    const elements = made(raised(backend, floats, filter, geometry));
     const places = made(largestOf(backend, elements));
     return spread(backend, dy, places, elements.shape);
   });
