@@ -1,4 +1,4 @@
-// Tags: proof, long
+// Tags: proof, pure, long
 import { type ComputeBackend, createBackend, FallbackBackend, operationNames } from "@backplane/core";
 import { after, before, describe, it } from "mocha";
 import { describeBackend, laws } from "#src/index.js";
