@@ -63,6 +63,7 @@ interface Wishes {
   readonly maskStrides?: readonly number[];
   readonly maskDtype?: DType;
   readonly window?: number;
+  readonly logSumExp?: Operand;
 }
 
 /** All kinds that there are. */
@@ -189,7 +190,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     const asked = Object.keys(others).filter((other) => others[other] !== undefined);
     // There is no epilogue here, because gelu is missing; the bias of conv2d is not part of it.
     const missing =
-      name === "conv2d" ? ["activation"] : ["activation", "bias", "mask", "maskDtype", "window"];
+      name === "conv2d" ? ["activation"] : ["activation", "bias", "mask", "maskDtype", "window", "logSumExp"];
     if (asked.some((other) => missing.includes(other) || !argumentNames(name).includes(other))) return false;
     return kind === undefined || (offer?.kinds?.includes(kind) ?? false);
   }
@@ -389,7 +390,7 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
  * and is left to the operation's own checks.
  */
 function questionOf(call: Call, name: OperationName, wishes: Wishes): Question {
-  if (name === "attention") return hidingOf(call, wishes);
+  if (name === "attention") return wishesOfAttention(call, wishes);
   const { kind, activation, bias } = wishes;
   const isProduct = name === "gemm" || name === "batchedGemm";
   if (activation !== undefined && (isProduct || name === "conv2d"))
@@ -398,11 +399,15 @@ function questionOf(call: Call, name: OperationName, wishes: Wishes): Question {
   return kinds.includes(kind ?? "") ? { kind } : {};
 }
 
-/** Attention hides no keys here, but by `causal`. */
-function hidingOf(call: Call, { mask, maskStrides, maskDtype, window }: Wishes): Question {
+/** Attention hides no keys here, but by `causal`, and has one output. */
+function wishesOfAttention(call: Call, wishes: Wishes): Question {
+  const { mask, maskStrides, maskDtype, window, logSumExp } = wishes;
   if (maskDtype !== undefined) call.choice("maskDtype", maskDtype, ["f32", "f16", "u8"]);
   if (window !== undefined && call.whole("window", window) === 0) call.refuse("window", window, "1 or more");
   if (mask === undefined && (maskStrides !== undefined || maskDtype !== undefined))
     call.refuse("mask", mask, "an operand where maskStrides or maskDtype is given");
-  return { ...(mask === undefined ? {} : { mask: true }), ...(window === undefined ? {} : { window: true }) };
+  const asked = { mask, window, logSumExp };
+  return Object.fromEntries(
+    Object.entries(asked).flatMap(([name, value]) => (value === undefined ? [] : [[name, true]])),
+  );
 }

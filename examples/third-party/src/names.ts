@@ -11,7 +11,7 @@ const names: Readonly<Partial<Record<OperationName, string>>> = {
   gemm: product,
   batchedGemm: `${product} batch strideA strideB strideC`,
   conv2d: `${convolution} dilation groups dtype`,
-  attention: `${attention} ${strides} scale causal window mask maskStrides maskDtype dtype`,
+  attention: `${attention} ${strides} scale causal window mask maskStrides maskDtype logSumExp dtype`,
   reduce: "kind shape axes input output dtype",
   unary: "kind n input output dtype",
   binary: "kind a b output n shapeA shapeB outputShape dtype",
