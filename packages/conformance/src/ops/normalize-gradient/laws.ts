@@ -237,7 +237,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
             const expected = collect((emit) =>
               normalizeGradient({ ...value, epsilon: 0 }, inputs, { [name]: emit }),
             );
-            named(name, () => measure(context, [], got[name]!, expected, exact(dtype)));
+            named(name, () => measure(context, [value.size, value.rows], got[name]!, expected, exact(dtype)));
           }
         },
         { quick: 2 },
@@ -304,7 +304,9 @@ function lawsFor(dtype: FloatType): readonly Law[] {
         const ofStep = (step ** 2 * 3 * total) / eps;
         const magnitudes = bound.magnitudes.map((error) => error + ofStep);
         const tolerance = normalizeGradientTolerance(value, dtype, context.numerics);
-        named(name, () => measure(context, [], got[name]!, { ...bound, values, magnitudes }, tolerance));
+        named(name, () =>
+          measure(context, [value.size, value.rows], got[name]!, { ...bound, values, magnitudes }, tolerance),
+        );
       }
     }),
     ...ofEach("has the same bits in a row, whatever the others hold", (context, kind) =>

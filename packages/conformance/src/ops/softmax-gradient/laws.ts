@@ -142,7 +142,13 @@ async function check(
   const expected = collect((emit) => softmaxGradient(shape, inputs, emit, sumErrorOf));
   const got = await run(context, dtype, value, inputs);
   const tolerance = softmaxGradientTolerance(length, dtype, context.numerics);
-  measure(context, [length, outer * inner], got, expected, tolerance);
+  measure(context, axesOf(value), got, expected, tolerance);
+}
+
+/** For `shapeAxes`. */
+function axesOf(value: GradientCase): readonly number[] {
+  const { outer, length, inner } = extentsOf(value);
+  return [length, outer * inner];
 }
 
 export const softmaxGradientLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
@@ -191,7 +197,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
         };
         const shape = { kind: value.kind, ...extentsOf(value) };
         const expected = collect((emit) => softmaxGradient(shape, inputs, emit));
-        measure(context, [], await run(context, dtype, value, inputs), expected, exact(dtype));
+        measure(context, axesOf(value), await run(context, dtype, value, inputs), expected, exact(dtype));
       }),
     ),
     law("softmax: is 0 for a gradient that is the same for all of a row", "softmax", (context) =>
@@ -220,7 +226,13 @@ function lawsFor(dtype: FloatType): readonly Law[] {
           const inputs = inputsOf(value, dtype);
           const got = await run(context, dtype, value, inputs);
           const expected = differences(value, inputs.outputGradient, dtype);
-          measure(context, [], got, expected, softmaxGradientTolerance(9, dtype, context.numerics));
+          measure(
+            context,
+            axesOf(value),
+            got,
+            expected,
+            softmaxGradientTolerance(9, dtype, context.numerics),
+          );
         },
       ),
     ),
