@@ -8,7 +8,8 @@ export interface SuiteSpec {
 
 /** What a run of the suite gave. */
 export interface SuiteResult {
-  readonly backend: string;
+  /** The names of the backend in docs/tfjs-suite.md, from the most general to what holds in this engine alone. */
+  readonly backends: readonly string[];
   readonly device: string;
   readonly passed: number;
   readonly failed: number;
