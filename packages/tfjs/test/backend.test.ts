@@ -160,6 +160,25 @@ describe("register", () => {
     }
   });
 
+  it("takes pixels that are bytes", async () => {
+    const before = live();
+    const image = { width: 3, height: 2, data: Uint8Array.from({ length: 24 }, (_, i) => 255 - i) };
+    for (const channels of [1, 2, 3, 4]) {
+      const pixels = tf.browser.fromPixels(image, channels);
+      assert.deepEqual([pixels.shape, pixels.dtype], [[2, 3, channels], "int32"]);
+      const expected = [...image.data].filter((_, i) => i % 4 < channels);
+      assert.deepEqual([...(await pixels.data())], expected);
+      pixels.dispose();
+    }
+    const none = tf.browser.fromPixels({ width: 0, height: 2, data: new Uint8Array() });
+    assert.deepEqual(none.shape, [2, 0, 3]);
+    none.dispose();
+    assert.equal(live(), before);
+    assert.throws(() => tf.browser.fromPixels({ ...image, width: 4 }), /data has 24 elements; allowed: 32/);
+    assert.throws(() => tf.browser.fromPixels(image, 0), /numChannels is 0; allowed: 1, 2, 3 and 4/);
+    assert.equal(live(), before);
+  });
+
   it("moves tensors to another backend, which says what to await", async () => {
     const x = tf.tensor1d([1, 2, 3]);
     const y = tf.square(x);

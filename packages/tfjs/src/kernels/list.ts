@@ -10,6 +10,7 @@ import { hostKernels, onHost } from "./host.js";
 import { imageKernels } from "./images.js";
 import { indexingKernels } from "./indexing.js";
 import { type Kernels, listOf } from "./kernel.js";
+import { pixelKernels } from "./pixels.js";
 import { productKernels } from "./products.js";
 import { reduceKernels } from "./reduce.js";
 import { responseKernels } from "./response.js";
@@ -35,6 +36,7 @@ export const kernels: Kernels = {
   ...viewKernels,
   ...creationKernels,
   ...complexKernels,
+  ...pixelKernels,
   ...withStrings({
     ...unaryKernels,
     ...binaryKernels,

@@ -44,8 +44,9 @@ export function copyOf(
   input: TensorInfo,
   outputShape: readonly number[],
   walk: Walk,
+  dtype: DeviceType = input.dtype as DeviceType,
 ): TensorInfo {
-  const output = backend.output(outputShape, input.dtype as DeviceType);
+  const output = backend.output(outputShape, dtype);
   copyInto(backend, input, output, walk);
   return output;
 }
