@@ -36,6 +36,8 @@ const { values: options } = parseArgs({
 const sampleMilliseconds = 5;
 /** Of a call: clocks may not see shorter ones. */
 const leastSeconds = 1e-6;
+/** Engines compile meanwhile, and compile again what turns out to be called often. */
+const warmUpSeconds = 0.5;
 const warmUpRounds = 5;
 /** Of the samples of a case: those above were disturbed by others. */
 const quiet = 0.25;
@@ -98,11 +100,11 @@ async function measure(test: TfjsCase, rounds: number): Promise<Row> {
   }
   const contenders = [await open(names.ours, test), await open(names.other, test)] as const;
   try {
-    // As many calls for both: the first samples also give engines time to compile.
+    // As many calls for both.
     let calls = 1;
     for (const contender of contenders) {
-      await contender.sample(20);
-      const seconds = await contender.sample(20);
+      let seconds = 0;
+      for (const end = now() + warmUpSeconds; now() < end; ) seconds = await contender.sample(20);
       calls = Math.max(calls, Math.ceil(sampleMilliseconds / 1000 / Math.max(seconds, leastSeconds)));
     }
     const samples = { ours: [] as number[], other: [] as number[] };

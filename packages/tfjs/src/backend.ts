@@ -333,6 +333,14 @@ export class BackplaneBackend extends KernelBackend {
     return this.#known(this.#get(dataId));
   }
 
+  /** The number that a tensor of one element holds, if the host has it and it is finite, and the device does not have it. */
+  number({ dataId }: TensorInfo): number | undefined {
+    const data = this.#get(dataId);
+    if (data.count !== 1 || data.handle !== undefined) return undefined;
+    const value = data.constant ?? (data.values?.[0] as number | undefined);
+    return Number.isFinite(value) ? value : undefined;
+  }
+
   /**
    * Writes again what the host has of data that a device has lost. Returns how many tensors stay lost: every use of
    * them fails.

@@ -28,20 +28,19 @@ function numbers(
   { a, b }: BinaryCall["inputs"],
   result: "float32" | "int32" | "bool",
 ): TensorInfo {
-  const placeA = backend.place(a);
-  const placeB = backend.place(b);
   const shape = broadcast(a.shape, b.shape);
+  // A number that only the host has need not become an allocation for one call.
+  const second = backend.number(b);
+  const first = second === undefined ? backend.number(a) : undefined;
+  const placeA = first === undefined ? backend.place(a) : { scalar: first };
+  const placeB = second === undefined ? backend.place(b) : { scalar: second };
   const output = backend.output(shape, result);
-  // Both shapes are that of the result: then they need not be compared axis by axis.
-  if (a.shape === shape && b.shape.length === shape.length && elementCount(b.shape) === elementCount(shape))
-    backend.compute.binary({
-      kind,
-      dtype,
-      n: elementCount(shape),
-      a: placeA,
-      b: placeB,
-      output: output.handle,
-    });
+  const count = elementCount(shape);
+  // As many elements as the result has are in its order: there is nothing to broadcast.
+  const isFlat =
+    (first !== undefined || elementCount(a.shape) === count) &&
+    (second !== undefined || elementCount(b.shape) === count);
+  if (isFlat) backend.compute.binary({ kind, dtype, n: count, a: placeA, b: placeB, output: output.handle });
   else
     backend.compute.binary({
       kind,
