@@ -43,9 +43,14 @@ export function isEverywhere(law: Law): boolean {
 export function compilesMuch({ topic }: Law): boolean {
   const topics = [
     ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "attentionGradient"],
-    ...["normalize", "normalizeGradient", "map"],
+    ...["normalize", "normalizeGradient", "map", "quantizedGemm"],
   ];
   return topics.includes(topic);
+}
+
+/** Whether a law is on integers of 32 bits: their kernels are those of f32 but for the type in their texts. */
+export function isOnWideIntegers({ dtype }: Law): boolean {
+  return dtype === "i32" || dtype === "u32";
 }
 
 const broadest: Readonly<Record<string, string | readonly string[]>> = {
