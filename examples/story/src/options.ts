@@ -47,7 +47,7 @@ Training:
 
 Writing:
 
-  --model FILE               a checkpoint of llama2.c, a GGUF file (F32, F16, BF16, Q8_0, Q4_0), or one saved above
+  --model FILE               a checkpoint of llama2.c, a GGUF file (F32, F16, BF16, Q8_0, Q4_0, Q6_K), or one saved above
   --tokenizer FILE           the tokenizer of a checkpoint of llama2.c; a GGUF file has its own
   --adapter FILE             an adapter for the model, as --lora saves it
   --prompt TEXT              what the text starts with (default: nothing)

@@ -1,12 +1,13 @@
 import { SwitchableBackend } from "@backplane/core";
+import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
-import { FileError, FileSource } from "./checkpoint/file.js";
+import { FileSource } from "./checkpoint/disk.js";
+import { FileError } from "./checkpoint/file.js";
 import { loadWeights, weightBytes } from "./checkpoint/load.js";
 import { Transformer } from "./model.js";
 import type { Options } from "./options.js";
-import { ProgressBar } from "./progress.js";
 import { readLlama2cTokenizer } from "./tokenizer/llama2c.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 import { megabytes, type Outputs, writeText } from "./writing.js";

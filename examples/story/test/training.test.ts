@@ -6,7 +6,7 @@ import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } fr
 import { expect } from "chai";
 import { AdaptableWeights, readAdapter } from "#src/adapter.js";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
-import { FileSource } from "#src/checkpoint/file.js";
+import { FileSource } from "#src/checkpoint/disk.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Random } from "#src/random.js";

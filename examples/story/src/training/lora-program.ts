@@ -1,7 +1,7 @@
 import { SwitchableBackend } from "@backplane/core";
 import { AdaptableWeights, readAdapter } from "../adapter.js";
 import { registry } from "../backends.js";
-import { FileSource } from "../checkpoint/file.js";
+import { FileSource } from "../checkpoint/disk.js";
 import { loadWeights } from "../checkpoint/load.js";
 import { Transformer } from "../model.js";
 import type { Options } from "../options.js";

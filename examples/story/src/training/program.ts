@@ -1,11 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 import { SwitchableBackend } from "@backplane/core";
+import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { parametersOf } from "@backplane/tensor";
 import { registry } from "../backends.js";
 import { FileError } from "../checkpoint/file.js";
 import { Transformer } from "../model.js";
 import type { Options } from "../options.js";
-import { ProgressBar } from "../progress.js";
 import { Random } from "../random.js";
 import { Sampler } from "../sampler.js";
 import { ropeFrequencies, type Shape } from "../shape.js";
