@@ -12,8 +12,10 @@ const operations = operationNames.filter((name) => name !== "unary");
 const onOperations = laws.filter(({ topic }) => (operations as readonly string[]).includes(topic));
 /** The others are met by undivided calls, and make no difference to how one is divided. */
 const isTelling = (law: Law) => meetsMostWithFewest(law) || law.name.startsWith("touches");
+/** Of kinds of one operation that differ in what they do with two elements, those named first are enough. */
+const isOfAnotherKind = ({ name }: Law) => /^(min|prod|argMin|logSoftmax): /.test(name);
 const telling = onOperations.filter(
-  (law) => (!compilesMuch(law) && !isOnWideIntegers(law)) || isTelling(law),
+  (law) => isTelling(law) || !(compilesMuch(law) || isOnWideIntegers(law) || isOfAnotherKind(law)),
 );
 
 /** Functions of one element differ in nothing that matters here, and nor do the laws on values. */

@@ -87,7 +87,10 @@ export function meetsMostWithFewest({ topic, name }: Law): boolean {
 
 /** The variants of operations with large kernels that compile soonest. */
 export const soonCompiled: WebGpuOptions = {
-  variants: { conv2d: "direct_4x128", attention: "tiled_16x32" },
+  variants: {
+    ...{ conv2d: "direct_4x128", conv2dFilterGradient: "direct" },
+    ...{ attention: "tiled_16x32", attentionGradient: "tiled_16x32x16" },
+  },
 };
 
 /** No backend is skipped where it is missing: a machine on which the suite says nothing about it has not tested it. */
