@@ -22,6 +22,9 @@ export function isAroundKernels(law: Law): boolean {
   return law.operation === undefined && !isOnManyCalls(law);
 }
 
+/** One kernel of these takes lavapipe half a minute and more. */
+const slowest: readonly string[] = ["attention", "attentionGradient", "normalize", "normalizeGradient"];
+
 /** An operation whose kernels compile soon everywhere: what is around those of the others is the same. */
 const smallest = "binary";
 
@@ -34,7 +37,7 @@ export function isEverywhere(law: Law): boolean {
   return (
     isAroundKernels(law) ||
     law.topic === "accuracy" ||
-    meetsMostWithFewest(law) ||
+    (meetsMostWithFewest(law) && !slowest.includes(law.topic)) ||
     (law.operation === smallest && law.topic !== smallest)
   );
 }
