@@ -14,7 +14,7 @@ import {
 import { type Elements, elementsOf, widenHalves } from "../elements/index.js";
 import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
 import { mapToVectors, mapVectors } from "../vector/index.js";
-import { type AxisLocals, blended, blendLocals, placesAlong, setBlend } from "./places.js";
+import { type AxisLocals, blended, blending, blendLocals, placesAlong, setBlend } from "./places.js";
 
 const rowsTypes = {
   input: "i32",
@@ -380,13 +380,6 @@ function storeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReferen
 
 /** Vectors per round. */
 const blendUnroll: Readonly<Record<FloatType, number>> = { f32: 4, f16: 1 };
-
-/** Emits the factors of two lines, and returns a function that blends them. */
-function blending(f: FunctionBuilder, weight: Local<"f32">) {
-  const upper = f.let(f32x4.splat(weight));
-  const lower = f.let(f32x4.sub(f32x4.const(1), upper));
-  return (a: Value<"v128">, b: Value<"v128">): Value<"v128"> => f.multiplyAdd(b, upper, f32x4.mul(a, lower));
-}
 
 /** to[i] = (1 - weight) low[i] + weight high[i], of f32 */
 function blendFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
