@@ -1,6 +1,6 @@
 /** What runs in browsers too. */
 export { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
-export { type ByteSource, FileError, MemorySource } from "./checkpoint/file.js";
+export { type ByteSource, FileError, MemorySource, named } from "./checkpoint/file.js";
 export { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
 export { Meter } from "./meter.js";
 export { Transformer } from "./model.js";

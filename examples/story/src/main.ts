@@ -33,7 +33,7 @@ async function main(args: readonly string[]): Promise<number> {
   const outputs = { text: process.stdout, notes: process.stderr };
   try {
     const { signal } = interruption;
-    if (model !== undefined && options.lora > 0)
+    if (model !== undefined && (options.lora > 0 || options.resume !== undefined))
       await trainAdapter({ ...options, model }, backend, outputs, signal);
     else if (model !== undefined) await tellStory({ ...options, model }, backend, outputs, signal);
     else await trainModel({ options, start: backend, swaps: missing === undefined, outputs, signal });

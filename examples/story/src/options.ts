@@ -42,8 +42,8 @@ Training:
   --text FILE                what to learn from (default: the Markdown of this repository)
   --steps N                  steps of training (default 400)
   --save FILE                where to put the model, also on Ctrl-C (default story.safetensors)
-  --resume FILE              goes on with a training that was interrupted
   --lora RANK                with --model: trains an adapter (LoRA) for that model, which stays as it is
+  --resume FILE              goes on with a training that was interrupted; with --model that of an adapter
 
 Writing:
 

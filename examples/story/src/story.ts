@@ -4,7 +4,7 @@ import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
 import { FileSource } from "./checkpoint/disk.js";
-import { FileError } from "./checkpoint/file.js";
+import { FileError, named } from "./checkpoint/file.js";
 import { loadWeights, weightBytes } from "./checkpoint/load.js";
 import { Transformer } from "./model.js";
 import type { Options } from "./options.js";
@@ -88,14 +88,4 @@ async function tokenizerFor(options: Options, checkpoint: Checkpoint): Promise<T
     await using file = await FileSource.open(path);
     return readLlama2cTokenizer(await file.read(0, file.size), vocabulary);
   });
-}
-
-/** Puts the name of a file before what is wrong with it. */
-async function named<Result>(path: string, body: () => Promise<Result>): Promise<Result> {
-  try {
-    return await body();
-  } catch (error) {
-    if (error instanceof FileError) throw new FileError(`${path}: ${error.message}`);
-    throw error;
-  }
 }
