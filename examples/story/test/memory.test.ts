@@ -62,9 +62,11 @@ describe("memory", () => {
         }
         expect(count).to.equal(tokens);
         expect(device).to.have.lengthOf(1);
-        // The engine's own books grow now and then; what every token leaves behind would show in every part.
-        const growth = Math.min(...heap.slice(1).map((bytes, i) => bytes - heap[i]!));
-        expect(growth / (tokens / PARTS)).to.be.lessThan(50);
+        // The engine's own books grow and shrink by a part now and then: half of the parts grow no more than by noise.
+        // What every token leaves behind, at least an empty object, would show in nearly all of them.
+        const growths = heap.slice(1).map((bytes, i) => bytes - heap[i]!);
+        const median = growths.sort((x, y) => x - y)[(PARTS - 2) / 2]!;
+        if (temperature === 0) expect(median / (tokens / PARTS)).to.be.lessThan(30);
         for (const part of [writer, sampler]) part.free();
       }
       transformer.free();
