@@ -7,4 +7,4 @@ export { Transformer } from "./model.js";
 export { Sampler, type SamplerOptions } from "./sampler.js";
 export { readLlama2cTokenizer } from "./tokenizer/llama2c.js";
 export { TextJoiner, type Tokenizer } from "./tokenizer/tokenizer.js";
-export { Writer } from "./writer.js";
+export { type Watch, Writer } from "./writer.js";
