@@ -1,3 +1,4 @@
+// Tags: kernels, pure, long
 import { type ComputeBackend, download, type FloatType, SwitchableBackend, upload } from "@backplane/core";
 import { expect } from "chai";
 import { readCheckpoint, type StoredType } from "#src/checkpoint/checkpoint.js";

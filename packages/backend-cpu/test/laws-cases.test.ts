@@ -1,9 +1,18 @@
 // Tags: kernels, pure, long
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { describeBackend } from "@backplane/conformance";
+import { describeBackend, laws } from "@backplane/conformance";
+import { isOnSharedWork } from "./laws-support.js";
 
-// As every backend is tried. laws.test.ts has fewer cases, every time.
+// As every backend is tried. laws.test.ts has few laws, every time.
 describeBackend(
   { name: "the CPU, with many cases,", create: () => createCpuBackend({ threads: 0 }) },
+  globalThis,
+);
+describeBackend(
+  {
+    name: "the CPU with 2 threads, with shared work,",
+    create: () => createCpuBackend({ threads: 2 }),
+    options: { laws: laws.filter(isOnSharedWork), mode: "quick", seed: 2 },
+  },
   globalThis,
 );

@@ -30,6 +30,12 @@ interface Data {
   forms: Map<string, DeviceHandle> | undefined;
 }
 
+/** What a kernel has done to the references of tensors: an entry for each reference. */
+interface References {
+  readonly begun: DataId[];
+  ended: DataId[] | undefined;
+}
+
 /** Where tensors of unknown data come from: the engine of TensorFlow.js. */
 export interface DataMover {
   /** Moves data from another backend of TensorFlow.js to this one, by `move`. */
@@ -52,8 +58,8 @@ export class BackplaneBackend extends KernelBackend {
   readonly #mover: DataMover;
   readonly #data = new Map<DataId, Data>();
   readonly #ended: (backend: BackplaneBackend) => void;
-  /** What the kernel under way has made. */
-  #made: DataId[] | undefined;
+  /** The kernel under way. */
+  #kernel: References | undefined;
 
   /** `ended` is called by `dispose`. */
   constructor(compute: SwitchableBackend, mover: DataMover, ended: (backend: BackplaneBackend) => void) {
@@ -188,18 +194,23 @@ export class BackplaneBackend extends KernelBackend {
 
   // What kernels call
 
-  /** Runs a kernel. If it throws, frees the tensors that it has made. */
-  undoneOnFailure<Result>(kernel: () => Result): Result {
-    const outer = this.#made;
-    const made: DataId[] = [];
-    this.#made = made;
+  /** Runs a kernel. If it throws, ends the references that it has begun and not ended. */
+  undoneOnFailure<Given, Result>(kernel: (given: Given) => Result, given: Given): Result {
+    const outer = this.#kernel;
+    const references: References = { begun: [], ended: undefined };
+    this.#kernel = references;
     try {
-      return kernel();
+      return kernel(given);
     } catch (error) {
-      for (const dataId of made) this.disposeData(dataId, true);
+      const { begun, ended = [] } = references;
+      for (const dataId of ended) {
+        const place = begun.indexOf(dataId);
+        if (place >= 0) begun.splice(place, 1);
+      }
+      for (const dataId of begun) this.disposeData(dataId);
       throw error;
     } finally {
-      this.#made = outer;
+      this.#kernel = outer;
     }
   }
 
@@ -219,6 +230,8 @@ export class BackplaneBackend extends KernelBackend {
   /** A complex tensor of two float32 ones, whose references it takes over. */
   complex(real: TensorInfo, imag: TensorInfo): TensorInfo {
     const dataId = this.#new(real.shape, "complex64", { parts: { real, imag } });
+    this.#end(real.dataId);
+    this.#end(imag.dataId);
     return { dataId, shape: [...real.shape], dtype: "complex64" };
   }
 
@@ -232,11 +245,13 @@ export class BackplaneBackend extends KernelBackend {
   /** A further reference to the same data, with a shape of as many elements. */
   share({ dataId, dtype }: TensorInfo, shape: readonly number[]): TensorInfo {
     this.incRef(dataId);
+    this.#kernel?.begun.push(dataId);
     return { dataId, shape: [...shape], dtype };
   }
 
   /** Ends a reference. */
   release({ dataId }: TensorInfo): void {
+    this.#end(dataId);
     this.disposeData(dataId);
   }
 
@@ -260,15 +275,26 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   /**
-   * Another form of the data on the device, made by `make` when it is asked for first. It is kept as long as the data:
-   * the values of a tensor never change.
+   * Another form of the data on the device, of `bytes` bytes, written by `write` when it is asked for first. It is kept as
+   * long as the data: the values of a tensor never change.
    */
-  form({ dataId }: TensorInfo, name: string, make: () => DeviceHandle): DeviceHandle {
+  form(
+    { dataId }: TensorInfo,
+    name: string,
+    bytes: number,
+    write: (handle: DeviceHandle) => void,
+  ): DeviceHandle {
     const data = this.#get(dataId);
-    data.forms ??= new Map();
-    const found = data.forms.get(name);
+    const found = data.forms?.get(name);
     if (found !== undefined) return found;
-    const handle = make();
+    const handle = this.compute.alloc(bytes, { zero: false });
+    try {
+      write(handle);
+    } catch (error) {
+      this.#freeHandle(handle);
+      throw error;
+    }
+    data.forms ??= new Map();
     data.forms.set(name, handle);
     return handle;
   }
@@ -317,8 +343,15 @@ export class BackplaneBackend extends KernelBackend {
   #new(shape: readonly number[], dtype: DataType, content: Partial<Data>): DataId {
     const dataId = {};
     this.#add(dataId, dtype, elementCount(shape), content);
-    this.#made?.push(dataId);
+    this.#kernel?.begun.push(dataId);
     return dataId;
+  }
+
+  /** Notes that the kernel under way has ended a reference, or has handed it over. */
+  #end(dataId: DataId): void {
+    if (this.#kernel === undefined) return;
+    this.#kernel.ended ??= [];
+    this.#kernel.ended.push(dataId);
   }
 
   #add(dataId: DataId, dtype: DataType, count: number, content: Partial<Data>): void {

@@ -178,11 +178,12 @@ export const binaryKernels: Kernels = {
       leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)),
     ),
   EluGrad: ({ inputs: { dy, y }, backend }: Call<"dy" | "y">) =>
-    elementwise(backend, "float32", [dy, y], (e, gradient, value) =>
-      e.select(
-        e.binary("greaterEqual", value!, e.constant(0)),
-        gradient!,
-        e.binary("mul", gradient!, e.binary("add", value!, e.constant(1))),
-      ),
-    ),
+    elementwise(backend, "float32", [dy, y], (e, ...nodes) => {
+      const [gradient, value] = nodes.map((node) => e.convert("f32", node)) as [Node, Node];
+      return e.select(
+        e.binary("greaterEqual", value, e.constant(0)),
+        gradient,
+        e.binary("mul", gradient, e.binary("add", value, e.constant(1))),
+      );
+    }),
 };

@@ -16,7 +16,7 @@ import {
   resizingOf,
 } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { slice } from "./structure.js";
+import { slice } from "./moves.js";
 
 /** The gradient of a convolution by its images, which is also the transposed convolution. */
 function inputGradient(

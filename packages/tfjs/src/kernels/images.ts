@@ -4,9 +4,10 @@ import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
 import { asType, elementwise } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
+import { pad } from "./moves.js";
 import { applyEpilogue, divideEpilogue, type Epilogue, noEpilogue } from "./products.js";
-import { pad } from "./structure.js";
-import { maxPoolIntegers } from "./windows.js";
+import { reduce } from "./reduce.js";
+import { unfold, windowsOf2d } from "./windows.js";
 
 export type Conv2dInfo = backend_util.Conv2DInfo;
 
@@ -78,10 +79,10 @@ export function coreFilter(
 ): DeviceHandle {
   const { shape, strides } = filterAxes(filter.shape, isDepthwise);
   const name = `filter ${isDepthwise} ${filter.shape.join(" ")}`;
-  return backend.form(filter, name, () => {
-    const handle = backend.compute.alloc(4 * elementCount(shape), { zero: false });
-    backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output: handle });
-    return handle;
+  const count = elementCount(shape);
+  return backend.form(filter, name, 4 * count, (output) => {
+    if (count > 0)
+      backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output });
   });
 }
 
@@ -98,7 +99,8 @@ function convolution(
     const weights = made(asType(backend, filter, "float32"));
     const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
     const [input, filterPlace] = [backend.place(images), coreFilter(backend, weights, isDepthwise)];
-    const bias = inner.bias === undefined ? {} : { bias: backend.place(inner.bias) };
+    const bias =
+      inner.bias === undefined ? {} : { bias: backend.place(made(asType(backend, inner.bias, "float32"))) };
     const activation = inner.activation === undefined ? {} : { activation: inner.activation };
     const output = backend.output(info.outShape, "float32");
     backend.compute.conv2d({
@@ -259,13 +261,31 @@ function poolFloats(
   return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
 }
 
-/** Core of TensorFlow.js takes means of floats only. */
-function pool(kind: "max" | "mean"): (call: Call<"x", PoolAttributes>) => TensorInfo {
-  return ({ inputs: { x }, attrs, backend }) => {
-    const info = pool2dInfo(x.shape, attrs);
-    if (isIdentity(info)) return backend.share(x, x.shape);
-    return x.dtype === "float32" ? poolFloats(backend, kind, x, info) : maxPoolIntegers(backend, x, info);
-  };
+/** The largest whole number of each window: core pools floats only. */
+function maxPoolIntegers(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  info: backend_util.Conv2DInfo,
+): TensorInfo {
+  return compose(backend, (made) => {
+    const integers = made(asType(backend, x, "int32"));
+    const elements = made(unfold(backend, integers, windowsOf2d(info), -(2 ** 31)));
+    return reduce(backend, "max", elements, [2], info.outShape);
+  });
+}
+
+function maxPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
+  const info = pool2dInfo(x.shape, attrs);
+  if (isIdentity(info)) return backend.share(x, x.shape);
+  return x.dtype === "float32" ? poolFloats(backend, "max", x, info) : maxPoolIntegers(backend, x, info);
+}
+
+function avgPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
+  const info = pool2dInfo(x.shape, attrs);
+  return compose(backend, (made) => {
+    const floats = asType(backend, x, "float32");
+    return isIdentity(info) ? floats : poolFloats(backend, "mean", made(floats), info);
+  });
 }
 
 function maxPoolWithArgmax({
@@ -361,8 +381,8 @@ export const imageKernels: Kernels = {
   DepthwiseConv2dNative: convKernel(true),
   FusedConv2D: fusedConvKernel(false),
   FusedDepthwiseConv2D: fusedConvKernel(true),
-  MaxPool: pool("max"),
-  AvgPool: pool("mean"),
+  MaxPool: maxPool,
+  AvgPool: avgPool,
   MaxPoolWithArgmax: maxPoolWithArgmax,
   ResizeBilinear: resize("bilinear"),
   ResizeNearestNeighbor: resize("nearest"),

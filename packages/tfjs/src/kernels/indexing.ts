@@ -4,8 +4,8 @@ import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceType, deviceType, elementCount } from "../elements.js";
 import { asType, elementwise } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
+import { copyInto, copyOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
-import { copyInto, copyOf, transpose } from "./structure.js";
 
 /** Elements of rows [outer, length, inner] by indices [count], or [outer, count]: [outer, count, inner]. */
 export function gatherRows(

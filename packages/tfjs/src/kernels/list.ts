@@ -1,19 +1,23 @@
 import type { TensorInfo } from "@tensorflow/tfjs-core";
 import { binaryKernels } from "./binary.js";
+import { blockKernels } from "./blocks.js";
 import { complexKernels } from "./complex.js";
 import { creationKernels } from "./creation.js";
+import { dilationKernels } from "./dilation.js";
 import { fourierKernels } from "./fourier.js";
 import { gradientKernels } from "./gradients.js";
 import { hostKernels, onHost } from "./host.js";
 import { imageKernels } from "./images.js";
 import { indexingKernels } from "./indexing.js";
 import { type Kernels, listOf } from "./kernel.js";
+import { pixelKernels } from "./pixels.js";
 import { productKernels } from "./products.js";
 import { reduceKernels } from "./reduce.js";
+import { responseKernels } from "./response.js";
 import { samplingKernels } from "./sampling.js";
 import { structureKernels, viewKernels } from "./structure.js";
 import { unaryKernels } from "./unary.js";
-import { windowKernels } from "./windows.js";
+import { volumeKernels } from "./volumes.js";
 
 /** Kernels of which those with strings among their inputs run on the host, where strings are. */
 function withStrings(kernels: Kernels): Kernels {
@@ -32,16 +36,20 @@ export const kernels: Kernels = {
   ...viewKernels,
   ...creationKernels,
   ...complexKernels,
+  ...pixelKernels,
   ...withStrings({
     ...unaryKernels,
     ...binaryKernels,
     ...structureKernels,
+    ...blockKernels,
     ...reduceKernels,
     ...productKernels,
     ...indexingKernels,
     ...imageKernels,
     ...gradientKernels,
-    ...windowKernels,
+    ...volumeKernels,
+    ...dilationKernels,
+    ...responseKernels,
     ...fourierKernels,
     ...samplingKernels,
   }),

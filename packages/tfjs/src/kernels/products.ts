@@ -5,8 +5,8 @@ import { elementCount } from "../elements.js";
 import { binaryKernels } from "./binary.js";
 import { asType, type Expression, elementwise, type Node } from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
+import { copyOf, stridesOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
-import { copyOf, stridesOf, transpose } from "./structure.js";
 import { elu, leakyRelu, unaryKernels } from "./unary.js";
 
 /** What follows a product or a convolution in the same kernel of TensorFlow.js. */
@@ -62,7 +62,8 @@ export function applyEpilogue(backend: BackplaneBackend, x: TensorInfo, epilogue
     backend,
     "float32",
     [x, ...others],
-    (e, value, ...rest) => {
+    (e, value, ...others) => {
+      const rest = others.map((node) => e.convert("f32", node));
       const sum = bias === undefined ? value! : e.binary("add", value!, rest[0]!);
       return apply(e, sum, () => (activation === "prelu" ? rest.at(-1)! : e.number(alpha)));
     },
@@ -166,7 +167,8 @@ export function matMul(
     const operands = batched(backend, ...floats, made);
     const { inner: fused, outer } = divideEpilogue(epilogue, n);
     const [placeA, placeB] = [backend.place(operands.a), backend.place(operands.b)];
-    const bias = fused.bias === undefined ? {} : { bias: backend.place(fused.bias) };
+    const bias =
+      fused.bias === undefined ? {} : { bias: backend.place(made(asType(backend, fused.bias, "float32"))) };
     const activation = fused.activation === undefined ? {} : { activation: fused.activation };
     const output = backend.output([...operands.shape, m, n], "float32");
     backend.compute.batchedGemm({

@@ -4,7 +4,7 @@ import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { asType, elementwise } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { copyOf, transpose } from "./structure.js";
+import { copyOf, transpose } from "./moves.js";
 
 interface ReduceAttributes {
   readonly axis?: number | number[];
