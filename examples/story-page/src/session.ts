@@ -7,6 +7,7 @@ import {
   type LoadedWeights,
   loadWeights,
   Meter,
+  named,
   readCheckpoint,
   readLlama2cTokenizer,
   Sampler,
@@ -201,14 +202,4 @@ function tokenizerFrom(given: File, vocabulary: number): Promise<Tokenizer> {
   return named(given.name, async () =>
     readLlama2cTokenizer(new Uint8Array(await given.arrayBuffer()), vocabulary),
   );
-}
-
-/** Puts the name of a file before what is wrong with it. */
-async function named<Result>(name: string, body: () => Promise<Result>): Promise<Result> {
-  try {
-    return await body();
-  } catch (error) {
-    if (error instanceof FileError) throw new FileError(`${name}: ${error.message}`);
-    throw error;
-  }
 }

@@ -6,7 +6,7 @@ import { Meter } from "./meter.js";
 import type { Transformer } from "./model.js";
 import { Sampler, type SamplerOptions } from "./sampler.js";
 import { TextJoiner, type Tokenizer } from "./tokenizer/tokenizer.js";
-import { Writer } from "./writer.js";
+import { type Watch, Writer } from "./writer.js";
 
 export interface Outputs {
   /** Gets the text and nothing else. */
@@ -31,6 +31,7 @@ export interface Writing {
   readonly outputs: Outputs;
   /** Stops after the next token. */
   readonly signal: AbortSignal;
+  readonly watch?: Watch;
 }
 
 /** Writes on after the prompt, and swaps the backend meanwhile if asked to. */
@@ -39,7 +40,7 @@ export async function writeText(writing: Writing): Promise<void> {
   const { text, notes } = writing.outputs;
   const prompt = tokenizer.encode(writing.prompt);
   const sampler = new Sampler(backend, transformer.shape.vocabulary, options);
-  const writer = new Writer(backend, transformer, sampler);
+  const writer = new Writer(backend, transformer, sampler, writing.watch);
   const meter = new Meter();
   const joiner = new TextJoiner(tokenizer, prompt.length === 1);
   text.write(writing.prompt);

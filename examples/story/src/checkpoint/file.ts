@@ -1,6 +1,16 @@
 /** A file that is not what it should be; the message is for the person who named it. */
 export class FileError extends Error {}
 
+/** Puts the name of a file before what is wrong with it. */
+export async function named<Result>(name: string, body: () => Promise<Result>): Promise<Result> {
+  try {
+    return await body();
+  } catch (error) {
+    if (error instanceof FileError) throw new FileError(`${name}: ${error.message}`);
+    throw error;
+  }
+}
+
 /** Bytes that can be read piece by piece. */
 export interface ByteSource {
   readonly size: number;
