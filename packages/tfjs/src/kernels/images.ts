@@ -111,7 +111,8 @@ function convolution(
       ...bias,
       ...activation,
     });
-    return outer === undefined ? output : applyEpilogue(backend, made(output), outer);
+    if (outer !== undefined) applyEpilogue(backend, output, outer);
+    return output;
   });
 }
 
