@@ -12,32 +12,27 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { type Elements, elementsOf, widenHalves } from "../elements/index.js";
+import {
+  type PanelName,
+  panelRows,
+  panelTypes,
+  type ResizingName,
+  resizedAxes,
+  resizingTypes,
+} from "../images/index.js";
 import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
 import { mapToVectors, mapVectors } from "../vector/index.js";
-import { type AxisLocals, blended, blending, blendLocals, placesAlong, setBlend } from "./places.js";
+import { blended, blending, blendLocals, placesAlong, setBlend } from "./places.js";
 
-const rowsTypes = {
+export type RowsTypes = Readonly<Record<"input" | "output" | ResizingName | PanelName, "i32">>;
+
+const rowsTypes: RowsTypes = {
   input: "i32",
   output: "i32",
-  /** Output rows of all planes. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  factorY: "i32",
-  shiftY: "i32",
-  divisorY: "i32",
-  factorX: "i32",
-  shiftX: "i32",
-  divisorX: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of output columns, and the columns of one, a multiple of 4. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type RowsTypes = typeof rowsTypes;
+  ...resizingTypes,
+  /** Of rows of the output; panels have a multiple of 4 columns. */
+  ...panelTypes,
+};
 
 /** The most columns of a panel. */
 export const panelColumns = 1024;
@@ -58,25 +53,12 @@ export type Reach = "near" | "far";
 /** `doubled`: between two elements there are two columns, a quarter from either, and none elsewhere but for the first and the last. */
 export type BilinearReach = Reach | "doubled";
 
-function rowAxis(p: ParameterLocals<RowsTypes>): AxisLocals {
-  return { size: p.height, factor: p.factorY, shift: p.shiftY, divisor: p.divisorY };
-}
-
 /** What all kernels of rows share: the rows and columns of a chunk, and their places. */
 function chunkOf(f: FunctionBuilder, p: ParameterLocals<RowsTypes>, chunk: Local<"i32">) {
-  const block = f.let(i32.divU(chunk, p.panels));
-  const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, p.panels)), p.panelWidth));
-  const row = f.let(i32.mul(block, p.rowsPerChunk));
-  const plane = f.let(i32.divU(row, p.outHeight));
+  const axes = resizedAxes(p);
   return {
-    ...{ x, row, plane },
-    columns: f.let(i32.minU(p.panelWidth, i32.sub(p.outWidth, x))),
-    rowEnd: f.let(i32.add(row, i32.minU(p.rowsPerChunk, i32.sub(p.rows, row)))),
-    y: f.let(i32.sub(row, i32.mul(plane, p.outHeight))),
-    rowPlace: placesAlong(f, rowAxis(p)),
-    columnPlace: placesAlong(f, {
-      ...{ size: p.width, factor: p.factorX, shift: p.shiftX, divisor: p.divisorX },
-    }),
+    ...panelRows(f, p, chunk, p.outHeight, p.outWidth),
+    ...{ rowPlace: placesAlong(f, axes.y), columnPlace: placesAlong(f, axes.x) },
   };
 }
 
@@ -127,20 +109,15 @@ function writeRecords(
 function forRows(
   f: FunctionBuilder,
   p: ParameterLocals<RowsTypes>,
-  { x, row, rowEnd, plane, y, rowPlace }: Chunk,
+  { x, row, y, rowPlace, forRows: forAll }: Chunk,
   shift: number,
   body: (to: Local<"i32">) => void,
 ): void {
   const to = f.let(i32.add(p.output, i32.shl(i32.add(i32.mul(row, p.outWidth), x), shift)));
-  f.forLocal(row, rowEnd, () => {
+  forAll(() => {
     rowPlace.set(y);
     body(to);
     f.add(to, i32.shl(p.outWidth, shift));
-    f.add(y, 1);
-    f.if(i32.eq(y, p.outHeight), () => {
-      f.set(y, 0);
-      f.add(plane, 1);
-    });
   });
 }
 
@@ -195,7 +172,7 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
             else f.call(doubleFunction(module, dtype), line, row, work.x, columns, parameters.width);
             f.set(held, row);
           });
-        const next = placesAlong(f, rowAxis(parameters));
+        const next = placesAlong(f, resizedAxes(parameters).y);
         const rowBytes = f.let(i32.shl(parameters.outWidth, shift));
         forRows(f, parameters, work, shift, (to) => {
           setRows();
