@@ -16,6 +16,7 @@ import {
   panelRows,
   panelTypes,
   setWindow,
+  storeLineFunction,
   type WindowName,
   windowAxes,
   windowLocals,
@@ -154,7 +155,7 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
               );
             });
           f.call(interleaveFunction(module), line, spread, phaseBytes, strideX, i32.add(offset, columns));
-          f.call(storeFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
+          f.call(storeLineFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
         };
         /** The place in the image of the first window's first column, which may be beside it. */
         const placeOf = () => i32.sub(i32.add(i32.mul(y, width), i32.mul(first, strideX)), left);
@@ -178,7 +179,7 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
             f.set(adds, 1);
           });
           f.if(i32.eqz(adds), () => f.memoryFill(line, 0, i32.shl(span, 2)));
-          f.call(storeFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
+          f.call(storeLineFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
         };
         const elementOf = () => i32.add(i32.mul(i32.add(i32.mul(plane, outHeight), v), outWidth), first);
         const fromOf = () => i32.add(outputGradient, i32.shl(elementOf(), shift));
@@ -359,18 +360,5 @@ function interleaveFunction(module: ModuleBuilder): FunctionReference {
         });
       },
     ),
-  );
-}
-
-/** Stores f32 as elements. */
-function storeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`pool_gradient_store_${dtype}`, (name) =>
-    module.function(name, { to: "i32", from: "i32", count: "i32" }, (f, { to, from, count }) => {
-      mapVectors(f, {
-        ...{ count, output: { at: to, elements: elementsOf(f, dtype) }, unroll: dtype === "f32" ? 4 : 1 },
-        inputs: [{ at: from, elements: elementsOf(f, "f32") }],
-        compute: (x) => x!,
-      });
-    }),
   );
 }
