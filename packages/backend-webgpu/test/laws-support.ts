@@ -22,6 +22,9 @@ export function isAroundKernels(law: Law): boolean {
   return law.operation === undefined && !isOnManyCalls(law);
 }
 
+/** One kernel of these takes lavapipe half a minute and more. */
+const slowest: readonly string[] = ["attention", "attentionGradient", "normalize", "normalizeGradient"];
+
 /** An operation whose kernels compile soon everywhere: what is around those of the others is the same. */
 const smallest = "binary";
 
@@ -34,7 +37,7 @@ export function isEverywhere(law: Law): boolean {
   return (
     isAroundKernels(law) ||
     law.topic === "accuracy" ||
-    meetsMostWithFewest(law) ||
+    (meetsMostWithFewest(law) && !slowest.includes(law.topic)) ||
     (law.operation === smallest && law.topic !== smallest)
   );
 }
@@ -43,9 +46,14 @@ export function isEverywhere(law: Law): boolean {
 export function compilesMuch({ topic }: Law): boolean {
   const topics = [
     ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "attentionGradient"],
-    ...["normalize", "normalizeGradient", "map"],
+    ...["normalize", "normalizeGradient", "map", "quantizedGemm"],
   ];
   return topics.includes(topic);
+}
+
+/** Whether a law is on integers of 32 bits: their kernels are those of f32 but for the type in their texts. */
+export function isOnWideIntegers({ dtype }: Law): boolean {
+  return dtype === "i32" || dtype === "u32";
 }
 
 const broadest: Readonly<Record<string, string | readonly string[]>> = {
@@ -82,7 +90,10 @@ export function meetsMostWithFewest({ topic, name }: Law): boolean {
 
 /** The variants of operations with large kernels that compile soonest. */
 export const soonCompiled: WebGpuOptions = {
-  variants: { conv2d: "direct_4x128", attention: "tiled_16x32" },
+  variants: {
+    ...{ conv2d: "direct_4x128", conv2dFilterGradient: "direct" },
+    ...{ attention: "tiled_16x32", attentionGradient: "tiled_16x32x16" },
+  },
 };
 
 /** No backend is skipped where it is missing: a machine on which the suite says nothing about it has not tested it. */

@@ -65,6 +65,9 @@ export function copyOf(operation: Operation, args: object): Record<string, unkno
 /** Returns a copy of an entry of a list: a number, an operand, a shape or a node. */
 function copyOfEntry(entry: unknown): unknown {
   if (Array.isArray(entry)) return [...entry];
+  // Its properties may be getters of a class.
+  if (isOperand(entry))
+    return typeof entry === "object" ? { handle: entry.handle, byteOffset: entry.byteOffset } : entry;
   return typeof entry === "object" && entry !== null ? { ...entry } : entry;
 }
 

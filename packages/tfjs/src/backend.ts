@@ -12,22 +12,41 @@ import { type DeviceType, elementCount, elementsOf } from "./elements.js";
 /** Names the data of a tensor. */
 export type DataId = TensorInfo["dataId"];
 
-/** The data of one or more tensors. At least one of `values`, `constant`, `handle` and `parts` is there. */
-interface Data {
+/** Where the data of a tensor are: at least one of these is there. */
+interface Content {
+  /** On the host: given by the user, or read from the device before. */
+  readonly values?: BackendValues | undefined;
+  /** All elements have this value. */
+  readonly constant?: number;
+  /** On the device. */
+  readonly handle?: DeviceHandle;
+  /** Of complex64: each of them has a reference of its own. */
+  readonly parts?: { readonly real: TensorInfo; readonly imag: TensorInfo };
+}
+
+/** The data of one or more tensors. */
+class Data {
   readonly dtype: DataType;
   /** Elements. */
   readonly count: number;
   references: number;
-  /** On the host: given by the user, or read from the device before. */
-  values: BackendValues | undefined;
-  /** All elements have this value. */
-  readonly constant: number | undefined;
-  /** On the device. */
-  handle: DeviceHandle | undefined;
-  /** Of complex64: each of them has a reference of its own. */
-  readonly parts: { readonly real: TensorInfo; readonly imag: TensorInfo } | undefined;
+  values: Content["values"];
+  readonly constant: Content["constant"];
+  handle: Content["handle"];
+  readonly parts: Content["parts"];
   /** Other forms of the same data on the device, such as a filter with its axes in another order. */
   forms: Map<string, DeviceHandle> | undefined;
+
+  constructor(dtype: DataType, count: number, content: Content, references: number) {
+    this.dtype = dtype;
+    this.count = count;
+    this.references = references;
+    this.values = content.values;
+    this.constant = content.constant;
+    this.handle = content.handle;
+    this.parts = content.parts;
+    this.forms = undefined;
+  }
 }
 
 /** What a kernel has done to the references of tensors: an entry for each reference. */
@@ -85,7 +104,7 @@ export class BackplaneBackend extends KernelBackend {
     refCount: number,
   ): void {
     if (dtype !== "complex64") {
-      this.#add(dataId, dtype, elementCount(shape), { values, references: refCount });
+      this.#add(dataId, dtype, elementCount(shape), { values }, refCount);
       return;
     }
     const { real, imag } = backend_util.splitRealAndImagArrays(values as Float32Array);
@@ -95,7 +114,7 @@ export class BackplaneBackend extends KernelBackend {
       return { dataId: partId, shape: [...shape], dtype: "float32" };
     };
     const parts = { real: part(real), imag: part(imag) };
-    this.#add(dataId, dtype, elementCount(shape), { parts, references: refCount });
+    this.#add(dataId, dtype, elementCount(shape), { parts }, refCount);
   }
 
   override async read(dataId: DataId): Promise<BackendValues> {
@@ -314,6 +333,14 @@ export class BackplaneBackend extends KernelBackend {
     return this.#known(this.#get(dataId));
   }
 
+  /** The number that a tensor of one element holds, if the host has it and it is finite, and the device does not have it. */
+  number({ dataId }: TensorInfo): number | undefined {
+    const data = this.#get(dataId);
+    if (data.count !== 1 || data.handle !== undefined) return undefined;
+    const value = data.constant ?? (data.values?.[0] as number | undefined);
+    return Number.isFinite(value) ? value : undefined;
+  }
+
   /**
    * Writes again what the host has of data that a device has lost. Returns how many tensors stay lost: every use of
    * them fails.
@@ -340,7 +367,7 @@ export class BackplaneBackend extends KernelBackend {
   // Plumbing
 
   /** Adds the data of a tensor that a kernel makes. */
-  #new(shape: readonly number[], dtype: DataType, content: Partial<Data>): DataId {
+  #new(shape: readonly number[], dtype: DataType, content: Content): DataId {
     const dataId = {};
     this.#add(dataId, dtype, elementCount(shape), content);
     this.#kernel?.begun.push(dataId);
@@ -354,9 +381,8 @@ export class BackplaneBackend extends KernelBackend {
     this.#kernel.ended.push(dataId);
   }
 
-  #add(dataId: DataId, dtype: DataType, count: number, content: Partial<Data>): void {
-    const nothing = { values: undefined, constant: undefined, handle: undefined, parts: undefined };
-    this.#data.set(dataId, { dtype, count, references: 1, forms: undefined, ...nothing, ...content });
+  #add(dataId: DataId, dtype: DataType, count: number, content: Content, references = 1): void {
+    this.#data.set(dataId, new Data(dtype, count, content, references));
   }
 
   #get(dataId: DataId): Data {
@@ -376,7 +402,7 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   #free(data: Data): void {
-    for (const form of data.forms?.values() ?? []) this.#freeHandle(form);
+    if (data.forms !== undefined) for (const form of data.forms.values()) this.#freeHandle(form);
     if (data.handle !== undefined) this.#freeHandle(data.handle);
   }
 

@@ -1,7 +1,7 @@
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import type { DeviceType } from "../elements.js";
-import { asType, elementwise } from "./elementwise.js";
+import { asType, elementwise, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { reduce } from "./reduce.js";
 import { fold, largestOf, sizesOf, spread, unfold, type Windows, windowsOf2d } from "./windows.js";
@@ -46,7 +46,7 @@ function dilation2d({
 }: Call<DilationInputs, DilationAttributes>): TensorInfo {
   const { geometry, outShape } = dilationInfo(x, filter, attrs);
   return compose(backend, (made) => {
-    const floats = made(asType(backend, x, "float32"));
+    const floats = typed(backend, made, x, "float32");
     const result = reduce(backend, "max", made(raised(backend, floats, filter, geometry)), [2], outShape);
     if (x.dtype === "float32") return result;
     made(result);
@@ -61,7 +61,7 @@ function dilationGradient(
   geometry: Windows,
 ): TensorInfo {
   return compose(backend, (made) => {
-    const floats = made(asType(backend, x, "float32"));
+    const floats = typed(backend, made, x, "float32");
     const elements = made(raised(backend, floats, filter, geometry));
     const places = made(largestOf(backend, elements));
     return spread(backend, dy, places, elements.shape);

@@ -9,7 +9,7 @@ import { gradientKernels } from "./gradients.js";
 import { hostKernels, onHost } from "./host.js";
 import { imageKernels } from "./images.js";
 import { indexingKernels } from "./indexing.js";
-import { type Kernels, listOf } from "./kernel.js";
+import type { Kernels } from "./kernel.js";
 import { pixelKernels } from "./pixels.js";
 import { productKernels } from "./products.js";
 import { reduceKernels } from "./reduce.js";
@@ -24,10 +24,15 @@ function withStrings(kernels: Kernels): Kernels {
   return Object.fromEntries(
     Object.entries(kernels).map(([name, kernel]) => {
       const host = onHost(name);
-      const isString = (tensor: TensorInfo | undefined) => tensor?.dtype === "string";
-      return [name, (call) => (listOf(call.inputs).some(isString) ? host(call) : kernel(call))];
+      return [name, (call) => (hasStrings(call.inputs) ? host(call) : kernel(call))];
     }),
   );
+}
+
+/** Whether there are strings among inputs, by name or in a list. */
+function hasStrings(inputs: Readonly<Record<string, TensorInfo | undefined>>): boolean {
+  for (const name in inputs) if (inputs[name]?.dtype === "string") return true;
+  return false;
 }
 
 /** All kernels, by the names of TensorFlow.js. */

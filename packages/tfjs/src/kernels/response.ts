@@ -12,8 +12,14 @@ type Lrn = Readonly<Record<"depthRadius" | "bias" | "alpha" | "beta", number>>;
 function channelSums(backend: BackplaneBackend, x: TensorInfo, radius: number): TensorInfo {
   const channels = x.shape.at(-1)!;
   const geometry: Windows = {
-    ...{ batch: channels === 0 ? 0 : elementCount(x.shape) / channels, channels: 1, extents: [channels] },
-    ...{ kernel: [2 * radius + 1], stride: [1], dilation: [1], before: [radius], out: [channels] },
+    batch: channels === 0 ? 0 : elementCount(x.shape) / channels,
+    channels: 1,
+    extents: [channels],
+    kernel: [2 * radius + 1],
+    stride: [1],
+    dilation: [1],
+    before: [radius],
+    out: [channels],
   };
   return compose(backend, (made) =>
     reduce(backend, "sum", made(unfold(backend, x, geometry, 0)), [2], x.shape),

@@ -1,7 +1,7 @@
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
-import { asType, type Expression, elementwise, elementwiseOutputs, type Node } from "./elementwise.js";
+import { type Expression, elementwise, elementwiseOutputs, type Node, typed } from "./elementwise.js";
 import { gatherRows } from "./indexing.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { copyOf } from "./moves.js";
@@ -133,7 +133,7 @@ function cropAndResize({
   const shape = [count, ...cropSize];
   return compose(backend, (made) => {
     const corners = columnsOf(backend, boxes, [count, 1, 1]).map(made);
-    const images = { ...made(asType(backend, boxInd, "int32")), shape: [count, 1, 1] };
+    const images = { ...typed(backend, made, boxInd, "int32"), shape: [count, 1, 1] };
     const types: DeviceType[] = method === "nearest" ? ["int32"] : [...fourPixels, "float32", "float32"];
     const places = elementwiseOutputs(
       backend,

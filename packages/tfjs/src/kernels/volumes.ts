@@ -1,6 +1,6 @@
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { asType, elementwise } from "./elementwise.js";
+import { elementwise, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { reduce } from "./reduce.js";
 import { fold, largestOf, sizesOf, spread, unfold, type Windows } from "./windows.js";
@@ -47,8 +47,8 @@ function conv3d({
   const geometry = windowsOf3d(info);
   const { windows, places } = sizesOf(geometry);
   return compose(backend, (made) => {
-    const images = made(asType(backend, x, "float32"));
-    const weights = made(asType(backend, filter, "float32"));
+    const images = typed(backend, made, x, "float32");
+    const weights = typed(backend, made, filter, "float32");
     const columns = made(unfold(backend, images, geometry, 0));
     const [a, b] = [backend.place(columns), backend.place(weights)];
     const output = backend.output(info.outShape, "float32");
@@ -67,8 +67,8 @@ function conv3dBackpropFilter({
   const geometry = windowsOf3d(info);
   const { windows, places } = sizesOf(geometry);
   return compose(backend, (made) => {
-    const images = made(asType(backend, x, "float32"));
-    const gradients = made(asType(backend, dy, "float32"));
+    const images = typed(backend, made, x, "float32");
+    const gradients = typed(backend, made, dy, "float32");
     const columns = made(unfold(backend, images, geometry, 0));
     const [a, b] = [backend.place(columns), backend.place(gradients)];
     const output = backend.output(attrs.filterShape, "float32");
@@ -87,8 +87,8 @@ function conv3dBackpropInput({
   const geometry = windowsOf3d(info);
   const { windows, places } = sizesOf(geometry);
   return compose(backend, (made) => {
-    const gradients = made(asType(backend, dy, "float32"));
-    const weights = made(asType(backend, filter, "float32"));
+    const gradients = typed(backend, made, dy, "float32");
+    const weights = typed(backend, made, filter, "float32");
     const [a, b] = [backend.place(gradients), backend.place(weights)];
     const shape = [geometry.batch, windows, places, info.inChannels];
     const columns = made(backend.output(shape, "float32"));
@@ -118,7 +118,7 @@ function pool3dInfo(
 function maxPool3d({ inputs: { x }, attrs, backend }: Call<"x", Pool3dAttributes>): TensorInfo {
   const info = pool3dInfo(x.shape, attrs);
   return compose(backend, (made) => {
-    const floats = made(asType(backend, x, "float32"));
+    const floats = typed(backend, made, x, "float32");
     const elements = made(unfold(backend, floats, windowsOf3d(info), Number.NEGATIVE_INFINITY));
     return reduce(backend, "max", elements, [2], info.outShape);
   });
@@ -129,7 +129,7 @@ function avgPool3d({ inputs: { x }, attrs, backend }: Call<"x", Pool3dAttributes
   const info = pool3dInfo(x.shape, attrs);
   const geometry = windowsOf3d(info);
   return compose(backend, (made) => {
-    const floats = made(asType(backend, x, "float32"));
+    const floats = typed(backend, made, x, "float32");
     const elements = made(unfold(backend, floats, geometry, 0));
     const sums = made(reduce(backend, "sum", elements, [2], info.outShape));
     const counts = made(countsOf(backend, geometry));
@@ -156,7 +156,7 @@ function maxPool3dGrad({
 }: Call<"dy" | "input", Pool3dAttributes>): TensorInfo {
   const geometry = windowsOf3d(pool3dInfo(input.shape, attrs));
   return compose(backend, (made) => {
-    const floats = made(asType(backend, input, "float32"));
+    const floats = typed(backend, made, input, "float32");
     const elements = made(unfold(backend, floats, geometry, Number.NEGATIVE_INFINITY));
     const places = made(largestOf(backend, elements));
     return fold(backend, made(spread(backend, dy, places, elements.shape)), geometry);

@@ -76,9 +76,13 @@ export function fold(backend: BackplaneBackend, values: TensorInfo, geometry: Wi
     const indices = made(unfold(backend, numbers, { ...geometry, batch: 1, channels: 1 }, -1));
     const output = backend.output([batch, ...extents, channels], "float32", { zero: true });
     backend.compute.scatter({
-      ...{ kind: "add", shape: [batch, length, channels], axis: 1 },
-      ...{ indexShape: [1, windows * places, 1], indices: backend.place(indices) },
-      ...{ updates: backend.place(values), output: output.handle },
+      kind: "add",
+      shape: [batch, length, channels],
+      axis: 1,
+      indexShape: [1, windows * places, 1],
+      indices: backend.place(indices),
+      updates: backend.place(values),
+      output: output.handle,
     });
     return output;
   });

@@ -83,3 +83,10 @@ export function blended(
 ): Value<"v128"> {
   return f32x4.add(f32x4.mul(a, lower), v128.and(f32x4.mul(b, upper), counts));
 }
+
+/** Emits the factors of two vectors, and returns a function that blends them. */
+export function blending(f: FunctionBuilder, weight: Local<"f32">) {
+  const upper = f.let(f32x4.splat(weight));
+  const lower = f.let(f32x4.sub(f32x4.const(1), upper));
+  return (a: Value<"v128">, b: Value<"v128">): Value<"v128"> => f.multiplyAdd(b, upper, f32x4.mul(a, lower));
+}
