@@ -40,6 +40,14 @@ export {
   type Operation,
   type OperationDefinition,
 } from "./ops/operation.js";
+export {
+  type Conv2dInputShapeArguments,
+  type Conv2dShapeArguments,
+  conv2dInputShape,
+  conv2dOutputShape,
+  type Pool2dShapeArguments,
+  pool2dOutputShape,
+} from "./ops/output-shapes.js";
 export { type Binder, Reader } from "./ops/reader.js";
 export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
 export { copyBetween } from "./pieces.js";
