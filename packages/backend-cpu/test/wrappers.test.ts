@@ -35,9 +35,11 @@ describe("CompareBackend over the CPU and the reference, under a trace", () => {
       reports.flatMap(({ first }) => first?.message ?? []),
       [],
     );
-    assert.isAbove(
-      reports.reduce((sum, report) => sum + report.compared, 0),
-      500,
-    );
+    // Unless only a few of these tests were chosen.
+    if (reports.length > 3)
+      assert.isAbove(
+        reports.reduce((sum, report) => sum + report.compared, 0),
+        500,
+      );
   });
 });

@@ -132,9 +132,11 @@ describe("CompareBackend over WebGPU and the CPU, under a trace", () => {
       reports.flatMap(({ first }) => first?.message ?? []),
       [],
     );
-    assert.isAbove(
-      reports.reduce((sum, report) => sum + report.compared, 0),
-      200,
-    );
+    // Unless only a few of these tests were chosen.
+    if (reports.length > 3)
+      assert.isAbove(
+        reports.reduce((sum, report) => sum + report.compared, 0),
+        200,
+      );
   });
 });
