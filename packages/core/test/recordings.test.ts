@@ -124,6 +124,15 @@ describe("A recording on a driver that has them", () => {
     assert.deepEqual(driver.log, ["run"]);
   });
 
+  it("looks again at calls that were made before one of their handles ended", () => {
+    driver.taken();
+    const operands = new Map([[backend.alloc(16), other!]]);
+    throws("INVALID_ARGUMENT", () => step.run({ values: { count: 3 }, operands }));
+    backend.free(b!);
+    throws("INVALID_HANDLE", () => step.run({ values: { count: 3 } }));
+    assert.deepEqual(driver.taken(), []);
+  });
+
   it("makes a part that varies again after it has failed", () => {
     let fails = false;
     const failing = backend.record(
