@@ -1,8 +1,10 @@
 import { fileURLToPath } from "node:url";
+import { type Communicator, openCommunicator } from "@backplane/collectives";
 import { restartReason, restartWithSoftwareAdapter } from "@backplane/software-adapter";
 import { registryFor } from "./backends.js";
 import { loadDigits } from "./data.js";
 import { type Options, parseOptions, UsageError, usage } from "./options.js";
+import type { Output } from "./progress.js";
 import { listBackends, plainReason, summarise } from "./report.js";
 import { run } from "./run.js";
 
@@ -21,7 +23,8 @@ async function main(args: readonly string[]): Promise<number> {
   process.on("SIGINT", interrupt);
   process.on("SIGTERM", interrupt);
   try {
-    return await start(options, args, interruption.signal);
+    await using communicator = await openCommunicator();
+    return await start(options, args, communicator, interruption.signal);
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
     process.stderr.write("\nStopped; the backend was closed.\n");
@@ -29,8 +32,16 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-async function start(options: Options, args: readonly string[], signal: AbortSignal): Promise<number> {
-  const output = options.json ? process.stderr : process.stdout;
+async function start(
+  options: Options,
+  args: readonly string[],
+  communicator: Communicator,
+  signal: AbortSignal,
+): Promise<number> {
+  const { rank, size } = communicator;
+  if (size > 1 && options.backend === "swap")
+    throw new UsageError('--backend is "swap"; allowed with several processes: cpu, webgpu');
+  const output = rank > 0 ? silence : options.json ? process.stderr : process.stdout;
   const registry = registryFor(options);
   const backends = await registry.list();
   const webgpu = backends.find((listing) => listing.name === "webgpu");
@@ -38,6 +49,10 @@ async function start(options: Options, args: readonly string[], signal: AbortSig
   let note = restartNote();
   if (mode !== "cpu" && webgpu?.available === false) {
     const reason = plainReason(webgpu.reason);
+    if (size > 1) {
+      process.stderr.write(`No WebGPU here: ${reason}.\n`);
+      return exitCodes.failed;
+    }
     const restarted = await restartWithSoftwareAdapter(fileURLToPath(import.meta.url), args, reason);
     if ("exitCode" in restarted) return restarted.exitCode;
     if (mode === "webgpu") {
@@ -50,12 +65,24 @@ async function start(options: Options, args: readonly string[], signal: AbortSig
   output.write(`${listBackends(backends)}\n${note === undefined ? "" : `${note}\n`}\n`);
   const { training, test } = loadDigits();
   const result = await run({
-    ...{ options: { ...options, backend: mode }, registry, backends, training, test, output, signal },
+    ...{
+      options: { ...options, backend: mode },
+      registry,
+      backends,
+      training,
+      test,
+      communicator,
+      output,
+      signal,
+    },
   });
   output.write(`${summarise(result)}\n`);
-  if (options.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  if (options.json && rank === 0) process.stdout.write(`${JSON.stringify(result)}\n`);
   return exitCodes.done;
 }
+
+/** What is shown by all processes but the first. */
+const silence: Output = { write: () => true };
 
 function restartNote(): string | undefined {
   const noGpu = restartReason();

@@ -11,6 +11,8 @@ export interface RunResult {
   readonly seed: number;
   readonly epochs: number;
   readonly batch: number;
+  /** Processes that trained together. */
+  readonly ranks: number;
   /** The backends of this machine, with their device or the reason why there is none. */
   readonly backends: readonly BackendListing[];
   readonly stretches: readonly StretchResult[];

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { setImmediate } from "node:timers/promises";
+import type { Communicator } from "@backplane/collectives";
 import {
   type BackendListing,
   type BackendRegistry,
@@ -28,6 +29,8 @@ export interface Run {
   readonly backends: readonly BackendListing[];
   readonly training: Digits;
   readonly test: Digits;
+  /** The processes that train together. Only the first one saves and draws. */
+  readonly communicator: Communicator;
   /** For people. */
   readonly output: Output;
   /** Stops the run, which first releases everything that it holds. */
@@ -52,6 +55,7 @@ export async function run(task: Run): Promise<RunResult> {
   const { seed, epochs, batch, model } = options;
   return {
     ...{ mode: options.backend, model, seed, epochs, batch, backends: task.backends },
+    ranks: task.communicator.size,
     ...{ stretches: outcome.stretches, readings: outcome.readings, swaps: outcome.swaps, test: outcome.test },
     difference: outcome.difference,
     memory: { training: outcome.memory, freed, disposed: backend.memory() },
@@ -65,8 +69,11 @@ async function trainAndTest(
   plan: readonly Stretch[],
   isSoftware: boolean,
 ) {
-  const { options, output, test } = task;
-  const { seed, batch, save, resume, svg } = options;
+  const { options, output, test, communicator } = task;
+  const { seed, batch, resume } = options;
+  const isFirst = communicator.rank === 0;
+  const save = isFirst ? options.save : undefined;
+  const svg = isFirst ? options.svg : undefined;
   const model = createModel(options.model, backend, seed);
   const steps = plan.reduce((sum, stretch) => sum + stretch.steps, 0);
   const rate = linearSchedule({ from: recipes[options.model].rate, steps });
@@ -86,7 +93,7 @@ async function trainAndTest(
     output.write(`${describeSwap(report)}\n`);
   };
   let bar: ProgressBar | undefined;
-  await train(backend, { model, optimizer, digits: task.training, batch, seed }, left, {
+  await train(backend, { model, optimizer, digits: task.training, batch, seed, communicator }, left, {
     swapped,
     progressed: async (reading, soFar) => {
       readings.push(reading);

@@ -1,3 +1,4 @@
+import { BucketReduction, type Communicator } from "@backplane/collectives";
 import type { ComputeBackend, SwapReport, SwitchableBackend } from "@backplane/core";
 import {
   crossEntropy,
@@ -11,6 +12,7 @@ import {
 import { type Batch, type Digits, gather, pixels } from "./data.js";
 import type { Stretch } from "./plan.js";
 import { shuffled } from "./random.js";
+import { type Share, shareOf } from "./shares.js";
 
 /** The loss of the batch of a step. */
 export interface Reading {
@@ -49,7 +51,12 @@ export interface Training {
   /** Images per step. */
   readonly batch: number;
   readonly seed: number;
+  /** The processes that train together; each computes a share of each batch. */
+  readonly communicator: Communicator;
 }
+
+/** The linear layers have 0.9 MB of gradients: two buckets, of which the first is sent while the other is computed. */
+const bucketBytes = 2 ** 17;
 
 /** Reading the loss waits for the device, so it is read only now and then. */
 const stepsPerReading = 10;
@@ -73,31 +80,66 @@ export async function train(
   stretches: readonly Stretch[],
   observer: TrainingObserver,
 ): Promise<void> {
-  const { model, optimizer } = training;
-  const step = valueAndGrad(
-    (batch: Batch) => crossEntropy(model.forward(imagesOf(backend, batch)), tensor(backend, batch.labels)),
-    { at: optimizer.parameters },
-  );
-  const batches = shuffledBatches(training, optimizer.steps);
+  const { communicator } = training;
+  const step = communicator.size === 1 ? singleStep(backend, training) : sharedStep(backend, training);
+  const batches = shuffledBatches(training, training.optimizer.steps);
   for (const { backend: name, steps } of stretches) {
     if (backend.current !== name) observer.swapped(await backend.use(name));
     const meter = new Meter(backend);
     for (let i = 1; i <= steps; i++) {
       const batch = batches.next().value;
-      using loss = scope(() => {
-        const { value, gradients } = step(batch);
-        optimizer.step(gradients);
-        return value;
-      });
+      using loss = await step.run(batch);
       meter.count(batch.count);
       if (i % stepsPerReading !== 0 && i !== steps) continue;
-      const reading = { step: optimizer.steps, loss: await loss.item(), backend: name };
+      if (communicator.size > 1) await communicator.allReduce(backend, { input: loss.operand, count: 1 });
+      const reading = { step: training.optimizer.steps, loss: await loss.item(), backend: name };
       meter.read(reading.loss);
       await observer.progressed(reading, meter.result());
     }
     await backend.synchronize();
     observer.finished(meter.result());
   }
+  step.dispose();
+}
+
+/** A step of training. */
+interface Step {
+  /** Returns the loss of the batch, or the part of it that the share of this process has. */
+  run(batch: Batch): Tensor | Promise<Tensor>;
+  dispose(): void;
+}
+
+function singleStep(backend: ComputeBackend, { model, optimizer }: Training): Step {
+  const valueAndGradients = valueAndGrad(
+    (batch: Batch) => crossEntropy(model.forward(imagesOf(backend, batch)), tensor(backend, batch.labels)),
+    { at: optimizer.parameters },
+  );
+  const run = (batch: Batch): Tensor =>
+    scope(() => {
+      const { value, gradients } = valueAndGradients(batch);
+      optimizer.step(gradients);
+      return value;
+    });
+  return { run, dispose: () => {} };
+}
+
+/** Each process computes the gradients of its share; their sums are on the way while earlier layers are computed. */
+function sharedStep(backend: ComputeBackend, { model, optimizer, communicator }: Training): Step {
+  const counts = optimizer.parameters.map(({ size }) => size);
+  const reduction = new BucketReduction(communicator, backend, counts, { bucketBytes });
+  const valueAndGradients = valueAndGrad(
+    ({ part, weight }: Share) =>
+      crossEntropy(model.forward(imagesOf(backend, part)), tensor(backend, part.labels)).mul(weight),
+    { at: optimizer.parameters, ready: (gradient, index) => reduction.add(index, gradient.operand) },
+  );
+  const run = async (batch: Batch): Promise<Tensor> => {
+    const { value, gradients } = valueAndGradients(shareOf(batch, communicator));
+    await reduction.finish();
+    optimizer.step(gradients);
+    for (const gradient of gradients) gradient.dispose();
+    return value;
+  };
+  return { run, dispose: () => reduction.dispose() };
 }
 
 /** The batches from some step on. Each epoch has an order of its own. */

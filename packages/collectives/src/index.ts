@@ -1,3 +1,4 @@
+export { type BucketOptions, BucketReduction } from "./buckets.js";
 export {
   type AllGatherArguments,
   type AllReduceArguments,

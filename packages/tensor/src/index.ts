@@ -72,7 +72,15 @@ export {
   safetensorsChunks,
 } from "./safetensors/index.js";
 export { scope } from "./scope.js";
-export { type At, type GradientOptions, grad, Tape, type ValueAndGradients, valueAndGrad } from "./tape.js";
+export {
+  type At,
+  type GradientOptions,
+  grad,
+  type Ready,
+  Tape,
+  type ValueAndGradients,
+  valueAndGrad,
+} from "./tape.js";
 export { type HostArray, type ReductionOptions, type ScanOptions, Tensor, where } from "./tensor.js";
 export { PartitionView, type TileInfo } from "./view/partition-view.js";
 export type { Shape } from "./view/shape.js";

@@ -25,7 +25,14 @@ export interface GradientOptions {
   readonly gradient?: Tensor;
   /** Whether the tape can be used once more. Default: false: it frees what it holds on the way. */
   readonly keep?: boolean;
+  readonly ready?: Ready;
 }
+
+/**
+ * Called with each gradient as soon as it is final, and with its place among those that are returned, while the way back
+ * goes on: what is enqueued here, such as a read, comes before the rest of the way back. The gradient is computed.
+ */
+export type Ready = (gradient: Tensor, index: number) => void;
 
 /**
  * Records operations on tensors, and goes back over them for gradients:
@@ -74,7 +81,7 @@ export class Tape implements Recorder, Disposable {
    */
   gradients(of: Tensor, at: readonly Tensor[] = this.#watched, options: GradientOptions = {}): Tensor[] {
     this.#assertUsable("gradients");
-    const { keep = false, gradient } = options;
+    const { keep = false, gradient, ready } = options;
     for (const [i, tensor] of at.entries())
       if (!this.#tracked.has(tensor.value))
         refuse(
@@ -92,7 +99,7 @@ export class Tape implements Recorder, Disposable {
       refuse("gradients", "gradient", `is ${String(gradient)}; allowed: ${of.dtype} ${listed(of.shape)}`);
     if (!keep) this.#isUsed = true;
     try {
-      return scope(() => this.#goBack(of, at, gradient, keep));
+      return scope(() => this.#goBack(of, at, { gradient, keep, ready }));
     } finally {
       if (!keep) this.#clear();
     }
@@ -159,9 +166,19 @@ export class Tape implements Recorder, Disposable {
     this.#tracked.clear();
   }
 
-  #goBack(of: Tensor, at: readonly Tensor[], gradient: Tensor | undefined, keep: boolean): Tensor[] {
+  #goBack(of: Tensor, at: readonly Tensor[], { gradient, keep, ready }: WayBack): Tensor[] {
     const found = new Map<Value, Tensor>();
     const wanted = new Set(at.map((tensor) => tensor.value));
+    const results = new Array<Tensor | undefined>(at.length);
+    const finish = (k: number): Tensor => {
+      const tensor = at[k]!;
+      const sum = found.get(tensor.value);
+      // Its elements, and not an expression that keeps what it is computed from.
+      if (sum === undefined) results[k] = zeros(tensor.backend, tensor.shape, tensor.dtype);
+      else results[k] = results.includes(sum) ? wrap(sum.value.retain()) : sum.compute();
+      return results[k];
+    };
+    const finalAt = ready === undefined ? undefined : this.#finalAt(at);
     found.set(
       of.value,
       gradient === undefined ? full(of.backend, of.shape, 1, of.dtype) : wrap(gradient.value.retain()),
@@ -174,18 +191,33 @@ export class Tape implements Recorder, Disposable {
         this.#addGradients(entry, here, found);
         if (!wanted.has(entry.output)) here.dispose();
       }
+      for (const k of finalAt?.get(i) ?? []) ready!(finish(k), k);
       if (keep) continue;
       this.#entries.pop();
       for (const value of entry.held) value.release();
     }
-    const results: Tensor[] = [];
-    for (const tensor of at) {
-      const result = found.get(tensor.value);
-      // Its elements, and not an expression that keeps what it is computed from.
-      if (result === undefined) results.push(zeros(tensor.backend, tensor.shape, tensor.dtype));
-      else results.push(results.includes(result) ? wrap(result.value.retain()) : result.compute());
+    for (let k = 0; k < at.length; k++) {
+      if (results[k] !== undefined) continue;
+      const result = finish(k);
+      ready?.(result, k);
     }
-    return results;
+    return results as Tensor[];
+  }
+
+  /** Which gradients are final once the way back has passed an entry: the first one that uses a tensor is the last to add. */
+  #finalAt(at: readonly Tensor[]): Map<number, number[]> {
+    const first = new Map<Value, number>();
+    for (const [i, { inputs }] of this.#entries.entries())
+      for (const input of inputs) if (!first.has(input)) first.set(input, i);
+    const final = new Map<number, number[]>();
+    for (const [k, tensor] of at.entries()) {
+      const i = first.get(tensor.value);
+      if (i === undefined) continue;
+      const list = final.get(i);
+      if (list === undefined) final.set(i, [k]);
+      else list.push(k);
+    }
+    return final;
   }
 
   #addGradients(entry: Recorded, here: Tensor, found: Map<Value, Tensor>): void {
@@ -209,6 +241,12 @@ export class Tape implements Recorder, Disposable {
       }
     }
   }
+}
+
+interface WayBack {
+  readonly gradient: Tensor | undefined;
+  readonly keep: boolean;
+  readonly ready: Ready | undefined;
 }
 
 function contextOf(entry: Recorded, gradient: Tensor, tracked: ReadonlySet<Value>): RuleContext {
@@ -235,6 +273,7 @@ export interface ValueAndGradients {
 export interface At {
   /** The tensors at which gradients are wanted. Default: the arguments of the function. */
   readonly at?: readonly Tensor[];
+  readonly ready?: Ready;
 }
 
 /**
@@ -246,7 +285,7 @@ export interface At {
  */
 export function valueAndGrad<Arguments extends readonly unknown[]>(
   f: (...inputs: Arguments) => Tensor,
-  { at }: At = {},
+  { at, ready }: At = {},
 ): (...inputs: Arguments) => ValueAndGradients {
   return (...inputs) =>
     scope(() => {
@@ -256,7 +295,8 @@ export function valueAndGrad<Arguments extends readonly unknown[]>(
       const value = tape.record(() => scope(() => f(...inputs)));
       if (!(value instanceof Tensor))
         refuse("valueAndGrad", "f", "does not return a tensor; allowed: one of one element");
-      return { gradients: tape.gradients(value), value: value.compute() };
+      const options = ready === undefined ? {} : { ready };
+      return { gradients: tape.gradients(value, watched, options), value: value.compute() };
     });
 }
 

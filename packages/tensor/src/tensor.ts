@@ -5,6 +5,7 @@ import {
   decodeBfloat16,
   decodeFloat16,
   dtypeBytes,
+  type Operand,
   type ScanKind,
   type UnaryKind,
   upload,
@@ -90,6 +91,14 @@ export class Tensor extends Scoped {
   get view(): TensorView {
     realize(this.value);
     return this.value.view;
+  }
+
+  /**
+   * Where the elements are, one after the other, for calls of the backend. Computes or copies them first if they are not
+   * there like that. Valid until the tensor is disposed of or changed.
+   */
+  get operand(): Operand {
+    return contiguous(this.value);
   }
 
   // Reading

@@ -306,6 +306,28 @@ describe("a tape", () => {
     assert.deepEqual(await g!.toArray(), [4 + 1 + 12, 6 + 1 + 27]);
   });
 
+  it("tells of each gradient when it is final, before the rest of the way back", async () => {
+    const { backend } = bench;
+    const [a, b, c, unused] = [2, 3, 5, 7].map((value) => tensor(backend, [value]));
+    using tape = new Tape([a!, b!, c!, unused!]);
+    // c is used first and last: its gradient is final at the very end. b is used once, behind a.
+    const result = tape.record(() => a!.mul(c!).square().mul(b!).mul(c!).sum());
+    const order: number[] = [];
+    const early: Promise<number>[] = [];
+    const ready = (gradient: Tensor, index: number): void => {
+      order.push(index);
+      early[index] = gradient.item();
+      // Places of several gradients are told apart, as others write to them.
+      assert.notEqual(gradient.operand, undefined);
+    };
+    const gradients = tape.gradients(result, undefined, { ready });
+    assert.deepEqual(order, [1, 0, 2, 3]);
+    // a^2 c^3 b
+    const expected = [2 * 2 * 125 * 3, 4 * 125, 3 * 4 * 25 * 3, 0];
+    assert.deepEqual(await Promise.all(early), expected);
+    assert.deepEqual(await Promise.all(gradients.map((gradient) => gradient.item())), expected);
+  });
+
   it("can be used once, or more often if it is kept", async () => {
     const x = tensor(bench.backend, [1, 2]);
     const { liveAllocations } = bench.backend.memory();

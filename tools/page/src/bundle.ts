@@ -9,6 +9,8 @@ export interface PageSources {
   readonly html: URL;
   /** The compiled module that becomes `page.js`, with all that it imports. */
   readonly script: URL;
+  /** More files, by their paths on the server, such as "/data.bin". Default: none. */
+  readonly files?: Readonly<Record<string, Uint8Array>>;
 }
 
 /** Files by their paths on the server, such as "/page.js"; the page itself is "/index.html". */
@@ -24,7 +26,7 @@ const cpuWorker = join(
 );
 
 /** Bundles a page. A module that several of its dependencies import is there once. */
-export async function bundleFiles({ html, script }: PageSources): Promise<PageFiles> {
+export async function bundleFiles({ html, script, files = {} }: PageSources): Promise<PageFiles> {
   const folder = dirname(fileURLToPath(script));
   const { outputFiles } = await build({
     entryPoints: { page: fileURLToPath(script), worker: cpuWorker },
@@ -38,6 +40,10 @@ export async function bundleFiles({ html, script }: PageSources): Promise<PageFi
     write: false,
     logLevel: "warning",
   });
-  const files = outputFiles.map(({ path, contents }) => [`/${relative(folder, path)}`, contents] as const);
-  return new Map([["/index.html", new Uint8Array(await readFile(html))], ...files]);
+  const scripts = outputFiles.map(({ path, contents }) => [`/${relative(folder, path)}`, contents] as const);
+  return new Map([
+    ["/index.html", new Uint8Array(await readFile(html))],
+    ...Object.entries(files),
+    ...scripts,
+  ]);
 }

@@ -84,7 +84,7 @@ export function openLibrary(choice: { readonly path: string } | { readonly famil
 }
 
 function open(koffi: Koffi, path: string): Mpi {
-  leaveSignalsAlone();
+  leaveProcessAlone();
   pin(koffi, path);
   // Open MPI's components look for its functions among all of the process.
   const library = koffi.load(path, { global: true });
@@ -116,13 +116,22 @@ function open(koffi: Koffi, path: string): Mpi {
 }
 
 /**
- * Both libraries print a trace when the process gets a signal such as SIGSEGV, and end it. V8 needs that signal itself:
- * an access out of the bounds of a WebAssembly memory is one, and becomes an exception. Settings of the user win.
+ * Both families change the process by default in ways that do not go together with V8. Settings of the user win.
+ *
+ * - They take signals such as SIGSEGV, print a trace and end the process. V8 needs that one itself: an access out of the
+ *   bounds of a WebAssembly memory is one, and becomes an exception.
+ * - They write hooks over the code of mmap and munmap, to know which memory is still registered with a network card.
+ *   Threads of V8 are in these functions at any time.
  */
-function leaveSignalsAlone(): void {
-  // Open MPI, and UCX, which carries the bytes of both
-  process.env.OMPI_MCA_opal_signal ??= "";
-  process.env.UCX_ERROR_SIGNALS ??= "";
+function leaveProcessAlone(): void {
+  const settings = {
+    OMPI_MCA_opal_signal: "",
+    OMPI_MCA_memory: "^patcher",
+    // UCX carries the bytes of both.
+    UCX_ERROR_SIGNALS: "",
+    UCX_MEM_EVENTS: "n",
+  };
+  for (const [name, value] of Object.entries(settings)) process.env[name] ??= value;
 }
 
 /** Flags of dlopen by system: now, global, and never to be unloaded. */

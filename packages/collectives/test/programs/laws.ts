@@ -14,7 +14,13 @@ import {
   float16ToBits,
   upload,
 } from "@backplane/core";
-import { type AllReduceKind, type Communicator, openCommunicator, type ReducedType } from "#src/index.js";
+import {
+  type AllReduceKind,
+  BucketReduction,
+  type Communicator,
+  openCommunicator,
+  type ReducedType,
+} from "#src/index.js";
 
 const sizes = [0, 1, 3, 63, 1025];
 const kinds: readonly AllReduceKind[] = ["sum", "mean", "max", "min"];
@@ -307,6 +313,32 @@ async function large(communicator: Communicator, backend: ComputeBackend): Promi
   assert(last!.every((value, i) => value === i + size - 1));
 }
 
+/** Arrays that come in another order on each rank, in two rounds; a round that fails does not spoil the next. */
+async function buckets(communicator: Communicator, backend: ComputeBackend): Promise<void> {
+  const { rank, size } = communicator;
+  const counts = [5, 0, 3, 70, 1, 40];
+  using reduction = new BucketReduction(communicator, backend, counts, { bucketBytes: 160, kind: "mean" });
+  assert.equal(reduction.buckets, 3);
+  const arrays = counts.map((count) => upload(backend, new Float32Array(count)));
+  const mean = (size - 1) / 2;
+  for (const round of [1, 2]) {
+    for (const [i, handle] of arrays.entries()) backend.fill(handle, round * (i + rank), counts[i]!);
+    for (let k = 0; k < counts.length; k++) {
+      const i = (k + rank) % counts.length;
+      reduction.add(i, arrays[i]!);
+    }
+    assert.throws(() => reduction.add(0, arrays[0]!), { code: "INVALID_ARGUMENT", message: /added already/ });
+    await reduction.finish();
+    for (const [i, handle] of arrays.entries()) {
+      const found = await download(backend, handle, Float32Array, counts[i]!);
+      assert(found.every((value) => value === Math.fround(round * (i + mean))));
+    }
+    await assert.rejects(reduction.finish(), { code: "INVALID_ARGUMENT", message: /missing: 0, 1, 2/ });
+    assert.throws(() => reduction.add(6, arrays[0]!), { code: "INVALID_ARGUMENT" });
+  }
+  for (const handle of arrays) backend.free(handle);
+}
+
 /** Odd and even ranks, numbered backwards; the last rank is in no group of the second split. */
 async function groups(communicator: Communicator, backend: ComputeBackend): Promise<void> {
   const { rank, size } = communicator;
@@ -349,7 +381,7 @@ async function traps(): Promise<void> {
 const backend = createCpuBackend({ threads: 1 });
 await backend.init();
 const communicator = await openCommunicator({ timeoutSeconds: 120 });
-const laws = { reductions, rounding, integers, copies, large, messages, order, groups, traps };
+const laws = { reductions, rounding, integers, copies, large, buckets, messages, order, groups, traps };
 for (const law of Object.values(laws)) {
   await law(communicator, backend);
   await communicator.barrier();

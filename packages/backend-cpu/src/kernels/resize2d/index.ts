@@ -7,6 +7,7 @@ import {
   resize2dTypes,
 } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
+import { resizingParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { bilinearPixelsKernel, nearestPixelsKernel } from "./pixels.wasm.js";
 import {
@@ -91,21 +92,12 @@ export const resize2d: CpuOperation<Problem> = {
   ],
 
   plan(problem) {
-    const { planes, height, width, inner, outHeight, outWidth, y, x } = problem;
+    const { planes, inner, outHeight, outWidth } = problem;
     const rows = planes * outHeight;
     const shared = {
       input: address(problem.input),
       output: address(problem.output),
-      height,
-      width,
-      outHeight,
-      outWidth,
-      factorY: y.factor,
-      shiftY: y.shift,
-      divisorY: y.divisor,
-      factorX: x.factor,
-      shiftX: x.shift,
-      divisorX: x.divisor,
+      ...resizingParameters(problem),
     };
     const nanoseconds = nanosecondsPerElement * rows * outWidth * inner;
     if (inner === 1) {

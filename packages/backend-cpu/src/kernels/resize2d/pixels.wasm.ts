@@ -1,34 +1,27 @@
 import type { FloatType } from "@backplane/core";
 import { type FunctionBuilder, f32, f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
+import {
+  chunkPixels,
+  type PixelName,
+  pixelTypes,
+  type ResizingName,
+  resizedAxes,
+  resizingTypes,
+} from "../images/index.js";
 import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
 import { mapToVectors, mapVectors } from "../vector/index.js";
-import { type AxisLocals, blending, type PlaceLocals, placesAlong } from "./places.js";
+import { blending, type PlaceLocals, placesAlong } from "./places.js";
 
-const pixelsTypes = {
+export type PixelsTypes = Readonly<Record<"input" | "output" | ResizingName | PixelName, "i32">>;
+
+const pixelsTypes: PixelsTypes = {
   input: "i32",
   output: "i32",
-  /** Output pixels of all images. */
-  pixels: "i32",
-  height: "i32",
-  width: "i32",
-  inner: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  factorY: "i32",
-  shiftY: "i32",
-  divisorY: "i32",
-  factorX: "i32",
-  shiftX: "i32",
-  divisorX: "i32",
-  pixelsPerChunk: "i32",
-} as const;
-
-export type PixelsTypes = typeof pixelsTypes;
-
-function columnAxis(p: ParameterLocals<PixelsTypes>): AxisLocals {
-  return { size: p.width, factor: p.factorX, shift: p.shiftX, divisor: p.divisorX };
-}
+  ...resizingTypes,
+  /** Of pixels of the output. */
+  ...pixelTypes,
+};
 
 interface PixelLocals {
   /** Of the output. */
@@ -54,16 +47,10 @@ function forPixels(
   shift: number,
   body: (pixel: PixelLocals) => void,
 ): void {
-  const rows = placesAlong(f, {
-    ...{ size: p.height, factor: p.factorY, shift: p.shiftY, divisor: p.divisorY },
-  });
-  const columns = placesAlong(f, columnAxis(p));
-  const pixel = f.let(i32.mul(chunk, p.pixelsPerChunk));
-  const end = f.let(i32.add(pixel, i32.minU(p.pixelsPerChunk, i32.sub(p.pixels, pixel))));
-  const row = f.let(i32.divU(pixel, p.outWidth));
-  const x = f.let(i32.sub(pixel, i32.mul(row, p.outWidth)));
-  const plane = f.let(i32.divU(row, p.outHeight));
-  const y = f.let(i32.sub(row, i32.mul(plane, p.outHeight)));
+  const axes = resizedAxes(p);
+  const [rows, columns] = [placesAlong(f, axes.y), placesAlong(f, axes.x)];
+  const work = chunkPixels(f, p, chunk, p.outHeight, p.outWidth);
+  const { pixel, end, plane, y, x } = work;
   const pixelBytes = f.let(i32.shl(p.inner, shift));
   const to = f.let(i32.add(p.output, i32.mul(pixel, pixelBytes)));
   const [lowerLine, upperLine] = [f.local("i32"), f.local("i32")];
@@ -77,8 +64,7 @@ function forPixels(
     f.set(upperLine, lineAt(rows.place.upper));
   };
   const [atLower, atUpper] = [f.local("i32"), f.local("i32")];
-  setRows();
-  f.forLocal(pixel, end, () => {
+  work.forPixels(setRows, () => {
     columns.set(x);
     const distance = f.let(i32.mul(columns.place.lower, pixelBytes));
     f.set(atLower, i32.add(lowerLine, distance));
@@ -97,16 +83,6 @@ function forPixels(
       },
     });
     f.add(to, pixelBytes);
-    f.add(x, 1);
-    f.if(i32.eq(x, p.outWidth), () => {
-      f.set(x, 0);
-      f.add(y, 1);
-      f.if(i32.eq(y, p.outHeight), () => {
-        f.set(y, 0);
-        f.add(plane, 1);
-      });
-      setRows();
-    });
   });
 }
 
@@ -126,7 +102,7 @@ export function bilinearPixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
     emit(f, { parameters, chunk }) {
       const elements = elementsOf(f, dtype);
       const one = f.let(f32.const(1));
-      const next = placesAlong(f, columnAxis(parameters));
+      const next = placesAlong(f, resizedAxes(parameters).x);
       forPixels(f, parameters, chunk, elements.shift, (pixel) => {
         const { to, y, x, atLower, atUpper, pixelBytes } = pixel;
         /** The sum of pixels, each times its factor. */

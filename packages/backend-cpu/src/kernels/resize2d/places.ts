@@ -11,14 +11,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-
-/** A `ResizedAxis` of core in locals, with the extent of the input. */
-export interface AxisLocals {
-  readonly size: Local<"i32">;
-  readonly factor: Local<"i32">;
-  readonly shift: Local<"i32">;
-  readonly divisor: Local<"i32">;
-}
+import type { AxisLocals } from "../images/index.js";
 
 /** A place between two elements: (1 - weight) of `lower`, and weight of `upper`, which is the same if weight is 0. */
 export interface PlaceLocals {

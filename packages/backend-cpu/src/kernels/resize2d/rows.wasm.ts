@@ -1,50 +1,40 @@
 import type { FloatType } from "@backplane/core";
-import {
-  type FunctionBuilder,
-  type FunctionReference,
-  f32x4,
-  i8x16,
-  i32,
-  type Local,
-  type ModuleBuilder,
-  shuffle32,
-  type Value,
-  v128,
-} from "../../wasm/index.js";
+import { type FunctionBuilder, f32x4, i8x16, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf, widenHalves } from "../elements/index.js";
+import {
+  type PanelName,
+  panelRows,
+  panelTypes,
+  type ResizingName,
+  resizedAxes,
+  resizingTypes,
+  storeLineFunction,
+} from "../images/index.js";
 import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
-import { mapToVectors, mapVectors } from "../vector/index.js";
-import { type AxisLocals, blended, blending, blendLocals, placesAlong, setBlend } from "./places.js";
+import {
+  baseAt,
+  blendFunction,
+  blendTwoFunction,
+  doubleFunction,
+  recordBytes,
+  uppersAt,
+  weightsAt,
+  widenFunction,
+} from "./lines.wasm.js";
+import { blended, blendLocals, placesAlong, setBlend } from "./places.js";
 
-const rowsTypes = {
+export type RowsTypes = Readonly<Record<"input" | "output" | ResizingName | PanelName, "i32">>;
+
+const rowsTypes: RowsTypes = {
   input: "i32",
   output: "i32",
-  /** Output rows of all planes. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  factorY: "i32",
-  shiftY: "i32",
-  divisorY: "i32",
-  factorX: "i32",
-  shiftX: "i32",
-  divisorX: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of output columns, and the columns of one, a multiple of 4. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type RowsTypes = typeof rowsTypes;
+  ...resizingTypes,
+  /** Of rows of the output; panels have a multiple of 4 columns. */
+  ...panelTypes,
+};
 
 /** The most columns of a panel. */
 export const panelColumns = 1024;
-
-/** Of four columns: what leads to their lower elements, to their upper ones, their weights, and where all of them begin. */
-const recordBytes = 64;
-const [uppersAt, weightsAt, baseAt] = [16, 32, 48];
 
 /** A row of the input with the columns of the output, in f32. Eight columns are written at a time. */
 const lineBytes = 4 * panelColumns + 16;
@@ -58,25 +48,12 @@ export type Reach = "near" | "far";
 /** `doubled`: between two elements there are two columns, a quarter from either, and none elsewhere but for the first and the last. */
 export type BilinearReach = Reach | "doubled";
 
-function rowAxis(p: ParameterLocals<RowsTypes>): AxisLocals {
-  return { size: p.height, factor: p.factorY, shift: p.shiftY, divisor: p.divisorY };
-}
-
 /** What all kernels of rows share: the rows and columns of a chunk, and their places. */
 function chunkOf(f: FunctionBuilder, p: ParameterLocals<RowsTypes>, chunk: Local<"i32">) {
-  const block = f.let(i32.divU(chunk, p.panels));
-  const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, p.panels)), p.panelWidth));
-  const row = f.let(i32.mul(block, p.rowsPerChunk));
-  const plane = f.let(i32.divU(row, p.outHeight));
+  const axes = resizedAxes(p);
   return {
-    ...{ x, row, plane },
-    columns: f.let(i32.minU(p.panelWidth, i32.sub(p.outWidth, x))),
-    rowEnd: f.let(i32.add(row, i32.minU(p.rowsPerChunk, i32.sub(p.rows, row)))),
-    y: f.let(i32.sub(row, i32.mul(plane, p.outHeight))),
-    rowPlace: placesAlong(f, rowAxis(p)),
-    columnPlace: placesAlong(f, {
-      ...{ size: p.width, factor: p.factorX, shift: p.shiftX, divisor: p.divisorX },
-    }),
+    ...panelRows(f, p, chunk, p.outHeight, p.outWidth),
+    ...{ rowPlace: placesAlong(f, axes.y), columnPlace: placesAlong(f, axes.x) },
   };
 }
 
@@ -127,20 +104,15 @@ function writeRecords(
 function forRows(
   f: FunctionBuilder,
   p: ParameterLocals<RowsTypes>,
-  { x, row, rowEnd, plane, y, rowPlace }: Chunk,
+  { x, row, y, rowPlace, forRows: forAll }: Chunk,
   shift: number,
   body: (to: Local<"i32">) => void,
 ): void {
   const to = f.let(i32.add(p.output, i32.shl(i32.add(i32.mul(row, p.outWidth), x), shift)));
-  f.forLocal(row, rowEnd, () => {
+  forAll(() => {
     rowPlace.set(y);
     body(to);
     f.add(to, i32.shl(p.outWidth, shift));
-    f.add(y, 1);
-    f.if(i32.eq(y, p.outHeight), () => {
-      f.set(y, 0);
-      f.add(plane, 1);
-    });
   });
 }
 
@@ -195,7 +167,7 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
             else f.call(doubleFunction(module, dtype), line, row, work.x, columns, parameters.width);
             f.set(held, row);
           });
-        const next = placesAlong(f, rowAxis(parameters));
+        const next = placesAlong(f, resizedAxes(parameters).y);
         const rowBytes = f.let(i32.shl(parameters.outWidth, shift));
         forRows(f, parameters, work, shift, (to) => {
           setRows();
@@ -206,7 +178,7 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
           widen(first, ofFirst, low);
           f.if(
             i32.eq(low, high),
-            () => f.call(storeFunction(module, dtype), to, first, columns),
+            () => f.call(storeLineFunction(module, dtype), to, first, columns),
             () => {
               widen(second, ofSecond, high);
               next.set(i32.add(work.y, 1));
@@ -294,133 +266,6 @@ function gathering(
     return vector;
   };
   return (row, offsets) => (widen === undefined ? words(row, offsets) : f.let(widen(words(row, offsets))));
-}
-
-/** Gives a row of the input the columns of the output, in f32. Reads and writes whole vectors. */
-function widenFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_widen_${dtype}`, (name) =>
-    module.function(
-      name,
-      { to: "i32", row: "i32", records: "i32", count: "i32" },
-      (f, { to, row, records, count }) => {
-        const elements = elementsOf(f, dtype);
-        const one = f.let(f32x4.const(1));
-        // Bytes are numbered from 0 to 15, and all ones where zeros are meant.
-        const swizzle = f.relaxedSimd ? i8x16.relaxedSwizzle : i8x16.swizzle;
-        const end = f.let(i32.add(to, i32.shl(count, 2)));
-        f.while(i32.ltU(to, end), () => {
-          const vector = f.let(elements.load(i32.add(row, i32.load(records, baseAt))));
-          const pick = (from: number) => swizzle(vector, v128.load(records, from));
-          const weights = f.let(v128.load(records, weightsAt));
-          const lower = f32x4.mul(pick(0), f32x4.sub(one, weights));
-          f.store(to, f32x4.add(lower, f32x4.mul(pick(uppersAt), weights)));
-          f.add(to, 16);
-          f.add(records, recordBytes);
-        });
-      },
-    ),
-  );
-}
-
-/**
- * The same for twice as many columns, `count` of them from column x on, an even one: column 2 i is 1/4 of element i - 1 and 3/4 of
- * element i, and column 2 i + 1 is 3/4 of element i and 1/4 of element i + 1. It takes a third of the instructions.
- */
-function doubleFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_double_${dtype}`, (name) =>
-    module.function(
-      name,
-      { to: "i32", row: "i32", x: "i32", count: "i32", width: "i32" },
-      (f, { to, row, x, count, width }) => {
-        const elements = elementsOf(f, dtype);
-        const element = f.let(i32.shrU(x, 1));
-        const at = f.let(i32.add(row, i32.shl(element, elements.shift)));
-        const end = f.let(i32.add(to, i32.shl(count, 2)));
-        const start = f.let(to);
-        const [near, far] = [f.let(f32x4.const(0.75)), f.let(f32x4.const(0.25))];
-        const here = f.let(elements.load(at));
-        const before = f.let(
-          elements.loadSplat(f.let(i32.sub(at, i32.shl(i32.gtU(element, 0), elements.shift)))),
-        );
-        f.while(i32.ltU(to, end), () => {
-          f.add(at, 4 * elements.bytes);
-          const after = f.let(elements.load(at));
-          const most = f.let(f32x4.mul(here, near));
-          const even = f.let(f.multiplyAdd(shuffle32([3, 4, 5, 6], before, here), far, most));
-          const odd = f.let(f.multiplyAdd(shuffle32([1, 2, 3, 4], here, after), far, most));
-          f.store(to, shuffle32([0, 4, 1, 5], even, odd));
-          f.store(to, shuffle32([2, 6, 3, 7], even, odd), 16);
-          f.set(before, here);
-          f.set(here, after);
-          f.add(to, 32);
-        });
-        // The first and the last column are the first and the last element, exactly.
-        const copy = (place: Value<"i32">, column: Value<"i32">) => {
-          const from = f.let(i32.add(row, i32.shl(place, elements.shift)));
-          f.storeLane(32, 0, i32.add(start, i32.shl(i32.sub(column, x), 2)), elements.loadSplat(from));
-        };
-        f.if(i32.eqz(x), () => copy(i32.const(0), i32.const(0)));
-        const last = f.let(i32.sub(i32.shl(width, 1), 1));
-        f.if(i32.eq(i32.add(x, count), i32.add(last, 1)), () => copy(i32.sub(width, 1), last));
-      },
-    ),
-  );
-}
-
-/** Stores f32 as elements. */
-function storeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_store_${dtype}`, (name) =>
-    module.function(name, { to: "i32", from: "i32", count: "i32" }, (f, { to, from, count }) => {
-      const [elements, unroll] = [elementsOf(f, "f32"), blendUnroll[dtype]];
-      const output = { at: to, elements: elementsOf(f, dtype) };
-      mapVectors(f, { count, inputs: [{ at: from, elements }], output, compute: (x) => x!, unroll });
-    }),
-  );
-}
-
-/** Vectors per round. */
-const blendUnroll: Readonly<Record<FloatType, number>> = { f32: 4, f16: 1 };
-
-/** to[i] = (1 - weight) low[i] + weight high[i], of f32 */
-function blendFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_blend_${dtype}`, (name) =>
-    module.function(
-      name,
-      { to: "i32", low: "i32", high: "i32", weight: "f32", count: "i32" },
-      (f, { to, low, high, weight, count }) => {
-        const elements = elementsOf(f, "f32");
-        const blend = blending(f, weight);
-        mapVectors(f, {
-          ...{ count, unroll: blendUnroll[dtype], output: { at: to, elements: elementsOf(f, dtype) } },
-          inputs: [low, high].map((at) => ({ at, elements })),
-          compute: (a, b) => blend(a!, b!),
-        });
-      },
-    ),
-  );
-}
-
-/** The same for two rows at once, the second of which has another weight. */
-function blendTwoFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_blend_two_${dtype}`, (name) =>
-    module.function(
-      name,
-      {
-        ...{ to: "i32", low: "i32", high: "i32", weight: "f32", count: "i32" },
-        ...{ nextTo: "i32", nextWeight: "f32" },
-      } as const,
-      (f, { to, low, high, weight, count, nextTo, nextWeight }) => {
-        const [elements, stored] = [elementsOf(f, "f32"), elementsOf(f, dtype)];
-        const blends = [blending(f, weight), blending(f, nextWeight)];
-        mapToVectors(f, {
-          ...{ count, unroll: blendUnroll[dtype] },
-          outputs: [to, nextTo].map((at) => ({ at, elements: stored })),
-          inputs: [low, high].map((at) => ({ at, elements })),
-          compute: (a, b) => blends.map((blend) => blend(a!, b!)),
-        });
-      },
-    ),
-  );
 }
 
 /** The same for the nearest element of each place, of 4 bytes, 2 or 1. A row that is like the one before is copied from there. */
