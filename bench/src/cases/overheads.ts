@@ -71,6 +71,41 @@ export function varyingOperations(elements: number, options: CaseOptions = {}): 
   };
 }
 
+/** Small operations of four kinds that do not need each other, and a wait after many: what the host does for each. */
+export function independentOperations(operations: number, options: CaseOptions = {}): Case {
+  const elements = 64;
+  return {
+    name: `${operations} small operations between waits, per operation`,
+    operation: "small operation",
+    dtype: "f32",
+    inputs: { a: elements, b: elements },
+    output: { argument: "negated", elements },
+    cost: { flops: elements, bytes: 8 * elements },
+    prepare(backend, { a, b, negated }) {
+      const sum = backend.alloc(4 * elements);
+      const product = backend.alloc(4 * elements);
+      const total = backend.alloc(4 * elements);
+      // Arguments are made for each call, as callers do.
+      const call = () => {
+        for (let i = 0; i < operations; i += 4) {
+          backend.unary({ kind: "neg", n: elements, input: a!, output: negated! });
+          backend.binary({ kind: "add", n: elements, a: a!, b: b!, output: sum });
+          backend.gemm({ m: 4, n: 4, k: 4, a: a!, b: b!, c: product });
+          backend.reduce({ kind: "sum", shape: [8, 8], axes: [1], input: a!, output: total });
+        }
+        return backend.synchronize();
+      };
+      const close = () => {
+        for (const handle of [sum, product, total]) backend.free(handle);
+      };
+      return { call, operations, close };
+    },
+    expected: ({ a }, index) => ({ value: -a!.at(index), tolerance: 0 }),
+    problem: { operation: "independent operations", elements },
+    ...options,
+  };
+}
+
 /** From asking for 4 bytes to having them. */
 export function readback(options: CaseOptions = {}): Case {
   return {

@@ -8,6 +8,7 @@ import { add, unary } from "./elementwise.js";
 import { batchedGemm, gemm } from "./gemm.js";
 import {
   dependentOperations,
+  independentOperations,
   readback,
   readbackAfterStep,
   recordedOperations,
@@ -47,6 +48,7 @@ const small: readonly Case[] = [
   dependentOperations(1024),
   recordedOperations(1024),
   varyingOperations(1024),
+  independentOperations(400),
   readback(),
   readbackAfterStep(),
   transfer("upload", 2 ** 24),

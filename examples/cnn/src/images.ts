@@ -1,4 +1,4 @@
-import { FileError } from "./safetensors.js";
+import { FileError } from "./files.js";
 
 /** A picture of a digit. */
 export interface Picture {

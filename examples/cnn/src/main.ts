@@ -4,11 +4,11 @@ import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { BackendRegistry } from "@backplane/core";
 import { restartReason, restartWithSoftwareAdapter } from "@backplane/software-adapter";
+import { FileError, readModel } from "./files.js";
 import { readPictures } from "./images.js";
 import { side } from "./network.js";
 import { type Mode, parseOptions, UsageError, usage } from "./options.js";
 import { classify, type Result, type Route } from "./run.js";
-import { FileError, readSafetensors } from "./safetensors.js";
 
 const exitCodes = { done: 0, failed: 1, usage: 2 };
 
@@ -33,7 +33,7 @@ async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(usage);
     return exitCodes.done;
   }
-  const model = readFile(options.model, readSafetensors);
+  const model = readFile(options.model, readModel);
   const pictures = readFile(options.pictures, (bytes) =>
     readPictures(new TextDecoder().decode(bytes), side * side),
   );

@@ -1,5 +1,13 @@
-import { type ComputeBackend, type DeviceHandle, openScope, type Scope, withScope } from "@backplane/core";
-import { FileError, type Tensor } from "./safetensors.js";
+import {
+  type ComputeBackend,
+  conv2dOutputShape,
+  type DeviceHandle,
+  openScope,
+  pool2dOutputShape,
+  type Scope,
+  withScope,
+} from "@backplane/core";
+import { FileError, type ModelArray } from "./files.js";
 
 /** Pixels along one side of a picture. */
 export const side = 28;
@@ -33,7 +41,7 @@ export class Network {
   readonly #weights: Readonly<Record<Name, DeviceHandle>>;
 
   /** Throws a FileError if an array is missing or has another shape. */
-  constructor(backend: ComputeBackend, model: ReadonlyMap<string, Tensor>) {
+  constructor(backend: ComputeBackend, model: ReadonlyMap<string, ModelArray>) {
     const values = Object.entries(shapes).map(
       ([name, shape]) => [name, checked(model, name, shape)] as const,
     );
@@ -78,20 +86,22 @@ export class Network {
 
   /** relu(convolution), then the largest of each window. */
   #layer(scope: Scope, name: "conv1" | "conv2", input: Images, window: number): Images {
-    const [count, , height, width] = input.shape;
-    const filterShape = shapes[`${name}.weight`];
-    const [channels] = filterShape;
-    const convolved = imagesOf(scope, [count, channels, height, width]);
-    const pooled = imagesOf(scope, [
-      ...([count, channels, Math.floor(height / window), Math.floor(width / window)] as const),
-    ]);
+    const convolution = {
+      ...{ inputShape: input.shape, filterShape: shapes[`${name}.weight`] },
+      padding: [2, 2, 2, 2],
+    } as const;
+    const convolved = imagesOf(scope, conv2dOutputShape(convolution));
+    const pool = { inputShape: convolved.shape, kernel: [window, window] } as const;
+    const pooled = imagesOf(scope, pool2dOutputShape(pool));
     this.#backend.conv2d({
-      ...{ inputShape: input.shape, filterShape, padding: [2, 2, 2, 2], activation: "relu" },
+      ...convolution,
+      activation: "relu",
       ...{ filter: this.#weights[`${name}.weight`], bias: this.#weights[`${name}.bias`] },
       ...{ input: input.values, output: convolved.values },
     });
     this.#backend.pool2d({
-      ...{ kind: "max", inputShape: convolved.shape, kernel: [window, window] },
+      ...pool,
+      kind: "max",
       ...{ input: convolved.values, output: pooled.values },
     });
     return pooled;
@@ -102,11 +112,15 @@ function imagesOf(scope: Scope, shape: Images["shape"]): Images {
   return { shape, values: scope.alloc(4 * shape.reduce((a, b) => a * b)) };
 }
 
-function checked(model: ReadonlyMap<string, Tensor>, name: string, shape: readonly number[]): Float32Array {
-  const tensor = model.get(name);
-  if (tensor === undefined)
+function checked(
+  model: ReadonlyMap<string, ModelArray>,
+  name: string,
+  shape: readonly number[],
+): Float32Array {
+  const array = model.get(name);
+  if (array === undefined)
     throw new FileError(`It has no array ${name}; it has ${[...model.keys()].join(", ") || "none"}.`);
-  if (tensor.shape.join() !== shape.join())
-    throw new FileError(`${name} has shape [${tensor.shape.join(", ")}]; needed: [${shape.join(", ")}].`);
-  return tensor.values;
+  if (array.shape.join() !== shape.join())
+    throw new FileError(`${name} has shape [${array.shape.join(", ")}]; needed: [${shape.join(", ")}].`);
+  return array.values;
 }

@@ -1,7 +1,7 @@
 import { type BackendRegistry, SwitchableBackend } from "@backplane/core";
+import type { ModelArray } from "./files.js";
 import type { Picture } from "./images.js";
 import { classes, Network } from "./network.js";
-import type { Tensor } from "./safetensors.js";
 
 /** Where the convolutions run, and where the rest does. */
 export type Route = readonly [first: string, then: string];
@@ -18,7 +18,7 @@ export interface Result {
 export async function classify(
   registry: BackendRegistry,
   route: Route,
-  model: ReadonlyMap<string, Tensor>,
+  model: ReadonlyMap<string, ModelArray>,
   pictures: readonly Picture[],
 ): Promise<Result> {
   const [first, then] = route;

@@ -1,9 +1,9 @@
 import { evaluateCall } from "@backplane/conformance";
 import type { BackendRegistry, OperationName } from "@backplane/core";
 import { expect } from "chai";
+import { FileError, readModel } from "#src/files.js";
 import { Network } from "#src/network.js";
 import { classify, type Route } from "#src/run.js";
-import { FileError, readSafetensors } from "#src/safetensors.js";
 import { arrays, pictures, safetensors } from "./model.js";
 import { registry } from "./subjects.js";
 
@@ -47,7 +47,7 @@ function exactLogits(images: readonly Float32Array[]): Float64Array {
   return exact("gemm", "c", product, { a: values, ...weights });
 }
 
-const model = readSafetensors(safetensors(arrays));
+const model = readModel(safetensors(arrays));
 const logits = exactLogits(pictures);
 
 /** The pictures, with the exact logits beside them. */
@@ -86,13 +86,13 @@ describe("the convolutional network", () => {
   it("refuses a model that lacks an array or has another shape", async () => {
     const backend = await opened(registry);
     const { "fc.bias": bias, ...others } = arrays;
-    const without = readSafetensors(safetensors(others));
+    const without = readModel(safetensors(others));
     expect(() => new Network(backend, without)).to.throw(
       FileError,
       /no array fc\.bias; it has conv1\.weight/,
     );
     const wrong = { ...others, "fc.bias": { shape: [5, 2], values: bias!.values } };
-    expect(() => new Network(backend, readSafetensors(safetensors(wrong)))).to.throw(
+    expect(() => new Network(backend, readModel(safetensors(wrong)))).to.throw(
       FileError,
       /fc\.bias has shape \[5, 2\]; needed: \[10\]/,
     );

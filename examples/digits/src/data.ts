@@ -1,16 +1,7 @@
 import { readFileSync } from "node:fs";
+import { type Digits, pixels, side } from "./digits.js";
 
-/** Pixels along one side of an image. */
-export const side = 28;
-export const pixels: number = side * side;
-export const classes = 10;
-
-/** Grey images of 28 x 28 bytes, row by row, 0 for paper and 255 for ink, and the digit on each. */
-export interface Digits {
-  readonly count: number;
-  readonly images: Uint8Array;
-  readonly labels: Uint8Array;
-}
+export { classes, type Digits, firstDigits, pixels, side } from "./digits.js";
 
 /**
  * Returns the MNIST handwritten digits (LeCun, Cortes, Burges): 60,000 to train with, 10,000 to test. Reads
@@ -24,12 +15,6 @@ export function loadDigits(): { readonly training: Digits; readonly test: Digits
     training: digits("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     test: digits("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
   };
-}
-
-/** The first ones of these digits, at most so many. */
-export function firstDigits({ count, images, labels }: Digits, most: number): Digits {
-  const kept = Math.min(count, most);
-  return { count: kept, images: images.subarray(0, kept * pixels), labels: labels.subarray(0, kept) };
 }
 
 function pair(images: IdxFile, labels: IdxFile): Digits {

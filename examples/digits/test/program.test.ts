@@ -1,50 +1,12 @@
-import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { unavailableReason } from "@backplane/software-adapter";
 import { expect } from "chai";
-import type { RunResult } from "#src/result.js";
+import { digits, resultOf } from "./program.js";
 
-const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
 /** A Vulkan without any driver: no GPU, whatever the machine has. */
 const noGpu = { VK_ICD_FILENAMES: "/nonexistent.json" };
-
-interface Ending {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs the program to its end, which it must come to by itself. */
-function digits(
-  line: string,
-  options: { readonly env?: Record<string, string>; readonly stopAt?: string } = {},
-): Promise<Ending> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [main, ...line.split(" ")], {
-      env: { ...process.env, ...options.env },
-    });
-    let stdout = "";
-    let stderr = "";
-    child.stdout.on("data", (text) => {
-      stdout += text;
-    });
-    child.stderr.on("data", (text) => {
-      stderr += text;
-      if (options.stopAt !== undefined && !child.killed && stderr.includes(options.stopAt))
-        child.kill("SIGINT");
-    });
-    child.once("error", reject);
-    child.once("close", (code) => resolve({ code, stdout, stderr }));
-  });
-}
-
-function resultOf(ending: Ending): RunResult {
-  expect(ending.code, ending.stderr).to.equal(0);
-  return JSON.parse(ending.stdout) as RunResult;
-}
 
 describe("the digits program", () => {
   it("explains itself", async () => {
@@ -75,14 +37,14 @@ describe("the digits program", () => {
   });
 
   it("trains, swaps in mid-epoch and back, and leaves nothing live", async () => {
-    const result = resultOf(await digits("--epochs 0.2 --json"));
-    expect(result).to.include({ mode: "swap", model: "mlp", seed: 1, epochs: 0.2, batch: 100 });
+    const result = resultOf(await digits("--epochs 0.1 --json"));
+    expect(result).to.include({ mode: "swap", model: "mlp", seed: 1, epochs: 0.1, batch: 100 });
     expect(result.backends.map(({ name, available }) => [name, available])).to.deep.equal([
       ["webgpu", true],
       ["cpu", true],
     ]);
     expect(result.stretches.map(({ backend }) => backend)).to.deep.equal(["cpu", "webgpu", "cpu"]);
-    expect(result.stretches.reduce((sum, { images }) => sum + images, 0)).to.equal(12_000);
+    expect(result.stretches.reduce((sum, { images }) => sum + images, 0)).to.equal(6000);
     expect(result.stretches[2]!.loss).to.be.lessThan(result.stretches[0]!.loss);
     for (const { seconds, images, imagesPerSecond } of result.stretches)
       expect(imagesPerSecond).to.be.closeTo(images / seconds, 1e-6 * imagesPerSecond);
@@ -99,20 +61,11 @@ describe("the digits program", () => {
     expect(result.swaps[2]!.bytes).to.equal(result.memory.training.liveBytes / 2);
     expect(result.test.images).to.equal(10_000);
     expect(result.test.accuracy).to.equal(result.test.correct / 10_000);
-    expect(result.test.accuracy).to.be.greaterThan(0.9);
+    expect(result.test.accuracy).to.be.greaterThan(0.85);
     expect(result.difference!.absolute).to.be.greaterThan(0);
     expect(result.difference!.relative).to.be.lessThan(1e-5);
     expect(result.memory.freed).to.include({ liveAllocations: 0, liveBytes: 0 });
     expect(result.memory.disposed).to.include({ liveAllocations: 0, liveBytes: 0, reservedBytes: 0 });
-  });
-
-  it("trains convolutions, on both backends", async () => {
-    const result = resultOf(await digits("--model cnn --epochs 0.04 --json"));
-    expect(result.model).to.equal("cnn");
-    expect(result.stretches.map(({ backend }) => backend)).to.deep.equal(["cpu", "webgpu", "cpu"]);
-    expect(result.test.accuracy).to.be.greaterThan(0.75);
-    expect(result.difference!.relative).to.be.lessThan(1e-5);
-    expect(result.memory.freed.liveAllocations).to.equal(0);
   });
 
   it("gives the same result for the same seed, and another for another", async () => {

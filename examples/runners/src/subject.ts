@@ -7,5 +7,5 @@ export const subject: Subject = {
   name: "the template",
   create: process.env.FORGETFUL === "1" ? forgetful : minimal.create,
   // So that the examples take a moment only; without options everything runs.
-  options: { mode: "quick", operations: ["gemm", "reduce"] },
+  options: { mode: "quick", operations: ["gemm", "reduce"], dtypes: ["f32"] },
 };

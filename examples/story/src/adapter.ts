@@ -57,6 +57,12 @@ export interface AdapterSizes {
   readonly scale: number;
 }
 
+/** The sizes of an adapter, from the metadata of its file. */
+export function adapterSizesFrom(text: string | undefined): AdapterSizes {
+  if (text === undefined) throw new FileError("It is no adapter that this program has trained.");
+  return JSON.parse(text) as AdapterSizes;
+}
+
 /** Reads an adapter that this program has trained for a model with these weights. */
 export async function readAdapter(
   backend: ComputeBackend,
@@ -64,9 +70,7 @@ export async function readAdapter(
   { layers }: Weights,
 ): Promise<Adapter> {
   const header = await readSafetensorsHeader(file);
-  const text = header.metadata[ADAPTER_KEY];
-  if (text === undefined) throw new FileError("It is no adapter that this program has trained.");
-  const { rank, scale } = JSON.parse(text) as AdapterSizes;
+  const { rank, scale } = adapterSizesFrom(header.metadata[ADAPTER_KEY]);
   const changes = new Map<string, LowRank>();
   const scope = openScope(backend);
   try {

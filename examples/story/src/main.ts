@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import { BackendError } from "@backplane/core";
 import { chooseBackend } from "./backends.js";
 import { FileError } from "./checkpoint/file.js";
 import { parseOptions, UsageError, usage } from "./options.js";
@@ -33,7 +34,7 @@ async function main(args: readonly string[]): Promise<number> {
   const outputs = { text: process.stdout, notes: process.stderr };
   try {
     const { signal } = interruption;
-    if (model !== undefined && options.lora > 0)
+    if (model !== undefined && (options.lora > 0 || options.resume !== undefined))
       await trainAdapter({ ...options, model }, backend, outputs, signal);
     else if (model !== undefined) await tellStory({ ...options, model }, backend, outputs, signal);
     else await trainModel({ options, start: backend, swaps: missing === undefined, outputs, signal });
@@ -43,13 +44,18 @@ async function main(args: readonly string[]): Promise<number> {
   return interruption.signal.aborted ? exitCodes.interrupted : exitCodes.done;
 }
 
+/** The device cannot do something that was asked for, such as being measured. */
+function isUnsupported(error: unknown): error is BackendError {
+  return error instanceof BackendError && error.code === "UNSUPPORTED";
+}
+
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   if (error instanceof UsageError) {
     process.stderr.write(`${error.message}\n\n${usage}`);
     process.exitCode = exitCodes.usage;
-  } else if (error instanceof FileError) {
+  } else if (error instanceof FileError || isUnsupported(error)) {
     process.stderr.write(`${error.message}\n`);
     process.exitCode = exitCodes.failed;
   } else throw error;

@@ -41,6 +41,8 @@ export interface LayerWeights {
   readonly down: Matrix;
 }
 
+const POSITION_BYTES = 4;
+
 /** silu(gate) up */
 const gated: readonly MapNode[] = [
   { input: 0 },
@@ -72,6 +74,9 @@ interface Place {
   readonly start: number;
 }
 
+/** Where the first token of a pass is: on the host, or on the device, so that the call is the same for all tokens. */
+type Turn = Place | { readonly positions: Operand };
+
 /**
  * A transformer of the llama architecture (arXiv 2302.13971): RMS normalization, rotary positions, grouped queries and a
  * feed-forward layer with a gate. It keeps keys and values of the tokens that it has seen, with room for a given
@@ -94,6 +99,10 @@ export class Transformer {
   readonly #sin: DeviceHandle;
   /** For passes over one token. */
   readonly #single: Workspace;
+  /** [room] in i32: 0, 1, 2, ... */
+  readonly #positions: DeviceHandle;
+  /** i32: the place of a token whose pass was recorded. */
+  readonly #position: DeviceHandle;
   /** The pass over one token, but for the embedding, and the revision of the weights that it has. */
   #step: { readonly recording: Recording<Place>; readonly revision: number | undefined } | undefined;
   /** The logits in the type of the model, unless that is f32. */
@@ -123,6 +132,8 @@ export class Transformer {
       this.logits = this.#scope.alloc(4 * vocabulary);
       this.#narrowLogits = dtype === "f32" ? undefined : this.#scope.alloc(vocabulary * dtypeBytes[dtype]);
       this.#single = this.#workspace(this.#scope, 1);
+      this.#positions = this.#scope.upload(Int32Array.from({ length: room }, (_, at) => at));
+      this.#position = this.#scope.alloc(POSITION_BYTES);
     } catch (error) {
       this.#scope.dispose();
       throw error;
@@ -155,8 +166,11 @@ export class Transformer {
       const work = count === 1 ? this.#single : this.#workspace(scope, count);
       this.#weights.embedding.lookUp(count, tokens, work.stream);
       // A recording is checked and planned once, but for what depends on the place.
-      if (isStep) this.#recordedStep().run({ values: { start } });
-      else this.#pass(work, (part) => part({ start }), afterLayer);
+      if (isStep) {
+        const place = moved(this.#positions, POSITION_BYTES * start);
+        this.#backend.copyDtoD(this.#position, place, POSITION_BYTES);
+        this.#recordedStep().run({ values: { start } });
+      } else this.#pass(work, { start }, (part) => part({ start }), afterLayer);
     } finally {
       scope.dispose();
     }
@@ -173,7 +187,10 @@ export class Transformer {
     if (this.#step === undefined || this.#step.revision !== revision) {
       this.#step?.recording.dispose();
       const place: Place = { start: 0 };
-      const recording = this.#backend.record<Place>((vary) => this.#pass(this.#single, vary), place);
+      const recording = this.#backend.record<Place>(
+        (vary) => this.#pass(this.#single, { positions: this.#position }, vary),
+        place,
+      );
       this.#step = { recording, revision };
     }
     return this.#step.recording;
@@ -182,11 +199,12 @@ export class Transformer {
   /** From the embedding in the stream to the logits. */
   #pass(
     work: Workspace,
+    turn: Turn,
     vary: Vary<Place>,
     afterLayer?: (layer: number, stream: DeviceHandle) => void,
   ): void {
     for (const [i, layer] of this.#weights.layers.entries()) {
-      this.#attend(work, layer, i, vary);
+      this.#attend(work, layer, i, turn, vary);
       this.#feedForward(work, layer);
       afterLayer?.(i, work.stream);
     }
@@ -194,26 +212,21 @@ export class Transformer {
   }
 
   /** stream += output of attention */
-  #attend(work: Workspace, layer: LayerWeights, index: number, vary: Vary<Place>): void {
+  #attend(work: Workspace, layer: LayerWeights, index: number, turn: Turn, vary: Vary<Place>): void {
     const { count } = work;
     this.#normalize(count, work.stream, layer.attentionNorm, work.normalized);
     layer.queryKeyValue.multiply({ count, input: work.normalized, output: work.queryKeyValue });
+    this.#turn(work, turn);
     vary(({ start }) => this.#mix(work, index, start));
     const { attended, stream, product } = work;
     layer.attentionOutput.multiply({ count, input: attended, output: stream, addsThrough: product });
   }
 
-  /** Puts keys and values into the cache of a layer, and mixes values of the cache by queries and keys. */
-  #mix(work: Workspace, index: number, start: number): void {
-    const { count } = work;
-    const { heads, kvHeads, headSize, frequencies, window } = this.shape;
-    const backend = this.#backend;
-    const dtype = this.#dtype;
-    const bytes = dtypeBytes[dtype];
-    // Queries and keys follow one another in each row, so they turn together.
-    const row = (heads + 2 * kvHeads) * headSize;
-    const inRow = [0, headSize, row];
-    backend.rope({
+  /** Turns queries and keys by their positions. They follow one another in each row, so they turn together. */
+  #turn({ count, queryKeyValue }: Workspace, turn: Turn): void {
+    const { heads, kvHeads, headSize, frequencies } = this.shape;
+    const inRow = [0, headSize, (heads + 2 * kvHeads) * headSize];
+    this.#backend.rope({
       kind: "neighbours",
       heads: heads + kvHeads,
       rows: count,
@@ -222,13 +235,24 @@ export class Transformer {
       length: this.room,
       cos: this.#cos,
       sin: this.#sin,
-      start,
-      input: work.queryKeyValue,
+      ...turn,
+      input: queryKeyValue,
       inputStrides: inRow,
-      output: work.queryKeyValue,
+      output: queryKeyValue,
       outputStrides: inRow,
-      dtype,
+      dtype: this.#dtype,
     });
+  }
+
+  /** Puts keys and values into the cache of a layer, and mixes values of the cache by queries and keys. */
+  #mix(work: Workspace, index: number, start: number): void {
+    const { count } = work;
+    const { heads, kvHeads, headSize, window } = this.shape;
+    const backend = this.#backend;
+    const dtype = this.#dtype;
+    const bytes = dtypeBytes[dtype];
+    const row = (heads + 2 * kvHeads) * headSize;
+    const inRow = [0, headSize, row];
     const keysOfHead = this.room * headSize;
     const cacheOfLayer = 2 * kvHeads * keysOfHead * bytes;
     const keys = moved(this.#cache, index * cacheOfLayer);

@@ -25,6 +25,8 @@ export interface Options {
   readonly lora: number;
   /** An adapter to write with. */
   readonly adapter: string | undefined;
+  /** Where the time line of the writing goes; undefined: it is not measured. */
+  readonly profile: string | undefined;
   /** A training to go on with. */
   readonly resume: string | undefined;
   readonly help: boolean;
@@ -42,12 +44,12 @@ Training:
   --text FILE                what to learn from (default: the Markdown of this repository)
   --steps N                  steps of training (default 400)
   --save FILE                where to put the model, also on Ctrl-C (default story.safetensors)
-  --resume FILE              goes on with a training that was interrupted
   --lora RANK                with --model: trains an adapter (LoRA) for that model, which stays as it is
+  --resume FILE              goes on with a training that was interrupted; with --model that of an adapter
 
 Writing:
 
-  --model FILE               a checkpoint of llama2.c, a GGUF file (F32, F16, BF16, Q8_0, Q4_0), or one saved above
+  --model FILE               a checkpoint of llama2.c, a GGUF file (F32, F16, BF16, Q8_0, Q4_0, Q6_K), or one saved above
   --tokenizer FILE           the tokenizer of a checkpoint of llama2.c; a GGUF file has its own
   --adapter FILE             an adapter for the model, as --lora saves it
   --prompt TEXT              what the text starts with (default: nothing)
@@ -58,6 +60,7 @@ Writing:
   --backend auto|cpu|webgpu  what computes; auto takes the GPU if there is one (default auto)
   --swap N                   go to the other backend after every N tokens (default: never)
   --dtype f32|f16            the type in which the model computes (default f32)
+  --profile FILE             with --model: shows where the time goes, and writes a Chrome trace
   --help                     this text
 `;
 
@@ -66,6 +69,14 @@ const dtypes: readonly FloatType[] = ["f32", "f16"];
 
 export function parseOptions(args: readonly string[]): Options {
   const values = readValues(args);
+  const options = optionsFrom(values);
+  const { profile, model, swap, lora, resume } = options;
+  if (profile !== undefined && (model === undefined || swap > 0 || lora > 0 || resume !== undefined))
+    throw new UsageError("--profile needs --model, and goes with neither --swap nor --lora nor --resume");
+  return options;
+}
+
+function optionsFrom(values: ReturnType<typeof readValues>): Options {
   return {
     model: values.model,
     tokenizer: values.tokenizer,
@@ -83,6 +94,7 @@ export function parseOptions(args: readonly string[]): Options {
     resume: values.resume,
     lora: wholeNumber("lora", values.lora, 0, 1024),
     adapter: values.adapter,
+    profile: values.profile,
     help: values.help,
   };
 }
@@ -109,6 +121,7 @@ function readValues(args: readonly string[]) {
         resume: { type: "string" },
         lora: { type: "string", default: "0" },
         adapter: { type: "string" },
+        profile: { type: "string" },
         help: { type: "boolean", short: "h", default: false },
       },
     }).values;

@@ -1,12 +1,15 @@
+import { writeFile } from "node:fs/promises";
 import { SwitchableBackend } from "@backplane/core";
+import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
-import { FileError, FileSource } from "./checkpoint/file.js";
+import { FileSource } from "./checkpoint/disk.js";
+import { FileError, named } from "./checkpoint/file.js";
 import { loadWeights, weightBytes } from "./checkpoint/load.js";
 import { Transformer } from "./model.js";
 import type { Options } from "./options.js";
-import { ProgressBar } from "./progress.js";
+import { profilerFor } from "./profile.js";
 import { readLlama2cTokenizer } from "./tokenizer/llama2c.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 import { megabytes, type Outputs, writeText } from "./writing.js";
@@ -25,8 +28,10 @@ export async function tellStory(
   const prompt = tokenizer.encode(options.prompt);
   if (prompt.length > shape.length)
     throw new FileError(`The prompt has ${prompt.length} tokens, and the model takes ${shape.length}.`);
-  await using backend = new SwitchableBackend(registry, start);
-  await backend.init();
+  await using switchable = new SwitchableBackend(registry, start);
+  await switchable.init();
+  const profiler = options.profile === undefined ? undefined : profilerFor(switchable);
+  const { backend } = profiler ?? { backend: switchable };
   const { dtype } = options;
   if (dtype === "f16" && options.adapter !== undefined)
     throw new FileError("An adapter needs a model that computes in f32.");
@@ -48,7 +53,15 @@ export async function tellStory(
       return await readAdapter(backend, adapterFile, loaded.weights);
     });
   const transformer = new Transformer(backend, shape, weights, room, dtype);
-  await writeText({ backend, transformer, tokenizer, prompt: options.prompt, options, outputs, signal });
+  const writing = { backend, transformer, tokenizer, prompt: options.prompt, options, outputs, signal };
+  if (profiler === undefined) await writeText(writing);
+  else {
+    const { text, trace } = await profiler.measure((watch) => writeText({ ...writing, watch }));
+    await writeFile(options.profile!, JSON.stringify(trace));
+    notes.write(
+      `\n${text}The time line is in ${options.profile}, for chrome://tracing or ui.perfetto.dev.\n`,
+    );
+  }
   const { cacheBytes } = transformer;
   notes.write(`The keys and values of ${room} tokens take ${megabytes(cacheBytes)}.\n`);
   transformer.free();
@@ -87,14 +100,4 @@ async function tokenizerFor(options: Options, checkpoint: Checkpoint): Promise<T
     await using file = await FileSource.open(path);
     return readLlama2cTokenizer(await file.read(0, file.size), vocabulary);
   });
-}
-
-/** Puts the name of a file before what is wrong with it. */
-async function named<Result>(path: string, body: () => Promise<Result>): Promise<Result> {
-  try {
-    return await body();
-  } catch (error) {
-    if (error instanceof FileError) throw new FileError(`${path}: ${error.message}`);
-    throw error;
-  }
 }

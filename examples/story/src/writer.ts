@@ -3,6 +3,12 @@ import { moved } from "./matrix.js";
 import type { Transformer } from "./model.js";
 import type { Sampler } from "./sampler.js";
 
+/** What may be told about the writing. */
+export interface Watch {
+  /** The host did nothing but wait for a token, between these times of `performance.now()`. */
+  waited(begin: number, end: number): void;
+}
+
 /** Tokens that the device works on while the host still waits for the first of them. */
 const IN_FLIGHT = 4;
 
@@ -14,10 +20,12 @@ export class Writer {
   readonly #transformer: Transformer;
   readonly #sampler: Sampler;
   readonly #scope: Scope;
+  readonly #watch: Watch | undefined;
   /** i32: the prompt, and behind it what was chosen. */
   readonly #tokens: DeviceHandle;
 
-  constructor(backend: ComputeBackend, transformer: Transformer, sampler: Sampler) {
+  constructor(backend: ComputeBackend, transformer: Transformer, sampler: Sampler, watch?: Watch) {
+    this.#watch = watch;
     this.#backend = backend;
     this.#transformer = transformer;
     this.#sampler = sampler;
@@ -41,7 +49,9 @@ export class Writer {
     try {
       for (let place = first; place < end || pending.length > 0; ) {
         for (; place < end && pending.length < IN_FLIGHT; place++) pending.push(this.#choose(place, first));
+        const begin = performance.now();
         const token = await pending.shift()!;
+        this.#watch?.waited(begin, performance.now());
         if (stops.has(token)) return;
         yield token;
       }

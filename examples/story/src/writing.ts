@@ -1,11 +1,12 @@
 import { setImmediate } from "node:timers/promises";
 import type { SwitchableBackend } from "@backplane/core";
+import type { Output } from "@backplane/example-digits/progress.js";
 import { registry } from "./backends.js";
+import { Meter } from "./meter.js";
 import type { Transformer } from "./model.js";
-import type { Output } from "./progress.js";
 import { Sampler, type SamplerOptions } from "./sampler.js";
 import { TextJoiner, type Tokenizer } from "./tokenizer/tokenizer.js";
-import { Writer } from "./writer.js";
+import { type Watch, Writer } from "./writer.js";
 
 export interface Outputs {
   /** Gets the text and nothing else. */
@@ -30,6 +31,7 @@ export interface Writing {
   readonly outputs: Outputs;
   /** Stops after the next token. */
   readonly signal: AbortSignal;
+  readonly watch?: Watch;
 }
 
 /** Writes on after the prompt, and swaps the backend meanwhile if asked to. */
@@ -38,8 +40,8 @@ export async function writeText(writing: Writing): Promise<void> {
   const { text, notes } = writing.outputs;
   const prompt = tokenizer.encode(writing.prompt);
   const sampler = new Sampler(backend, transformer.shape.vocabulary, options);
-  const writer = new Writer(backend, transformer, sampler);
-  const meter = new Meter(backend, notes);
+  const writer = new Writer(backend, transformer, sampler, writing.watch);
+  const meter = new Meter();
   const joiner = new TextJoiner(tokenizer, prompt.length === 1);
   text.write(writing.prompt);
   for await (const token of writer.write(prompt, options.tokens, tokenizer.stops)) {
@@ -49,59 +51,17 @@ export async function writeText(writing: Writing): Promise<void> {
     await setImmediate();
     if (signal.aborted) break;
     const isDue = options.swap > 0 && meter.total % options.swap === 0;
-    if (isDue && meter.total < options.tokens) await meter.swap();
+    if (!isDue || meter.total >= options.tokens) continue;
+    const before = backend.current;
+    const rate = String(meter);
+    await backend.use(registry.names.find((name) => name !== before)!);
+    notes.write(` [${before}: ${rate}; now ${backend.current}] `);
+    meter.restart();
   }
   text.write("\n");
-  meter.finish();
+  notes.write(`${meter.total} tokens. ${backend.capabilities.device.name}: ${meter}.\n`);
   writer.free();
   sampler.free();
-}
-
-/** Counts and times the tokens of the backend in use. */
-class Meter {
-  readonly #backend: SwitchableBackend;
-  readonly #notes: Output;
-  #start = performance.now();
-  /** When the first token was there: what came before is the prompt. */
-  #first = 0;
-  #count = 0;
-  #total = 0;
-
-  constructor(backend: SwitchableBackend, notes: Output) {
-    this.#backend = backend;
-    this.#notes = notes;
-  }
-
-  get total(): number {
-    return this.#total;
-  }
-
-  count(): void {
-    if (this.#count === 0) this.#first = performance.now();
-    this.#count += 1;
-    this.#total += 1;
-  }
-
-  /** Goes on with the next backend. */
-  async swap(): Promise<void> {
-    const rate = this.#rate();
-    const before = this.#backend.current;
-    await this.#backend.use(registry.names.find((name) => name !== before)!);
-    this.#notes.write(` [${before}: ${rate}; now ${this.#backend.current}] `);
-    this.#start = performance.now();
-    this.#count = 0;
-  }
-
-  finish(): void {
-    this.#notes.write(`${this.#total} tokens. ${this.#backend.capabilities.device.name}: ${this.#rate()}.\n`);
-  }
-
-  #rate(): string {
-    const seconds = (performance.now() - this.#first) / 1000;
-    const first = `first token after ${(this.#first - this.#start).toFixed(0)} ms`;
-    if (this.#count < 2) return first;
-    return `${first}, then ${Math.round((this.#count - 1) / seconds).toLocaleString("en-US")} tokens/s`;
-  }
 }
 
 export function megabytes(bytes: number): string {

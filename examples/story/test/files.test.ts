@@ -1,6 +1,8 @@
+import { float16FromBits } from "@backplane/core";
 import { expect } from "chai";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
+import { decodeQ6K } from "#src/checkpoint/q6-k.js";
 import { byteCharacters } from "#src/tokenizer/byte-pairs.js";
 import { readLlama2cTokenizer } from "#src/tokenizer/llama2c.js";
 import { TextJoiner, type Tokenizer } from "#src/tokenizer/tokenizer.js";
@@ -27,6 +29,33 @@ describe("model files", () => {
     }
   });
 
+  it("have in blocks of Q6_K what the definition of the format says", () => {
+    // A linear congruential generator; the scales of the blocks are ordinary numbers.
+    let state = 7;
+    const bytes = Uint8Array.from({ length: 3 * 210 }, () => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return state >>> 24;
+    });
+    const scales = [0x3c00, 0x1234, 0x9abc];
+    for (const [i, scale] of scales.entries()) {
+      bytes[210 * i + 208] = scale & 255;
+      bytes[210 * i + 209] = scale >> 8;
+    }
+    const right = new Float64Array(3 * 256).map((_, i) => {
+      const [block, weight] = [210 * Math.floor(i / 256), i % 256];
+      const group = Math.floor(weight / 128);
+      const [quarter, place] = [Math.floor((weight % 128) / 32), weight % 32];
+      const low = bytes[block + 64 * group + 32 * (quarter % 2) + place]!;
+      const high = bytes[block + 128 + 32 * group + place]!;
+      const ofFour = quarter < 2 ? low % 16 : Math.floor(low / 16);
+      const number = ofFour + 16 * (Math.floor(high / 4 ** quarter) % 4);
+      const unsigned = bytes[block + 192 + Math.floor(weight / 16)]!;
+      const scale = unsigned < 128 ? unsigned : unsigned - 256;
+      return float16FromBits(scales[Math.floor(i / 256)]!) * scale * (number - 32);
+    });
+    expect([...decodeQ6K(bytes)]).to.deep.equal([...right]);
+  });
+
   it("are refused if they are cut off, wherever that is", async () => {
     const checkpoint = llama2cFile();
     expect(await refusal(checkpoint.subarray(0, checkpoint.length - 1))).to.match(/it is cut off\.$/);
@@ -50,8 +79,11 @@ describe("model files", () => {
     expect(await refusal(later)).to.contain("version 1 or 2");
     const mamba = ggufFile("F32", { metadata: [["general.architecture", "string", "mamba"]] });
     expect(await refusal(mamba)).to.equal("Its architecture is mamba; this program knows llama.");
+    expect(await refusal(ggufFile("F32", { typeNumber: 12 }))).to.equal(
+      "token_embd.weight is of type Q4_K; this program reads F32, F16, Q4_0, Q8_0, Q6_K, BF16.",
+    );
     expect(await refusal(ggufFile("F32", { typeNumber: 14 }))).to.equal(
-      "token_embd.weight is of type Q6_K; this program reads F32, F16, Q4_0, Q8_0, BF16.",
+      "token_embd.weight has rows of 64 weights, which are no whole blocks of Q6_K.",
     );
     expect(await refusal(ggufFile("F32", { extra: "blk.0.attn_q_bias" }))).to.contain("blk.0.attn_q_bias");
     for (const [key, type, value, message] of [

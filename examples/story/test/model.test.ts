@@ -1,3 +1,4 @@
+// Tags: kernels, pure, long
 import { type ComputeBackend, download, type FloatType, SwitchableBackend, upload } from "@backplane/core";
 import { expect } from "chai";
 import { readCheckpoint, type StoredType } from "#src/checkpoint/checkpoint.js";
@@ -5,10 +6,18 @@ import { MemorySource } from "#src/checkpoint/file.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Sampler } from "#src/sampler.js";
+import { ropeFrequencies } from "#src/shape.js";
 import { Writer } from "#src/writer.js";
 import { exactLogits } from "./exact.js";
 import { collected, registry } from "./subjects.js";
-import { ggufFile, llama2cFile, roundedValues, shape, values } from "./tiny.js";
+import { ggufFile, llama2cFile, roundedValues, shape, values, valuesOf } from "./tiny.js";
+
+/** Its rows are whole blocks of Q6_K; words and places are those of the tiny model. */
+const wide = (() => {
+  const sizes = { size: 256, hidden: 256, layers: 1, heads: 4, kvHeads: 2, headSize: 64 };
+  const wideShape = { ...shape, ...sizes, frequencies: ropeFrequencies(64, 10_000) };
+  return { shape: wideShape, values: valuesOf(wideShape) };
+})();
 
 const tokens = [1, 270, 3, 299, 0, 77, 128, 41];
 /** The first ones go through the model together, the others one by one. */
@@ -79,6 +88,18 @@ describe("the transformer", () => {
         expect(await difference(name, ggufFile(type), rounded, "f32")).to.be.lessThan(2e-5);
       });
   }
+
+  it("takes weights of 6 bits as they are in a file, for a classifier beside others and for all", async () => {
+    for (const [type, classifier] of [
+      ["Q4_0", "Q6_K"],
+      ["Q6_K", undefined],
+    ] as const) {
+      const file = ggufFile(type, { model: wide, ...(classifier === undefined ? {} : { classifier }) });
+      const right = exactLogits(wide.shape, roundedValues(type, wide.values, classifier), tokens);
+      expect(await difference("cpu", file, right, "f32")).to.be.lessThan(2e-5);
+      expect(await difference("cpu", file, right, "f16")).to.be.within(1e-5, 0.02);
+    }
+  });
 
   it("computes in f16 if asked to", async () => {
     // Some ten roundings to 11 bits in each of two layers.

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -45,6 +45,33 @@ describe("the story program", () => {
     expect(swapped.status, swapped.stderr).to.equal(0);
     expect(swapped.stdout).to.equal(stdout);
     expect(swapped.stderr).to.match(/\[cpu: .*; now webgpu\].*\[webgpu: .*; now cpu\]/);
+  });
+
+  it("shows where the time goes, on both backends, and writes the same meanwhile", () => {
+    const options = ["--prompt", "the", "--temperature", "0", "--tokens", "6"];
+    const { stdout } = story(...checkpoint, ...options, "--backend", "cpu");
+    for (const [backend, device] of [
+      ["cpu", /^gemm +\d+ +[\d.]+ +[\d.]+ +[\d.]+$/m],
+      ["webgpu", /^gemm +\S+ +\d+ +[\d.]+/m],
+    ] as const) {
+      const path = join(folder, `${backend}.json`);
+      const profiled = story(...checkpoint, ...options, "--backend", backend, "--profile", path);
+      expect(profiled.status, profiled.stderr).to.equal(0);
+      expect(profiled.stdout).to.equal(stdout);
+      expect(profiled.stderr).to.match(device);
+      expect(profiled.stderr).to.match(/us on the device, [\d.]+ us on the host/);
+      expect(profiled.stderr).to.match(/[\d.]+ us waiting for tokens/);
+      const { traceEvents } = JSON.parse(readFileSync(path, "utf8")) as {
+        traceEvents: readonly { name: string; ph: string; tid: number; ts?: number; dur?: number }[];
+      };
+      const stretches = traceEvents.filter(({ ph }) => ph === "X");
+      expect([...new Set(stretches.map(({ tid }) => tid))].sort()).to.deep.equal([1, 2, 3]);
+      expect(stretches.filter(({ tid }) => tid === 3)).to.have.lengthOf(6);
+      for (const { ts, dur } of stretches) expect(ts! + dur!).to.be.at.least(ts!);
+    }
+    const swapped = story(...checkpoint, ...options, "--swap", "3", "--profile", join(folder, "x.json"));
+    expect(swapped.status).to.equal(2);
+    expect(swapped.stderr).to.match(/^--profile needs --model, and goes with neither --swap/);
   });
 
   it("trains, saves when it is interrupted, and writes with what it has learned", async () => {

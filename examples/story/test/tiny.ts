@@ -27,8 +27,8 @@ function numbers(count: number, seed: number, scale: number): Float64Array {
   });
 }
 
-/** The weights of the model; those of the classifier are the embedding. */
-export const values: Values = (() => {
+/** Random weights; those of the classifier are the embedding. */
+export function valuesOf(shape: Shape): Values {
   let seed = 1;
   const matrix = (rows: number, columns: number): Float64Array => {
     seed += 1;
@@ -44,7 +44,11 @@ export const values: Values = (() => {
       ) as LayerValues,
   );
   return { embedding, layers, finalNorm: matrix(1, shape.size), classifier: embedding };
-})();
+}
+
+export const values: Values = valuesOf(shape);
+
+const tiny = { shape, values };
 
 /** A checkpoint of llama2.c. */
 export function llama2cFile(): Uint8Array {
@@ -146,6 +150,47 @@ function encodingOfBlocks(type: number, largest: number, pack: (steps: Int8Array
   };
 }
 
+/** Numbers of 6 bits: `steps` from -32 on, of 16 weights to a scale. */
+const encodingOfQ6K: Encoding = (() => {
+  const blocksOf = (weights: Float64Array) =>
+    Array.from({ length: weights.length / 256 }, (_, i) => {
+      const block = weights.subarray(256 * i, 256 * i + 256);
+      const largestOf = (part: Float64Array) => Math.max(...part.map(Math.abs));
+      const scale = float16FromBits(float16ToBits(largestOf(block) / 31 / 127));
+      // Every other scale is negative: they are signed.
+      const scales = Int8Array.from({ length: 16 }, (_, j) => {
+        const part = block.subarray(16 * j, 16 * j + 16);
+        return (j % 2 === 0 ? 1 : -1) * Math.max(1, Math.min(127, Math.round(largestOf(part) / 31 / scale)));
+      });
+      const steps = Int8Array.from(block, (weight, j) =>
+        Math.max(-32, Math.min(31, Math.round(weight / scale / scales[j >> 4]!))),
+      );
+      return { scale, scales, steps };
+    });
+  return {
+    type: 14,
+    encode: (weights) =>
+      joined(
+        blocksOf(weights).flatMap(({ scale, scales, steps }) => {
+          const low = new Uint8Array(128);
+          const high = new Uint8Array(64);
+          for (const [j, step] of steps.entries()) {
+            const [group, quarter, place] = [j >> 7, (j >> 5) & 3, j & 31];
+            low[64 * group + 32 * (quarter & 1) + place]! |= ((step + 32) & 15) << (4 * (quarter >> 1));
+            high[32 * group + place]! |= ((step + 32) >> 4) << (2 * quarter);
+          }
+          return [low, high, bytesOf(scales), bytesOf(Uint16Array.of(float16ToBits(scale)))];
+        }),
+      ),
+    rounded: (weights) =>
+      Float64Array.from(
+        blocksOf(weights).flatMap(({ scale, scales, steps }) =>
+          Array.from(steps, (step, j) => step * scales[j >> 4]! * scale),
+        ),
+      ),
+  };
+})();
+
 export const encodings: Readonly<Record<StoredType, Encoding>> = {
   F32: {
     type: 0,
@@ -158,16 +203,20 @@ export const encodings: Readonly<Record<StoredType, Encoding>> = {
   Q4_0: encodingOfBlocks(2, 7, (steps) =>
     Uint8Array.from({ length: 16 }, (_, i) => (steps[i]! + 8) | ((steps[i + 16]! + 8) << 4)),
   ),
+  Q6_K: encodingOfQ6K,
 };
 
-/** The weights as a file of a type has them; norms are always in f32. */
-export function roundedValues(type: StoredType): Values {
+/** The weights as a file of a type has them; norms are always in f32. The classifier may have a type of its own. */
+export function roundedValues(type: StoredType, of: Values = values, classifier?: StoredType): Values {
   const { rounded } = encodings[type];
-  const embedding = rounded(values.embedding);
+  const embedding = rounded(of.embedding);
   return {
-    ...values,
-    ...{ embedding, classifier: embedding },
-    layers: values.layers.map(
+    ...of,
+    ...{
+      embedding,
+      classifier: classifier === undefined ? embedding : encodings[classifier].rounded(of.classifier),
+    },
+    layers: of.layers.map(
       (layer) =>
         Object.fromEntries(
           Object.entries(layer).map(([name, weights]) => [
@@ -196,7 +245,7 @@ const ggufNames: Readonly<Record<keyof StoredLayer, string>> = {
   },
 };
 
-export const ggufMetadata: Metadata = [
+const ggufMetadata = (shape: Shape): Metadata => [
   ["general.architecture", "string", "llama"],
   ["llama.embedding_length", "u32", shape.size],
   ["llama.feed_forward_length", "u32", shape.hidden],
@@ -219,16 +268,25 @@ function typeOf(token: number): number {
   return token < 259 ? 6 : 1;
 }
 
-/** A GGUF file with all matrices in one type. `wrong` replaces parts, to see whether that is noticed. */
-export function ggufFile(
-  type: StoredType,
-  wrong: { readonly metadata?: Metadata; readonly extra?: string; readonly typeNumber?: number } = {},
-): Uint8Array {
+export interface GgufOptions {
+  /** Replaces parts, to see whether that is noticed. */
+  readonly metadata?: Metadata;
+  readonly extra?: string;
+  readonly typeNumber?: number;
+  /** The type of a classifier of its own. */
+  readonly classifier?: StoredType;
+  /** Another model than the tiny one. */
+  readonly model?: { readonly shape: Shape; readonly values: Values };
+}
+
+/** A GGUF file with all matrices in one type. */
+export function ggufFile(type: StoredType, options: GgufOptions = {}): Uint8Array {
+  const { shape, values } = options.model ?? tiny;
   const tensors: { name: string; extents: number[]; type: number; bytes: Uint8Array }[] = [];
-  const add = (name: string, rows: number, columns: number, weights: Float64Array) => {
-    const encoding = encodings[rows === 1 ? "F32" : type];
+  const add = (name: string, rows: number, columns: number, weights: Float64Array, as = type) => {
+    const encoding = encodings[rows === 1 ? "F32" : as];
     const extents = rows === 1 ? [columns] : [columns, rows];
-    const number = rows > 1 ? (wrong.typeNumber ?? encoding.type) : encoding.type;
+    const number = rows > 1 ? (options.typeNumber ?? encoding.type) : encoding.type;
     tensors.push({ name: `${name}.weight`, extents, type: number, bytes: encoding.encode(weights) });
   };
   add("token_embd", shape.vocabulary, shape.size, values.embedding);
@@ -237,9 +295,11 @@ export function ggufFile(
     for (const [name, [rows, columns]] of shapes)
       add(`blk.${i}.${ggufNames[name]}`, rows, columns, layer[name]);
   add("output_norm", 1, shape.size, values.finalNorm);
-  if (wrong.extra !== undefined) add(wrong.extra, 1, shape.size, values.finalNorm);
+  if (options.classifier !== undefined)
+    add("output", shape.vocabulary, shape.size, values.classifier, options.classifier);
+  if (options.extra !== undefined) add(options.extra, 1, shape.size, values.finalNorm);
 
-  const metadata = [...ggufMetadata, ...(wrong.metadata ?? [])];
+  const metadata = [...ggufMetadata(shape), ...(options.metadata ?? [])];
   const entries: Uint8Array[] = [
     new TextEncoder().encode("GGUF"),
     ...[u32(3), u64(tensors.length), u64(metadata.length)],

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type ComputeBackend, SwitchableBackend } from "@backplane/core";
 import { expect } from "chai";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
-import { FileSource } from "#src/checkpoint/file.js";
+import { FileSource } from "#src/checkpoint/disk.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Sampler, type SamplerOptions } from "#src/sampler.js";

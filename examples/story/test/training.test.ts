@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ComputeBackend, download, upload } from "@backplane/core";
@@ -6,21 +6,25 @@ import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } fr
 import { expect } from "chai";
 import { AdaptableWeights, readAdapter } from "#src/adapter.js";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
-import { FileSource } from "#src/checkpoint/file.js";
+import { FileSource } from "#src/checkpoint/disk.js";
+import { FileError } from "#src/checkpoint/file.js";
 import { loadWeights } from "#src/checkpoint/load.js";
+import { SHAPE_KEY } from "#src/checkpoint/trained.js";
 import { Transformer } from "#src/model.js";
+import { parseOptions } from "#src/options.js";
 import { Random } from "#src/random.js";
 import type { Shape } from "#src/shape.js";
 import { bigramLoss } from "#src/training/bigram.js";
 import { splitCorpus } from "#src/training/corpus.js";
 import { LanguageModel } from "#src/training/language-model.js";
 import { LoraParameters } from "#src/training/lora.js";
+import { trainAdapter } from "#src/training/lora-program.js";
 import { type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
-import { readTraining, saveTraining } from "#src/training/saving.js";
+import { SavedTraining, saveTraining } from "#src/training/saving.js";
 import { Trainer } from "#src/training/trainer.js";
 import { exactLogits } from "./exact.js";
 import { registry } from "./subjects.js";
-import { type Values, values, shape as wide } from "./tiny.js";
+import { ggufFile, type Values, values, shape as wide } from "./tiny.js";
 
 /** Each token sees fewer tokens than there are. */
 const shape: Shape = { ...wide, window: 4 };
@@ -138,16 +142,12 @@ describe("training", () => {
     using interrupted = new Trainer(backend, shape, again, [...parametersOf(again).values()], options);
     expect(await losses(interrupted, 3)).to.deep.equal(all.slice(0, 3));
     const path = join(folder, "half.safetensors");
-    await saveTraining(path, shape, again, interrupted);
-    const saved = await readTraining(backend, path);
+    const metadata = { [SHAPE_KEY]: JSON.stringify(shape) };
+    await saveTraining(path, parametersOf(again), metadata, interrupted);
+    using saved = await SavedTraining.read(backend, path);
     expect(saved.options).to.deep.equal(options);
-    using resumed = new Trainer(
-      backend,
-      saved.shape,
-      saved.parameters,
-      [...parametersOf(saved.parameters).values()],
-      saved.options,
-    );
+    const taken = parametersFrom(shape, saved.take);
+    using resumed = new Trainer(backend, shape, taken, [...parametersOf(taken).values()], saved.options);
     saved.restore(resumed);
     expect(await losses(resumed, 6)).to.deep.equal(all.slice(3));
     expect(await resumed.heldOutLoss(text)).to.equal(await trainer.heldOutLoss(text));
@@ -186,7 +186,7 @@ describe("training", () => {
     expect(await model.logits(parameters, tokens).data()).to.deep.equal(base);
 
     const path = join(folder, "adapter.safetensors");
-    await lora.save(path);
+    await saveTraining(path, lora.tensors, lora.metadata, trainer);
     await using file = await FileSource.open(path);
     const plain = weightsOf(backend, parameters);
     const weights = new AdaptableWeights(backend, plain);
@@ -211,6 +211,53 @@ describe("training", () => {
     transformer.free();
     adapter.free();
     lora.dispose();
+  });
+
+  it("goes on with an adapter as if it had never been interrupted", async () => {
+    const write = (name: string, bytes: Uint8Array) => {
+      writeFileSync(join(folder, name), bytes);
+      return join(folder, name);
+    };
+    const model = write("tiny.gguf", ggufFile("F32"));
+    const lines = write("lines.md", new TextEncoder().encode("the sea and the sun\n".repeat(100)));
+    const base = ["--model", model, "--text", lines, "--tokens", "1", "--steps", "12", "--seed", "4"];
+    /** Trains with these options too, and returns the notes and the file. */
+    const train = async (name: string, interrupts: boolean, ...more: string[]) => {
+      const save = join(folder, name);
+      const interruption = new AbortController();
+      let noted = "";
+      const notes = {
+        write(text: string) {
+          noted += text;
+          if (interrupts && noted.includes("parameters of an adapter learn from")) interruption.abort();
+        },
+      };
+      const outputs = { text: { write() {} }, notes };
+      const parsed = parseOptions([...base, ...more, "--save", save]);
+      await trainAdapter({ ...parsed, model }, "cpu", outputs, interruption.signal);
+      return { noted, save };
+    };
+    const half = await train("half-adapter.safetensors", true, "--lora", "2");
+    expect(half.noted).to.contain(
+      `Saved as ${half.save}.\nTo go on: npx -y pnpm@12 story --model ${model} --text ${lines} --resume ${half.save}\n`,
+    );
+    const resumed = await train("resumed.safetensors", false, "--resume", half.save);
+    expect(resumed.noted).to.match(/nats per token: [\d.]+; without the adapter: [\d.]+/);
+    const whole = await train("whole.safetensors", false, "--lora", "2");
+    expect(readFileSync(resumed.save).equals(readFileSync(whole.save))).to.equal(true);
+    expect(readFileSync(half.save).equals(readFileSync(whole.save))).to.equal(false);
+
+    for (const [more, message] of [
+      [
+        ["--lora", "3", "--resume", half.save],
+        /half-adapter\.safetensors: It has an adapter of rank 2, and --lora is 3/,
+      ],
+      [["--resume", model], /tiny\.gguf: /],
+    ] as const) {
+      const failed = await train("none", false, ...more).catch((error: unknown) => error);
+      expect(failed).to.be.instanceOf(FileError);
+      expect((failed as FileError).message).to.match(message);
+    }
   });
 
   it("holds out every tenth piece of a text, and knows what pairs of bytes alone tell of it", () => {

@@ -1,11 +1,11 @@
-import { type Digits, pixels, side } from "@backplane/example-digits/data.js";
+import type { Digits } from "@backplane/example-digits/digits.js";
 import { type Output, ProgressBar } from "@backplane/example-digits/progress.js";
 import type { Registration } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
-import * as tfl from "@tensorflow/tfjs-layers";
+import { accuracyOf, batchSize, imagesOf, labelsOf, newModel } from "./model.js";
 
-const batchSize = 100;
-const classes = 10;
+/** Images that the model is tested on. */
+const tested = 2000;
 
 /** A part of the training, on one backend. */
 export interface Stage {
@@ -18,38 +18,6 @@ export interface Result {
   readonly accuracy: number;
   readonly stages: readonly (Stage & { readonly seconds: number })[];
   readonly loss: number;
-}
-
-/** Two convolutions, with pooling between them, and a layer for the ten digits. */
-export function newModel(): tfl.LayersModel {
-  const kernelInitializer = (seed: number) => tfl.initializers.glorotUniform({ seed });
-  const model = tfl.sequential({
-    layers: [
-      tfl.layers.conv2d({
-        ...{ inputShape: [side, side, 1], filters: 8, kernelSize: 5, strides: 2, activation: "relu" },
-        kernelInitializer: kernelInitializer(1),
-      }),
-      tfl.layers.maxPooling2d({ poolSize: 2 }),
-      tfl.layers.conv2d({
-        ...{ filters: 16, kernelSize: 3, activation: "relu", kernelInitializer: kernelInitializer(2) },
-      }),
-      tfl.layers.flatten(),
-      tfl.layers.dense({ units: classes, activation: "softmax", kernelInitializer: kernelInitializer(3) }),
-    ],
-  });
-  model.compile({ optimizer: tf.train.adam(0.002), loss: "categoricalCrossentropy" });
-  return model;
-}
-
-function imagesOf({ images }: Digits, count: number): tf.Tensor4D {
-  const values = Float32Array.from(images.subarray(0, count * pixels), (byte) => byte / 255);
-  return tf.tensor4d(values, [count, side, side, 1]);
-}
-
-function labelsOf({ labels }: Digits, count: number): tf.Tensor {
-  return tf.tidy(() =>
-    tf.cast(tf.oneHot(tf.tensor1d(Int32Array.from(labels.subarray(0, count)), "int32"), classes), "float32"),
-  );
 }
 
 /** Trains with one call of `fit`, in the middle of which the backend is swapped, and tests the model. */
@@ -91,15 +59,9 @@ export async function run(
       },
     },
   });
-  const tested = Math.min(test.count, 2000);
-  const [pictures, answers] = [imagesOf(test, tested), labelsOf(test, tested)];
-  const right = tf.tidy(() => {
-    const found = tf.argMax(model.predict(pictures) as tf.Tensor, 1);
-    return tf.mean(tf.cast(tf.equal(found, tf.argMax(answers, 1)), "float32"));
-  });
-  const [accuracy] = await right.data();
-  tf.dispose([inputs, targets, pictures, answers, right]);
+  const accuracy = await accuracyOf(model, test, tested);
+  tf.dispose([inputs, targets]);
   model.optimizer.dispose();
   model.dispose();
-  return { accuracy: accuracy!, stages: finished, loss };
+  return { accuracy, stages: finished, loss };
 }

@@ -1,14 +1,15 @@
 // Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { describeBackend } from "@backplane/conformance";
+import { describeBackend, laws } from "@backplane/conformance";
+import { isAroundAll, isAroundKernels, isEverywhere } from "./laws-support.js";
 import { withWorkers } from "./losing-workers.js";
 
-// With more cases: laws-cases.test.ts.
+// All laws, with more cases: laws-cases.test.ts.
 describeBackend(
   {
     name: "the CPU without threads",
     create: () => createCpuBackend({ threads: 0 }),
-    options: { mode: "quick" },
+    options: { laws: laws.filter(isAroundAll), mode: "quick" },
   },
   globalThis,
 );
@@ -16,7 +17,11 @@ describeBackend(
   {
     name: "the CPU with 2 threads",
     ...withWorkers(() => createCpuBackend({ threads: 2 })),
-    options: { mode: "quick", seed: 2 },
+    options: {
+      laws: laws.filter((law) => isAroundKernels(law) || isEverywhere(law)),
+      mode: "quick",
+      seed: 2,
+    },
   },
   globalThis,
 );

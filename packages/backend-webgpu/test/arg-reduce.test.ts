@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { type ArgReduceKind, type ComputeBackend, createBackend } from "@backplane/core";
 import { assert } from "chai";
 import { WebGpuDriver } from "#src/driver.js";

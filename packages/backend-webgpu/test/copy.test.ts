@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import {
   type ComputeBackend,
   type CopyArguments,

@@ -1,3 +1,4 @@
+// Tags: kernels, pure
 import { unaryFunctions } from "@backplane/conformance/functions";
 import type { GemmProblem } from "@backplane/core";
 import { assert } from "chai";

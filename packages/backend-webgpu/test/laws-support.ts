@@ -1,56 +1,70 @@
 import { createWebGpuBackend, type WebGpuBackend, type WebGpuOptions } from "@backplane/backend-webgpu";
-import { describeBackend, type Law, laws } from "@backplane/conformance";
+import { describeBackend, type Law, laws, type SuiteOptions } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";
 
 /** Their kernels compile soon everywhere. */
 const small: readonly string[] = ["unary", "binary", "gather", "select", "rope", "scatter"];
+
+/** Whether a law is on one of the operations whose kernels software adapters compile soon. */
+export function isOnSmallKernels({ operation }: Law): boolean {
+  return operation !== undefined && small.includes(operation);
+}
+
 const many: readonly string[] = ["resources", "reach", "stateful", "supports"];
-
-/** Whether a law is on one of the operations whose kernels software adapters take long to compile. */
-export function isOnLargeKernels({ operation }: Law): boolean {
-  return operation !== undefined && !small.includes(operation);
-}
-
-/** Software adapters take a while for a case of these, so each gets one law of its own in every run. */
-const briefly: readonly string[] = [
-  "conv2dInputGradient",
-  "conv2dFilterGradient",
-  "softmax",
-  "softmaxGradient",
-  "random",
-  "copy",
-  "argReduce",
-  "pool2d",
-  "resize2d",
-  "pool2dGradient",
-  "resize2dGradient",
-  "map",
-  "quantizedGemm",
-  "quantize",
-  "scan",
-  "sort",
-];
-
-/** Whether a law is worth its time in every run, on every adapter. */
-export function isEverywhere(law: Law): boolean {
-  return !isOnLargeKernels(law) || (briefly.includes(law.topic) && meetsMostWithFewest(law));
-}
 
 /** Whether a law calls many operations, in many forms, or one of them very often. */
 export function isOnManyCalls({ topic }: Law): boolean {
   return many.includes(topic);
 }
 
+/** Whether a law is on what is around all kernels, such as memory, order, recordings and loss. */
+export function isAroundKernels(law: Law): boolean {
+  return law.operation === undefined && !isOnManyCalls(law);
+}
+
+/** One kernel of these takes lavapipe half a minute and more. */
+const slowest: readonly string[] = ["attention", "attentionGradient", "normalize", "normalizeGradient"];
+
+/** An operation whose kernels compile soon everywhere: what is around those of the others is the same. */
+const smallest = "binary";
+
+/**
+ * Whether a law is worth its time in every run, on every adapter. What a compiler, a driver and its limits can do
+ * wrong shows in one law on each operation, and in the functions, which each of them computes in its own way.
+ */
+export function isEverywhere(law: Law): boolean {
+  if (isOnManyCalls(law)) return false;
+  return (
+    isAroundKernels(law) ||
+    law.topic === "accuracy" ||
+    (meetsMostWithFewest(law) && !slowest.includes(law.topic)) ||
+    (law.operation === smallest && law.topic !== smallest)
+  );
+}
+
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */
 export function compilesMuch({ topic }: Law): boolean {
   const topics = [
     ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient", "attention", "attentionGradient"],
-    ...["normalize", "normalizeGradient", "map"],
+    ...["normalize", "normalizeGradient", "map", "quantizedGemm"],
   ];
   return topics.includes(topic);
 }
 
-const broadest: Readonly<Record<string, string>> = {
+/** Whether a law is on integers of 32 bits: their kernels are those of f32 but for the type in their texts. */
+export function isOnWideIntegers({ dtype }: Law): boolean {
+  return dtype === "i32" || dtype === "u32";
+}
+
+const broadest: Readonly<Record<string, string | readonly string[]>> = {
+  unary: "relu: stays within its error bound",
+  binary: [
+    "broadcasts as NumPy does",
+    "arithmetic broadcast as NumPy does",
+    "comparisons broadcast as NumPy does",
+  ],
+  gather: "brings the element of each index, and 0 for those out of range",
+  scatter: "combines each update with its element, in order, and leaves the others",
   attention: "stays within the error bound",
   reduce: "sum: is exact on whole numbers",
   softmax: "softmax: stays within the error bound",
@@ -69,24 +83,31 @@ const broadest: Readonly<Record<string, string>> = {
   map: "reads every input before an output that lies over it is written",
 };
 
-/** Whether a law on an operation meets the most mistakes with the fewest kernels. */
+/** Whether a law on an operation is one of those that meet the most mistakes with the fewest kernels. */
 export function meetsMostWithFewest({ topic, name }: Law): boolean {
-  return name === (broadest[topic] ?? "is exact on whole numbers");
+  return [broadest[topic] ?? "is exact on whole numbers"].flat().includes(name);
 }
 
 /** The variants of operations with large kernels that compile soonest. */
 export const soonCompiled: WebGpuOptions = {
-  variants: { conv2d: "direct_4x128", attention: "tiled_16x32" },
+  variants: {
+    ...{ conv2d: "direct_4x128", conv2dFilterGradient: "direct" },
+    ...{ attention: "tiled_16x32", attentionGradient: "tiled_16x32x16" },
+  },
 };
 
 /** No backend is skipped where it is missing: a machine on which the suite says nothing about it has not tested it. */
-export function describeWebGpu(chosen: readonly Law[], runs: number, options: WebGpuOptions = {}): void {
+export function describeWebGpu(
+  chosen: readonly Law[],
+  how: Pick<SuiteOptions, "mode" | "runs">,
+  options: WebGpuOptions = {},
+): void {
   describeBackend(
     {
       name: "WebGPU",
       create: () => createWebGpuBackend(options),
       loseDevice: (backend) => (backend as WebGpuBackend).loseDevice(),
-      options: { laws: chosen, runs },
+      options: { laws: chosen, ...how },
     },
     globalThis,
   );

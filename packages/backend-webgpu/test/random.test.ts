@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { normalPair } from "@backplane/conformance/functions";
 import { type RandomProblem, type RandomType, randomKinds, randomTypes } from "@backplane/core";
 import { assert } from "chai";

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { dtypeBytes, type FloatType, type IntegerType, type SortProblem } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";

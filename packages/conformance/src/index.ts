@@ -1,4 +1,5 @@
 export type { BackendFacts, LawResult } from "./bench.js";
+export * from "./compare/index.js";
 export type { ReferenceMemory } from "./elements.js";
 export { type Evaluated, evaluateCall, timedCalls } from "./evaluate-call.js";
 export { binaryFunctions, unaryFunctions } from "./functions.js";

@@ -1,6 +1,14 @@
 // Tags: proof, long
-import { type ComputeBackend, createBackend, type MemoryStatistics } from "@backplane/core";
+import {
+  type ComputeBackend,
+  createBackend,
+  type DType,
+  dtypes,
+  type MemoryStatistics,
+  type OperationName,
+} from "@backplane/core";
 import { expect } from "chai";
+import { random } from "#src/data.js";
 import {
   createReferenceBackend,
   type MemorySample,
@@ -11,9 +19,14 @@ import {
   soak,
   trendOf,
 } from "#src/index.js";
+import { makeDice } from "#src/kit/draft.js";
+import { testedOperations } from "#src/ops/index.js";
 
 /** Small work: the reference is slow, and has it checked by itself. */
 const limits = { elements: 2 ** 11, multiplications: 2 ** 13, largestBytes: 2 ** 14, liveBytes: 2 ** 20 };
+
+/** Operations whose drafts are of every type and kind, integers and bytes among them. */
+const ofEveryType = ["unary", "binary", "reduce"] as const;
 
 /** Backends with a defect that any walk comes across at once. */
 const found = [
@@ -25,6 +38,20 @@ const found = [
   ],
   ...["truncated readback", "copyHtoD keeps a reference", "read of the future", "memory given up too early"],
 ];
+
+/** Backends that are wrong on whole numbers only, in one operation. */
+const foundOnIntegers = [
+  ["gives the dividend for a division by 0", "binary"],
+  ["takes the largest unsigned integer as if it were signed", "reduce"],
+] as const;
+
+/** Hides all other operations from the soak, however many there are. */
+function only(backend: ComputeBackend, ...names: readonly OperationName[]): ComputeBackend {
+  const supports = backend.supports.bind(backend);
+  backend.supports = (operation, question) =>
+    names.some((name) => name === operation) && supports(operation as OperationName, question);
+  return backend;
+}
 
 async function soaked(backend: ComputeBackend, options: SoakOptions = {}): Promise<SoakReport> {
   await backend.init();
@@ -85,6 +112,48 @@ describe("The soak", () => {
     it(`finds that a backend is wrong: "${name}"`, async () => {
       const report = await soaked(mutants.find((mutant) => mutant.name === name)!.create());
       expect(report.passed).to.equal(false);
+    });
+
+  for (const name of ofEveryType)
+    it(`drafts ${name} of every element type and kind`, async () => {
+      const { draft, supports } = testedOperations[name];
+      const expected = supports.flatMap(({ dtype, kind }) =>
+        (dtype as readonly DType[]).flatMap((type) =>
+          (kind as readonly string[]).map((one) => `${type} ${one}`),
+        ),
+      );
+      const dice = makeDice(random(3));
+      const drawn = new Set<string>();
+      for (let i = 0; i < 10_000; i++) {
+        const { rest } = draft(dice, limits, dice.pick(["f32", "f16"]));
+        drawn.add(`${rest.dtype} ${rest.kind}`);
+      }
+      expect([...drawn].sort()).to.deep.equal(expected.sort());
+    });
+
+  it("calls operations on whatever element types they have", async () => {
+    const backend = only(createReferenceBackend(), ...ofEveryType);
+    const called = new Set<string>();
+    for (const name of ofEveryType) {
+      const method = backend[name].bind(backend) as (args: object) => void;
+      backend[name] = (args: { readonly dtype?: DType }) => {
+        called.add(`${name} ${args.dtype}`);
+        method(args);
+      };
+    }
+    const { reasons } = await soaked(backend, { rounds: 32 });
+    expect(reasons).to.deep.equal([]);
+    const expected = ofEveryType.flatMap((name) =>
+      dtypes.filter((dtype) => dtype !== "bf16").map((dtype) => `${name} ${dtype}`),
+    );
+    expect([...called].sort()).to.deep.equal(expected.sort());
+  });
+
+  for (const [name, operation] of foundOnIntegers)
+    it(`finds that a backend is wrong: "${name}"`, async () => {
+      const backend = only(mutants.find((mutant) => mutant.name === name)!.create(), operation);
+      const { tally } = await soaked(backend, { rounds: 60, limits: { ...limits, elements: 2 ** 9 } });
+      expect(tally.wrong).to.be.above(0);
     });
 
   it("finds memory that is never given back", async () => {

@@ -29,14 +29,7 @@ export function locate<Entry extends Sized>(
 ): { readonly entry: Entry; readonly byteOffset: number } {
   const isSlice = typeof operand === "object" && operand !== null;
   const entry = table.find(isSlice ? operand.handle : operand) ?? table.refuse(operand, operation, argument);
-  const byteOffset = isSlice ? operand.byteOffset : 0;
-  const checks = new Checks(operation);
-  checks.count(`${argument}.byteOffset`, byteOffset);
-  if (byteOffset % alignment !== 0)
-    checks.fail(
-      `${argument}.byteOffset`,
-      `is ${byteOffset}; allowed: multiples of the element size, ${alignment} bytes`,
-    );
+  const byteOffset = isSlice ? checkedOffset(operation, argument, operand.byteOffset, alignment) : 0;
   const start = byteOffset - before;
   if (start < 0 || start + byteLength > entry.bytes)
     throw new BackendError(
@@ -46,6 +39,18 @@ export function locate<Entry extends Sized>(
       { operation, argument },
     );
   return { entry, byteOffset: start };
+}
+
+/** Returns the byte offset of a slice if it is a multiple of the alignment. */
+function checkedOffset(operation: string, argument: string, byteOffset: number, alignment: number): number {
+  const checks = new Checks(operation);
+  checks.count(`${argument}.byteOffset`, byteOffset);
+  if (byteOffset % alignment !== 0)
+    checks.fail(
+      `${argument}.byteOffset`,
+      `is ${byteOffset}; allowed: multiples of the element size, ${alignment} bytes`,
+    );
+  return byteOffset;
 }
 
 /** Whether an argument may be a scalar. If so, a plain number there is probably a scalar without its braces. */

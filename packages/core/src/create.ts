@@ -22,7 +22,7 @@ import { OperationMethods } from "./ops/methods.js";
 import { Fill, type Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
 import { copyCall, fillCall, nameOf, operationCall, type RecordedCall } from "./recording/calls.js";
-import { type Player, RUN, record } from "./recording/parts.js";
+import { type Collected, type Player, RUN, record } from "./recording/parts.js";
 import type { Recording, Vary } from "./recording/recording.js";
 import { whileRecording } from "./recording/while-recording.js";
 import type { Region } from "./region.js";
@@ -90,7 +90,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   readonly #waiting = new Set<(error: BackendError) => void>();
   /** `recording`: open, and calls go to `#collected`. */
   #state: BackendState | "recording" = "new";
-  #collected: (call: RecordedCall) => void = () => {};
+  #collected: Collected = () => {};
   #opening: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   /** Whether the driver has something to close. */
@@ -342,8 +342,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
 
   copyDtoD(destination: Operand, source: Operand, bytes: number): void {
     if (this.#state === "recording") {
-      this.#prepareCopy(destination, source, bytes);
-      this.#collected(copyCall(destination, source, bytes));
+      const prepared = this.#prepareCopy(destination, source, bytes);
+      this.#collected(copyCall(destination, source, bytes), prepared);
       return;
     }
     this.assertOpen("copyDtoD");
@@ -362,8 +362,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
 
   fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
     if (this.#state === "recording") {
-      this.#prepareFill(destination, value, count, dtype);
-      this.#collected(fillCall(destination, value, count, dtype));
+      const prepared = this.#prepareFill(destination, value, count, dtype);
+      this.#collected(fillCall(destination, value, count, dtype), prepared);
       return;
     }
     this.assertOpen("fill");
@@ -406,8 +406,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #isRecorded(operation: Operation, args: object): boolean {
     if (this.#state === "open") return false;
     if (this.#state !== "recording") throw this.#unusable(operation.name);
-    this.#prepareOperation(operation, args);
-    this.#collected(operationCall(operation, args));
+    const prepared = this.#prepareOperation(operation, args);
+    this.#collected(operationCall(operation, args), prepared);
     return true;
   }
 
@@ -441,7 +441,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
     return this.#prepareOperation(call.operation, call.args);
   }
 
-  #collect(body: () => void, add: (call: RecordedCall) => void): void {
+  #collect(body: () => void, add: Collected): void {
     this.#collected = add;
     this.#state = "recording";
     try {
@@ -476,8 +476,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
       },
       assertOpen: (operation) => this.assertOpen(operation),
       collect: (body, add) => this.#collect(body, add),
-      plan: (place, calls) => {
-        const prepared = calls.map((call) => this.#prepare(call));
+      plan: (place, calls, findings) => {
+        const prepared = (findings as Prepared[] | undefined) ?? calls.map((call) => this.#prepare(call));
         const driven = begin();
         if (driven === undefined) steps[place] = prepared;
         else

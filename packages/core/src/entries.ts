@@ -53,7 +53,8 @@ function shallowCopyOf({ name, names }: Operation, args: object): Record<string,
 /** Returns a copy of checked arguments, with its own lists and scalars, so that the caller cannot change it. */
 export function copyOf(operation: Operation, args: object): Record<string, unknown> {
   const copy = shallowCopyOf(operation, args);
-  for (const [name, value] of Object.entries(copy)) {
+  for (const name in copy) {
+    const value = copy[name];
     if (Array.isArray(value)) copy[name] = value.map(copyOfEntry);
     else if (typeof value === "object" && value !== null && "scalar" in value)
       copy[name] = { scalar: value.scalar };
@@ -64,6 +65,9 @@ export function copyOf(operation: Operation, args: object): Record<string, unkno
 /** Returns a copy of an entry of a list: a number, an operand, a shape or a node. */
 function copyOfEntry(entry: unknown): unknown {
   if (Array.isArray(entry)) return [...entry];
+  // Its properties may be getters of a class.
+  if (isOperand(entry))
+    return typeof entry === "object" ? { handle: entry.handle, byteOffset: entry.byteOffset } : entry;
   return typeof entry === "object" && entry !== null ? { ...entry } : entry;
 }
 

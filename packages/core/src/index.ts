@@ -25,6 +25,7 @@ export * from "./dtype.js";
 export * from "./errors.js";
 export { type DeviceHandle, type DeviceSlice, newHandle, type Operand } from "./handles.js";
 export { download, type HostArrayType, upload } from "./host-arrays.js";
+export { Listeners } from "./listeners.js";
 export { checkNames } from "./names.js";
 export { Checks, type NamedRegion } from "./ops/checks.js";
 export { type Cost, costOf } from "./ops/cost.js";
@@ -39,9 +40,26 @@ export {
   type Operation,
   type OperationDefinition,
 } from "./ops/operation.js";
+export {
+  type Conv2dInputShapeArguments,
+  type Conv2dShapeArguments,
+  conv2dInputShape,
+  conv2dOutputShape,
+  type Pool2dShapeArguments,
+  pool2dOutputShape,
+} from "./ops/output-shapes.js";
 export { type Binder, Reader } from "./ops/reader.js";
 export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
 export { copyBetween } from "./pieces.js";
+export {
+  copyCall,
+  fillCall,
+  makeCall,
+  nameOf,
+  operationCall,
+  type RecordedCall,
+  withOperands,
+} from "./recording/calls.js";
 export type { Recording, RecordsCalls, RunChanges, Vary } from "./recording/recording.js";
 export type { Region } from "./region.js";
 export {
@@ -58,3 +76,7 @@ export type { LostAllocation, SwapReport } from "./swap.js";
 export { SwitchableBackend } from "./switchable.js";
 export { FallbackBackend, type FallbackOptions } from "./wrappers/fallback.js";
 export type { FallbackEvent, FallbackOperation, FallbackReport } from "./wrappers/fallback-counts.js";
+export { Faults } from "./wrappers/faults.js";
+export { ForwardingBackend } from "./wrappers/forwarding.js";
+export { checkTwoBackends } from "./wrappers/pair.js";
+export { weakerOf } from "./wrappers/weaker.js";

@@ -27,7 +27,7 @@ import {
   operationCall,
   type RecordedCall,
 } from "./recording/calls.js";
-import { record } from "./recording/parts.js";
+import { type Collected, record } from "./recording/parts.js";
 import type { Recording, Vary } from "./recording/recording.js";
 import { SwitchedPlayer } from "./recording/switched.js";
 import type { Region } from "./region.js";
@@ -57,7 +57,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   readonly name = "switchable";
   readonly #table = new HandleTable<Entry>(takesScalar);
   readonly #slot: BackendSlot;
-  #collected: (call: RecordedCall) => void = () => {};
+  #collected: Collected = () => {};
   #liveBytes = 0;
   #peakBytes = 0;
 
@@ -316,7 +316,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     body: (vary: Vary<Values>) => void,
     values?: Values,
   ): Recording<Values> {
-    const collect = (make: () => void, add: (call: RecordedCall) => void): void => {
+    const collect = (make: () => void, add: Collected): void => {
       this.#slot.isRecording = true;
       this.#collected = add;
       try {
@@ -335,7 +335,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   #collect(call: RecordedCall): void {
     if (this.#slot.state !== "open") throw this.#slot.unusable(nameOf(call));
     this.#check(call);
-    this.#collected(call);
+    this.#collected(call, undefined);
   }
 
   #checkCopy(destination: Operand, source: Operand, bytes: number): void {

@@ -37,6 +37,37 @@ class RecordingDriver extends FakeDriver implements BackendDriver {
 
 type Vary = (part: (values: { readonly count: number }) => void) => void;
 
+describe("A recorded call", () => {
+  it("keeps slices in lists whose properties are getters of a class", async () => {
+    class Slice {
+      readonly #handle: DeviceHandle;
+      constructor(handle: DeviceHandle) {
+        this.#handle = handle;
+      }
+      get handle(): DeviceHandle {
+        return this.#handle;
+      }
+      get byteOffset(): number {
+        return 4;
+      }
+    }
+    const driver = new FakeDriver();
+    const backend = createBackend(driver);
+    await backend.init();
+    const [input, output] = [backend.alloc(12), backend.alloc(8)];
+    const step = backend.record(() =>
+      backend.map({
+        ...{ shape: [2], inputs: [new Slice(input)], outputs: [output], results: [1] },
+        nodes: [{ input: 0 }, { unary: "neg", x: 0 }],
+      }),
+    );
+    step.run();
+    const { inputs } = driver.runs[0]!.problem as { inputs: { region: { byteOffset: number } }[] };
+    assert.equal(inputs[0]!.region.byteOffset, 4);
+    await backend.dispose();
+  });
+});
+
 describe("A recording on a driver that has them", () => {
   let driver: RecordingDriver;
   let backend: ReturnType<typeof createBackend>;
@@ -91,6 +122,15 @@ describe("A recording on a driver that has them", () => {
     step.run({ values: { count: 3 } });
     assert.deepEqual(driver.taken(), [2]);
     assert.deepEqual(driver.log, ["run"]);
+  });
+
+  it("looks again at calls that were made before one of their handles ended", () => {
+    driver.taken();
+    const operands = new Map([[backend.alloc(16), other!]]);
+    throws("INVALID_ARGUMENT", () => step.run({ values: { count: 3 }, operands }));
+    backend.free(b!);
+    throws("INVALID_HANDLE", () => step.run({ values: { count: 3 } }));
+    assert.deepEqual(driver.taken(), []);
   });
 
   it("makes a part that varies again after it has failed", () => {

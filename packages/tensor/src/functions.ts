@@ -1,4 +1,9 @@
-import type { NormalizeKind, RopeKind } from "@backplane/core";
+import {
+  type Conv2dInputShapeArguments,
+  conv2dInputShape,
+  type NormalizeKind,
+  type RopeKind,
+} from "@backplane/core";
 import { listed, refuse } from "./errors.js";
 import { conv2dInputGradient } from "./ops/gradients.js";
 import {
@@ -59,24 +64,17 @@ export interface TransposedOptions extends Conv2dAttributes {
  */
 export function transposedConv2d(x: Tensor, filter: Tensor, options: TransposedOptions = {}): Tensor {
   const { outputSize, ...geometry } = options;
-  const { layout, stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 1 } = geometry;
   if (x.rank !== 4 || filter.rank !== 4)
     refuse(
       "transposedConv2d",
       "shapes",
       `are ${listed(x.shape)} and ${listed(filter.shape)}; allowed: four axes each`,
     );
-  const first = layout === "NHWC" ? 1 : 2;
-  const size = (axis: 0 | 1): number =>
-    (x.shape[first + axis]! - 1) * stride[axis] +
-    dilation[axis] * (filter.shape[2 + axis]! - 1) +
-    1 -
-    padding[axis] -
-    padding[axis + 2]!;
-  const [height, width] = outputSize ?? [size(0), size(1)];
-  const channels = filter.shape[1]! * groups;
-  const shape =
-    layout === "NHWC" ? [x.shape[0]!, height, width, channels] : [x.shape[0]!, channels, height, width];
+  const shapes = { outputShape: x.shape, filterShape: filter.shape };
+  const shape = [
+    ...conv2dInputShape({ ...geometry, ...(shapes as Pick<Conv2dInputShapeArguments, keyof typeof shapes>) }),
+  ];
+  if (outputSize !== undefined) shape.splice(geometry.layout === "NHWC" ? 1 : 2, 2, ...outputSize);
   return apply(conv2dInputGradient, [x, filter], { ...geometry, shape });
 }
 

@@ -63,9 +63,12 @@ export {
   encodeSafetensors,
   type LoadOptions,
   type Progress,
+  parseSafetensors,
   readSafetensors,
   type SaveOptions,
   type Source,
+  type StoredBytes,
+  type StoredCheckpoint,
   safetensorsChunks,
 } from "./safetensors/index.js";
 export { scope } from "./scope.js";

@@ -103,14 +103,17 @@ export function scope<Result>(body: () => Result): Result {
   }
 }
 
-function moveAll(result: unknown, from: Members, to: Members | undefined): void {
+function moveAll(result: unknown, from: Members, to: Members | undefined, seen = new Set<object>()): void {
   if (typeof result !== "object" || result === null) return;
   if (result instanceof Scoped) {
     Scoped.move(result, from, to);
     return;
   }
-  if (Array.isArray(result)) for (const entry of result) moveAll(entry, from, to);
-  else if (result instanceof Map) for (const entry of result.values()) moveAll(entry, from, to);
+  // A result may hold itself.
+  if (seen.has(result)) return;
+  seen.add(result);
+  if (Array.isArray(result)) for (const entry of result) moveAll(entry, from, to, seen);
+  else if (result instanceof Map) for (const entry of result.values()) moveAll(entry, from, to, seen);
   else if (Object.getPrototypeOf(result) === Object.prototype)
-    for (const entry of Object.values(result)) moveAll(entry, from, to);
+    for (const entry of Object.values(result)) moveAll(entry, from, to, seen);
 }

@@ -24,6 +24,7 @@ import {
   valueAndGrad,
   where,
   withoutRecording,
+  zeros,
 } from "@backplane/tensor";
 import { assert } from "chai";
 import { assertClose, onCpu, throws } from "./support.js";
@@ -92,6 +93,16 @@ describe("the rules of elementwise functions", () => {
     );
     const [ofMax] = grad((a: Tensor) => a.max())(y);
     assert.deepEqual(await ofMax!.toArray(), [0.5, 0.5]);
+  });
+
+  it("share the gradient of f16 between more equal elements than f16 can count", async () => {
+    const count = 2 ** 17;
+    const x = zeros(bench.backend, [count], "f16");
+    for (const f of [(a: Tensor) => a.max(), (a: Tensor) => a.min(), (a: Tensor) => a.mean()]) {
+      const [gradient] = grad((a: Tensor) => f(a).mul(1024))(x);
+      const values = await gradient!.cast("f32").data();
+      assert.deepEqual([values[0], values[count - 1]], [2 ** -7, 2 ** -7]);
+    }
   });
 });
 

@@ -2,7 +2,7 @@
 import { setImmediate } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Sgd, scope, tensor, valueAndGrad, zeros } from "@backplane/tensor";
+import { Sgd, scope, type Tensor, tensor, valueAndGrad, zeros } from "@backplane/tensor";
 import { assert } from "chai";
 import { onCpu, throws } from "./support.js";
 
@@ -26,6 +26,25 @@ describe("memory", () => {
       using z = zeros(backend, [2]);
       assert.equal(z.size, 2);
     }
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+  });
+
+  it("is kept for a result that holds itself", () => {
+    const { backend } = bench;
+    const { liveAllocations } = backend.memory();
+    interface Layer {
+      readonly weight: Tensor;
+      readonly all: Layer[];
+    }
+    const layer = scope((): Layer => {
+      const first: Layer = { weight: tensor(backend, [1, 2]), all: [] };
+      const second: Layer = { weight: tensor(backend, [3]), all: first.all };
+      first.all.push(first, second);
+      zeros(backend, [3]);
+      return first;
+    });
+    assert.equal(backend.memory().liveAllocations, liveAllocations + 2);
+    for (const { weight } of layer.all) weight.dispose();
     assert.equal(backend.memory().liveAllocations, liveAllocations);
   });
 

@@ -12,22 +12,47 @@ import { type DeviceType, elementCount, elementsOf } from "./elements.js";
 /** Names the data of a tensor. */
 export type DataId = TensorInfo["dataId"];
 
-/** The data of one or more tensors. At least one of `values`, `constant`, `handle` and `parts` is there. */
-interface Data {
+/** Where the data of a tensor are: at least one of these is there. */
+interface Content {
+  /** On the host: given by the user, or read from the device before. */
+  readonly values?: BackendValues | undefined;
+  /** All elements have this value. */
+  readonly constant?: number;
+  /** On the device. */
+  readonly handle?: DeviceHandle;
+  /** Of complex64: each of them has a reference of its own. */
+  readonly parts?: { readonly real: TensorInfo; readonly imag: TensorInfo };
+}
+
+/** The data of one or more tensors. */
+class Data {
   readonly dtype: DataType;
   /** Elements. */
   readonly count: number;
   references: number;
-  /** On the host: given by the user, or read from the device before. */
-  values: BackendValues | undefined;
-  /** All elements have this value. */
-  readonly constant: number | undefined;
-  /** On the device. */
-  handle: DeviceHandle | undefined;
-  /** Of complex64: each of them has a reference of its own. */
-  readonly parts: { readonly real: TensorInfo; readonly imag: TensorInfo } | undefined;
+  values: Content["values"];
+  readonly constant: Content["constant"];
+  handle: Content["handle"];
+  readonly parts: Content["parts"];
   /** Other forms of the same data on the device, such as a filter with its axes in another order. */
   forms: Map<string, DeviceHandle> | undefined;
+
+  constructor(dtype: DataType, count: number, content: Content, references: number) {
+    this.dtype = dtype;
+    this.count = count;
+    this.references = references;
+    this.values = content.values;
+    this.constant = content.constant;
+    this.handle = content.handle;
+    this.parts = content.parts;
+    this.forms = undefined;
+  }
+}
+
+/** What a kernel has done to the references of tensors: an entry for each reference. */
+interface References {
+  readonly begun: DataId[];
+  ended: DataId[] | undefined;
 }
 
 /** Where tensors of unknown data come from: the engine of TensorFlow.js. */
@@ -52,8 +77,8 @@ export class BackplaneBackend extends KernelBackend {
   readonly #mover: DataMover;
   readonly #data = new Map<DataId, Data>();
   readonly #ended: (backend: BackplaneBackend) => void;
-  /** What the kernel under way has made. */
-  #made: DataId[] | undefined;
+  /** The kernel under way. */
+  #kernel: References | undefined;
 
   /** `ended` is called by `dispose`. */
   constructor(compute: SwitchableBackend, mover: DataMover, ended: (backend: BackplaneBackend) => void) {
@@ -79,7 +104,7 @@ export class BackplaneBackend extends KernelBackend {
     refCount: number,
   ): void {
     if (dtype !== "complex64") {
-      this.#add(dataId, dtype, elementCount(shape), { values, references: refCount });
+      this.#add(dataId, dtype, elementCount(shape), { values }, refCount);
       return;
     }
     const { real, imag } = backend_util.splitRealAndImagArrays(values as Float32Array);
@@ -89,7 +114,7 @@ export class BackplaneBackend extends KernelBackend {
       return { dataId: partId, shape: [...shape], dtype: "float32" };
     };
     const parts = { real: part(real), imag: part(imag) };
-    this.#add(dataId, dtype, elementCount(shape), { parts, references: refCount });
+    this.#add(dataId, dtype, elementCount(shape), { parts }, refCount);
   }
 
   override async read(dataId: DataId): Promise<BackendValues> {
@@ -188,18 +213,23 @@ export class BackplaneBackend extends KernelBackend {
 
   // What kernels call
 
-  /** Runs a kernel. If it throws, frees the tensors that it has made. */
-  undoneOnFailure<Result>(kernel: () => Result): Result {
-    const outer = this.#made;
-    const made: DataId[] = [];
-    this.#made = made;
+  /** Runs a kernel. If it throws, ends the references that it has begun and not ended. */
+  undoneOnFailure<Given, Result>(kernel: (given: Given) => Result, given: Given): Result {
+    const outer = this.#kernel;
+    const references: References = { begun: [], ended: undefined };
+    this.#kernel = references;
     try {
-      return kernel();
+      return kernel(given);
     } catch (error) {
-      for (const dataId of made) this.disposeData(dataId, true);
+      const { begun, ended = [] } = references;
+      for (const dataId of ended) {
+        const place = begun.indexOf(dataId);
+        if (place >= 0) begun.splice(place, 1);
+      }
+      for (const dataId of begun) this.disposeData(dataId);
       throw error;
     } finally {
-      this.#made = outer;
+      this.#kernel = outer;
     }
   }
 
@@ -219,6 +249,8 @@ export class BackplaneBackend extends KernelBackend {
   /** A complex tensor of two float32 ones, whose references it takes over. */
   complex(real: TensorInfo, imag: TensorInfo): TensorInfo {
     const dataId = this.#new(real.shape, "complex64", { parts: { real, imag } });
+    this.#end(real.dataId);
+    this.#end(imag.dataId);
     return { dataId, shape: [...real.shape], dtype: "complex64" };
   }
 
@@ -232,11 +264,13 @@ export class BackplaneBackend extends KernelBackend {
   /** A further reference to the same data, with a shape of as many elements. */
   share({ dataId, dtype }: TensorInfo, shape: readonly number[]): TensorInfo {
     this.incRef(dataId);
+    this.#kernel?.begun.push(dataId);
     return { dataId, shape: [...shape], dtype };
   }
 
   /** Ends a reference. */
   release({ dataId }: TensorInfo): void {
+    this.#end(dataId);
     this.disposeData(dataId);
   }
 
@@ -260,15 +294,26 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   /**
-   * Another form of the data on the device, made by `make` when it is asked for first. It is kept as long as the data:
-   * the values of a tensor never change.
+   * Another form of the data on the device, of `bytes` bytes, written by `write` when it is asked for first. It is kept as
+   * long as the data: the values of a tensor never change.
    */
-  form({ dataId }: TensorInfo, name: string, make: () => DeviceHandle): DeviceHandle {
+  form(
+    { dataId }: TensorInfo,
+    name: string,
+    bytes: number,
+    write: (handle: DeviceHandle) => void,
+  ): DeviceHandle {
     const data = this.#get(dataId);
-    data.forms ??= new Map();
-    const found = data.forms.get(name);
+    const found = data.forms?.get(name);
     if (found !== undefined) return found;
-    const handle = make();
+    const handle = this.compute.alloc(bytes, { zero: false });
+    try {
+      write(handle);
+    } catch (error) {
+      this.#freeHandle(handle);
+      throw error;
+    }
+    data.forms ??= new Map();
     data.forms.set(name, handle);
     return handle;
   }
@@ -286,6 +331,14 @@ export class BackplaneBackend extends KernelBackend {
   /** The values, if they are on the host. */
   known({ dataId }: TensorInfo): BackendValues | undefined {
     return this.#known(this.#get(dataId));
+  }
+
+  /** The number that a tensor of one element holds, if the host has it and it is finite, and the device does not have it. */
+  number({ dataId }: TensorInfo): number | undefined {
+    const data = this.#get(dataId);
+    if (data.count !== 1 || data.handle !== undefined) return undefined;
+    const value = data.constant ?? (data.values?.[0] as number | undefined);
+    return Number.isFinite(value) ? value : undefined;
   }
 
   /**
@@ -314,16 +367,22 @@ export class BackplaneBackend extends KernelBackend {
   // Plumbing
 
   /** Adds the data of a tensor that a kernel makes. */
-  #new(shape: readonly number[], dtype: DataType, content: Partial<Data>): DataId {
+  #new(shape: readonly number[], dtype: DataType, content: Content): DataId {
     const dataId = {};
     this.#add(dataId, dtype, elementCount(shape), content);
-    this.#made?.push(dataId);
+    this.#kernel?.begun.push(dataId);
     return dataId;
   }
 
-  #add(dataId: DataId, dtype: DataType, count: number, content: Partial<Data>): void {
-    const nothing = { values: undefined, constant: undefined, handle: undefined, parts: undefined };
-    this.#data.set(dataId, { dtype, count, references: 1, forms: undefined, ...nothing, ...content });
+  /** Notes that the kernel under way has ended a reference, or has handed it over. */
+  #end(dataId: DataId): void {
+    if (this.#kernel === undefined) return;
+    this.#kernel.ended ??= [];
+    this.#kernel.ended.push(dataId);
+  }
+
+  #add(dataId: DataId, dtype: DataType, count: number, content: Content, references = 1): void {
+    this.#data.set(dataId, new Data(dtype, count, content, references));
   }
 
   #get(dataId: DataId): Data {
@@ -343,7 +402,7 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   #free(data: Data): void {
-    for (const form of data.forms?.values() ?? []) this.#freeHandle(form);
+    if (data.forms !== undefined) for (const form of data.forms.values()) this.#freeHandle(form);
     if (data.handle !== undefined) this.#freeHandle(data.handle);
   }
 

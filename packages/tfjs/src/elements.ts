@@ -41,9 +41,10 @@ export function isDeviceType(dtype: DataType): dtype is DeviceType {
 
 /** Throws if elements of the type cannot lie on a device. `what` begins the message. */
 export function elementsOf(dtype: DataType, what: string): DeviceElements {
-  if (!isDeviceType(dtype))
+  const found: DeviceElements | undefined = types[dtype as DeviceType];
+  if (found === undefined)
     throw new Error(`${what} is of type ${dtype}; allowed: ${Object.keys(types).join(", ")}`);
-  return types[dtype];
+  return found;
 }
 
 /** The element type on the device. */
@@ -52,5 +53,7 @@ export function deviceType(dtype: DataType): Extract<DType, "f32" | "i32" | "u8"
 }
 
 export function elementCount(shape: readonly number[]): number {
-  return shape.reduce((product, extent) => product * extent, 1);
+  let count = 1;
+  for (let axis = 0; axis < shape.length; axis++) count *= shape[axis]!;
+  return count;
 }

@@ -69,30 +69,43 @@ export async function register(
     throw new TypeError(
       `register: name is ${JSON.stringify(name)}; allowed: a text that is not empty and has no underscore`,
     );
-  if (tf.findBackendFactory(name) !== null)
-    throw new Error(`register: a backend named ${name} is registered already; choose another name`);
+  assertFree(tf, name);
   const compute = new SwitchableBackend(new BackendRegistry(providers));
-  await compute.init();
   const open = new Set<BackplaneBackend>();
   const times = new KernelTimes();
+  const factory = () => {
+    const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended));
+    open.add(backend);
+    return backend;
+  };
+  const registered: string[] = [];
+  const close = async () => {
+    try {
+      if (tf.findBackendFactory(name) === factory) tf.removeBackend(name);
+      for (const kernelName of registered.splice(0)) tf.unregisterKernel(kernelName, name);
+    } finally {
+      await compute.dispose();
+    }
+  };
 
-  tf.registerBackend(
-    name,
-    () => {
-      const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended));
-      open.add(backend);
-      return backend;
-    },
-    priority,
-  );
-  for (const [kernelName, kernel] of Object.entries(kernels))
-    tf.registerKernel({
-      kernelName,
-      backendName: name,
-      kernelFunc: times.timed(kernelName, kernelFunction(kernel)),
-    });
-  if (use) await tf.setBackend(name);
+  try {
+    await compute.init();
+    // Somebody may have taken the name meanwhile.
+    assertFree(tf, name);
+    tf.registerBackend(name, factory, priority);
+    for (const [kernelName, kernel] of Object.entries(kernels)) {
+      const kernelFunc = times.timed(kernelName, kernelFunction(kernel));
+      tf.registerKernel({ kernelName, backendName: name, kernelFunc });
+      registered.push(kernelName);
+    }
+    if (use && !(await tf.setBackend(name)))
+      throw new Error(`register: TensorFlow.js cannot make ${name} the backend in use`);
+  } catch (error) {
+    await close();
+    throw error;
+  }
 
+  let closing: Promise<void> | undefined;
   return {
     name,
     compute,
@@ -108,12 +121,16 @@ export async function register(
       return { ...report, lost: compute.lost };
     },
     profile: (body) => times.profile(body, () => compute.synchronize()),
-    async dispose() {
-      tf.removeBackend(name);
-      for (const kernelName of Object.keys(kernels)) tf.unregisterKernel(kernelName, name);
-      await compute.dispose();
+    dispose() {
+      closing ??= close();
+      return closing;
     },
   };
+}
+
+function assertFree(tf: TensorFlow, name: string): void {
+  if (tf.findBackendFactory(name) !== null)
+    throw new Error(`register: a backend named ${name} is registered already; choose another name`);
 }
 
 /** Above that of tfjs-backend-cpu (1), -webgl (2) and -webgpu (3): who registers a backend means to use it. */

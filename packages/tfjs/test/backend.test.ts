@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
+import type { BackendProvider, ComputeBackend } from "@backplane/core";
 import { type Registration, register } from "@backplane/tfjs";
 import { MathBackendCPU } from "@tensorflow/tfjs-backend-cpu";
 import * as tf from "@tensorflow/tfjs-core";
@@ -159,6 +160,25 @@ describe("register", () => {
     }
   });
 
+  it("takes pixels that are bytes", async () => {
+    const before = live();
+    const image = { width: 3, height: 2, data: Uint8Array.from({ length: 24 }, (_, i) => 255 - i) };
+    for (const channels of [1, 2, 3, 4]) {
+      const pixels = tf.browser.fromPixels(image, channels);
+      assert.deepEqual([pixels.shape, pixels.dtype], [[2, 3, channels], "int32"]);
+      const expected = [...image.data].filter((_, i) => i % 4 < channels);
+      assert.deepEqual([...(await pixels.data())], expected);
+      pixels.dispose();
+    }
+    const none = tf.browser.fromPixels({ width: 0, height: 2, data: new Uint8Array() });
+    assert.deepEqual(none.shape, [2, 0, 3]);
+    none.dispose();
+    assert.equal(live(), before);
+    assert.throws(() => tf.browser.fromPixels({ ...image, width: 4 }), /data has 24 elements; allowed: 32/);
+    assert.throws(() => tf.browser.fromPixels(image, 0), /numChannels is 0; allowed: 1, 2, 3 and 4/);
+    assert.equal(live(), before);
+  });
+
   it("moves tensors to another backend, which says what to await", async () => {
     const x = tf.tensor1d([1, 2, 3]);
     const y = tf.square(x);
@@ -247,6 +267,59 @@ describe("register", () => {
     tf.engine().reset();
     assert.equal(live(), 0);
     await tf.setBackend(name);
+  });
+
+  it("closes the device if it cannot become the backend in use", async () => {
+    const made: ComputeBackend[] = [];
+    const watched: BackendProvider = {
+      ...cpu(),
+      create: () => {
+        const backend = cpu().create();
+        made.push(backend);
+        return backend;
+      },
+    };
+    const refusing = { ...tf, setBackend: async () => false };
+    await assert.rejects(
+      register(refusing, [watched], { name: "refused" }),
+      /cannot make refused the backend/,
+    );
+    assert.equal(tf.findBackendFactory("refused"), null);
+    assert.equal(tf.getKernel("Square", "refused"), undefined);
+
+    const failing = {
+      ...tf,
+      registerKernel: () => {
+        throw new Error("no kernels");
+      },
+    };
+    await assert.rejects(register(failing, [watched], { name: "failing" }), /no kernels/);
+    assert.equal(tf.findBackendFactory("failing"), null);
+    assert.deepEqual(
+      made.map(({ state }) => state),
+      ["disposed", "disposed"],
+    );
+  });
+
+  it("registers one of two of the same name at the same time", async () => {
+    const attempts = await Promise.allSettled(
+      [0, 1].map(() => register(tf, [cpu()], { name: "twice", use: false })),
+    );
+    assert.deepEqual(attempts.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+    for (const attempt of attempts) {
+      if (attempt.status === "fulfilled") await attempt.value.dispose();
+      else assert.match(String(attempt.reason), /a backend named twice is registered already/);
+    }
+    assert.equal(tf.findBackendFactory("twice"), null);
+  });
+
+  it("closes the device though the backend has been removed, and once if asked twice", async () => {
+    const other = await register(tf, [cpu()], { name: "removed", use: false });
+    tf.removeBackend("removed");
+    await Promise.all([other.dispose(), other.dispose()]);
+    assert.equal(tf.getKernel("Square", "removed"), undefined);
+    assert.equal(other.compute.state, "disposed");
+    await other.dispose();
   });
 
   it("ends with dispose", async () => {

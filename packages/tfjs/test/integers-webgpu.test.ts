@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { webgpu } from "@backplane/backend-webgpu";
 import { describeIntegers } from "./integers.js";
 

@@ -25,7 +25,7 @@ const sum = (values: readonly number[]): number => wrap(values.reduce((a, b) => 
 const product = (values: readonly number[]): number => wrap(values.reduce((a, b) => a * BigInt(b), 1n));
 const rows = [xs.slice(0, 5), xs.slice(5)] as const;
 
-interface Case {
+export interface IntegerCase {
   readonly run: () => tf.Tensor | tf.Tensor[];
   readonly expected: readonly number[];
 }
@@ -33,7 +33,8 @@ interface Case {
 const transposed = [0, 1, 2, 3, 4].flatMap((column) => [xs[column]!, xs[5 + column]!]);
 const negative = 3;
 
-const cases: Readonly<Record<string, Case>> = {
+/** By the name of the kernel. */
+export const integerCases: Readonly<Record<string, IntegerCase>> = {
   Abs: { run: () => tf.abs(x()), expected: only((a) => Math.abs(a)) },
   Neg: { run: () => tf.neg(x()), expected: only((a) => -BigInt(a)) },
   Square: { run: () => tf.square(x()), expected: only((a) => BigInt(a) ** 2n) },
@@ -236,7 +237,7 @@ export function describeIntegers(provider: () => BackendProvider): void {
       await registration.dispose();
     });
 
-    for (const [name, { run, expected }] of Object.entries(cases))
+    for (const [name, { run, expected }] of Object.entries(integerCases))
       it(`${name} is exact`, async () => {
         const results = [tf.tidy(run)].flat();
         const values: number[] = [];

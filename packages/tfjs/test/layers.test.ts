@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: kernels, pure, long
 import "@tensorflow/tfjs-backend-cpu";
 import assert from "node:assert/strict";
 import { cpu } from "@backplane/backend-cpu";
@@ -25,7 +25,7 @@ describe("models of tfjs-layers", () => {
   let registration: Registration;
 
   before(async () => {
-    registration = await register(tf, [cpu(), webgpu()], { name: "layers", use: false });
+    registration = await register(tf, [cpu({ threads: 2 }), webgpu()], { name: "layers", use: false });
   });
 
   after(async () => {

@@ -11,7 +11,7 @@ import { runParts, testParts } from "./parts.js";
 import { environmentOf, Proven, readRecord, writeRecord } from "./proven.js";
 import { step } from "./step.js";
 import { sourceOf, timeTables } from "./test-times.js";
-import { nodeTests, type TestFile, workspacePackages, workspaceRoot } from "./workspace.js";
+import { browserEntries, nodeTests, type TestFile, workspacePackages, workspaceRoot } from "./workspace.js";
 
 async function main(options: Options): Promise<Outcome> {
   const build = await step("build", async () => {
@@ -56,7 +56,7 @@ async function runTests(options: Options, machine: Machine, origin: string): Pro
     if (failed === 0) passed.push(...files);
   });
   if (record && machine.isKnown) {
-    const files = workspacePackages().flatMap(({ path }) => nodeTests(path));
+    const files = workspacePackages().flatMap(({ path }) => [...nodeTests(path), ...browserEntries(path)]);
     writeRecord(proven.renewed(files, passed));
   }
   return outcome;

@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { extname, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type Content, type PageServer, startServer } from "@backplane/page";
 import { build, type Plugin } from "esbuild";
 import { entryForm, WORKER_ROOT } from "./entry.js";
 import {
@@ -15,24 +14,6 @@ import {
   vendorPath,
 } from "./import-map.js";
 import { workspacePackages, workspaceRoot } from "./workspace.js";
-
-export interface PageServer {
-  readonly origin: string;
-  close(): Promise<void>;
-}
-
-const CONTENT_TYPES: Readonly<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".js": "text/javascript; charset=utf-8",
-  ".json": "application/json",
-  ".map": "application/json",
-  ".wasm": "application/wasm",
-};
-
-const ISOLATION = {
-  "Cross-Origin-Opener-Policy": "same-origin",
-  "Cross-Origin-Embedder-Policy": "require-corp",
-};
 
 /** Serves test pages, the compiled packages of the workspace, and their npm dependencies. */
 export async function startPageServer(): Promise<PageServer> {
@@ -48,59 +29,26 @@ export async function startPageServer(): Promise<PageServer> {
     return built.get(pathname)!;
   };
 
-  async function answer(url: URL, response: ServerResponse): Promise<void> {
-    const entry = url.searchParams.get("entry");
-    if (url.pathname === "/page" && entry !== null) {
+  return startServer(async ({ pathname, searchParams }): Promise<Content> => {
+    const entry = searchParams.get("entry");
+    if (pathname === "/page" && entry !== null) {
       const { isIsolated, inWorker } = entryForm(entry);
-      send(response, ".html", page(map, inWorker ? "worker-page" : "page"), isIsolated);
-    } else if (url.pathname === "/vendor/mocha.js") {
-      send(response, ".js", await readFile(fileURLToPath(import.meta.resolve("mocha/mocha.js"))), true);
-    } else if (vendors.has(url.pathname)) {
-      const vendor = vendors.get(url.pathname)!;
-      send(response, ".js", await once(url.pathname, () => bundle(vendor)), true);
-    } else if (url.pathname.startsWith(`${WORKER_ROOT}/`)) {
-      const pathname = url.pathname.slice(WORKER_ROOT.length);
-      const file = workspaceFile(pathname);
-      const body =
-        extname(file) === ".js"
-          ? once(url.pathname, () => workerModule(file, pathname, map))
-          : readFile(file);
-      send(response, extname(file), await body, true);
-    } else {
-      const file = workspaceFile(url.pathname);
-      send(response, extname(file), await readFile(file), true);
+      return { extension: ".html", body: page(map, inWorker ? "worker-page" : "page"), isIsolated };
     }
-  }
-
-  const server = createServer((request, response) => {
-    answer(new URL(request.url!, "http://host"), response).catch((error: Error) => {
-      response.writeHead(404, { "Content-Type": "text/plain" }).end(error.message);
-    });
+    if (pathname === "/vendor/mocha.js")
+      return { extension: ".js", body: await readFile(fileURLToPath(import.meta.resolve("mocha/mocha.js"))) };
+    const vendor = vendors.get(pathname);
+    if (vendor !== undefined) return { extension: ".js", body: await once(pathname, () => bundle(vendor)) };
+    if (!pathname.startsWith(`${WORKER_ROOT}/`)) return fileContent(workspaceFile(pathname));
+    const original = pathname.slice(WORKER_ROOT.length);
+    const file = workspaceFile(original);
+    if (extname(file) !== ".js") return fileContent(file);
+    return { extension: ".js", body: await once(pathname, () => workerModule(file, original, map)) };
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  const { port } = server.address() as AddressInfo;
-  return {
-    origin: `http://127.0.0.1:${port}`,
-    close: () =>
-      new Promise((closed) => {
-        server.close(() => closed());
-        server.closeAllConnections();
-      }),
-  };
 }
 
-function send(
-  response: ServerResponse,
-  extension: string,
-  body: string | Uint8Array,
-  isolated: boolean,
-): void {
-  response.writeHead(200, {
-    "Content-Type": CONTENT_TYPES[extension] ?? "application/octet-stream",
-    "Cache-Control": "no-store",
-    ...(isolated ? ISOLATION : {}),
-  });
-  response.end(body);
+async function fileContent(file: string): Promise<Content> {
+  return { extension: extname(file), body: await readFile(file) };
 }
 
 function workspaceFile(pathname: string): string {

@@ -13,7 +13,10 @@ const recordFile = join(workspaceRoot, "tools/test-runner/proven.json");
 /** Relaxed SIMD, which processors carry out differently, is part of V8 from this version on. */
 const RELAXED_SIMD = 11.4;
 
-/** Returns the name of all that may decide an outcome besides the code. */
+/**
+ * Returns the name of all that may decide an outcome besides the code. That of the software adapter has the version
+ * of Chromium, from which it is taken.
+ */
 export function environmentOf(adapter: string): string {
   const { node, v8 } = process.versions;
   const processor = Number.parseFloat(v8) < RELAXED_SIMD ? [] : [cpus()[0]?.model];
@@ -44,7 +47,7 @@ export class Proven {
 
   has(file: TestFile): boolean {
     const recorded = this.#record[this.#environment]?.[nameOf(file)];
-    return recorded !== undefined && isPure(file) && recorded === this.#digestOf(file.compiled);
+    return recorded !== undefined && isPure(file) && recorded === this.#digestOf(pathOf(file));
   }
 
   /**
@@ -57,7 +60,7 @@ export class Proven {
     const names = new Set(passed.map(nameOf));
     const entries = files
       .filter((file) => (names.has(nameOf(file)) ? isPure(file) : this.has(file)))
-      .map((file) => [nameOf(file), this.#digestOf(file.compiled)] as const);
+      .map((file) => [nameOf(file), this.#digestOf(pathOf(file))] as const);
     const sorted = entries.sort(([a], [b]) => (a < b ? -1 : 1));
     return { ...this.#record, [this.#environment]: Object.fromEntries(sorted) };
   }
@@ -67,8 +70,13 @@ function isPure({ tags }: TestFile): boolean {
   return tags.includes("pure");
 }
 
-function nameOf({ compiled }: TestFile): string {
-  return relative(workspaceRoot, compiled).replaceAll("\\", "/");
+/** The compiled form of an entry of the browser part is named by its place below the server of pages. */
+function pathOf({ compiled }: TestFile): string {
+  return compiled.startsWith(workspaceRoot) ? compiled : join(workspaceRoot, compiled);
+}
+
+function nameOf(file: TestFile): string {
+  return relative(workspaceRoot, pathOf(file)).replaceAll("\\", "/");
 }
 
 /** A digest of all that a compiled file of tests loads, and of the versions of what comes from npm. */

@@ -1,8 +1,10 @@
 // Tags: engines
+
+import type { PageServer } from "@backplane/page";
 import { assert } from "chai";
 import { type BrowserSuiteOptions, runBrowserTests } from "#src/browser-suite.js";
 import { chooseMachine } from "#src/machine.js";
-import { type PageServer, startPageServer } from "#src/page-server.js";
+import { startPageServer } from "#src/page-server.js";
 
 const programs = "/tools/test-runner/dist-test/programs";
 

@@ -4,7 +4,13 @@ import { assert } from "chai";
 import { loadedFiles, namesLoaded } from "#src/loaded-files.js";
 import { digestOfFile, Proven, type Record } from "#src/proven.js";
 import type { Tag } from "#src/tags.js";
-import { nodeTests, type TestFile, workspacePackages, workspaceRoot } from "#src/workspace.js";
+import {
+  browserEntries,
+  nodeTests,
+  type TestFile,
+  workspacePackages,
+  workspaceRoot,
+} from "#src/workspace.js";
 
 const testFile = (name: string, tags: readonly Tag[] = ["pure"]): TestFile => ({
   compiled: join(workspaceRoot, `packages/some/dist-test/${name}.test.js`),
@@ -23,6 +29,20 @@ describe("what has been proven", () => {
     assert.isFalse(here.has(testFile("b")));
     assert.isFalse(new Proven("elsewhere", record, digestOf).has(testFile("a")));
     assert.isFalse(here.has(testFile("a", ["kernels"])), "only a pure file is proven");
+  });
+
+  it("has entries of the browser part too, by their places in the workspace", () => {
+    const entry: TestFile = { compiled: "/packages/some/dist-test/browser/b.test.js", tags: ["pure"] };
+    const seen: string[] = [];
+    const here = new Proven("here", {}, (file) => {
+      seen.push(file);
+      return "1";
+    });
+    const renewed = here.renewed([entry], [entry]);
+    assert.deepEqual(renewed, { here: { "packages/some/dist-test/browser/b.test.js": "1" } });
+    assert.isTrue(new Proven("here", renewed, () => "1").has(entry));
+    assert.isFalse(new Proven("here", renewed, () => "2").has(entry));
+    assert.deepEqual(seen, [join(workspaceRoot, entry.compiled)]);
   });
 
   it("gains what passed, keeps what holds, and loses what changed or is gone", () => {
@@ -84,10 +104,20 @@ describe("what a file of tests loads", () => {
   });
 
   it("is all that a pure file needs: none starts a process, opens a file or looks at a clock", () => {
-    const pure = workspacePackages()
-      .flatMap(({ path }) => nodeTests(path))
-      .filter(({ tags }) => tags.includes("pure"));
-    assert.isNotEmpty(pure);
+    const isPure = ({ tags }: TestFile) => tags.includes("pure");
+    const packages = workspacePackages().map(({ path }) => path);
+    const inBrowsers = packages
+      .flatMap(browserEntries)
+      .filter(isPure)
+      .map(({ compiled }) => ({ compiled: join(workspaceRoot, compiled) }));
+    const pure = [...packages.flatMap(nodeTests).filter(isPure), ...inBrowsers];
+    assert.isNotEmpty(inBrowsers);
+    // Chromium has relaxed SIMD, and the environment does not name the processor for its sake.
+    for (const { compiled } of inBrowsers)
+      assert.isFalse(
+        loadedFiles(compiled).some((file) => file.includes("/backend-cpu/")),
+        compiled,
+      );
     for (const { compiled } of pure) {
       const names = namesLoaded(readFileSync(compiled, "utf8"));
       assert.notMatch(names.join(), /node:(fs|child_process|net|http|worker_threads)/, compiled);

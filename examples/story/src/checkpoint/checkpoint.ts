@@ -4,11 +4,12 @@ import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { type ByteSource, FileError } from "./file.js";
 import { readGguf } from "./gguf.js";
 import { readLlama2c } from "./llama2c.js";
+import { Q6_K_BYTES, Q6_K_WEIGHTS } from "./q6-k.js";
 import { looksLikeSafetensors } from "./safetensors.js";
 import { readTrained } from "./trained.js";
 
 /** Types of weights in files. */
-export type StoredType = "F32" | "F16" | "BF16" | GgufFormat;
+export type StoredType = "F32" | "F16" | "BF16" | "Q6_K" | GgufFormat;
 
 /** Weights in a file: a matrix, row by row. */
 export interface StoredMatrix {
@@ -91,4 +92,5 @@ export const blocks: Readonly<Record<StoredType, readonly [weights: number, byte
   BF16: [1, 2],
   Q8_0: [32, 34],
   Q4_0: [32, 18],
+  Q6_K: [Q6_K_WEIGHTS, Q6_K_BYTES],
 };

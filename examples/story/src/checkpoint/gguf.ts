@@ -13,7 +13,9 @@ import { type ByteSource, FileError } from "./file.js";
 import { type GgufHeader, readGgufHeader } from "./gguf-header.js";
 
 /** Types of tensors by their numbers in the enumeration `ggml_type`. */
-const types: Readonly<Record<number, StoredType>> = { 0: "F32", 1: "F16", 2: "Q4_0", 8: "Q8_0", 30: "BF16" };
+const types: Readonly<Record<number, StoredType>> = {
+  ...{ 0: "F32", 1: "F16", 2: "Q4_0", 8: "Q8_0", 14: "Q6_K", 30: "BF16" },
+};
 
 /** Names of types that are met in the wild and not read here. */
 const otherTypes: Readonly<Record<number, string>> = {
@@ -26,7 +28,6 @@ const otherTypes: Readonly<Record<number, string>> = {
     11: "Q3_K",
     12: "Q4_K",
     13: "Q5_K",
-    14: "Q6_K",
   },
   ...{ 20: "IQ4_NL", 23: "IQ4_XS", 39: "MXFP4" },
 };

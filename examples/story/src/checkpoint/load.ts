@@ -16,12 +16,30 @@ import { BlockMatrix, DenseMatrix, type Matrix, moved } from "../matrix.js";
 import type { Weights } from "../model.js";
 import { blocks, type Checkpoint, type StoredMatrix, type StoredType, storedBytes } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
+import { decodeQ6K } from "./q6-k.js";
 
-/** Bits of the types that stay as they are on the device, and the element types of the others. */
+/** Bits of the types that stay as they are on the device. */
 const quantized: Readonly<Partial<Record<StoredType, QuantizedBits>>> = { Q8_0: 8, Q4_0: 4 };
-const elementTypes: Readonly<Partial<Record<StoredType, DType>>> = { F32: "f32", F16: "f16", BF16: "bf16" };
 
-/** Weights that are read at a time: so many blocks of 32 that all pieces of an upload are aligned. */
+/** How the others go to the device: in this type, from the bytes of the file or from what those decode to. */
+const dense: Readonly<Record<Exclude<StoredType, GgufFormat>, DenseFormat>> = {
+  F32: { dtype: "f32", decode: asTheyAre },
+  F16: { dtype: "f16", decode: asTheyAre },
+  BF16: { dtype: "bf16", decode: asTheyAre },
+  // Its scales of 16 weights are too fine for `quantizedGemm`.
+  Q6_K: { dtype: "f32", decode: decodeQ6K },
+};
+
+interface DenseFormat {
+  readonly dtype: DType;
+  readonly decode: (piece: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
+}
+
+function asTheyAre(piece: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  return piece;
+}
+
+/** Weights that are read at a time: whole blocks, and so many that all pieces of an upload are aligned. */
 const PIECE = 2 ** 21;
 
 /** Weights on the device, and the scope that frees them. */
@@ -131,13 +149,14 @@ class Loader {
   }
 
   async #convert(part: StoredMatrix, to: Operand): Promise<void> {
-    const dtype = elementTypes[part.type]!;
+    const { dtype, decode } = dense[part.type as keyof typeof dense];
     await this.#eachPiece(part, (piece, first, count) => {
       const output = moved(to, first * dtypeBytes[this.#dtype]);
-      if (dtype === this.#dtype) this.#backend.copyHtoD(output, piece);
+      const values = decode(piece);
+      if (dtype === this.#dtype) this.#backend.copyHtoD(output, values);
       else
         withScope(this.#backend, (scope) => {
-          const input = scope.upload(piece);
+          const input = scope.upload(values);
           this.#backend.copy({ shape: [count], dtype, outputDtype: this.#dtype, input, output });
         });
     });

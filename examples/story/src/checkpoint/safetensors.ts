@@ -69,12 +69,12 @@ export async function readArray(
   return new Float32Array((await file.read(offset, 4 * count)).buffer);
 }
 
-/** Where an array is. Throws a FileError if it is missing or has another shape. */
-export function arrayOf(
-  arrays: SafetensorsHeader["arrays"],
+/** The array of a name. Throws a FileError if it is missing or has another shape. */
+export function arrayOf<Found extends { readonly shape: readonly number[] }>(
+  arrays: ReadonlyMap<string, Found>,
   name: string,
   shape: readonly number[],
-): StoredArray {
+): Found {
   const array = arrays.get(name);
   if (array === undefined) throw new FileError(`It has no array ${name}.`);
   if (array.shape.join() !== shape.join())

@@ -1,19 +1,28 @@
 import { SwitchableBackend } from "@backplane/core";
-import { AdaptableWeights, readAdapter } from "../adapter.js";
+import {
+  ADAPTER_KEY,
+  AdaptableWeights,
+  type AdapterSizes,
+  adapterSizesFrom,
+  readAdapter,
+} from "../adapter.js";
 import { registry } from "../backends.js";
-import { FileSource } from "../checkpoint/file.js";
+import { FileSource } from "../checkpoint/disk.js";
+import { FileError, named } from "../checkpoint/file.js";
 import { loadWeights } from "../checkpoint/load.js";
-import { Transformer } from "../model.js";
+import { Transformer, type Weights } from "../model.js";
 import type { Options } from "../options.js";
 import { Random } from "../random.js";
+import type { Shape } from "../shape.js";
 import { openModel } from "../story.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { type Outputs, writeText } from "../writing.js";
 import { corpusFor } from "./corpus.js";
 import { LoraParameters } from "./lora.js";
 import { copiedParameters } from "./parameters.js";
-import { trainOn } from "./program.js";
-import { Trainer } from "./trainer.js";
+import { grouped, trainOn } from "./program.js";
+import { SavedTraining, saveTraining } from "./saving.js";
+import { Trainer, type TrainingOptions } from "./trainer.js";
 
 const batch = 16;
 const length = 64;
@@ -38,16 +47,20 @@ export async function trainAdapter(
   await using backend = new SwitchableBackend(registry, start);
   await backend.init();
   const { weights, scope } = await loadWeights(backend, model.file, checkpoint, "f32");
-  const parameters = copiedParameters(backend, shape, weights);
-  const lora = new LoraParameters(backend, shape, { rank: options.lora, scale }, new Random(options.seed));
-  const { seed, steps } = options;
-  const trained = [...lora.tensors.values()];
-  const settings = { seed, steps, batch, length: Math.min(length, shape.length), rate };
-  const trainer = new Trainer(backend, shape, parameters, trained, settings, lora.adaptation);
-  const before = await trainer.heldOutLoss(corpus.heldOut);
-  await trainOn(trainer, corpus, outputs, signal);
+  const { lora, trainer } = await trainingFor(backend, shape, weights, options);
+  const count = [...lora.tensors.values()].reduce((sum, { size }) => sum + size, 0);
+  notes.write(
+    `${grouped(count)} parameters of an adapter learn from ${grouped(corpus.training.length)} tokens on ${backend.capabilities.device.name}.\n`,
+  );
+  const isComplete = await trainOn(trainer, corpus, outputs, signal);
+  await saveTraining(options.save, lora.tensors, lora.metadata, trainer);
+  notes.write(`\nSaved as ${options.save}.\n`);
+  if (!isComplete) {
+    notes.write(`To go on: npx -y pnpm@12 story ${filesOf(options)} --resume ${options.save}\n`);
+    return;
+  }
   const after = await trainer.heldOutLoss(corpus.heldOut);
-  await lora.save(options.save);
+  const before = await trainer.heldOutLoss(corpus.heldOut, false);
   notes.write(
     `Loss of text that was held out, in nats per token: ${after.toFixed(3)}; without the adapter: ${before.toFixed(3)}.\n`,
   );
@@ -68,6 +81,40 @@ export async function trainAdapter(
   transformer.free();
   adapter.free();
   scope.dispose();
+}
+
+/** Begins a training, or goes on with one that was interrupted. */
+async function trainingFor(
+  backend: SwitchableBackend,
+  shape: Shape,
+  weights: Weights,
+  options: Options,
+): Promise<{ readonly lora: LoraParameters; readonly trainer: Trainer }> {
+  const parameters = copiedParameters(backend, shape, weights);
+  const begin = (sizes: AdapterSizes, settings: TrainingOptions) => {
+    const lora = new LoraParameters(backend, shape, sizes, new Random(settings.seed));
+    const trained = [...lora.tensors.values()];
+    return { lora, trainer: new Trainer(backend, shape, parameters, trained, settings, lora.adaptation) };
+  };
+  const { seed, steps, resume, lora: rank } = options;
+  if (resume === undefined)
+    return begin({ rank, scale }, { seed, steps, batch, length: Math.min(length, shape.length), rate });
+  return named(resume, async () => {
+    using saved = await SavedTraining.read(backend, resume);
+    const sizes = adapterSizesFrom(saved.metadata.get(ADAPTER_KEY));
+    if (rank > 0 && rank !== sizes.rank)
+      throw new FileError(`It has an adapter of rank ${sizes.rank}, and --lora is ${rank}.`);
+    const training = begin(sizes, saved.options);
+    training.lora.assign(saved.take);
+    saved.restore(training.trainer);
+    return training;
+  });
+}
+
+/** The options that name what a training of an adapter begins with. */
+function filesOf({ model, tokenizer, text }: Options): string {
+  const given = Object.entries({ model, tokenizer, text }).filter(([, path]) => path !== undefined);
+  return given.map(([name, path]) => `--${name} ${path}`).join(" ");
 }
 
 /** The tokens of a text, line by line, as joining pieces takes more than proportionally long. */

@@ -1,6 +1,5 @@
 import type { ComputeBackend } from "@backplane/core";
 import { type Tensor, tensor, zeros } from "@backplane/tensor";
-import { save } from "@backplane/tensor/node";
 import { ADAPTER_KEY, type AdapterSizes, adaptedNames } from "../adapter.js";
 import type { Random } from "../random.js";
 import type { Shape } from "../shape.js";
@@ -38,8 +37,17 @@ export class LoraParameters {
     return input.linear(down.transpose()).linear(up.transpose()).mul(this.sizes.scale);
   };
 
-  save(path: string): Promise<void> {
-    return save(path, this.tensors, { metadata: { [ADAPTER_KEY]: JSON.stringify(this.sizes) } });
+  /** Goes on from an adapter of the same sizes: takes over a tensor for each name and shape. */
+  assign(take: (name: string, shape: readonly number[]) => Tensor): void {
+    for (const [name, tensor] of this.tensors) {
+      using saved = take(name, tensor.shape);
+      tensor.assign(saved);
+    }
+  }
+
+  /** What a file says of it. */
+  get metadata(): Readonly<Record<string, string>> {
+    return { [ADAPTER_KEY]: JSON.stringify(this.sizes) };
   }
 
   dispose(): void {

@@ -1,11 +1,12 @@
 import { setImmediate } from "node:timers/promises";
 import { SwitchableBackend } from "@backplane/core";
+import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { parametersOf } from "@backplane/tensor";
 import { registry } from "../backends.js";
-import { FileError } from "../checkpoint/file.js";
+import { named } from "../checkpoint/file.js";
+import { SHAPE_KEY, shapeFrom } from "../checkpoint/trained.js";
 import { Transformer } from "../model.js";
 import type { Options } from "../options.js";
-import { ProgressBar } from "../progress.js";
 import { Random } from "../random.js";
 import { Sampler } from "../sampler.js";
 import { ropeFrequencies, type Shape } from "../shape.js";
@@ -15,8 +16,8 @@ import { Writer } from "../writer.js";
 import { type Outputs, writeText } from "../writing.js";
 import { bigramLoss } from "./bigram.js";
 import { type Corpus, corpusFor } from "./corpus.js";
-import { initialParameters, type Parameters, weightsOf } from "./parameters.js";
-import { readTraining, saveTraining } from "./saving.js";
+import { initialParameters, type Parameters, parametersFrom, weightsOf } from "./parameters.js";
+import { SavedTraining, saveTraining } from "./saving.js";
 import { Trainer, type TrainingOptions } from "./trainer.js";
 
 const HEADS = 4;
@@ -73,10 +74,12 @@ export async function trainModel({ options, start, swaps, outputs, signal }: Tra
   const isComplete = await trainOn(trainer, corpus, outputs, signal, () =>
     sample(backend, training.shape, parameters, options),
   );
-  await saveTraining(options.save, training.shape, parameters, trainer);
+  const metadata = { [SHAPE_KEY]: JSON.stringify(training.shape) };
+  await saveTraining(options.save, parametersOf(parameters), metadata, trainer);
   notes.write(`\nSaved as ${options.save}.\n`);
   if (!isComplete) {
-    notes.write(`To go on: npx -y pnpm@12 story --resume ${options.save}\n`);
+    const text = options.text === undefined ? "" : ` --text ${options.text}`;
+    notes.write(`To go on: npx -y pnpm@12 story --resume ${options.save}${text}\n`);
     return;
   }
   const loss = await trainer.heldOutLoss(corpus.heldOut);
@@ -106,15 +109,14 @@ async function trainingFor(backend: SwitchableBackend, options: Options): Promis
     const parameters = initialParameters(backend, shape, new Random(seed));
     return { shape, parameters, trainer: trainerOf(backend, shape, parameters, given) };
   }
-  try {
-    const saved = await readTraining(backend, resume);
-    const trainer = trainerOf(backend, saved.shape, saved.parameters, saved.options);
+  return named(resume, async () => {
+    using saved = await SavedTraining.read(backend, resume);
+    const savedShape = shapeFrom(saved.metadata.get(SHAPE_KEY));
+    const parameters = parametersFrom(savedShape, saved.take);
+    const trainer = trainerOf(backend, savedShape, parameters, saved.options);
     saved.restore(trainer);
-    return { shape: saved.shape, parameters: saved.parameters, trainer };
-  } catch (error) {
-    if (error instanceof FileError) throw new FileError(`${resume}: ${error.message}`);
-    throw error;
-  }
+    return { shape: savedShape, parameters, trainer };
+  });
 }
 
 function trainerOf(
@@ -180,6 +182,7 @@ async function sample(
   return text;
 }
 
-function grouped(value: number): string {
+/** A whole number with commas. */
+export function grouped(value: number): string {
   return Math.round(value).toLocaleString("en-US");
 }

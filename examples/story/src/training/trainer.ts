@@ -79,8 +79,9 @@ export class Trainer implements Disposable {
     });
   }
 
-  /** The mean loss of a text that was not trained on, in parts that follow one another. */
-  async heldOutLoss(text: ArrayLike<number>): Promise<number> {
+  /** The mean loss of a text that was not trained on, in parts that follow one another, with the adaptation or without. */
+  async heldOutLoss(text: ArrayLike<number>, isAdapted = true): Promise<number> {
+    const adaptation = isAdapted ? this.#adaptation : undefined;
     const { batch, length } = this.options;
     const starts: number[] = [];
     for (let start = 0; start + length < text.length; start += length) starts.push(start);
@@ -89,7 +90,7 @@ export class Trainer implements Disposable {
       const some = starts.slice(first, first + batch);
       using loss = scope(() => {
         const [tokens, targets] = this.#texts(text, some);
-        return this.#model.loss(this.#parameters, tokens, targets, this.#adaptation);
+        return this.#model.loss(this.#parameters, tokens, targets, adaptation);
       });
       sum += some.length * (await loss.item());
     }

@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import type { Allocation, Heap } from "../heap.js";
 import { KernelInstances } from "../kernels/instance.js";
-import type { Launch } from "../kernels/kernel.js";
+import { type Launch, maxParameters } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
 import { nativeKernels } from "../native/sgemm.js";
 import type { Queue, QueueEvents } from "./queue.js";
@@ -23,6 +23,7 @@ export class InlineQueue implements Queue {
   readonly #scratch: number;
   readonly #events: QueueEvents;
   #bytes: Uint8Array<ArrayBuffer> | undefined;
+  #block = new Int32Array(0);
 
   constructor(
     kernels: KernelLibrary,
@@ -41,7 +42,12 @@ export class InlineQueue implements Queue {
 
   enqueue(launch: Launch): void {
     const index = this.#kernels.index(launch.kernel);
-    new Uint32Array(this.#memory.buffer, blockAddress, launch.words.length).set(launch.words);
+    const { words } = launch;
+    // Growing the memory detaches the buffer. A new view for each command took a sixth of a small call.
+    if (this.#block.length === 0)
+      this.#block = new Int32Array(this.#memory.buffer, blockAddress, maxParameters);
+    const block = this.#block;
+    for (let i = 0; i < words.length; i++) block[i] = words[i]!;
     try {
       const kernel = this.#instances.get(index);
       for (let chunk = 0; chunk < launch.chunks; chunk++) kernel(blockAddress, chunk, this.#scratch, 0);

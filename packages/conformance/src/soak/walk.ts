@@ -18,7 +18,7 @@ import { encoded, floatFormats } from "../elements.js";
 import { argumentsOf } from "../kit/arguments.js";
 import { sameBytes } from "../kit/checks.js";
 import { type Dice, type Draft, type DraftLimits, makeDice } from "../kit/draft.js";
-import { isUsable, magnitude, type Range, within } from "../kit/range.js";
+import { isUsable, magnitude, type Range, wholeRange, within } from "../kit/range.js";
 import { testedOperations } from "../ops/index.js";
 import { Oracle } from "./oracle.js";
 import { type Location, moved, type Slot, touches } from "./slots.js";
@@ -264,16 +264,17 @@ export class Walk {
     const draft = testedOperations[name].draft(this.#dice, this.#limits, dtype);
     const { rest, types = {}, inputTypes = {}, integers = {}, keepsOutputs = false, inPlace } = draft;
     if (!this.#backend.supports(name, questionOf(draft, name, dtype))) return;
+    const callType = typeOf(draft, dtype);
     const operands: Record<string, Location> = {};
     for (const [argument, count] of Object.entries(draft.inputs))
       operands[argument] =
         integers[argument] === undefined
-          ? this.#input(inputTypes[argument] ?? dtype, count)
+          ? this.#input(inputTypes[argument] ?? callType, count)
           : this.#integers(count, integers[argument], types[argument] ?? "i32");
     const outputs: Record<string, Location> = {};
     for (const [i, [argument, count]] of Object.entries(draft.outputs).entries()) {
       const isOver = i === 0 && inPlace !== undefined;
-      const type = types[argument] ?? dtype;
+      const type = types[argument] ?? callType;
       const place = isOver
         ? operands[inPlace]!
         : keepsOutputs
@@ -285,25 +286,35 @@ export class Walk {
     }
     Object.assign(operands, outputs);
     const ranges = Object.entries(operands).map(([argument, location]) => [argument, location.range]);
-    const range = draft.range(Object.fromEntries(ranges) as Record<string, Range>);
+    const range = wholeRange(callType) ?? draft.range(Object.fromEntries(ranges) as Record<string, Range>);
     // The type could not hold the result.
-    if (range === undefined || magnitude(range) > floatFormats[dtype].largest / 2) return;
+    if (range === undefined || (isFloat(callType) && magnitude(range) > floatFormats[callType].largest / 2))
+      return;
     if (inPlace !== undefined) operands[inPlace]!.slot.fetch?.();
     this.#call(name, { rest, types }, operands, outputs, range);
   }
 
   /** Returns input numbers: results of an operation, possibly of the last one, or new numbers. */
-  #input(dtype: FloatType, count: number): Location {
+  #input(dtype: DType, count: number): Location {
     const size = dtypeBytes[dtype];
+    const whole = wholeRange(dtype);
     const found = this.#slots.filter(
       ({ content }) =>
-        content !== undefined && content.dtype === dtype && content.count >= count && isUsable(content.range),
+        content !== undefined &&
+        content.dtype === dtype &&
+        content.count >= count &&
+        (whole !== undefined || isUsable(content.range)),
     );
     if (found.length > 0 && this.#dice.next() < 0.8) {
       const slot = this.#dice.pick(found);
       this.#held.add(slot);
       const { byteOffset, range, count: most } = slot.content!;
       return { slot, byteOffset: byteOffset + size * this.#dice.below(most - count + 1), count, range };
+    }
+    if (whole !== undefined) {
+      // Few numbers are often 0 and equal to each other, and small ones distances of shifts.
+      const [few, small] = [2, 40].map((high) => ({ low: Math.max(whole.low, -2), high }));
+      return this.#integers(count, this.#dice.pick([few!, small!, whole]), dtype);
     }
     const before = size * this.#dice.below(6);
     const slot = this.#allocate(before + (count + this.#dice.below(6)) * size);
@@ -316,7 +327,7 @@ export class Walk {
     return { slot, byteOffset: before, count, range: slot.content.range };
   }
 
-  /** Returns new whole numbers, which nothing else takes for its input. */
+  /** Returns new whole numbers. */
   #integers(count: number, range: Range, dtype: DType): Location {
     const slot = this.#allocate(count * dtypeBytes[dtype]);
     this.#held.add(slot);
@@ -366,7 +377,7 @@ export class Walk {
     this.#count(name);
     const answers: Record<string, Uint8Array<ArrayBuffer>> = {};
     for (const [argument, { slot, byteOffset, count }] of Object.entries(outputs)) {
-      const dtype = types[argument] ?? (rest.dtype as FloatType);
+      const dtype = types[argument] ?? (rest.dtype as DType);
       slot.content = { dtype, byteOffset, count, range };
       slot.fetch = () => {
         slot.fetch = undefined;
@@ -408,5 +419,14 @@ function questionOf({ rest, inputs }: Draft, name: OperationName, dtype: FloatTy
     argument,
     argument in inputs ? true : rest[argument],
   ]);
-  return { ...Object.fromEntries(asked), dtype };
+  return { ...Object.fromEntries(asked), dtype: typeOf({ rest }, dtype) };
+}
+
+/** Returns the element type of a call that was drawn for another one. */
+function typeOf({ rest }: Pick<Draft, "rest">, dtype: FloatType): DType {
+  return (rest.dtype as DType | undefined) ?? dtype;
+}
+
+function isFloat(dtype: DType): dtype is FloatType {
+  return dtype in floatFormats;
 }

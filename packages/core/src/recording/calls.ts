@@ -48,12 +48,17 @@ export function fillCall(
 
 export function operationCall(operation: Operation, args: object): RecordedCall {
   const copy = copyOf(operation, args);
-  return { operation, args: mapOperands(operation, copy, (_, operand) => own(operand)) };
+  for (const argument of operation.operands) {
+    const held = copy[argument];
+    if (Array.isArray(held)) copy[argument] = held.map(own);
+    else if (isOperand(held)) copy[argument] = own(held);
+  }
+  return { operation, args: copy };
 }
 
 /** Callers may change their slices later. */
-function own(operand: Operand): Operand {
-  return isOperand(operand) ? withHandle(operand, (handle) => handle) : operand;
+function own<Value>(value: Value): Value | Operand {
+  return isOperand(value) ? withHandle(value, (handle) => handle) : value;
 }
 
 export function nameOf({ operation }: RecordedCall): string {
@@ -79,10 +84,23 @@ export function forEachHandle(
   call: RecordedCall,
   see: (handle: DeviceHandle, argument: string) => void,
 ): void {
-  withOperands(call, (argument, operand) => {
-    see(typeof operand === "object" ? operand.handle : operand, argument);
-    return operand;
-  });
+  const { operation } = call;
+  if (typeof operation === "string") {
+    see(handleOf(call.destination), "destination");
+    if (call.operation === "copyDtoD") see(handleOf(call.source), "source");
+    return;
+  }
+  const args = call.args as Readonly<Record<string, unknown>>;
+  for (const argument of operation.operands) {
+    const held = args[argument];
+    if (isOperand(held)) see(handleOf(held), argument);
+    else if (Array.isArray(held))
+      for (const [i, one] of held.entries()) if (isOperand(one)) see(handleOf(one), `${argument}[${i}]`);
+  }
+}
+
+function handleOf(operand: Operand): DeviceHandle {
+  return typeof operand === "object" ? operand.handle : operand;
 }
 
 /** Makes the call on a backend. */

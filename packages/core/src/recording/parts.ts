@@ -14,13 +14,21 @@ export interface Part<Values extends object = object> {
   readonly vary: ((values: Values) => void) | undefined;
   /** As recorded, for the present values. */
   calls: readonly RecordedCall[];
-  /** The handles in `calls`. */
-  handles: ReadonlySet<DeviceHandle>;
+  /** What the player found when it checked `calls`, until they are planned. */
+  findings: Findings | undefined;
+  /** The first use of each handle in `calls`. */
+  uses: ReadonlyMap<DeviceHandle, Use>;
   /** The calls with the operands of the present run. */
   bound: readonly RecordedCall[];
-  /** The first use of each handle that must be live. */
-  uses: ReadonlyMap<DeviceHandle, Use>;
+  /** The first use of each handle in them, if they are other calls. */
+  boundUses: ReadonlyMap<DeviceHandle, Use>;
   isPlanned: boolean;
+}
+
+/** What a player has found out about calls, and `Player.ended` at that time: later it may not hold any more. */
+interface Findings {
+  readonly ended: number | undefined;
+  readonly ofCalls: unknown[];
 }
 
 interface Use {
@@ -30,15 +38,23 @@ interface Use {
 
 type Bindings = ReadonlyMap<DeviceHandle, Operand>;
 const noBindings: Bindings = new Map();
+const noUses: Part["uses"] = new Map();
 
 /** The means by which one kind of backend carries out recordings. */
 export interface Player {
   /** Throws if calls cannot be made now. */
   assertOpen(operation: string): void;
-  /** Runs `body`. Meanwhile calls of the backend are checked and go to `add`, and calls that cannot be recorded throw. */
-  collect(body: () => void, add: (call: RecordedCall) => void): void;
-  /** Checks the calls of the part at a place, and prepares them. */
-  plan(place: number, calls: readonly RecordedCall[]): void;
+  /**
+   * Runs `body`. Meanwhile calls of the backend are checked and go to `add`, with what was found out about them, and
+   * calls that cannot be recorded throw.
+   */
+  collect(body: () => void, add: Collected): void;
+  /**
+   * Checks the calls of the part at a place, and prepares them.
+   *
+   * @param findings of `collect`, if they still hold: then the calls are checked
+   */
+  plan(place: number, calls: readonly RecordedCall[], findings: readonly unknown[] | undefined): void;
   /** Changes whenever handles have ended. Undefined: unknown. */
   readonly ended: number | undefined;
   /** Throws unless the handle is live. */
@@ -46,6 +62,24 @@ export interface Player {
   /** Enqueues all parts, which are planned. */
   play(parts: readonly Part[], operands: Bindings, values: object): void;
   dispose(): void;
+}
+
+/** Takes a call that was checked, and what a plan of it can use. */
+export type Collected = (call: RecordedCall, finding: unknown) => void;
+
+/** Calls and what was found out about them. */
+interface Collection {
+  readonly calls: RecordedCall[];
+  readonly findings: Findings;
+}
+
+function newCollection({ ended }: Player): Collection {
+  return { calls: [], findings: { ended, ofCalls: [] } };
+}
+
+function addTo({ calls, findings }: Collection, call: RecordedCall, finding: unknown): void {
+  calls.push(call);
+  findings.ofCalls.push(finding);
 }
 
 /** Records the calls that `body` makes. */
@@ -60,11 +94,11 @@ export function record<Values extends object>(
   checks.object("values", values);
   const initial = { ...values };
   const parts: Part<Values>[] = [];
-  let target: RecordedCall[] | undefined;
+  let target: Collection | undefined;
   const vary: Vary<Values> = (part) => {
     if (typeof part !== "function") checks.fail("part", `is ${describe(part)}; allowed: a function`);
     if (target !== undefined) checks.fail("part", "is inside another part that varies");
-    target = [];
+    target = newCollection(player);
     try {
       callBody(() => part({ ...initial }));
       parts.push(newPart(part, target));
@@ -74,9 +108,10 @@ export function record<Values extends object>(
   };
   player.collect(
     () => callBody(() => body(vary)),
-    (call) => {
-      if (target === undefined) parts.push(newPart(undefined, [call]));
-      else target.push(call);
+    (call, finding) => {
+      const collection = target ?? newCollection(player);
+      addTo(collection, call, finding);
+      if (target === undefined) parts.push(newPart(undefined, collection));
     },
   );
   // The body may have disposed of the backend.
@@ -96,16 +131,11 @@ function callBody(body: () => unknown): void {
 
 function newPart<Values extends object>(
   vary: Part<Values>["vary"],
-  calls: readonly RecordedCall[],
+  { calls, findings }: Collection,
 ): Part<Values> {
-  const part = { vary, calls, bound: calls, uses: new Map(), handles: new Set<DeviceHandle>() };
-  return withCalls({ ...part, isPlanned: false }, calls);
-}
-
-function withCalls<Values extends object>(part: Part<Values>, calls: readonly RecordedCall[]): Part<Values> {
-  const handles = new Set<DeviceHandle>();
-  for (const call of calls) forEachHandle(call, (handle) => handles.add(handle));
-  return Object.assign(part, { calls, handles, isPlanned: false });
+  return {
+    ...{ vary, calls, findings, uses: usesOf(calls), bound: calls, boundUses: noUses, isPlanned: false },
+  };
 }
 
 /** Plans parts when they have changed, and has them played. */
@@ -156,15 +186,19 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     for (const [place, part] of this.#parts.entries()) {
       if (part.isPlanned) continue;
       const operands = this.#operands;
-      const isBound = operands.size > 0 && part.calls.length > 0;
-      part.bound = isBound ? part.calls.map((call) => bind(call, operands)) : part.calls;
-      this.#player.plan(place, part.bound);
-      part.uses = usesOf(part);
+      const { calls, findings } = part;
+      const isBound = operands.size > 0 && calls.length > 0;
+      part.bound = isBound ? calls.map((call) => bind(call, operands)) : calls;
+      part.boundUses = isBound ? usesOf(part.bound) : noUses;
+      const { ended } = this.#player;
+      const holds = !isBound && findings !== undefined && ended !== undefined && findings.ended === ended;
+      this.#player.plan(place, part.bound, holds ? findings.ofCalls : undefined);
+      part.findings = undefined;
       part.isPlanned = true;
+      // Planning looks up the operands of the calls, but not those that they replace.
+      if (isBound) this.#seen = undefined;
     }
     this.#isPlanned = true;
-    // Planning looks up the operands of the calls, but not those that they replace.
-    this.#seen = undefined;
   }
 
   #change(changes: RunChanges<Values>): void {
@@ -179,7 +213,7 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     }
     if (this.#values === undefined || !sameValues(this.#values, wanted)) this.#makeAgain(wanted);
     for (const handle of operands.keys())
-      if (!this.#parts.some((part) => part.handles.has(handle)))
+      if (!this.#parts.some((part) => part.uses.has(handle)))
         checks.fail("operands", `has ${describe(handle)}; allowed: handles that recorded calls use`);
     this.#rebind(operands);
   }
@@ -189,12 +223,12 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     const parts = this.#parts.filter(({ vary }) => vary !== undefined);
     this.#values = undefined;
     for (const part of parts) {
-      const calls: RecordedCall[] = [];
+      const collection = newCollection(this.#player);
       this.#player.collect(
         () => callBody(() => part.vary!({ ...values })),
-        (call) => calls.push(call),
+        (call, finding) => addTo(collection, call, finding),
       );
-      withCalls(part, calls);
+      Object.assign(part, newPart(part.vary, collection));
       this.#isPlanned = false;
     }
     this.#values = sameValues(values, this.#initial) ? this.#initial : values;
@@ -208,7 +242,7 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     );
     if (changed.length > 0)
       for (const part of this.#parts)
-        if (changed.some((handle) => part.handles.has(handle))) {
+        if (changed.some((handle) => part.uses.has(handle))) {
           part.isPlanned = false;
           this.#isPlanned = false;
         }
@@ -222,19 +256,22 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
   #assertLive(): void {
     const { ended } = this.#player;
     if (ended !== undefined && ended === this.#seen) return;
-    for (const { uses } of this.#parts)
-      for (const [handle, { operation, argument }] of uses)
-        this.#player.assertLive(handle, operation, argument);
+    for (const { uses, boundUses } of this.#parts)
+      for (const some of [uses, boundUses])
+        for (const [handle, { operation, argument }] of some)
+          this.#player.assertLive(handle, operation, argument);
     this.#seen = ended;
   }
 }
 
-function usesOf({ calls, bound }: Part<never>): ReadonlyMap<DeviceHandle, Use> {
+function usesOf(calls: readonly RecordedCall[]): ReadonlyMap<DeviceHandle, Use> {
   const uses = new Map<DeviceHandle, Use>();
-  for (const call of calls === bound ? calls : [...calls, ...bound])
+  for (const call of calls) {
+    const operation = nameOf(call);
     forEachHandle(call, (handle, argument) => {
-      if (!uses.has(handle)) uses.set(handle, { operation: nameOf(call), argument });
+      if (!uses.has(handle)) uses.set(handle, { operation, argument });
     });
+  }
   return uses;
 }
 

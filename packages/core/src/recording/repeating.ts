@@ -10,7 +10,7 @@ import type { Operation } from "../ops/operation.js";
 import type { Region } from "../region.js";
 import { assertSupported } from "../support.js";
 import { copyCall, fillCall, makeCall, nameOf, operationCall, type RecordedCall } from "./calls.js";
-import type { Part, Player } from "./parts.js";
+import type { Collected, Part, Player } from "./parts.js";
 import { whileRecording } from "./while-recording.js";
 
 const refused = ["alloc", "free", "copyHtoD", "copyDtoHSync", "flush", "trim", "native", "record"] as const;
@@ -38,11 +38,11 @@ export class RepeatingPlayer implements Player {
   }
 
   /** Hides the methods of the backend behind others. */
-  collect(body: () => void, add: (call: RecordedCall) => void): void {
+  collect(body: () => void, add: Collected): void {
     const backend = this.#backend;
     const record = (call: RecordedCall): void => {
       restored(() => this.#check(call));
-      add(call);
+      add(call, undefined);
     };
     const run = (given: OperationName | Operation, args: object): void =>
       record(operationCall(operationOf("run", given), args));

@@ -5,7 +5,7 @@ import { assertHeld, type Entry, innerHandle } from "../entries.js";
 import type { DeviceHandle, HandleTable, Operand } from "../handles.js";
 import type { BackendSlot } from "../slot.js";
 import { forEachHandle, makeCall, nameOf, type RecordedCall, withOperands } from "./calls.js";
-import { type Part, type Player, RUN } from "./parts.js";
+import { type Collected, type Part, type Player, RUN } from "./parts.js";
 import type { Recording } from "./recording.js";
 
 /** The switchable backend itself, as far as recordings need it. */
@@ -13,7 +13,7 @@ export interface Switched {
   readonly backend: ComputeBackend;
   readonly slot: BackendSlot;
   readonly table: HandleTable<Entry>;
-  collect(body: () => void, add: (call: RecordedCall) => void): void;
+  collect(body: () => void, add: Collected): void;
   /** Checks a call without making it. */
   check(call: RecordedCall): void;
 }
@@ -40,12 +40,12 @@ export class SwitchedPlayer implements Player {
     this.#switched.slot.assertOpen(operation);
   }
 
-  collect(body: () => void, add: (call: RecordedCall) => void): void {
+  collect(body: () => void, add: Collected): void {
     this.#switched.collect(body, add);
   }
 
-  plan(_place: number, calls: readonly RecordedCall[]): void {
-    for (const call of calls) this.#switched.check(call);
+  plan(_place: number, calls: readonly RecordedCall[], findings: readonly unknown[] | undefined): void {
+    if (findings === undefined) for (const call of calls) this.#switched.check(call);
   }
 
   assertLive(handle: DeviceHandle, operation: string, argument: string): void {
@@ -87,17 +87,12 @@ export class SwitchedPlayer implements Player {
       makeCall(inner, translated);
     };
     return inner.record<object>((vary) => {
-      for (const { vary: part, calls } of parts)
-        if (part === undefined) for (const call of calls) make(call);
-        else
-          vary((current) => {
-            const made: RecordedCall[] = [];
-            this.#switched.collect(
-              () => part(current),
-              (call) => made.push(call),
-            );
-            for (const call of made) make(call);
-          });
+      // At each run a part has the calls for the values of that run.
+      for (const part of parts) {
+        const makeAll = () => part.calls.forEach(make);
+        if (part.vary === undefined) makeAll();
+        else vary(makeAll);
+      }
     }, values);
   }
 

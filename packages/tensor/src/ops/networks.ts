@@ -1,14 +1,16 @@
-import type {
-  AttentionArguments,
-  ComputeBackend,
-  Conv2dArguments,
-  FloatType,
-  NormalizeKind,
-  Pool2dArguments,
-  Pool2dKind,
-  Resize2dArguments,
-  RopeKind,
-  SoftmaxKind,
+import {
+  type AttentionArguments,
+  type ComputeBackend,
+  type Conv2dArguments,
+  conv2dOutputShape,
+  type FloatType,
+  type NormalizeKind,
+  type Pool2dArguments,
+  type Pool2dKind,
+  pool2dOutputShape,
+  type Resize2dArguments,
+  type RopeKind,
+  type SoftmaxKind,
 } from "@backplane/core";
 import { listed, refuse } from "../errors.js";
 import { contiguous, realize } from "../lazy/fusion.js";
@@ -115,17 +117,9 @@ export const conv2d: TensorOperation<Conv2dAttributes> = operation(
       imagesShape("conv2d", "x", x!),
       imagesShape("conv2d", "filter", filter!),
     ];
-    const { layout = "NCHW", stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1] } = attributes;
+    const { stride = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1] } = attributes;
     checkNumbers("conv2d", { stride: [stride, 2, 1], padding: [padding, 4, 0], dilation: [dilation, 2, 1] });
-    const isLast = layout === "NHWC";
-    const [height, width] = isLast ? [inputShape[1], inputShape[2]] : [inputShape[2], inputShape[3]];
-    const steps = (size: number, axis: 0 | 1): number => {
-      const reach = dilation[axis] * (filterShape[2 + axis]! - 1) + 1;
-      return Math.max(0, Math.floor((size + padding[axis] + padding[axis + 2]! - reach) / stride[axis]) + 1);
-    };
-    const [rows, columns] = [steps(height, 0), steps(width, 1)];
-    const [batch, channels] = [inputShape[0], filterShape[0]];
-    const shape = isLast ? [batch, rows, columns, channels] : [batch, channels, rows, columns];
+    const shape = conv2dOutputShape({ ...attributes, inputShape, filterShape });
     const result = Value.allocate(backend, dtype, shape);
     const output = placeOf(result);
     backend.conv2d({
@@ -147,29 +141,13 @@ export const pool2d: TensorOperation<Pool2dAttributes> = operation("pool2d", ([x
   const { backend } = x!;
   const dtype = floatType("pool2d", x!);
   const inputShape = imagesShape("pool2d", "x", x!);
-  const {
-    kind,
-    layout = "NCHW",
-    kernel,
-    padding = [0, 0, 0, 0],
-    dilation = [1, 1],
-    ceil = false,
-  } = attributes;
+  const { kind, kernel, padding = [0, 0, 0, 0], dilation = [1, 1] } = attributes;
   const stride = attributes.stride ?? kernel;
   checkNumbers("pool2d", {
     ...{ kernel: [kernel, 2, 1], stride: [stride, 2, 1], padding: [padding, 4, 0] },
     dilation: [dilation, 2, 1],
   });
-  const first = layout === "NHWC" ? 1 : 2;
-  const shape = [...inputShape];
-  for (const axis of [0, 1] as const) {
-    const size = inputShape[first + axis]!;
-    const steps =
-      (size + padding[axis] + padding[axis + 2]! - dilation[axis] * (kernel[axis] - 1) - 1) / stride[axis];
-    let windows = (ceil ? Math.ceil(steps) : Math.floor(steps)) + 1;
-    if (ceil && windows > 1 && (windows - 1) * stride[axis] >= size + padding[axis]) windows--;
-    shape[first + axis] = Math.max(0, windows);
-  }
+  const shape = pool2dOutputShape({ ...attributes, inputShape });
   const indices = saves && kind === "max" ? Value.allocate(backend, "i32", shape) : undefined;
   const result = Value.allocate(backend, dtype, shape);
   const output = placeOf(result);

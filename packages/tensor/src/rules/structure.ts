@@ -109,9 +109,11 @@ export const mean: Rule<Reduced> = rule({}, ({ gradient, attributes, shapeOf }) 
 export const extreme: Rule<Reduced> = rule({ inputs: [0], output: true }, (context) => {
   const { attributes, gradient } = context;
   const x = context.input(0);
-  const isExtreme = x.equal(withAxes(context.output(), x.shape, attributes)).cast(x.dtype);
-  const count = isExtreme.sum(attributes.axes, { keepAxes: true });
-  return [isExtreme.mul(withAxes(gradient, x.shape, attributes).div(count))];
+  const isExtreme = x.equal(withAxes(context.output(), x.shape, attributes));
+  // In f16, counts above 2048 would be rounded, and those above 65504 infinite.
+  const count = isExtreme.cast("f32").sum(attributes.axes, { keepAxes: true });
+  const share = withAxes(gradient, x.shape, attributes).cast("f32").div(count).cast(x.dtype);
+  return [where(isExtreme, share, 0)];
 });
 
 /** The gradient times the product of all others: that of those before, times that of those after. */

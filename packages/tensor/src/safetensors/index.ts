@@ -2,6 +2,7 @@ import { type ComputeBackend, type DType, dtypeBytes, upload } from "@backplane/
 import { contiguous } from "../lazy/fusion.js";
 import { type Tensor, wrap } from "../tensor.js";
 import { Storage, Value } from "../value.js";
+import type { Shape } from "../view/shape.js";
 import { broken, decodeHeader, encodeHeader, type Header, headerLength, lengthBytes } from "./format.js";
 
 /** Is called when so many of all bytes are done. */
@@ -65,14 +66,38 @@ export async function encodeSafetensors(
   return file;
 }
 
+/** A tensor in the bytes of a file. */
+export interface StoredBytes {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Its elements in row-major order, little-endian: a part of the file, not a copy. It may begin at any byte. */
+  readonly bytes: Uint8Array;
+}
+
+/** What a file holds, without a backend. */
+export interface StoredCheckpoint {
+  readonly tensors: Map<string, StoredBytes>;
+  readonly metadata: ReadonlyMap<string, string>;
+}
+
+/** Finds the tensors of a file, and copies none. Throws `INVALID_ARGUMENT` if the file is broken. */
+export function parseSafetensors(file: Uint8Array): StoredCheckpoint {
+  const start = lengthBytes + headerLength(file.subarray(0, lengthBytes), file.length);
+  const { tensors, metadata } = decodeHeader(file.subarray(lengthBytes, start), file.length - start);
+  const entries = tensors.map(({ name, dtype, shape, start: from, bytes: length }) => {
+    const bytes = file.subarray(start + from, start + from + length);
+    return [name, { dtype, shape, bytes }] as const;
+  });
+  return { tensors: new Map(entries), metadata };
+}
+
 /** Returns the tensors of a file on a backend. Throws `INVALID_ARGUMENT` if the file is broken. */
 export function decodeSafetensors(backend: ComputeBackend, file: Uint8Array): Checkpoint {
-  const start = lengthBytes + headerLength(file.subarray(0, lengthBytes), file.length);
-  const header = decodeHeader(file.subarray(lengthBytes, start), file.length - start);
+  const { tensors: stored, metadata } = parseSafetensors(file);
   const tensors = new Map<string, Tensor>();
-  for (const { name, dtype, shape, start: from, bytes } of header.tensors)
-    tensors.set(name, uploaded(backend, dtype, shape, file.subarray(start + from, start + from + bytes)));
-  return { tensors, metadata: header.metadata };
+  for (const [name, { dtype, shape, bytes }] of stored)
+    tensors.set(name, uploaded(backend, dtype, shape, bytes));
+  return { tensors, metadata };
 }
 
 /** A file that is read in parts. */

@@ -1,30 +1,58 @@
 import type { BinaryKind } from "@backplane/core";
 import type { TensorInfo } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend } from "../backend.js";
+import { elementCount } from "../elements.js";
 import { complexParts } from "./complex.js";
-import {
-  broadcastShape,
-  type Expression,
-  elementwise,
-  elementwiseOutputs,
-  type Node,
-} from "./elementwise.js";
+import { broadcast, type Expression, elementwise, elementwiseOutputs, type Node } from "./elementwise.js";
 import type { Call, Kernels } from "./kernel.js";
 import { leakyRelu } from "./unary.js";
 
 type BinaryCall = Call<"a" | "b">;
 
-/** How elements of a type are computed: bool has no arithmetic of its own, and is taken for whole numbers. */
-const computed = { float32: "f32", int32: "i32", bool: "i32" } as const;
+type Computed = "f32" | "i32";
 
-type Computed = (typeof computed)[keyof typeof computed];
-
-/** The type in which both operands are computed. */
+/**
+ * The type in which both operands are computed: bool has no arithmetic of its own, and is taken for whole numbers.
+ */
 function commonType({ a, b }: BinaryCall["inputs"]): Computed {
-  const types = [a, b].map(({ dtype }) => computed[dtype as keyof typeof computed]);
-  return types.includes("f32") ? "f32" : "i32";
+  return a.dtype === "float32" || b.dtype === "float32" ? "f32" : "i32";
 }
 
 const tensorTypes = { f32: "float32", i32: "int32" } as const;
+
+/** A call of the operation `binary`. */
+function numbers(
+  backend: BackplaneBackend,
+  kind: BinaryKind,
+  dtype: Computed,
+  { a, b }: BinaryCall["inputs"],
+  result: "float32" | "int32" | "bool",
+): TensorInfo {
+  const shape = broadcast(a.shape, b.shape);
+  // A number that only the host has need not become an allocation for one call.
+  const second = backend.number(b);
+  const first = second === undefined ? backend.number(a) : undefined;
+  const placeA = first === undefined ? backend.place(a) : { scalar: first };
+  const placeB = second === undefined ? backend.place(b) : { scalar: second };
+  const output = backend.output(shape, result);
+  const count = elementCount(shape);
+  // As many elements as the result has are in its order: there is nothing to broadcast.
+  const isFlat =
+    (first !== undefined || elementCount(a.shape) === count) &&
+    (second !== undefined || elementCount(b.shape) === count);
+  if (isFlat) backend.compute.binary({ kind, dtype, n: count, a: placeA, b: placeB, output: output.handle });
+  else
+    backend.compute.binary({
+      kind,
+      dtype,
+      a: placeA,
+      b: placeB,
+      output: output.handle,
+      shapeA: a.shape,
+      shapeB: b.shape,
+    });
+  return output;
+}
 
 /** A kind of the operation `binary`, on numbers. Core has given both operands one type. */
 function arithmetic(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
@@ -36,13 +64,7 @@ function arithmetic(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
       return elementwise(backend, tensorTypes[type], [a, b], (e, x, y) =>
         e.binary(kind, e.convert(type, x), e.convert(type, y)),
       );
-    const [placeA, placeB] = [backend.place(a), backend.place(b)];
-    const output = backend.output(broadcastShape([a, b]), tensorTypes[type]);
-    backend.compute.binary({
-      ...{ kind, dtype: type, a: placeA, b: placeB, output: output.handle },
-      ...{ shapeA: a.shape, shapeB: b.shape },
-    });
-    return output;
+    return numbers(backend, kind, type, inputs, tensorTypes[type]);
   };
 }
 
@@ -54,13 +76,7 @@ function comparison(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
       return elementwise(backend, "bool", [a, b], (e, x, y) =>
         e.binary(kind, e.convert(type, x), e.convert(type, y)),
       );
-    const [placeA, placeB] = [backend.place(a), backend.place(b)];
-    const output = backend.output(broadcastShape([a, b]), "bool");
-    backend.compute.binary({
-      ...{ kind, dtype: type, a: placeA, b: placeB, output: output.handle },
-      ...{ shapeA: a.shape, shapeB: b.shape },
-    });
-    return output;
+    return numbers(backend, kind, type, inputs, "bool");
   };
 }
 
@@ -178,11 +194,12 @@ export const binaryKernels: Kernels = {
       leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)),
     ),
   EluGrad: ({ inputs: { dy, y }, backend }: Call<"dy" | "y">) =>
-    elementwise(backend, "float32", [dy, y], (e, gradient, value) =>
-      e.select(
-        e.binary("greaterEqual", value!, e.constant(0)),
-        gradient!,
-        e.binary("mul", gradient!, e.binary("add", value!, e.constant(1))),
-      ),
-    ),
+    elementwise(backend, "float32", [dy, y], (e, ...nodes) => {
+      const [gradient, value] = nodes.map((node) => e.convert("f32", node)) as [Node, Node];
+      return e.select(
+        e.binary("greaterEqual", value, e.constant(0)),
+        gradient,
+        e.binary("mul", gradient, e.binary("add", value, e.constant(1))),
+      );
+    }),
 };

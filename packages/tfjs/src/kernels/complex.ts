@@ -1,7 +1,7 @@
 import type { TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, isDeviceType } from "../elements.js";
-import { asType, elementwise } from "./elementwise.js";
+import { asType, elementwise, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 
 /** The two float32 tensors of a complex one. */
@@ -21,7 +21,7 @@ export function complexParts(
       tensors.map((tensor) => {
         if (tensor.dtype === "complex64") return backend.parts(tensor);
         return {
-          real: made(asType(backend, tensor, "float32")),
+          real: typed(backend, made, tensor, "float32"),
           imag: made(backend.make(tensor.shape, "float32", 0)),
         };
       }),

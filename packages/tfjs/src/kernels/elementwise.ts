@@ -86,11 +86,23 @@ const comparisons: ReadonlySet<string> = new Set([
 ]);
 
 /** The shape to which all tensors broadcast. */
-export function broadcastShape(tensors: readonly TensorInfo[]): number[] {
-  return tensors.reduce<number[]>(
-    (shape, tensor) => backend_util.assertAndGetBroadcastShape(shape, tensor.shape),
-    [],
-  );
+export function broadcastShape([first, ...others]: readonly TensorInfo[]): readonly number[] {
+  let shape: readonly number[] = first?.shape ?? [];
+  for (const tensor of others) shape = broadcast(shape, tensor.shape);
+  return shape;
+}
+
+/** The shape to which two shapes broadcast: most are the same, or one of them is a scalar. */
+export function broadcast(a: readonly number[], b: readonly number[]): readonly number[] {
+  if (b.length === 0 || isSameShape(a, b)) return a;
+  if (a.length === 0) return b;
+  return backend_util.assertAndGetBroadcastShape(a as number[], b as number[]);
+}
+
+function isSameShape(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let axis = 0; axis < a.length; axis++) if (a[axis] !== b[axis]) return false;
+  return true;
 }
 
 /**
@@ -153,4 +165,14 @@ export const mostInputs: number = mapLimits.inputs;
 export function asType(backend: BackplaneBackend, x: TensorInfo, dtype: DeviceType): TensorInfo {
   if (x.dtype === dtype) return backend.share(x, x.shape);
   return elementwise(backend, dtype, [x], (_, node) => node);
+}
+
+/** The tensor as another type: itself if it has that type, and otherwise made of it, to be released by a composition. */
+export function typed(
+  backend: BackplaneBackend,
+  made: (tensor: TensorInfo) => TensorInfo,
+  x: TensorInfo,
+  dtype: DeviceType,
+): TensorInfo {
+  return x.dtype === dtype ? x : made(elementwise(backend, dtype, [x], (_, node) => node));
 }

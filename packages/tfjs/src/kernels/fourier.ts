@@ -5,7 +5,7 @@ import type { Parts } from "./complex.js";
 import { type Expression, elementwiseOutputs, type Node } from "./elementwise.js";
 import { onHost } from "./host.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { transpose } from "./structure.js";
+import { transpose } from "./moves.js";
 
 /** Up to this length a transform is one product with the matrix of all its factors. */
 const longestDirect = 512;

@@ -1,7 +1,7 @@
 import { type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
-import { asType } from "./elementwise.js";
+import { typed } from "./elementwise.js";
 import {
   type Conv2dInfo,
   type ConvAttributes,
@@ -16,7 +16,7 @@ import {
   resizingOf,
 } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { slice } from "./structure.js";
+import { slice } from "./moves.js";
 
 /** The gradient of a convolution by its images, which is also the transposed convolution. */
 function inputGradient(
@@ -27,16 +27,18 @@ function inputGradient(
   isDepthwise: boolean,
 ): TensorInfo {
   return compose(backend, (made) => {
-    let gradients = made(asType(backend, dy, "float32"));
+    let gradients = typed(backend, made, dy, "float32");
     // TensorFlow.js lets gradients have more rows and columns than there are windows: those are no gradients of any.
     if (!util.arraysEqual(dy.shape, info.outShape))
       gradients = made(slice(backend, gradients, [0, 0, 0, 0], info.outShape));
-    const weights = made(asType(backend, filter, "float32"));
+    const weights = typed(backend, made, filter, "float32");
     const [outputGradient, place] = [backend.place(gradients), coreFilter(backend, weights, isDepthwise)];
     const output = backend.output(info.inShape, "float32");
     backend.compute.conv2dInputGradient({
       ...convolutionOf(info, isDepthwise),
-      ...{ outputGradient, filter: place, inputGradient: output.handle },
+      outputGradient,
+      filter: place,
+      inputGradient: output.handle,
     });
     return output;
   });
@@ -52,14 +54,16 @@ function filterGradient(
   isDepthwise: boolean,
 ): TensorInfo {
   return compose(backend, (made) => {
-    const images = made(asType(backend, x, "float32"));
-    const gradients = made(asType(backend, dy, "float32"));
+    const images = typed(backend, made, x, "float32");
+    const gradients = typed(backend, made, dy, "float32");
     const [input, outputGradient] = [backend.place(images), backend.place(gradients)];
     const { shape, strides } = filterAxes(filterShape, isDepthwise);
     const inCoreOrder = made(backend.output(shape, "float32"));
     backend.compute.conv2dFilterGradient({
       ...convolutionOf(info, isDepthwise),
-      ...{ input, outputGradient, filterGradient: inCoreOrder.handle },
+      input,
+      outputGradient,
+      filterGradient: inCoreOrder.handle,
     });
     const output = backend.output(filterShape, "float32");
     if (elementCount(filterShape) > 0)
@@ -103,19 +107,25 @@ function maxPoolGrad({
 }: Call<"dy" | "input", PoolAttributes>): TensorInfo {
   const info = pool2dInfo(input.shape, attrs);
   return compose(backend, (made) => {
-    const images = made(asType(backend, input, "float32"));
-    const gradients = made(asType(backend, dy, "float32"));
+    const images = typed(backend, made, input, "float32");
+    const gradients = typed(backend, made, dy, "float32");
     const [place, outputGradient] = [backend.place(images), backend.place(gradients)];
     const largest = made(backend.output(info.outShape, "float32"));
     const places = made(backend.output(info.outShape, "int32"));
     backend.compute.pool2d({
-      ...{ kind: "max", ...poolingOf(info), input: place },
-      ...{ output: largest.handle, indices: places.handle },
+      kind: "max",
+      ...poolingOf(info),
+      input: place,
+      output: largest.handle,
+      indices: places.handle,
     });
     const output = backend.output(info.inShape, "float32");
     backend.compute.pool2dGradient({
-      ...{ kind: "max", ...poolingOf(info), indices: places.handle },
-      ...{ outputGradient, inputGradient: output.handle },
+      kind: "max",
+      ...poolingOf(info),
+      indices: places.handle,
+      outputGradient,
+      inputGradient: output.handle,
     });
     return output;
   });
@@ -129,11 +139,14 @@ function avgPoolGrad({
 }: Call<"dy" | "input", PoolAttributes>): TensorInfo {
   const info = pool2dInfo(input.shape, attrs);
   return compose(backend, (made) => {
-    const outputGradient = backend.place(made(asType(backend, dy, "float32")));
+    const outputGradient = backend.place(typed(backend, made, dy, "float32"));
     const output = backend.output(info.inShape, "float32");
     backend.compute.pool2dGradient({
-      ...{ kind: "mean", ...poolingOf(info), countPadding: true },
-      ...{ outputGradient, inputGradient: output.handle },
+      kind: "mean",
+      ...poolingOf(info),
+      countPadding: true,
+      outputGradient,
+      inputGradient: output.handle,
     });
     return output;
   });
@@ -145,11 +158,13 @@ function resizeGrad(
   return ({ inputs: { images, dy }, attrs, backend }) => {
     const [, height, width] = dy.shape as [number, number, number, number];
     return compose(backend, (made) => {
-      const outputGradient = backend.place(made(asType(backend, dy, "float32")));
+      const outputGradient = backend.place(typed(backend, made, dy, "float32"));
       const output = backend.output(images.shape, "float32");
       backend.compute.resize2dGradient({
-        ...{ kind, ...resizingOf(images.shape, { ...attrs, size: [height, width] }) },
-        ...{ outputGradient, inputGradient: output.handle },
+        kind,
+        ...resizingOf(images.shape, { ...attrs, size: [height, width] }),
+        outputGradient,
+        inputGradient: output.handle,
       });
       return output;
     });

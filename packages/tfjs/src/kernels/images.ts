@@ -2,11 +2,12 @@ import type { Conv2dArguments, DeviceHandle, Pool2dArguments, Resize2dArguments 
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
-import { asType, elementwise } from "./elementwise.js";
+import { asType, elementwise, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
+import { pad } from "./moves.js";
 import { applyEpilogue, divideEpilogue, type Epilogue, noEpilogue } from "./products.js";
-import { pad } from "./structure.js";
-import { maxPoolIntegers } from "./windows.js";
+import { reduce } from "./reduce.js";
+import { unfold, windowsOf2d } from "./windows.js";
 
 export type Conv2dInfo = backend_util.Conv2DInfo;
 
@@ -78,10 +79,10 @@ export function coreFilter(
 ): DeviceHandle {
   const { shape, strides } = filterAxes(filter.shape, isDepthwise);
   const name = `filter ${isDepthwise} ${filter.shape.join(" ")}`;
-  return backend.form(filter, name, () => {
-    const handle = backend.compute.alloc(4 * elementCount(shape), { zero: false });
-    backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output: handle });
-    return handle;
+  const count = elementCount(shape);
+  return backend.form(filter, name, 4 * count, (output) => {
+    if (count > 0)
+      backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output });
   });
 }
 
@@ -94,16 +95,21 @@ function convolution(
   epilogue: Epilogue = noEpilogue,
 ): TensorInfo {
   return compose(backend, (made) => {
-    const images = made(asType(backend, x, "float32"));
-    const weights = made(asType(backend, filter, "float32"));
+    const images = typed(backend, made, x, "float32");
+    const weights = typed(backend, made, filter, "float32");
     const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
     const [input, filterPlace] = [backend.place(images), coreFilter(backend, weights, isDepthwise)];
-    const bias = inner.bias === undefined ? {} : { bias: backend.place(inner.bias) };
+    const bias =
+      inner.bias === undefined ? {} : { bias: backend.place(typed(backend, made, inner.bias, "float32")) };
     const activation = inner.activation === undefined ? {} : { activation: inner.activation };
     const output = backend.output(info.outShape, "float32");
     backend.compute.conv2d({
       ...convolutionOf(info, isDepthwise),
-      ...{ input, filter: filterPlace, output: output.handle, ...bias, ...activation },
+      input,
+      filter: filterPlace,
+      output: output.handle,
+      ...bias,
+      ...activation,
     });
     return outer === undefined ? output : applyEpilogue(backend, made(output), outer);
   });
@@ -259,13 +265,31 @@ function poolFloats(
   return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
 }
 
-/** Core of TensorFlow.js takes means of floats only. */
-function pool(kind: "max" | "mean"): (call: Call<"x", PoolAttributes>) => TensorInfo {
-  return ({ inputs: { x }, attrs, backend }) => {
-    const info = pool2dInfo(x.shape, attrs);
-    if (isIdentity(info)) return backend.share(x, x.shape);
-    return x.dtype === "float32" ? poolFloats(backend, kind, x, info) : maxPoolIntegers(backend, x, info);
-  };
+/** The largest whole number of each window: core pools floats only. */
+function maxPoolIntegers(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  info: backend_util.Conv2DInfo,
+): TensorInfo {
+  return compose(backend, (made) => {
+    const integers = typed(backend, made, x, "int32");
+    const elements = made(unfold(backend, integers, windowsOf2d(info), -(2 ** 31)));
+    return reduce(backend, "max", elements, [2], info.outShape);
+  });
+}
+
+function maxPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
+  const info = pool2dInfo(x.shape, attrs);
+  if (isIdentity(info)) return backend.share(x, x.shape);
+  return x.dtype === "float32" ? poolFloats(backend, "max", x, info) : maxPoolIntegers(backend, x, info);
+}
+
+function avgPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
+  const info = pool2dInfo(x.shape, attrs);
+  return compose(backend, (made) => {
+    const floats = asType(backend, x, "float32");
+    return isIdentity(info) ? floats : poolFloats(backend, "mean", made(floats), info);
+  });
 }
 
 function maxPoolWithArgmax({
@@ -275,11 +299,15 @@ function maxPoolWithArgmax({
 }: Call<"x", PoolAttributes & { includeBatchInIndex: boolean }>): TensorInfo[] {
   const info = pool2dInfo(x.shape, attrs);
   return compose(backend, (made): TensorInfo[] => {
-    const input = backend.place(made(asType(backend, x, "float32")));
+    const input = backend.place(typed(backend, made, x, "float32"));
     const output = backend.output(info.outShape, "float32");
     const places = made(backend.output(info.outShape, "int32"));
     backend.compute.pool2d({
-      ...{ kind: "max", ...poolingOf(info), input, output: output.handle, indices: places.handle },
+      kind: "max",
+      ...poolingOf(info),
+      input,
+      output: output.handle,
+      indices: places.handle,
     });
     const [, height, width, channels] = info.inShape;
     const indices = elementwise(backend, "int32", [places], (e, pixel) => {
@@ -309,7 +337,8 @@ export function resizingOf(
   return {
     layout: "NHWC",
     inputShape: shape as [number, number, number, number],
-    ...{ outputHeight, outputWidth },
+    outputHeight,
+    outputWidth,
     coordinates: alignCorners ? "align-corners" : centers,
   };
 }
@@ -318,12 +347,16 @@ function resize(kind: "bilinear" | "nearest"): (call: Call<"images", ResizeAttri
   return ({ inputs: { images }, attrs, backend }) =>
     compose(backend, (made) => {
       const dtype = (kind === "bilinear" ? "float32" : images.dtype) as DeviceType;
-      const input = backend.place(made(asType(backend, images, dtype)));
+      const input = backend.place(typed(backend, made, images, dtype));
       const [batch, , , channels] = images.shape as [number, number, number, number];
       const output = backend.output([batch, ...attrs.size, channels], dtype);
       const types = { float32: "f32", int32: "i32", bool: "u8" } as const;
       backend.compute.resize2d({
-        ...{ kind, ...resizingOf(images.shape, attrs), input, output: output.handle, dtype: types[dtype] },
+        kind,
+        ...resizingOf(images.shape, attrs),
+        input,
+        output: output.handle,
+        dtype: types[dtype],
       });
       return output;
     });
@@ -361,8 +394,8 @@ export const imageKernels: Kernels = {
   DepthwiseConv2dNative: convKernel(true),
   FusedConv2D: fusedConvKernel(false),
   FusedDepthwiseConv2D: fusedConvKernel(true),
-  MaxPool: pool("max"),
-  AvgPool: pool("mean"),
+  MaxPool: maxPool,
+  AvgPool: avgPool,
   MaxPoolWithArgmax: maxPoolWithArgmax,
   ResizeBilinear: resize("bilinear"),
   ResizeNearestNeighbor: resize("nearest"),

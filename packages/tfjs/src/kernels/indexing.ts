@@ -2,10 +2,10 @@ import type { ScatterKind } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceType, deviceType, elementCount } from "../elements.js";
-import { asType, elementwise } from "./elementwise.js";
+import { asType, elementwise, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
+import { copyInto, copyOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
-import { copyInto, copyOf, transpose } from "./structure.js";
 
 /** Elements of rows [outer, length, inner] by indices [count], or [outer, count]: [outer, count, inner]. */
 export function gatherRows(
@@ -21,7 +21,11 @@ export function gatherRows(
   const output = backend.output(shape, rows.dtype as DeviceType);
   if (outer * inner * count === 0) return output;
   backend.compute.gather({
-    ...{ shape: [outer, length, inner], axis: 1, input, indices: places, output: output.handle },
+    shape: [outer, length, inner],
+    axis: 1,
+    input,
+    indices: places,
+    output: output.handle,
     indexShape: [repeats ? 1 : outer, count, 1],
     dtype: deviceType(rows.dtype),
   });
@@ -43,8 +47,13 @@ function scatterRows(
   const count = elementCount(indices.shape);
   if (count * inner * length === 0) return;
   backend.compute.scatter({
-    ...{ kind, shape: [length, inner], axis: 0, indexShape: [count, 1] },
-    ...{ indices: backend.place(indices), updates: backend.place(updates), output: output.handle },
+    kind,
+    shape: [length, inner],
+    axis: 0,
+    indexShape: [count, 1],
+    indices: backend.place(indices),
+    updates: backend.place(updates),
+    output: output.handle,
     dtype: output.dtype === "float32" ? "f32" : "i32",
   });
 }
@@ -81,7 +90,7 @@ function gatherV2({
   );
   const { batchSize, outerSize, dimSize, sliceSize, outputShape } = info;
   return compose(backend, (made) => {
-    let places = made(asType(backend, indices, "int32"));
+    let places = typed(backend, made, indices, "int32");
     const count = elementCount(indices.shape) / batchSize;
     if (batchSize > 1 && outerSize > 1)
       // The indices of a batch repeat for each of its rows.
@@ -104,7 +113,7 @@ function flatIndices(backend: BackplaneBackend, indices: TensorInfo, shape: read
   const rank = indices.shape.length < 2 ? 1 : indices.shape.at(-1)!;
   const count = rank === 0 ? 0 : elementCount(indices.shape) / rank;
   return compose(backend, (made) => {
-    const integers = made(asType(backend, indices, "int32"));
+    const integers = typed(backend, made, indices, "int32");
     const view = { ...integers, shape: [count, rank] };
     // One after another, so that each is an input of its own.
     const columns = rank === 1 ? view : made(transpose(backend, view, [1, 0]));
@@ -161,7 +170,7 @@ function scatterInto(
     const rows = made(
       flatIndices(backend, { ...indices, shape: [numUpdates, sliceRank] }, shape.slice(0, sliceRank)),
     );
-    let values = made(asType(backend, updates, dtype));
+    let values = typed(backend, made, updates, dtype);
     if (updates.shape.length === 0 && numUpdates * sliceSize > 1)
       values = made(
         copyOf(backend, values, [numUpdates, sliceSize], {
@@ -186,8 +195,8 @@ function unsortedSegmentSum({
     const dtype = scatteredType(x);
     const shape = [numSegments, ...x.shape.slice(segmentIds.shape.length)];
     const output = backend.output(shape, dtype, { zero: true });
-    const rows = made(asType(backend, segmentIds, "int32"));
-    const values = made(asType(backend, x, dtype));
+    const rows = typed(backend, made, segmentIds, "int32");
+    const values = typed(backend, made, x, dtype);
     scatterRows(backend, "add", output, [numSegments, elementCount(shape.slice(1))], rows, values);
     return output;
   });
@@ -207,7 +216,7 @@ function bincount(
   return compose(backend, (made) => {
     const dtype = scatteredType(weights);
     const output = backend.output(shape, dtype, { zero: true });
-    const numbers = made(asType(backend, x, "int32"));
+    const numbers = typed(backend, made, x, "int32");
     // Numbers that are too large belong to no row, and not to the next one either.
     const rows = made(
       elementwise(

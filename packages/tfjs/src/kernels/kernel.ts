@@ -14,7 +14,7 @@ export type Kernels = Readonly<Record<string, (call: any) => TensorInfo | Tensor
 
 /** The form in which TensorFlow.js calls kernels. One that throws leaves no tensors behind. */
 export function kernelFunction(kernel: Kernels[string]): KernelFunc {
-  return (call) => (call.backend as BackplaneBackend).undoneOnFailure(() => kernel(call));
+  return (call) => (call.backend as BackplaneBackend).undoneOnFailure(kernel, call);
 }
 
 /** Inputs that core passes as a list. */

@@ -1,29 +1,38 @@
 import type { TensorInfo } from "@tensorflow/tfjs-core";
 import { binaryKernels } from "./binary.js";
+import { blockKernels } from "./blocks.js";
 import { complexKernels } from "./complex.js";
 import { creationKernels } from "./creation.js";
+import { dilationKernels } from "./dilation.js";
 import { fourierKernels } from "./fourier.js";
 import { gradientKernels } from "./gradients.js";
 import { hostKernels, onHost } from "./host.js";
 import { imageKernels } from "./images.js";
 import { indexingKernels } from "./indexing.js";
-import { type Kernels, listOf } from "./kernel.js";
+import type { Kernels } from "./kernel.js";
+import { pixelKernels } from "./pixels.js";
 import { productKernels } from "./products.js";
 import { reduceKernels } from "./reduce.js";
+import { responseKernels } from "./response.js";
 import { samplingKernels } from "./sampling.js";
 import { structureKernels, viewKernels } from "./structure.js";
 import { unaryKernels } from "./unary.js";
-import { windowKernels } from "./windows.js";
+import { volumeKernels } from "./volumes.js";
 
 /** Kernels of which those with strings among their inputs run on the host, where strings are. */
 function withStrings(kernels: Kernels): Kernels {
   return Object.fromEntries(
     Object.entries(kernels).map(([name, kernel]) => {
       const host = onHost(name);
-      const isString = (tensor: TensorInfo | undefined) => tensor?.dtype === "string";
-      return [name, (call) => (listOf(call.inputs).some(isString) ? host(call) : kernel(call))];
+      return [name, (call) => (hasStrings(call.inputs) ? host(call) : kernel(call))];
     }),
   );
+}
+
+/** Whether there are strings among inputs, by name or in a list. */
+function hasStrings(inputs: Readonly<Record<string, TensorInfo | undefined>>): boolean {
+  for (const name in inputs) if (inputs[name]?.dtype === "string") return true;
+  return false;
 }
 
 /** All kernels, by the names of TensorFlow.js. */
@@ -32,16 +41,20 @@ export const kernels: Kernels = {
   ...viewKernels,
   ...creationKernels,
   ...complexKernels,
+  ...pixelKernels,
   ...withStrings({
     ...unaryKernels,
     ...binaryKernels,
     ...structureKernels,
+    ...blockKernels,
     ...reduceKernels,
     ...productKernels,
     ...indexingKernels,
     ...imageKernels,
     ...gradientKernels,
-    ...windowKernels,
+    ...volumeKernels,
+    ...dilationKernels,
+    ...responseKernels,
     ...fourierKernels,
     ...samplingKernels,
   }),

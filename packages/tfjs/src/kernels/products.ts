@@ -3,10 +3,10 @@ import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { binaryKernels } from "./binary.js";
-import { asType, type Expression, elementwise, type Node } from "./elementwise.js";
+import { type Expression, elementwise, type Node, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
+import { copyOf, stridesOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
-import { copyOf, stridesOf, transpose } from "./structure.js";
 import { elu, leakyRelu, unaryKernels } from "./unary.js";
 
 /** What follows a product or a convolution in the same kernel of TensorFlow.js. */
@@ -62,7 +62,8 @@ export function applyEpilogue(backend: BackplaneBackend, x: TensorInfo, epilogue
     backend,
     "float32",
     [x, ...others],
-    (e, value, ...rest) => {
+    (e, value, ...others) => {
+      const rest = others.map((node) => e.convert("f32", node));
       const sum = bias === undefined ? value! : e.binary("add", value!, rest[0]!);
       return apply(e, sum, () => (activation === "prelu" ? rest.at(-1)! : e.number(alpha)));
     },
@@ -72,7 +73,12 @@ export function applyEpilogue(backend: BackplaneBackend, x: TensorInfo, epilogue
 
 /** The kernels for the activations of an integer product. Those of `leakyrelu` and `prelu` have a slope besides. */
 const activationKernels: Readonly<Record<string, string>> = {
-  ...{ relu: "Relu", relu6: "Relu6", elu: "Elu", sigmoid: "Sigmoid", leakyrelu: "LeakyRelu", prelu: "Prelu" },
+  relu: "Relu",
+  relu6: "Relu6",
+  elu: "Elu",
+  sigmoid: "Sigmoid",
+  leakyrelu: "LeakyRelu",
+  prelu: "Prelu",
 };
 
 /** Applies an epilogue to integers, which stay so wherever its kernels keep them. */
@@ -108,6 +114,9 @@ function batched(
   b: TensorInfo,
   made: <Info extends TensorInfo>(tensor: Info) => Info,
 ): Matrices {
+  // Two matrices, as most are.
+  if (a.shape.length === 2 && b.shape.length === 2)
+    return { batch: 1, shape: [], a, b, strideA: 0, strideB: 0 };
   const [outerA, outerB] = [a.shape.slice(0, -2), b.shape.slice(0, -2)];
   const shape = backend_util.assertAndGetBroadcastShape(outerA, outerB);
   const batch = elementCount(shape);
@@ -159,20 +168,28 @@ export function matMul(
       return applyOneByOne(backend, product, epilogue);
     });
   return compose(backend, (made) => {
-    const floats = [a, b].map((tensor) => made(asType(backend, tensor, "float32"))) as [
-      TensorInfo,
-      TensorInfo,
-    ];
-    const operands = batched(backend, ...floats, made);
+    const [left, right] = [typed(backend, made, a, "float32"), typed(backend, made, b, "float32")];
+    const operands = batched(backend, left, right, made);
     const { inner: fused, outer } = divideEpilogue(epilogue, n);
     const [placeA, placeB] = [backend.place(operands.a), backend.place(operands.b)];
-    const bias = fused.bias === undefined ? {} : { bias: backend.place(fused.bias) };
+    const bias =
+      fused.bias === undefined ? {} : { bias: backend.place(typed(backend, made, fused.bias, "float32")) };
     const activation = fused.activation === undefined ? {} : { activation: fused.activation };
     const output = backend.output([...operands.shape, m, n], "float32");
     backend.compute.batchedGemm({
-      ...{ batch: operands.batch, m, n, k, a: placeA, b: placeB, c: output.handle },
-      ...{ transA: transposeA, transB: transposeB },
-      ...{ strideA: operands.strideA, strideB: operands.strideB, ...bias, ...activation },
+      batch: operands.batch,
+      m,
+      n,
+      k,
+      a: placeA,
+      b: placeB,
+      c: output.handle,
+      transA: transposeA,
+      transB: transposeB,
+      strideA: operands.strideA,
+      strideB: operands.strideB,
+      ...bias,
+      ...activation,
     });
     if (outer === undefined) return output;
     return applyEpilogue(backend, made(output), outer);
@@ -191,7 +208,7 @@ function integerMatMul(
 ): TensorInfo {
   return compose(backend, (made) => {
     const matrix = (tensor: TensorInfo, isTransposed: boolean): TensorInfo => {
-      const integers = made(asType(backend, tensor, "int32"));
+      const integers = typed(backend, made, tensor, "int32");
       if (!isTransposed) return integers;
       const rank = tensor.shape.length;
       const perm = tensor.shape.map((_, axis) => axis);
@@ -210,14 +227,20 @@ function integerMatMul(
         const products = backend.output([count, n, k], "int32");
         const offset = (elements: number) => ({ byteOffset: 4 * elements });
         backend.compute.binary({
-          ...{ kind: "mul", dtype: "i32", output: products.handle },
+          kind: "mul",
+          dtype: "i32",
+          output: products.handle,
           a: { handle: backend.place(operands.a), ...offset(matrixIndex * operands.strideA + row * k) },
           shapeA: [count, 1, k],
           b: { handle: backend.place(operands.b), ...offset(matrixIndex * operands.strideB) },
           shapeB: [n, k],
         });
         backend.compute.reduce({
-          ...{ kind: "sum", dtype: "i32", shape: [count, n, k], axes: [2], input: products.handle },
+          kind: "sum",
+          dtype: "i32",
+          shape: [count, n, k],
+          axes: [2],
+          input: products.handle,
           output: { handle: output.handle, ...offset((matrixIndex * m + row) * n) },
         });
         backend.release(products);

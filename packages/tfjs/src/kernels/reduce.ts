@@ -2,9 +2,9 @@ import type { NumberReduceKind, ScanKind, TruthReduceKind } from "@backplane/cor
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
-import { asType, elementwise } from "./elementwise.js";
+import { asType, elementwise, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { copyOf, transpose } from "./structure.js";
+import { copyOf, transpose } from "./moves.js";
 
 interface ReduceAttributes {
   readonly axis?: number | number[];
@@ -36,7 +36,12 @@ export function reduce(
   const input = backend.place(x);
   const output = backend.output(shape, dtype);
   backend.compute.reduce({
-    ...{ kind, shape: x.shape, axes, input, output: output.handle, dtype: deviceTypes[dtype] },
+    kind,
+    shape: x.shape,
+    axes,
+    input,
+    output: output.handle,
+    dtype: deviceTypes[dtype],
   });
   return output;
 }
@@ -48,7 +53,7 @@ function ofNumbers(kind: NumberReduceKind): (call: ReduceCall) => TensorInfo {
     const { x } = call.inputs;
     const { axes, shape } = axesOf(call);
     if (x.dtype !== "bool") return reduce(backend, kind, x, axes, shape);
-    return compose(backend, (made) => reduce(backend, kind, made(asType(backend, x, "int32")), axes, shape));
+    return compose(backend, (made) => reduce(backend, kind, typed(backend, made, x, "int32"), axes, shape));
   };
 }
 
@@ -64,7 +69,7 @@ function ofTruthValues(kind: TruthReduceKind): (call: ReduceCall) => TensorInfo 
     const { backend } = call;
     const { axes, shape } = axesOf(call);
     return compose(backend, (made) =>
-      reduce(backend, kind, made(asType(backend, call.inputs.x, "bool")), axes, shape),
+      reduce(backend, kind, typed(backend, made, call.inputs.x, "bool"), axes, shape),
     );
   };
 }
@@ -78,12 +83,14 @@ function prod(call: ReduceCall): TensorInfo {
   const count = elementCount(axes.map((axis) => x.shape[axis]!));
   if (count === 0) return backend.make(shape, "int32", 1);
   return compose(backend, (made) => {
-    const integers = made(asType(backend, x, "int32"));
+    const integers = typed(backend, made, x, "int32");
     const kept = x.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
     const lines = made(transpose(backend, integers, [...kept, ...axes]));
     const products = made(scan(backend, "prod", { ...lines, shape: [elementCount(shape), count] }, 1, {}));
     return copyOf(backend, products, shape, {
-      ...{ shape: [elementCount(shape)], inputStrides: [count], inputOffset: count - 1 },
+      shape: [elementCount(shape)],
+      inputStrides: [count],
+      inputOffset: count - 1,
     });
   });
 }
@@ -92,7 +99,7 @@ function mean(call: ReduceCall): TensorInfo {
   const { backend } = call;
   const { axes, shape } = axesOf(call);
   return compose(backend, (made) =>
-    reduce(backend, "mean", made(asType(backend, call.inputs.x, "float32")), axes, shape),
+    reduce(backend, "mean", typed(backend, made, call.inputs.x, "float32"), axes, shape),
   );
 }
 
@@ -109,7 +116,14 @@ export function scan(
   const input = backend.place(x);
   const output = backend.output(x.shape, dtype);
   backend.compute.scan({
-    ...{ kind, shape, axis, exclusive, reverse, input, output: output.handle, dtype: deviceTypes[dtype] },
+    kind,
+    shape,
+    axis,
+    exclusive,
+    reverse,
+    input,
+    output: output.handle,
+    dtype: deviceTypes[dtype],
   });
   return output;
 }
@@ -123,7 +137,7 @@ interface ScanAttributes {
 function scanKernel(kind: ScanKind): (call: Call<"x", ScanAttributes>) => TensorInfo {
   return ({ inputs: { x }, attrs: { axis, exclusive, reverse }, backend }) =>
     compose(backend, (made) => {
-      const numbers = made(asType(backend, x, x.dtype === "float32" ? "float32" : "int32"));
+      const numbers = typed(backend, made, x, x.dtype === "float32" ? "float32" : "int32");
       return scan(backend, kind, numbers, axis, { exclusive, reverse });
     });
 }
@@ -154,15 +168,20 @@ function argReduce(kind: "argMax" | "argMin"): (call: Call<"x", { axis: number }
 /** The largest elements of each row, in order, and their places. */
 function topK({ inputs: { x }, attrs: { k }, backend }: Call<"x", { k: number; sorted: boolean }>) {
   return compose(backend, (made): TensorInfo[] => {
-    const numbers = made(asType(backend, x, x.dtype === "float32" ? "float32" : "int32"));
+    const numbers = typed(backend, made, x, x.dtype === "float32" ? "float32" : "int32");
     const dtype = numbers.dtype as "float32" | "int32";
     const shape = x.shape.with(-1, k);
     const input = backend.place(numbers);
     const values = backend.output(shape, dtype);
     const indices = backend.output(shape, "int32");
     backend.compute.sort({
-      ...{ shape: x.shape, descending: true, count: k, input, dtype: deviceTypes[dtype] },
-      ...{ values: values.handle, indices: indices.handle },
+      shape: x.shape,
+      descending: true,
+      count: k,
+      input,
+      dtype: deviceTypes[dtype],
+      values: values.handle,
+      indices: indices.handle,
     });
     if (x.dtype !== "bool") return [values, indices];
     made(values);
@@ -176,7 +195,7 @@ function softmax({
   backend,
 }: Call<"logits", { dim: number }>): TensorInfo {
   return compose(backend, (made) => {
-    const input = backend.place(made(asType(backend, logits, "float32")));
+    const input = backend.place(typed(backend, made, logits, "float32"));
     const output = backend.output(logits.shape, "float32");
     backend.compute.softmax({
       kind: "softmax",
@@ -209,7 +228,10 @@ export const reduceKernels: Kernels = {
     const output = backend.output([...x.shape, ...x.shape], x.dtype as "float32", { zero: true });
     const { dtype } = x;
     backend.compute.copy({
-      ...{ shape: [count], input: backend.place(x), output: output.handle, outputStrides: [count + 1] },
+      shape: [count],
+      input: backend.place(x),
+      output: output.handle,
+      outputStrides: [count + 1],
       dtype: deviceTypes[dtype as keyof typeof deviceTypes],
     });
     return output;

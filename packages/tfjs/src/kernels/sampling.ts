@@ -1,10 +1,10 @@
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
-import { asType, type Expression, elementwise, elementwiseOutputs, type Node } from "./elementwise.js";
+import { type Expression, elementwise, elementwiseOutputs, type Node, typed } from "./elementwise.js";
 import { gatherRows } from "./indexing.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { copyOf } from "./structure.js";
+import { copyOf } from "./moves.js";
 
 /*
  * Pixels of images at places that are computed: one map finds the places, gather takes whole pixels from there, and
@@ -133,13 +133,15 @@ function cropAndResize({
   const shape = [count, ...cropSize];
   return compose(backend, (made) => {
     const corners = columnsOf(backend, boxes, [count, 1, 1]).map(made);
-    const images = { ...made(asType(backend, boxInd, "int32")), shape: [count, 1, 1] };
+    const images = { ...typed(backend, made, boxInd, "int32"), shape: [count, 1, 1] };
     const types: DeviceType[] = method === "nearest" ? ["int32"] : [...fourPixels, "float32", "float32"];
     const places = elementwiseOutputs(
       backend,
       types,
       [...corners, images],
-      (e, y1, x1, y2, x2, number) => {
+      (e, ...nodes) => {
+        const [y1, x1, y2, x2] = nodes.slice(0, 4).map((node) => e.convert("f32", node));
+        const number = nodes[4]!;
         // Where the crop's rows (or columns) are in the image.
         const along = (from: Node, to: Node, axis: number, extent: number) => {
           const most = e.number(extent - 1);
@@ -157,9 +159,9 @@ function cropAndResize({
           isWithin(e, y, zero, e.number(height - 1)),
           isWithin(e, x, zero, e.number(width - 1)),
         );
-        const isImage = isWithin(e, number!, e.constant(0, "i32"), e.number(batch - 1, "i32"));
+        const isImage = isWithin(e, number, e.constant(0, "i32"), e.number(batch - 1, "i32"));
         const pixelAt = (row: Node, column: Node) => {
-          const pixel = pixelOf(e, number!, row, column, [height, width], isImage);
+          const pixel = pixelOf(e, number, row, column, [height, width], isImage);
           // -2 stands for what is beyond the image, and -1 for an image that there is not, which is 0.
           return e.select(inside, pixel, e.constant(-2, "i32"));
         };
@@ -238,7 +240,8 @@ function transformImages({
       backend,
       types,
       numbers,
-      (e, ...t) => {
+      (e, ...nodes) => {
+        const t = nodes.map((node) => e.convert("f32", node));
         const [outY, outX] = [e.convert("f32", e.index(1)), e.convert("f32", e.index(2))];
         const line = (a: Node, b: Node, c: Node) =>
           e.binary("add", e.binary("add", e.binary("mul", a, outX), e.binary("mul", b, outY)), c);

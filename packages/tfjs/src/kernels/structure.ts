@@ -1,106 +1,8 @@
 import { backend_util, slice_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
-import type { BackplaneBackend, Output } from "../backend.js";
-import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
+import type { BackplaneBackend } from "../backend.js";
+import { type DeviceType, elementCount } from "../elements.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
-
-/** Elements from one place to the next along each axis of a contiguous tensor. */
-export function stridesOf(shape: readonly number[]): number[] {
-  const strides = new Array<number>(shape.length).fill(1);
-  for (let axis = shape.length - 2; axis >= 0; axis--) strides[axis] = strides[axis + 1]! * shape[axis + 1]!;
-  return strides;
-}
-
-/** Which elements `copyInto` reads and writes. Offsets and strides count elements. */
-export interface Walk {
-  readonly shape: readonly number[];
-  /** Default: contiguous. */
-  readonly inputStrides?: readonly number[] | undefined;
-  readonly inputOffset?: number;
-  /** Default: contiguous. */
-  readonly outputStrides?: readonly number[] | undefined;
-  readonly outputOffset?: number;
-}
-
-/** Copies elements of one tensor into another, and converts them if it has another type. */
-export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: Output, walk: Walk): void {
-  const { shape, inputStrides, inputOffset = 0, outputStrides, outputOffset = 0 } = walk;
-  if (elementCount(shape) === 0) return;
-  const [from, to] = [elementsOf(input.dtype, "The input"), elementsOf(output.dtype, "The output")];
-  backend.compute.copy({
-    shape,
-    input: { handle: backend.place(input), byteOffset: inputOffset * from.bytes },
-    ...(inputStrides === undefined ? {} : { inputStrides }),
-    output: { handle: output.handle, byteOffset: outputOffset * to.bytes },
-    ...(outputStrides === undefined ? {} : { outputStrides }),
-    dtype: from.dtype,
-    outputDtype: to.dtype,
-  });
-}
-
-/** A new tensor of elements of another one, by strides. */
-export function copyOf(
-  backend: BackplaneBackend,
-  input: TensorInfo,
-  outputShape: readonly number[],
-  walk: Walk,
-): TensorInfo {
-  const output = backend.output(outputShape, input.dtype as DeviceType);
-  copyInto(backend, input, output, walk);
-  return output;
-}
-
-export function transpose(backend: BackplaneBackend, x: TensorInfo, perm: readonly number[]): TensorInfo {
-  const strides = stridesOf(x.shape);
-  const shape = perm.map((axis) => x.shape[axis]!);
-  return copyOf(backend, x, shape, { shape, inputStrides: perm.map((axis) => strides[axis]!) });
-}
-
-export function slice(
-  backend: BackplaneBackend,
-  x: TensorInfo,
-  begin: readonly number[],
-  size: readonly number[],
-): TensorInfo {
-  const strides = stridesOf(x.shape);
-  const inputOffset = begin.reduce((offset, at, axis) => offset + at * strides[axis]!, 0);
-  return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
-}
-
-/** The tensor with a border of constants. */
-export function pad(
-  backend: BackplaneBackend,
-  x: TensorInfo,
-  paddings: readonly (readonly [number, number])[],
-  value: number,
-): TensorInfo {
-  const shape = x.shape.map((extent, axis) => extent + paddings[axis]![0] + paddings[axis]![1]);
-  const output = backend.output(shape, x.dtype as DeviceType, { zero: value === 0 });
-  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(x.dtype));
-  const outputStrides = stridesOf(shape);
-  const outputOffset = paddings.reduce((offset, [before], axis) => offset + before * outputStrides[axis]!, 0);
-  copyInto(backend, x, output, { shape: x.shape, outputStrides, outputOffset });
-  return output;
-}
-
-/** Tensors side by side along an axis, in the type of the first one. */
-export function concat(backend: BackplaneBackend, tensors: readonly TensorInfo[], axis: number): TensorInfo {
-  const shape = backend_util.computeOutShape(
-    tensors.map((tensor) => tensor.shape),
-    axis,
-  );
-  const output = backend.output(shape, tensors[0]!.dtype as DeviceType);
-  const outputStrides = stridesOf(shape);
-  let begun = 0;
-  for (const tensor of tensors) {
-    copyInto(backend, tensor, output, {
-      shape: tensor.shape,
-      outputStrides,
-      outputOffset: begun * outputStrides[axis]!,
-    });
-    begun += tensor.shape[axis]!;
-  }
-  return output;
-}
+import { concat, copyInto, copyOf, pad, slice, stridesOf, transpose } from "./moves.js";
 
 /** As a kernel of numbers, also for complex tensors, whose parts are moved alike. */
 export function forParts<Inputs, Attributes>(
@@ -187,33 +89,36 @@ function mirrorPad(
   skipped: 0 | 1,
 ): TensorInfo {
   return compose(backend, (made) => {
-    let padded = backend.share(x, x.shape);
-    for (const [axis, [before, after]] of paddings.entries()) {
-      made(padded);
-      if (before === 0 && after === 0) {
-        padded = backend.share(padded, padded.shape);
-        continue;
-      }
-      const { shape } = padded;
-      const extent = shape[axis]!;
-      const output = backend.output(shape.with(axis, before + extent + after), x.dtype as DeviceType);
-      const [inputStrides, outputStrides] = [stridesOf(shape), stridesOf(output.shape)];
-      const step = inputStrides[axis]!;
-      const put = (count: number, from: number, direction: 1 | -1, to: number) =>
-        copyInto(backend, padded, output, {
-          shape: shape.with(axis, count),
-          inputStrides: inputStrides.with(axis, direction * step),
-          inputOffset: from * step,
-          outputStrides,
-          outputOffset: to * outputStrides[axis]!,
-        });
-      put(before, before - 1 + skipped, -1, 0);
-      put(extent, 0, 1, before);
-      put(after, extent - 1 - skipped, -1, before + extent);
-      padded = output;
-    }
-    return padded;
+    let padded = x;
+    for (const [axis, [before, after]] of paddings.entries())
+      if (before + after > 0) padded = made(mirrorPadAxis(backend, padded, axis, [before, after], skipped));
+    return backend.share(padded, padded.shape);
   });
+}
+
+function mirrorPadAxis(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  axis: number,
+  [before, after]: readonly [number, number],
+  skipped: 0 | 1,
+): TensorInfo {
+  const extent = x.shape[axis]!;
+  const output = backend.output(x.shape.with(axis, before + extent + after), x.dtype as DeviceType);
+  const [inputStrides, outputStrides] = [stridesOf(x.shape), stridesOf(output.shape)];
+  const step = inputStrides[axis]!;
+  const put = (count: number, from: number, direction: 1 | -1, to: number) =>
+    copyInto(backend, x, output, {
+      shape: x.shape.with(axis, count),
+      inputStrides: inputStrides.with(axis, direction * step),
+      inputOffset: from * step,
+      outputStrides,
+      outputOffset: to * outputStrides[axis]!,
+    });
+  put(before, before - 1 + skipped, -1, 0);
+  put(extent, 0, 1, before);
+  put(after, extent - 1 - skipped, -1, before + extent);
+  return output;
 }
 
 interface SliceAttributes {
@@ -244,80 +149,6 @@ function stridedSlice({ inputs: { x }, attrs, backend }: Call<"x", StridedSliceA
     shape: slice_util.computeOutShape(info.begin, info.end, info.strides),
     inputStrides: steps.map((step, axis) => step * info.strides[axis]!),
     inputOffset: info.begin.reduce((offset, at, axis) => offset + at * steps[axis]!, 0),
-  });
-}
-
-interface BlockAttributes {
-  readonly blockShape: number[];
-}
-
-/** The blocks of an image become images of the batch. */
-function spaceToBatch({
-  inputs: { x },
-  attrs: { blockShape, paddings },
-  backend,
-}: Call<"x", BlockAttributes & { paddings: [number, number][] }>): TensorInfo {
-  return compose(backend, (made) => {
-    const complete = x.shape.map((_, axis): [number, number] => paddings[axis - 1] ?? [0, 0]);
-    const padded = made(pad(backend, x, complete, 0));
-    const [batch, ...extents] = padded.shape as [number, ...number[]];
-    const strides = stridesOf(padded.shape);
-    const blocks = blockShape.length;
-    const counts = blockShape.map((block, i) => extents[i]! / block);
-    const rest = extents.slice(blocks);
-    const outputShape = [batch * elementCount(blockShape), ...counts, ...rest];
-    return copyOf(backend, padded, outputShape, {
-      shape: [...blockShape, batch, ...counts, elementCount(rest)],
-      inputStrides: [
-        ...blockShape.map((_, i) => strides[i + 1]!),
-        strides[0]!,
-        ...blockShape.map((block, i) => block * strides[i + 1]!),
-        1,
-      ],
-    });
-  });
-}
-
-/** The inverse of `spaceToBatch`. */
-function batchToSpace({
-  inputs: { x },
-  attrs: { blockShape, crops },
-  backend,
-}: Call<"x", BlockAttributes & { crops: number[][] }>): TensorInfo {
-  return compose(backend, (made) => {
-    const blocks = blockShape.length;
-    const batch = x.shape[0]! / elementCount(blockShape);
-    const counts = x.shape.slice(1, 1 + blocks);
-    const rest = x.shape.slice(1 + blocks);
-    const whole = [batch, ...counts.map((count, i) => count * blockShape[i]!), ...rest];
-    const inner = elementCount(rest);
-    // Axes of the input: blocks, batch, counts, rest.
-    const steps = stridesOf([...blockShape, batch, ...counts, inner]);
-    const merged = made(
-      copyOf(backend, x, whole, {
-        shape: [batch, ...counts.flatMap((count, i) => [count, blockShape[i]!]), inner],
-        inputStrides: [steps[blocks]!, ...counts.flatMap((_, i) => [steps[blocks + 1 + i]!, steps[i]!]), 1],
-      }),
-    );
-    const begin = whole.map((_, axis) => crops[axis - 1]?.[0] ?? 0);
-    const size = whole.map((extent, axis) => extent - begin[axis]! - (crops[axis - 1]?.[1] ?? 0));
-    return slice(backend, merged, begin, size);
-  });
-}
-
-/** The channels of each pixel become a square of pixels. */
-function depthToSpace({
-  inputs: { x },
-  attrs: { blockSize, dataFormat },
-  backend,
-}: Call<"x", { blockSize: number; dataFormat: "NHWC" | "NCHW" }>): TensorInfo {
-  if (dataFormat !== "NHWC") throw new Error(`DepthToSpace: dataFormat is ${dataFormat}; allowed: NHWC`);
-  const [batch, height, width, channels] = x.shape as [number, number, number, number];
-  const depth = channels / blockSize ** 2;
-  const steps = stridesOf([batch, height, width, blockSize, blockSize, depth]);
-  return copyOf(backend, x, [batch, height * blockSize, width * blockSize, depth], {
-    shape: [batch, height, blockSize, width, blockSize, depth],
-    inputStrides: [0, 1, 3, 2, 4, 5].map((axis) => steps[axis]!),
   });
 }
 
@@ -433,7 +264,4 @@ export const structureKernels: Kernels = {
     backend,
   }: Call<"x", { paddings: [number, number][]; mode: "reflect" | "symmetric" }>) =>
     mirrorPad(backend, x, paddings, mode === "reflect" ? 1 : 0),
-  SpaceToBatchND: spaceToBatch,
-  BatchToSpaceND: batchToSpace,
-  DepthToSpace: depthToSpace,
 };

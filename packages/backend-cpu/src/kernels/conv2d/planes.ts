@@ -152,7 +152,13 @@ export function planesBlocks(
   );
   const channelBlock = evenParts(groupOutChannels, share, tile.channels);
   return {
-    ...{ rowBlock, columnBlock, channelBlock, pitch, sharedPadding, phase, plane },
+    rowBlock,
+    columnBlock,
+    channelBlock,
+    pitch,
+    sharedPadding,
+    phase,
+    plane,
     depthChannels: evenParts(groupInChannels, mostChannels, 1),
     sums: Math.ceil(places / tilePlaces) * tilePlaces,
     chunks:
@@ -207,9 +213,11 @@ export function planPlanes(
   const { channels } = convolutionTile(form, features);
   // Use fewer channels per chunk if that gives all workers something to do; results are the same.
   const enough = workers === 1 ? 1 : 4 * workers;
-  const candidates = channelShares.map((share) => planesBlocks(problem, features, share));
-  const blocks =
-    candidates.find((found) => found !== undefined && found.chunks >= enough) ?? candidates.at(-1);
+  let blocks: PlanesBlocks | undefined;
+  for (const share of channelShares) {
+    blocks = planesBlocks(problem, features, share);
+    if (blocks !== undefined && blocks.chunks >= enough) break;
+  }
   if (blocks === undefined) return undefined;
 
   const launches: Launch[] = [];
@@ -252,9 +260,28 @@ export function planPlanes(
     bias: problem.bias === undefined ? 0 : address(problem.bias),
     activation: activationCode(problem.activation),
     output: address(problem.output),
-    ...{ inChannels, height, width, outChannels, outHeight, outWidth, kernelHeight, kernelWidth },
-    ...{ strideY, strideX, top, left, dilationY, dilationX, groups, groupInChannels, groupOutChannels },
-    ...{ groupFilterBytes, depthChannels, channelBlock, rowBlock, columnBlock },
+    inChannels,
+    height,
+    width,
+    outChannels,
+    outHeight,
+    outWidth,
+    kernelHeight,
+    kernelWidth,
+    strideY,
+    strideX,
+    top,
+    left,
+    dilationY,
+    dilationX,
+    groups,
+    groupInChannels,
+    groupOutChannels,
+    groupFilterBytes,
+    depthChannels,
+    channelBlock,
+    rowBlock,
+    columnBlock,
     channelBlocks: Math.ceil(groupOutChannels / channelBlock),
     rowBlocks: Math.ceil(outHeight / rowBlock),
     columnBlocks: Math.ceil(outWidth / columnBlock),

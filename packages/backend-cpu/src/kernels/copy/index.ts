@@ -103,8 +103,18 @@ function launchTiles(
   const perChunk = Math.min(matrices, Math.max(1, Math.floor(blockElements / elements)));
   return kernel.launchList(
     [
-      ...[input, output, rows.extent, columns.extent, columns.from, rows.to],
-      ...[blockRows, blockColumns, blocksAcross, blocks, matrices, perChunk],
+      input,
+      output,
+      rows.extent,
+      columns.extent,
+      columns.from,
+      rows.to,
+      blockRows,
+      blockColumns,
+      blocksAcross,
+      blocks,
+      matrices,
+      perChunk,
       ...axisParameters(outer, tileOuterAxes),
     ],
     Math.ceil(matrices / perChunk) * blocks,
@@ -148,8 +158,15 @@ function launchRows(
   const chunksPerRow = Math.ceil(row.extent / elements);
   return kernel.launchList(
     [
-      ...[input, output, row.extent, row.from, row.to],
-      ...[rows, rowsPerChunk, elements, chunksPerRow],
+      input,
+      output,
+      row.extent,
+      row.from,
+      row.to,
+      rows,
+      rowsPerChunk,
+      elements,
+      chunksPerRow,
       ...axisParameters(outer, outerAxes),
     ],
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,

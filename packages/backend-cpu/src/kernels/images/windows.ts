@@ -1,3 +1,4 @@
+import type { PoolWindows } from "@backplane/core";
 import { type Arg, type FunctionBuilder, i32, type Local, type Value } from "../../wasm/index.js";
 
 /** One axis: its extent in the input, the places of a window and between windows, and before and after the input. */
@@ -8,6 +9,50 @@ export interface WindowAxis {
   readonly spread: Local<"i32">;
   readonly before: Local<"i32">;
   readonly after: Local<"i32">;
+}
+
+/** The parameters of a kernel that are a `PoolWindows` of core. */
+export const windowTypes = {
+  height: "i32",
+  width: "i32",
+  outHeight: "i32",
+  outWidth: "i32",
+  kernelHeight: "i32",
+  kernelWidth: "i32",
+  strideY: "i32",
+  strideX: "i32",
+  top: "i32",
+  left: "i32",
+  bottom: "i32",
+  right: "i32",
+  dilationY: "i32",
+  dilationX: "i32",
+  countPadding: "i32",
+} as const;
+
+export type WindowName = keyof typeof windowTypes;
+type Windows<Of> = Readonly<Record<WindowName, Of>>;
+
+export function windowParameters(problem: PoolWindows): Windows<number> {
+  const { height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX } = problem;
+  const { top, left, bottom, right, dilationY, dilationX, countPadding } = problem;
+  return {
+    ...{ height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX },
+    ...{ top, left, bottom, right, dilationY, dilationX, countPadding: countPadding ? 1 : 0 },
+  };
+}
+
+export function windowAxes(p: Windows<Local<"i32">>): Readonly<Record<"y" | "x", WindowAxis>> {
+  return {
+    y: {
+      ...{ size: p.height, taps: p.kernelHeight, step: p.strideY, spread: p.dilationY },
+      ...{ before: p.top, after: p.bottom },
+    },
+    x: {
+      ...{ size: p.width, taps: p.kernelWidth, step: p.strideX, spread: p.dilationX },
+      ...{ before: p.left, after: p.right },
+    },
+  };
 }
 
 /** Of one window: its first place, those that are in the input, [first, end), and how many a mean is of. */

@@ -1,5 +1,6 @@
 import { floatTypes, type Pool2dGradientProblem, type Pool2dKind, pool2dKinds } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
+import { windowParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type ChannelsTypes, channelsKernel } from "./channels.wasm.js";
 import { type RowsTypes, rowsKernel, rowsLimits } from "./rows.wasm.js";
@@ -64,21 +65,7 @@ export const pool2dGradient: CpuOperation<Problem> = {
       indices: indices === undefined ? 0 : address(indices),
       inputGradient: address(problem.inputGradient),
       rows: allRows,
-      height,
-      width,
-      outHeight: problem.outHeight,
-      outWidth: problem.outWidth,
-      kernelHeight,
-      kernelWidth,
-      strideY,
-      strideX,
-      top: problem.top,
-      left: problem.left,
-      bottom: problem.bottom,
-      right: problem.right,
-      dilationY: problem.dilationY,
-      dilationX: problem.dilationX,
-      countPadding: problem.countPadding ? 1 : 0,
+      ...windowParameters(problem),
       rowsPerChunk,
       panels,
       panelWidth,

@@ -11,40 +11,34 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { setWindow, type WindowAxis, windowLocals } from "../images/index.js";
+import {
+  type PanelName,
+  panelRows,
+  panelTypes,
+  setWindow,
+  storeLineFunction,
+  type WindowName,
+  windowAxes,
+  windowLocals,
+  windowTypes,
+} from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
 import { forWindows, overLocals, setOver } from "./over.js";
 
-const rowsTypes = {
+export type RowsTypes = Readonly<
+  Record<"outputGradient" | "indices" | "inputGradient" | WindowName | PanelName, "i32">
+>;
+
+const rowsTypes: RowsTypes = {
   outputGradient: "i32",
   /** Of a maximum only. */
   indices: "i32",
   inputGradient: "i32",
-  /** Rows of all planes of the input. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  bottom: "i32",
-  right: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
-  countPadding: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of columns of the input, and the columns of one. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type RowsTypes = typeof rowsTypes;
+  ...windowTypes,
+  /** Of rows of the input. */
+  ...panelTypes,
+};
 
 /** Limits of `rowsKernel`: columns of a panel, columns that a window reaches over, and columns from window to window. */
 export const rowsLimits = { columns: 2048, reach: 1024, stride: 16 } as const;
@@ -71,25 +65,13 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
     parameters: rowsTypes,
     scratchBytes: 4 * (spreadElements + lineElements + 2 * windowElements),
     emit(f, { parameters, chunk, scratch, module }) {
-      const { outputGradient, indices, inputGradient, rows, height, width } = parameters;
+      const { outputGradient, indices, inputGradient, height, width } = parameters;
       const { outHeight, outWidth, kernelWidth, strideX, dilationX, left } = parameters;
-      const { countPadding, rowsPerChunk, panels, panelWidth } = parameters;
+      const { countPadding } = parameters;
       const { shift } = elementsOf(f, dtype);
-      const axisX: WindowAxis = {
-        ...{ size: width, taps: kernelWidth, step: strideX, spread: dilationX },
-        ...{ before: left, after: parameters.right },
-      };
-      const axisY: WindowAxis = {
-        ...{ size: height, taps: parameters.kernelHeight, step: parameters.strideY },
-        ...{ spread: parameters.dilationY, before: parameters.top, after: parameters.bottom },
-      };
-      const block = f.let(i32.divU(chunk, panels));
-      const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, panels)), panelWidth));
-      const columns = f.let(i32.minU(panelWidth, i32.sub(width, x)));
-      const row = f.let(i32.mul(block, rowsPerChunk));
-      const rowEnd = f.let(i32.minU(i32.add(row, rowsPerChunk), rows));
-      const plane = f.let(i32.divU(row, height));
-      const y = f.let(i32.sub(row, i32.mul(plane, height)));
+      const { y: axisY, x: axisX } = windowAxes(parameters);
+      const work = panelRows(f, parameters, chunk, height, width);
+      const { x, columns, row, plane, y } = work;
 
       // The windows over the panel; the first of them begins at its first column or before it.
       const reach = f.let(i32.mul(i32.sub(kernelWidth, 1), dilationX));
@@ -141,7 +123,8 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
       const arePairs = f.let(i32.and(fewTaps, i32.and(i32.eq(strideX, 2), i32.eq(dilationX, 1))));
       // Means of neighbouring rows that are in the same windows are the same.
       const [firstBefore, endBefore] = [f.let(i32.const(-1)), f.let(i32.const(-1))];
-      f.forLocal(row, rowEnd, () => {
+      work.forRows(() => {
+        f.if(i32.eqz(y), () => f.set(firstBefore, -1));
         setOver(f, overY, axisY, outHeight, y, i32.const(1));
         const compute = (): void => {
           f.memoryFill(spread, 0, i32.mul(phaseBytes, strideX));
@@ -172,7 +155,7 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
               );
             });
           f.call(interleaveFunction(module), line, spread, phaseBytes, strideX, i32.add(offset, columns));
-          f.call(storeFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
+          f.call(storeLineFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
         };
         /** The place in the image of the first window's first column, which may be beside it. */
         const placeOf = () => i32.sub(i32.add(i32.mul(y, width), i32.mul(first, strideX)), left);
@@ -196,7 +179,7 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
             f.set(adds, 1);
           });
           f.if(i32.eqz(adds), () => f.memoryFill(line, 0, i32.shl(span, 2)));
-          f.call(storeFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
+          f.call(storeLineFunction(module, dtype), to, i32.add(line, i32.shl(offset, 2)), columns);
         };
         const elementOf = () => i32.add(i32.mul(i32.add(i32.mul(plane, outHeight), v), outWidth), first);
         const fromOf = () => i32.add(outputGradient, i32.shl(elementOf(), shift));
@@ -211,12 +194,6 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
           f.set(endBefore, overY.end);
         } else f.if(arePairs, computePairs, compute);
         f.add(to, i32.shl(width, shift));
-        f.add(y, 1);
-        f.if(i32.eq(y, height), () => {
-          f.set(y, 0);
-          f.add(plane, 1);
-          f.set(firstBefore, -1);
-        });
       });
     },
   });
@@ -383,18 +360,5 @@ function interleaveFunction(module: ModuleBuilder): FunctionReference {
         });
       },
     ),
-  );
-}
-
-/** Stores f32 as elements. */
-function storeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`pool_gradient_store_${dtype}`, (name) =>
-    module.function(name, { to: "i32", from: "i32", count: "i32" }, (f, { to, from, count }) => {
-      mapVectors(f, {
-        ...{ count, output: { at: to, elements: elementsOf(f, dtype) }, unroll: dtype === "f32" ? 4 : 1 },
-        inputs: [{ at: from, elements: elementsOf(f, "f32") }],
-        compute: (x) => x!,
-      });
-    }),
   );
 }

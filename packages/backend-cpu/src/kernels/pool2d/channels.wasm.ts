@@ -11,43 +11,35 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { setWindow, type WindowAxis, windowLocals } from "../images/index.js";
+import {
+  forChannels,
+  type PanelName,
+  panelRows,
+  panelTypes,
+  type StoreVectors,
+  setWindow,
+  type WindowName,
+  windowAxes,
+  windowLocals,
+  windowTypes,
+} from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { combinations } from "./combinations.js";
 
-const channelsTypes = {
+export type ChannelsTypes = Readonly<
+  Record<"input" | "output" | "indices" | "inner" | WindowName | PanelName, "i32">
+>;
+
+const channelsTypes: ChannelsTypes = {
   input: "i32",
   output: "i32",
   /** Of the kernel with places only. */
   indices: "i32",
-  /** Output rows of all planes. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
   inner: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  bottom: "i32",
-  right: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
-  countPadding: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of output columns, and the columns of one. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type ChannelsTypes = typeof channelsTypes;
-
-/** Vectors of channels that are in registers together. */
-const blockVectors = 4;
+  ...windowTypes,
+  /** Of rows of the output. */
+  ...panelTypes,
+};
 
 /** What is kept of each window: values, or with `places` also where in the image they are. */
 interface Best {
@@ -65,26 +57,15 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
     name: `pool_${kind}_channels_${dtype}${places ? "_places" : ""}`,
     parameters: channelsTypes,
     emit(f, { parameters, chunk }) {
-      const { input, output, indices, rows, height, width, inner, outHeight, outWidth } = parameters;
-      const { dilationY, dilationX, countPadding, rowsPerChunk, panels, panelWidth } = parameters;
+      const { input, output, indices, height, width, inner, outHeight, outWidth } = parameters;
+      const { dilationY, dilationX, countPadding } = parameters;
       const elements = elementsOf(f, dtype);
       const places32 = elementsOf(f, "i32");
       const { shift } = elements;
-      const axisX: WindowAxis = {
-        ...{ size: width, taps: parameters.kernelWidth, step: parameters.strideX, spread: dilationX },
-        ...{ before: parameters.left, after: parameters.right },
-      };
-      const axisY: WindowAxis = {
-        ...{ size: height, taps: parameters.kernelHeight, step: parameters.strideY, spread: dilationY },
-        ...{ before: parameters.top, after: parameters.bottom },
-      };
-      const block = f.let(i32.divU(chunk, panels));
-      const firstColumn = f.let(i32.mul(i32.sub(chunk, i32.mul(block, panels)), panelWidth));
-      const lastColumn = f.let(i32.add(firstColumn, i32.minU(panelWidth, i32.sub(outWidth, firstColumn))));
-      const row = f.let(i32.mul(block, rowsPerChunk));
-      const rowEnd = f.let(i32.minU(i32.add(row, rowsPerChunk), rows));
-      const plane = f.let(i32.divU(row, outHeight));
-      const y = f.let(i32.sub(row, i32.mul(plane, outHeight)));
+      const { y: axisY, x: axisX } = windowAxes(parameters);
+      const work = panelRows(f, parameters, chunk, outHeight, outWidth);
+      const { x: firstColumn, row, plane, y } = work;
+      const lastColumn = f.let(i32.add(firstColumn, work.columns));
       const pixelBytes = f.let(i32.shl(inner, shift));
       const rowBytes = f.let(i32.mul(width, pixelBytes));
       const tapBytes = f.let(i32.mul(dilationX, pixelBytes));
@@ -105,8 +86,8 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
       const toPlace = f.local("i32");
       const first = f.local("i32");
 
-      /** Reads a window for as many vectors of channels from `channel` on, of which `rest` are left. */
-      const pixel = (vectors: number, rest: Local<"i32"> | undefined): void => {
+      /** Reads a window for as many vectors of channels from `channel` on. */
+      const pixel = (vectors: number, store: StoreVectors): void => {
         f.set(atRow, i32.add(first, i32.shl(channel, shift)));
         if (places) {
           const line = i32.add(windowY.start, i32.mul(windowY.first, dilationY));
@@ -132,27 +113,16 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
           f.add(atRow, tapRowBytes);
           if (places) f.add(placeRow, i32.mul(dilationY, width));
         });
-        for (const [i, one] of best.entries()) {
-          const value = kind === "mean" ? f.let(f32x4.mul(one.values, scale)) : one.values;
-          if (rest === undefined) {
-            elements.store(to, value, 4 * i * elements.bytes);
-            if (one.places) places32.store(toPlace, one.places, 16 * i);
-          } else
-            f.if(
-              i32.geU(rest, 4),
-              () => {
-                elements.store(to, value);
-                if (one.places) places32.store(toPlace, one.places);
-              },
-              () => {
-                elements.storeFirst(to, value, rest);
-                if (one.places) places32.storeFirst(toPlace, one.places, rest);
-              },
-            );
-        }
+        const values = best.map(({ values }) => (kind === "mean" ? f.let(f32x4.mul(values, scale)) : values));
+        store(elements, to, values);
+        if (places)
+          store(
+            places32,
+            toPlace,
+            best.map((one) => one.places!),
+          );
         f.add(to, 4 * vectors * elements.bytes);
         if (places) f.add(toPlace, 16 * vectors);
-        f.add(channel, 4 * vectors);
       };
 
       // Of images without channels: neighbouring windows, if they are near enough to be loaded together.
@@ -190,7 +160,7 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
         f.add(column, 4);
       };
 
-      f.forLocal(row, rowEnd, () => {
+      work.forRows(() => {
         setWindow(f, windowY, axisY, y, countPadding);
         const line = i32.add(windowY.start, i32.mul(windowY.first, dilationY));
         const rowAt = f.let(i32.add(i32.add(input, i32.mul(plane, planeBytes)), i32.mul(line, rowBytes)));
@@ -207,19 +177,11 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
           }
           const firstOf = i32.add(windowX.start, i32.mul(windowX.first, dilationX));
           f.set(first, i32.add(rowAt, i32.mul(firstOf, pixelBytes)));
-          f.set(channel, 0);
-          const rest = f.let(inner);
-          f.while(i32.geU(rest, 4 * blockVectors), () => {
-            pixel(blockVectors, undefined);
-            f.add(rest, -4 * blockVectors);
+          forChannels(f, inner, channel, pixel, (passed) => {
+            const many = f.let(passed);
+            f.set(to, i32.sub(to, i32.shl(many, shift)));
+            if (places) f.set(toPlace, i32.sub(toPlace, i32.shl(many, 2)));
           });
-          f.while(i32.gtS(rest, 0), () => {
-            pixel(1, rest);
-            f.add(rest, -4);
-          });
-          // The last vector may have gone past the pixel.
-          f.set(to, i32.sub(to, i32.shl(i32.sub(channel, inner), shift)));
-          if (places) f.set(toPlace, i32.sub(toPlace, i32.shl(i32.sub(channel, inner), 2)));
           f.add(column, 1);
         };
         f.while(i32.ltU(column, lastColumn), () => {
@@ -233,11 +195,6 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
           const isInside = i32.and(i32.geS(start, 0), i32.leS(end, width));
           const isWhole = i32.leU(i32.add(column, 4), lastColumn);
           f.if(i32.and(beside, i32.and(isInside, isWhole)), () => four(rowAt, start), single);
-        });
-        f.add(y, 1);
-        f.if(i32.eq(y, outHeight), () => {
-          f.set(y, 0);
-          f.add(plane, 1);
         });
       });
     },

@@ -1,5 +1,6 @@
 import { floatTypes, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
+import { windowParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type ChannelsTypes, channelsKernel } from "./channels.wasm.js";
 import { panelSpan, type RowsTypes, rowsKernel } from "./rows.wasm.js";
@@ -67,21 +68,7 @@ export const pool2d: CpuOperation<Problem> = {
       input: address(problem.input),
       output: address(problem.output),
       rows: allRows,
-      height: problem.height,
-      width: problem.width,
-      outHeight,
-      outWidth,
-      kernelHeight,
-      kernelWidth,
-      strideY: problem.strideY,
-      strideX: problem.strideX,
-      top: problem.top,
-      left: problem.left,
-      bottom: problem.bottom,
-      right: problem.right,
-      dilationY: problem.dilationY,
-      dilationX: problem.dilationX,
-      countPadding: problem.countPadding ? 1 : 0,
+      ...windowParameters(problem),
       rowsPerChunk,
       panels,
       panelWidth,

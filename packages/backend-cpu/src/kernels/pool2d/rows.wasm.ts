@@ -12,39 +12,30 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { setWindow, type WindowAxis, windowLocals } from "../images/index.js";
+import {
+  type PanelName,
+  panelRows,
+  panelTypes,
+  setWindow,
+  type WindowName,
+  windowAxes,
+  windowLocals,
+  windowTypes,
+} from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
 import { combinations } from "./combinations.js";
-import { pairedSizes, pairedWindows, pairsFunction } from "./pairs.wasm.js";
+import { callPairs, pairedSizes, pairedWindows } from "./pairs.wasm.js";
 
-const rowsTypes = {
+export type RowsTypes = Readonly<Record<"input" | "output" | WindowName | PanelName, "i32">>;
+
+const rowsTypes: RowsTypes = {
   input: "i32",
   output: "i32",
-  /** Output rows of all planes. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  bottom: "i32",
-  right: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
-  countPadding: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of output columns, and the columns of one. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type RowsTypes = typeof rowsTypes;
+  ...windowTypes,
+  /** Of rows of the output. */
+  ...panelTypes,
+};
 
 /** Columns that the windows of a panel reach over: with their scratch they stay in the first-level cache. */
 export const panelSpan = 4096;
@@ -64,18 +55,13 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
     parameters: rowsTypes,
     scratchBytes: 2 * spanBytes,
     emit(f, { parameters, chunk, scratch, module }) {
-      const { input, output, rows, height, width, outHeight, outWidth, countPadding } = parameters;
-      const { kernelWidth, strideX, dilationX, left, rowsPerChunk, panels, panelWidth } = parameters;
+      const { input, output, height, width, outHeight, outWidth, countPadding } = parameters;
+      const { kernelWidth, strideX, dilationX, left } = parameters;
       const { identity } = combinations[kind];
       const elements = elementsOf(f, dtype);
       const { shift } = elements;
-      const block = f.let(i32.divU(chunk, panels));
-      const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, panels)), panelWidth));
-      const columns = f.let(i32.minU(panelWidth, i32.sub(outWidth, x)));
-      const row = f.let(i32.mul(block, rowsPerChunk));
-      const rowEnd = f.let(i32.minU(i32.add(row, rowsPerChunk), rows));
-      const plane = f.let(i32.divU(row, outHeight));
-      const y = f.let(i32.sub(row, i32.mul(plane, outHeight)));
+      const work = panelRows(f, parameters, chunk, outHeight, outWidth);
+      const { x, columns, row, rowEnd, plane, y } = work;
 
       // The columns that the panel's windows reach over, and those of them that are in the input.
       const start = f.let(i32.sub(i32.mul(x, strideX), left));
@@ -87,14 +73,7 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
       const nothing = f.let(identity);
       f.forRange(0, i32.add(span, 4), (i) => f.store(i32.add(scratch, i32.shl(i, 2)), nothing), { step: 4 });
 
-      const axisX: WindowAxis = {
-        ...{ size: width, taps: kernelWidth, step: strideX, spread: dilationX },
-        ...{ before: left, after: parameters.right },
-      };
-      const axisY: WindowAxis = {
-        ...{ size: height, taps: parameters.kernelHeight, step: parameters.strideY },
-        ...{ spread: parameters.dilationY, before: parameters.top, after: parameters.bottom },
-      };
+      const { y: axisY, x: axisX } = windowAxes(parameters);
       // One over the columns that each window is of.
       const factors = f.let(i32.add(scratch, spanBytes));
       if (kind === "mean") {
@@ -110,13 +89,16 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
       const rowBytes = f.let(i32.shl(width, shift));
       const tapBytes = f.let(i32.mul(parameters.dilationY, rowBytes));
       const to = f.let(i32.add(output, i32.shl(i32.add(i32.mul(row, outWidth), x), shift)));
+      const toBytes = f.let(i32.shl(outWidth, shift));
+      const atBytes = f.let(i32.mul(parameters.strideY, rowBytes));
+      const reachY = f.let(i32.add(i32.mul(i32.sub(parameters.kernelHeight, 1), parameters.dilationY), 1));
       const scale = f.let(f32.const(1));
       const pairs = pairedWindows(f, { width, columns, start, kernelWidth, strideX, dilationX });
       const windows = windowsFunction(module, kind, dtype);
       const stepX = f.let(i32.shl(dilationX, 2));
-      /** The rows, or with `paired` what `pairsFunction` leaves of them: rows without are 6% faster in a loop of their own. */
+      /** The rows, or with `paired` what `callPairs` leaves of them: rows without are 6% faster in a loop of their own. */
       const forRows = (paired: boolean) =>
-        f.forLocal(row, rowEnd, () => {
+        work.forRows(() => {
           setWindow(f, window, axisY, y, countPadding);
           const line = i32.add(window.start, i32.mul(window.first, parameters.dilationY));
           const place = i32.add(i32.mul(i32.add(i32.mul(plane, height), line), width), from);
@@ -126,17 +108,28 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
           const join = { at, tapBytes, rows: left };
           if (paired) {
             const done = f.let(i32.const(0));
+            // Rows that can be done together: all of whose windows are in the image, and are taken by pairs.
+            const together = f.let(i32.const(1));
+            f.if(i32.and(i32.eq(pairs, columns), i32.eq(left, parameters.kernelHeight)), () => {
+              const room = i32.sub(i32.sub(height, window.start), reachY);
+              f.set(together, i32.add(i32.divU(room, parameters.strideY), 1));
+              f.set(together, i32.minU(together, i32.sub(outHeight, y)));
+              f.set(together, i32.minU(together, i32.sub(rowEnd, row)));
+            });
             for (const number of pairedSizes)
               f.if(i32.eq(left, number), () => {
                 f.set(done, pairs);
                 const first = f.let(i32.sub(at, i32.shl(i32.sub(from, start), shift)));
                 for (const taps of pairedSizes)
                   f.if(i32.eq(kernelWidth, taps), () =>
-                    f.call(
-                      pairsFunction(module, kind, dtype, number, taps),
-                      ...[to, first, start, tapBytes, pairs, factors, scale],
-                    ),
+                    callPairs(f, module, kind, dtype, [number, taps], {
+                      ...{ to, at: first, start, tapBytes, count: pairs, factors, scale },
+                      ...{ rows: together, toBytes, atBytes },
+                    }),
                   );
+                f.add(row, i32.sub(together, 1));
+                f.add(y, i32.sub(together, 1));
+                f.add(to, i32.mul(i32.sub(together, 1), toBytes));
               });
             f.if(i32.ltU(done, columns), () => {
               // Columns that only the windows before meet.
@@ -155,12 +148,7 @@ export function rowsKernel(kind: Pool2dKind, dtype: FloatType): Kernel<RowsTypes
             joinRows(f, module, kind, dtype, { ...join, to: inner, count });
             f.call(windows, to, scratch, columns, kernelWidth, stepX, strideX, factors, scale);
           }
-          f.add(to, i32.shl(outWidth, shift));
-          f.add(y, 1);
-          f.if(i32.eq(y, outHeight), () => {
-            f.set(y, 0);
-            f.add(plane, 1);
-          });
+          f.add(to, toBytes);
         });
       f.if(
         pairs,

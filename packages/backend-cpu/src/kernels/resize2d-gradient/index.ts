@@ -1,5 +1,6 @@
 import { floatTypes, type Resize2dGradientProblem, type Resize2dKind, resize2dKinds } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
+import { resizingParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type PixelsTypes, pixelsKernel } from "./pixels.wasm.js";
 import { type RowsTypes, rowsKernel, rowsLimits, type Step } from "./rows.wasm.js";
@@ -74,20 +75,11 @@ export const resize2dGradient: CpuOperation<Problem> = {
   ),
 
   plan(problem) {
-    const { dtype, kind, planes, height, width, inner, outHeight, outWidth, y, x } = problem;
+    const { dtype, kind, planes, height, width, inner, outHeight, outWidth } = problem;
     const shared = {
       outputGradient: address(problem.outputGradient),
       inputGradient: address(problem.inputGradient),
-      height,
-      width,
-      outHeight,
-      outWidth,
-      factorY: y.factor,
-      shiftY: y.shift,
-      divisorY: y.divisor,
-      factorX: x.factor,
-      shiftX: x.shift,
-      divisorX: x.divisor,
+      ...resizingParameters(problem),
     };
     const rows = planes * height;
     const results = planes * outHeight * outWidth * inner;

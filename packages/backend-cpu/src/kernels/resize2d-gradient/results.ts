@@ -1,14 +1,6 @@
 import type { Resize2dKind } from "@backplane/core";
 import { type Arg, type FunctionBuilder, f32, i32, type Local, type Value } from "../../wasm/index.js";
-
-/** A `ResizedAxis` of core in locals, with the extents of the input and of the results. */
-export interface AxisLocals {
-  readonly size: Local<"i32">;
-  readonly extent: Local<"i32">;
-  readonly factor: Local<"i32">;
-  readonly shift: Local<"i32">;
-  readonly divisor: Local<"i32">;
-}
+import type { AxisLocals } from "../images/index.js";
 
 /** The results that are made of an element, and the factor of the element in each of them. */
 export interface ResultsAlong {

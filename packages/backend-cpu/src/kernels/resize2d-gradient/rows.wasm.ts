@@ -11,36 +11,33 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
+import {
+  type PanelName,
+  panelRows,
+  panelTypes,
+  type ResizingName,
+  resizedAxes,
+  resizingTypes,
+} from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
 import { resultsAlong } from "./results.js";
 
-const rowsTypes = {
+export type RowsTypes = Readonly<
+  Record<"outputGradient" | "inputGradient" | "taps" | "start" | ResizingName | PanelName, "i32">
+>;
+
+const rowsTypes: RowsTypes = {
   outputGradient: "i32",
   inputGradient: "i32",
-  /** Rows of all planes of the input. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  factorY: "i32",
-  shiftY: "i32",
-  divisorY: "i32",
-  factorX: "i32",
-  shiftX: "i32",
-  divisorX: "i32",
+  ...resizingTypes,
   /** Results along a row that are made of one element, at most; of pairs an even number. */
   taps: "i32",
   /** Of pairs: the first result of column i is the one at 2 i + start, if there were results everywhere. */
   start: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of columns of the input, and the columns of one, a multiple of 4. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type RowsTypes = typeof rowsTypes;
+  /** Of rows of the input; panels have a multiple of 4 columns. */
+  ...panelTypes,
+};
 
 /** Limits of `rowsKernel`: columns of a panel, results that these are part of, results of one column, and factors of a panel. */
 export const rowsLimits = { columns: 512, results: 2048, taps: 512, factors: 8192 } as const;
@@ -70,19 +67,10 @@ export function rowsKernel(kind: Resize2dKind, dtype: FloatType, step: Step): Ke
     scratchBytes: sumBytes + recordsBytes,
     emit(f, { parameters: p, chunk, scratch, module }) {
       const { shift } = elementsOf(f, dtype);
-      const block = f.let(i32.divU(chunk, p.panels));
-      const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, p.panels)), p.panelWidth));
-      const columns = f.let(i32.minU(p.panelWidth, i32.sub(p.width, x)));
-      const row = f.let(i32.mul(block, p.rowsPerChunk));
-      const rowEnd = f.let(i32.minU(i32.add(row, p.rowsPerChunk), p.rows));
-      const plane = f.let(i32.divU(row, p.height));
-      const y = f.let(i32.sub(row, i32.mul(plane, p.height)));
-      const along = resultsAlong(f, kind, {
-        ...{ size: p.width, extent: p.outWidth, factor: p.factorX, shift: p.shiftX, divisor: p.divisorX },
-      });
-      const over = resultsAlong(f, kind, {
-        ...{ size: p.height, extent: p.outHeight, factor: p.factorY, shift: p.shiftY, divisor: p.divisorY },
-      });
+      const work = panelRows(f, p, chunk, p.height, p.width);
+      const { x, columns, row, plane, y } = work;
+      const axes = resizedAxes(p);
+      const [along, over] = [resultsAlong(f, kind, axes.x), resultsAlong(f, kind, axes.y)];
 
       // The results that the panel is part of. Those that there are not stay 0.
       const column = f.let(i32.sub(i32.add(x, columns), 1));
@@ -103,7 +91,7 @@ export function rowsKernel(kind: Resize2dKind, dtype: FloatType, step: Step): Ke
       const to = f.let(i32.add(p.inputGradient, i32.shl(i32.add(i32.mul(row, p.width), x), shift)));
       const lineBytes = f.let(i32.shl(p.outWidth, shift));
       const from = f.local("i32");
-      f.forLocal(row, rowEnd, () => {
+      work.forRows(() => {
         over.set(y);
         f.if(i32.gtS(results, 0), () => {
           f.set(v, over.first);
@@ -125,11 +113,6 @@ export function rowsKernel(kind: Resize2dKind, dtype: FloatType, step: Step): Ke
         });
         f.call(gatherFunction(module, dtype, step), to, sums, records, p.taps, columns);
         f.add(to, i32.shl(p.width, shift));
-        f.add(y, 1);
-        f.if(i32.eq(y, p.height), () => {
-          f.set(y, 0);
-          f.add(plane, 1);
-        });
       });
 
       function writeRecords(): void {

@@ -1,8 +1,17 @@
-import { dtypeBytes, type FloatType, floatTypes, type Resize2dProblem, resize2dTypes } from "@backplane/core";
+import {
+  dtypeBytes,
+  type FloatType,
+  floatTypes,
+  type Resize2dProblem,
+  type ResizedAxis,
+  resize2dTypes,
+} from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
+import { resizingParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { bilinearPixelsKernel, nearestPixelsKernel } from "./pixels.wasm.js";
 import {
+  type BilinearReach,
   bilinearRowsKernel,
   nearestRowsKernel,
   panelColumns,
@@ -14,7 +23,11 @@ type Problem = Resize2dProblem<CpuMemory>;
 type ByReach = Readonly<Record<Reach, Kernel<RowsTypes>>>;
 
 const bilinearRows = byFloatType(
-  (dtype): ByReach => ({ near: bilinearRowsKernel(dtype, "near"), far: bilinearRowsKernel(dtype, "far") }),
+  (dtype): Readonly<Record<BilinearReach, Kernel<RowsTypes>>> => ({
+    near: bilinearRowsKernel(dtype, "near"),
+    far: bilinearRowsKernel(dtype, "far"),
+    doubled: bilinearRowsKernel(dtype, "doubled"),
+  }),
 );
 const words: ByReach = { near: nearestRowsKernel(4, "near"), far: nearestRowsKernel(4, "far") };
 /** A vector has more than four of these, and four are not worth it. */
@@ -30,11 +43,18 @@ const bilinearPixels = byFloatType(bilinearPixelsKernel);
 const nearestPixels = { 1: nearestPixelsKernel(1), 2: nearestPixelsKernel(2), 4: nearestPixelsKernel(4) };
 
 /** The kernels of a kind and type: nearest ones move as many bytes. */
-function kernelsFor({ kind, dtype }: Pick<Problem, "kind" | "dtype">) {
-  if (kind === "bilinear")
-    return { rows: bilinearRows[dtype as FloatType], pixels: bilinearPixels[dtype as FloatType] };
-  const size = dtypeBytes[dtype] as 1 | 2 | 4;
-  return { rows: nearestRows[size], pixels: nearestPixels[size] };
+function kernelsFor({ kind, dtype, x }: Pick<Problem, "kind" | "dtype" | "x">) {
+  if (kind === "nearest") {
+    const size = dtypeBytes[dtype] as 1 | 2 | 4;
+    return { rows: nearestRows[size], pixels: nearestPixels[size] };
+  }
+  const { near, far, doubled } = bilinearRows[dtype as FloatType];
+  return { rows: { near: isDoubled(x) ? doubled : near, far }, pixels: bilinearPixels[dtype as FloatType] };
+}
+
+/** Whether there are twice as many places as elements, from 1/4 before the first one on. */
+function isDoubled({ factor, shift, divisor }: ResizedAxis): boolean {
+  return 2 * factor === divisor && 4 * shift === -divisor;
 }
 
 /** Elements of the output of one chunk, roughly. */
@@ -72,21 +92,12 @@ export const resize2d: CpuOperation<Problem> = {
   ],
 
   plan(problem) {
-    const { planes, height, width, inner, outHeight, outWidth, y, x } = problem;
+    const { planes, inner, outHeight, outWidth } = problem;
     const rows = planes * outHeight;
     const shared = {
       input: address(problem.input),
       output: address(problem.output),
-      height,
-      width,
-      outHeight,
-      outWidth,
-      factorY: y.factor,
-      shiftY: y.shift,
-      divisorY: y.divisor,
-      factorX: x.factor,
-      shiftX: x.shift,
-      divisorX: x.divisor,
+      ...resizingParameters(problem),
     };
     const nanoseconds = nanosecondsPerElement * rows * outWidth * inner;
     if (inner === 1) {

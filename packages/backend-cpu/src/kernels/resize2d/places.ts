@@ -11,14 +11,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-
-/** A `ResizedAxis` of core in locals, with the extent of the input. */
-export interface AxisLocals {
-  readonly size: Local<"i32">;
-  readonly factor: Local<"i32">;
-  readonly shift: Local<"i32">;
-  readonly divisor: Local<"i32">;
-}
+import type { AxisLocals } from "../images/index.js";
 
 /** A place between two elements: (1 - weight) of `lower`, and weight of `upper`, which is the same if weight is 0. */
 export interface PlaceLocals {
@@ -82,4 +75,11 @@ export function blended(
   b: Value<"v128">,
 ): Value<"v128"> {
   return f32x4.add(f32x4.mul(a, lower), v128.and(f32x4.mul(b, upper), counts));
+}
+
+/** Emits the factors of two vectors, and returns a function that blends them. */
+export function blending(f: FunctionBuilder, weight: Local<"f32">) {
+  const upper = f.let(f32x4.splat(weight));
+  const lower = f.let(f32x4.sub(f32x4.const(1), upper));
+  return (a: Value<"v128">, b: Value<"v128">): Value<"v128"> => f.multiplyAdd(b, upper, f32x4.mul(a, lower));
 }

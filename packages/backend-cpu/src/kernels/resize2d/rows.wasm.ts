@@ -1,52 +1,43 @@
 import type { FloatType } from "@backplane/core";
-import {
-  type FunctionBuilder,
-  type FunctionReference,
-  f32x4,
-  i8x16,
-  i32,
-  type Local,
-  type ModuleBuilder,
-  type Value,
-  v128,
-} from "../../wasm/index.js";
+import { type FunctionBuilder, f32x4, i8x16, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { type Elements, elementsOf, widenHalves } from "../elements/index.js";
+import {
+  type PanelName,
+  panelRows,
+  panelTypes,
+  type ResizingName,
+  resizedAxes,
+  resizingTypes,
+  storeLineFunction,
+} from "../images/index.js";
 import { defineKernel, type Kernel, type ParameterLocals } from "../kernel.js";
-import { mapVectors } from "../vector/index.js";
+import {
+  baseAt,
+  blendFunction,
+  blendTwoFunction,
+  doubleFunction,
+  recordBytes,
+  uppersAt,
+  weightsAt,
+  widenFunction,
+} from "./lines.wasm.js";
 import { blended, blendLocals, placesAlong, setBlend } from "./places.js";
 
-const rowsTypes = {
+export type RowsTypes = Readonly<Record<"input" | "output" | ResizingName | PanelName, "i32">>;
+
+const rowsTypes: RowsTypes = {
   input: "i32",
   output: "i32",
-  /** Output rows of all planes. */
-  rows: "i32",
-  height: "i32",
-  width: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  factorY: "i32",
-  shiftY: "i32",
-  divisorY: "i32",
-  factorX: "i32",
-  shiftX: "i32",
-  divisorX: "i32",
-  rowsPerChunk: "i32",
-  /** Panels of output columns, and the columns of one, a multiple of 4. */
-  panels: "i32",
-  panelWidth: "i32",
-} as const;
-
-export type RowsTypes = typeof rowsTypes;
+  ...resizingTypes,
+  /** Of rows of the output; panels have a multiple of 4 columns. */
+  ...panelTypes,
+};
 
 /** The most columns of a panel. */
 export const panelColumns = 1024;
 
-/** Of four columns: what leads to their lower elements, to their upper ones, their weights, and where all of them begin. */
-const recordBytes = 64;
-const [uppersAt, weightsAt, baseAt] = [16, 32, 48];
-
-/** A row of the input with the columns of the output, in f32. */
-const lineBytes = 4 * panelColumns;
+/** A row of the input with the columns of the output, in f32. Eight columns are written at a time. */
+const lineBytes = 4 * panelColumns + 16;
 
 /**
  * `near`: four neighbouring columns are made of four neighbouring elements, which one vector has; that is so if images become at
@@ -54,23 +45,15 @@ const lineBytes = 4 * panelColumns;
  */
 export type Reach = "near" | "far";
 
+/** `doubled`: between two elements there are two columns, a quarter from either, and none elsewhere but for the first and the last. */
+export type BilinearReach = Reach | "doubled";
+
 /** What all kernels of rows share: the rows and columns of a chunk, and their places. */
 function chunkOf(f: FunctionBuilder, p: ParameterLocals<RowsTypes>, chunk: Local<"i32">) {
-  const block = f.let(i32.divU(chunk, p.panels));
-  const x = f.let(i32.mul(i32.sub(chunk, i32.mul(block, p.panels)), p.panelWidth));
-  const row = f.let(i32.mul(block, p.rowsPerChunk));
-  const plane = f.let(i32.divU(row, p.outHeight));
+  const axes = resizedAxes(p);
   return {
-    ...{ x, row, plane },
-    columns: f.let(i32.minU(p.panelWidth, i32.sub(p.outWidth, x))),
-    rowEnd: f.let(i32.add(row, i32.minU(p.rowsPerChunk, i32.sub(p.rows, row)))),
-    y: f.let(i32.sub(row, i32.mul(plane, p.outHeight))),
-    rowPlace: placesAlong(f, {
-      ...{ size: p.height, factor: p.factorY, shift: p.shiftY, divisor: p.divisorY },
-    }),
-    columnPlace: placesAlong(f, {
-      ...{ size: p.width, factor: p.factorX, shift: p.shiftX, divisor: p.divisorX },
-    }),
+    ...panelRows(f, p, chunk, p.outHeight, p.outWidth),
+    ...{ rowPlace: placesAlong(f, axes.y), columnPlace: placesAlong(f, axes.x) },
   };
 }
 
@@ -121,20 +104,15 @@ function writeRecords(
 function forRows(
   f: FunctionBuilder,
   p: ParameterLocals<RowsTypes>,
-  { x, row, rowEnd, plane, y, rowPlace }: Chunk,
+  { x, row, y, rowPlace, forRows: forAll }: Chunk,
   shift: number,
   body: (to: Local<"i32">) => void,
 ): void {
   const to = f.let(i32.add(p.output, i32.shl(i32.add(i32.mul(row, p.outWidth), x), shift)));
-  f.forLocal(row, rowEnd, () => {
+  forAll(() => {
     rowPlace.set(y);
     body(to);
     f.add(to, i32.shl(p.outWidth, shift));
-    f.add(y, 1);
-    f.if(i32.eq(y, p.outHeight), () => {
-      f.set(y, 0);
-      f.add(plane, 1);
-    });
   });
 }
 
@@ -149,29 +127,31 @@ function rowAt(
 }
 
 /**
- * Planes one after the other, bilinear. Near: a row of the input first gets the columns of the output, in f32, and the last two
- * of these are kept, since most rows of the output lie between the same ones as the row before; images twice as high and wide
- * take 1.4 to 1.8 times as long without, and images that become wider and lower 1.3 to 1.6 times as long with it. Far: of both
- * rows, the elements of four columns at a time. Chunk: `rowsPerChunk` rows of the output, or their part in one panel.
+ * Planes one after the other, bilinear. Near and doubled: a row of the input first gets the columns of the output, in f32, and the
+ * last two of these are kept, since most rows of the output lie between the same ones as the row before; images twice as high and
+ * wide take 1.4 to 1.8 times as long without, and images that become wider and lower 1.3 to 1.6 times as long with it. Two rows
+ * that lie between the same ones are made in one pass. Far: of both rows, the elements of four columns at a time. Chunk:
+ * `rowsPerChunk` rows of the output, or their part in one panel.
  */
-export function bilinearRowsKernel(dtype: FloatType, reach: Reach): Kernel<RowsTypes> {
+export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kernel<RowsTypes> {
   return defineKernel<RowsTypes>({
     name: `resize_bilinear_rows_${dtype}_${reach}`,
     parameters: rowsTypes,
-    scratchBytes: (panelColumns / 4) * recordBytes + 2 * lineBytes,
+    scratchBytes: (reach === "doubled" ? 0 : (panelColumns / 4) * recordBytes) + 2 * lineBytes,
     emit(f, { parameters, chunk, scratch, module }) {
       const elements = elementsOf(f, dtype);
       const { shift } = elements;
       const work = chunkOf(f, parameters, chunk);
       const records = f.let(i32.add(scratch, 2 * lineBytes));
-      writeRecords(f, work, records, reach, shift);
+      if (reach !== "doubled") writeRecords(f, work, records, reach, shift);
       const { lower, upper, weight } = work.rowPlace.place;
       const [low, high] = [f.local("i32"), f.local("i32")];
       const setRows = () => {
         f.set(low, rowAt(parameters, work, lower, shift));
         f.set(high, rowAt(parameters, work, upper, shift));
       };
-      if (reach === "near") {
+      if (reach !== "far") {
+        const { columns } = work;
         // Where the two lines are, and of which rows.
         const [first, second] = [f.let(scratch), f.let(i32.add(scratch, lineBytes))];
         const [ofFirst, ofSecond] = [f.let(i32.const(0)), f.let(i32.const(0))];
@@ -183,9 +163,12 @@ export function bilinearRowsKernel(dtype: FloatType, reach: Reach): Kernel<RowsT
         };
         const widen = (line: Local<"i32">, held: Local<"i32">, row: Local<"i32">) =>
           f.if(i32.ne(held, row), () => {
-            f.call(widenFunction(module, dtype), line, row, records, work.columns);
+            if (reach === "near") f.call(widenFunction(module, dtype), line, row, records, columns);
+            else f.call(doubleFunction(module, dtype), line, row, work.x, columns, parameters.width);
             f.set(held, row);
           });
+        const next = placesAlong(f, resizedAxes(parameters).y);
+        const rowBytes = f.let(i32.shl(parameters.outWidth, shift));
         forRows(f, parameters, work, shift, (to) => {
           setRows();
           f.if(i32.eq(low, ofSecond), () => {
@@ -195,10 +178,27 @@ export function bilinearRowsKernel(dtype: FloatType, reach: Reach): Kernel<RowsT
           widen(first, ofFirst, low);
           f.if(
             i32.eq(low, high),
-            () => f.call(blendFunction(module, dtype), to, first, first, weight, work.columns),
+            () => f.call(storeLineFunction(module, dtype), to, first, columns),
             () => {
               widen(second, ofSecond, high);
-              f.call(blendFunction(module, dtype), to, first, second, weight, work.columns);
+              next.set(i32.add(work.y, 1));
+              const isBetween = i32.and(i32.eq(next.place.lower, lower), i32.eq(next.place.upper, upper));
+              const isThere = i32.and(
+                i32.ltU(i32.add(work.y, 1), parameters.outHeight),
+                i32.ltU(i32.add(work.row, 1), work.rowEnd),
+              );
+              const lines = [first, second, weight] as const;
+              f.if(
+                i32.and(isBetween, isThere),
+                () => {
+                  const nextTo = f.let(i32.add(to, rowBytes));
+                  f.call(blendTwoFunction(module, dtype), to, ...lines, columns, nextTo, next.place.weight);
+                  f.set(to, nextTo);
+                  f.add(work.y, 1);
+                  f.add(work.row, 1);
+                },
+                () => f.call(blendFunction(module, dtype), to, ...lines, columns),
+              );
             },
           );
         });
@@ -266,62 +266,6 @@ function gathering(
     return vector;
   };
   return (row, offsets) => (widen === undefined ? words(row, offsets) : f.let(widen(words(row, offsets))));
-}
-
-/** Gives a row of the input the columns of the output, in f32. Reads and writes whole vectors. */
-function widenFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_widen_${dtype}`, (name) =>
-    module.function(
-      name,
-      { to: "i32", row: "i32", records: "i32", count: "i32" },
-      (f, { to, row, records, count }) => {
-        const elements = elementsOf(f, dtype);
-        const one = f.let(f32x4.const(1));
-        // Bytes are numbered from 0 to 15, and all ones where zeros are meant.
-        const swizzle = f.relaxedSimd ? i8x16.relaxedSwizzle : i8x16.swizzle;
-        const end = f.let(i32.add(to, i32.shl(count, 2)));
-        f.while(i32.ltU(to, end), () => {
-          const vector = f.let(elements.load(i32.add(row, i32.load(records, baseAt))));
-          const pick = (from: number) => swizzle(vector, v128.load(records, from));
-          const weights = f.let(v128.load(records, weightsAt));
-          const lower = f32x4.mul(pick(0), f32x4.sub(one, weights));
-          f.store(to, f32x4.add(lower, f32x4.mul(pick(uppersAt), weights)));
-          f.add(to, 16);
-          f.add(records, recordBytes);
-        });
-      },
-    ),
-  );
-}
-
-/** to[i] = (1 - weight) low[i] + weight high[i], of f32; of the same line twice, what it has. */
-function blendFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
-  return module.shared(`resize_blend_${dtype}`, (name) =>
-    module.function(
-      name,
-      { to: "i32", low: "i32", high: "i32", weight: "f32", count: "i32" },
-      (f, { to, low, high, weight, count }) => {
-        const elements = elementsOf(f, "f32");
-        const output = { at: to, elements: elementsOf(f, dtype) };
-        const upper = f.let(f32x4.splat(weight));
-        const lower = f.let(f32x4.sub(f32x4.const(1), upper));
-        const unroll = dtype === "f32" ? 4 : 1;
-        f.if(
-          i32.eq(low, high),
-          () => mapVectors(f, { count, inputs: [{ at: low, elements }], output, compute: (x) => x!, unroll }),
-          () =>
-            mapVectors(f, {
-              ...{ count, output, unroll },
-              inputs: [
-                { at: low, elements },
-                { at: high, elements },
-              ],
-              compute: (a, b) => f32x4.add(f32x4.mul(a!, lower), f32x4.mul(b!, upper)),
-            }),
-        );
-      },
-    ),
-  );
 }
 
 /** The same for the nearest element of each place, of 4 bytes, 2 or 1. A row that is like the one before is copied from there. */

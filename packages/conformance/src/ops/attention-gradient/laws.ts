@@ -2,6 +2,7 @@ import { type FloatType, floatTypes, maskTypes } from "@backplane/core";
 import fc from "fast-check";
 import { dataSeed, oddPlacement } from "../../arbitraries/shapes.js";
 import { drawIntegers } from "../../data.js";
+import { floatFormats } from "../../elements.js";
 import { expectSame } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact } from "../../tolerance.js";
@@ -238,7 +239,7 @@ async function centralDifferences(
     .flatMap((values) => [...values])
     .reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 1);
   // Results of f16 are rounded, and D with them; the derivatives of a softmax of small scores are a few powers of the inputs.
-  const ofOut = (dtype === "f16" ? 2 ** -11 : 2 ** -24) * 2 * shape.headSize * largest ** 2;
+  const ofOut = (1 / floatFormats[dtype].exactUpTo) * 2 * shape.headSize * largest ** 2;
   const slack =
     (ofOut + step ** 2 * largest ** 4) *
     Math.max(1, Math.abs(shape.scale)) ** 3 *

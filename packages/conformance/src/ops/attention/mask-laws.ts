@@ -9,6 +9,7 @@ import {
 } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import { dataSeed, oddPlacement } from "../../arbitraries/shapes.js";
+import { floatFormats } from "../../elements.js";
 import type { Law, LawContext } from "../../law.js";
 import {
   type AttentionCase,
@@ -205,11 +206,10 @@ async function hiddenKeys(context: LawContext, dtype: FloatType, value: Attentio
   const nothing = mask!.dtype === "u8" ? 0 : Number.NEGATIVE_INFINITY;
   const operands = operandsOf(value, dtype);
   const isHidden = (i: number) => seen[Math.floor(i / headSize) % keyLength] === nothing;
-  const largest = dtype === "f16" ? 60_000 : 1e30;
   await check(context, dtype, value, {
     q: operands.q,
     k: operands.k.map((x, i) => (isHidden(i) ? 64 * Math.sign(x) : x)),
-    v: operands.v.map((x, i) => (isHidden(i) ? largest : x)),
+    v: operands.v.map((x, i) => (isHidden(i) ? floatFormats[dtype].largest : x)),
   });
 }
 

@@ -1,5 +1,5 @@
 import { type CopyProblem, type DType, elementTypes } from "@backplane/core";
-import { load, type ReferenceMemory, storeInto } from "../../elements.js";
+import { load, type ReferenceMemory, storages, storeInto } from "../../elements.js";
 import { mapped } from "../../kit/regions.js";
 import { contiguousStrides } from "../../kit/shapes.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -137,7 +137,7 @@ export const copyMutants = ({ tampered, replaced }: Builder): readonly Mutant[] 
       create: () =>
         replaced("copy", (p, run) => {
           if (p.dtype !== p.outputDtype || !isFloat(p.dtype)) return run(p);
-          const smallest = p.dtype === "f16" ? 2 ** -14 : 2 ** -126;
+          const smallest = storages[p.dtype].smallestNormal;
           copied(p, (value) => (Math.abs(value) < smallest ? 0 : value));
         }),
     },

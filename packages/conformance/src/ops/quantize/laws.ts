@@ -215,7 +215,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
         cases({ data: fc.oneof(stepped, fc.constantFrom<WeightData[]>("normal", "sparse")) }),
         async (value) => {
           // Down to where only 0 is left, and up to where scales are infinite.
-          const [least, most] = dtype === "f32" ? [-160, 129] : [-10, 12];
+          const { least, most } = { f32: { least: -160, most: 129 }, f16: { least: -10, most: 12 } }[dtype];
           const shift = 2 ** (least + (value.seed % (most - least)));
           const scaled = encoded(
             weightsOf(value, dtype).map((x) => x * shift),

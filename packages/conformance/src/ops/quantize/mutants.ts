@@ -1,4 +1,4 @@
-import type { QuantizeProblem } from "@backplane/core";
+import { dtypeBytes, type QuantizeProblem } from "@backplane/core";
 import { load, type Place, type ReferenceMemory, storeInto } from "../../elements.js";
 import { mapped, picked, remembering, throughEnd } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -238,7 +238,7 @@ export const quantizeMutants = ({ tampered, replaced }: Builder): readonly Mutan
         const k = p.blocks * p.block;
         if (k === p.k) return run(p);
         const behind = load(throughEnd(p.input, p.dtype), p.dtype);
-        const memory = new Uint8Array(p.n * k * (p.dtype === "f32" ? 4 : 2));
+        const memory = new Uint8Array(p.n * k * dtypeBytes[p.dtype]);
         const wide: Place = { memory, byteOffset: 0, byteLength: memory.length };
         const store = storeInto(wide, p.dtype);
         for (let row = 0; row < p.n; row++)

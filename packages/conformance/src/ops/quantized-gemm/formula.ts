@@ -81,7 +81,7 @@ function weighed(
  * fixes no rounding mode.
  */
 export function boundOf(k: number, data: FloatType, numerics: Numerics): (stored: FloatType) => Tolerance {
-  const share = data === "f16" ? 2 ** -10 : 0;
+  const share = { f32: 0, f16: 2 ** -10 }[data];
   return (stored) => {
     const sum = productSum(k + 3, stored, numerics);
     return (value, magnitude) => sum(value, magnitude) * (1 + share) + share * magnitude;

@@ -156,7 +156,7 @@ async function bringsBack(
   const values = Array.from(c!, (_, i) => weights[(i % n) * k + first + Math.floor(i / n)]!);
   const places = values.map((_, i) => i);
   // f16 holds each weight rounded once or twice, f32 holds it exactly.
-  const tolerance = (value: number) => (dtype === "f32" ? 0 : Math.abs(value) * 2 ** -9);
+  const tolerance = (value: number) => Math.abs(value) * { f32: 0, f16: 2 ** -9 }[dtype];
   const expected = { places, values, magnitudes: values };
   measure(context, [rows, n, k], Float64Array.from(c!), expected, tolerance);
 }

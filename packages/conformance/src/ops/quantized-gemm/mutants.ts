@@ -1,4 +1,4 @@
-import type { QuantizedGemmProblem } from "@backplane/core";
+import { dtypeBytes, type QuantizedGemmProblem } from "@backplane/core";
 import { load, type Place, type ReferenceMemory, storeInto } from "../../elements.js";
 import { mapped, remembering, throughEnd, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
@@ -156,7 +156,7 @@ export const quantizedGemmMutants = ({ tampered, replaced }: Builder): readonly 
         if (k === p.k) return run(p);
         const behind = load(throughEnd(p.a, p.dtype), p.dtype);
         const memory = new Uint8Array(p.m * k * 4);
-        const wide: Place = { memory, byteOffset: 0, byteLength: p.m * k * (p.dtype === "f32" ? 4 : 2) };
+        const wide: Place = { memory, byteOffset: 0, byteLength: p.m * k * dtypeBytes[p.dtype] };
         const store = storeInto(wide, p.dtype);
         for (let row = 0; row < p.m; row++)
           for (let i = 0; i < k; i++) store(row * k + i, behind[row * p.k + i] ?? 0);

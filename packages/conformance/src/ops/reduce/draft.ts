@@ -1,12 +1,14 @@
-import { isTruthReduction, type ReduceKind, reduceKinds } from "@backplane/core";
-import type { Draw } from "../../kit/draft.js";
+import { isTruthReduction } from "@backplane/core";
+import { type Draw, drawType } from "../../kit/draft.js";
 import { magnitude, within } from "../../kit/range.js";
+import { reduceKindsOf } from "./kinds.js";
 
 /** Bytes of which many decide nothing. */
 const decided = { any: { low: 0, high: 0 }, all: { low: 1, high: 255 } } as const;
 
 export const draft: Draw = (dice, limits, dtype) => {
-  const kind = dice.pick<ReduceKind>(reduceKinds);
+  const type = drawType(dice, dtype);
+  const kind = dice.pick(reduceKindsOf[type]);
   // Products of many numbers overflow.
   const most = kind === "prod" ? 512 : limits.elements;
   const inner = dice.size(most);
@@ -16,17 +18,16 @@ export const draft: Draw = (dice, limits, dtype) => {
   const axes = kind === "prod" ? [1] : dice.pick([[0], [1], [2], [0, 2], [0, 1, 2], [1, 2]]);
   const reduced = axes.reduce((product, axis) => product * shape[axis]!, 1);
   return {
-    rest: { kind, shape, axes, dtype: isTruthReduction(kind) ? "u8" : dtype },
+    rest: { kind, shape, axes, dtype: type },
     ...(isTruthReduction(kind)
       ? {
-          types: { input: "u8", output: "u8" } as const,
+          types: { input: "u8" } as const,
           integers: { input: dice.pick([{ low: 0, high: 1 }, { low: 0, high: 255 }, decided[kind]]) },
         }
       : {}),
     inputs: { input: inner * middle * outer },
     outputs: { output: (inner * middle * outer) / reduced },
     range({ input }) {
-      if (isTruthReduction(kind)) return within(1);
       const bound = magnitude(input!);
       if (kind === "prod") return within(Math.max(bound, 1) ** reduced);
       return within(kind === "sum" ? bound * reduced : bound);

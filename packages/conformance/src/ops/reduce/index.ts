@@ -1,17 +1,11 @@
-import {
-  floatTypes,
-  integerTypes,
-  numberReduceKinds,
-  operations,
-  type ReduceProblem,
-  truthReduceKinds,
-} from "@backplane/core";
+import { operations, type ReduceProblem } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { TestedOperation } from "../operation.js";
 import { medium, poisoned, repeated, small } from "./calls.js";
 import { draft } from "./draft.js";
 import { exactLaws } from "./exact-laws.js";
 import { evaluate } from "./formula.js";
+import { reduceKindsOf } from "./kinds.js";
 import { reduceLaws } from "./laws.js";
 import { reduceMutants } from "./mutants.js";
 import { specialValues } from "./special-values.js";
@@ -19,11 +13,7 @@ import { truthLaws } from "./truth-laws.js";
 
 export const reduce: TestedOperation<ReduceProblem<ReferenceMemory>> = {
   operation: operations.reduce,
-  supports: [
-    { dtype: floatTypes, kind: numberReduceKinds },
-    { dtype: integerTypes, kind: ["sum", "max", "min", "prod"] },
-    { dtype: ["u8"], kind: truthReduceKinds },
-  ],
+  supports: Object.entries(reduceKindsOf).map(([dtype, kind]) => ({ dtype: [dtype], kind })),
   ...{ evaluate, small, medium, poisoned, repeated, draft, specialValues },
   /** Elements that go into one result; results. */
   shapeAxes: ["reduced", "kept"],

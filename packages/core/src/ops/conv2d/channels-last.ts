@@ -30,10 +30,26 @@ export function channelsLastSteps<Memory>(
   if (isPointwise(problem) && problem.groups === 1)
     return {
       product: {
-        ...{ dtype, m: batch * height * width, n: outChannels, k: inChannels, alpha: 1, beta: 0 },
-        ...{ transA: false, transB: true, lda: inChannels, ldb: inChannels, ldc: outChannels },
-        ...{ batch: 1, strideA: 0, strideB: 0, strideC: batch * height * width * outChannels },
-        ...{ a: input, b, c: output, bias, activation },
+        dtype,
+        m: batch * height * width,
+        n: outChannels,
+        k: inChannels,
+        alpha: 1,
+        beta: 0,
+        transA: false,
+        transB: true,
+        lda: inChannels,
+        ldb: inChannels,
+        ldc: outChannels,
+        batch: 1,
+        strideA: 0,
+        strideB: 0,
+        strideC: batch * height * width * outChannels,
+        a: input,
+        b,
+        c: output,
+        bias,
+        activation,
       },
     };
   const [pixels, outPixels] = [height * width, outHeight * outWidth];

@@ -1,4 +1,5 @@
 import { type ImageLayout, layouts } from "../images.js";
+import { reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
 import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -107,10 +108,11 @@ export function readGeometry(args: GeometryArguments, read: Reader<typeof geomet
   const along = (name: string, size: number, kernel: number, stride: number, dilation: number) => {
     if (size >= PADDED_EXTENTS)
       read.fail("padding", `makes ${size} ${name} of the input; allowed: less than ${PADDED_EXTENTS}`);
-    const reach = dilation * (kernel - 1) + 1;
-    if (reach > size)
-      read.fail("filterShape", `reaches over ${reach} ${name}; allowed: at most the padded ${size}`);
-    return Math.floor((size - reach) / stride) + 1;
+    const axis: WindowsAlong = { size, kernel, dilation, stride, before: 0, after: 0 };
+    const windows = windowsAlong(axis);
+    if (windows < 1)
+      read.fail("filterShape", `reaches over ${reachOf(axis)} ${name}; allowed: at most the padded ${size}`);
+    return windows;
   };
   const paddedHeight = height + top + bottom;
   const paddedWidth = width + left + right;

@@ -49,13 +49,14 @@ function resolveProduct(
     if (ld < columns)
       read.fail(`ld${name}`, `is ${ld}; allowed: at least the ${columns} columns of the stored matrix`);
     const extent = rows === 0 || columns === 0 ? 0 : (rows - 1) * ld + columns;
-    const step = read.count(`stride${name.toUpperCase()}`, stride);
-    const total = extent === 0 || batch === 0 ? 0 : (batch - 1) * step + extent;
+    // Its name is made only if it is needed: that costs more than the check.
+    if (!Number.isSafeInteger(stride)) read.count(`stride${name.toUpperCase()}`, stride);
+    const total = extent === 0 || batch === 0 ? 0 : (batch - 1) * stride + extent;
     if (!Number.isSafeInteger(total)) read.fail(name, "reaches past 2^53 elements");
     return {
       ld: rows > 1 ? ld : Math.min(ld, Math.max(columns, NOWHERE)),
       extent,
-      step: batch > 1 ? step : Math.min(step, Math.max(extent, NOWHERE)),
+      step: batch > 1 ? stride : Math.min(stride, Math.max(extent, NOWHERE)),
       total,
     };
   };

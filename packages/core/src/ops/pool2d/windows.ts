@@ -1,4 +1,5 @@
 import { type ImageLayout, imagesOf, layouts } from "../images.js";
+import { reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
 import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -94,14 +95,13 @@ export function windowsOf(
     const [count, step, spread] = [kernel[axis], stride[axis], dilation[axis]];
     const [before, after] = [padding[axis], padding[axis + 2]!];
     const padded = size + before + after;
-    const reach = spread * (count - 1) + 1;
+    const all: WindowsAlong = { size, kernel: count, dilation: spread, stride: step, before, after };
+    const reach = reachOf(all);
     if (padded >= PADDED_EXTENTS)
       read.fail("padding", `makes ${padded} ${name} of the input; allowed: less than ${PADDED_EXTENTS}`);
     if (reach >= PADDED_EXTENTS)
       read.fail("kernel", `reaches over ${reach} ${name}; allowed: less than ${PADDED_EXTENTS}`);
-    const steps = (padded - reach) / step;
-    let windows = (ceil ? Math.ceil(steps) : Math.floor(steps)) + 1;
-    if (ceil && windows > 1 && (windows - 1) * step >= size + before) windows--;
+    const windows = windowsAlong(all, ceil);
     if (windows < 1)
       read.fail("kernel", `reaches over ${reach} ${name}; allowed: at most the padded ${padded}`);
     if (!allMeet({ size, before, windows, step, spread, reach }))

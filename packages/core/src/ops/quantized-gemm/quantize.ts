@@ -29,6 +29,24 @@ export interface QuantizeOptions {
 const names: readonly (keyof QuantizeOptions)[] = ["n", "k", "bits", "block", "scaleType", "zeroPoints"];
 const checks = new Checks("quantize");
 
+/** How the scales of a type are kept on the host. */
+interface ScaleFormat {
+  array(count: number): Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
+  /** Returns the nearest scale of the type. */
+  rounded(scale: number): number;
+  /** Returns the element of the array for such a scale. */
+  stored(scale: number): number;
+}
+
+const scaleFormats: Readonly<Record<FloatType, ScaleFormat>> = {
+  f32: { array: (count) => new Float32Array(count), rounded: Math.fround, stored: (scale) => scale },
+  f16: {
+    array: (count) => new Uint16Array(count),
+    rounded: (scale) => float16FromBits(float16ToBits(scale)),
+    stored: float16ToBits,
+  },
+};
+
 /** How the weights of one block are stored. */
 interface Steps {
   readonly scale: number;
@@ -54,26 +72,26 @@ export function quantize(weights: Float32Array, options: QuantizeOptions): Quant
   if (weights.length !== n * k)
     checks.fail("weights", `has ${weights.length} elements; allowed: ${n * k}, which is n times k`);
 
+  const format = scaleFormats[scaleType];
   const blocks = Math.ceil(k / block);
   const size = (block * bits) / 8;
   const b = new Uint8Array(n * blocks * size);
-  const scales = scaleType === "f16" ? new Uint16Array(n * blocks) : new Float32Array(n * blocks);
+  const scales = format.array(n * blocks);
   const zeroPoints = hasZeroPoints ? new Uint8Array(n * blocks) : undefined;
   const last = 2 ** bits - 1;
-  const rounded = scaleType === "f16" ? (x: number) => float16FromBits(float16ToBits(x)) : Math.fround;
   const stepsOf = hasZeroPoints ? aroundZeroPoint : aroundMiddle;
   for (let row = 0; row < n; row++)
     for (let i = 0; i < blocks; i++) {
       const from = row * k + i * block;
       const given = weights.subarray(from, Math.min(from + block, (row + 1) * k));
-      const { scale, zero } = stepsOf(given, bits, rounded);
+      const { scale, zero } = stepsOf(given, bits, format.rounded);
       if (!Number.isFinite(scale))
         checks.fail(
           "weights",
           `has elements from ${from} on that are not finite, or whose scale ${scaleType} cannot hold`,
         );
       const at = row * blocks + i;
-      scales[at] = scaleType === "f16" ? float16ToBits(scale) : scale;
+      scales[at] = format.stored(scale);
       if (zeroPoints !== undefined) zeroPoints[at] = zero;
       const stored = b.subarray(at * size, (at + 1) * size);
       for (let p = 0; p < block; p++) {

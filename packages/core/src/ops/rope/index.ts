@@ -1,4 +1,4 @@
-import type { FloatType } from "../../dtype.js";
+import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { Reader } from "../reader.js";
@@ -184,7 +184,7 @@ export const rope: Operation<RopeArguments, RopeProblem<unknown>> = defineOperat
   bytes({ dtype, batch, heads, rows, size, rotated, length, positions, positionStride }) {
     const elements = batch * heads * rows * size;
     const used = Math.min(length, rows * (positionStride > 0 ? batch : 1));
-    return 2 * elements * (dtype === "f16" ? 2 : 4) + 4 * used * rotated + (positions?.byteLength ?? 0);
+    return 2 * elements * dtypeBytes[dtype] + 4 * used * rotated + (positions?.byteLength ?? 0);
   },
 });
 

@@ -1,0 +1,164 @@
+import { parseArgs } from "node:util";
+import { cpu } from "@backplane/backend-cpu";
+import { register } from "@backplane/tfjs";
+import * as tf from "@tensorflow/tfjs-core";
+import { installPeers } from "../cpu/installed.js";
+import { loadPeer } from "../cpu/peer.js";
+import { quantile, ratios, stableSpread, summarise } from "../statistics.js";
+import { assertClose, resultsOf, type TfjsCase, tfjsCases } from "./cases.js";
+
+/*
+ * Times programs of TensorFlow.js on @backplane/tfjs, with the CPU backend, next to tfjs-backend-wasm in the same process.
+ * Both must give what tfjs-backend-cpu gives before they are timed. They take turns, round by round.
+ */
+
+const usage = `node bench/dist/tfjs/main.js [options]
+
+  --threads N   threads of ours; 0: the calling one, as tfjs-backend-wasm has in Node.js (default 0)
+  --only TEXT   cases with this in their names
+  --rounds N    rounds of each case (default 40)
+  --busy        counts the time of the process on all cores in place of the time on the wall: for --threads 0 on a machine that
+                others use
+  --help        this text
+`;
+
+const { values: options } = parseArgs({
+  options: {
+    threads: { type: "string", default: "0" },
+    only: { type: "string", default: "" },
+    rounds: { type: "string", default: "40" },
+    busy: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+/** What a sample takes at least, roughly. */
+const sampleMilliseconds = 5;
+/** Of a call: clocks may not see shorter ones. */
+const leastSeconds = 1e-6;
+/** Engines compile meanwhile, and compile again what turns out to be called often. */
+const warmUpSeconds = 0.5;
+const warmUpRounds = 5;
+/** Of the samples of a case: those above were disturbed by others. */
+const quiet = 0.25;
+
+/** Seconds, from any time on. */
+function now(): number {
+  if (!options.busy) return performance.now() / 1000;
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
+const names = { ours: "backplane", other: "wasm" } as const;
+
+interface Contender {
+  readonly backend: string;
+  /** Seconds for one call, on average over `calls`. */
+  sample(calls: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Tensors lie on the backend on which they are made: each contender has its own. */
+async function open(backend: string, { kind, prepare }: TfjsCase): Promise<Contender> {
+  await tf.setBackend(backend);
+  const { call, kept } = prepare();
+  const run = (isRead: boolean) => {
+    const results = tf.tidy(call);
+    if (isRead) for (const result of [results].flat()) result.dataSync();
+    tf.dispose(results);
+  };
+  return {
+    backend,
+    async sample(calls) {
+      await tf.setBackend(backend);
+      const begun = now();
+      for (let i = 1; i < calls; i++) run(kind === "model");
+      run(true);
+      return (now() - begun) / calls;
+    },
+    async close() {
+      await tf.setBackend(backend);
+      tf.dispose([...kept]);
+    },
+  };
+}
+
+interface Row {
+  /** Seconds. */
+  readonly ours: number;
+  readonly other: number;
+  readonly ratio: number;
+  readonly isUnstable: boolean;
+}
+
+async function measure(test: TfjsCase, rounds: number): Promise<Row> {
+  await tf.setBackend("cpu");
+  const expected = await resultsOf(test);
+  for (const backend of Object.values(names)) {
+    await tf.setBackend(backend);
+    assertClose(backend, await resultsOf(test), expected);
+  }
+  const contenders = [await open(names.ours, test), await open(names.other, test)] as const;
+  try {
+    // As many calls for both.
+    let calls = 1;
+    for (const contender of contenders) {
+      let seconds = 0;
+      for (const end = now() + warmUpSeconds; now() < end; ) seconds = await contender.sample(20);
+      calls = Math.max(calls, Math.ceil(sampleMilliseconds / 1000 / Math.max(seconds, leastSeconds)));
+    }
+    const samples = { ours: [] as number[], other: [] as number[] };
+    for (let round = 0; round < warmUpRounds + rounds; round++) {
+      const [ours, other] = [await contenders[0].sample(calls), await contenders[1].sample(calls)];
+      if (round < warmUpRounds) continue;
+      samples.ours.push(ours);
+      samples.other.push(other);
+    }
+    const [ours, other] = [quantile(samples.ours, quiet), quantile(samples.other, quiet)];
+    const { spread } = summarise(ratios(samples.ours, samples.other));
+    return { ours, other, ratio: other / ours, isUnstable: spread > stableSpread };
+  } finally {
+    for (const contender of contenders) await contender.close();
+  }
+}
+
+/** The least ratio that is wanted: of models 1.5 on one thread, and 2.2 on two. */
+function goalOf({ kind }: TfjsCase, threads: number): number {
+  if (kind === "small") return 1;
+  return threads > 1 ? 2.2 : 1.5;
+}
+
+async function main(threads: number, rounds: number): Promise<void> {
+  const missing = installPeers();
+  if (missing !== undefined) throw new Error(missing);
+  await loadPeer("@tensorflow/tfjs-backend-wasm");
+  if (!(await tf.setBackend(names.other))) throw new Error("tfjs-backend-wasm does not start");
+  const registration = await register(tf, [cpu({ threads })], { name: names.ours });
+  const { device } = registration.capabilities;
+  console.log(`${device.name} (${device.details?.processor}), Node.js ${process.versions.node}\n`);
+  console.log("| case | ours, us | tfjs-backend-wasm, us | times as fast | goal |");
+  console.log("| --- | ---: | ---: | ---: | ---: |");
+  for (const test of tfjsCases.filter(({ name }) => name.includes(options.only)))
+    try {
+      const { ours, other, ratio, isUnstable } = await measure(test, rounds);
+      const [a, b] = [ours, other].map((seconds) => (1e6 * seconds).toPrecision(3));
+      const goal = goalOf(test, threads);
+      const verdict = `${goal}${ratio >= goal ? "" : ", missed"}`;
+      console.log(
+        `| ${test.name} | ${a} | ${b} | ${ratio.toFixed(2)}${isUnstable ? " ?" : ""} | ${verdict} |`,
+      );
+    } catch (error) {
+      process.exitCode = 1;
+      console.log(`| ${test.name} | wrong: ${(error as Error).message} | | | |`);
+    }
+  await registration.dispose();
+}
+
+const [threads, rounds] = [Number(options.threads), Number(options.rounds)];
+if (options.help) console.log(usage);
+else if (!Number.isInteger(threads) || threads < 0 || !Number.isInteger(rounds) || rounds < 1) {
+  console.error(
+    `--threads is ${options.threads} and --rounds ${options.rounds}; allowed: whole numbers\n\n${usage}`,
+  );
+  process.exitCode = 2;
+} else await main(threads, rounds);

@@ -1,0 +1,10 @@
+/** What runs in browsers too. */
+export { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
+export { type ByteSource, FileError, MemorySource, named } from "./checkpoint/file.js";
+export { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
+export { Meter } from "./meter.js";
+export { Transformer } from "./model.js";
+export { Sampler, type SamplerOptions } from "./sampler.js";
+export { readLlama2cTokenizer } from "./tokenizer/llama2c.js";
+export { TextJoiner, type Tokenizer } from "./tokenizer/tokenizer.js";
+export { type Watch, Writer } from "./writer.js";

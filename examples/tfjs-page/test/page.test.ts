@@ -1,0 +1,170 @@
+// Tags: engines
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { cpu } from "@backplane/backend-cpu";
+import { firstDigits, loadDigits } from "@backplane/example-digits/data.js";
+import { batchSize, imagesOf, labelsOf, newModel } from "@backplane/example-tfjs/model.js";
+import { headlessChromium, unavailableReason } from "@backplane/software-adapter";
+import { register } from "@backplane/tfjs";
+import * as tf from "@tensorflow/tfjs-core";
+import { expect } from "chai";
+import { type Browser, chromium, type Page } from "playwright-core";
+
+const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
+
+/** The losses of so many steps, by the CPU in Node.js. */
+async function lossesOf(steps: number): Promise<number[]> {
+  const registration = await register(tf, [cpu()]);
+  const digits = firstDigits(loadDigits().training, steps * batchSize);
+  const model = newModel();
+  const losses: number[] = [];
+  await model.fit(imagesOf(digits, digits.count), labelsOf(digits, digits.count), {
+    ...{ batchSize, shuffle: false, verbose: 0, yieldEvery: "never" },
+    callbacks: {
+      onBatchEnd: (_, logs) => {
+        losses.push(logs!.loss as number);
+      },
+    },
+  });
+  await registration.dispose();
+  return losses;
+}
+
+async function launch(): Promise<Browser> {
+  // As the test runner chooses: the software adapter, or the Chrome of a machine that cannot run it.
+  if (unavailableReason() !== undefined)
+    return chromium.launch({ channel: "chrome", args: ["--enable-unsafe-webgpu"] });
+  const { executablePath, args, env } = await headlessChromium();
+  return chromium.launch({
+    executablePath,
+    args: [...args],
+    env: { ...process.env, ...env } as Record<string, string>,
+  });
+}
+
+/** Starts the program and returns the address that it names. */
+async function started(child: ChildProcess): Promise<string> {
+  for await (const chunk of child.stdout!) {
+    const address = /Open (\S+) in a browser/.exec(String(chunk))?.[1];
+    if (address !== undefined) return address;
+  }
+  throw new Error("the server has ended");
+}
+
+/** Hangs are ended by the test runner. */
+const forever = { timeout: 0 };
+
+const isReady = `document.documentElement.dataset.state === "ready"`;
+
+interface Training {
+  readonly losses: readonly number[];
+  /** In the order in which they took over. */
+  readonly backends: readonly string[];
+  readonly status: string;
+}
+
+/** Trains, and presses a button after each of these steps. */
+async function trained(
+  page: Page,
+  steps: number,
+  presses: readonly { readonly after: number; readonly button: "swap" | "stop" }[],
+): Promise<Training> {
+  await page.fill("[name=steps]", String(steps));
+  const shown = await page.evaluateHandle((given) => {
+    const status = document.getElementById("status")!;
+    const seen: [number, number][] = [];
+    const observer = new MutationObserver(() => {
+      const [, number, loss] = /^Step (\d+) of \d+, loss ([\d.]+)$/.exec(status.textContent!) ?? [];
+      if (number === undefined) return;
+      seen.push([Number(number), Number(loss)]);
+      for (const { after, button } of given)
+        if (after === Number(number)) document.getElementById(button)!.click();
+    });
+    observer.observe(status, { childList: true, subtree: true, characterData: true });
+    return { seen, end: () => observer.disconnect() };
+  }, presses);
+  await page.click("#train");
+  await page.waitForFunction(isReady, undefined, forever);
+  const seen = await shown.evaluate((all) => {
+    all.end();
+    return all.seen;
+  });
+  expect(seen.map(([number]) => number)).to.deep.equal(seen.map((_, i) => i + 1));
+  expect(await page.isHidden("#problem")).to.equal(true);
+  const backends = await page.$$eval("#plot polyline", (lines) =>
+    (lines as unknown as SVGElement[]).map(({ dataset }) => dataset.backend!),
+  );
+  return { losses: seen.map(([, loss]) => loss), backends, status: (await page.textContent("#status"))! };
+}
+
+describe("the page of TensorFlow.js", () => {
+  const steps = 60;
+  let expected: readonly number[];
+  let server: ChildProcess;
+  let browser: Browser;
+  let page: Page;
+  const faults: string[] = [];
+  before(async () => {
+    expected = await lossesOf(steps);
+    server = spawn(process.execPath, [main, "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+    const address = await started(server);
+    browser = await launch();
+    page = await browser.newPage();
+    page.on("pageerror", (error) => faults.push(error.message));
+    await page.goto(address);
+    await page.waitForFunction(isReady, undefined, forever);
+  });
+  afterEach(() => {
+    expect(faults).to.deep.equal([]);
+  });
+  after(async () => {
+    await browser.close();
+    const exit = once(server, "exit");
+    server.kill("SIGTERM");
+    expect(await exit).to.deep.equal([0, null]);
+  });
+
+  /** Backends, and the pages before them, round differently, and every step builds on the one before it. */
+  const assertExpected = ({ losses }: Training): void => {
+    for (const [i, loss] of losses.entries())
+      expect(loss, `loss of step ${i + 1}`).to.be.closeTo(expected[i]!, 0.01);
+  };
+
+  it("trains as Node.js does, across swaps in the middle of fit, and plots the loss of each step", async () => {
+    expect(await page.textContent("#device")).to.match(/^WebAssembly SIMD, \d threads?$/);
+    const training = await trained(page, steps, [
+      { after: 20, button: "swap" },
+      { after: 26, button: "swap" },
+    ]);
+    expect(training.losses).to.have.length(steps);
+    assertExpected(training);
+    expect(training.losses.at(-1)).to.be.lessThan(training.losses[0]! / 2);
+    expect(training.backends).to.deep.equal(["cpu", "webgpu", "cpu"]);
+    // Each line begins where the one before it ends.
+    const points = await page.$$eval("#plot polyline", (lines) =>
+      lines.map((line) => line.getAttribute("points")!.split(" ")),
+    );
+    expect(points.map(({ length }) => length)).to.deep.equal([20, 7, 35]);
+    expect(points.slice(1).map(([first]) => first)).to.deep.equal(points.slice(0, -1).map((p) => p.at(-1)));
+    const [, accuracy] = /^After 60 steps the loss is [\d.]+, and ([\d.]+)% of the/.exec(training.status)!;
+    expect(Number(accuracy)).to.be.greaterThan(70);
+  });
+
+  it("stops when asked to, and begins anew", async () => {
+    const stopped = await trained(page, 10_000, [{ after: 5, button: "stop" }]);
+    expect(stopped.status).to.match(/^After \d+ steps the loss is/);
+    expect(stopped.losses.length).to.be.within(5, 9_999);
+    // The page may take some more steps before it handles a click.
+    const again = await trained(page, 3, []);
+    assertExpected(again);
+    expect(again.backends).to.deep.equal(["cpu"]);
+  });
+
+  it("swaps while nothing is under way", async () => {
+    await page.click("#swap");
+    await page.waitForFunction(`document.getElementById("swap").textContent === "Go on with the CPU"`);
+    await page.click("#swap");
+    await page.waitForFunction(`document.getElementById("swap").textContent === "Go on with WebGPU"`);
+  });
+});

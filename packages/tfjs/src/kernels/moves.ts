@@ -1,0 +1,105 @@
+import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend, Output } from "../backend.js";
+import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
+
+/* Elements copied by strides: what most kernels of structure, and many others, are made of. */
+
+/** Elements from one place to the next along each axis of a contiguous tensor. */
+export function stridesOf(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length).fill(1);
+  for (let axis = shape.length - 2; axis >= 0; axis--) strides[axis] = strides[axis + 1]! * shape[axis + 1]!;
+  return strides;
+}
+
+/** Which elements `copyInto` reads and writes. Offsets and strides count elements. */
+export interface Walk {
+  readonly shape: readonly number[];
+  /** Default: contiguous. */
+  readonly inputStrides?: readonly number[] | undefined;
+  readonly inputOffset?: number;
+  /** Default: contiguous. */
+  readonly outputStrides?: readonly number[] | undefined;
+  readonly outputOffset?: number;
+}
+
+/** Copies elements of one tensor into another, and converts them if it has another type. */
+export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: Output, walk: Walk): void {
+  const { shape, inputStrides, inputOffset = 0, outputStrides, outputOffset = 0 } = walk;
+  if (elementCount(shape) === 0) return;
+  const [from, to] = [elementsOf(input.dtype, "The input"), elementsOf(output.dtype, "The output")];
+  backend.compute.copy({
+    shape,
+    input: { handle: backend.place(input), byteOffset: inputOffset * from.bytes },
+    ...(inputStrides === undefined ? {} : { inputStrides }),
+    output: { handle: output.handle, byteOffset: outputOffset * to.bytes },
+    ...(outputStrides === undefined ? {} : { outputStrides }),
+    dtype: from.dtype,
+    outputDtype: to.dtype,
+  });
+}
+
+/** A new tensor of elements of another one, by strides. */
+export function copyOf(
+  backend: BackplaneBackend,
+  input: TensorInfo,
+  outputShape: readonly number[],
+  walk: Walk,
+  dtype: DeviceType = input.dtype as DeviceType,
+): TensorInfo {
+  const output = backend.output(outputShape, dtype);
+  copyInto(backend, input, output, walk);
+  return output;
+}
+
+export function transpose(backend: BackplaneBackend, x: TensorInfo, perm: readonly number[]): TensorInfo {
+  const strides = stridesOf(x.shape);
+  const shape = perm.map((axis) => x.shape[axis]!);
+  return copyOf(backend, x, shape, { shape, inputStrides: perm.map((axis) => strides[axis]!) });
+}
+
+export function slice(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  begin: readonly number[],
+  size: readonly number[],
+): TensorInfo {
+  const strides = stridesOf(x.shape);
+  const inputOffset = begin.reduce((offset, at, axis) => offset + at * strides[axis]!, 0);
+  return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
+}
+
+/** The tensor with a border of constants. */
+export function pad(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  paddings: readonly (readonly [number, number])[],
+  value: number,
+): TensorInfo {
+  const shape = x.shape.map((extent, axis) => extent + paddings[axis]![0] + paddings[axis]![1]);
+  const output = backend.output(shape, x.dtype as DeviceType, { zero: value === 0 });
+  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(x.dtype));
+  const outputStrides = stridesOf(shape);
+  const outputOffset = paddings.reduce((offset, [before], axis) => offset + before * outputStrides[axis]!, 0);
+  copyInto(backend, x, output, { shape: x.shape, outputStrides, outputOffset });
+  return output;
+}
+
+/** Tensors side by side along an axis, in the type of the first one. */
+export function concat(backend: BackplaneBackend, tensors: readonly TensorInfo[], axis: number): TensorInfo {
+  const shape = backend_util.computeOutShape(
+    tensors.map((tensor) => tensor.shape),
+    axis,
+  );
+  const output = backend.output(shape, tensors[0]!.dtype as DeviceType);
+  const outputStrides = stridesOf(shape);
+  let begun = 0;
+  for (const tensor of tensors) {
+    copyInto(backend, tensor, output, {
+      shape: tensor.shape,
+      outputStrides,
+      outputOffset: begun * outputStrides[axis]!,
+    });
+    begun += tensor.shape[axis]!;
+  }
+  return output;
+}

@@ -1,0 +1,1 @@
+document.body.textContent = "the page itself";
