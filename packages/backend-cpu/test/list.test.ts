@@ -91,6 +91,41 @@ for (const threads of [1, 2])
       expect(rig.words(word, 1)[0]).to.equal(value);
     });
 
+    it("is written where it changes, near places together", async () => {
+      const { queue, control } = rig;
+      const word = rig.place(4);
+      const gate = rig.gate();
+      const terms = Array.from({ length: 400 }, (_, i) => i);
+      for (const [place, term] of terms.entries()) list.set(place, [at(word, term)]);
+      list.run();
+      await queue.synchronize();
+      let value = 0;
+      const follow = () => {
+        for (const term of terms) value = (Math.imul(value, 31) + term) >>> 0;
+      };
+      follow();
+      queue.enqueue(gate.launch);
+      // Places up to 64 apart are near. Commands write them, for the queue is not empty.
+      for (const [changed, writes] of [
+        [[0, 1, 8, 399], 2],
+        [[0, 70, 399], 3],
+        [[200, 215], 1],
+        [[399], 1],
+      ] as const) {
+        for (const place of changed) {
+          terms[place]! += 1000;
+          list.set(place, [at(word, terms[place]!)]);
+        }
+        const before = Atomics.load(control, words.published);
+        list.run();
+        expect((Atomics.load(control, words.published) - before) | 0, changed.join()).to.equal(writes + 1);
+        follow();
+      }
+      gate.open();
+      await queue.synchronize();
+      expect(rig.words(word, 1)[0]).to.equal(value);
+    });
+
     it("lies in memory that others used before, and gives it back", async () => {
       const { queue, heap } = rig;
       const word = rig.place(4);

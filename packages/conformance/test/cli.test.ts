@@ -2,6 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { TraceBackend, upload } from "@backplane/core";
 import { assert } from "chai";
 import { checkCase, createReferenceBackend, type LawFailure, parseReport } from "#src/index.js";
 import { mutant } from "./support/backends.js";
@@ -43,6 +44,68 @@ describe("The command line program", () => {
     });
     assert.match(await text("a.md"), /^# Conformance of /);
     assert.match(await text("a.html"), /^<!doctype html>/);
+  });
+
+  it("replays a trace, and says which call and which read differ", async () => {
+    const chunks: Uint8Array[] = [];
+    const backend = new TraceBackend(createReferenceBackend(), (chunk) => void chunks.push(chunk));
+    await backend.init();
+    const a = upload(
+      backend,
+      Float32Array.from({ length: 25 }, (_, i) => i),
+    );
+    const c = backend.alloc(100);
+    backend.gemm({ m: 5, n: 5, k: 5, a, b: a, c });
+    await backend.copyDtoH(new Float32Array(25), c);
+    await backend.dispose();
+    const bytes = Uint8Array.from(chunks.flatMap((chunk) => [...chunk]));
+    const [whole, cut] = [inFolder("whole.trace"), inFolder("cut.trace")];
+    await writeFile(whole, bytes);
+    await writeFile(cut, bytes.subarray(0, -2));
+
+    const same = await command(["replay", whole, backendModule("healthy")]);
+    assert.equal(same.code, 0, same.errors);
+    assert.match(same.output, /: 2 calls, 2 allocations, 1 reads\nreads: 0 differ; .* is 0$/m);
+    assert.match(same.output, /^calls: 3 compared, 0 out of bounds$/m);
+
+    const other = await command(["replay", whole, backendModule("broken")]);
+    assert.equal(other.code, 1, other.errors);
+    assert.match(other.output, /^reads: 1 differ/m);
+    assert.match(
+      other.output,
+      /^CompareBackend: gemm, call 2: element \d+ of c is wrong on .*, the worst of /m,
+    );
+    const plain = await command([
+      "replay",
+      whole,
+      backendModule("broken"),
+      "--no-compare",
+      "--tolerance",
+      "9",
+    ]);
+    assert.equal(plain.code, 0, plain.errors);
+
+    const ended = await command(["replay", cut, backendModule("healthy")]);
+    assert.equal(ended.code, 2);
+    assert.match(
+      ended.errors,
+      /cut\.trace: replayTrace: source was cut off: it has no end; 2 calls were made/,
+    );
+    assert.equal((await command(["replay", cut, backendModule("healthy"), "--allow-cut"])).code, 0);
+    for (const [args, reason] of [
+      [["replay", inFolder("none"), "x"], /there is no file/],
+      [["replay"], /which file has the trace/],
+      [["replay", whole], /which module has the backend/],
+      [["replay", whole, "x", "--tolerance", "-1"], /--tolerance is|argument is ambiguous/],
+    ] as const) {
+      const { code, errors } = await command(args);
+      assert.equal(code, 2);
+      assert.match(errors, reason);
+    }
+    assert.match(
+      (await command(["replay", "--help"])).output,
+      /^Usage: backplane-conformance replay FILE MODULE/,
+    );
   });
 
   it("ends with 1 where a law is broken, and shows how; the replay ends on the same case", async () => {

@@ -79,4 +79,5 @@ export type { FallbackEvent, FallbackOperation, FallbackReport } from "./wrapper
 export { Faults } from "./wrappers/faults.js";
 export { ForwardingBackend } from "./wrappers/forwarding.js";
 export { checkTwoBackends } from "./wrappers/pair.js";
+export * from "./wrappers/trace/index.js";
 export { weakerOf } from "./wrappers/weaker.js";

@@ -333,12 +333,12 @@ export class BackplaneBackend extends KernelBackend {
     return this.#known(this.#get(dataId));
   }
 
-  /** The number that a tensor of one element holds, if the host has it and it is finite, and the device does not have it. */
+  /** The number that a tensor of one element holds, if the host has it, it is finite in f32, and the device does not have it. */
   number({ dataId }: TensorInfo): number | undefined {
     const data = this.#get(dataId);
     if (data.count !== 1 || data.handle !== undefined) return undefined;
     const value = data.constant ?? (data.values?.[0] as number | undefined);
-    return Number.isFinite(value) ? value : undefined;
+    return value !== undefined && Number.isFinite(Math.fround(value)) ? value : undefined;
   }
 
   /**

@@ -4,9 +4,12 @@ import type { DataType } from "@tensorflow/tfjs-core";
 /** Types of tensors whose elements can lie on a device. complex64 is two of float32, and strings stay on the host. */
 export type DeviceType = "float32" | "int32" | "bool";
 
+/** Their element types on the device. */
+export type DeviceElementType = Extract<DType, "f32" | "i32" | "u8">;
+
 /** What there is to know about a type of tensors on a device. */
 interface DeviceElements {
-  readonly dtype: "f32" | "i32" | "u8";
+  readonly dtype: DeviceElementType;
   readonly bytes: number;
   /** A new array of the host with `count` zeros. */
   array(count: number): Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
@@ -48,7 +51,7 @@ export function elementsOf(dtype: DataType, what: string): DeviceElements {
 }
 
 /** The element type on the device. */
-export function deviceType(dtype: DataType): Extract<DType, "f32" | "i32" | "u8"> {
+export function deviceType(dtype: DataType): DeviceElementType {
   return elementsOf(dtype, "The tensor").dtype;
 }
 

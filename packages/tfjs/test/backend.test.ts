@@ -64,6 +64,36 @@ describe("register", () => {
     assert.equal(live(), before);
   });
 
+  it("does not write numbers of the host to the device", () => {
+    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const before = live();
+    const two: tf.Tensor = tf.scalar(2);
+    const huge = tf.fill([1], 1e39);
+    const product = tf.mul(x, two);
+    assert.equal(live(), before + 1);
+    const numbers: [() => tf.Tensor, number[]][] = [
+      [() => tf.mul(x, two), [2, 8, 18]],
+      [() => tf.sub(two, x), [1, -2, -7]],
+      [() => tf.add(x, tf.ones([1, 1])), [2, 5, 10]],
+      [() => tf.squaredDifference(two, x), [1, 4, 49]],
+      [() => tf.where(tf.greater(x, two), x, two), [2, 4, 9]],
+      [() => tf.mul(tf.cast(x, "int32"), tf.scalar(2 ** 30 + 1, "int32")), [2 ** 30 + 1, 4, 2 ** 30 + 9]],
+      [() => tf.mul(two, two), [4]],
+      [() => tf.mul(x, Number.NaN), [Number.NaN, Number.NaN, Number.NaN]],
+    ];
+    for (const [run, expected] of numbers) {
+      const values = tf.tidy(() => {
+        const result = run();
+        return [...result.dataSync()];
+      });
+      assert.deepEqual(values, expected, String(run));
+    }
+    // Too large for float32.
+    const infinite = tf.mul(x, huge);
+    assert.deepEqual([...infinite.dataSync()], new Array(3).fill(Number.POSITIVE_INFINITY));
+    tf.dispose([x, two, huge, product, infinite]);
+  });
+
   it("shares the data of reshaped and cloned tensors", () => {
     const before = { live: live(), ids: tf.engine().backend.numDataIds() };
     const x = tf.square(tf.tensor1d([1, 2, 3, 4]));

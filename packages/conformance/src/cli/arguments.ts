@@ -27,6 +27,7 @@ export interface Request {
 }
 
 export const usage: string = `Usage: backplane-conformance MODULE [options]
+       backplane-conformance replay FILE MODULE [options]   (replay --help)
 
 Runs the laws of a compute backend against the backend in MODULE (a path, or the
 name of a package), whose default export is one of

@@ -7,6 +7,7 @@ import { parseArguments, type Request, UsageError, usage } from "./arguments.js"
 import { prepareFiles, type ReportFiles } from "./files.js";
 import { LoadError, loadSubjects } from "./load.js";
 import { progressDisplay, type Screen } from "./progress.js";
+import { type ReplayOutcome, replay } from "./replay.js";
 import { type Command, diffText, failureText, summaryText } from "./text.js";
 
 /** The exit codes of the program. */
@@ -21,6 +22,10 @@ export const exitCodes = {
 
 type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
+const replayCodes: Readonly<Record<ReplayOutcome, ExitCode>> = {
+  ...{ same: exitCodes.kept, different: exitCodes.broken, unopened: exitCodes.unopened },
+};
+
 /** The parts of the process that the program needs. */
 export interface Host {
   readonly output: Screen;
@@ -33,6 +38,7 @@ export interface Host {
 export async function main(args: readonly string[], host: Host): Promise<ExitCode> {
   const { output, errors } = host;
   try {
+    if (args[0] === "replay") return replayCodes[await replay(args.slice(1), output, errors)];
     const request = parseArguments(args);
     if (request.action === "help") output.write(usage);
     else if (request.action === "version") output.write(`${suiteVersion}\n`);

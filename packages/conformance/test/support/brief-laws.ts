@@ -10,7 +10,7 @@ const onNumbers: readonly string[] = ["accuracy", "numerics", "reach"];
  * Laws for wrappers, whose arithmetic is that of others: the first on each operation and element type, those on which bytes are
  * touched, and all laws of the contract around operations.
  */
-export const briefLaws: readonly Law[] = laws.filter((law, index) => {
+const briefLaws: readonly Law[] = laws.filter((law, index) => {
   if (!operations.includes(law.topic)) return !onNumbers.includes(law.topic);
   const isFirst = laws.findIndex(({ topic, dtype }) => topic === law.topic && dtype === law.dtype) === index;
   return isFirst || law.name.includes("touches nothing");

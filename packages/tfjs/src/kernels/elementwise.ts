@@ -8,7 +8,7 @@ import {
 } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { type DeviceType, deviceType } from "../elements.js";
+import { type DeviceElementType, type DeviceType, deviceType, elementCount } from "../elements.js";
 
 /** A node of an expression. */
 export interface Node {
@@ -20,6 +20,8 @@ export interface Node {
 export class Expression {
   readonly nodes: MapNode[] = [];
   readonly parameters: number[] = [];
+  /** Whether it depends on places along axes. */
+  counts = false;
   readonly #rank: number;
 
   constructor(rank: number) {
@@ -44,6 +46,7 @@ export class Expression {
 
   /** The place along an axis, an i32. Negative axes count from the last. */
   index(axis: number): Node {
+    this.counts = true;
     return this.#add({ index: axis < 0 ? axis + this.#rank : axis }, "i32");
   }
 
@@ -135,26 +138,42 @@ export function elementwiseOutputs(
   shape: readonly number[] = broadcastShape(inputs),
 ): TensorInfo[] {
   const outputTypes = dtypes.map((dtype) => deviceType(dtype));
-  const inputTypes = inputs.map(({ dtype }) => deviceType(dtype));
   const expression = new Expression(shape.length);
-  const nodes = inputTypes.map((type, i) => expression.input(i, type));
+  const given: TensorInfo[] = [];
+  const inputTypes: DeviceElementType[] = [];
+  const nodes: Node[] = [];
+  for (const input of inputs) {
+    const type = deviceType(input.dtype);
+    // A number that only the host has need not become an allocation for one call.
+    const number = type === "u8" ? undefined : backend.number(input);
+    if (type !== "u8" && number !== undefined) nodes.push(expression.number(number, type));
+    else {
+      nodes.push(expression.input(given.length, type));
+      given.push(input);
+      inputTypes.push(type);
+    }
+  }
   const results = build(expression, ...nodes).map((node, i) => {
     const type = outputTypes[i]!;
     return (type === "u8" ? expression.truth(node) : expression.convert(type, node)).place;
   });
-  const places = inputs.map((input) => backend.place(input));
+  const count = elementCount(shape);
+  // As many elements as the result has are in its order: there is nothing to broadcast.
+  const isFlat = !expression.counts && given.every((input) => elementCount(input.shape) === count);
+  const places = given.map((input) => backend.place(input));
   const outputs = dtypes.map((dtype) => backend.output(shape, dtype));
-  backend.compute.map({
-    shape,
+  const call = {
+    shape: isFlat ? [count] : shape,
     inputs: places,
-    inputShapes: inputs.map((input) => input.shape),
     inputTypes,
     parameters: expression.parameters,
     nodes: expression.nodes,
     results,
     outputs: outputs.map(({ handle }) => handle),
     outputTypes,
-  });
+  };
+  if (isFlat) backend.compute.map(call);
+  else backend.compute.map({ ...call, inputShapes: given.map((input) => input.shape) });
   return outputs;
 }
 

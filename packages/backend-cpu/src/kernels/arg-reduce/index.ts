@@ -57,8 +57,17 @@ export const argReduce: CpuOperation<Problem> = {
     const places = pieces > 1 ? context.workspace(4 * pieces * outputs) : output;
     const found = chosen[form].launch(
       {
-        ...{ input, output: places, outputs, outer, length, inner },
-        ...{ perChunk, panels, panelWidth, pieces, pieceLength },
+        input,
+        output: places,
+        outputs,
+        outer,
+        length,
+        inner,
+        perChunk,
+        panels,
+        panelWidth,
+        pieces,
+        pieceLength,
       },
       Math.ceil(outer / perChunk) * panels * pieces,
       nanosecondsPerElement * outputs * length,

@@ -98,7 +98,6 @@ export function planReduce({
   const reducedSplit = split(rows ? reduced.slice(0, -1) : reduced);
   const places = product(keptSplit.walked);
   const walkedReduced = product(reducedSplit.walked);
-  const shared = { inner, kept: keptSplit, reduced: reducedSplit, places };
 
   const streamedPanel = !rows && reduced.length === 1 && inner <= streamedColumns(kind, dtype);
   const panels = rows || streamedPanel ? 1 : Math.ceil(inner / panelColumns);
@@ -120,7 +119,10 @@ export function planReduce({
     isMatrix && inner >= leastStreamedRow && Math.min(placesPerChunk, places) >= 2 * rowStreams;
   return {
     form: rows ? "rows" : "columns",
-    ...shared,
+    inner,
+    kept: keptSplit,
+    reduced: reducedSplit,
+    places,
     placesPerChunk: streamedRows ? unevenRows(Math.min(placesPerChunk, mostStreamedRows)) : placesPerChunk,
     streamed: streamedRows || streamedPanel,
     panels,
@@ -158,7 +160,6 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
     // Vector loads of partial results may reach 24 bytes past them.
     const partials = pieces > 1 ? context.workspace(8 * pieces * outputCount + 32) : 0;
     const outputsPerCommand = outputCount / keptOffsets.length;
-    const axes = [plan.kept.walked, plan.reduced.walked].flatMap((walked) => axisParameters(walked, bytes));
     const kernel = chosen[plan.form];
 
     const launches: Launch[] = [];
@@ -182,8 +183,9 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
           plan.pieceSize,
           pieces > 1 ? 1 : 0,
           problem.reducedCount,
-          ...axes,
         ];
+        pushAxes(parameters, plan.kept.walked, bytes);
+        pushAxes(parameters, plan.reduced.walked, bytes);
         launches.push(
           kernel.launchList(
             parameters,
@@ -225,19 +227,20 @@ function product(axes: readonly Axis[]): number {
   return axes.reduce((total, { extent }) => total * extent, 1);
 }
 
+const noOffset: readonly number[] = [0];
+
 /** The offset of each place along some axes, in elements, the last axis moving fastest. */
 function offsetsOf(axes: readonly Axis[]): readonly number[] {
+  if (axes.length === 0) return noOffset;
   return axes.reduce<readonly number[]>(
     (offsets, { extent, stride }) =>
       offsets.flatMap((offset) => Array.from({ length: extent }, (_, i) => offset + i * stride)),
-    [0],
+    noOffset,
   );
 }
 
-/** Returns extent and step in bytes of each of `walkedAxes` axes; missing axes come first. */
-function axisParameters(axes: readonly Axis[], bytes: number): number[] {
-  const parameters: number[] = [];
+/** Adds extent and step in bytes of each of `walkedAxes` axes; missing axes come first. */
+function pushAxes(parameters: number[], axes: readonly Axis[], bytes: number): void {
   for (let axis = axes.length; axis < walkedAxes; axis++) parameters.push(1, 0);
   for (const { extent, stride } of axes) parameters.push(extent, stride * bytes);
-  return parameters;
 }
