@@ -69,9 +69,11 @@ async function trainAndTest(
   plan: readonly Stretch[],
   isSoftware: boolean,
 ) {
-  const { options, output, test, communicator } = task;
+  const { options, output, communicator } = task;
   const { seed, batch, resume } = options;
   const isFirst = communicator.rank === 0;
+  // One process is enough to test what all of them have.
+  const test = isFirst ? task.test : firstDigits(task.test, 1);
   const save = isFirst ? options.save : undefined;
   const svg = isFirst ? options.svg : undefined;
   const model = createModel(options.model, backend, seed);
