@@ -4,7 +4,7 @@ import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
-import { FileSource } from "./checkpoint/disk.js";
+import { checkWritable, FileSource, onDisk } from "./checkpoint/disk.js";
 import { FileError, named } from "./checkpoint/file.js";
 import { loadWeights, weightBytes } from "./checkpoint/load.js";
 import { Transformer } from "./model.js";
@@ -22,6 +22,7 @@ export async function tellStory(
   signal: AbortSignal,
 ): Promise<void> {
   const { notes } = outputs;
+  if (options.profile !== undefined) await checkWritable(options.profile);
   await using model = await openModel(options);
   const { file, checkpoint, tokenizer } = model;
   const { shape } = checkpoint;
@@ -33,8 +34,6 @@ export async function tellStory(
   const profiler = options.profile === undefined ? undefined : profilerFor(switchable);
   const { backend } = profiler ?? { backend: switchable };
   const { dtype } = options;
-  if (dtype === "f16" && options.adapter !== undefined)
-    throw new FileError("An adapter needs a model that computes in f32.");
 
   const bar = new ProgressBar(notes, "load");
   const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
@@ -57,7 +56,7 @@ export async function tellStory(
   if (profiler === undefined) await writeText(writing);
   else {
     const { text, trace } = await profiler.measure((watch) => writeText({ ...writing, watch }));
-    await writeFile(options.profile!, JSON.stringify(trace));
+    await onDisk(() => writeFile(options.profile!, JSON.stringify(trace)));
     notes.write(
       `\n${text}The time line is in ${options.profile}, for chrome://tracing or ui.perfetto.dev.\n`,
     );

@@ -220,7 +220,8 @@ describe("training", () => {
     };
     const model = write("tiny.gguf", ggufFile("F32"));
     const lines = write("lines.md", new TextEncoder().encode("the sea and the sun\n".repeat(100)));
-    const base = ["--model", model, "--text", lines, "--tokens", "1", "--steps", "12", "--seed", "4"];
+    const base = ["--model", model, "--text", lines, "--tokens", "1"];
+    const begin = ["--lora", "2", "--steps", "12", "--seed", "4"];
     /** Trains with these options too, and returns the notes and the file. */
     const train = async (name: string, interrupts: boolean, ...more: string[]) => {
       const save = join(folder, name);
@@ -237,13 +238,13 @@ describe("training", () => {
       await trainAdapter({ ...parsed, model }, "cpu", outputs, interruption.signal);
       return { noted, save };
     };
-    const half = await train("half-adapter.safetensors", true, "--lora", "2");
+    const half = await train("half-adapter.safetensors", true, ...begin);
     expect(half.noted).to.contain(
-      `Saved as ${half.save}.\nTo go on: npx -y pnpm@12 story --model ${model} --text ${lines} --resume ${half.save}\n`,
+      `Saved as ${half.save}.\nTo go on: npx -y pnpm@12 story --model ${model} --text ${lines} --resume ${half.save} --save ${half.save}\n`,
     );
     const resumed = await train("resumed.safetensors", false, "--resume", half.save);
     expect(resumed.noted).to.match(/nats per token: [\d.]+; without the adapter: [\d.]+/);
-    const whole = await train("whole.safetensors", false, "--lora", "2");
+    const whole = await train("whole.safetensors", false, ...begin);
     expect(readFileSync(resumed.save).equals(readFileSync(whole.save))).to.equal(true);
     expect(readFileSync(half.save).equals(readFileSync(whole.save))).to.equal(false);
 

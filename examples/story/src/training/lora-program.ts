@@ -7,7 +7,7 @@ import {
   readAdapter,
 } from "../adapter.js";
 import { registry } from "../backends.js";
-import { FileSource } from "../checkpoint/disk.js";
+import { checkWritable, FileSource } from "../checkpoint/disk.js";
 import { FileError, named } from "../checkpoint/file.js";
 import { loadWeights } from "../checkpoint/load.js";
 import { Transformer, type Weights } from "../model.js";
@@ -20,7 +20,7 @@ import { type Outputs, writeText } from "../writing.js";
 import { corpusFor } from "./corpus.js";
 import { LoraParameters } from "./lora.js";
 import { copiedParameters } from "./parameters.js";
-import { grouped, trainOn } from "./program.js";
+import { continuation, grouped, trainOn } from "./program.js";
 import { SavedTraining, saveTraining } from "./saving.js";
 import { Trainer, type TrainingOptions } from "./trainer.js";
 
@@ -28,9 +28,6 @@ const batch = 16;
 const length = 64;
 const rate = 0.003;
 const scale = 2;
-
-/** What is written with the adapter and without it. */
-const STORY_TOKENS = 80;
 
 /** Trains an adapter for a model from a file, whose weights stay as they are, and shows what it changes. */
 export async function trainAdapter(
@@ -40,6 +37,7 @@ export async function trainAdapter(
   signal: AbortSignal,
 ): Promise<void> {
   const { notes } = outputs;
+  await checkWritable(options.save);
   await using model = await openModel(options);
   const { checkpoint, tokenizer } = model;
   const { shape } = checkpoint;
@@ -56,7 +54,7 @@ export async function trainAdapter(
   await saveTraining(options.save, lora.tensors, lora.metadata, trainer);
   notes.write(`\nSaved as ${options.save}.\n`);
   if (!isComplete) {
-    notes.write(`To go on: npx -y pnpm@12 story ${filesOf(options)} --resume ${options.save}\n`);
+    notes.write(continuation(options));
     return;
   }
   const after = await trainer.heldOutLoss(corpus.heldOut);
@@ -68,14 +66,13 @@ export async function trainAdapter(
   const adaptable = new AdaptableWeights(backend, weights);
   await using file = await FileSource.open(options.save);
   const adapter = await readAdapter(backend, file, weights);
-  const room = Math.min(shape.length, tokenizer.encode(options.prompt).length + STORY_TOKENS);
+  const room = Math.min(shape.length, tokenizer.encode(options.prompt).length + options.tokens);
   const transformer = new Transformer(backend, shape, adaptable, room);
-  const writing = { ...options, tokens: STORY_TOKENS, swap: 0 };
   for (const used of [undefined, adapter]) {
     adaptable.adapter = used;
     notes.write(used === undefined ? "\nWithout the adapter:\n" : "\nWith it:\n");
     const { prompt } = options;
-    await writeText({ backend, transformer, tokenizer, prompt, options: writing, outputs, signal });
+    await writeText({ backend, transformer, tokenizer, prompt, options, outputs, signal });
   }
   notes.write(`\nTo use it: npx -y pnpm@12 story --model ${options.model} --adapter ${options.save}\n`);
   transformer.free();
@@ -109,12 +106,6 @@ async function trainingFor(
     saved.restore(training.trainer);
     return training;
   });
-}
-
-/** The options that name what a training of an adapter begins with. */
-function filesOf({ model, tokenizer, text }: Options): string {
-  const given = Object.entries({ model, tokenizer, text }).filter(([, path]) => path !== undefined);
-  return given.map(([name, path]) => `--${name} ${path}`).join(" ");
 }
 
 /** The tokens of a text, line by line, as joining pieces takes more than proportionally long. */

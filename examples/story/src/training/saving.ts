@@ -1,6 +1,7 @@
 import { BackendError, type ComputeBackend } from "@backplane/core";
 import type { Tensor } from "@backplane/tensor";
 import { load, save } from "@backplane/tensor/node";
+import { onDisk } from "../checkpoint/disk.js";
 import { FileError } from "../checkpoint/file.js";
 import { arrayOf } from "../checkpoint/safetensors.js";
 import type { Trainer, TrainingOptions } from "./trainer.js";
@@ -20,13 +21,9 @@ export async function saveTraining(
   { optimizer, options }: Trainer,
 ): Promise<void> {
   const states = [...optimizer.states()].map(([name, state]) => [STATES + name, state] as const);
-  await save(path, new Map([...trained, ...states]), {
-    metadata: {
-      ...metadata,
-      [OPTIONS_KEY]: JSON.stringify(options),
-      [STEPS_KEY]: String(optimizer.steps),
-    },
-  });
+  const all = new Map([...trained, ...states]);
+  const progress = { [OPTIONS_KEY]: JSON.stringify(options), [STEPS_KEY]: String(optimizer.steps) };
+  await onDisk(() => save(path, all, { metadata: { ...metadata, ...progress } }));
 }
 
 /** A training that was interrupted. Disposing of it frees the tensors that nobody has taken. */
