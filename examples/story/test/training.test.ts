@@ -3,11 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ComputeBackend, download, upload } from "@backplane/core";
 import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
+import { save } from "@backplane/tensor/node";
 import { expect } from "chai";
-import { AdaptableWeights, readAdapter } from "#src/adapter.js";
+import { ADAPTER_KEY, AdaptableWeights, readAdapter } from "#src/adapter.js";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileSource } from "#src/checkpoint/disk.js";
-import { FileError } from "#src/checkpoint/file.js";
+import { FileError, MemorySource } from "#src/checkpoint/file.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { SHAPE_KEY } from "#src/checkpoint/trained.js";
 import { Transformer } from "#src/model.js";
@@ -24,7 +25,7 @@ import { SavedTraining, saveTraining } from "#src/training/saving.js";
 import { Trainer } from "#src/training/trainer.js";
 import { exactLogits } from "./exact.js";
 import { registry } from "./subjects.js";
-import { ggufFile, type Values, values, shape as wide } from "./tiny.js";
+import { ggufFile, safetensorsFile, type Values, values, shape as wide } from "./tiny.js";
 
 /** Each token sees fewer tokens than there are. */
 const shape: Shape = { ...wide, window: 4 };
@@ -259,6 +260,45 @@ describe("training", () => {
       expect(failed).to.be.instanceOf(FileError);
       expect((failed as FileError).message).to.match(message);
     }
+  });
+
+  it("refuses a training whose file is broken, and keeps nothing of it", async () => {
+    const path = join(folder, "broken.safetensors");
+    const { liveAllocations } = backend.memory();
+    for (const [training, steps, message] of [
+      [undefined, "3", "It does not say how it was trained."],
+      ["{", "3", /^Its header is not JSON: /],
+      [JSON.stringify({ ...options, rate: null }), "3", "Its header makes no sense: rate is null."],
+      [JSON.stringify({ ...options, batch: 0 }), "3", "Its header makes no sense: batch is 0."],
+      [JSON.stringify(options), undefined, 'It has done "" steps of 6.'],
+      [JSON.stringify(options), "7", 'It has done "7" steps of 6.'],
+    ] as const) {
+      using some = tensor(backend, [1]);
+      const metadata = {
+        ...(training === undefined ? {} : { training }),
+        ...(steps === undefined ? {} : { steps }),
+      };
+      await save(path, new Map([["some", some]]), { metadata });
+      const error = await SavedTraining.read(backend, path).catch((error: unknown) => error);
+      expect(error).to.be.instanceOf(FileError);
+      if (typeof message === "string") expect((error as FileError).message).to.equal(message);
+      else expect((error as FileError).message).to.match(message);
+    }
+    expect(backend.memory()).to.include({ liveAllocations });
+
+    const plain = weightsOf(backend, parameters);
+    for (const [sizes, message] of [
+      ["{", /^Its header is not JSON: /],
+      ['{"rank":"2","scale":1}', /: rank is "2"\.$/],
+      ['{"rank":2}', /: scale is undefined\.$/],
+      ['{"rank":2,"scale":1}', /^It has no array layers\.0\.queryKeyValue\.down\.$/],
+    ] as const) {
+      const file = new MemorySource(safetensorsFile({ __metadata__: { [ADAPTER_KEY]: sizes } }));
+      const error = await readAdapter(backend, file, plain).catch((error: unknown) => error);
+      expect(error).to.be.instanceOf(FileError);
+      expect((error as FileError).message).to.match(message);
+    }
+    expect(backend.memory()).to.include({ liveAllocations });
   });
 
   it("holds out every tenth piece of a text, and knows what pairs of bytes alone tell of it", () => {
