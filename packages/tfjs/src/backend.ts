@@ -7,47 +7,11 @@ import {
   KernelBackend,
   type TensorInfo,
 } from "@tensorflow/tfjs-core";
+import { type Content, Data } from "./data.js";
 import { type DeviceType, elementCount, elementsOf } from "./elements.js";
 
 /** Names the data of a tensor. */
 export type DataId = TensorInfo["dataId"];
-
-/** Where the data of a tensor are: at least one of these is there. */
-interface Content {
-  /** On the host: given by the user, or read from the device before. */
-  readonly values?: BackendValues | undefined;
-  /** All elements have this value. */
-  readonly constant?: number;
-  /** On the device. */
-  readonly handle?: DeviceHandle;
-  /** Of complex64: each of them has a reference of its own. */
-  readonly parts?: { readonly real: TensorInfo; readonly imag: TensorInfo };
-}
-
-/** The data of one or more tensors. */
-class Data {
-  readonly dtype: DataType;
-  /** Elements. */
-  readonly count: number;
-  references: number;
-  values: Content["values"];
-  readonly constant: Content["constant"];
-  handle: Content["handle"];
-  readonly parts: Content["parts"];
-  /** Other forms of the same data on the device, such as a filter with its axes in another order. */
-  forms: Map<string, DeviceHandle> | undefined;
-
-  constructor(dtype: DataType, count: number, content: Content, references: number) {
-    this.dtype = dtype;
-    this.count = count;
-    this.references = references;
-    this.values = content.values;
-    this.constant = content.constant;
-    this.handle = content.handle;
-    this.parts = content.parts;
-    this.forms = undefined;
-  }
-}
 
 /** What a kernel has done to the references of tensors: an entry for each reference. */
 interface References {

@@ -7,7 +7,7 @@ import {
   type UnaryKind,
 } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
-import type { BackplaneBackend } from "../backend.js";
+import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceElementType, type DeviceType, deviceType, elementCount } from "../elements.js";
 
 /** A node of an expression. */
@@ -137,6 +137,36 @@ export function elementwiseOutputs(
   build: (expression: Expression, ...inputs: Node[]) => readonly Node[],
   shape: readonly number[] = broadcastShape(inputs),
 ): TensorInfo[] {
+  return elementwiseInto(backend, dtypes, inputs, build, shape, () =>
+    dtypes.map((dtype) => backend.output(shape, dtype)),
+  );
+}
+
+/** Replaces a tensor of the kernel under way, whose shape all inputs broadcast to, by the value of an expression. */
+export function elementwiseInPlace(
+  backend: BackplaneBackend,
+  tensor: Output,
+  others: readonly TensorInfo[],
+  build: (expression: Expression, ...inputs: Node[]) => Node,
+): void {
+  elementwiseInto(
+    backend,
+    [tensor.dtype as DeviceType],
+    [tensor, ...others],
+    (expression, ...nodes) => [build(expression, ...nodes)],
+    tensor.shape,
+    () => [tensor],
+  );
+}
+
+function elementwiseInto(
+  backend: BackplaneBackend,
+  dtypes: readonly DeviceType[],
+  inputs: readonly TensorInfo[],
+  build: (expression: Expression, ...inputs: Node[]) => readonly Node[],
+  shape: readonly number[],
+  outputsOf: () => Output[],
+): Output[] {
   const outputTypes = dtypes.map((dtype) => deviceType(dtype));
   const expression = new Expression(shape.length);
   const given: TensorInfo[] = [];
@@ -161,7 +191,7 @@ export function elementwiseOutputs(
   // As many elements as the result has are in its order: there is nothing to broadcast.
   const isFlat = !expression.counts && given.every((input) => elementCount(input.shape) === count);
   const places = given.map((input) => backend.place(input));
-  const outputs = dtypes.map((dtype) => backend.output(shape, dtype));
+  const outputs = outputsOf();
   const call = {
     shape: isFlat ? [count] : shape,
     inputs: places,

@@ -9,14 +9,12 @@ import {
   convolutionOf,
   coreFilter,
   filterAxes,
-  type PoolAttributes,
-  pool2dInfo,
-  poolingOf,
   type ResizeAttributes,
   resizingOf,
 } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { slice } from "./moves.js";
+import { type PoolAttributes, pool2dInfo, poolingOf } from "./pooling.js";
 
 /** The gradient of a convolution by its images, which is also the transposed convolution. */
 function inputGradient(

@@ -11,6 +11,7 @@ import { imageKernels } from "./images.js";
 import { indexingKernels } from "./indexing.js";
 import type { Kernels } from "./kernel.js";
 import { pixelKernels } from "./pixels.js";
+import { poolingKernels } from "./pooling.js";
 import { productKernels } from "./products.js";
 import { reduceKernels } from "./reduce.js";
 import { responseKernels } from "./response.js";
@@ -51,6 +52,7 @@ export const kernels: Kernels = {
     ...productKernels,
     ...indexingKernels,
     ...imageKernels,
+    ...poolingKernels,
     ...gradientKernels,
     ...volumeKernels,
     ...dilationKernels,

@@ -1,9 +1,9 @@
 import type { Activation as CoreActivation } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
-import type { BackplaneBackend } from "../backend.js";
+import type { BackplaneBackend, Output } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { binaryKernels } from "./binary.js";
-import { type Expression, elementwise, type Node, typed } from "./elementwise.js";
+import { type Expression, elementwiseInPlace, type Node, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { copyOf, stridesOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
@@ -51,24 +51,22 @@ const activations: Readonly<Record<string, (e: Expression, x: Node, slope: () =>
   prelu: (e, x, slope) => leakyRelu(e, x, slope()),
 };
 
-/** Applies what core does not do itself, in one map. */
-export function applyEpilogue(backend: BackplaneBackend, x: TensorInfo, epilogue: Epilogue): TensorInfo {
+/** Applies what core does not do itself to a tensor of the kernel under way, in one map, in place. */
+export function applyEpilogue(backend: BackplaneBackend, x: Output, epilogue: Epilogue): void {
   const { bias, activation, slopes, alpha = 0 } = epilogue;
-  const apply = activations[activation];
-  if (apply === undefined)
-    throw new Error(`activation is ${activation}; allowed: ${Object.keys(activations).join(", ")}`);
+  const apply = activationOf(activation);
   const others = [bias, activation === "prelu" ? slopes : undefined].filter((tensor) => tensor !== undefined);
-  return elementwise(
-    backend,
-    "float32",
-    [x, ...others],
-    (e, value, ...others) => {
-      const rest = others.map((node) => e.convert("f32", node));
-      const sum = bias === undefined ? value! : e.binary("add", value!, rest[0]!);
-      return apply(e, sum, () => (activation === "prelu" ? rest.at(-1)! : e.number(alpha)));
-    },
-    x.shape,
-  );
+  elementwiseInPlace(backend, x, others, (e, value, ...nodes) => {
+    const rest = nodes.map((node) => e.convert("f32", node));
+    const sum = bias === undefined ? value! : e.binary("add", value!, rest[0]!);
+    return apply(e, sum, () => (activation === "prelu" ? rest.at(-1)! : e.number(alpha)));
+  });
+}
+
+function activationOf(name: string) {
+  const found = activations[name];
+  if (found !== undefined) return found;
+  throw new Error(`activation is ${name}; allowed: ${Object.keys(activations).join(", ")}`);
 }
 
 /** The kernels for the activations of an integer product. Those of `leakyrelu` and `prelu` have a slope besides. */
@@ -92,8 +90,8 @@ function applyOneByOne(
       (unaryKernels[name] ?? binaryKernels[name])!({ inputs, attrs: { alpha }, backend }) as TensorInfo;
     const sum = bias === undefined ? x : made(call("Add", { a: x, b: bias }));
     if (activation === "linear") return backend.share(sum, sum.shape);
-    const kernel = activationKernels[activation];
-    if (kernel === undefined) return applyEpilogue(backend, sum, { activation });
+    activationOf(activation);
+    const kernel = activationKernels[activation]!;
     return call(kernel, activation === "prelu" ? { x: sum, alpha: slopes } : { x: sum });
   });
 }
@@ -191,8 +189,8 @@ export function matMul(
       ...bias,
       ...activation,
     });
-    if (outer === undefined) return output;
-    return applyEpilogue(backend, made(output), outer);
+    if (outer !== undefined) applyEpilogue(backend, output, outer);
+    return output;
   });
 }
 

@@ -1,0 +1,150 @@
+import type { Pool2dArguments } from "@backplane/core";
+import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend } from "../backend.js";
+import { asType, elementwise, typed } from "./elementwise.js";
+import { type Conv2dInfo, type Pad, type Pair, paddingOf, type Rounding } from "./images.js";
+import { type Call, compose, type Kernels } from "./kernel.js";
+import { pad } from "./moves.js";
+import { reduce } from "./reduce.js";
+import { unfold, windowsOf2d } from "./windows.js";
+
+export interface PoolAttributes {
+  readonly filterSize: Pair;
+  readonly strides: Pair;
+  readonly pad: Pad;
+  readonly dimRoundingMode?: Rounding;
+}
+
+export function pool2dInfo(
+  shape: readonly number[],
+  { filterSize, strides, pad, dimRoundingMode }: PoolAttributes,
+): Conv2dInfo {
+  return backend_util.computePool2DInfo(
+    shape as [number, number, number, number],
+    ...([filterSize, strides, 1, pad, dimRoundingMode] as const),
+  );
+}
+
+/** What pooling or its gradient says about the geometry, in the words of core. */
+export function poolingOf(
+  info: Conv2dInfo,
+): Required<
+  Pick<
+    Pool2dArguments,
+    "layout" | "inputShape" | "outputShape" | "kernel" | "stride" | "padding" | "dilation"
+  >
+> {
+  return {
+    layout: "NHWC",
+    inputShape: info.inShape,
+    outputShape: info.outShape,
+    kernel: [info.filterHeight, info.filterWidth],
+    stride: [info.strideHeight, info.strideWidth],
+    padding: paddingOf(info),
+    dilation: [info.dilationHeight, info.dilationWidth],
+  };
+}
+
+/** Whether each window is one element, in its place. */
+function isIdentity({ filterHeight, filterWidth, inShape, outShape }: Conv2dInfo): boolean {
+  return filterHeight === 1 && filterWidth === 1 && util.arraysEqual(inShape, outShape);
+}
+
+/** The results of windows without elements. */
+const ofNothing = { max: Number.NEGATIVE_INFINITY, mean: Number.NaN } as const;
+
+/** How many windows along an axis begin before the input ends. */
+function windowsWithin(out: number, stride: number, before: number, extent: number): number {
+  return Math.min(out, Math.ceil((extent + before) / stride));
+}
+
+/** Pools floats. Rounding up may make windows that lie past the input, which core does not have. */
+function poolFloats(
+  backend: BackplaneBackend,
+  kind: "max" | "mean",
+  x: TensorInfo,
+  info: Conv2dInfo,
+): TensorInfo {
+  const { padInfo, inHeight, inWidth, strideHeight, strideWidth } = info;
+  const outHeight = windowsWithin(info.outHeight, strideHeight, padInfo.top, inHeight);
+  const outWidth = windowsWithin(info.outWidth, strideWidth, padInfo.left, inWidth);
+  const [batch, , , channels] = info.outShape;
+  const within: Conv2dInfo = {
+    ...info,
+    outHeight,
+    outWidth,
+    outShape: [batch, outHeight, outWidth, channels],
+  };
+  const input = backend.place(x);
+  const output = backend.output(within.outShape, "float32");
+  backend.compute.pool2d({ kind, ...poolingOf(within), input, output: output.handle });
+  if (outHeight === info.outHeight && outWidth === info.outWidth) return output;
+  const beyond: [number, number][] = [
+    [0, 0],
+    [0, info.outHeight - outHeight],
+    [0, info.outWidth - outWidth],
+    [0, 0],
+  ];
+  return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
+}
+
+/** The largest whole number of each window: core pools floats only. */
+function maxPoolIntegers(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  info: backend_util.Conv2DInfo,
+): TensorInfo {
+  return compose(backend, (made) => {
+    const integers = typed(backend, made, x, "int32");
+    const elements = made(unfold(backend, integers, windowsOf2d(info), -(2 ** 31)));
+    return reduce(backend, "max", elements, [2], info.outShape);
+  });
+}
+
+function maxPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
+  const info = pool2dInfo(x.shape, attrs);
+  if (isIdentity(info)) return backend.share(x, x.shape);
+  return x.dtype === "float32" ? poolFloats(backend, "max", x, info) : maxPoolIntegers(backend, x, info);
+}
+
+function avgPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
+  const info = pool2dInfo(x.shape, attrs);
+  return compose(backend, (made) => {
+    const floats = asType(backend, x, "float32");
+    return isIdentity(info) ? floats : poolFloats(backend, "mean", made(floats), info);
+  });
+}
+
+function maxPoolWithArgmax({
+  inputs: { x },
+  attrs,
+  backend,
+}: Call<"x", PoolAttributes & { includeBatchInIndex: boolean }>): TensorInfo[] {
+  const info = pool2dInfo(x.shape, attrs);
+  return compose(backend, (made): TensorInfo[] => {
+    const input = backend.place(typed(backend, made, x, "float32"));
+    const output = backend.output(info.outShape, "float32");
+    const places = made(backend.output(info.outShape, "int32"));
+    backend.compute.pool2d({
+      kind: "max",
+      ...poolingOf(info),
+      input,
+      output: output.handle,
+      indices: places.handle,
+    });
+    const [, height, width, channels] = info.inShape;
+    const indices = elementwise(backend, "int32", [places], (e, pixel) => {
+      const place = e.binary("add", e.binary("mul", pixel, e.number(channels, "i32")), e.index(3));
+      if (!attrs.includeBatchInIndex) return place;
+      const image = e.binary("mul", e.index(0), e.number(height * width * channels, "i32"));
+      return e.binary("add", place, image);
+    });
+    return [output, indices];
+  });
+}
+
+export const poolingKernels: Kernels = {
+  MaxPool: maxPool,
+  AvgPool: avgPool,
+  MaxPoolWithArgmax: maxPoolWithArgmax,
+};
