@@ -44,9 +44,9 @@ async function main(args: readonly string[]): Promise<number> {
   return interruption.signal.aborted ? exitCodes.interrupted : exitCodes.done;
 }
 
-/** The device cannot do something that was asked for, such as being measured. */
-function isUnsupported(error: unknown): error is BackendError {
-  return error instanceof BackendError && error.code === "UNSUPPORTED";
+/** The device cannot do something that was asked for: it cannot be measured, say, or has too little memory. */
+function isBeyondDevice(error: unknown): error is BackendError {
+  return error instanceof BackendError && ["UNSUPPORTED", "OUT_OF_MEMORY"].includes(error.code);
 }
 
 try {
@@ -55,7 +55,7 @@ try {
   if (error instanceof UsageError) {
     process.stderr.write(`${error.message}\n\n${usage}`);
     process.exitCode = exitCodes.usage;
-  } else if (error instanceof FileError || isUnsupported(error)) {
+  } else if (error instanceof FileError || isBeyondDevice(error)) {
     process.stderr.write(`${error.message}\n`);
     process.exitCode = exitCodes.failed;
   } else throw error;

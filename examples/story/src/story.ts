@@ -1,12 +1,12 @@
 import { writeFile } from "node:fs/promises";
-import { SwitchableBackend } from "@backplane/core";
+import { type ComputeBackend, SwitchableBackend } from "@backplane/core";
 import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
 import { checkWritable, FileSource, onDisk } from "./checkpoint/disk.js";
 import { FileError, named } from "./checkpoint/file.js";
-import { loadWeights, weightBytes } from "./checkpoint/load.js";
+import { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
 import { Transformer } from "./model.js";
 import type { Options } from "./options.js";
 import { profilerFor } from "./profile.js";
@@ -24,7 +24,7 @@ export async function tellStory(
   const { notes } = outputs;
   if (options.profile !== undefined) await checkWritable(options.profile);
   await using model = await openModel(options);
-  const { file, checkpoint, tokenizer } = model;
+  const { checkpoint, tokenizer } = model;
   const { shape } = checkpoint;
   const prompt = tokenizer.encode(options.prompt);
   if (prompt.length > shape.length)
@@ -35,14 +35,7 @@ export async function tellStory(
   const { backend } = profiler ?? { backend: switchable };
   const { dtype } = options;
 
-  const bar = new ProgressBar(notes, "load");
-  const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
-  const loaded = await named(options.model, () =>
-    loadWeights(backend, file, checkpoint, dtype, (fraction) => {
-      bar.show(fraction, size);
-      signal.throwIfAborted();
-    }),
-  );
+  const loaded = await loadShown(backend, model, options, outputs, signal);
   const room = Math.min(shape.length, prompt.length + options.tokens);
   const weights = new AdaptableWeights(backend, loaded.weights);
   const { adapter: path } = options;
@@ -66,6 +59,23 @@ export async function tellStory(
   transformer.free();
   weights.adapter?.free();
   loaded.scope.dispose();
+}
+
+/** Loads the weights of a model, and shows how far that is. */
+export function loadShown(
+  backend: ComputeBackend,
+  { file, checkpoint }: OpenModel,
+  { model, dtype }: Options & { readonly model: string },
+  { notes }: Outputs,
+  signal: AbortSignal,
+): Promise<LoadedWeights> {
+  const bar = new ProgressBar(notes, "load");
+  const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
+  const progress = (fraction: number): void => {
+    bar.show(fraction, size);
+    signal.throwIfAborted();
+  };
+  return named(model, () => loadWeights(backend, file, checkpoint, dtype, progress));
 }
 
 /** A model file that is open. */

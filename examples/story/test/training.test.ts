@@ -11,7 +11,7 @@ import { FileSource } from "#src/checkpoint/disk.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { SHAPE_KEY } from "#src/checkpoint/trained.js";
-import { Transformer } from "#src/model.js";
+import { Transformer, type Weights } from "#src/model.js";
 import { parseOptions } from "#src/options.js";
 import { Random } from "#src/random.js";
 import type { Shape } from "#src/shape.js";
@@ -20,7 +20,7 @@ import { splitCorpus } from "#src/training/corpus.js";
 import { LanguageModel } from "#src/training/language-model.js";
 import { LoraParameters } from "#src/training/lora.js";
 import { trainAdapter } from "#src/training/lora-program.js";
-import { type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
+import { movedParameters, type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
 import { SavedTraining, saveTraining } from "#src/training/saving.js";
 import { Trainer } from "#src/training/trainer.js";
 import { exactLogits } from "./exact.js";
@@ -213,6 +213,37 @@ describe("training", () => {
     adapter.free();
     lora.dispose();
   });
+
+  for (const [type, tolerance] of [
+    ["F32", 0],
+    ["Q8_0", 2e-5],
+  ] as const)
+    it(`has the weights of a model of ${type} once, as they were`, async () => {
+      const source = new MemorySource(ggufFile(type));
+      const checkpoint = await readCheckpoint(source);
+      const before = backend.memory();
+      const loaded = await loadWeights(backend, source, checkpoint, "f32");
+      const logitsOf = async (weights: Weights) => {
+        const transformer = new Transformer(backend, checkpoint.shape, weights, 1);
+        using token = tensor(backend, Int32Array.of(77));
+        transformer.forward(token.value.storage!.handle, 1, 0);
+        const logits = await download(backend, transformer.logits, Float32Array, shape.vocabulary);
+        transformer.free();
+        return logits;
+      };
+      const wanted = await logitsOf(loaded.weights);
+      const moved = movedParameters(backend, checkpoint.shape, loaded);
+      const tensors = [...parametersOf(moved).values()];
+      expect(backend.memory()).to.include({
+        liveAllocations: before.liveAllocations + tensors.length,
+        liveBytes: before.liveBytes + 4 * tensors.reduce((sum, { size }) => sum + size, 0),
+      });
+      const found = await logitsOf(weightsOf(backend, moved));
+      const largest = Math.max(...wanted.map(Math.abs));
+      for (const [i, logit] of found.entries()) expect(logit).to.be.closeTo(wanted[i]!, tolerance * largest);
+      disposeParameters(moved);
+      expect(backend.memory()).to.include({ liveAllocations: before.liveAllocations });
+    });
 
   it("goes on with an adapter as if it had never been interrupted", async () => {
     const write = (name: string, bytes: Uint8Array) => {
