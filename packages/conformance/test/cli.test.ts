@@ -92,7 +92,18 @@ describe("The command line program", () => {
       /cut\.trace: replayTrace: source was cut off: it has no end; 2 calls were made/,
     );
     assert.equal((await command(["replay", cut, backendModule("healthy"), "--allow-cut"])).code, 0);
+    // How a replay ended counts, although the backend does not end well.
+    const undisposable = backendModule("undisposable");
+    const unending = await command(["replay", cut, undisposable]);
+    assert.equal(unending.code, 2, unending.errors);
+    assert.match(unending.errors, /source was cut off/);
+    const held = await command(["replay", whole, undisposable, "--no-compare"]);
+    assert.equal(held.code, 1, held.errors);
+    assert.match(held.output, /reads: 0 differ/);
+    assert.match(held.errors, /could not be disposed of: .*it is still there/);
+
     for (const [args, reason] of [
+      [["replay", folder, backendModule("healthy")], /cannot be read/],
       [["replay", inFolder("none"), "x"], /there is no file/],
       [["replay"], /which file has the trace/],
       [["replay", whole], /which module has the backend/],
