@@ -89,13 +89,17 @@ export function owned(watched: Watched): Watched {
 export function watchedCopy(destination: Operand, source: Operand, bytes: number): Watched {
   const uses = [useOf("destination", destination, bytes, true), useOf("source", source, bytes, false)];
   const call = copyCall(destination, source, bytes);
-  return { name: "copyDtoD", args: { destination, source, bytes }, uses, flops: 0, call };
+  return { name: "copyDtoD", args: argumentsOf(call), uses, flops: 0, call };
 }
 
 export function watchedFill(destination: Operand, value: number, count: number, dtype: DType): Watched {
   const uses = [useOf("destination", destination, count * dtypeBytes[dtype], true)];
   const call = fillCall(destination, value, count, dtype);
-  return { name: "fill", args: { destination, value, count, dtype }, uses, flops: 0, call };
+  return { name: "fill", args: argumentsOf(call), uses, flops: 0, call };
+}
+
+function argumentsOf({ operation: _, ...args }: RecordedCall): Watched["args"] {
+  return args;
 }
 
 function useOf(argument: string, operand: Operand, length: number, isWritten: boolean): Use {
