@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TraceBackend, upload } from "@backplane/core";
 import { assert } from "chai";
+import { main } from "#src/cli/main.js";
 import { checkCase, createReferenceBackend, type LawFailure, parseReport } from "#src/index.js";
 import { mutant } from "./support/backends.js";
 import { backendModule, command } from "./support/command.js";
@@ -101,6 +102,10 @@ describe("The command line program", () => {
     assert.equal(held.code, 1, held.errors);
     assert.match(held.output, /reads: 0 differ/);
     assert.match(held.errors, /could not be disposed of: .*it is still there/);
+
+    const screen = { write: () => true };
+    const stopped = { output: screen, errors: screen, signal: AbortSignal.abort() };
+    assert.equal(await main(["replay", whole, backendModule("healthy")], stopped), 130);
 
     for (const [args, reason] of [
       [["replay", folder, backendModule("healthy")], /cannot be read/],
