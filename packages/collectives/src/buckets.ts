@@ -6,7 +6,8 @@ import {
   type DeviceHandle,
   type Operand,
 } from "@backplane/core";
-import type { AllReduceKind, Communicator } from "./communicator.js";
+import type { AllReduceKind } from "./arguments.js";
+import type { Communicator } from "./communicator.js";
 
 export interface BucketOptions {
   /** Elements are collected until there are so many bytes of them. Default: 25 MiB. */
@@ -70,7 +71,12 @@ export class BucketReduction implements Disposable {
     const slots = new Array<Slot>(counts.length);
     let [count, arrays] = [0, 0];
     const close = (): void => {
-      this.#buckets.push({ count, handle: backend.alloc(4 * count), missing: arrays });
+      try {
+        this.#buckets.push({ count, handle: backend.alloc(4 * count), missing: arrays });
+      } catch (error) {
+        this.dispose();
+        throw error;
+      }
       [count, arrays] = [0, 0];
     };
     for (let i = counts.length - 1; i >= 0; i--) {

@@ -1,89 +1,24 @@
-import {
-  Checks,
-  type ComputeBackend,
-  checkNames,
-  type DType,
-  dtypeBytes,
-  dtypes,
-  type Operand,
-} from "@backplane/core";
+import { Checks, type ComputeBackend, checkNames, dtypes, type Operand } from "@backplane/core";
 import { agree, type Terms } from "./agreement.js";
+import {
+  type AllGatherArguments,
+  type AllReduceArguments,
+  type AllReduceKind,
+  type BroadcastArguments,
+  elementsOf,
+  kinds,
+  type Place,
+  placeOf,
+  type ReceiveArguments,
+  type ReduceScatterArguments,
+  type SendArguments,
+  type SplitArguments,
+  tagOf,
+} from "./arguments.js";
 import { type ReducedType, reducedTypes, reductions } from "./elements.js";
 import { CommunicationError } from "./errors.js";
 import type { Link, Reducible, ReductionKind } from "./link.js";
 import { Mail } from "./mail.js";
-
-/** sum, max and min of the elements of all ranks, or the sum divided by their number. */
-export type AllReduceKind = ReductionKind | "mean";
-
-const kinds: readonly AllReduceKind[] = ["sum", "mean", "max", "min"];
-
-/** `count` elements of type `dtype`, f32 unless it says otherwise. The same on all ranks. */
-export interface Elements<Type extends DType = DType> {
-  readonly count: number;
-  readonly dtype?: Type;
-}
-
-export interface AllReduceArguments extends Elements<ReducedType> {
-  /** `count` elements. */
-  readonly input: Operand;
-  /** `count` elements. Default: the input. */
-  readonly output?: Operand;
-  /** Default: sum. */
-  readonly kind?: AllReduceKind;
-}
-
-export interface BroadcastArguments extends Elements {
-  /** `count` elements: read on the root, written on all others. */
-  readonly data: Operand;
-  /** The rank that has the elements. Default: 0. */
-  readonly root?: number;
-}
-
-export interface AllGatherArguments extends Elements {
-  /** `count` elements. */
-  readonly input: Operand;
-  /** size x `count` elements. */
-  readonly output: Operand;
-}
-
-export interface ReduceScatterArguments extends Elements<ReducedType> {
-  /** size x `count` elements. */
-  readonly input: Operand;
-  /** `count` elements. */
-  readonly output: Operand;
-  /** Default: sum. */
-  readonly kind?: AllReduceKind;
-}
-
-export interface SendArguments extends Elements {
-  /** `count` elements. */
-  readonly input: Operand;
-  /** The rank that receives. */
-  readonly to: number;
-  /** Tells messages apart, from 0 to 16383. Default: 0. */
-  readonly tag?: number;
-}
-
-export interface ReceiveArguments extends Elements {
-  /** `count` elements. */
-  readonly output: Operand;
-  /** The rank that sends. */
-  readonly from: number;
-  /** Default: 0. */
-  readonly tag?: number;
-}
-
-export interface SplitArguments {
-  /** Ranks of the same color, a whole number below 2^31, are a group. Undefined: this rank is in none. */
-  readonly color: number | undefined;
-  /** Ranks of a group are numbered in the order of their keys; equal keys keep their order. Default: 0. */
-  readonly key?: number;
-}
-
-/** MPI counts with 32 bits. */
-const mostBytes = 2 ** 31 - 1;
-const mostTag = 16383;
 
 /** What belongs to the whole program rather than to one group of it. */
 export interface Home {
@@ -120,7 +55,7 @@ export class Communicator implements AsyncDisposable {
   readonly #isSplit: boolean;
   readonly #mail: Mail;
   #last: Promise<unknown> = Promise.resolve();
-  #isDisposed = false;
+  #disposal: Promise<void> | undefined;
 
   constructor(link: Link, home: Home, isSplit = false) {
     this.#link = link;
@@ -164,11 +99,13 @@ export class Communicator implements AsyncDisposable {
         terms: { operation: "allReduce", ...elements, kind },
         input: { operand: input, bytes: elements.bytes },
         output: { operand: output, bytes: elements.bytes },
-        move: async (bytes) => {
+        prepare: (bytes) => {
           const { widen, narrow } = reductions[elements.dtype];
           const values = widen(bytes);
-          await this.#link.allReduce(values, summed(kind), moving("allReduce"));
-          return narrow(this.#meanIf(kind, elements.dtype, values));
+          return async () => {
+            await this.#link.allReduce(values, summed(kind), moving("allReduce"));
+            return narrow(this.#meanIf(kind, elements.dtype, values));
+          };
         },
       };
     });
@@ -186,10 +123,12 @@ export class Communicator implements AsyncDisposable {
         terms: { operation: "broadcast", ...elements, root },
         input: isRoot ? place : undefined,
         output: isRoot ? undefined : place,
-        move: async (read) => {
+        prepare: (read) => {
           const bytes = isRoot ? read : new Uint8Array(elements.bytes);
-          await this.#link.broadcast(bytes, root, moving("broadcast"));
-          return bytes;
+          return async () => {
+            await this.#link.broadcast(bytes, root, moving("broadcast"));
+            return bytes;
+          };
         },
       };
     });
@@ -199,16 +138,18 @@ export class Communicator implements AsyncDisposable {
   allGather(backend: ComputeBackend, args: AllGatherArguments): Promise<void> {
     return this.#collective(backend, "allGather", (checks) => {
       checkNames("allGather", args, ["input", "output", "count", "dtype"]);
-      const elements = elementsOf(checks, args, dtypes);
+      const elements = elementsOf(checks, args, dtypes, this.size);
       const bytes = elements.bytes * this.size;
       return {
         terms: { operation: "allGather", ...elements },
         input: { operand: args.input, bytes: elements.bytes },
         output: { operand: args.output, bytes },
-        move: async (read) => {
+        prepare: (read) => {
           const all = new Uint8Array(bytes);
-          await this.#link.allGather(read, all, moving("allGather"));
-          return all;
+          return async () => {
+            await this.#link.allGather(read, all, moving("allGather"));
+            return all;
+          };
         },
       };
     });
@@ -218,18 +159,20 @@ export class Communicator implements AsyncDisposable {
   reduceScatter(backend: ComputeBackend, args: ReduceScatterArguments): Promise<void> {
     return this.#collective(backend, "reduceScatter", (checks) => {
       checkNames("reduceScatter", args, ["input", "output", "count", "dtype", "kind"]);
-      const elements = elementsOf(checks, args, reducedTypes);
+      const elements = elementsOf(checks, args, reducedTypes, this.size);
       const kind = checks.oneOf("kind", args.kind ?? "sum", kinds);
       return {
         terms: { operation: "reduceScatter", ...elements, kind },
         input: { operand: args.input, bytes: elements.bytes * this.size },
         output: { operand: args.output, bytes: elements.bytes },
-        move: async (read) => {
+        prepare: (read) => {
           const { widen, narrow } = reductions[elements.dtype];
           const values = widen(read);
           const part = values.slice(0, elements.count);
-          await this.#link.reduceScatter(values, part, summed(kind), moving("reduceScatter"));
-          return narrow(this.#meanIf(kind, elements.dtype, part));
+          return async () => {
+            await this.#link.reduceScatter(values, part, summed(kind), moving("reduceScatter"));
+            return narrow(this.#meanIf(kind, elements.dtype, part));
+          };
         },
       };
     });
@@ -252,8 +195,9 @@ export class Communicator implements AsyncDisposable {
     checkNames("send", args, ["input", "count", "dtype", "to", "tag"]);
     const { bytes, count, dtype } = elementsOf(checks, args, dtypes);
     const to = this.#peerOf(checks, "to", args.to);
+    const tag = tagOf(checks, args.tag);
     const reading = read(backend, { operand: args.input, bytes });
-    await this.#mail.send(reading, { count, dtype }, to, tagOf(checks, args.tag));
+    await this.#mail.send(reading, { count, dtype }, to, tag);
   }
 
   /** Receives elements that another rank sends. The output is written right before the promise resolves. */
@@ -263,9 +207,10 @@ export class Communicator implements AsyncDisposable {
     checkNames("receive", args, ["output", "count", "dtype", "from", "tag"]);
     const { bytes, count, dtype } = elementsOf(checks, args, dtypes);
     const from = this.#peerOf(checks, "from", args.from);
+    const tag = tagOf(checks, args.tag);
     checkPlace(backend, { operand: args.output, bytes });
     const data = new Uint8Array(bytes);
-    await this.#mail.receive(data, { count, dtype }, from, tagOf(checks, args.tag));
+    await this.#mail.receive(data, { count, dtype }, from, tag);
     backend.copyHtoD(args.output, data);
   }
 
@@ -275,16 +220,16 @@ export class Communicator implements AsyncDisposable {
    */
   async split(args: SplitArguments): Promise<Communicator | undefined> {
     this.#assertOpen("split");
-    const checks = new Checks("split");
-    checkNames("split", args, ["color", "key"]);
-    const color = args.color === undefined ? -1 : checks.count("color", args.color);
-    const key = args.key ?? 0;
-    if (color > mostBytes) checks.fail("color", `is ${color}; allowed: whole numbers below 2^31`);
-    if (!Number.isInteger(key) || Math.abs(key) > mostBytes)
-      checks.fail("key", `is ${key}; allowed: whole numbers from -2^31 + 1 to 2^31 - 1`);
+    let place: Place | undefined;
+    let failure: unknown;
+    try {
+      place = placeOf(args);
+    } catch (error) {
+      failure = error;
+    }
     return await this.#inTurn(async () => {
-      await agree(this.#link, { operation: "split" }, undefined);
-      const link = this.#link.split(color, key);
+      await agree(this.#link, { operation: "split" }, failure);
+      const link = this.#link.split(place!.color, place!.key);
       return link === undefined ? undefined : new Communicator(link, this.#home, true);
     });
   }
@@ -294,9 +239,12 @@ export class Communicator implements AsyncDisposable {
    * `openCommunicator` gave, ends MPI in this process: a program that leaves it out is taken for one that has failed.
    * After a failure that has ended all communication, it returns at once. Idempotent.
    */
-  async dispose(): Promise<void> {
-    if (this.#isDisposed) return;
-    this.#isDisposed = true;
+  dispose(): Promise<void> {
+    this.#disposal ??= this.#dispose();
+    return this.#disposal;
+  }
+
+  async #dispose(): Promise<void> {
     await this.#mail.idle();
     await this.#inTurn(async () => {
       if (!this.#home.isBroken()) await agree(this.#link, { operation: "dispose" }, undefined);
@@ -331,9 +279,17 @@ export class Communicator implements AsyncDisposable {
     );
     await this.#inTurn(async () => {
       const input = await ready;
-      await agree(this.#link, call?.terms ?? { operation }, "error" in input ? input.error : undefined);
-      const { output, move } = call!;
-      const result = await move((input as { readonly bytes: Uint8Array<ArrayBuffer> }).bytes);
+      let move: Move | undefined;
+      let failure: unknown;
+      try {
+        if ("error" in input) throw input.error;
+        move = call!.prepare(input.bytes);
+      } catch (error) {
+        failure = error;
+      }
+      await agree(this.#link, call?.terms ?? { operation }, failure);
+      const result = await move!();
+      const { output } = call!;
       if (output !== undefined) backend.copyHtoD(output.operand, result);
     });
   }
@@ -363,7 +319,8 @@ export class Communicator implements AsyncDisposable {
   }
 
   #assertOpen(operation: string): void {
-    if (this.#isDisposed) throw new CommunicationError("DISPOSED", operation, "comes after dispose()");
+    if (this.#disposal !== undefined)
+      throw new CommunicationError("DISPOSED", operation, "comes after dispose()");
   }
 }
 
@@ -377,33 +334,17 @@ interface Collective {
   readonly terms: Terms;
   readonly input: Stretch | undefined;
   readonly output: Stretch | undefined;
-  /** Gets the bytes of the input. Returns those of the output. */
-  move(bytes: Uint8Array<ArrayBuffer>): Promise<ArrayBufferView<ArrayBufferLike>>;
+  /** Gets the bytes of the input. Makes all arrays that are needed: nothing may fail here once the ranks have agreed. */
+  prepare(bytes: Uint8Array<ArrayBuffer>): Move;
 }
+
+/** Returns the bytes of the output. */
+type Move = () => Promise<ArrayBufferView<ArrayBufferLike>>;
 
 const moving = (operation: string) => ({ operation, isPatient: false });
 
 function summed(kind: AllReduceKind): ReductionKind {
   return kind === "mean" ? "sum" : kind;
-}
-
-function elementsOf<Type extends DType>(
-  checks: Checks,
-  args: Elements<Type>,
-  allowed: readonly Type[],
-): { readonly count: number; readonly dtype: Type; readonly bytes: number } {
-  const dtype = checks.oneOf("dtype", args.dtype ?? ("f32" as Type), allowed);
-  const count = checks.count("count", args.count);
-  const bytes = count * dtypeBytes[dtype];
-  if (bytes > mostBytes)
-    checks.fail("count", `is ${count}, which is ${bytes} bytes; allowed: at most 2^31 - 1 bytes in a call`);
-  return { count, dtype, bytes };
-}
-
-function tagOf(checks: Checks, tag: unknown = 0): number {
-  const value = checks.count("tag", tag);
-  if (value > mostTag) checks.fail("tag", `is ${value}; allowed: whole numbers from 0 to ${mostTag}`);
-  return value;
 }
 
 /** Has the backend check a place. Only it knows its allocations. */

@@ -71,7 +71,11 @@ export class Mail {
     const result = (this.#last.get(direction) ?? Promise.resolve()).then(body);
     const ended = result.catch(() => {});
     this.#last.set(direction, ended);
-    await result;
+    try {
+      await result;
+    } finally {
+      if (this.#last.get(direction) === ended) this.#last.delete(direction);
+    }
   }
 }
 

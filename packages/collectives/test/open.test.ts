@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { openCommunicator } from "#src/index.js";
@@ -84,6 +86,18 @@ describe("opening a communicator", () => {
     const other = await errorOf(() => openCommunicator({ mpi: "libm.so.6" }));
     assert.equal(other.code, "UNSUPPORTED");
     assert.match(other.message, /libm\.so\.6: it has no function MPI_Get_library_version/);
+  });
+
+  it("refuses to start MPI in a worker, whose environment libraries do not see", async () => {
+    const source = `
+      import("${import.meta.resolve("#src/index.js")}")
+        .then(({ openCommunicator }) => openCommunicator({ mpi: "libm.so.6" }))
+        .catch(({ code, message }) => require("node:worker_threads").parentPort.postMessage({ code, message }));`;
+    const worker = new Worker(source, { eval: true });
+    const [{ code, message }] = await once(worker, "message");
+    assert.equal(code, "UNSUPPORTED");
+    assert.match(message, /libm\.so\.6: MPI is for the main thread of a program, and this is a worker$/);
+    await worker.terminate();
   });
 
   it("says what to install if the library of the launcher is missing", async function () {

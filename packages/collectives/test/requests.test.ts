@@ -42,6 +42,22 @@ describe("requests", () => {
     assert.isFalse(requests.isBroken);
   });
 
+  it("end with MPI, and call it no more", async () => {
+    const requests = new Requests(fakeMpi(), 10);
+    const pending = requests.start(starts(1n), [], patient).catch((e) => e);
+    requests.end();
+    assert.equal((await pending).code, "DISPOSED");
+    const later = await requests.start(() => assert.fail("MPI is called"), [], eager).catch((e) => e);
+    assert.equal(later.code, "DISPOSED");
+  });
+
+  it("fail after a call that does not wait and has failed", () => {
+    const requests = new Requests(fakeMpi(), 10);
+    requests.check(0, "split");
+    assert.throws(() => requests.check(7, "split"), "split: MPI reports an error: out of luck");
+    assert.isTrue(requests.isBroken);
+  });
+
   it("fail with the words of MPI, and take all others with them", async () => {
     for (const requests of [new Requests(fakeMpi(7), 10), new Requests(fakeMpi(), 10)]) {
       const isAtStart =

@@ -1,3 +1,4 @@
+import { isMainThread } from "node:worker_threads";
 import { firstLine, refuseToOpen } from "../errors.js";
 import type { Family } from "../launch.js";
 import { familyOf, interfaceOf, type MpiInterface } from "./interface.js";
@@ -84,6 +85,8 @@ export function openLibrary(choice: { readonly path: string } | { readonly famil
 }
 
 function open(koffi: Koffi, path: string): Mpi {
+  // Libraries do not see what a worker sets in its environment.
+  if (!isMainThread) throw new Error("MPI is for the main thread of a program, and this is a worker");
   leaveProcessAlone();
   pin(koffi, path);
   // Open MPI's components look for its functions among all of the process.
@@ -121,7 +124,8 @@ function open(koffi: Koffi, path: string): Mpi {
  * - They take signals such as SIGSEGV, print a trace and end the process. V8 needs that one itself: an access out of the
  *   bounds of a WebAssembly memory is one, and becomes an exception.
  * - They write hooks over the code of mmap and munmap, to know which memory is still registered with a network card.
- *   Threads of V8 are in these functions at any time.
+ *   Threads of V8 are in these functions at any time: one that comes back from the system into the middle of a hook ends
+ *   the process with SIGSEGV.
  */
 function leaveProcessAlone(): void {
   const settings = {
@@ -130,6 +134,8 @@ function leaveProcessAlone(): void {
     // UCX carries the bytes of both.
     UCX_ERROR_SIGNALS: "",
     UCX_MEM_EVENTS: "n",
+    // So does libfabric.
+    FI_MR_CACHE_MONITOR: "disabled",
   };
   for (const [name, value] of Object.entries(settings)) process.env[name] ??= value;
 }
@@ -140,7 +146,10 @@ const flags: Readonly<Partial<Record<NodeJS.Platform, readonly [library: string,
   darwin: ["/usr/lib/libSystem.B.dylib", 0x8a],
 };
 
-/** Keeps a library until the process ends: threads of Open MPI outlive MPI_Finalize, and crash if their code is gone. */
+/**
+ * Keeps a library until the process ends. Koffi unloads it earlier, and then whatever has its address crashes: the code
+ * of munmap does if a user has turned the hooks of Open MPI on.
+ */
 function pin(koffi: Koffi, path: string): void {
   const [system, flag] = flags[process.platform] ?? [];
   if (system !== undefined) koffi.load(system).func("dlopen", "void *", ["str", "int"])(path, flag);

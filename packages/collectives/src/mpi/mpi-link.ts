@@ -80,7 +80,8 @@ export class MpiLink implements Link {
   split(color: number, key: number): Link | undefined {
     const { call, constants } = this.#mpi;
     const result = new BigInt64Array(1);
-    call.MPI_Comm_split(this.#group, color < 0 ? constants.undefinedColor : color, key, result);
+    const code = call.MPI_Comm_split(this.#group, color < 0 ? constants.undefinedColor : color, key, result);
+    this.#requests.check(code, "split");
     return color < 0 ? undefined : new MpiLink(this.#mpi, this.#requests, constants.read(result));
   }
 

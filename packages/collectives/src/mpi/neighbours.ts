@@ -20,23 +20,25 @@ export function thisProcess(): Process {
 
 /** Whether a process of this machine still runs. */
 export function isAlive({ pid, started }: Process): boolean {
-  if (started !== "") return startOf(pid) === started;
   try {
-    return process.kill(pid, 0);
+    process.kill(pid, 0);
   } catch (error) {
     // Somebody else's is alive too.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
+    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
   }
+  const now = startOf(pid);
+  return started === "" || now === undefined || now === started;
 }
 
-/** When a process began, in ticks of the system; undefined if it has ended or the system does not say. */
+/** When a process began, in ticks of the system; undefined if the system does not say. Empty if it has ended. */
 function startOf(pid: number): string | undefined {
   const text = read(`/proc/${pid}/stat`);
+  if (text === "") return undefined;
   // Its name, which comes second, is in parentheses and may hold anything.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const [state, start] = [fields[0], fields[19]];
   // A process that has ended stays as a zombie until its parent asks for it.
-  return state === "Z" || state === "X" ? undefined : start;
+  return state === "Z" || state === "X" ? "" : start;
 }
 
 function read(path: string): string {

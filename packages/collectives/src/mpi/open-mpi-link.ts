@@ -41,7 +41,9 @@ export async function openMpiLink(
   const link = new MpiLink(mpi, requests, mpi.constants.world);
   const close = (): void => {
     state = "ended";
-    if (!requests.isBroken) link.release();
+    if (requests.isBroken) return;
+    requests.end();
+    link.release();
   };
   if (launch?.size !== undefined && launch.size !== link.size) {
     close();

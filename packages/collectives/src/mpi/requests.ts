@@ -25,6 +25,9 @@ const eagerMilliseconds = 5;
 /** How often it is looked whether neighbours still run. */
 const lookMilliseconds = 250;
 
+/** Requests that were given up. MPI, its threads and other processes may still write to their arrays. */
+const abandoned: Pending[] = [];
+
 /**
  * The requests under way in this process. MPI makes progress only while it is called, so they are polled from the event
  * loop, between its other work. The first failure ends them all: what the others would still send cannot be told.
@@ -41,15 +44,13 @@ export class Requests {
   #failure: ((operation: string) => CommunicationError) | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isTurning = false;
-  /** MPI may still write to these. */
-  #abandoned: readonly Pending[] = [];
 
   constructor(mpi: Mpi, timeoutSeconds: number) {
     this.#mpi = mpi;
     this.#timeout = 1000 * timeoutSeconds;
   }
 
-  /** Whether something has failed, after which MPI must not be called any more. */
+  /** Whether something has failed, or MPI has ended, after which it must not be called any more. */
   get isBroken(): boolean {
     return this.#failure !== undefined;
   }
@@ -69,15 +70,29 @@ export class Requests {
     const request = new BigInt64Array(new ArrayBuffer(8));
     for (const array of arrays) keepInPlace(array);
     const code = begin(request);
-    if (code !== 0) return Promise.reject(this.#fail(this.#errorOf(code))(wait.operation));
     return new Promise((resolve, reject) => {
       this.#pending.add({ request, arrays, wait, since: performance.now(), resolve, reject });
+      if (code !== 0) {
+        this.#fail(this.#errorOf(code));
+        return;
+      }
       if (this.#timer !== undefined) clearTimeout(this.#timer);
       else if (this.#isTurning) return;
       this.#timer = undefined;
       this.#isTurning = true;
       this.#turn();
     });
+  }
+
+  /** Throws if a call that does not wait has returned an error. */
+  check(code: number, operation: string): void {
+    if (code !== 0) throw this.#fail(this.#errorOf(code))(operation);
+  }
+
+  /** Ends all requests, and refuses others from now on. To be called before MPI ends. */
+  end(): void {
+    const complaint = "comes after dispose() of the communicator of the whole program";
+    this.#fail((operation) => new CommunicationError("DISPOSED", operation, complaint));
   }
 
   readonly #turn = (): void => {
@@ -118,9 +133,11 @@ export class Requests {
 
   #fail(failure: (operation: string) => CommunicationError): (operation: string) => CommunicationError {
     this.#failure ??= failure;
-    this.#abandoned = [...this.#abandoned, ...this.#pending];
+    for (const pending of this.#pending) {
+      abandoned.push(pending);
+      pending.reject(this.#failure(pending.wait.operation));
+    }
     this.#pending.clear();
-    for (const { wait, reject } of this.#abandoned) reject(this.#failure(wait.operation));
     return this.#failure;
   }
 

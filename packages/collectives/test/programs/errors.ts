@@ -118,7 +118,16 @@ try {
     await assert.rejects(communicator.send(backend, { input, count: 1, to: peer }), {
       code: "INVALID_ARGUMENT",
     });
-  await assert.rejects(communicator.split({ color: -1 }), { code: "INVALID_ARGUMENT", message: /color/ });
+  await fails(
+    () => communicator.split({ color: atFault ? -1 : 0 }),
+    ...([...failed, { code: "INVALID_ARGUMENT", message: /^split: color/ }] as const),
+  );
+  // Refused before the operands are looked at, on all ranks alike.
+  for (const call of ["allGather", "reduceScatter"] as const)
+    await assert.rejects(communicator[call](backend, { input, output, count: 2 ** 28 }), {
+      code: "INVALID_ARGUMENT",
+      message: /count is 268435456, which is \d+ bytes on all ranks; allowed: at most 2\^31 - 1 bytes/,
+    });
 
   // All that did no harm.
   const sum = upload(backend, Int32Array.of(rank));

@@ -1,5 +1,7 @@
 // Runs on each rank: every call is compared with what is computed here from the inputs of all ranks.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import {
   type ComputeBackend,
@@ -378,16 +380,52 @@ async function traps(): Promise<void> {
   assert.throws(() => (instance.exports.f as () => number)(), WebAssembly.RuntimeError);
 }
 
+/**
+ * The code of the functions by which memory is given back, on Linux. Other threads are inside of them at any time, and
+ * crash on their way out if it is changed.
+ */
+function codeOfSystem(): readonly string[] {
+  if (process.platform !== "linux") return [];
+  const koffi = createRequire(import.meta.url)("koffi");
+  const library = koffi.load(
+    readFileSync("/proc/self/maps", "latin1").match(/\/\S+\/(libc\.so|ld-musl)\S*/)![0],
+  );
+  return ["mmap", "munmap", "mremap", "madvise", "brk", "shmat", "shmdt"].map(
+    (name) => `${name} ${Buffer.from(koffi.view(library.symbol(name), 16)).toString("hex")}`,
+  );
+}
+
+async function hooks(): Promise<void> {
+  assert.deepEqual(codeOfSystem(), codeBefore);
+}
+
+const codeBefore = codeOfSystem();
 const backend = createCpuBackend({ threads: 1 });
 await backend.init();
 const communicator = await openCommunicator({ timeoutSeconds: 120 });
-const laws = { reductions, rounding, integers, copies, large, buckets, messages, order, groups, traps };
+const laws = {
+  reductions,
+  rounding,
+  integers,
+  copies,
+  large,
+  buckets,
+  messages,
+  order,
+  groups,
+  traps,
+  hooks,
+};
 for (const law of Object.values(laws)) {
   await law(communicator, backend);
   await communicator.barrier();
 }
 const { rank, size, localRank, engine } = communicator;
+const late = (await communicator.split({ color: 0 }))!;
 await communicator.dispose();
+// MPI has ended: a call of it would end the process.
+if (engine !== "none") await assert.rejects(late.barrier(), { code: "DISPOSED", message: /^barrier: / });
+await late.dispose();
 await communicator.dispose();
 await assert.rejects(communicator.barrier(), { code: "DISPOSED" });
 if (size > 1 || engine !== "none") await assert.rejects(openCommunicator(), { code: "UNSUPPORTED" });
