@@ -1,6 +1,5 @@
 import { createWebGpuBackend, type WebGpuBackend, type WebGpuOptions } from "@backplane/backend-webgpu";
-import { describeBackend, type Law, laws, type SuiteOptions } from "@backplane/conformance";
-import type { ComputeBackend } from "@backplane/core";
+import { describeBackend, type Law, type SuiteOptions } from "@backplane/conformance";
 
 /** Their kernels compile soon everywhere. */
 const small: readonly string[] = ["unary", "binary", "gather", "select", "rope", "scatter"];
@@ -111,29 +110,4 @@ export function describeWebGpu(
     },
     globalThis,
   );
-}
-
-/** Which laws show what a variant of an operation does. */
-export const topics: Readonly<Record<string, readonly string[]>> = {
-  gemm: ["gemm", "batchedGemm"],
-  conv2d: ["conv2d"],
-  attention: ["attention"],
-  reduce: ["reduce"],
-};
-
-/**
- * Larger shapes are left out: they lead across the thresholds between variants, and here is only one.
- */
-export function lawsOn(operations: readonly string[]): readonly Law[] {
-  const wanted = operations.flatMap((operation) => topics[operation]!);
-  return laws.filter(({ topic, name }) => wanted.includes(topic) && !name.includes("larger shapes"));
-}
-
-export function describeVariant(
-  name: string,
-  create: () => ComputeBackend,
-  chosen: readonly Law[],
-  runs: number,
-): void {
-  describeBackend({ name, create, options: { laws: chosen, runs } }, globalThis);
 }
