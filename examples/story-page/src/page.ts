@@ -21,7 +21,10 @@ const problem = byId("problem");
 const story = byId("story");
 
 const fileHint = fileNote.textContent!;
+/** Names of the files of the model. */
+let loaded = "";
 let isStopped = false;
+let isSwapping = false;
 
 show("opening");
 const session = await Session.open().catch((error: Error) => {
@@ -55,14 +58,21 @@ function show(state: State): void {
   stop.disabled = state !== "writing";
   loading.hidden = state !== "loading";
   if (state === "opening") return;
-  swap.disabled = state === "loading" || session.missing !== undefined;
+  swap.disabled = isSwapping || state === "loading" || session.missing !== undefined;
   swap.textContent = `Go on with ${names[session.other]}`;
   pace.textContent = session.pace;
 }
 
 /** Nothing is under way. */
 function rest(): void {
+  fileNote.textContent = noteOfFiles();
   show(session.isReady ? "ready" : "empty");
+}
+
+function noteOfFiles(): string {
+  const { waiting, isReady } = session;
+  if (waiting !== undefined) return `${waiting} has no tokenizer: choose or drop its tokenizer.bin as well.`;
+  return isReady ? loaded : fileHint;
 }
 
 function report(error: unknown): void {
@@ -85,15 +95,11 @@ async function during(state: State, body: () => Promise<void>): Promise<void> {
 
 async function take(given: readonly File[]): Promise<void> {
   await during("loading", async () => {
-    fileNote.textContent = fileHint;
     loading.value = 0;
-    const waiting = await session.take(given, (fraction) => {
+    await session.take(given, (fraction) => {
       loading.value = fraction;
     });
-    fileNote.textContent =
-      waiting === undefined
-        ? given.map(({ name }) => name).join(", ")
-        : `${waiting} has no tokenizer: choose or drop its tokenizer.bin as well.`;
+    loaded = given.map(({ name }) => name).join(", ");
   });
   // So that the same file can be chosen again.
   files.value = "";
@@ -132,10 +138,17 @@ async function tell(): Promise<void> {
 }
 
 async function exchange(): Promise<void> {
+  const wasReady = session.isReady;
+  isSwapping = true;
   swap.disabled = true;
   problem.hidden = true;
   await session.swap().catch(report);
-  show(document.documentElement.dataset.state as State);
+  isSwapping = false;
+  const state = document.documentElement.dataset.state as State;
+  if (state === "ready" || state === "empty") rest();
+  else show(state);
+  if (wasReady && !session.isReady)
+    report(new Error("The device was lost, and the model with it. Choose the model again."));
 }
 
 function readOptions(): WritingOptions {

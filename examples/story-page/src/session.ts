@@ -4,6 +4,7 @@ import { BackendError, BackendRegistry, SwitchableBackend } from "@backplane/cor
 import {
   type Checkpoint,
   FileError,
+  isModel,
   type LoadedWeights,
   loadWeights,
   Meter,
@@ -19,7 +20,7 @@ import {
 } from "@backplane/example-story";
 import { BlobSource } from "./blob-source.js";
 
-const registry = new BackendRegistry([webgpu(), cpu()]);
+const usual = new BackendRegistry([webgpu(), cpu()]);
 
 export interface WritingOptions extends SamplerOptions {
   readonly prompt: string;
@@ -47,7 +48,8 @@ interface Model {
 }
 
 /** What the page works with: a backend that can be swapped, a model, and one text at a time. */
-export class Session {
+export class Session implements AsyncDisposable {
+  readonly #registry: BackendRegistry;
   readonly #backend: SwitchableBackend;
   /** Why WebGPU cannot be had; undefined if it can. */
   readonly missing: string | undefined;
@@ -57,21 +59,26 @@ export class Session {
   #isWriting = false;
   /** Carries out a swap that was asked for, between two tokens. */
   #swap: (() => Promise<void>) | undefined;
-  /** What is to be freed when there is a device again. */
-  #leftBehind: (() => void)[] = [];
+  /** Ends with the swap that was asked for. */
+  #swapped: Promise<void> | undefined;
 
-  private constructor(backend: SwitchableBackend, missing: string | undefined) {
+  private constructor(registry: BackendRegistry, backend: SwitchableBackend, missing: string | undefined) {
+    this.#registry = registry;
     this.#backend = backend;
     this.missing = missing;
   }
 
-  /** Starts on the GPU if there is one; an adapter in software is no better than the CPU. */
-  static async open(): Promise<Session> {
+  /**
+   * Starts on the GPU if there is one; an adapter in software is no better than the CPU.
+   *
+   * @param registry has backends by the names webgpu and cpu
+   */
+  static async open(registry: BackendRegistry = usual): Promise<Session> {
     const listed = (await registry.list()).find(({ name }) => name === "webgpu")!;
     const hasGpu = listed.available && !listed.device.software;
     const backend = new SwitchableBackend(registry, hasGpu ? ["webgpu", "cpu"] : "cpu");
     await backend.init();
-    return new Session(backend, listed.available ? undefined : listed.reason);
+    return new Session(registry, backend, listed.available ? undefined : listed.reason);
   }
 
   /** The name of the backend in use. */
@@ -81,7 +88,7 @@ export class Session {
 
   /** The name of the one that would take over. */
   get other(): string {
-    return registry.names.find((name) => name !== this.#backend.current)!;
+    return this.#registry.names.find((name) => name !== this.#backend.current)!;
   }
 
   /** The device in use, and how fast it writes. */
@@ -91,33 +98,39 @@ export class Session {
   }
 
   /**
-   * Takes a model file, and if it has no tokenizer that too, together with it or afterwards. Returns the name of the model
-   * that still needs one; undefined when a model is loaded. Throws a FileError that names the file.
+   * Takes a model file, and if it has no tokenizer that too, together with it or afterwards: until then the model is `waiting`.
+   * Throws a FileError that names the file.
    *
    * @param progress gets the share of the weights that are loaded
    */
-  async take(files: readonly File[], progress: (fraction: number) => void): Promise<string | undefined> {
-    const [first, second] = [...files].sort((a, b) => b.size - a.size);
-    if (first === undefined) return this.#waiting?.name;
-    const waiting = files.length === 1 ? this.#waiting : undefined;
-    this.#waiting = undefined;
-    const { name, file, checkpoint } = waiting ?? (await opened(first));
-    const tokenizerFile = waiting === undefined ? second : first;
+  async take(files: readonly File[], progress: (fraction: number) => void): Promise<void> {
+    const [first, second] = await modelFirst(files);
+    if (first === undefined) return;
+    const isTokenizer = this.#waiting !== undefined && second === undefined && !first.isModel;
+    const waiting = isTokenizer ? this.#waiting! : await opened(first.file);
+    const { name, file, checkpoint } = waiting;
+    const tokenizerFile = isTokenizer ? first : second;
     const tokenizer =
       tokenizerFile === undefined
         ? checkpoint.tokenizer
-        : await tokenizerFrom(tokenizerFile, checkpoint.shape.vocabulary);
+        : await tokenizerFrom(tokenizerFile.file, checkpoint.shape.vocabulary);
     if (tokenizer === undefined) {
-      this.#waiting = { name, file, checkpoint };
-      return name;
+      this.#waiting = waiting;
+      return;
     }
     // Opens a fresh device if the last one was lost.
     await this.#backend.init();
-    for (const free of this.#leftBehind.splice(0)) free();
-    this.#drop();
+    this.#freeLost();
+    this.#model?.loaded.scope.dispose();
+    this.#model = undefined;
     const loaded = await named(name, () => loadWeights(this.#backend, file, checkpoint, "f32", progress));
     this.#model = { checkpoint, tokenizer, loaded };
-    return undefined;
+    this.#waiting = undefined;
+  }
+
+  /** The name of the model that still needs a tokenizer; undefined if none does. */
+  get waiting(): string | undefined {
+    return this.#waiting?.name;
   }
 
   /** Whether there is a model to write with. */
@@ -153,22 +166,41 @@ export class Session {
         await this.#swap?.();
       }
     } catch (error) {
-      if (error instanceof BackendError && error.code === "DEVICE_LOST") this.#drop();
+      if (error instanceof BackendError && error.code === "DEVICE_LOST") this.#model = undefined;
       throw error;
     } finally {
       this.#isWriting = false;
-      this.#free(() => {
-        for (const part of parts) part.free();
-      });
-      // Asked for after the last token.
-      await this.#swap?.();
+      try {
+        // Otherwise they are lost.
+        if (this.#backend.state === "open") for (const part of parts) part.free();
+        this.#freeLost();
+      } finally {
+        // Asked for after the last token.
+        await this.#swap?.();
+      }
     }
   }
 
-  /** Goes on with the other backend: at once, or after the next token of a text. If it fails, nothing changes. */
+  /**
+   * Goes on with the other backend: at once, or after the next token of a text. If it fails, nothing changes. While one swap is
+   * under way, no other is begun.
+   */
   swap(): Promise<void> {
+    this.#swapped ??= this.#nextSwap().finally(() => {
+      this.#swapped = undefined;
+    });
+    return this.#swapped;
+  }
+
+  /** Ends the session: its backend is closed. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#backend.dispose();
+  }
+
+  #nextSwap(): Promise<void> {
     const use = async () => {
       await this.#backend.use(this.other);
+      this.#freeLost();
       this.#meter?.restart();
     };
     if (!this.#isWriting) return use();
@@ -180,17 +212,27 @@ export class Session {
     });
   }
 
-  /** The model goes. */
-  #drop(): void {
-    const scope = this.#model?.loaded.scope;
-    this.#model = undefined;
-    if (scope !== undefined) this.#free(() => scope.dispose());
+  /** If there is a device again, frees what a lost one held: the model, and whatever was under way. */
+  #freeLost(): void {
+    // What is written next tells the writer of the loss.
+    if (this.#isWriting || this.#backend.state !== "open") return;
+    const { lost } = this.#backend;
+    if (lost.length > 0) this.#model = undefined;
+    for (const { handle } of lost) this.#backend.free(handle);
   }
+}
 
-  #free(body: () => void): void {
-    if (this.#backend.state === "open") body();
-    else this.#leftBehind.push(body);
-  }
+interface Given {
+  readonly file: File;
+  readonly isModel: boolean;
+}
+
+/** The one that is a model by its first bytes comes first, or else the larger one. */
+async function modelFirst(files: readonly File[]): Promise<Given[]> {
+  const given = await Promise.all(
+    files.map(async (file) => ({ file, isModel: await isModel(new BlobSource(file)) })),
+  );
+  return given.sort((a, b) => Number(b.isModel) - Number(a.isModel) || b.file.size - a.file.size);
 }
 
 async function opened(given: File): Promise<Waiting> {

@@ -66,6 +66,14 @@ async function started(child: ChildProcess): Promise<string> {
   throw new Error("the server has ended");
 }
 
+/** Stops the program, unless it has not started, or has ended. */
+async function stopped(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill("SIGTERM");
+  expect(await exit).to.deep.equal([0, null]);
+}
+
 const isIn = (state: string) => `document.documentElement.dataset.state === "${state}"`;
 
 /** Hangs are ended by the test runner. */
@@ -112,9 +120,9 @@ async function drop(page: Page, name: string, bytes: Uint8Array): Promise<void> 
 
 describe("the page of the story", () => {
   let folder: string;
-  let server: ChildProcess;
+  let server: ChildProcess | undefined;
   let address: string;
-  let browser: Browser;
+  let browser: Browser | undefined;
   let page: Page;
   const faults: string[] = [];
   before(async () => {
@@ -124,7 +132,7 @@ describe("the page of the story", () => {
     browser = await launch();
   });
   beforeEach(async () => {
-    page = await browser.newPage();
+    page = await browser!.newPage();
     page.on("pageerror", (error) => faults.push(error.message));
     await page.goto(address);
     await page.waitForFunction(isIn("empty"), undefined, forever);
@@ -134,11 +142,13 @@ describe("the page of the story", () => {
     expect(faults).to.deep.equal([]);
   });
   after(async () => {
-    await browser.close();
-    const exit = once(server, "exit");
-    server.kill("SIGTERM");
-    expect(await exit).to.deep.equal([0, null]);
-    rmSync(folder, { recursive: true });
+    // Also if what comes before the tests has failed.
+    try {
+      await browser?.close();
+    } finally {
+      await stopped(server);
+      rmSync(folder, { recursive: true });
+    }
   });
 
   const inFolder = (name: string, bytes: Uint8Array) => {

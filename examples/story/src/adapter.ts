@@ -8,6 +8,7 @@ import {
   withScope,
 } from "@backplane/core";
 import { type ByteSource, FileError } from "./checkpoint/file.js";
+import { faultOfCounts, jsonFrom } from "./checkpoint/json.js";
 import { readArray, readSafetensorsHeader } from "./checkpoint/safetensors.js";
 import { DenseMatrix, type Matrix, type Product } from "./matrix.js";
 import type { LayerWeights, Weights } from "./model.js";
@@ -60,7 +61,13 @@ export interface AdapterSizes {
 /** The sizes of an adapter, from the metadata of its file. */
 export function adapterSizesFrom(text: string | undefined): AdapterSizes {
   if (text === undefined) throw new FileError("It is no adapter that this program has trained.");
-  return JSON.parse(text) as AdapterSizes;
+  return jsonFrom<AdapterSizes>(text, (sizes) => {
+    const { scale } = sizes;
+    return (
+      faultOfCounts(sizes, ["rank"]) ??
+      (Number.isFinite(scale) ? undefined : `scale is ${JSON.stringify(scale)}`)
+    );
+  });
 }
 
 /** Reads an adapter that this program has trained for a model with these weights. */

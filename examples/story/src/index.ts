@@ -1,5 +1,5 @@
 /** What runs in browsers too. */
-export { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
+export { type Checkpoint, isModel, readCheckpoint } from "./checkpoint/checkpoint.js";
 export { type ByteSource, FileError, MemorySource, named } from "./checkpoint/file.js";
 export { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
 export { Meter } from "./meter.js";

@@ -16,8 +16,8 @@ async function main(args: readonly string[]): Promise<number> {
     process.stdout.write(usage);
     return exitCodes.done;
   }
-  const { model } = options;
-  const trains = model === undefined;
+  const { model, task } = options;
+  const trains = task === "model";
   const needsBoth = options.swap > 0 || trains;
   const start = await chooseBackend(options.backend, needsBoth, fileURLToPath(import.meta.url), args);
   if ("exitCode" in start) return start.exitCode;
@@ -34,19 +34,19 @@ async function main(args: readonly string[]): Promise<number> {
   const outputs = { text: process.stdout, notes: process.stderr };
   try {
     const { signal } = interruption;
-    if (model !== undefined && (options.lora > 0 || options.resume !== undefined))
-      await trainAdapter({ ...options, model }, backend, outputs, signal);
-    else if (model !== undefined) await tellStory({ ...options, model }, backend, outputs, signal);
-    else await trainModel({ options, start: backend, swaps: missing === undefined, outputs, signal });
+    if (model === undefined)
+      await trainModel({ options, start: backend, swaps: missing === undefined, outputs, signal });
+    else if (task === "adapter") await trainAdapter({ ...options, model }, backend, outputs, signal);
+    else await tellStory({ ...options, model }, backend, outputs, signal);
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
   }
   return interruption.signal.aborted ? exitCodes.interrupted : exitCodes.done;
 }
 
-/** The device cannot do something that was asked for, such as being measured. */
-function isUnsupported(error: unknown): error is BackendError {
-  return error instanceof BackendError && error.code === "UNSUPPORTED";
+/** The device cannot do something that was asked for: it cannot be measured, say, or has too little memory. */
+function isBeyondDevice(error: unknown): error is BackendError {
+  return error instanceof BackendError && ["UNSUPPORTED", "OUT_OF_MEMORY"].includes(error.code);
 }
 
 try {
@@ -55,7 +55,7 @@ try {
   if (error instanceof UsageError) {
     process.stderr.write(`${error.message}\n\n${usage}`);
     process.exitCode = exitCodes.usage;
-  } else if (error instanceof FileError || isUnsupported(error)) {
+  } else if (error instanceof FileError || isBeyondDevice(error)) {
     process.stderr.write(`${error.message}\n`);
     process.exitCode = exitCodes.failed;
   } else throw error;

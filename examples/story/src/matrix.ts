@@ -243,6 +243,6 @@ export function moved(operand: Operand, bytes: number): DeviceSlice {
   return { handle, byteOffset: byteOffset + bytes };
 }
 
-function sliceOf(operand: Operand): DeviceSlice {
+export function sliceOf(operand: Operand): DeviceSlice {
   return typeof operand === "object" ? operand : { handle: operand as DeviceHandle, byteOffset: 0 };
 }

@@ -3,6 +3,8 @@ export class Meter {
   #start = performance.now();
   /** When the first token was there: what came before is the prompt, or the swap. */
   #first = 0;
+  /** When the last token was there: what comes after is no part of the rate. */
+  #last = 0;
   #count = 0;
   #total = 0;
 
@@ -13,7 +15,8 @@ export class Meter {
 
   /** A token is there. */
   count(): void {
-    if (this.#count === 0) this.#first = performance.now();
+    this.#last = performance.now();
+    if (this.#count === 0) this.#first = this.#last;
     this.#count += 1;
     this.#total += 1;
   }
@@ -29,7 +32,7 @@ export class Meter {
     if (this.#count === 0) return "no token yet";
     const first = `first token after ${(this.#first - this.#start).toFixed(0)} ms`;
     if (this.#count === 1) return first;
-    const seconds = (performance.now() - this.#first) / 1000;
+    const seconds = (this.#last - this.#first) / 1000;
     const rate = (this.#count - 1) / seconds;
     return `${first}, then ${Math.round(rate).toLocaleString("en-US")} tokens/s`;
   }

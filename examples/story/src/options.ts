@@ -1,9 +1,14 @@
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { FloatType } from "@backplane/core";
 
 export type BackendChoice = "auto" | "cpu" | "webgpu";
 
+/** What the program does: trains a model, trains an adapter for one, or writes with one. */
+export type Task = "model" | "adapter" | "text";
+
 export interface Options {
+  readonly task: Task;
   /** Paths. */
   readonly model: string | undefined;
   readonly tokenizer: string | undefined;
@@ -20,6 +25,7 @@ export interface Options {
   /** What is trained on; undefined: the Markdown of this repository. */
   readonly text: string | undefined;
   readonly steps: number;
+  /** Where what is trained goes. */
   readonly save: string;
   /** The rank of an adapter to train for the model; 0: none is trained. */
   readonly lora: number;
@@ -43,7 +49,8 @@ export const usage = `A language model of the llama architecture: trains one, or
 Training:
   --text FILE                what to learn from (default: the Markdown of this repository)
   --steps N                  steps of training (default 400)
-  --save FILE                where to put the model, also on Ctrl-C (default story.safetensors)
+  --save FILE                where to put the model or the adapter, also on Ctrl-C (default: the file of --resume;
+                             else story.safetensors, or adapter.safetensors with --lora)
   --lora RANK                with --model: trains an adapter (LoRA) for that model, which stays as it is
   --resume FILE              goes on with a training that was interrupted; with --model that of an adapter
 
@@ -66,37 +73,90 @@ Writing:
 
 const backends: readonly BackendChoice[] = ["auto", "cpu", "webgpu"];
 const dtypes: readonly FloatType[] = ["f32", "f16"];
+const LARGEST_RANK = 1024;
+
+type Values = ReturnType<typeof readValues>;
+type Name = keyof Values;
+
+const common = ["prompt", "tokens", "temperature", "top-p", "seed", "backend", "help"] as const;
+
+/** The options that each task takes, and how it is asked for. */
+const tasks: Readonly<Record<Task, { readonly takes: readonly Name[]; readonly asked: string }>> = {
+  model: {
+    takes: [...common, "text", "steps", "save", "resume"],
+    asked: "training a model (without --model)",
+  },
+  adapter: {
+    takes: [...common, "model", "tokenizer", "text", "steps", "save", "resume", "lora"],
+    asked: "training an adapter (--model with --lora or --resume)",
+  },
+  text: {
+    takes: [...common, "model", "tokenizer", "adapter", "swap", "dtype", "profile"],
+    asked: "writing (--model without --lora and --resume)",
+  },
+};
+
+/** Options that exclude one another, and why. */
+const exclusions: readonly (readonly [Name, Name, string])[] = [
+  ["steps", "resume", "the file says how many there are"],
+  ["seed", "resume", "the file has it"],
+  ["swap", "profile", "one backend is measured"],
+];
 
 export function parseOptions(args: readonly string[]): Options {
   const values = readValues(args);
   const options = optionsFrom(values);
-  const { profile, model, swap, lora, resume } = options;
-  if (profile !== undefined && (model === undefined || swap > 0 || lora > 0 || resume !== undefined))
-    throw new UsageError("--profile needs --model, and goes with neither --swap nor --lora nor --resume");
+  if (options.help) return options;
+  const { takes, asked } = tasks[options.task];
+  for (const name of Object.keys(values) as Name[])
+    if (!takes.includes(name)) throw new UsageError(`--${name} does not go with ${asked}`);
+  for (const [a, b, reason] of exclusions)
+    if (values[a] !== undefined && values[b] !== undefined)
+      throw new UsageError(`--${a} does not go with --${b}: ${reason}`);
+  if (options.adapter !== undefined && options.dtype !== "f32")
+    throw new UsageError("--adapter needs --dtype f32");
+  checkPlaces(options);
   return options;
 }
 
-function optionsFrom(values: ReturnType<typeof readValues>): Options {
+/** Throws if a file that is read would be replaced by one that is written. A training may replace what it resumes. */
+function checkPlaces({ task, model, tokenizer, adapter, text, save, profile }: Options): void {
+  const written = task === "text" ? { profile } : { save };
+  for (const [name, path] of Object.entries(written))
+    for (const [source, read] of Object.entries({ model, tokenizer, adapter, text }))
+      if (path !== undefined && read !== undefined && resolve(path) === resolve(read))
+        throw new UsageError(`--${name} and --${source} are the same file, ${path}, which would be replaced`);
+}
+
+function optionsFrom(values: Values): Options {
+  const task = taskOf(values);
+  const usualPlace = task === "adapter" ? "adapter.safetensors" : "story.safetensors";
   return {
+    task,
     model: values.model,
     tokenizer: values.tokenizer,
-    prompt: values.prompt,
-    temperature: numberFrom("temperature", values.temperature, 0, 100),
-    topP: numberFrom("top-p", values["top-p"], 0, 1),
+    prompt: values.prompt ?? "",
+    temperature: numberFrom("temperature", values.temperature ?? "1", 0, 100),
+    topP: numberFrom("top-p", values["top-p"] ?? "0.9", 0, 1),
     seed: values.seed === undefined ? anySeed() : wholeNumber("seed", values.seed, 1, 2 ** 53 - 1),
-    tokens: wholeNumber("tokens", values.tokens, 1, 1_000_000),
-    backend: oneOf("backend", values.backend, backends),
-    swap: wholeNumber("swap", values.swap, 0, 1_000_000),
-    dtype: oneOf("dtype", values.dtype, dtypes),
+    tokens: wholeNumber("tokens", values.tokens ?? "256", 1, 1_000_000),
+    backend: oneOf("backend", values.backend ?? "auto", backends),
+    swap: wholeNumber("swap", values.swap ?? "0", 0, 1_000_000),
+    dtype: oneOf("dtype", values.dtype ?? "f32", dtypes),
     text: values.text,
-    steps: wholeNumber("steps", values.steps, 1, 1_000_000),
-    save: values.save,
+    steps: wholeNumber("steps", values.steps ?? "400", 1, 1_000_000),
+    save: values.save ?? values.resume ?? usualPlace,
     resume: values.resume,
-    lora: wholeNumber("lora", values.lora, 0, 1024),
+    lora: values.lora === undefined ? 0 : wholeNumber("lora", values.lora, 1, LARGEST_RANK),
     adapter: values.adapter,
     profile: values.profile,
-    help: values.help,
+    help: values.help ?? false,
   };
+}
+
+function taskOf({ model, lora, resume }: Values): Task {
+  if (model === undefined) return "model";
+  return lora === undefined && resume === undefined ? "text" : "adapter";
 }
 
 function readValues(args: readonly string[]) {
@@ -107,22 +167,22 @@ function readValues(args: readonly string[]) {
       options: {
         model: { type: "string" },
         tokenizer: { type: "string" },
-        prompt: { type: "string", default: "" },
-        temperature: { type: "string", default: "1" },
-        "top-p": { type: "string", default: "0.9" },
+        prompt: { type: "string" },
+        temperature: { type: "string" },
+        "top-p": { type: "string" },
         seed: { type: "string" },
-        tokens: { type: "string", default: "256" },
-        backend: { type: "string", default: "auto" },
-        swap: { type: "string", default: "0" },
-        dtype: { type: "string", default: "f32" },
+        tokens: { type: "string" },
+        backend: { type: "string" },
+        swap: { type: "string" },
+        dtype: { type: "string" },
         text: { type: "string" },
-        steps: { type: "string", default: "400" },
-        save: { type: "string", default: "story.safetensors" },
+        steps: { type: "string" },
+        save: { type: "string" },
         resume: { type: "string" },
-        lora: { type: "string", default: "0" },
+        lora: { type: "string" },
         adapter: { type: "string" },
         profile: { type: "string" },
-        help: { type: "boolean", short: "h", default: false },
+        help: { type: "boolean", short: "h" },
       },
     }).values;
   } catch (error) {

@@ -94,8 +94,8 @@ interface Sums {
 class OperationProfiler implements Profiler {
   readonly backend: SwitchableBackend;
   readonly #inner: SwitchableBackend;
-  readonly #sums = new Map<string, Sums>();
-  readonly #events: ChromeTraceEvent[] = [];
+  #sums = new Map<string, Sums>();
+  #events: ChromeTraceEvent[] = [];
   /** Memory that is read to wait for the device; undefined while nothing is measured. */
   #probe: DeviceHandle | undefined;
   #began = 0;
@@ -120,6 +120,8 @@ class OperationProfiler implements Profiler {
       throw new BackendError("UNSUPPORTED", "profile: this thread cannot wait for the device");
     const waits = new Waits();
     this.#began = waits.began;
+    this.#sums = new Map();
+    this.#events = [];
     const probe = this.#inner.alloc(1);
     this.#probe = probe;
     try {

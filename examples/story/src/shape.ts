@@ -1,3 +1,5 @@
+import { faultOfCounts } from "./checkpoint/json.js";
+
 /** The sizes of a transformer of the llama architecture. */
 export interface Shape {
   /** Numbers of the residual stream at each position. */
@@ -29,20 +31,15 @@ export function ropeFrequencies(rotated: number, base: number): number[] {
   return Array.from({ length: rotated / 2 }, (_, i) => base ** ((-2 * i) / rotated));
 }
 
+const counts = [
+  ...(["size", "hidden", "layers", "heads", "kvHeads", "headSize"] as const),
+  ...(["vocabulary", "length"] as const),
+];
+
 /** Returns what is wrong with sizes from a file; undefined if nothing is. */
 export function faultOf(shape: Omit<Shape, "frequencies">): string | undefined {
-  for (const name of [
-    "size",
-    "hidden",
-    "layers",
-    "heads",
-    "kvHeads",
-    "headSize",
-    "vocabulary",
-    "length",
-  ] as const)
-    if (!Number.isSafeInteger(shape[name]) || shape[name] < 1 || shape[name] >= 2 ** 31)
-      return `${name} is ${shape[name]}`;
+  const fault = faultOfCounts(shape, counts);
+  if (fault !== undefined) return fault;
   const { heads, kvHeads, headSize, window = 1 } = shape;
   if (!Number.isSafeInteger(window) || window < 1) return `window is ${window}`;
   if (heads % kvHeads !== 0) return `${heads} heads do not divide into ${kvHeads} heads of keys`;

@@ -1,12 +1,12 @@
 import { writeFile } from "node:fs/promises";
-import { SwitchableBackend } from "@backplane/core";
+import { type ComputeBackend, SwitchableBackend } from "@backplane/core";
 import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { AdaptableWeights, readAdapter } from "./adapter.js";
 import { registry } from "./backends.js";
 import { type Checkpoint, readCheckpoint } from "./checkpoint/checkpoint.js";
-import { FileSource } from "./checkpoint/disk.js";
+import { checkWritable, FileSource, onDisk } from "./checkpoint/disk.js";
 import { FileError, named } from "./checkpoint/file.js";
-import { loadWeights, weightBytes } from "./checkpoint/load.js";
+import { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
 import { Transformer } from "./model.js";
 import type { Options } from "./options.js";
 import { profilerFor } from "./profile.js";
@@ -22,8 +22,9 @@ export async function tellStory(
   signal: AbortSignal,
 ): Promise<void> {
   const { notes } = outputs;
+  if (options.profile !== undefined) await checkWritable(options.profile);
   await using model = await openModel(options);
-  const { file, checkpoint, tokenizer } = model;
+  const { checkpoint, tokenizer } = model;
   const { shape } = checkpoint;
   const prompt = tokenizer.encode(options.prompt);
   if (prompt.length > shape.length)
@@ -33,17 +34,8 @@ export async function tellStory(
   const profiler = options.profile === undefined ? undefined : profilerFor(switchable);
   const { backend } = profiler ?? { backend: switchable };
   const { dtype } = options;
-  if (dtype === "f16" && options.adapter !== undefined)
-    throw new FileError("An adapter needs a model that computes in f32.");
 
-  const bar = new ProgressBar(notes, "load");
-  const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
-  const loaded = await named(options.model, () =>
-    loadWeights(backend, file, checkpoint, dtype, (fraction) => {
-      bar.show(fraction, size);
-      signal.throwIfAborted();
-    }),
-  );
+  const loaded = await loadShown(backend, model, options, outputs, signal);
   const room = Math.min(shape.length, prompt.length + options.tokens);
   const weights = new AdaptableWeights(backend, loaded.weights);
   const { adapter: path } = options;
@@ -57,7 +49,7 @@ export async function tellStory(
   if (profiler === undefined) await writeText(writing);
   else {
     const { text, trace } = await profiler.measure((watch) => writeText({ ...writing, watch }));
-    await writeFile(options.profile!, JSON.stringify(trace));
+    await onDisk(() => writeFile(options.profile!, JSON.stringify(trace)));
     notes.write(
       `\n${text}The time line is in ${options.profile}, for chrome://tracing or ui.perfetto.dev.\n`,
     );
@@ -67,6 +59,23 @@ export async function tellStory(
   transformer.free();
   weights.adapter?.free();
   loaded.scope.dispose();
+}
+
+/** Loads the weights of a model, and shows how far that is. */
+export function loadShown(
+  backend: ComputeBackend,
+  { file, checkpoint }: OpenModel,
+  { model, dtype }: Options & { readonly model: string },
+  { notes }: Outputs,
+  signal: AbortSignal,
+): Promise<LoadedWeights> {
+  const bar = new ProgressBar(notes, "load");
+  const size = `${megabytes(weightBytes(checkpoint))} to ${backend.capabilities.device.name}`;
+  const progress = (fraction: number): void => {
+    bar.show(fraction, size);
+    signal.throwIfAborted();
+  };
+  return named(model, () => loadWeights(backend, file, checkpoint, dtype, progress));
 }
 
 /** A model file that is open. */

@@ -3,10 +3,11 @@ import { expect } from "chai";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
 import { decodeQ6K } from "#src/checkpoint/q6-k.js";
+import { SHAPE_KEY } from "#src/checkpoint/trained.js";
 import { byteCharacters } from "#src/tokenizer/byte-pairs.js";
 import { readLlama2cTokenizer } from "#src/tokenizer/llama2c.js";
 import { TextJoiner, type Tokenizer } from "#src/tokenizer/tokenizer.js";
-import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces, shape } from "./tiny.js";
+import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces, safetensorsFile, shape } from "./tiny.js";
 
 async function refusal(file: Uint8Array): Promise<string> {
   try {
@@ -103,6 +104,30 @@ describe("model files", () => {
       ],
     ] as const)
       expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
+  });
+
+  it("are refused if what they say of themselves makes no sense", async () => {
+    const saying = (text: string) => refusal(safetensorsFile({ __metadata__: { [SHAPE_KEY]: text } }));
+    const changed = (change: object) => saying(JSON.stringify({ ...shape, ...change }));
+    expect(await changed({})).to.equal("It has no array embedding.");
+    expect(await saying("{")).to.match(/^Its header is not JSON: /);
+    expect(await saying("null")).to.equal("Its header makes no sense: it has null in place of an object.");
+    for (const [change, message] of [
+      [{ heads: "4" }, 'heads is "4"'],
+      [{ window: null }, "window is null"],
+      [{ epsilon: null }, "epsilon is null"],
+      [{ frequencies: undefined }, "frequencies are no numbers for at most 8 pairs"],
+      [{ frequencies: ["1"] }, "frequencies are no numbers for at most 8 pairs"],
+    ] as const)
+      expect(await changed(change)).to.equal(`Its header makes no sense: ${message}.`);
+    for (const [header, message] of [
+      [{ __metadata__: { [SHAPE_KEY]: 1 } }, /^Its header makes no sense: its metadata are no texts\.$/],
+      [{ embedding: null }, /^Its header makes no sense: embedding is described by null\.$/],
+      [{ embedding: { dtype: "F32", shape: 3, data_offsets: [0, 0] } }, /: embedding is described by \{"dty/],
+      [{ embedding: { dtype: "F32", shape: [1], data_offsets: [4] } }, /: embedding is described by \{"dty/],
+      [{ embedding: { dtype: "F32", shape: [1], data_offsets: [-4, 0] } }, /: embedding is described by/],
+    ] as const)
+      expect(await refusal(safetensorsFile(header))).to.match(message);
   });
 
   it("are refused if arrays of metadata lie too deep in one another", async () => {

@@ -42,31 +42,32 @@ describe("memory", () => {
     const collect = runInNewContext("gc") as () => void;
     await withWeights(async (backend, weights) => {
       const transformer = new Transformer(backend, shape, weights, TOKENS);
-      // Chosen by chance, a token takes the longest way through the sampler, and three times as long.
-      for (const [temperature, tokens] of [
-        [0, TOKENS],
-        [1, TOKENS / 10],
+      // Chosen by chance, a token takes the longest way through the sampler. Its noise is larger too: medians of up to 28 bytes
+      // per token were seen in either direction, and of 17 without chance.
+      for (const [temperature, mostGrowth] of [
+        [0, 30],
+        [1, 100],
       ] as const) {
         const sampler = new Sampler(backend, shape.vocabulary, { temperature, topP: 0.9, seed: 1 });
         const writer = new Writer(backend, transformer, sampler);
         const device = new Set<string>();
         const heap: number[] = [];
         let count = 0;
-        for await (const _ of writer.write([1], tokens, new Set())) {
+        for await (const _ of writer.write([1], TOKENS, new Set())) {
           count += 1;
-          if (count % (tokens / PARTS) !== 0) continue;
+          if (count % (TOKENS / PARTS) !== 0) continue;
           collect();
           const { liveBytes, liveAllocations, peakBytes, reservedBytes } = backend.memory();
           device.add(JSON.stringify({ liveBytes, liveAllocations, peakBytes, reservedBytes }));
           heap.push(process.memoryUsage().heapUsed);
         }
-        expect(count).to.equal(tokens);
+        expect(count).to.equal(TOKENS);
         expect(device).to.have.lengthOf(1);
         // The engine's own books grow and shrink by a part now and then: half of the parts grow no more than by noise.
-        // What every token leaves behind, at least an empty object, would show in nearly all of them.
+        // What every token leaves behind would show in nearly all of them: without chance also an empty object.
         const growths = heap.slice(1).map((bytes, i) => bytes - heap[i]!);
         const median = growths.sort((x, y) => x - y)[(PARTS - 2) / 2]!;
-        if (temperature === 0) expect(median / (tokens / PARTS)).to.be.lessThan(30);
+        expect(median / (TOKENS / PARTS)).to.be.lessThan(mostGrowth);
         for (const part of [writer, sampler]) part.free();
       }
       transformer.free();

@@ -3,7 +3,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect } from "chai";
+import { assert, expect } from "chai";
+import { checkWritable, FileSource } from "#src/checkpoint/disk.js";
+import { FileError } from "#src/checkpoint/file.js";
+import { parseOptions, UsageError } from "#src/options.js";
 import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces } from "./tiny.js";
 
 const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
@@ -11,6 +14,17 @@ const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
 function story(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: "utf8" });
   return { status, stdout, stderr };
+}
+
+/** The FileError with which something ends. */
+async function refused(body: Promise<unknown>): Promise<FileError> {
+  try {
+    await body;
+  } catch (error) {
+    if (error instanceof FileError) return error;
+    throw error;
+  }
+  return assert.fail("it is done");
 }
 
 describe("the story program", () => {
@@ -71,7 +85,7 @@ describe("the story program", () => {
     }
     const swapped = story(...checkpoint, ...options, "--swap", "3", "--profile", join(folder, "x.json"));
     expect(swapped.status).to.equal(2);
-    expect(swapped.stderr).to.match(/^--profile needs --model, and goes with neither --swap/);
+    expect(swapped.stderr).to.match(/^--swap does not go with --profile: one backend/);
   });
 
   it("trains, saves when it is interrupted, and writes with what it has learned", async () => {
@@ -88,7 +102,9 @@ describe("the story program", () => {
     });
     const code = await new Promise((resolve) => child.once("close", resolve));
     expect(code, notes).to.equal(130);
-    expect(notes).to.contain(`Saved as ${saved}.`).and.to.contain(`story --resume ${saved}`);
+    expect(notes)
+      .to.contain(`Saved as ${saved}.`)
+      .and.to.contain(`story --text ${text} --resume ${saved} --save ${saved}`);
 
     const whole = story("--text", text, "--steps", "10", "--tokens", "4", ...options);
     expect(whole.status, whole.stderr).to.equal(0);
@@ -111,6 +127,56 @@ describe("the story program", () => {
     expect(used.status, used.stderr).to.equal(0);
   });
 
+  it("says what the system refuses", async () => {
+    for (const [path, message] of [
+      [join(folder, "none", "file"), /^ENOENT: .*none'$/],
+      [folder, /is no file that could be replaced/],
+      [join(folder, "tiny.gguf", "file"), /^(?:ENOTDIR|EACCES): /],
+    ] as const)
+      assert.match((await refused(checkWritable(path))).message, message);
+    await checkWritable(join(folder, "new file"));
+    await checkWritable(join(folder, "tiny.gguf"));
+    await using file = await FileSource.open(folder);
+    assert.match((await refused(file.read(0, 1))).message, /^EISDIR: /);
+  });
+
+  it("never takes a file that it reads for one that it writes", () => {
+    for (const [args, message] of [
+      [["--model", "a", "--lora", "2", "--save", "./a"], /^--save and --model are the same file/],
+      [["--model", "a", "--lora", "2", "--tokenizer", "b", "--save", "b"], /^--save and --tokenizer are/],
+      [["--model", "adapter.safetensors", "--lora", "2"], /^--save and --model are/],
+      [["--model", "a", "--resume", "a"], /^--save and --model are/],
+      [["--text", "a", "--save", "b/../a"], /^--save and --text are/],
+      [["--model", "a", "--adapter", "b", "--profile", "b"], /^--profile and --adapter are/],
+    ] as const)
+      expect(() => parseOptions(args)).to.throw(UsageError, message);
+    for (const [args, place] of [
+      [[], "story.safetensors"],
+      [["--resume", "half"], "half"],
+      [["--model", "story.safetensors", "--lora", "2"], "adapter.safetensors"],
+      [["--model", "a", "--resume", "half"], "half"],
+      [["--model", "a", "--resume", "half", "--save", "whole"], "whole"],
+    ] as const)
+      expect(parseOptions(args).save).to.equal(place);
+  });
+
+  it("refuses options that it would not heed", () => {
+    for (const [args, message] of [
+      [["--lora", "2"], /^--lora does not go with training a model/],
+      [["--adapter", "a"], /^--adapter does not go with training a model/],
+      [["--dtype", "f16"], /^--dtype does not go with training a model/],
+      [["--model", "a", "--lora", "2", "--adapter", "b"], /^--adapter does not go with training an adapter/],
+      [["--model", "a", "--lora", "2", "--dtype", "f16"], /^--dtype does not go with training an adapter/],
+      [["--model", "a", "--lora", "2", "--profile", "b"], /^--profile does not go with training an/],
+      [["--model", "a", "--steps", "3"], /^--steps does not go with writing/],
+      [["--model", "a", "--save", "b"], /^--save does not go with writing/],
+      [["--resume", "a", "--steps", "3"], /^--steps does not go with --resume/],
+      [["--model", "b", "--resume", "a", "--seed", "3"], /^--seed does not go with --resume/],
+      [["--model", "a", "--adapter", "b", "--dtype", "f16"], /^--adapter needs --dtype f32/],
+    ] as const)
+      expect(() => parseOptions(args)).to.throw(UsageError, message);
+  });
+
   it("explains itself, and says what is wrong with a command or a file", () => {
     const help = story("--help");
     expect(help).to.include({ status: 0, stderr: "" });
@@ -120,8 +186,11 @@ describe("the story program", () => {
     expect(wrong).to.include({ status: 2, stdout: "" });
     expect(wrong.stderr).to.match(/^--seed is "0"; allowed: whole numbers from 1/);
     const [, model] = checkpoint as [string, string];
+    const missing = join(folder, "none", "saved");
     for (const [args, message] of [
       [["--resume", join(folder, "none")], /none: ENOENT/],
+      [["--save", missing], /ENOENT: .*access '.*none'/],
+      [[...checkpoint, "--profile", missing], /ENOENT: .*access '.*none'/],
       [["--model", model], /tiny\.bin: It has no tokenizer; name one with --tokenizer FILE/],
       [[...checkpoint, "--adapter", model], /tiny\.bin: It is cut off: its header/],
       [["--model", model, "--tokenizer", model], /tiny\.bin: It ends after \d+ tokens/],

@@ -357,3 +357,12 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   }
   return result;
 }
+
+/** A file of the format safetensors with this header, and nothing behind it. */
+export function safetensorsFile(header: unknown): Uint8Array {
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const bytes = new Uint8Array(8 + text.length);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length), true);
+  bytes.set(text, 8);
+  return bytes;
+}

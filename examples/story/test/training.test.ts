@@ -3,14 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ComputeBackend, download, upload } from "@backplane/core";
 import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } from "@backplane/tensor";
+import { save } from "@backplane/tensor/node";
 import { expect } from "chai";
-import { AdaptableWeights, readAdapter } from "#src/adapter.js";
+import { ADAPTER_KEY, AdaptableWeights, readAdapter } from "#src/adapter.js";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileSource } from "#src/checkpoint/disk.js";
-import { FileError } from "#src/checkpoint/file.js";
+import { FileError, MemorySource } from "#src/checkpoint/file.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { SHAPE_KEY } from "#src/checkpoint/trained.js";
-import { Transformer } from "#src/model.js";
+import { Transformer, type Weights } from "#src/model.js";
 import { parseOptions } from "#src/options.js";
 import { Random } from "#src/random.js";
 import type { Shape } from "#src/shape.js";
@@ -19,12 +20,12 @@ import { splitCorpus } from "#src/training/corpus.js";
 import { LanguageModel } from "#src/training/language-model.js";
 import { LoraParameters } from "#src/training/lora.js";
 import { trainAdapter } from "#src/training/lora-program.js";
-import { type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
+import { movedParameters, type Parameters, parametersFrom, weightsOf } from "#src/training/parameters.js";
 import { SavedTraining, saveTraining } from "#src/training/saving.js";
 import { Trainer } from "#src/training/trainer.js";
 import { exactLogits } from "./exact.js";
 import { registry } from "./subjects.js";
-import { ggufFile, type Values, values, shape as wide } from "./tiny.js";
+import { ggufFile, safetensorsFile, type Values, values, shape as wide } from "./tiny.js";
 
 /** Each token sees fewer tokens than there are. */
 const shape: Shape = { ...wide, window: 4 };
@@ -213,6 +214,37 @@ describe("training", () => {
     lora.dispose();
   });
 
+  for (const [type, tolerance] of [
+    ["F32", 0],
+    ["Q8_0", 2e-5],
+  ] as const)
+    it(`has the weights of a model of ${type} once, as they were`, async () => {
+      const source = new MemorySource(ggufFile(type));
+      const checkpoint = await readCheckpoint(source);
+      const before = backend.memory();
+      const loaded = await loadWeights(backend, source, checkpoint, "f32");
+      const logitsOf = async (weights: Weights) => {
+        const transformer = new Transformer(backend, checkpoint.shape, weights, 1);
+        using token = tensor(backend, Int32Array.of(77));
+        transformer.forward(token.value.storage!.handle, 1, 0);
+        const logits = await download(backend, transformer.logits, Float32Array, shape.vocabulary);
+        transformer.free();
+        return logits;
+      };
+      const wanted = await logitsOf(loaded.weights);
+      const moved = movedParameters(backend, checkpoint.shape, loaded);
+      const tensors = [...parametersOf(moved).values()];
+      expect(backend.memory()).to.include({
+        liveAllocations: before.liveAllocations + tensors.length,
+        liveBytes: before.liveBytes + 4 * tensors.reduce((sum, { size }) => sum + size, 0),
+      });
+      const found = await logitsOf(weightsOf(backend, moved));
+      const largest = Math.max(...wanted.map(Math.abs));
+      for (const [i, logit] of found.entries()) expect(logit).to.be.closeTo(wanted[i]!, tolerance * largest);
+      disposeParameters(moved);
+      expect(backend.memory()).to.include({ liveAllocations: before.liveAllocations });
+    });
+
   it("goes on with an adapter as if it had never been interrupted", async () => {
     const write = (name: string, bytes: Uint8Array) => {
       writeFileSync(join(folder, name), bytes);
@@ -220,7 +252,8 @@ describe("training", () => {
     };
     const model = write("tiny.gguf", ggufFile("F32"));
     const lines = write("lines.md", new TextEncoder().encode("the sea and the sun\n".repeat(100)));
-    const base = ["--model", model, "--text", lines, "--tokens", "1", "--steps", "12", "--seed", "4"];
+    const base = ["--model", model, "--text", lines, "--tokens", "1"];
+    const begin = ["--lora", "2", "--steps", "12", "--seed", "4"];
     /** Trains with these options too, and returns the notes and the file. */
     const train = async (name: string, interrupts: boolean, ...more: string[]) => {
       const save = join(folder, name);
@@ -237,13 +270,13 @@ describe("training", () => {
       await trainAdapter({ ...parsed, model }, "cpu", outputs, interruption.signal);
       return { noted, save };
     };
-    const half = await train("half-adapter.safetensors", true, "--lora", "2");
+    const half = await train("half-adapter.safetensors", true, ...begin);
     expect(half.noted).to.contain(
-      `Saved as ${half.save}.\nTo go on: npx -y pnpm@12 story --model ${model} --text ${lines} --resume ${half.save}\n`,
+      `Saved as ${half.save}.\nTo go on: npx -y pnpm@12 story --model ${model} --text ${lines} --resume ${half.save} --save ${half.save}\n`,
     );
     const resumed = await train("resumed.safetensors", false, "--resume", half.save);
     expect(resumed.noted).to.match(/nats per token: [\d.]+; without the adapter: [\d.]+/);
-    const whole = await train("whole.safetensors", false, "--lora", "2");
+    const whole = await train("whole.safetensors", false, ...begin);
     expect(readFileSync(resumed.save).equals(readFileSync(whole.save))).to.equal(true);
     expect(readFileSync(half.save).equals(readFileSync(whole.save))).to.equal(false);
 
@@ -258,6 +291,45 @@ describe("training", () => {
       expect(failed).to.be.instanceOf(FileError);
       expect((failed as FileError).message).to.match(message);
     }
+  });
+
+  it("refuses a training whose file is broken, and keeps nothing of it", async () => {
+    const path = join(folder, "broken.safetensors");
+    const { liveAllocations } = backend.memory();
+    for (const [training, steps, message] of [
+      [undefined, "3", "It does not say how it was trained."],
+      ["{", "3", /^Its header is not JSON: /],
+      [JSON.stringify({ ...options, rate: null }), "3", "Its header makes no sense: rate is null."],
+      [JSON.stringify({ ...options, batch: 0 }), "3", "Its header makes no sense: batch is 0."],
+      [JSON.stringify(options), undefined, 'It has done "" steps of 6.'],
+      [JSON.stringify(options), "7", 'It has done "7" steps of 6.'],
+    ] as const) {
+      using some = tensor(backend, [1]);
+      const metadata = {
+        ...(training === undefined ? {} : { training }),
+        ...(steps === undefined ? {} : { steps }),
+      };
+      await save(path, new Map([["some", some]]), { metadata });
+      const error = await SavedTraining.read(backend, path).catch((error: unknown) => error);
+      expect(error).to.be.instanceOf(FileError);
+      if (typeof message === "string") expect((error as FileError).message).to.equal(message);
+      else expect((error as FileError).message).to.match(message);
+    }
+    expect(backend.memory()).to.include({ liveAllocations });
+
+    const plain = weightsOf(backend, parameters);
+    for (const [sizes, message] of [
+      ["{", /^Its header is not JSON: /],
+      ['{"rank":"2","scale":1}', /: rank is "2"\.$/],
+      ['{"rank":2}', /: scale is undefined\.$/],
+      ['{"rank":2,"scale":1}', /^It has no array layers\.0\.queryKeyValue\.down\.$/],
+    ] as const) {
+      const file = new MemorySource(safetensorsFile({ __metadata__: { [ADAPTER_KEY]: sizes } }));
+      const error = await readAdapter(backend, file, plain).catch((error: unknown) => error);
+      expect(error).to.be.instanceOf(FileError);
+      expect((error as FileError).message).to.match(message);
+    }
+    expect(backend.memory()).to.include({ liveAllocations });
   });
 
   it("holds out every tenth piece of a text, and knows what pairs of bytes alone tell of it", () => {

@@ -17,6 +17,7 @@ const swap = byId<HTMLButtonElement>("swap");
 const progress = byId<HTMLProgressElement>("progress");
 const status = byId("status");
 const problem = byId("problem");
+let isSwapping = false;
 const plot = new Plot(byId<SVGSVGElement & HTMLElement>("plot"));
 
 show("opening");
@@ -42,7 +43,7 @@ function show(state: State): void {
   stop.disabled = state !== "training";
   progress.hidden = state !== "training";
   if (state === "opening") return;
-  swap.disabled = trainer.missing !== undefined;
+  swap.disabled = isSwapping || trainer.missing !== undefined;
   swap.textContent = `Go on with ${names[trainer.other]}`;
   byId("device").textContent = trainer.device;
 }
@@ -83,9 +84,11 @@ async function run(): Promise<void> {
 }
 
 async function exchange(): Promise<void> {
+  isSwapping = true;
   swap.disabled = true;
   problem.hidden = true;
   await trainer.swap().catch(report);
+  isSwapping = false;
   show(document.documentElement.dataset.state as State);
 }
 

@@ -27,6 +27,8 @@ export class Trainer {
   #isStopped = false;
   /** Carries out a swap that was asked for, between two steps. */
   #swap: (() => Promise<void>) | undefined;
+  /** Ends with the swap that was asked for. */
+  #swapped: Promise<void> | undefined;
 
   private constructor(
     registration: Registration,
@@ -72,11 +74,28 @@ export class Trainer {
   async train(steps: number, taken: (step: Step) => void | Promise<void>): Promise<number> {
     this.#isTraining = true;
     this.#isStopped = false;
-    const model = newModel();
+    try {
+      return await this.#fit(steps, taken);
+    } finally {
+      this.#isTraining = false;
+      // Asked for after the last step.
+      await this.#swap?.();
+    }
+  }
+
+  async #fit(steps: number, taken: (step: Step) => void | Promise<void>): Promise<number> {
     const count = Math.min(this.#training.count, steps * batchSize);
-    const [inputs, targets] = [imagesOf(this.#training, count), labelsOf(this.#training, count)];
+    const parts: { dispose(): unknown }[] = [];
+    const kept = <Part extends { dispose(): unknown }>(part: Part): Part => {
+      parts.unshift(part);
+      return part;
+    };
     let number = 0;
     try {
+      const model = kept(newModel());
+      kept(model.optimizer);
+      const inputs = kept(imagesOf(this.#training, count));
+      const targets = kept(labelsOf(this.#training, count));
       await model.fit(inputs, targets, {
         epochs: Math.ceil((steps * batchSize) / count),
         ...{ batchSize, shuffle: false, verbose: 0, yieldEvery: "never" },
@@ -92,12 +111,7 @@ export class Trainer {
       });
       return await accuracyOf(model, this.#test, this.#test.count);
     } finally {
-      this.#isTraining = false;
-      tf.dispose([inputs, targets]);
-      model.optimizer.dispose();
-      model.dispose();
-      // Asked for after the last step.
-      await this.#swap?.();
+      for (const part of parts) part.dispose();
     }
   }
 
@@ -106,8 +120,18 @@ export class Trainer {
     this.#isStopped = true;
   }
 
-  /** Goes on with the other backend: at once, or after the step that is under way. If it fails, nothing changes. */
+  /**
+   * Goes on with the other backend: at once, or after the step that is under way. If it fails, nothing changes. While one swap is
+   * under way, no other is begun.
+   */
   swap(): Promise<void> {
+    this.#swapped ??= this.#nextSwap().finally(() => {
+      this.#swapped = undefined;
+    });
+    return this.#swapped;
+  }
+
+  #nextSwap(): Promise<void> {
     const use = async () => {
       await this.#registration.use(this.other);
     };

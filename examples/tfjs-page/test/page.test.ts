@@ -52,6 +52,14 @@ async function started(child: ChildProcess): Promise<string> {
   throw new Error("the server has ended");
 }
 
+/** Stops the program, unless it has not started, or has ended. */
+async function stopped(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill("SIGTERM");
+  expect(await exit).to.deep.equal([0, null]);
+}
+
 /** Hangs are ended by the test runner. */
 const forever = { timeout: 0 };
 
@@ -101,8 +109,8 @@ async function trained(
 describe("the page of TensorFlow.js", () => {
   const steps = 60;
   let expected: readonly number[];
-  let server: ChildProcess;
-  let browser: Browser;
+  let server: ChildProcess | undefined;
+  let browser: Browser | undefined;
   let page: Page;
   const faults: string[] = [];
   before(async () => {
@@ -119,16 +127,23 @@ describe("the page of TensorFlow.js", () => {
     expect(faults).to.deep.equal([]);
   });
   after(async () => {
-    await browser.close();
-    const exit = once(server, "exit");
-    server.kill("SIGTERM");
-    expect(await exit).to.deep.equal([0, null]);
+    // Also if what comes before the tests has failed.
+    try {
+      await browser?.close();
+    } finally {
+      await stopped(server);
+    }
   });
 
-  /** Backends, and the pages before them, round differently, and every step builds on the one before it. */
-  const assertExpected = ({ losses }: Training): void => {
-    for (const [i, loss] of losses.entries())
-      expect(loss, `loss of step ${i + 1}`).to.be.closeTo(expected[i]!, 0.01);
+  /**
+   * Backends round differently, and every step builds on the one before it. Within ten steps of the last swap this is hardly more
+   * than the rounding of the losses that the page shows.
+   */
+  const assertExpected = ({ losses }: Training, lastSwap = 0): void => {
+    for (const [i, loss] of losses.entries()) {
+      const tolerance = i < lastSwap + 10 ? 2e-4 : 0.01;
+      expect(loss, `loss of step ${i + 1}`).to.be.closeTo(expected[i]!, tolerance);
+    }
   };
 
   it("trains as Node.js does, across swaps in the middle of fit, and plots the loss of each step", async () => {
@@ -138,7 +153,7 @@ describe("the page of TensorFlow.js", () => {
       { after: 26, button: "swap" },
     ]);
     expect(training.losses).to.have.length(steps);
-    assertExpected(training);
+    assertExpected(training, 26);
     expect(training.losses.at(-1)).to.be.lessThan(training.losses[0]! / 2);
     expect(training.backends).to.deep.equal(["cpu", "webgpu", "cpu"]);
     // Each line begins where the one before it ends.
@@ -152,9 +167,9 @@ describe("the page of TensorFlow.js", () => {
   });
 
   it("stops when asked to, and begins anew", async () => {
-    const stopped = await trained(page, 10_000, [{ after: 5, button: "stop" }]);
-    expect(stopped.status).to.match(/^After \d+ steps the loss is/);
-    expect(stopped.losses.length).to.be.within(5, 9_999);
+    const ended = await trained(page, 10_000, [{ after: 5, button: "stop" }]);
+    expect(ended.status).to.match(/^After \d+ steps the loss is/);
+    expect(ended.losses.length).to.be.within(5, 9_999);
     // The page may take some more steps before it handles a click.
     const again = await trained(page, 3, []);
     assertExpected(again);

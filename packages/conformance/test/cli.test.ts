@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TraceBackend, upload } from "@backplane/core";
 import { assert } from "chai";
+import { main } from "#src/cli/main.js";
 import { checkCase, createReferenceBackend, type LawFailure, parseReport } from "#src/index.js";
 import { mutant } from "./support/backends.js";
 import { backendModule, command } from "./support/command.js";
@@ -92,7 +93,22 @@ describe("The command line program", () => {
       /cut\.trace: replayTrace: source was cut off: it has no end; 2 calls were made/,
     );
     assert.equal((await command(["replay", cut, backendModule("healthy"), "--allow-cut"])).code, 0);
+    // How a replay ended counts, although the backend does not end well.
+    const undisposable = backendModule("undisposable");
+    const unending = await command(["replay", cut, undisposable]);
+    assert.equal(unending.code, 2, unending.errors);
+    assert.match(unending.errors, /source was cut off/);
+    const held = await command(["replay", whole, undisposable, "--no-compare"]);
+    assert.equal(held.code, 1, held.errors);
+    assert.match(held.output, /reads: 0 differ/);
+    assert.match(held.errors, /could not be disposed of: .*it is still there/);
+
+    const screen = { write: () => true };
+    const stopped = { output: screen, errors: screen, signal: AbortSignal.abort() };
+    assert.equal(await main(["replay", whole, backendModule("healthy")], stopped), 130);
+
     for (const [args, reason] of [
+      [["replay", folder, backendModule("healthy")], /cannot be read/],
       [["replay", inFolder("none"), "x"], /there is no file/],
       [["replay"], /which file has the trace/],
       [["replay", whole], /which module has the backend/],

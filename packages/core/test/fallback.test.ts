@@ -144,6 +144,23 @@ describe("FallbackBackend", () => {
     await backend.dispose();
   });
 
+  it("reads a slice as it was at the call, although the call has to wait", async () => {
+    const { first, second, backend } = await open(new Lacking());
+    const reading = gate();
+    first.reading = () => reading.promise;
+    const [a, c] = [backend.alloc(8), backend.alloc(4)];
+    backend.fill(a, 7, 8, "u8");
+    const slice = { handle: a, byteOffset: 4 };
+    backend.gemm({ ...sizes, a: slice, b: a, c });
+    slice.byteOffset = 0;
+    slice.handle = c;
+    reading.open();
+    await backend.synchronize();
+    const { a: read } = second.runs[0]!.problem as { a: { byteOffset: number } };
+    assert.equal(read.byteOffset, 4);
+    await backend.dispose();
+  });
+
   it("refuses what neither backend has", async () => {
     const backend = new FallbackBackend(createBackend(new Lacking()), createBackend(new Lacking()));
     await backend.init();

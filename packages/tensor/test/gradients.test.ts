@@ -104,6 +104,24 @@ describe("the rules of elementwise functions", () => {
       assert.deepEqual([values[0], values[count - 1]], [2 ** -7, 2 ** -7]);
     }
   });
+
+  for (const dtype of ["f32", "f16"] as const)
+    it(`is NaN where max and min are, in ${dtype}`, async () => {
+      const rows = [
+        [1, Number.NaN, 3],
+        [4, 4, 2],
+        [Number.NaN, Number.NaN, Number.NaN],
+      ];
+      const none = [Number.NaN, Number.NaN, Number.NaN];
+      const x = tensor(bench.backend, rows, { dtype });
+      for (const [f, second] of [
+        [(a: Tensor) => a.max(1), [-0.5, -0.5, 0]],
+        [(a: Tensor) => a.min(1), [0, 0, -1]],
+      ] as [(a: Tensor) => Tensor, number[]][]) {
+        const [gradient] = grad((a: Tensor) => f(a).mul(-1).sum())(x);
+        assert.deepEqual(await gradient!.toArray(), [none, second, none]);
+      }
+    });
 });
 
 describe("the rules of views, sums, products and indices", () => {

@@ -1,4 +1,5 @@
 import { extname } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { bundleFiles, type PageSources } from "./bundle.js";
 import { startServer } from "./server.js";
@@ -57,24 +58,27 @@ function parse(args: readonly string[]): { readonly port: number; readonly help:
 }
 
 async function serveUntilInterrupted(program: PageProgram, port: number): Promise<number> {
-  const interrupted = new Promise<void>((resolve) => {
-    process.once("SIGINT", resolve);
-    process.once("SIGTERM", resolve);
-  });
-  const files = await bundleFiles(program);
-  const contentOf = ({ pathname }: URL) => {
-    const path = pathname === "/" ? "/index.html" : pathname;
-    const body = files.get(path);
-    if (body === undefined) throw new Error(`There is no ${path} here.`);
-    return { extension: extname(path), body };
-  };
+  const interruption = new AbortController();
+  const { signal } = interruption;
+  const interrupted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruption.abort());
   try {
+    const files = await bundleFiles(program);
+    const contentOf = ({ pathname }: URL) => {
+      const path = pathname === "/" ? "/index.html" : pathname;
+      const body = files.get(path);
+      if (body === undefined) throw new Error(`There is no ${path} here.`);
+      return { extension: extname(path), body };
+    };
     const server = await startServer(contentOf, port);
-    process.stdout.write(`Open ${server.origin}/ in a browser. Ctrl-C ends.\n`);
+    if (!signal.aborted) process.stdout.write(`Open ${server.origin}/ in a browser. Ctrl-C ends.\n`);
     await interrupted;
     await server.close();
     return exitCodes.done;
   } catch (error) {
+    // Ctrl-C ends the process of the bundler too, maybe before the signal is known here.
+    await setImmediate();
+    if (signal.aborted) return exitCodes.done;
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
     process.stderr.write(`Port ${port} is taken. Name another one with --port N; 0 takes any.\n`);
     return exitCodes.failed;

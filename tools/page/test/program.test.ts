@@ -1,9 +1,14 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
 
 const main = fileURLToPath(new URL("./programs/main.js", import.meta.url));
+const given = fileURLToPath(new URL("./programs/given.js", import.meta.url));
 
 /** Starts the program and returns the address that it names. */
 async function started(child: ChildProcess): Promise<string> {
@@ -49,6 +54,36 @@ describe("the program of a page", () => {
     }
     expect(await exit).to.deep.equal([0, null]);
   });
+
+  // Elsewhere there are no such files, and no groups of processes.
+  (process.platform === "win32" ? it.skip : it)(
+    "ends well if Ctrl-C ends its bundler too, in the middle of its work",
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), "backplane-page-"));
+      try {
+        const pipe = join(folder, "page.js");
+        expect(spawnSync("mkfifo", [pipe])).to.include({ status: 0 });
+        const child = spawn(process.execPath, [given, pipe, "--port", "0"], {
+          detached: true,
+          stdio: ["ignore", "pipe", "pipe"],
+        });
+        let text = "";
+        for (const stream of [child.stdout, child.stderr])
+          stream.on("data", (chunk) => {
+            text += chunk;
+          });
+        const exit = once(child, "close");
+        // Waits until the bundler reads the script, and lets it wait for more.
+        const file = await open(pipe, "w");
+        process.kill(-child.pid!, "SIGINT");
+        expect(await exit, text).to.deep.equal([0, null]);
+        expect(text).to.equal("");
+        await file.close();
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 
   it("explains itself, and says what is wrong with its options", () => {
     const help = spawnSync(process.execPath, [main, "--", "--help"], { encoding: "utf8" });

@@ -1,4 +1,5 @@
 import { type ByteSource, FileError } from "./file.js";
+import { isObject, jsonFrom } from "./json.js";
 
 /** An array of f32 in a file. */
 export interface StoredArray {
@@ -49,12 +50,26 @@ export async function readSafetensorsHeader(file: ByteSource): Promise<Safetenso
   return { metadata, arrays };
 }
 
-function headerFrom(bytes: Uint8Array): Record<string, Entry> & { __metadata__?: Record<string, string> } {
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (error) {
-    throw new FileError(`Its header is not JSON: ${(error as Error).message}`);
-  }
+type Header = Record<string, Entry> & { __metadata__?: Record<string, string> };
+
+function headerFrom(bytes: Uint8Array): Header {
+  return jsonFrom<Header>(new TextDecoder().decode(bytes), ({ __metadata__: metadata = {}, ...entries }) => {
+    if (!isObject(metadata) || !Object.values(metadata).every((value) => typeof value === "string"))
+      return "its metadata are no texts";
+    const broken = Object.entries(entries).find(([, entry]) => !isEntry(entry));
+    return broken && `${broken[0]} is described by ${JSON.stringify(broken[1])}`;
+  });
+}
+
+function isEntry(entry: unknown): boolean {
+  if (!isObject(entry)) return false;
+  const { dtype, shape, data_offsets: place } = entry as Partial<Entry>;
+  if (typeof dtype !== "string" || !areSizes(shape) || !areSizes(place)) return false;
+  return place.length === 2 && place[0]! <= place[1]!;
+}
+
+function areSizes(values: unknown): values is number[] {
+  return Array.isArray(values) && values.every((value) => Number.isSafeInteger(value) && value >= 0);
 }
 
 /** The values of an array. Throws a FileError if it is missing or has another shape. */

@@ -2,6 +2,7 @@ import { faultOf, type Shape } from "../shape.js";
 import { ByteTokenizer } from "../tokenizer/bytes.js";
 import { type Checkpoint, layerShapes, type StoredLayer, type StoredMatrix } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
+import { jsonFrom } from "./json.js";
 import { arrayOf, readSafetensorsHeader } from "./safetensors.js";
 
 /** The key of the metadata with the sizes of the model, as JSON. */
@@ -11,10 +12,14 @@ export const SHAPE_KEY = "shape";
 export function shapeFrom(text: string | undefined): Shape {
   if (text === undefined)
     throw new FileError("It is a safetensors file, but none of a model that this program has trained.");
-  const shape = JSON.parse(text) as Shape;
-  const fault = faultOf(shape);
-  if (fault !== undefined) throw new FileError(`Its header makes no sense: ${fault}.`);
-  return shape;
+  return jsonFrom<Shape>(text, (shape) => faultOf(shape) ?? faultOfNumbers(shape));
+}
+
+function faultOfNumbers({ epsilon, frequencies, headSize }: Shape): string | undefined {
+  if (!Number.isFinite(epsilon) || epsilon < 0) return `epsilon is ${JSON.stringify(epsilon)}`;
+  const isComplete = Array.isArray(frequencies) && 2 * frequencies.length <= headSize;
+  if (isComplete && frequencies.every(Number.isFinite)) return undefined;
+  return `frequencies are no numbers for at most ${headSize / 2} pairs`;
 }
 
 /** Reads a model that this program has trained: `Parameters` in a safetensors file. */

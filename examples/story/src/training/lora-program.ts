@@ -1,4 +1,5 @@
 import { SwitchableBackend } from "@backplane/core";
+import { disposeParameters, parametersOf, type Tensor } from "@backplane/tensor";
 import {
   ADAPTER_KEY,
   AdaptableWeights,
@@ -7,20 +8,20 @@ import {
   readAdapter,
 } from "../adapter.js";
 import { registry } from "../backends.js";
-import { FileSource } from "../checkpoint/disk.js";
+import { checkWritable, FileSource } from "../checkpoint/disk.js";
 import { FileError, named } from "../checkpoint/file.js";
-import { loadWeights } from "../checkpoint/load.js";
-import { Transformer, type Weights } from "../model.js";
+import { weightBytes } from "../checkpoint/load.js";
+import { Transformer } from "../model.js";
 import type { Options } from "../options.js";
 import { Random } from "../random.js";
 import type { Shape } from "../shape.js";
-import { openModel } from "../story.js";
+import { loadShown, openModel } from "../story.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
-import { type Outputs, writeText } from "../writing.js";
+import { megabytes, type Outputs, writeText } from "../writing.js";
 import { corpusFor } from "./corpus.js";
 import { LoraParameters } from "./lora.js";
-import { copiedParameters } from "./parameters.js";
-import { grouped, trainOn } from "./program.js";
+import { movedParameters, type Parameters, weightsOf } from "./parameters.js";
+import { continuation, grouped, trainOn } from "./program.js";
 import { SavedTraining, saveTraining } from "./saving.js";
 import { Trainer, type TrainingOptions } from "./trainer.js";
 
@@ -28,9 +29,6 @@ const batch = 16;
 const length = 64;
 const rate = 0.003;
 const scale = 2;
-
-/** What is written with the adapter and without it. */
-const STORY_TOKENS = 80;
 
 /** Trains an adapter for a model from a file, whose weights stay as they are, and shows what it changes. */
 export async function trainAdapter(
@@ -40,15 +38,20 @@ export async function trainAdapter(
   signal: AbortSignal,
 ): Promise<void> {
   const { notes } = outputs;
+  await checkWritable(options.save);
   await using model = await openModel(options);
   const { checkpoint, tokenizer } = model;
   const { shape } = checkpoint;
   const corpus = corpusFor(options.text, length, (text) => tokensOf(tokenizer, text));
   await using backend = new SwitchableBackend(registry, start);
   await backend.init();
-  const { weights, scope } = await loadWeights(backend, model.file, checkpoint, "f32");
-  const { lora, trainer } = await trainingFor(backend, shape, weights, options);
-  const count = [...lora.tensors.values()].reduce((sum, { size }) => sum + size, 0);
+  const loaded = await loadShown(backend, model, options, outputs, signal);
+  const parameters = movedParameters(backend, shape, loaded);
+  const [stored, moved] = [weightBytes(checkpoint), 4 * numbersOf(parametersOf(parameters))];
+  if (moved > stored)
+    notes.write(`For the training the weights become f32: ${megabytes(moved)} on the device.\n`);
+  const { lora, trainer } = await trainingFor(backend, shape, parameters, options);
+  const count = numbersOf(lora.tensors);
   notes.write(
     `${grouped(count)} parameters of an adapter learn from ${grouped(corpus.training.length)} tokens on ${backend.capabilities.device.name}.\n`,
   );
@@ -56,7 +59,7 @@ export async function trainAdapter(
   await saveTraining(options.save, lora.tensors, lora.metadata, trainer);
   notes.write(`\nSaved as ${options.save}.\n`);
   if (!isComplete) {
-    notes.write(`To go on: npx -y pnpm@12 story ${filesOf(options)} --resume ${options.save}\n`);
+    notes.write(continuation(options));
     return;
   }
   const after = await trainer.heldOutLoss(corpus.heldOut);
@@ -65,32 +68,31 @@ export async function trainAdapter(
     `Loss of text that was held out, in nats per token: ${after.toFixed(3)}; without the adapter: ${before.toFixed(3)}.\n`,
   );
 
+  const weights = weightsOf(backend, parameters);
   const adaptable = new AdaptableWeights(backend, weights);
   await using file = await FileSource.open(options.save);
   const adapter = await readAdapter(backend, file, weights);
-  const room = Math.min(shape.length, tokenizer.encode(options.prompt).length + STORY_TOKENS);
+  const room = Math.min(shape.length, tokenizer.encode(options.prompt).length + options.tokens);
   const transformer = new Transformer(backend, shape, adaptable, room);
-  const writing = { ...options, tokens: STORY_TOKENS, swap: 0 };
   for (const used of [undefined, adapter]) {
     adaptable.adapter = used;
     notes.write(used === undefined ? "\nWithout the adapter:\n" : "\nWith it:\n");
     const { prompt } = options;
-    await writeText({ backend, transformer, tokenizer, prompt, options: writing, outputs, signal });
+    await writeText({ backend, transformer, tokenizer, prompt, options, outputs, signal });
   }
   notes.write(`\nTo use it: npx -y pnpm@12 story --model ${options.model} --adapter ${options.save}\n`);
   transformer.free();
   adapter.free();
-  scope.dispose();
+  disposeParameters(parameters);
 }
 
 /** Begins a training, or goes on with one that was interrupted. */
 async function trainingFor(
   backend: SwitchableBackend,
   shape: Shape,
-  weights: Weights,
+  parameters: Parameters,
   options: Options,
 ): Promise<{ readonly lora: LoraParameters; readonly trainer: Trainer }> {
-  const parameters = copiedParameters(backend, shape, weights);
   const begin = (sizes: AdapterSizes, settings: TrainingOptions) => {
     const lora = new LoraParameters(backend, shape, sizes, new Random(settings.seed));
     const trained = [...lora.tensors.values()];
@@ -111,10 +113,8 @@ async function trainingFor(
   });
 }
 
-/** The options that name what a training of an adapter begins with. */
-function filesOf({ model, tokenizer, text }: Options): string {
-  const given = Object.entries({ model, tokenizer, text }).filter(([, path]) => path !== undefined);
-  return given.map(([name, path]) => `--${name} ${path}`).join(" ");
+function numbersOf(tensors: ReadonlyMap<string, Tensor>): number {
+  return [...tensors.values()].reduce((sum, { size }) => sum + size, 0);
 }
 
 /** The tokens of a text, line by line, as joining pieces takes more than proportionally long. */

@@ -1,6 +1,7 @@
 import { type ComputeBackend, type DeviceHandle, dtypeBytes, type Operand } from "@backplane/core";
 import { ones, type Tensor, tensor, zeros } from "@backplane/tensor";
-import { type BlockMatrix, DenseMatrix, type Matrix } from "../matrix.js";
+import type { LoadedWeights } from "../checkpoint/load.js";
+import { type BlockMatrix, DenseMatrix, type Matrix, sliceOf } from "../matrix.js";
 import type { Weights } from "../model.js";
 import type { Random } from "../random.js";
 import type { Shape } from "../shape.js";
@@ -82,7 +83,10 @@ export function initialParameters(backend: ComputeBackend, shape: Shape, random:
 }
 
 /** The parameters as the weights of a `Transformer`, in the memory in which they are now. */
-export function weightsOf(backend: ComputeBackend, { embedding, layers, finalNorm }: Parameters): Weights {
+export function weightsOf(
+  backend: ComputeBackend,
+  { embedding, classifier, layers, finalNorm }: Parameters,
+): Weights {
   const matrix = (parameter: Tensor) => {
     const [rows, columns] = parameter.shape as [number, number];
     return new DenseMatrix(backend, "f32", rows, columns, placeOf(parameter));
@@ -90,7 +94,7 @@ export function weightsOf(backend: ComputeBackend, { embedding, layers, finalNor
   const embeddingMatrix = matrix(embedding);
   return {
     embedding: embeddingMatrix,
-    classifier: embeddingMatrix,
+    classifier: classifier === undefined ? embeddingMatrix : matrix(classifier),
     finalNorm: placeOf(finalNorm),
     layers: layers.map((layer) => ({
       attentionNorm: placeOf(layer.attentionNorm),
@@ -103,25 +107,34 @@ export function weightsOf(backend: ComputeBackend, { embedding, layers, finalNor
   };
 }
 
-/** Copies of the weights of a model that computes in f32. */
-export function copiedParameters(backend: ComputeBackend, { size }: Shape, weights: Weights): Parameters {
-  const copied = (from: Operand, shape: readonly number[]): Tensor => {
-    const copy = zeros(backend, shape).keep();
-    backend.copyDtoD(placeOf(copy), from, 4 * copy.size);
+/** Makes parameters of the weights of a model that computes in f32. Each is copied, and then freed: it is there once. */
+export function movedParameters(
+  backend: ComputeBackend,
+  { size }: Shape,
+  { weights, scope }: LoadedWeights,
+): Parameters {
+  const vector = (from: Operand): Tensor => {
+    const copy = zeros(backend, [size]).keep();
+    backend.copyDtoD(placeOf(copy), from, 4 * size);
+    scope.free(sliceOf(from).handle);
     return copy;
   };
-  const vector = (from: Operand) => copied(from, [size]);
   const matrix = (from: Matrix): Tensor => {
-    const shape = [from.rows, from.columns];
-    if (from instanceof DenseMatrix) return copied(from.values, shape);
-    const copy = zeros(backend, shape).keep();
-    (from as BlockMatrix).widen(placeOf(copy));
+    const copy = zeros(backend, [from.rows, from.columns]).keep();
+    if (from instanceof DenseMatrix) {
+      backend.copyDtoD(placeOf(copy), from.values, 4 * copy.size);
+      scope.free(from.values.handle);
+    } else {
+      const blocks = from as BlockMatrix;
+      blocks.widen(placeOf(copy));
+      for (const { handle } of [blocks.stored, blocks.scales]) scope.free(handle);
+    }
     return copy;
   };
   const { embedding, classifier } = weights;
   return {
-    embedding: matrix(embedding),
     ...(classifier === embedding ? {} : { classifier: matrix(classifier) }),
+    embedding: matrix(embedding),
     finalNorm: vector(weights.finalNorm),
     layers: weights.layers.map((layer) => ({
       attentionNorm: vector(layer.attentionNorm),

@@ -3,6 +3,7 @@ import { SwitchableBackend } from "@backplane/core";
 import { ProgressBar } from "@backplane/example-digits/progress.js";
 import { parametersOf } from "@backplane/tensor";
 import { registry } from "../backends.js";
+import { checkWritable } from "../checkpoint/disk.js";
 import { named } from "../checkpoint/file.js";
 import { SHAPE_KEY, shapeFrom } from "../checkpoint/trained.js";
 import { Transformer } from "../model.js";
@@ -62,6 +63,7 @@ export interface TrainingProgram {
 /** Trains a model on text, shows what it has learned, and lets it write while the backend is swapped. */
 export async function trainModel({ options, start, swaps, outputs, signal }: TrainingProgram): Promise<void> {
   const { notes } = outputs;
+  await checkWritable(options.save);
   const corpus = corpusFor(options.text, length, (text) => Int32Array.from(text));
   await using backend = new SwitchableBackend(registry, start);
   await backend.init();
@@ -78,8 +80,7 @@ export async function trainModel({ options, start, swaps, outputs, signal }: Tra
   await saveTraining(options.save, parametersOf(parameters), metadata, trainer);
   notes.write(`\nSaved as ${options.save}.\n`);
   if (!isComplete) {
-    const text = options.text === undefined ? "" : ` --text ${options.text}`;
-    notes.write(`To go on: npx -y pnpm@12 story --resume ${options.save}${text}\n`);
+    notes.write(continuation(options));
     return;
   }
   const loss = await trainer.heldOutLoss(corpus.heldOut);
@@ -180,6 +181,13 @@ async function sample(
   for await (const token of writer.write(prompt, SAMPLE_BYTES, tokenizer.stops)) text += joiner.add(token);
   for (const part of [writer, sampler, transformer]) part.free();
   return text;
+}
+
+/** Says how to go on with a training that was interrupted. */
+export function continuation({ model, tokenizer, text, save }: Options): string {
+  const given = Object.entries({ model, tokenizer, text, resume: save, save });
+  const words = given.flatMap(([name, path]) => (path === undefined ? [] : [`--${name}`, path]));
+  return `To go on: npx -y pnpm@12 story ${words.join(" ")}\n`;
 }
 
 /** A whole number with commas. */

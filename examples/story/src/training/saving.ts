@@ -1,7 +1,9 @@
 import { BackendError, type ComputeBackend } from "@backplane/core";
-import type { Tensor } from "@backplane/tensor";
+import type { Checkpoint, Tensor } from "@backplane/tensor";
 import { load, save } from "@backplane/tensor/node";
+import { onDisk } from "../checkpoint/disk.js";
 import { FileError } from "../checkpoint/file.js";
+import { faultOfCounts, jsonFrom } from "../checkpoint/json.js";
 import { arrayOf } from "../checkpoint/safetensors.js";
 import type { Trainer, TrainingOptions } from "./trainer.js";
 
@@ -20,38 +22,34 @@ export async function saveTraining(
   { optimizer, options }: Trainer,
 ): Promise<void> {
   const states = [...optimizer.states()].map(([name, state]) => [STATES + name, state] as const);
-  await save(path, new Map([...trained, ...states]), {
-    metadata: {
-      ...metadata,
-      [OPTIONS_KEY]: JSON.stringify(options),
-      [STEPS_KEY]: String(optimizer.steps),
-    },
-  });
+  const all = new Map([...trained, ...states]);
+  const progress = { [OPTIONS_KEY]: JSON.stringify(options), [STEPS_KEY]: String(optimizer.steps) };
+  await onDisk(() => save(path, all, { metadata: { ...metadata, ...progress } }));
 }
 
 /** A training that was interrupted. Disposing of it frees the tensors that nobody has taken. */
 export class SavedTraining implements Disposable {
   readonly metadata: ReadonlyMap<string, string>;
   readonly options: TrainingOptions;
+  readonly #steps: number;
   readonly #tensors: Map<string, Tensor>;
 
-  private constructor(
-    metadata: ReadonlyMap<string, string>,
-    options: TrainingOptions,
-    tensors: Map<string, Tensor>,
-  ) {
+  private constructor({ tensors, metadata }: Checkpoint) {
     this.metadata = metadata;
-    this.options = options;
+    this.options = optionsFrom(metadata.get(OPTIONS_KEY));
+    this.#steps = stepsFrom(metadata.get(STEPS_KEY), this.options);
     this.#tensors = tensors;
   }
 
   /** Reads what `saveTraining` wrote. Throws a FileError if the file is another one, or broken. */
   static async read(backend: ComputeBackend, path: string): Promise<SavedTraining> {
-    const { tensors, metadata } = await loaded(backend, path);
-    const options = metadata.get(OPTIONS_KEY);
-    if (options !== undefined) return new SavedTraining(metadata, JSON.parse(options), tensors);
-    for (const tensor of tensors.values()) tensor.dispose();
-    throw new FileError("It does not say how it was trained.");
+    const file = await loaded(backend, path);
+    try {
+      return new SavedTraining(file);
+    } catch (error) {
+      for (const tensor of file.tensors.values()) tensor.dispose();
+      throw error;
+    }
   }
 
   /** Takes out a tensor. Throws a FileError if it is missing or has another shape. */
@@ -63,7 +61,7 @@ export class SavedTraining implements Disposable {
 
   /** Gives a trainer of these tensors what its optimizer had. Once. */
   restore({ optimizer }: Trainer): void {
-    optimizer.steps = Number(this.metadata.get(STEPS_KEY));
+    optimizer.steps = this.#steps;
     for (const [name, state] of optimizer.states()) {
       using saved = this.take(STATES + name, state.shape);
       state.assign(saved);
@@ -76,7 +74,23 @@ export class SavedTraining implements Disposable {
   }
 }
 
-async function loaded(backend: ComputeBackend, path: string) {
+function optionsFrom(text: string | undefined): TrainingOptions {
+  if (text === undefined) throw new FileError("It does not say how it was trained.");
+  return jsonFrom<TrainingOptions>(text, (options) => {
+    const { seed, rate } = options;
+    if (!Number.isSafeInteger(seed) || seed < 1) return `seed is ${JSON.stringify(seed)}`;
+    if (!Number.isFinite(rate) || rate <= 0) return `rate is ${JSON.stringify(rate)}`;
+    return faultOfCounts(options, ["steps", "batch", "length"]);
+  });
+}
+
+function stepsFrom(text = "", { steps }: TrainingOptions): number {
+  const done = Number(text);
+  if (/^\d+$/.test(text) && done <= steps) return done;
+  throw new FileError(`It has done ${JSON.stringify(text)} steps of ${steps}.`);
+}
+
+async function loaded(backend: ComputeBackend, path: string): Promise<Checkpoint> {
   try {
     return await load(backend, path);
   } catch (error) {

@@ -24,6 +24,7 @@ type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 const replayCodes: Readonly<Record<ReplayOutcome, ExitCode>> = {
   ...{ same: exitCodes.kept, different: exitCodes.broken, unopened: exitCodes.unopened },
+  interrupted: exitCodes.interrupted,
 };
 
 /** The parts of the process that the program needs. */
@@ -38,7 +39,7 @@ export interface Host {
 export async function main(args: readonly string[], host: Host): Promise<ExitCode> {
   const { output, errors } = host;
   try {
-    if (args[0] === "replay") return replayCodes[await replay(args.slice(1), output, errors)];
+    if (args[0] === "replay") return replayCodes[await replay(args.slice(1), host)];
     const request = parseArguments(args);
     if (request.action === "help") output.write(usage);
     else if (request.action === "version") output.write(`${suiteVersion}\n`);

@@ -26,7 +26,7 @@ the bounds of the laws, and what is read with what was read when the trace was m
 
 Ends with 0 where all is the same, 1 where a call or a read differs or the backend
 refuses a call, 2 for a bad command line or trace, and 3 where the backend could not be
-opened.
+opened. After Ctrl-C it ends with 130.
 `;
 
 interface Request {
@@ -40,17 +40,21 @@ interface Request {
 }
 
 /** The outcome of a replay, in the order of weight. */
-export type ReplayOutcome = "same" | "unopened" | "different";
+export type ReplayOutcome = "same" | "unopened" | "different" | "interrupted";
+
+/** What a replay needs of the process. */
+interface Surroundings {
+  readonly output: Screen;
+  readonly errors: Screen;
+  /** Abort it to end the replay early. */
+  readonly signal: AbortSignal;
+}
 
 /** Replays a trace on each backend of a module. Throws a `UsageError` for a bad command line or trace. */
-export async function replay(
-  args: readonly string[],
-  output: Screen,
-  errors: Screen,
-): Promise<ReplayOutcome> {
+export async function replay(args: readonly string[], surroundings: Surroundings): Promise<ReplayOutcome> {
   const request = requestIn(args);
   if (request === undefined) {
-    output.write(replayUsage);
+    surroundings.output.write(replayUsage);
     return "same";
   }
   try {
@@ -60,8 +64,9 @@ export async function replay(
   }
   const outcomes: ReplayOutcome[] = [];
   for (const subject of await loadSubjects(request.module, request.exportName, request.configurations))
-    outcomes.push(await replayOn(subject, request, output, errors));
-  return (["different", "unopened"] as const).find((outcome) => outcomes.includes(outcome)) ?? "same";
+    outcomes.push(await replayOn(subject, request, surroundings));
+  const byWeight = ["interrupted", "different", "unopened"] as const;
+  return byWeight.find((outcome) => outcomes.includes(outcome)) ?? "same";
 }
 
 function requestIn(args: readonly string[]): Request | undefined {
@@ -105,15 +110,16 @@ function parsed(args: readonly string[]) {
 
 async function replayOn(
   subject: Subject,
-  { file, compares, allowCut, tolerance }: Request,
-  output: Screen,
-  errors: Screen,
+  request: Request,
+  surroundings: Surroundings,
 ): Promise<ReplayOutcome> {
+  const { errors, signal } = surroundings;
+  if (signal.aborted) return "interrupted";
   let backend: ComputeBackend;
   let comparison: CompareBackend | undefined;
   try {
     const made = await backendMadeBy(subject.create);
-    comparison = compares
+    comparison = request.compares
       ? new CompareBackend(made, createReferenceBackend(), { warn: () => {} })
       : undefined;
     backend = comparison ?? made;
@@ -122,22 +128,56 @@ async function replayOn(
     errors.write(`${subject.name} could not be opened: ${String(error)}\n`);
     return "unopened";
   }
+  let outcome: ReplayOutcome;
   try {
-    const source: AsyncIterable<Uint8Array> = createReadStream(file);
+    outcome = await outcomeOn(subject.name, backend, comparison, request, surroundings);
+  } catch (error) {
+    // Why the replay ended matters more than why the backend did not.
+    await backend.dispose().catch(() => {});
+    throw error;
+  }
+  try {
+    await backend.dispose();
+    return outcome;
+  } catch (error) {
+    errors.write(`${subject.name} could not be disposed of: ${String(error)}\n`);
+    return outcome === "same" ? "different" : outcome;
+  }
+}
+
+async function outcomeOn(
+  name: string,
+  backend: ComputeBackend,
+  comparison: CompareBackend | undefined,
+  { file, allowCut, tolerance }: Request,
+  { output, errors, signal }: Surroundings,
+): Promise<ReplayOutcome> {
+  try {
     const options = { allowCut, ...(tolerance === undefined ? {} : { tolerance }) };
-    const report = await replayTrace(source, backend, options);
+    const report = await replayTrace(contentsOf(file, signal), backend, options);
     const compared = comparison?.report();
-    output.write(textOf(subject.name, report, compared));
+    output.write(textOf(name, report, compared));
     return report.differing.length > 0 || (compared?.divergences ?? 0) > 0 ? "different" : "same";
   } catch (error) {
+    if (signal.aborted) return "interrupted";
+    if (error instanceof UsageError) throw error;
     const { argument, message } = error as BackendError;
     const divergence = comparison?.report().first;
     if (divergence !== undefined) output.write(`${divergence.message}\n`);
     if (argument === "source") throw new UsageError(`${file}: ${message}`);
-    errors.write(`${subject.name}: ${message}\n`);
+    errors.write(`${name}: ${message}\n`);
     return "different";
-  } finally {
-    await backend.dispose();
+  }
+}
+
+/** Pieces are small, because the replay can be interrupted between them only. */
+const pieceBytes = 2 ** 14;
+
+async function* contentsOf(file: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    yield* createReadStream(file, { signal, highWaterMark: pieceBytes });
+  } catch (error) {
+    throw new UsageError(`${JSON.stringify(file)} cannot be read: ${(error as Error).message}`);
   }
 }
 

@@ -9,6 +9,7 @@ import {
   ForwardingBackend,
   type HostBytes,
   Listeners,
+  type Numerics,
   type Operand,
   type Operation,
   type OperationName,
@@ -17,13 +18,14 @@ import {
 } from "@backplane/core";
 import type { ReferenceMemory } from "../elements.js";
 import { after, madeElsewhere } from "./elsewhere.js";
-import type { Judgement } from "./finding.js";
+import type { Finding } from "./finding.js";
 import { type Contents, judge } from "./judge.js";
 import { type CompareOptions, completed } from "./options.js";
 import { type Fetched, fetchAll, type Patch, patchesFor } from "./patches.js";
 import { replayOf } from "./replay.js";
 import { CompareCounts, type CompareReport, type Divergence, messageOf } from "./report.js";
 import {
+  owned,
   type Watched,
   watchedAlloc,
   watchedCopy,
@@ -40,7 +42,14 @@ interface Job {
   readonly before: Fetched;
   readonly changed: Fetched;
   readonly bytes: number;
+  /** Those of the call: the backend may be another one when the results are judged. */
+  readonly numerics: Numerics;
 }
+
+/** What is known of a call that is about to be made. */
+type Plan =
+  | (Pick<Job, "watched" | "patches" | "bytes" | "numerics"> & { readonly isCompared: true })
+  | { readonly isCompared: false; readonly name: string; readonly reason: string | undefined };
 
 /**
  * Runs two backends on the same calls and reports the first call after which a result is wrong:
@@ -91,6 +100,11 @@ export class CompareBackend extends ForwardingBackend {
     checkTwoBackends("CompareBackend", first, second);
     this.#second = second;
     this.#options = completed(options);
+    const { warn } = this.#options;
+    const stop = this.#listeners.add((divergence) => {
+      stop();
+      warn(divergence.message, divergence);
+    });
     first.onLost(() => {
       this.#opening = undefined;
       this.#faults.forget();
@@ -129,6 +143,8 @@ export class CompareBackend extends ForwardingBackend {
   async #open(): Promise<void> {
     await this.#second.init();
     await this.inner.init();
+    // Those of a lost device have ended. A backend that is swapped keeps them.
+    if (this.inner.memory().liveAllocations === 0) this.#sizes.clear();
   }
 
   override async synchronize(): Promise<void> {
@@ -177,7 +193,7 @@ export class CompareBackend extends ForwardingBackend {
 
   override copyHtoD(destination: Operand, source: HostBytes): void {
     this.#watch(
-      () => watchedUpload(destination, bytesOf(source)),
+      () => watchedUpload(destination, source),
       () => this.inner.copyHtoD(destination, source),
     );
   }
@@ -210,13 +226,16 @@ export class CompareBackend extends ForwardingBackend {
 
   /** Makes a call on the first backend, and compares it. Undefined: the call was made. */
   #watch(describe: () => Watched | undefined, make: (() => void) | undefined): void {
-    const prepared = this.state === "open" ? this.#prepare(describe) : undefined;
-    if (prepared === undefined) {
+    const plan = this.state === "open" ? this.#plan(describe) : undefined;
+    if (!plan?.isCompared) {
       make?.();
+      // One that threw is no call.
+      if (plan === undefined) return;
+      this.#counts.calls++;
+      if (plan.reason !== undefined) this.#counts.skip(plan.name, plan.reason);
       return;
     }
-    const { watched, patches } = prepared;
-    const bytes = patches.reduce((sum, { length }) => sum + length, 0);
+    const { patches } = plan;
     const before =
       make === undefined
         ? { bytes: patches.map(({ length }) => new Uint8Array(length)), wait: undefined }
@@ -224,31 +243,28 @@ export class CompareBackend extends ForwardingBackend {
     make?.();
     const changed = this.#fetch(patches.filter(({ isWritten }) => isWritten));
     const index = this.#counts.calls++;
-    if (before === undefined || changed === undefined) this.#counts.skip(watched.name, unread);
-    else this.#enter({ index, watched, patches, before, changed, bytes });
+    if (before === undefined || changed === undefined) this.#counts.skip(plan.watched.name, unread);
+    else this.#enter({ ...plan, index, before, changed });
   }
 
-  /** Returns what must be known to compare a call; undefined if it will not be compared, or will throw. */
-  #prepare(
-    describe: () => Watched | undefined,
-  ): { readonly watched: Watched; readonly patches: readonly Patch[] } | undefined {
-    let watched: Watched | undefined;
+  /** Undefined: the call writes nothing, or will throw. */
+  #plan(describe: () => Watched | undefined): Plan | undefined {
     try {
-      watched = describe();
+      const watched = describe();
+      if (watched === undefined || watched.uses.every(({ length }) => length === 0)) return undefined;
+      const without = { isCompared: false, name: watched.name } as const;
+      if (this.#counts.calls % this.#options.every !== 0) return { ...without, reason: undefined };
+      const patches = patchesFor(watched.uses, (handle) => this.#sizes.get(handle));
+      if (patches === undefined) return undefined;
+      const bytes = patches.reduce((sum, { length }) => sum + length, 0);
+      const reason = this.#tooLarge(bytes, watched.flops);
+      if (reason !== undefined) return { ...without, reason };
+      const { numerics } = weakerOf(this.inner.capabilities, this.#second.capabilities);
+      return { isCompared: true, watched: owned(watched), patches, bytes, numerics };
     } catch {
       // The call itself throws, with the message of the backend.
       return undefined;
     }
-    if (watched === undefined || watched.uses.every(({ length }) => length === 0)) return undefined;
-    const patches = patchesFor(watched.uses, (handle) => this.#sizes.get(handle));
-    if (patches === undefined) return undefined;
-    const bytes = patches.reduce((sum, { length }) => sum + length, 0);
-    const isTurn = this.#counts.calls % this.#options.every === 0;
-    const reason = isTurn ? this.#tooLarge(bytes, watched.flops) : undefined;
-    if (isTurn && reason === undefined) return { watched, patches };
-    this.#counts.calls++;
-    if (reason !== undefined) this.#counts.skip(watched.name, reason);
-    return undefined;
   }
 
   #tooLarge(bytes: number, flops: number): string | undefined {
@@ -284,19 +300,16 @@ export class CompareBackend extends ForwardingBackend {
   /** Compares now if nothing must be waited for, or else in turn. */
   #enter(job: Job): void {
     const waits = [this.#lane, job.before.wait, job.changed.wait].filter((wait) => wait !== undefined);
+    const next =
+      waits.length === 0
+        ? this.#compare(job)
+        : Promise.all(waits).then(
+            () => this.#compare(job),
+            () => this.#counts.skip(job.watched.name, unread),
+          );
+    if (next === undefined) return;
     this.#waitingBytes += job.bytes;
-    let next: Promise<void> | undefined;
-    if (waits.length === 0) next = this.#compare(job);
-    else
-      next = Promise.all(waits).then(
-        () => this.#compare(job),
-        () => this.#counts.skip(job.watched.name, unread),
-      );
-    if (next === undefined) {
-      this.#waitingBytes -= job.bytes;
-      return;
-    }
-    const lane: Promise<void> = next.then(() => {
+    const lane: Promise<void> = next.finally(() => {
       this.#waitingBytes -= job.bytes;
       if (this.#lane === lane) this.#lane = undefined;
     });
@@ -317,7 +330,10 @@ export class CompareBackend extends ForwardingBackend {
     }
     return second.wait.then(
       () => conclude(second),
-      () => conclude(undefined),
+      (error: unknown) => {
+        this.#noteFailure(watched, error);
+        conclude(undefined);
+      },
     );
   }
 
@@ -329,51 +345,54 @@ export class CompareBackend extends ForwardingBackend {
     if (this.#second.state !== "open") return undefined;
     try {
       return madeElsewhere(this.#second, watched, patches, before);
-    } catch {
-      // It does not support the call, or lacks the memory.
+    } catch (error) {
+      this.#noteFailure(watched, error);
       return undefined;
     }
   }
 
-  #judge({ index, watched, patches }: Job, contents: Contents): void {
-    const { finding, reason } = this.#judged(watched, patches, contents);
-    if (reason !== undefined) {
-      this.#counts.skip(watched.name, reason);
+  /** The second backend may lack a call or the memory for it, or be gone. Anything else is a fault of it. */
+  #noteFailure({ name }: Watched, error: unknown): void {
+    const { code = "an error without a code" } = error as Partial<BackendError>;
+    if (!expected.includes(code)) this.#counts.skip(name, `the second backend threw ${code}`);
+  }
+
+  #judge(job: Job, contents: Contents): void {
+    const { watched } = job;
+    let divergence: Divergence | undefined;
+    try {
+      const { finding, reason } = judge(watched, job.patches, contents, job.numerics);
+      if (reason !== undefined) {
+        this.#counts.skip(watched.name, reason);
+        return;
+      }
+      divergence = finding && this.#divergence(job, finding, contents);
+    } catch (error) {
+      // The program goes on, whatever its wrapper cannot do.
+      this.#counts.skip(watched.name, `the comparison failed: ${(error as Error).message}`);
       return;
     }
     this.#counts.compared++;
-    if (finding === undefined) return;
+    if (divergence === undefined) return;
     this.#counts.divergences++;
+    this.#counts.first ??= divergence;
+    this.#listeners.emit(divergence);
+  }
+
+  #divergence({ index, watched, patches }: Job, finding: Finding, { before }: Contents): Divergence {
     const { name: operation, args } = watched;
     const found = {
       ...finding,
       call: index,
       operation,
       args,
-      replay: replayOf(watched, patches, contents.before),
+      replay: replayOf(watched, patches, before),
     };
-    const message = messageOf(found, [this.inner.name, this.#second.name]);
-    const divergence: Divergence = { ...found, message };
-    const isFirst = this.#counts.first === undefined;
-    this.#counts.first ??= divergence;
-    if (isFirst) this.#options.warn(message, divergence);
-    this.#listeners.emit(divergence);
-  }
-
-  #judged(watched: Watched, patches: readonly Patch[], contents: Contents): Judgement {
-    try {
-      const { numerics } = weakerOf(this.inner.capabilities, this.#second.capabilities);
-      return judge(watched, patches, contents, numerics);
-    } catch (error) {
-      // The program goes on, whatever its wrapper cannot do.
-      return { finding: undefined, reason: `the comparison failed: ${(error as Error).message}` };
-    }
+    return { ...found, message: messageOf(found, [this.inner.name, this.#second.name]) };
   }
 }
 
 const unread = "its operands could not be read";
 
-function bytesOf(source: HostBytes): Uint8Array<ArrayBuffer> {
-  const [buffer, start] = ArrayBuffer.isView(source) ? [source.buffer, source.byteOffset] : [source, 0];
-  return Uint8Array.from(new Uint8Array(buffer, start, source.byteLength));
-}
+/** Codes of errors that do not mean that the second backend is wrong. */
+const expected: readonly string[] = ["UNSUPPORTED", "OUT_OF_MEMORY", "DEVICE_LOST", "DISPOSED"];

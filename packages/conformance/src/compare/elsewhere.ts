@@ -1,6 +1,6 @@
 import type { ComputeBackend, DeviceHandle, Operand } from "@backplane/core";
 import type { ReferenceMemory } from "../elements.js";
-import { type Fetched, fetchAll, type Patch, patchAt, placeOf } from "./patches.js";
+import { type Fetched, fetchAll, type Patch, placeIn } from "./patches.js";
 import { makeElsewhere, type Watched } from "./watched.js";
 
 /**
@@ -27,9 +27,8 @@ export function madeElsewhere(
       backend.copyHtoD(handle, before[index]!);
     }
     const place = (operand: Operand): Operand => {
-      const [handle, offset] = placeOf(operand);
-      const index = patchAt(patches, handle, offset);
-      return { handle: handles[index]!, byteOffset: offset - patches[index]!.start };
+      const { index, byteOffset } = placeIn(patches, operand);
+      return { handle: handles[index]!, byteOffset };
     };
     makeElsewhere(backend, call, place);
     const written = patches.flatMap(({ isWritten, length }, index) =>

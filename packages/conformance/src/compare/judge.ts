@@ -11,7 +11,7 @@ import { testedOperations } from "../ops/index.js";
 import type { FormulaMemory } from "../ops/operation.js";
 import { type Finding, type Judgement, type Values, Worst } from "./finding.js";
 import { type Patch, patchAt, placeOf } from "./patches.js";
-import { boundOf, Specials } from "./special.js";
+import { boundOf, type Element, isOneStep, Specials } from "./special.js";
 import { hasFormula, type Use, type Watched } from "./watched.js";
 
 /** The bytes of a call's patches: before it, and after it on each backend. */
@@ -143,7 +143,14 @@ class OperationJudge {
     this.#patches = patches;
     this.#contents = contents;
     this.#numerics = numerics;
-    this.#specials = new Specials(numerics);
+    const { operation, args } = watched.call as {
+      readonly operation: { readonly name: OperationName };
+      readonly args: object;
+    };
+    this.#specials = new Specials(
+      numerics,
+      isOneStep(operation.name, (args as { readonly kind?: unknown }).kind),
+    );
   }
 
   /** Returns why the results cannot be compared; undefined if they were. */
@@ -188,13 +195,21 @@ class OperationJudge {
     const { hasUnkept, hasZeroes } = this.#specials;
     if (hasUnkept && (ordering.includes(operation.name) || exact.some(({ dtype }) => isWhole(dtype))))
       return "its inputs have NaN or infinities, which not both backends keep";
-    const weakened =
-      hasUnkept || hasZeroes
-        ? this.#evaluated(evaluate as never, problem, (region, dtype) =>
-            this.#specials.weakened(inputs.get(region) ?? load(region, dtype), dtype),
-          )
-        : undefined;
-    for (const [index, output] of exact.entries()) this.#compare(output, weakened?.[index], covered, worst);
+    const evaluatedWith = (
+      isNeeded: boolean,
+      change: (values: Float64Array<ArrayBuffer>, dtype: DType) => Float64Array<ArrayBuffer>,
+    ): readonly Output[] | undefined => {
+      if (!isNeeded) return undefined;
+      return this.#evaluated(evaluate as never, problem, (region, dtype) =>
+        change(inputs.get(region) ?? load(region, dtype), dtype),
+      );
+    };
+    const weakened = evaluatedWith(hasUnkept || hasZeroes, (values, dtype) =>
+      this.#specials.weakened(values, dtype),
+    );
+    const probed = evaluatedWith(this.#specials.needsProbe, (values) => this.#specials.probed(values));
+    for (const [index, output] of exact.entries())
+      this.#compare([output, weakened?.[index], probed?.[index]], covered, worst);
     return undefined;
   }
 
@@ -230,8 +245,12 @@ class OperationJudge {
     return outputs;
   }
 
-  #compare(output: Output, weakened: Output | undefined, covered: readonly Uint8Array[], worst: Worst): void {
-    const { region, dtype, isWritten, values, tolerances } = output;
+  #compare(
+    [output, weakened, probed]: readonly [Output, Output | undefined, Output | undefined],
+    covered: readonly Uint8Array[],
+    worst: Worst,
+  ): void {
+    const { region, dtype, isWritten, values } = output;
     const argument = this.#operands.get(region) ?? "output";
     const [use] = this.#watched.uses.filter((one) => one.argument === argument);
     const index = patchAt(this.#patches, use!.handle, use!.start);
@@ -246,13 +265,17 @@ class OperationJudge {
       covered[index]!.fill(1, byteOffset + i * size, byteOffset + (i + 1) * size);
       const pair: Values = [first[i]!, second?.[i]];
       const at: Pick<Finding, "argument" | "element" | "dtype"> = { argument, element: i, dtype };
-      const other = weakened && ([weakened.values[i]!, weakened.tolerances[i]!] as const);
-      const bound = boundOf([values[i]!, tolerances[i]!], other, dtype, this.#numerics, this.#specials);
+      const [other, probe] = [weakened && elementOf(weakened, i), probed && elementOf(probed, i)];
+      const bound = boundOf(elementOf(output, i), other, probe, dtype, this.#numerics, this.#specials);
       if (bound === "free") continue;
       const isWrong = pair.map((value) => value !== undefined && !bound.isKept(value));
       if (isWrong[0] || isWrong[1]) worst.note(at, pair, bound, [isWrong[0]!, isWrong[1]!]);
     }
   }
+}
+
+function elementOf({ values, tolerances }: Output, i: number): Element {
+  return [values[i]!, tolerances[i]!];
 }
 
 function isWhole(dtype: DType): boolean {

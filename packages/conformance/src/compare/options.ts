@@ -2,7 +2,7 @@ import { Checks, checkNames } from "@backplane/core";
 import type { Divergence } from "./report.js";
 
 export interface CompareOptions {
-  /** Compares every so-manieth call that writes. Default: 1, each. */
+  /** Compares every so-manieth call that writes; refused calls do not count. Default: 1, each. */
   readonly every?: number;
   /** Calls that use more bytes than this are not compared. Default: 2^28. */
   readonly mostBytes?: number;
@@ -13,7 +13,7 @@ export interface CompareOptions {
   readonly mostFlops?: number;
   /** While so many bytes wait for their comparison, further calls are not compared. Default: 2^30. */
   readonly mostWaitingBytes?: number;
-  /** Takes the text of the first divergence. Default: `console.warn`. */
+  /** Takes the text of the first divergence. What it throws surfaces as an unhandled rejection. Default: `console.warn`. */
   readonly warn?: (message: string, divergence: Divergence) => void;
 }
 

@@ -54,6 +54,16 @@ export function patchAt(patches: readonly Patch[], handle: DeviceHandle, place: 
   );
 }
 
+/** Returns where an operand lies among the patches. One of which nothing is used may lie anywhere. */
+export function placeIn(
+  patches: readonly Patch[],
+  operand: Operand,
+): { readonly index: number; readonly byteOffset: number } {
+  const [handle, offset] = placeOf(operand);
+  const index = patchAt(patches, handle, offset);
+  return index < 0 ? { index: 0, byteOffset: 0 } : { index, byteOffset: offset - patches[index]!.start };
+}
+
 export function placeOf(operand: Operand): readonly [handle: DeviceHandle, byteOffset: number] {
   return typeof operand === "object" ? [operand.handle, operand.byteOffset] : [operand, 0];
 }

@@ -16,7 +16,7 @@ import {
 } from "@backplane/core";
 import type { ReferenceMemory } from "../elements.js";
 import { literal } from "../literal.js";
-import { type Patch, patchAt, placeOf } from "./patches.js";
+import { type Patch, placeIn } from "./patches.js";
 import type { Watched } from "./watched.js";
 
 /**
@@ -45,9 +45,8 @@ export function replayOf(
   const memory = before;
   if (call === undefined) return { operation: name, args, memory: [] };
   const place = (operand: Operand): Operand => {
-    const [handle, offset] = placeOf(operand);
-    const index = patchAt(patches, handle, offset);
-    return { memory: index, byteOffset: offset - patches[index]!.start } satisfies Placed as never;
+    const { index, byteOffset } = placeIn(patches, operand);
+    return { memory: index, byteOffset } satisfies Placed as never;
   };
   if (call.operation === "copyHtoD") {
     const { destination, bytes } = call;

@@ -16,7 +16,7 @@ export interface Divergence extends Finding {
   readonly message: string;
 }
 
-/** Calls of one operation that could not be compared, and why. */
+/** Calls of one operation that could not be compared, or only with the formula, and why. */
 export interface SkippedCalls {
   readonly operation: string;
   readonly reason: string;
@@ -27,7 +27,8 @@ export interface SkippedCalls {
 export interface CompareReport {
   /** Calls that write: operations, copies, fills, uploads and allocations. */
   readonly calls: number;
-  /** Those that were compared. Of the others some were left out by `every`, and some are in `skipped`. */
+  /** Those that were compared. Of the others some were left out by `every`, and some are in `skipped`, which
+   * also has those that the second backend failed at, and that were compared with the formula alone. */
   readonly compared: number;
   readonly skipped: readonly SkippedCalls[];
   /** Calls with a result outside of its bound. */

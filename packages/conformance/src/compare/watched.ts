@@ -5,6 +5,7 @@ import {
   type DType,
   dtypeBytes,
   fillCall,
+  type HostBytes,
   makeCall,
   nameOf,
   type Operand,
@@ -37,11 +38,11 @@ export interface Watched {
   readonly call: RecordedCall | Upload | undefined;
 }
 
-/** A `copyHtoD` with bytes of its own. */
+/** A `copyHtoD`. */
 export interface Upload {
   readonly operation: "copyHtoD";
   readonly destination: Operand;
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly bytes: Uint8Array;
 }
 
 /** Makes a call on another backend, where the operands lie elsewhere. */
@@ -63,22 +64,42 @@ export function watchedAlloc(handle: DeviceHandle, bytes: number): Watched {
   return { name: "alloc", args: { bytes }, uses, flops: 0, call: undefined };
 }
 
-export function watchedUpload(destination: Operand, bytes: Uint8Array<ArrayBuffer>): Watched {
+/** The bytes are the caller's until `owned` has copied them. */
+export function watchedUpload(given: Operand, source: HostBytes): Watched {
+  const bytes = hostBytesOf(source);
+  const isSlice = typeof given === "object";
+  const destination = isSlice ? { handle: given.handle, byteOffset: given.byteOffset } : given;
   const uses = [useOf("destination", destination, bytes.length, true)];
   const call: Upload = { operation: "copyHtoD", destination, bytes };
   return { name: "copyHtoD", args: { destination, bytes: bytes.length }, uses, flops: 0, call };
 }
 
+function hostBytesOf(source: HostBytes): Uint8Array {
+  const [buffer, start] = ArrayBuffer.isView(source) ? [source.buffer, source.byteOffset] : [source, 0];
+  return new Uint8Array(buffer, start, source.byteLength);
+}
+
+/** Returns the call with bytes that the caller cannot change. */
+export function owned(watched: Watched): Watched {
+  const { call } = watched;
+  if (call?.operation !== "copyHtoD") return watched;
+  return { ...watched, call: { ...call, bytes: Uint8Array.from(call.bytes) } };
+}
+
 export function watchedCopy(destination: Operand, source: Operand, bytes: number): Watched {
   const uses = [useOf("destination", destination, bytes, true), useOf("source", source, bytes, false)];
   const call = copyCall(destination, source, bytes);
-  return { name: "copyDtoD", args: { destination, source, bytes }, uses, flops: 0, call };
+  return { name: "copyDtoD", args: argumentsOf(call), uses, flops: 0, call };
 }
 
 export function watchedFill(destination: Operand, value: number, count: number, dtype: DType): Watched {
   const uses = [useOf("destination", destination, count * dtypeBytes[dtype], true)];
   const call = fillCall(destination, value, count, dtype);
-  return { name: "fill", args: { destination, value, count, dtype }, uses, flops: 0, call };
+  return { name: "fill", args: argumentsOf(call), uses, flops: 0, call };
+}
+
+function argumentsOf({ operation: _, ...args }: RecordedCall): Watched["args"] {
+  return args;
 }
 
 function useOf(argument: string, operand: Operand, length: number, isWritten: boolean): Use {

@@ -22,7 +22,7 @@ interface FillCall {
   readonly dtype: DType;
 }
 
-interface OperationCall {
+export interface OperationCall {
   readonly operation: Operation;
   readonly args: object;
 }
@@ -46,7 +46,7 @@ export function fillCall(
   return { operation: "fill", destination: own(destination), value, count, dtype };
 }
 
-export function operationCall(operation: Operation, args: object): RecordedCall {
+export function operationCall(operation: Operation, args: object): OperationCall {
   const copy = copyOf(operation, args);
   for (const argument of operation.operands) {
     const held = copy[argument];

@@ -10,7 +10,7 @@ import {
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "../backend.js";
 import type { Capabilities, MemoryStatistics } from "../capabilities.js";
 import { type DType, dtypeBytes } from "../dtype.js";
-import { copyOf, mapOperands } from "../entries.js";
+import { mapOperands } from "../entries.js";
 import type { BackendError } from "../errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "../handles.js";
 import { checkNames } from "../names.js";
@@ -19,7 +19,7 @@ import type { OperationName } from "../ops/index.js";
 import { operationOf } from "../ops/lookup.js";
 import { OperationMethods } from "../ops/methods.js";
 import type { Operation } from "../ops/operation.js";
-import { callOperation } from "../recording/calls.js";
+import { callOperation, operationCall } from "../recording/calls.js";
 import type { Region } from "../region.js";
 import { assertSupported, type Question, questionOf } from "../support.js";
 import { FallbackCalls } from "./fallback-calls.js";
@@ -323,7 +323,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
       ...{ operation: name, isOperation: true, needs: [...new Set(entries.values())], writes },
       side: () => (this.#pair.backends[0].supports(operation, question) ? 0 : 1),
       own: () => {
-        held = copyOf(operation, args);
+        held = operationCall(operation, args).args;
       },
       run: (side) => {
         const translate = (handle: DeviceHandle): DeviceHandle => entries.get(handle)!.handles[side]!;

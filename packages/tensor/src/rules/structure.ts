@@ -105,15 +105,18 @@ export const mean: Rule<Reduced> = rule({}, ({ gradient, attributes, shapeOf }) 
   return [withAxes(gradient.div(count), shape, attributes).expand(...shape)];
 });
 
-/** The largest or smallest elements get the gradient; equal ones share it. */
+/**
+ * The largest or smallest elements get the gradient; equal ones share it. If an element is NaN, so is the result, which equals
+ * none of them: then 0 / 0 makes the gradient of all NaN.
+ */
 export const extreme: Rule<Reduced> = rule({ inputs: [0], output: true }, (context) => {
   const { attributes, gradient } = context;
   const x = context.input(0);
   const isExtreme = x.equal(withAxes(context.output(), x.shape, attributes));
   // In f16, counts above 2048 would be rounded, and those above 65504 infinite.
   const count = isExtreme.cast("f32").sum(attributes.axes, { keepAxes: true });
-  const share = withAxes(gradient, x.shape, attributes).cast("f32").div(count).cast(x.dtype);
-  return [where(isExtreme, share, 0)];
+  const passed = where(isExtreme, withAxes(gradient, x.shape, attributes).cast("f32"), 0);
+  return [passed.div(count).cast(x.dtype)];
 });
 
 /** The gradient times the product of all others: that of those before, times that of those after. */

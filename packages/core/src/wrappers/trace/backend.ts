@@ -10,8 +10,9 @@ import type { Operation } from "../../ops/operation.js";
 import type { Recording, RunChanges, Vary } from "../../recording/recording.js";
 import { Faults } from "../faults.js";
 import { ForwardingBackend } from "../forwarding.js";
+import { ChunkQueue, type TraceSink } from "./chunk-queue.js";
 import { digestOf } from "./digest.js";
-import { TraceEncoder, type TraceSink } from "./encoder.js";
+import { TraceEncoder } from "./encoder.js";
 import { type TracedCall, TracedOperand, type TraceRecord } from "./format.js";
 
 /** Contents shorter than this are written each time. */
@@ -33,15 +34,18 @@ type Changes = Map<number, readonly TracedCall[]>;
  * The sink gets bytes whenever some 64 KiB have gathered, at `flush`, `synchronize` and each read, and the last at `dispose`. A
  * trace without that end can be replayed as far as it goes. If the sink fails, tracing ends, and the next promise rejects.
  *
+ * A sink that returns a promise gets the next bytes when it has resolved, and bytes wait in memory until then. `synchronize`,
+ * `copyDtoH` and `dispose` resolve when none wait any more: a program that awaits them now and then never goes far ahead of
+ * a slow sink.
+ *
  * Everything else is as on the backend underneath, which belongs to this one.
  */
 export class TraceBackend extends ForwardingBackend {
-  readonly #encoder: TraceEncoder;
+  readonly #encoder = new TraceEncoder();
+  readonly #chunks: ChunkQueue;
   readonly #faults = new Faults();
   readonly #allocations = new Map<DeviceHandle, number>();
   readonly #contents = new Map<string, number>();
-  /** What the sink has promised. */
-  readonly #pending = new Set<Promise<void>>();
   #allocationCount = 0;
   #contentCount = 0;
   #downloadCount = 0;
@@ -57,7 +61,7 @@ export class TraceBackend extends ForwardingBackend {
     if (typeof (inner as Partial<ComputeBackend> | undefined)?.alloc !== "function")
       checks.fail("inner", `is ${describe(inner)}; allowed: a backend`);
     if (typeof sink !== "function") checks.fail("sink", `is ${describe(sink)}; allowed: a function`);
-    this.#encoder = new TraceEncoder(sink);
+    this.#chunks = new ChunkQueue(sink, (error) => this.#sinkFailed(error));
   }
 
   override get name(): string {
@@ -89,13 +93,17 @@ export class TraceBackend extends ForwardingBackend {
   }
 
   async #close(): Promise<void> {
-    await this.inner.dispose();
-    this.#note("dispose", () => ["end"]);
-    this.#allocations.clear();
-    this.#contents.clear();
-    this.#send();
-    this.#isEnded = true;
-    await this.#sent();
+    try {
+      await this.inner.dispose();
+    } finally {
+      this.#note("dispose", () => ["end"]);
+      this.#allocations.clear();
+      this.#contents.clear();
+      this.#send();
+      this.#isEnded = true;
+      await this.#chunks.emptied();
+    }
+    this.#faults.throwKept();
   }
 
   override native(handle?: DeviceHandle): unknown {
@@ -306,35 +314,22 @@ export class TraceBackend extends ForwardingBackend {
   }
 
   #send(): void {
-    if (!this.#isEnded) this.#awaited(() => this.#encoder.flush());
+    if (this.#isEnded) return;
+    const chunk = this.#encoder.take();
+    if (chunk.length > 0) this.#chunks.give(chunk);
   }
 
-  /** Has the sink take bytes. If it fails, tracing ends, and the next promise says so. */
-  #awaited(give: () => void | Promise<void>): void {
-    const fail = (error: unknown): void => {
-      this.#isEnded = true;
-      const reason = error instanceof Error ? error.message : String(error);
-      this.#faults.keep(
-        new Error(`the sink of the trace failed: ${reason}`, { cause: error }),
-        "TraceBackend",
-      );
-    };
-    try {
-      const given = give();
-      if (given === undefined) return;
-      const pending: Promise<void> = given.catch(fail).then(() => {
-        this.#pending.delete(pending);
-      });
-      this.#pending.add(pending);
-    } catch (error) {
-      fail(error);
-    }
+  /** Tracing ends, and the next promise says so. */
+  #sinkFailed(error: unknown): void {
+    this.#isEnded = true;
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#faults.keep(new Error(`the sink of the trace failed: ${reason}`, { cause: error }), "TraceBackend");
   }
 
   /** Sends what there is, and waits until the sink has taken it. */
   async #sent(): Promise<void> {
     this.#send();
-    await Promise.all(this.#pending);
+    await this.#chunks.emptied();
     this.#faults.throwKept();
   }
 }

@@ -1,5 +1,14 @@
 import { BackendError } from "../../errors.js";
-import { type Bytes, header, recordShapes, TracedOperand, type TraceRecord, tags } from "./format.js";
+import {
+  type Bytes,
+  deepestValue,
+  header,
+  mostDigits,
+  TracedOperand,
+  type TraceRecord,
+  tags,
+} from "./format.js";
+import { problemOf } from "./shapes.js";
 
 /** A trace, whole or in pieces: bytes, or anything that gives them one after the other, such as a stream of a file. */
 export type TraceSource = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
@@ -37,28 +46,48 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 class RecordReader {
   #bytes: Bytes = new Uint8Array(0);
+  /** Pieces after `#bytes`, which are joined with it when the record that it ends in is whole. */
+  #pieces: Bytes[] = [];
+  #pieceBytes = 0;
+  /** How many bytes from `#at` on the next record takes, with its length; 0 if that is not known. */
+  #wanted = 0;
   #view = new DataView(this.#bytes.buffer);
   /** The next byte to read, and the end of the record that is read. */
   #at = 0;
   #end = 0;
+  /** How many lists and objects the value that is read is in. */
+  #depth = 0;
   /** Bytes of the source before `#bytes`. */
   #before = 0;
   #isBegun = false;
   readonly #texts: string[] = [];
 
   get hasRest(): boolean {
-    return this.#at < this.#bytes.length;
+    return this.#pieceBytes > 0 || this.#at < this.#bytes.length;
   }
 
   add(piece: Uint8Array): void {
     const rest = this.#bytes.subarray(this.#at);
+    const length = rest.length + this.#pieceBytes + piece.length;
+    if (length < this.#wanted) {
+      // Whose it is may use it again.
+      this.#pieces.push(piece.slice());
+      this.#pieceBytes += piece.length;
+      return;
+    }
+    const joined = new Uint8Array(length);
+    let at = 0;
+    for (const part of [rest, ...this.#pieces, piece]) {
+      joined.set(part, at);
+      at += part.length;
+    }
     this.#before += this.#at;
-    const joined = new Uint8Array(rest.length + piece.length);
-    joined.set(rest);
-    joined.set(piece, rest.length);
     this.#bytes = joined;
     this.#view = new DataView(joined.buffer);
     this.#at = 0;
+    this.#pieces = [];
+    this.#pieceBytes = 0;
+    this.#wanted = 0;
   }
 
   /** Throws unless there was a header. */
@@ -84,13 +113,16 @@ class RecordReader {
     const start = this.#at;
     const length = this.#lengthOfRecord();
     if (length === undefined || this.#at + length > this.#bytes.length) {
+      if (length !== undefined) this.#wanted = this.#at - start + length;
       this.#at = start;
       return undefined;
     }
     this.#end = this.#at + length;
     const record = this.#value();
     if (this.#at !== this.#end) throw this.#damaged("a record has another length than it says");
-    return this.#checked(record);
+    const problem = problemOf(record);
+    if (problem !== undefined) throw this.#damaged(problem);
+    return record as TraceRecord;
   }
 
   #lengthOfRecord(): number | undefined {
@@ -102,17 +134,6 @@ class RecordReader {
       }
     if (available === longestCount) throw this.#damaged("the length of a record is none");
     return undefined;
-  }
-
-  #checked(record: unknown): TraceRecord {
-    const [kind, ...fields] = Array.isArray(record) ? (record as unknown[]) : [];
-    const shape = Object.hasOwn(recordShapes, String(kind))
-      ? recordShapes[kind as TraceRecord[0]]
-      : undefined;
-    if (shape === undefined) throw this.#damaged("there is a record of an unknown kind");
-    const fits = shape.length === fields.length && shape.every((type, i) => hasType(fields[i], type));
-    if (!fits) throw this.#damaged(`a record of ${String(kind)} has other fields than it should`);
-    return record as TraceRecord;
   }
 
   #value(): unknown {
@@ -140,14 +161,9 @@ class RecordReader {
       case tags.textAgain:
         return this.#text(tag);
       case tags.list:
-        return Array.from({ length: this.#length() }, () => this.#value());
-      case tags.object: {
-        const entries = Array.from({ length: this.#length() }, () => [
-          this.#text(this.#byte()),
-          this.#value(),
-        ]);
-        return Object.fromEntries(entries);
-      }
+        return this.#several(() => this.#value());
+      case tags.object:
+        return Object.fromEntries(this.#several(() => [this.#text(this.#byte()), this.#value()] as const));
       case tags.handle:
         return new TracedOperand(this.#count(), undefined);
       case tags.slice:
@@ -159,8 +175,17 @@ class RecordReader {
     }
   }
 
+  #several<Value>(read: () => Value): Value[] {
+    if (++this.#depth > deepestValue)
+      throw this.#damaged(`more than ${deepestValue} lists and objects are in each other`);
+    const values = Array.from({ length: this.#length() }, read);
+    this.#depth--;
+    return values;
+  }
+
   #bigint(): bigint {
     const digits = this.#text(this.#byte());
+    if (digits.length > mostDigits) throw this.#damaged(`a number has more than ${mostDigits} digits`);
     if (!/^-?\d+$/.test(digits)) throw this.#damaged("a number has other characters than digits");
     return BigInt(digits);
   }
@@ -215,14 +240,4 @@ class RecordReader {
   #damaged(problem: string): BackendError {
     return badSource(`is damaged at byte ${this.#before + this.#at}: ${problem}`);
   }
-}
-
-/** `type` is one of those in `recordShapes`. */
-function hasType(value: unknown, type: string): boolean {
-  if (type.endsWith("?")) return value === undefined || hasType(value, type.slice(0, -1));
-  if (type === "operand") return value instanceof TracedOperand;
-  if (type === "bytes") return value instanceof Uint8Array;
-  if (type === "list") return Array.isArray(value);
-  if (type === "object") return typeof value === "object" && value !== null && !Array.isArray(value);
-  return typeof value === type;
 }

@@ -10,28 +10,52 @@ export interface Run {
 
 /** The types of the elements that calls have left in an allocation. What no call has computed is bytes. */
 export class ElementTypes {
-  /** The latest last. */
-  #runs: readonly Run[] = [];
+  /** In order of place. They do not overlap, and those of one type do not touch. */
+  readonly #runs: Run[] = [];
 
-  note(run: Run): void {
-    if (run.end <= run.start) return;
-    this.#runs = [...this.#runs.filter(({ start, end }) => start < run.start || end > run.end), run];
+  note({ start, end, dtype }: Run): void {
+    if (end <= start) return;
+    const first = this.#firstFrom(start);
+    let last = first;
+    let [from, to] = [start, end];
+    const [before, after]: [Run[], Run[]] = [[], []];
+    for (let run = this.#runs[last]; run !== undefined && run.start <= end; run = this.#runs[++last])
+      if (run.dtype === dtype) {
+        from = Math.min(from, run.start);
+        to = Math.max(to, run.end);
+      } else {
+        if (run.start < start) before.push({ ...run, end: start });
+        if (run.end > end) after.push({ ...run, start: end });
+      }
+    this.#runs.splice(first, last - first, ...before, { start: from, end: to, dtype }, ...after);
   }
 
   /** Returns runs that cover a region, in order. */
-  within(start: number, end: number, latest: number = this.#runs.length - 1): readonly Run[] {
-    if (end <= start) return [];
-    for (let i = latest; i >= 0; i--) {
-      const run = this.#runs[i]!;
-      const [from, to] = [Math.max(start, run.start), Math.min(end, run.end)];
-      if (from < to)
-        return [
-          ...this.within(start, from, i - 1),
-          { start: from, end: to, dtype: run.dtype },
-          ...this.within(to, end, i - 1),
-        ];
+  within(start: number, end: number): readonly Run[] {
+    const covering: Run[] = [];
+    let at = start;
+    for (let i = this.#firstFrom(start); at < end; i++) {
+      const run = this.#runs[i];
+      const next = Math.min(end, run?.start ?? end);
+      if (at < next) covering.push({ start: at, end: next, dtype: "u8" });
+      at = Math.max(at, next);
+      if (run === undefined || at >= end) break;
+      const to = Math.min(end, run.end);
+      if (at < to) covering.push({ start: at, end: to, dtype: run.dtype });
+      at = Math.max(at, to);
     }
-    return [{ start, end, dtype: "u8" }];
+    return covering;
+  }
+
+  /** Returns the place of the first run that ends at `place` or after it. */
+  #firstFrom(place: number): number {
+    let [low, high] = [0, this.#runs.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#runs[middle]!.end < place) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 

@@ -1,23 +1,28 @@
-import { type Bytes, header, TracedOperand, type TraceRecord, tags } from "./format.js";
-
-/** Takes the bytes of a trace, piece by piece and in order. A promise that it returns is waited for by `synchronize` and `dispose`. */
-export type TraceSink = (chunk: Bytes) => void | Promise<void>;
+import {
+  type Bytes,
+  deepestValue,
+  header,
+  mostDigits,
+  TracedOperand,
+  type TraceRecord,
+  tags,
+} from "./format.js";
 
 /** Bytes gather up to this size before the sink gets them. */
 const chunkBytes = 2 ** 16;
 
 const utf8 = new TextEncoder();
 
-/** Writes records to a sink. */
+/** Writes records as bytes. */
 export class TraceEncoder {
-  readonly #sink: TraceSink;
   readonly #texts = new Map<string, number>();
   #buffer: Bytes = new Uint8Array(2 * chunkBytes);
   #view = new DataView(this.#buffer.buffer);
   #length = 0;
+  /** How many lists and objects the value that is written is in. */
+  #depth = 0;
 
-  constructor(sink: TraceSink) {
-    this.#sink = sink;
+  constructor() {
     this.#append(header);
   }
 
@@ -34,6 +39,7 @@ export class TraceEncoder {
       this.#list(record);
     } catch (error) {
       this.#length = start;
+      this.#depth = 0;
       for (const [text, number] of this.#texts) if (number >= texts) this.#texts.delete(text);
       throw error;
     }
@@ -47,12 +53,11 @@ export class TraceEncoder {
     this.#length += length;
   }
 
-  /** Gives the sink what there is. Returns what it returns. */
-  flush(): void | Promise<void> {
-    if (this.#length === 0) return undefined;
+  /** Returns what was written since the last time. */
+  take(): Bytes {
     const chunk = this.#buffer.slice(0, this.#length);
     this.#length = 0;
-    return this.#sink(chunk);
+    return chunk;
   }
 
   #value(value: unknown): void {
@@ -61,10 +66,16 @@ export class TraceEncoder {
     else if (typeof value === "string") this.#text(value);
     else if (typeof value === "boolean") this.#byte(value ? tags.true : tags.false);
     else if (value === undefined) this.#byte(tags.undefined);
-    else if (typeof value === "bigint") {
-      this.#byte(tags.bigint);
-      this.#text(String(value));
-    } else throw new TypeError(`an argument is a ${typeof value}`);
+    else if (typeof value === "bigint") this.#bigint(value);
+    else throw new TypeError(`an argument is a ${typeof value}`);
+  }
+
+  #bigint(value: bigint): void {
+    const digits = String(value);
+    if (digits.length > mostDigits)
+      throw new TypeError(`an argument is a bigint of more than ${mostDigits} digits`);
+    this.#byte(tags.bigint);
+    this.#text(digits);
   }
 
   #number(value: number): void {
@@ -107,20 +118,29 @@ export class TraceEncoder {
       this.#append(value);
     } else {
       const entries = Object.entries(value);
+      this.#deeper();
       this.#byte(tags.object);
       this.#count(entries.length);
       for (const [name, held] of entries) {
         this.#text(name);
         this.#value(held);
       }
+      this.#depth--;
     }
   }
 
   #list(values: readonly unknown[]): void {
+    this.#deeper();
     this.#byte(tags.list);
     this.#count(values.length);
     // Holes in lists are written as undefined.
     for (let i = 0; i < values.length; i++) this.#value(values[i]);
+    this.#depth--;
+  }
+
+  #deeper(): void {
+    if (++this.#depth > deepestValue)
+      throw new TypeError(`an argument is more than ${deepestValue} lists and objects in each other`);
   }
 
   #count(value: number): void {

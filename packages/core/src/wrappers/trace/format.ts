@@ -10,6 +10,12 @@ import type { DeviceHandle } from "../../handles.js";
 /** "BPTRACE" and the version of the format. */
 export const header: Uint8Array = Uint8Array.of(0x42, 0x50, 0x54, 0x52, 0x41, 0x43, 0x45, 1);
 
+/** Lists and objects are this deep in each other at most, so that a damaged trace cannot exhaust the stack. */
+export const deepestValue = 64;
+
+/** Of a `bigint`. Seeds, offsets and such have 20. */
+export const mostDigits = 40;
+
 /** How a value begins. */
 export const tags = {
   undefined: 0,
@@ -86,24 +92,3 @@ export type TraceRecord =
   /** A call that could not be traced. */
   | readonly ["omitted", operation: string, reason: string]
   | readonly ["end"];
-
-/** What each kind of record has after its kind, for the check of a record that was read. */
-export const recordShapes: Readonly<Record<TraceRecord[0], readonly string[]>> = {
-  copyDtoD: ["operand", "operand", "number"],
-  fill: ["operand", "number", "number", "string"],
-  run: ["string", "object"],
-  alloc: ["number", "boolean"],
-  free: ["number"],
-  content: ["bytes"],
-  copyHtoD: ["operand", "number"],
-  copyDtoH: ["operand", "number", "boolean"],
-  read: ["number", "number?", "string?"],
-  synchronize: [],
-  flush: [],
-  trim: [],
-  record: ["list"],
-  play: ["number", "list", "list"],
-  forget: ["number"],
-  omitted: ["string", "string"],
-  end: [],
-};
