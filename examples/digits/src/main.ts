@@ -49,7 +49,8 @@ async function start(
   let note = restartNote();
   if (mode !== "cpu" && webgpu?.available === false) {
     const reason = plainReason(webgpu.reason);
-    if (size > 1) {
+    // A program that MPI has started cannot be started again by itself.
+    if (communicator.engine !== "none") {
       process.stderr.write(`No WebGPU here: ${reason}.\n`);
       return exitCodes.failed;
     }

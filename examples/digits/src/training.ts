@@ -134,10 +134,16 @@ function sharedStep(backend: ComputeBackend, { model, optimizer, communicator }:
   );
   const run = async (batch: Batch): Promise<Tensor> => {
     const { value, gradients } = valueAndGradients(shareOf(batch, communicator));
-    await reduction.finish();
-    optimizer.step(gradients);
-    for (const gradient of gradients) gradient.dispose();
-    return value;
+    try {
+      await reduction.finish();
+      optimizer.step(gradients);
+      return value;
+    } catch (error) {
+      value.dispose();
+      throw error;
+    } finally {
+      for (const gradient of gradients) gradient.dispose();
+    }
   };
   return { run, dispose: () => reduction.dispose() };
 }

@@ -424,7 +424,7 @@ const { rank, size, localRank, engine } = communicator;
 const late = (await communicator.split({ color: 0 }))!;
 await communicator.dispose();
 // MPI has ended: a call of it would end the process.
-if (engine !== "none") await assert.rejects(late.barrier(), { code: "DISPOSED", message: /^barrier: / });
+if (size > 1) await assert.rejects(late.barrier(), { code: "DISPOSED", message: /^barrier: / });
 await late.dispose();
 await communicator.dispose();
 await assert.rejects(communicator.barrier(), { code: "DISPOSED" });
