@@ -1,3 +1,4 @@
+// Tags: proof, pure
 import { ForwardingBackend, type MemoryStatistics } from "@backplane/core";
 import { assert } from "chai";
 import { createReferenceBackend, laws, runSuite } from "#src/index.js";
