@@ -77,22 +77,24 @@ const inputsOf = (backend: ComputeBackend) =>
   ) as [Tensor, Tensor];
 
 describe("training", () => {
-  const backend = registry.create("cpu");
+  // One for each test, so that none counts memory of another that the garbage collector frees meanwhile.
+  let backend: ComputeBackend;
   let parameters: Parameters;
   let folder: string;
-  before(async () => {
-    await backend.init();
+  before(() => {
     folder = mkdtempSync(join(tmpdir(), "backplane-story-"));
   });
-  after(async () => {
+  after(() => {
     rmSync(folder, { recursive: true });
-    await backend.dispose();
   });
-  beforeEach(() => {
+  beforeEach(async () => {
+    backend = registry.create("cpu");
+    await backend.init();
     parameters = tinyParameters(backend);
   });
-  afterEach(() => {
+  afterEach(async () => {
     disposeParameters(parameters);
+    await backend.dispose();
   });
 
   it("has the loss and the gradients of the formulas in double precision", async () => {

@@ -2,14 +2,17 @@ import { createCpuBackend } from "@backplane/backend-cpu";
 import { BackendError, type ComputeBackend, type ErrorCode } from "@backplane/core";
 import { assert } from "chai";
 
-/** Opens a CPU backend that computes on the calling thread, for a whole file of tests. */
+/**
+ * Opens a CPU backend that computes on the calling thread, one for each test of a file: what an earlier test forgot
+ * may be freed by the garbage collector at any time, which must not change the memory that a test counts.
+ */
 export function onCpu(): { readonly backend: ComputeBackend } {
   const bench = {} as { backend: ComputeBackend };
-  before(async () => {
+  beforeEach(async () => {
     bench.backend = createCpuBackend({ threads: 0 });
     await bench.backend.init();
   });
-  after(() => bench.backend.dispose());
+  afterEach(() => bench.backend.dispose());
   return bench;
 }
 
