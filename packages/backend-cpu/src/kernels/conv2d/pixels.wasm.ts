@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { type FunctionBuilder, f32x4, i32, type Local, v128 } from "../../wasm/index.js";
+import { f32x4, i32, type Local, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { setWindow, windowLocals } from "../images/index.js";

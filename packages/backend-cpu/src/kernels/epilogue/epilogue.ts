@@ -54,6 +54,7 @@ function activationFunction(module: ModuleBuilder, kind: Activation): FunctionRe
 /** Activations that only cut results off: the bias is added, and all of this done, in one pass. */
 const bounds: Readonly<Partial<Record<Activation, { readonly low: number; readonly high: number }>>> = {
   relu: { low: 0, high: Number.POSITIVE_INFINITY },
+  relu6: { low: 0, high: 6 },
 };
 
 /** Rows of fewer columns are computed some columns at a time, down all rows: starting on a row would take longer than it. */
