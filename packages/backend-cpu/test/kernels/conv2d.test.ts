@@ -87,7 +87,7 @@ describeEachTile("conv2d kernels", (options) => {
   beforeEach(async () => {
     // Images with channels last also take products and transpositions.
     const kernels = new Set([...conv2d.kernels, ...unary.kernels, ...gemm.kernels, ...copy.kernels]);
-    bench = await Workbench.create(kernels, { ...options, pages: 512 });
+    bench = await Workbench.create(kernels, { ...options, pages: 768 });
   });
 
   const inputsFor = (shape: Shape, make: () => number, dtype: FloatType): Inputs => {

@@ -1,7 +1,7 @@
 import type { FloatType } from "@backplane/core";
-import { f32x4, i32, type Local, v128 } from "../../wasm/index.js";
+import { f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
+import { boundedEpilogue, epilogueFunction } from "../epilogue/index.js";
 import { setWindow, windowLocals } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { packFunction } from "../panels/index.js";
@@ -42,24 +42,17 @@ const pixelsTypes = {
 
 export type PixelsTypes = typeof pixelsTypes;
 
-/** Pixels and vectors of their channels that are summed side by side. */
-interface Together {
-  readonly pixels: number;
-  readonly vectors: number;
-  /** If given, the columns of the window, whose dilation is 1, and the stride: an input serves all pixels that it meets. */
-  readonly columns?: { readonly taps: number; readonly stride: number };
-}
-
-/** Neighbouring pixels. With two vectors of each, two factors, an input and a product they take 12 registers. */
+/** Neighbouring pixels that are summed side by side. With two vectors of each, two factors, an input and a product they take 12 registers. */
 const togetherPixels = 4;
-const anyColumns: Together = { pixels: togetherPixels, vectors: 2 };
-const threeColumns: readonly Required<Together>[] = [1, 2].map((stride) => ({
-  pixels: togetherPixels,
-  vectors: 1,
-  columns: { taps: 3, stride },
-}));
-/** Pixels whose window is partly beyond the image, one by one. */
-const single: Together = { pixels: 1, vectors: 4 };
+const togetherVectors = 2;
+/** Vectors of the channels of a pixel whose window is partly beyond the image. */
+const singleVectors = 4;
+/**
+ * Windows of three columns, not dilated, at these strides, serve several pixels with each input. If they have three rows,
+ * too, and all are in the image, the nine factors stay in registers along the row.
+ */
+const knownTaps = 3;
+const knownStrides = [1, 2] as const;
 
 /**
  * Convolution of single channels that are last: a vector of the sums of a pixel is that of the channels, times their
@@ -78,7 +71,7 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
       const { shift } = elements;
       const zero = f.let(f32x4.const(0));
       const none = f.let(i32.const(0));
-      const biasStep = f.let(i32.const(4));
+      const { isBounded, finish, nothing } = boundedEpilogue(f, activation);
 
       const taps = f.let(i32.mul(kernelHeight, kernelWidth));
       const weights = f.let(i32.add(parameters.rooms, i32.mul(worker, parameters.roomBytes)));
@@ -109,24 +102,70 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
       const to = f.local("i32");
       const from = f.local("i32");
 
+      const left = f.local("i32");
+      const factors = f.local("i32");
+      const biasAt = f.local("i32");
       type Sums = readonly (readonly Local<"v128">[])[];
-      /** The products of a row of the window, whose inputs begin at `rowAt`. */
-      const rowProducts = (
-        sums: Sums,
-        { vectors }: Together,
-        rowAt: Local<"i32">,
-        rowFactors: Local<"i32">,
-      ) => {
+      const newSums = (pixels: number, vectors: number): Sums =>
+        Array.from({ length: pixels }, () => Array.from({ length: vectors }, () => f.let(zero)));
+      /** Calls `body` for the channels of a row or a pixel, some vectors at a time, which begin at `from`, and go to `to`. */
+      const forChannels = (most: number, body: (vectors: number) => void): void => {
+        f.set(left, channels);
+        f.set(factors, weights);
+        f.set(biasAt, bias);
+        const take = (vectors: number): void => {
+          body(vectors);
+          f.add(from, 4 * vectors * elements.bytes);
+          f.add(to, 16 * vectors);
+          f.add(factors, i32.mul(blockBytes, vectors));
+          f.if(bias, () => f.add(biasAt, 16 * vectors));
+          f.set(left, i32.sub(left, 4 * vectors));
+        };
+        if (most > 1) f.while(i32.geU(left, 4 * most), () => take(most));
+        f.while(i32.gtS(left, 0), () => take(1));
+      };
+      /** Stores finished sums of the channels from `biasAt` on to pixels from `at` on. */
+      const store = (sums: Sums, at: Local<"i32">): void => {
+        const addends = sums[0]!.map(() => f.let(nothing));
+        f.if(bias, () => {
+          for (const [v, addend] of addends.entries()) f.set(addend, v128.load(biasAt, 16 * v));
+        });
+        const target = f.let(at);
+        const each = (put: (sum: Value<"v128">, v: number) => void): void => {
+          for (const row of sums) {
+            for (const [v, sum] of row.entries()) put(finish(sum, addends[v]!), v);
+            f.add(target, sumsBytes);
+          }
+        };
+        const whole = () => each((sum, v) => f.store(target, sum, 16 * v));
+        if (addends.length > 1) whole();
+        else f.if(i32.geU(left, 4), whole, () => each((sum) => float32.storeFirst(target, sum, left)));
+      };
+      /** Adds the products of the window's rows in the image; `row` those of one, at its inputs and factors. */
+      const forTapRows = (at: Local<"i32">, row: (at: Local<"i32">, factors: Local<"i32">) => void): void => {
+        const tapRow = f.let(windowY.first);
+        const rowAt = f.let(at);
+        const firstTap = i32.add(i32.mul(tapRow, kernelWidth), windowX.first);
+        const rowFactors = f.let(i32.add(factors, i32.shl(firstTap, 4)));
+        f.forLocal(tapRow, windowY.end, () => {
+          row(rowAt, rowFactors);
+          f.add(rowAt, tapRowBytes);
+          f.add(rowFactors, i32.shl(kernelWidth, 4));
+        });
+      };
+      /** The products of one row of the window, of any number of columns. */
+      const rowProducts = (sums: Sums, rowAt: Local<"i32">, rowFactors: Local<"i32">): void => {
         const places = [f.let(rowAt)];
         while (places.length < sums.length) places.push(f.let(i32.add(places.at(-1)!, stepBytes)));
         const factorsAt = [f.let(rowFactors)];
-        while (factorsAt.length < vectors) factorsAt.push(f.let(i32.add(factorsAt.at(-1)!, blockBytes)));
+        while (factorsAt.length < sums[0]!.length)
+          factorsAt.push(f.let(i32.add(factorsAt.at(-1)!, blockBytes)));
         const tap = f.let(windowX.first);
         f.block((never) => {
           f.forLocal(tap, windowX.end, () => {
-            const factors = factorsAt.map((at) => f.let(v128.load(at)));
+            const shared = factorsAt.map((at) => f.let(v128.load(at)));
             for (const [p, place] of places.entries()) {
-              for (const [v, factor] of factors.entries()) {
+              for (const [v, factor] of shared.entries()) {
                 const sum = sums[p]![v]!;
                 f.set(sum, f.multiplyAdd(factor, elements.load(place, 4 * v * elements.bytes), sum));
               }
@@ -138,80 +177,94 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
           });
         });
       };
-      /** The same with a number of columns and a stride that are known. */
+      /** The same with a stride that is known, for the known number of columns. */
       const knownProducts = (
         sums: Sums,
-        { taps, stride }: NonNullable<Together["columns"]>,
+        stride: number,
         rowAt: Local<"i32">,
-        rowFactors: Local<"i32">,
-      ) => {
-        const factors = Array.from({ length: taps }, (_, j) => f.let(v128.load(rowFactors, 16 * j)));
-        const place = f.let(rowAt);
-        for (let column = 0; column < (sums.length - 1) * stride + taps; column++) {
-          const input = f.let(elements.load(place));
-          f.add(place, pixelBytes);
-          for (const [p, [sum]] of sums.entries()) {
-            const factor = factors[column - p * stride];
-            if (factor !== undefined) f.set(sum!, f.multiplyAdd(factor, input, sum!));
-          }
-        }
-      };
-      /** Sums of some pixels, of vectors of channels from `from` on, whose factors begin at `factors`. */
-      const sum = (
-        together: Together,
-        factors: Local<"i32">,
-        store: (sums: readonly Local<"v128">[], to: Local<"i32">) => void,
+        rowFactors: readonly Local<"v128">[],
       ): void => {
-        const { pixels, vectors, columns } = together;
-        const sums = Array.from({ length: pixels }, () => Array.from({ length: vectors }, () => f.let(zero)));
-        const tapRow = f.let(windowY.first);
-        const rowAt = f.let(from);
-        const firstTap = i32.add(i32.mul(tapRow, kernelWidth), windowX.first);
-        const rowFactors = f.let(i32.add(factors, i32.shl(firstTap, 4)));
-        f.forLocal(tapRow, windowY.end, () => {
-          if (columns === undefined) rowProducts(sums, together, rowAt, rowFactors);
-          else knownProducts(sums, columns, rowAt, rowFactors);
-          f.add(rowAt, tapRowBytes);
-          f.add(rowFactors, i32.shl(kernelWidth, 4));
+        const place = f.let(rowAt);
+        f.block((never) => {
+          for (let column = 0; column < (sums.length - 1) * stride + rowFactors.length; column++) {
+            const input = f.let(elements.load(place));
+            f.add(place, pixelBytes);
+            for (const [p, [sum]] of sums.entries()) {
+              const factor = rowFactors[column - p * stride];
+              if (factor !== undefined) f.set(sum!, f.multiplyAdd(factor, input, sum!));
+            }
+            f.brIf(never, i32.eq(place, -1 - column)); // As above.
+          }
         });
-        const target = f.let(to);
-        for (const row of sums) {
-          store(row, target);
-          f.add(target, sumsBytes);
-        }
       };
-      /** All channels of some pixels, the first of whose inputs is at `first`. */
-      const allChannels = (together: Together, first: Local<"i32">): void => {
-        const { vectors } = together;
-        f.set(from, first);
-        const left = f.let(channels);
-        const factors = f.let(weights);
-        const next = (vectors: number): void => {
-          f.add(from, 4 * vectors * elements.bytes);
-          f.add(to, 16 * vectors);
-          f.add(factors, i32.mul(blockBytes, vectors));
-          f.set(left, i32.sub(left, 4 * vectors));
-        };
-        if (vectors > 1)
-          f.while(i32.geU(left, 4 * vectors), () => {
-            sum(together, factors, (row, target) => {
-              for (const [v, one] of row.entries()) f.store(target, one, 16 * v);
+      const loadFactors = (at: Local<"i32">, count: number): readonly Local<"v128">[] =>
+        Array.from({ length: count }, (_, tap) => f.let(v128.load(at, 16 * tap)));
+
+      /** Calls `body` for some pixels at a time of those that are inside along the row. The last may overlap others. */
+      const forTogether = (body: (at: Local<"i32">, target: Local<"i32">) => void): void =>
+        f.forRange(
+          insideColumn,
+          insideEnd,
+          (next) => {
+            const column = f.let(i32.sub(i32.minU(next, i32.sub(insideEnd, togetherPixels)), insideColumn));
+            const at = f.let(i32.add(from, i32.mul(column, stepBytes)));
+            body(at, f.let(i32.add(to, i32.mul(column, sumsBytes))));
+          },
+          { step: togetherPixels },
+        );
+      const together = (): void => {
+        f.block((done) => {
+          for (const stride of knownStrides) {
+            const isKnown = i32.and(
+              i32.and(i32.eq(kernelWidth, knownTaps), i32.eq(dilationX, 1)),
+              i32.eq(strideX, stride),
+            );
+            const isWhole = i32.and(
+              i32.eq(kernelHeight, knownTaps),
+              i32.eq(i32.sub(windowY.end, windowY.first), knownTaps),
+            );
+            const inRegisters = (): void =>
+              forChannels(1, () => {
+                const all = loadFactors(factors, knownTaps * knownTaps);
+                forTogether((at, target) => {
+                  const sums = newSums(togetherPixels, 1);
+                  for (let i = 0; i < knownTaps; i++) {
+                    knownProducts(sums, stride, at, all.slice(knownTaps * i, knownTaps * (i + 1)));
+                    if (i < knownTaps - 1) f.add(at, tapRowBytes);
+                  }
+                  store(sums, target);
+                });
+              });
+            const rowByRow = (): void =>
+              forChannels(1, () =>
+                forTogether((at, target) => {
+                  const sums = newSums(togetherPixels, 1);
+                  forTapRows(at, (rowAt, rowFactors) =>
+                    knownProducts(sums, stride, rowAt, loadFactors(rowFactors, knownTaps)),
+                  );
+                  store(sums, target);
+                }),
+              );
+            f.if(isKnown, () => {
+              f.if(isWhole, inRegisters, rowByRow);
+              f.br(done);
             });
-            next(vectors);
-          });
-        f.while(i32.gtS(left, 0), () => {
-          sum({ ...together, vectors: 1 }, factors, ([one], target) =>
-            f.if(
-              i32.geU(left, 4),
-              () => f.store(target, one!),
-              () => float32.storeFirst(target, one!, left),
-            ),
+          }
+          forChannels(togetherVectors, (vectors) =>
+            forTogether((at, target) => {
+              const sums = newSums(togetherPixels, vectors);
+              forTapRows(at, (rowAt, rowFactors) => rowProducts(sums, rowAt, rowFactors));
+              store(sums, target);
+            }),
           );
-          next(1);
         });
       };
-      const isKnown = (stride: number) =>
-        i32.and(i32.and(i32.eq(kernelWidth, 3), i32.eq(dilationX, 1)), i32.eq(strideX, stride));
+      const single = (): void =>
+        forChannels(singleVectors, (vectors) => {
+          const sums = newSums(1, vectors);
+          forTapRows(from, (rowAt, rowFactors) => rowProducts(sums, rowAt, rowFactors));
+          store(sums, to);
+        });
 
       const firstRow = f.let(i32.mul(chunk, parameters.rowsPerChunk));
       const endRow = f.let(
@@ -226,39 +279,24 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
         const row = elements.converted ? f.let(i32.add(weights, parameters.sums)) : output;
         const column = f.let(none);
         f.while(i32.ltU(column, outWidth), () => {
-          // The last pixels that are together may be some that have been before.
-          const areTogether = f.let(
-            i32.and(i32.geU(column, insideColumn), i32.and(i32.ltU(column, insideEnd), hasTogether)),
-          );
-          f.if(areTogether, () => f.set(column, i32.minU(column, i32.sub(insideEnd, togetherPixels))));
           setWindow(f, windowX, axisX, column, none);
           const start = i32.add(windowX.start, i32.mul(windowX.first, dilationX));
-          const first = f.let(i32.add(rowAt, i32.mul(start, pixelBytes)));
+          f.set(from, i32.add(rowAt, i32.mul(start, pixelBytes)));
           f.set(to, i32.add(row, i32.mul(column, sumsBytes)));
           f.if(
-            areTogether,
+            i32.and(hasTogether, i32.eq(column, insideColumn)),
             () => {
-              f.block((done) => {
-                for (const known of threeColumns)
-                  f.if(isKnown(known.columns.stride), () => {
-                    allChannels(known, first);
-                    f.br(done);
-                  });
-                allChannels(anyColumns, first);
-              });
-              f.add(column, togetherPixels);
+              together();
+              f.set(column, insideEnd);
             },
             () => {
-              allChannels(single, first);
+              single();
               f.add(column, 1);
             },
           );
         });
-        f.if(hasEpilogue({ bias, biasStep, activation }), () =>
-          f.call(
-            epilogueFunction(module),
-            ...[row, sumsBytes, outWidth, channels, bias, biasStep, activation],
-          ),
+        f.if(i32.and(i32.ne(activation, 0), i32.eqz(isBounded)), () =>
+          f.call(epilogueFunction(module), row, 0, 1, outRowElements, 0, 0, activation),
         );
         if (elements.converted)
           mapVectors(f, {

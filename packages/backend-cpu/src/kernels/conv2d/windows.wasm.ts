@@ -37,33 +37,51 @@ export const packedPanels = 8;
 
 type FilterLocals = { readonly [Name in keyof FilterTypes]: Local<"i32"> };
 
-/** Packs `lines` output channels of a group from `channel` on, for the input channels of a stretch from `first` on. */
+/**
+ * Packs `count` output channels of a group from `channel` on, for the input channels of a stretch from `first` on. In a panel,
+ * the channels of a pixel of the window follow one another.
+ */
 function emitPackFilter(
   f: FunctionBuilder,
   module: ModuleBuilder,
   dtype: FloatType,
   p: FilterLocals,
-  part: Readonly<Record<"group" | "channel" | "lines" | "first", Local<"i32">>>,
+  part: Readonly<Record<"group" | "channel" | "count" | "first" | "lines", Local<"i32">>>,
 ): void {
-  const { group, channel, lines, first } = part;
+  const { group, channel, count, first, lines } = part;
   const { shift } = elementFormats[dtype];
-  const depth = f.let(i32.mul(p.groupInChannels, p.taps));
-  const count = i32.minU(i32.sub(p.groupInChannels, first), p.stretchChannels);
-  const stretch = f.let(i32.mul(count, p.taps));
+  const lineBytes = f.let(i32.shl(i32.mul(p.groupInChannels, p.taps), shift));
+  const channels = f.let(i32.minU(i32.sub(p.groupInChannels, first), p.stretchChannels));
   const line = i32.add(i32.mul(group, p.groupOutChannels), channel);
-  const element = i32.add(i32.mul(line, depth), i32.mul(first, p.taps));
+  const start = i32.add(p.filter, i32.shl(i32.mul(first, p.taps), shift));
+  const from = f.let(i32.add(start, i32.mul(line, lineBytes)));
+  const depth = f.let(i32.mul(channels, p.taps));
   const panels = f.let(i32.add(p.packed, i32.mul(group, p.groupPackedBytes)));
-  f.add(panels, i32.mul(stretchStart(p, first), 4));
-  f.add(panels, i32.mul(i32.mul(channel, stretch), 4));
-  f.call(
-    packFunction(module, dtype, tileColumns),
-    i32.add(p.filter, i32.shl(element, shift)),
-    i32.shl(depth, shift),
-    lines,
-    stretch,
-    panels,
-    1,
-    0,
+  f.add(panels, i32.shl(i32.add(stretchStart(p, first), i32.mul(channel, depth)), 2));
+  f.if(
+    i32.eq(p.taps, 1),
+    () => f.call(packFunction(module, dtype, tileColumns), from, lineBytes, count, depth, panels, 1, 0),
+    () => {
+      const gather = gatherFunction(module, dtype, tileColumns);
+      const panelBytes = f.let(i32.mul(depth, 4 * tileColumns));
+      const step = f.let(i32.mul(channels, 4 * tileColumns));
+      const left = f.let(count);
+      f.while(i32.gtS(left, 0), () => {
+        const last = f.let(i32.sub(left, 1));
+        for (let i = 0; i < tileColumns; i++)
+          f.store(lines, i32.add(from, i32.mul(i32.minU(last, i), lineBytes)), 4 * i);
+        const offset = f.let(i32.const(0));
+        const to = f.let(panels);
+        f.forRange(0, channels, () => {
+          f.call(gather, lines, offset, p.taps, to, step);
+          f.add(offset, i32.shl(p.taps, shift));
+          f.add(to, 4 * tileColumns);
+        });
+        f.add(from, i32.mul(lineBytes, tileColumns));
+        f.add(panels, panelBytes);
+        f.set(left, i32.sub(left, tileColumns));
+      });
+    },
   );
 }
 
@@ -81,14 +99,15 @@ export function packWindowsKernel(dtype: FloatType): Kernel<PackWindowsTypes> {
   return defineKernel({
     name: `conv2d_windows_pack_${dtype}`,
     parameters: packTypes,
-    emit(f, { parameters, chunk, module }) {
+    scratchBytes: 4 * tileColumns,
+    emit(f, { parameters, chunk, scratch, module }) {
       const { stretches, panelBlocks, stretchChannels, groupOutChannels } = parameters;
       const channel = f.let(i32.mul(i32.remU(chunk, panelBlocks), packedPanels * tileColumns));
       const rest = f.let(i32.divU(chunk, panelBlocks));
       const first = f.let(i32.mul(i32.remU(rest, stretches), stretchChannels));
       const group = f.let(i32.divU(rest, stretches));
-      const lines = f.let(i32.minU(i32.sub(groupOutChannels, channel), packedPanels * tileColumns));
-      emitPackFilter(f, module, dtype, parameters, { group, channel, lines, first });
+      const count = f.let(i32.minU(i32.sub(groupOutChannels, channel), packedPanels * tileColumns));
+      emitPackFilter(f, module, dtype, parameters, { group, channel, count, first, lines: scratch });
     },
   });
 }
@@ -165,9 +184,9 @@ export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
       const sums = elements.converted ? f.let(i32.add(zeros, parameters.sums)) : output;
       const sumsStride = elements.converted ? f.let(i32.shl(groupOutChannels, 2)) : outputStride;
 
+      const lines = f.let(i32.add(scratch, spareBytes(tile)));
       const gather = windowGatherer(f, module, dtype, tile, parameters, {
-        ...{ zeros, windows, pixel, pixels },
-        lines: f.let(i32.add(scratch, spareBytes(tile))),
+        ...{ zeros, windows, pixel, pixels, lines },
       });
       f.forRange(
         0,
@@ -177,7 +196,7 @@ export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
           f.if(parameters.packsFilter, () => {
             const none = f.let(i32.const(0));
             emitPackFilter(f, module, dtype, parameters, {
-              ...{ group, first, channel: none, lines: groupOutChannels },
+              ...{ group, first, channel: none, count: groupOutChannels, lines },
             });
           });
           const inChannel = i32.add(i32.mul(group, groupInChannels), first);
@@ -236,7 +255,7 @@ interface GatheredPixels {
 
 /**
  * Returns what gathers the windows of some pixels into panels, for `channels` input channels, which begin at `source` in the
- * first pixel of the input. In a panel, the elements of a channel follow one another, as they do in the filter.
+ * first pixel of the input. In a panel, the channels of a pixel of the window follow one another, as they do in the image.
  */
 function windowGatherer(
   f: FunctionBuilder,
@@ -254,7 +273,7 @@ function windowGatherer(
   const rowBytes = f.let(i32.mul(width, pixelBytes));
   const tapBytes = f.let(i32.mul(dilationX, pixelBytes));
   const tapRowBytes = f.let(i32.mul(dilationY, rowBytes));
-  const step = f.let(i32.mul(taps, 4 * rows));
+  const step = f.let(i32.const(4 * rows));
   // From the first to the last element of a window.
   const reachY = f.let(i32.mul(i32.sub(kernelHeight, 1), dilationY));
   const reachX = f.let(i32.mul(i32.sub(kernelWidth, 1), dilationX));
@@ -271,7 +290,17 @@ function windowGatherer(
     const image = f.let(i32.divU(line, outHeight));
     const left = f.let(pixels);
     const panel = f.let(windows);
-    const panelBytes = f.let(i32.mul(channels, step));
+    const tapPanelBytes = f.let(i32.mul(channels, step));
+    const panelBytes = f.let(i32.mul(taps, tapPanelBytes));
+    // Of a window inside the image, whole rows lie in one piece if it has all channels.
+    const inPieces = f.let(i32.and(i32.eq(channels, p.inChannels), i32.eq(dilationX, 1)));
+    const pieces = f.let(i32.const(1));
+    const pieceElements = f.let(i32.mul(channels, kernelWidth));
+    f.if(i32.eqz(inPieces), () => {
+      f.set(pieces, kernelWidth);
+      f.set(pieceElements, channels);
+    });
+    const pieceBytes = f.let(i32.mul(pieceElements, 4 * rows));
     const isInside = f.local("i32");
     const advance = (): void => {
       f.add(x, 1);
@@ -311,12 +340,17 @@ function windowGatherer(
       const rowOffset = f.let(i32.const(0));
       f.forRange(0, kernelHeight, (i) => {
         const offset = f.let(rowOffset);
-        f.forRange(0, kernelWidth, (j) => {
-          f.if(
-            isInside,
-            () => f.call(gather, lines, offset, channels, to, step),
-            () => {
-              const tapY = f.let(i32.mul(i, dilationY));
+        f.if(
+          isInside,
+          () =>
+            f.forRange(0, pieces, () => {
+              f.call(gather, lines, offset, pieceElements, to, step);
+              f.add(to, pieceBytes);
+              f.add(offset, tapBytes);
+            }),
+          () => {
+            const tapY = f.let(i32.mul(i, dilationY));
+            f.forRange(0, kernelWidth, (j) => {
               const tapX = f.let(i32.mul(j, dilationX));
               for (let r = 0; r < rows; r++) {
                 const isRow = i32.ltU(i32.add(i32.load(lines, placesY + 4 * r), tapY), height);
@@ -325,11 +359,11 @@ function windowGatherer(
                 f.store(lines, select(at, zeros, i32.and(isRow, isColumn)), reads + 4 * r);
               }
               f.call(gather, i32.add(lines, reads), 0, channels, to, step);
-            },
-          );
-          f.add(to, 4 * rows);
-          f.add(offset, tapBytes);
-        });
+              f.add(to, tapPanelBytes);
+              f.add(offset, tapBytes);
+            });
+          },
+        );
         f.add(rowOffset, tapRowBytes);
       });
       f.add(panel, panelBytes);

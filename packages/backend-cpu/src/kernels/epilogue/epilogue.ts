@@ -1,5 +1,6 @@
 import { type Activation, activations } from "@backplane/core";
 import {
+  type FunctionBuilder,
   type FunctionReference,
   f32x4,
   i32,
@@ -57,6 +58,39 @@ const bounds: Readonly<Partial<Record<Activation, { readonly low: number; readon
   relu6: { low: 0, high: 6 },
 };
 
+/** What is left of an epilogue for single vectors: all but activations that do more than cut off. */
+export interface BoundedEpilogue {
+  /** Whether the activation is one that only cuts off; 0 if there is none. */
+  readonly isBounded: Local<"i32">;
+  /** activation(sum + addend), or sum + addend if the activation does more. */
+  readonly finish: (sum: Value<"v128">, addend: Value<"v128">) => Value<"v128">;
+  /** The addend that changes nothing. */
+  readonly nothing: Local<"v128">;
+}
+
+export function boundedEpilogue(f: FunctionBuilder, activation: Local<"i32">): BoundedEpilogue {
+  const low = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
+  const high = f.let(f32x4.const(Number.POSITIVE_INFINITY));
+  // x + -0 is x, also for x = -0; x + 0 makes 0 of it.
+  const nothing = f.let(f32x4.const(-0));
+  const zero = f.let(nothing);
+  const isBounded = f.let(i32.const(0));
+  for (const [index, kind] of activations.entries()) {
+    const bound = bounds[kind];
+    if (bound === undefined) continue;
+    f.if(i32.eq(activation, index + 1), () => {
+      f.set(low, f32x4.const(bound.low));
+      f.set(high, f32x4.const(bound.high));
+      f.set(zero, f32x4.const(0));
+      f.set(isBounded, 1);
+    });
+  }
+  // pmax and pmin keep a NaN of their first operand.
+  const finish = (sum: Value<"v128">, addend: Value<"v128">): Value<"v128"> =>
+    f32x4.pmin(f32x4.add(f32x4.pmax(f32x4.add(sum, addend), low), zero), high);
+  return { isBounded, finish, nothing };
+}
+
 /** Rows of fewer columns are computed some columns at a time, down all rows: starting on a row would take longer than it. */
 const narrowColumns = 32;
 /** Vectors of them that are side by side. */
@@ -78,25 +112,7 @@ export function epilogueFunction(module: ModuleBuilder): FunctionReference {
       { row: "i32", stride: "i32", m: "i32", n: "i32", ...epilogueTypes },
       (f, { row, stride, m, n, bias, biasStep, activation }) => {
         const elements = elementsOf(f, "f32");
-        const low = f.let(f32x4.const(Number.NEGATIVE_INFINITY));
-        const high = f.let(f32x4.const(Number.POSITIVE_INFINITY));
-        // x + -0 is x, also for x = -0; x + 0 makes 0 of it.
-        const nothing = f.let(f32x4.const(-0));
-        const zero = f.let(nothing);
-        const isBounded = f.let(i32.const(0));
-        for (const [index, kind] of activations.entries()) {
-          const bound = bounds[kind];
-          if (bound === undefined) continue;
-          f.if(i32.eq(activation, index + 1), () => {
-            f.set(low, f32x4.const(bound.low));
-            f.set(high, f32x4.const(bound.high));
-            f.set(zero, f32x4.const(0));
-            f.set(isBounded, 1);
-          });
-        }
-        // pmax and pmin keep a NaN of their first operand.
-        const finish = (sum: Value<"v128">, addend: Value<"v128">): Value<"v128"> =>
-          f32x4.pmin(f32x4.add(f32x4.pmax(f32x4.add(sum, addend), low), zero), high);
+        const { isBounded, finish, nothing } = boundedEpilogue(f, activation);
         const hasColumns = f.let(i32.and(i32.ne(bias, 0), i32.ne(biasStep, 0)));
         const one = f.let(nothing);
         f.if(bias, () => f.if(i32.eqz(biasStep), () => f.set(one, v128.load32Splat(bias))));
