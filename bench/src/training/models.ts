@@ -81,7 +81,9 @@ export function trainee(
   const sgd = new Sgd(parametersOf(model).values(), optimizer);
   const both = valueAndGrad(lossOf, { at: sgd.parameters });
   using tape = new Tape(sgd.parameters);
-  scope(() => tape.record(lossOf));
+  scope(() => {
+    tape.record(lossOf);
+  });
   return {
     recorded: tape.length,
     step: () => scope(() => sgd.step(both().gradients)),
