@@ -74,11 +74,12 @@ export function coreFilter(
   filter: TensorInfo,
   isDepthwise: boolean,
 ): DeviceHandle {
-  const { shape, strides } = filterAxes(filter.shape, isDepthwise);
-  const name = `filter ${isDepthwise} ${filter.shape.join(" ")}`;
-  const count = elementCount(shape);
-  return backend.form(filter, name, 4 * count, (output) => {
-    if (count > 0)
+  // Found by its name, which is short: small calls would show what is done before.
+  const [height, width, channels, last] = filter.shape;
+  const name = `${isDepthwise ? "depthwise" : "filter"} ${height} ${width} ${channels} ${last}`;
+  return backend.form(filter, name, 4 * elementCount(filter.shape), (output) => {
+    const { shape, strides } = filterAxes(filter.shape, isDepthwise);
+    if (elementCount(shape) > 0)
       backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output });
   });
 }
