@@ -83,10 +83,10 @@ function moved(
 }
 
 describeEachTile("conv2d kernels", (options) => {
+  // Images with channels last also take products and transpositions.
+  const kernels = new Set([...conv2d.kernels, ...unary.kernels, ...gemm.kernels, ...copy.kernels]);
   let bench: Workbench;
   beforeEach(async () => {
-    // Images with channels last also take products and transpositions.
-    const kernels = new Set([...conv2d.kernels, ...unary.kernels, ...gemm.kernels, ...copy.kernels]);
     bench = await Workbench.create(kernels, { ...options, pages: 768 });
   });
 
@@ -109,10 +109,11 @@ describeEachTile("conv2d kernels", (options) => {
     dtype: FloatType,
     { input, ...rest }: Inputs,
     outputs: number,
+    on = bench,
   ): Float32Array => {
     const [batch, channels, height, width] = shape.inputShape;
     const last = { ...shape, layout: "NHWC", inputShape: [batch, height, width, channels] } as const;
-    const got = run(last, dtype, { ...rest, input: channelsLast(input, shape.inputShape) }, outputs);
+    const got = run(last, dtype, { ...rest, input: channelsLast(input, shape.inputShape) }, outputs, on);
     const outChannels = shape.filterShape[0];
     return moved(got, [batch, outputs / batch / outChannels, outChannels]);
   };
@@ -122,16 +123,17 @@ describeEachTile("conv2d kernels", (options) => {
     dtype: FloatType,
     inputs: Inputs,
     outputs: number,
+    on = bench,
   ): Float32Array => {
-    const output = guardedOutput(bench, dtype, outputs);
+    const output = guardedOutput(on, dtype, outputs);
     const regions = {
-      input: uploadElements(bench, dtype, inputs.input),
-      filter: uploadElements(bench, dtype, inputs.filter),
+      input: uploadElements(on, dtype, inputs.input),
+      filter: uploadElements(on, dtype, inputs.filter),
       output: output.region,
-      ...(inputs.bias && { bias: uploadElements(bench, dtype, inputs.bias) }),
+      ...(inputs.bias && { bias: uploadElements(on, dtype, inputs.bias) }),
     };
     const operands = { input: handle, filter: handle, output: handle, ...(inputs.bias && { bias: handle }) };
-    runOperation(bench, conv2d, resolveProblem("conv2d", { ...shape, ...operands, dtype }, regions));
+    runOperation(on, conv2d, resolveProblem("conv2d", { ...shape, ...operands, dtype }, regions));
     return output.read();
   };
 
@@ -367,6 +369,27 @@ describeEachTile("conv2d kernels", (options) => {
           const got = of({ ...shape, activation }, "f32", inputs, outputs);
           expectSameElements(got, bench.float32(region), `${name}, ${layout}, ${activation}`);
         }
+      }
+    }
+  });
+
+  it("gives the same with channels last, however many workers there are", async () => {
+    const many = await Workbench.create(kernels, { ...options, pages: 256, workers: 4 });
+    for (const name of [
+      "3x3, same",
+      "many channels, groups",
+      "deep",
+      "large image",
+      "depthwise of many channels, 3x3",
+      "depthwise, rows of whole tiles",
+    ]) {
+      const shape = { ...shapes[name]!, bias: true, activation: "relu6" as const };
+      const random = randomNumbers(5);
+      for (const dtype of ["f32", "f16"] as const) {
+        const inputs = inputsFor(shape, () => random() * 2 - 1, dtype);
+        const { length } = reference(shape, inputs).values;
+        const alone = runLast(shape, dtype, inputs, length);
+        expectSameElements(runLast(shape, dtype, inputs, length, many), alone, `${name}, ${dtype}`);
       }
     }
   });
