@@ -14,7 +14,6 @@ import {
 } from "@backplane/core";
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
-import { accuracy, type CpuOperations, cpuOperations, operationVariants } from "./kernels/index.js";
 import { KernelInstances } from "./kernels/instance.js";
 import {
   address,
@@ -26,6 +25,7 @@ import {
 } from "./kernels/kernel.js";
 import { KernelLibrary } from "./kernels/library.js";
 import { memoryKernels, planCopy, planFill } from "./kernels/memory/index.js";
+import type { CpuOperations } from "./kernels/set.js";
 import type { BlasLibrary } from "./native/blas.js";
 import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
@@ -106,7 +106,7 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
   const blas = findBlas(options.blas);
   const features = { ...featuresInUse(options), blas: blas.found !== undefined };
-  const expected = [...operationVariants].map(([operation, variants]) =>
+  const expected = [...options.set.variants].map(([operation, variants]) =>
     variants.expect(features, options.variants[operation], blas),
   );
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
@@ -160,7 +160,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
-    this.#operations = cpuOperations(options.variants, featuresInUse(options));
+    this.#operations = options.set.limited(options.variants, featuresInUse(options));
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type belongs to its operation; `entries` loses that.
@@ -218,16 +218,17 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       device: { ...plannedDevice, details },
       limits,
       numerics,
-      accuracy,
+      accuracy: this.#options.set.accuracy,
       synchronousReads: queue.mayReadSync,
     };
   }
 
   /** Backends with the same features share their kernels, which are made, and variants settled, once. */
   #kernels(shared: boolean, features: Features, blas: BlasLibrary | undefined): Kernels {
-    const { variants: forced, kernels: own } = this.#options;
+    const { variants: forced, kernels: own, set } = this.#options;
+    const names = Object.keys(set.operations);
     // Two lists of kernels of others may have the same names, so these are not shared.
-    const key = own.length === 0 ? JSON.stringify([shared, features, forced, blas]) : undefined;
+    const key = own.length === 0 ? JSON.stringify([shared, features, forced, blas, names]) : undefined;
     const known = key === undefined ? undefined : kernelsInUse.get(key);
     if (known !== undefined) return known;
     const groups = [...Object.values(this.#operations), ...own].flatMap(({ kernels }) => kernels);
@@ -240,7 +241,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const settle = async (): Promise<Settled> => {
       const variants: Record<string, string> = {};
       const details: Record<string, string> = {};
-      for (const [operation, { settle }] of operationVariants) {
+      for (const [operation, { settle }] of set.variants) {
         const chosen = await settle({ features, forced: forced[operation], make });
         variants[operation] = chosen.name;
         Object.assign(details, chosen.details);

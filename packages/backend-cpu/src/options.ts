@@ -1,8 +1,8 @@
 import { BackendError, checkNames } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
-import { type ForcedVariants, operationVariants } from "./kernels/index.js";
 import type { OwnCpuKernel } from "./kernels/kernel.js";
+import type { ForcedVariants, KernelSet } from "./kernels/set.js";
 import type { BlasOption } from "./native/find-blas.js";
 
 export interface CpuOptions {
@@ -38,10 +38,14 @@ export interface CpuOptions {
   readonly kernels?: readonly OwnCpuKernel[];
 }
 
-/** The names that `CpuOptions.variants` accepts. */
-export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = Object.fromEntries(
-  [...operationVariants].map(([operation, { names }]) => [operation, names]),
-) as Record<keyof ForcedVariants, readonly string[]>;
+/** The names that `CpuOptions.variants` accepts, where a backend has these kernels. */
+export type VariantNames = Readonly<Record<keyof ForcedVariants, readonly string[]>>;
+
+export function variantNamesOf({ variants }: KernelSet): VariantNames {
+  return Object.fromEntries(
+    [...variants].map(([operation, { names }]) => [operation, names]),
+  ) as unknown as VariantNames;
+}
 
 export interface ResolvedOptions {
   readonly threads: number;
@@ -50,6 +54,7 @@ export interface ResolvedOptions {
   readonly variants: ForcedVariants;
   readonly blas: BlasOption;
   readonly kernels: readonly OwnCpuKernel[];
+  readonly set: KernelSet;
 }
 
 /** The least memory, in bytes, with which a backend can work. */
@@ -57,8 +62,8 @@ export const leastBytes: number = 4 << 20;
 const mostThreads = 64;
 const defaultThreads = 8;
 
-/** Fills in the defaults. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
-export function resolveOptions(options: CpuOptions): ResolvedOptions {
+/** Fills in the defaults, for a backend with the kernels of `set`. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
+export function resolveOptions(options: CpuOptions, set: KernelSet): ResolvedOptions {
   checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants", "kernels"]);
   const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false, kernels = [] } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
@@ -72,14 +77,14 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
   if (blas !== false && (typeof blas !== "string" || blas === ""))
     fail("blas", blas, '"auto", the path of a library, or false');
   if (!Array.isArray(kernels)) fail("kernels", kernels, "a list of kernels");
-  checkNames("cpu", variants, Object.keys(variantNames) as (keyof ForcedVariants)[], "variants");
+  const names: Readonly<Record<string, readonly string[]>> = variantNamesOf(set);
+  checkNames("cpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
-    const names: Readonly<Record<string, readonly string[]>> = variantNames;
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels };
+  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels, set };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

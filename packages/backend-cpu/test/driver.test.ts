@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
 import { type CpuNativeRegion, type CpuOptions, cpu, createCpuBackend } from "#src/index.js";
 import { fittingGemmVariants } from "#src/kernels/gemm/variants.js";
+import { allKernels } from "#src/kernels/index.js";
 import { resolveOptions } from "#src/options.js";
 
 async function withBackend(
@@ -279,7 +280,7 @@ describe("cpu backend", () => {
         .to.throw(BackendError)
         .that.includes({ code: "INVALID_ARGUMENT", argument });
     expect(() => cpu({ threads: "2" as unknown as number })).to.throw(/threads is "2"; allowed: a whole/);
-    expect(resolveOptions({}).threads).to.be.within(1, 8);
+    expect(resolveOptions({}, allKernels).threads).to.be.within(1, 8);
   });
 
   it("says why it is not available", async () => {
