@@ -1,3 +1,4 @@
+import { all } from "./all.js";
 import { makeProvider } from "./backend.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
@@ -19,7 +20,7 @@ export interface NodeWebGpuOptions extends WebGpuOptions {
  * one object for several packages must pass on only the options of this one.
  */
 export function webgpu(options: NodeWebGpuOptions = {}): WebGpuProvider {
-  return makeProvider(() => findDawn(options.dawn, options.tier), options);
+  return makeProvider(() => findDawn(options.dawn, options.tier), all, options);
 }
 
 /**
@@ -37,6 +38,6 @@ export function createWebGpuBackend(options: NodeWebGpuOptions = {}): WebGpuBack
 export async function listAdapters(
   options: Pick<NodeWebGpuOptions, "dawn"> = {},
 ): Promise<readonly AdapterListing[]> {
-  checkOptions(options);
+  checkOptions(options, all.set);
   return listAdaptersOf(await findEveryDawn(options.dawn));
 }

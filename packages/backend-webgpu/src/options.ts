@@ -3,9 +3,11 @@ import type { DawnOptions } from "./dawn.js";
 import { type DeviceOptions, f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
 import { checkForced, type ForcedVariants } from "./kernels/forced.js";
 import type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
+import type { KernelSet } from "./kernels/set.js";
 import { IMMEDIATE_FEATURE, PACKING_FEATURE } from "./program/program.js";
 import { TIMESTAMP_FEATURE } from "./runtime/measuring.js";
 import { checkedTuning, type TuningData } from "./tuning/data.js";
+import { TunableShapes } from "./tuning/shapes.js";
 
 /** The options of both entry points. */
 export interface WebGpuOptions extends DeviceOptions {
@@ -48,14 +50,17 @@ const optionNames: readonly (keyof WebGpuOptions)[] = [
  * Throws `INVALID_ARGUMENT`, with the allowed values, for unknown names and for values that no device could
  * use. Options for Node.js are known everywhere, so that a program can have one set of options.
  */
-export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOptions }): void {
+export function checkOptions(
+  options: WebGpuOptions & { readonly dawn?: DawnOptions },
+  kernels: KernelSet,
+): void {
   checkNames("webgpu", options, [...optionNames, "dawn"]);
   if (options.dawn !== undefined)
     checkNames("webgpu", options.dawn, ["enable", "disable", "adapter"], "dawn");
   const { tier, limits = {}, disableFeatures = [], variants = {} } = options;
   const { poolBytes, log, tuning, f32Products } = options;
-  checkForced(variants);
-  if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning");
+  checkForced(variants, kernels);
+  if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning", new TunableShapes(kernels));
   if (tier !== undefined && !tierNames.includes(tier))
     throw refusal("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
   if (f32Products !== undefined && !f32ProductNames.includes(f32Products))

@@ -1,7 +1,7 @@
 import { BackendError, type OperationName } from "@backplane/core";
 import type { TuningAdapter, TuningPlace, WebGpuTier } from "../device/index.js";
 import { packageVersion } from "../version.js";
-import { tunableOperations, tunableShapes } from "./shapes.js";
+import type { TunableShapes } from "./shapes.js";
 import type { TunedShape } from "./tuned-shape.js";
 
 /** Of the layout of `TuningData`; data in another one are ignored. */
@@ -64,11 +64,16 @@ export function mergeTuning(all: readonly TuningData[]): TuningData[] {
 
 /**
  * Returns the data, checked. Throws `INVALID_ARGUMENT` that says where something is wrong. Does not check the
- * entries of another version or format.
+ * entries of another version or format, or of operations that a program has no kernels for.
  */
-export function checkedTuning(value: unknown, operation: string, argument: string): readonly TuningData[] {
+export function checkedTuning(
+  value: unknown,
+  operation: string,
+  argument: string,
+  shapes: TunableShapes,
+): readonly TuningData[] {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const check = new TuningCheck(operation);
+  const check = new TuningCheck(operation, shapes);
   for (const [i, data] of list.entries())
     check.data(data, Array.isArray(value) ? `${argument}[${i}]` : argument);
   return list as readonly TuningData[];
@@ -78,9 +83,11 @@ type Fields = Readonly<Record<string, unknown>>;
 
 class TuningCheck {
   readonly #operation: string;
+  readonly #shapes: TunableShapes;
 
-  constructor(operation: string) {
+  constructor(operation: string, shapes: TunableShapes) {
     this.#operation = operation;
+    this.#shapes = shapes;
   }
 
   data(value: unknown, where: string): void {
@@ -99,9 +106,10 @@ class TuningCheck {
 
   #entry(value: unknown, where: string): void {
     const entry = this.#object(value, where);
-    this.#oneOf(entry.operation, tunableOperations, `${where}.operation`);
     const operation = entry.operation as OperationName;
-    const { variants, fields } = tunableShapes(operation);
+    if (this.#shapes.areUnknown(operation)) return;
+    this.#oneOf(operation, this.#shapes.operations, `${where}.operation`);
+    const { variants, fields } = this.#shapes.of(operation)!;
     for (const name of ["variant", "defaultVariant"]) this.#oneOf(entry[name], variants, `${where}.${name}`);
     for (const name of ["seconds", "defaultSeconds"])
       this.#is(isDuration(entry[name]), entry[name], `${where}.${name}`, "a number from 0");
