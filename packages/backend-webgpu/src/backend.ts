@@ -7,11 +7,12 @@ import {
   type KnownOperations,
   toBackendError,
 } from "@backplane/core";
+import { checkOptions } from "./check-options.js";
 import type { FindGpu, NativeBuffer } from "./device/index.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { KernelSet } from "./kernels/index.js";
-import { checkOptions, type WebGpuOptions } from "./options.js";
+import type { WebGpuOptions } from "./options.js";
 import { adoptDevice, type DeviceMemory, inspectAdapter, requestAdapter } from "./runtime/index.js";
 import { assertNoProfile, type TuneOptions, type TuningMeans } from "./tuning/index.js";
 

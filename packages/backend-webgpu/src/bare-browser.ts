@@ -8,11 +8,12 @@
  *     const backend = webgpu({ kernels: [gemm, unary] }).create();
  */
 import { makeProvider } from "./backend.js";
-import { type BareWebGpuOptions, chosenOf } from "./bare.js";
+import { chosenOf } from "./bare.js";
+import type { BareWebGpuOptions } from "./bare-options.js";
 import { findBrowserGpu } from "./find-browser.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 
-export type { BareWebGpuOptions } from "./bare.js";
+export type { BareWebGpuOptions } from "./bare-options.js";
 export { listAdapters } from "./find-browser.js";
 export type { WebGpuKernel } from "./kernels/webgpu-kernel.js";
 export * from "./shared.js";

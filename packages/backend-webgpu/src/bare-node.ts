@@ -1,13 +1,14 @@
 /** `@backplane/backend-webgpu/bare` in Node.js: see `bare-browser.ts`. */
 import { makeProvider } from "./backend.js";
-import { type BareWebGpuOptions, chosenOf } from "./bare.js";
+import { chosenOf } from "./bare.js";
+import type { BareWebGpuOptions } from "./bare-options.js";
+import { checkOptions } from "./check-options.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import { KernelSet } from "./kernels/set.js";
-import { checkOptions } from "./options.js";
 import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
-export type { BareWebGpuOptions } from "./bare.js";
+export type { BareWebGpuOptions } from "./bare-options.js";
 export type { DawnOptions } from "./dawn.js";
 export type { WebGpuKernel } from "./kernels/webgpu-kernel.js";
 export * from "./shared.js";

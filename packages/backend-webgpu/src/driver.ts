@@ -10,6 +10,7 @@ import {
   type PoolStatistics,
   type Region,
 } from "@backplane/core";
+import { checkOptions, harmlessLog } from "./check-options.js";
 import type { FindGpu, NativeBuffer } from "./device/index.js";
 import {
   boundKernels,
@@ -22,7 +23,7 @@ import {
   ownProgram,
   type RecordOperation,
 } from "./kernels/index.js";
-import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
+import type { WebGpuOptions } from "./options.js";
 import type { Profiling } from "./profile/index.js";
 import { PACKING_FEATURE, type Program } from "./program/index.js";
 import type { DeviceMemory, ImportOptions, KernelContext, OperationContext } from "./runtime/index.js";

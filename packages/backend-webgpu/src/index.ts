@@ -1,5 +1,6 @@
 /** What the entry points with all kernels share. */
-import { type VariantNames, variantNamesOf } from "./kernels/forced.js";
+import { variantNamesOf } from "./kernels/forced.js";
+import type { VariantNames } from "./kernels/forced-variants.js";
 import { allKernels } from "./kernels/list.js";
 
 export * from "./shared.js";

@@ -1,8 +1,9 @@
 import { all } from "./all.js";
 import { makeProvider } from "./backend.js";
+import { checkOptions } from "./check-options.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import { checkOptions, type WebGpuOptions } from "./options.js";
+import type { WebGpuOptions } from "./options.js";
 import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
 export type { DawnOptions } from "./dawn.js";

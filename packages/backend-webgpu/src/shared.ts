@@ -13,7 +13,7 @@ export type {
   WebGpuTier,
 } from "./device/index.js";
 export { isWebGpuBackend, type WebGpuBackend, type WebGpuProvider } from "./interop.js";
-export type { ForcedVariants, VariantNames } from "./kernels/forced.js";
+export type { ForcedVariants, VariantNames } from "./kernels/forced-variants.js";
 export type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
 export type { WebGpuOptions } from "./options.js";
 export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile/profile.js";

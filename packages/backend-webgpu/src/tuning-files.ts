@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { BackendError } from "@backplane/core";
 import { allKernels } from "./kernels/list.js";
-import { checkedTuning, mergeTuning, type TuningData } from "./tuning/data.js";
+import { checkedTuning } from "./tuning/check.js";
+import { mergeTuning, type TuningData } from "./tuning/data.js";
 import { TunableShapes } from "./tuning/shapes.js";
 
 const shapes = new TunableShapes(allKernels);

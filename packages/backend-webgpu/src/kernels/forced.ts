@@ -1,14 +1,6 @@
 import { BackendError, checkNames, type OperationName } from "@backplane/core";
+import type { ForcedVariants, VariantNames } from "./forced-variants.js";
 import type { KernelSet } from "./set.js";
-
-/**
- * Names, for some of the operations that have variants, the one to compute them with (see `variantNames`);
- * gemm's goes for batchedGemm too.
- */
-export type ForcedVariants = { readonly [Name in OperationName]?: string };
-
-/** Names of variants, for each operation that has any. */
-export type VariantNames = { readonly [Name in OperationName]?: readonly string[] };
 
 /** Returns the names that `WebGpuOptions.variants` takes for a backend with these kernels. */
 export function variantNamesOf({ entries }: KernelSet): VariantNames {

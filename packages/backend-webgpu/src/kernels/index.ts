@@ -2,13 +2,14 @@
 
 import type { DriverKernels, Kernel, OperationName, OperationProblems } from "@backplane/core";
 import type { DeviceMemory, KernelContext, KernelDefinition, OperationContext } from "../runtime/index.js";
-import type { ForcedVariants } from "./forced.js";
+import type { ForcedVariants } from "./forced-variants.js";
 import type { RecordOperation } from "./operation.js";
 import { type SegmentTools, segmented } from "./segments/index.js";
 import type { KernelSet } from "./set.js";
 
 export type { ShapeField } from "./fields.js";
-export { type ForcedVariants, forcedDetails } from "./forced.js";
+export { forcedDetails } from "./forced.js";
+export type { ForcedVariants } from "./forced-variants.js";
 export type { RecordOperation } from "./operation.js";
 export { type OwnProgram, ownKernel, ownProgram } from "./own.js";
 export { KernelSet } from "./set.js";

@@ -1,5 +1,6 @@
 /** Choices between variants by measurement. `planned.js` is loaded when it is first used, and so is not exported here. */
-export { checkedTuning, mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./data.js";
+export { checkedTuning } from "./check.js";
+export { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./data.js";
 export type { TuningDevice, TuningDeviceOptions, TuningSession } from "./device.js";
 export type { TuneOptions } from "./report.js";
 export { TunableShapes } from "./shapes.js";
