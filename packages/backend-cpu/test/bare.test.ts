@@ -1,4 +1,3 @@
-// Tags: kernels, pure
 import { type CpuKernel, createCpuBackend } from "@backplane/backend-cpu/bare";
 import { gemm } from "@backplane/backend-cpu/kernels/gemm";
 import { unary } from "@backplane/backend-cpu/kernels/unary";

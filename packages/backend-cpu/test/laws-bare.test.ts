@@ -10,7 +10,7 @@ describeBackend(
   {
     name: "the CPU with two kernels",
     create: () => createCpuBackend({ threads: 0, kernels: [gemm, unary] }),
-    options: { laws: laws.filter(isAroundAll), mode: "quick", runs: 2 },
+    options: { laws: laws.filter(isAroundAll), mode: "quick", runs: 1 },
   },
   globalThis,
 );

@@ -1,4 +1,3 @@
-// Tags: kernels, pure
 import { readdir, readFile } from "node:fs/promises";
 import {
   createWebGpuBackend,
