@@ -1,4 +1,5 @@
 import { type BackendProvider, type ComputeBackend, createBackend } from "@backplane/core";
+import { all } from "./all.js";
 import { allKernels } from "./kernels/index.js";
 import { type CpuOptions, resolveOptions, type VariantNames, variantNamesOf } from "./options.js";
 import { makeProvider } from "./provider.js";
@@ -18,7 +19,7 @@ export const variantNames: VariantNames = variantNamesOf(allKernels);
  * one object for several packages must pass on only the options of this one.
  */
 export function cpu(options: CpuOptions = {}): BackendProvider {
-  return makeProvider(resolveOptions(options, allKernels), createBackend);
+  return makeProvider(resolveOptions(options, all), createBackend);
 }
 
 /** Returns a backend on the CPU, to be initialised with `init()`. Throws like `cpu`. */

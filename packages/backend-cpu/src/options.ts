@@ -4,6 +4,7 @@ import { largestHeapBytes } from "./heap.js";
 import type { OwnCpuKernel } from "./kernels/kernel.js";
 import type { ForcedVariants, KernelSet } from "./kernels/set.js";
 import type { BlasOption } from "./native/find-blas.js";
+import type { CpuParts } from "./parts.js";
 
 export interface CpuOptions {
   /**
@@ -54,7 +55,7 @@ export interface ResolvedOptions {
   readonly variants: ForcedVariants;
   readonly blas: BlasOption;
   readonly kernels: readonly OwnCpuKernel[];
-  readonly set: KernelSet;
+  readonly parts: CpuParts;
 }
 
 /** The least memory, in bytes, with which a backend can work. */
@@ -62,8 +63,8 @@ export const leastBytes: number = 4 << 20;
 const mostThreads = 64;
 const defaultThreads = 8;
 
-/** Fills in the defaults, for a backend with the kernels of `set`. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
-export function resolveOptions(options: CpuOptions, set: KernelSet): ResolvedOptions {
+/** Fills in the defaults, for a backend of these parts. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
+export function resolveOptions(options: CpuOptions, parts: CpuParts): ResolvedOptions {
   checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants", "kernels"]);
   const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false, kernels = [] } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
@@ -76,15 +77,17 @@ export function resolveOptions(options: CpuOptions, set: KernelSet): ResolvedOpt
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
   if (blas !== false && (typeof blas !== "string" || blas === ""))
     fail("blas", blas, '"auto", the path of a library, or false');
+  if (blas !== false && parts.native === undefined)
+    fail("blas", blas, "false: only the entry with all kernels has native libraries");
   if (!Array.isArray(kernels)) fail("kernels", kernels, "a list of kernels");
-  const names: Readonly<Record<string, readonly string[]>> = variantNamesOf(set);
+  const names: Readonly<Record<string, readonly string[]>> = variantNamesOf(parts.set);
   checkNames("cpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels, set };
+  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels, parts };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

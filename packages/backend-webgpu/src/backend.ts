@@ -12,6 +12,7 @@ import type { FindGpu, NativeBuffer } from "./device/index.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { KernelSet } from "./kernels/index.js";
+import { loaded } from "./loaded.js";
 import type { WebGpuOptions } from "./options.js";
 import { adoptDevice, type DeviceMemory, inspectAdapter, requestAdapter } from "./runtime/index.js";
 import { assertNoProfile, type TuneOptions, type TuningMeans } from "./tuning/index.js";
@@ -162,15 +163,6 @@ function makeBackend(
   };
   return Object.defineProperties(backend, Object.getOwnPropertyDescriptors(own)) as typeof backend &
     typeof own;
-}
-
-/** Waits for a module. A page may be unable to load it. */
-async function loaded<Module>(operation: string, module: Promise<Module>): Promise<Module> {
-  try {
-    return await module;
-  } catch (error) {
-    throw toBackendError(error, "UNSUPPORTED", operation);
-  }
 }
 
 function checkTuneOptions(options: TuneOptions): void {

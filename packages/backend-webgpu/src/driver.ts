@@ -94,6 +94,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const opened = await this.#openDevice();
     const { description, features, place } = opened;
     const { log, variants, disableFeatures = [] } = this.#options;
+    await this.#loadKernels(opened);
     if (log !== undefined) {
       log(openingLine(opened));
       observeChoices(features, choiceLog(log));
@@ -110,6 +111,15 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
     return { device: { ...description, details }, limits, numerics, accuracy: this.#set.accuracy };
+  }
+
+  async #loadKernels({ device, features, owned }: OpenDevice): Promise<void> {
+    try {
+      await this.#set.load(features);
+    } catch (error) {
+      if (owned) device.destroy();
+      throw error;
+    }
   }
 
   async close(): Promise<void> {

@@ -8,7 +8,8 @@ import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
 import { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
-import { gemm } from "./gemm/index.js";
+import { gemm, provideUnits } from "./gemm/index.js";
+import * as matrixUnits from "./gemm/matrix-units.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import { normalizeGradient } from "./normalize-gradient/index.js";
@@ -61,5 +62,8 @@ const operationEntries: readonly OperationEntry[] = [
   sort,
   attentionGradient,
 ];
+
+// Programs with all kernels do not load more later.
+provideUnits(matrixUnits);
 
 export const allKernels: KernelSet = new KernelSet(operations, operationEntries);

@@ -26,6 +26,11 @@ export class KernelSet {
     return Object.assign({}, ...this.entries.map((entry) => entry.details?.(features)));
   }
 
+  /** Loads what the kernels need on such a device and most devices do not have. */
+  async load(features: DeviceFeatures): Promise<void> {
+    await Promise.all(this.entries.map((entry) => entry.load?.(features)));
+  }
+
   /** Returns the entry whose kernel computes an operation. */
   entryOf(name: OperationName): OperationEntry {
     return this.entries.find(({ operation, alike }) => operation === name || alike?.includes(name))!;

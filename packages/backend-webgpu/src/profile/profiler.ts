@@ -1,4 +1,5 @@
 import { BackendError } from "@backplane/core";
+import { loaded } from "../loaded.js";
 import type { Program } from "../program/index.js";
 import type { CommandQueue, DispatchObserver } from "../runtime/index.js";
 import { batchLimits, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
@@ -195,7 +196,9 @@ export class Profiler implements DispatchObserver {
     const compiled = pipelineCount() - this.#pipelinesBefore;
     this.#ship();
     await this.#arrival;
-    return this.#measurements.profile(result, wallMicroseconds, compiled);
+    // Most programs take no profile, and load this when one is finished.
+    const { finishedProfile } = await loaded("profile", import("./finished.js"));
+    return finishedProfile(this.#measurements.gathered, result, wallMicroseconds, compiled);
   }
 
   /** Destroys its objects on the device; idempotent. Nothing recorded may be left unsubmitted. */
