@@ -12,9 +12,8 @@ import type { FindGpu, NativeBuffer } from "./device/index.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { KernelSet } from "./kernels/index.js";
-import { loaded } from "./loaded.js";
 import type { WebGpuOptions } from "./options.js";
-import { adoptDevice, type DeviceMemory, inspectAdapter, requestAdapter } from "./runtime/index.js";
+import { adoptDevice, type DeviceMemory, inspectAdapter, loaded, requestAdapter } from "./runtime/index.js";
 import { assertNoProfile, type TuneOptions, type TuningMeans } from "./tuning/index.js";
 
 /** The kernels of a backend, and how core makes one of a driver that has them. */

@@ -1,8 +1,7 @@
 import { BackendError } from "@backplane/core";
-import { loaded } from "../loaded.js";
 import type { Program } from "../program/index.js";
 import type { CommandQueue, DispatchObserver } from "../runtime/index.js";
-import { batchLimits, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
+import { batchLimits, loaded, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
 import { Measurements, type Profile, type ProfileOptions } from "./profile.js";
 
 const RESOLVE_USAGE = 0x200 | 0x04; // QUERY_RESOLVE | COPY_SRC
