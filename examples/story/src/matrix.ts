@@ -91,7 +91,7 @@ export class DenseMatrix implements Matrix {
 }
 
 /** Weights that share a scale, as in the formats Q8_0 and Q4_0. */
-const BLOCK = 32;
+export const BLOCK = 32;
 
 /** Weights of 4 or 8 bits in blocks of 32 with a scale of f16, as `fromGguf` gives them. */
 export class BlockMatrix implements Matrix {
