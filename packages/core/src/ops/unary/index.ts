@@ -99,7 +99,7 @@ export interface UnaryProblem<
   readonly output: Region<Memory>;
 }
 
-export const unary: Operation<UnaryArguments, UnaryProblem<unknown>> = defineOperation({
+export const unary: Operation<UnaryArguments, UnaryProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "unary",
   arguments: table,
 
