@@ -167,7 +167,7 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
   }
   const zeroBytes = lines(4 * stretchChannels + 16);
   const gathered = narrow === undefined ? pixelsPerChunk : tile.rows;
-  const sums = zeroBytes + lines(4 * gathered * taps * stretchChannels);
+  const sums = zeroBytes + lines(4 * gathered * taps * stretchChannels + 16);
   const roomBytes =
     sums + (elementFormats[dtype].converted ? lines(4 * pixelsPerChunk * groupOutChannels + 16) : 0);
   launches.push(

@@ -1,16 +1,16 @@
 import type { FloatType } from "@backplane/core";
-import { f32x4, i32, type Local, v128 } from "../../wasm/index.js";
+import { i32, type Local, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { boundedEpilogue, epilogueFunction } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { tileColumns, tileRows } from "../tile/index.js";
+import { emitTile, tileColumns, tileRows, zeroTile } from "../tile/index.js";
 import { windowPanels } from "./window-panels.js";
 import { emitPackFilter, type WindowsTypes, windowsTypes } from "./windows.wasm.js";
 
 /**
  * The same as `windowsKernel`, with the same parameters, for few output channels, for which windows are not worth gathering:
  * the factors of each pixel are read from the image, where a row of its window lies in one piece. Only windows partly
- * beyond the image are gathered. One group, all channels in one stretch, and columns without dilation.
+ * beyond the image are copied. One group, all channels in one stretch, and columns without dilation.
  */
 const narrowKernel: Kernel<WindowsTypes> = defineKernel({
   name: "conv2d_narrow_f32",
@@ -41,7 +41,6 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
       ...{ source: parameters.input, channels, zeros, pixel, pixels, lines: scratch },
     });
     const windows = Array.from({ length: rows }, () => f.local("i32"));
-    const step = f.local("i32");
     const pieces = f.local("i32");
     const pieceElements = f.local("i32");
     panels.each(({ pixels: count, isInside }) => {
@@ -49,16 +48,18 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
         isInside,
         () => {
           for (const [r, window] of windows.entries()) f.set(window, i32.load(scratch, 4 * r));
-          f.set(step, 4);
           f.set(pieces, kernelHeight);
           f.set(pieceElements, i32.mul(channels, kernelWidth));
         },
         () => {
-          panels.gather(f.let(room), isInside);
-          for (const [r, window] of windows.entries()) f.set(window, i32.add(room, 4 * r));
-          f.set(step, 4 * rows);
+          panels.copy(f.let(room));
           f.set(pieces, 1);
           f.set(pieceElements, i32.mul(channels, taps));
+          const next = f.let(room);
+          for (const window of windows) {
+            f.set(window, next);
+            f.add(next, i32.shl(pieceElements, 2));
+          }
         },
       );
       const factors = f.let(packed);
@@ -66,24 +67,12 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
       const corner = f.let(output);
       const left = f.let(outChannels);
       f.while(i32.gtS(left, 0), () => {
-        const sums = windows.map(() => Array.from({ length: vectors }, () => f.let(f32x4.const(0))));
+        const sums = zeroTile(f, rows);
         const starts = windows.map((window) => f.let(window));
         f.forRange(0, pieces, () => {
-          const places = starts.map((start) => f.let(start));
-          const rest = f.let(pieceElements);
-          f.block((never) => {
-            f.while(rest, () => {
-              const shared = Array.from({ length: vectors }, (_, v) => f.let(v128.load(factors, 16 * v)));
-              for (const [r, row] of sums.entries()) {
-                const input = f.let(v128.load32Splat(places[r]!));
-                f.add(places[r]!, step);
-                for (const [v, sum] of row.entries()) f.set(sum, f.multiplyAdd(input, shared[v]!, sum));
-                // Never taken; see `tileFunction`.
-                if (r % 2 === 1) f.brIf(never, i32.eq(rest, -1 - r));
-              }
-              f.add(factors, 4 * tileColumns);
-              f.add(rest, -1);
-            });
+          emitTile(f, {
+            ...{ rows: starts.map((start) => f.let(start)), rowStep: 4, depth: pieceElements },
+            ...{ columns: factors, columnStep: 4 * tileColumns, sums },
           });
           for (const start of starts) f.add(start, panels.tapRowBytes);
         });

@@ -1,1 +1,1 @@
-export { emitSteps, emitTile, type RegisterTile, tileColumns, tileRows } from "./tile.js";
+export { emitSteps, emitTile, type RegisterTile, tileColumns, tileRows, zeroTile } from "./tile.js";

@@ -21,6 +21,8 @@ export interface RegisterTile {
   readonly columnStep: Arg<"i32">;
   /** Products in each sum; may be 0. */
   readonly depth: Value<"i32">;
+  /** What the products are added to. Default: zeros. */
+  readonly sums?: readonly (readonly Local<"v128">[])[];
 }
 
 /** Rows of a register tile: 12 sums, 2 vectors and a factor are all registers; products without fused multiply-add need one. */
@@ -37,8 +39,7 @@ export const tileColumns = 8;
  */
 export function emitTile(f: FunctionBuilder, tile: RegisterTile): readonly (readonly Local<"v128">[])[] {
   const { columns, columnStep } = tile;
-  const zero = f.let(f32x4.const(0));
-  const sums = tile.rows.map(() => [f.let(zero), f.let(zero)]);
+  const sums = tile.sums ?? zeroTile(f, tile.rows.length);
   const depth = f.let(tile.depth);
   const k = f.let(i32.const(0));
   const addProducts = (number: number, separate: (row: number) => void): void => {
@@ -60,6 +61,12 @@ export function emitTile(f: FunctionBuilder, tile: RegisterTile): readonly (read
   const pairs = f.relaxedSimd ? i32.ltU(k, i32.and(depth, -2)) : undefined;
   emitSteps(f, { counter: k, pairs, ones: i32.ltU(k, depth) }, addProducts, advance);
   return sums;
+}
+
+/** The sums of a register tile before anything is added. */
+export function zeroTile(f: FunctionBuilder, rows: number): readonly (readonly Local<"v128">[])[] {
+  const zero = f.let(f32x4.const(0));
+  return Array.from({ length: rows }, () => [f.let(zero), f.let(zero)]);
 }
 
 /** Whether steps are left: at least two, if they run in pairs, and at least one. */
