@@ -129,10 +129,13 @@ describe("a webgpu backend of chosen kernels", () => {
     for (const [kernels, complaint] of [
       [[gemm, unary, gemm], "kernels has gemm twice; allowed: once"],
       [undefined, "kernels is undefined; allowed: a list of kernels"],
+      [[gemm, undefined], "kernels has undefined at place 1; allowed: kernels for this backend"],
+      [[{ operations: [] }], "kernels has object at place 0; allowed: kernels for this backend"],
     ] as const) {
       const { code, message } = refusalOf(() => createWebGpuBackend({ kernels: kernels as never }));
       assert.deepEqual([code, message], ["INVALID_ARGUMENT", `webgpu: ${complaint}`]);
     }
+    assert.equal(refusalOf(() => createWebGpuBackend(undefined as never)).code, "INVALID_ARGUMENT");
     const variants = { gemm: "tiled_32x32x16_4x4" };
     createWebGpuBackend({ kernels: [gemm], variants });
     assert.equal(
