@@ -56,7 +56,7 @@ export function finishedSum(
 ): Expected {
   if (activation === undefined) return { index, value: sum, tolerance: bound + finalRounding(dtype, sum) };
   const value = unaryFunctions[activation](sum);
-  const own = activation === "relu" ? 0 : 8 * epsilon * Math.abs(sum);
+  const own = activation === "relu" || activation === "relu6" ? 0 : 8 * epsilon * Math.abs(sum);
   return { index, value, tolerance: 1.13 * bound + own + finalRounding(dtype, value) };
 }
 
