@@ -65,13 +65,21 @@ export function tree(f: FunctionBuilder, coefficients: readonly number[]): (x: V
   };
 }
 
-/** The same in f64. */
+/** The same in f64, by Horner's rule in x^2 on pairs. */
 export function polynomial64(
   f: FunctionBuilder,
   coefficients: readonly number[],
 ): (x: VectorLocal) => Vector {
   const locals = coefficients.map((coefficient) => f.let(f64x2.const(coefficient)));
-  return (x) => horner(locals, (sum, coefficient) => f64x2.add(f64x2.mul(sum, x), coefficient));
+  return (x) => {
+    const square = f.let(f64x2.mul(x, x));
+    const pairs: Vector[] = [];
+    for (let i = 0; i < locals.length; i += 2) {
+      const [low, high] = [locals[i]!, locals[i + 1]];
+      pairs.push(high === undefined ? low : f.let(f.multiplyAdd64(high, x, low)));
+    }
+    return horner(pairs, (sum, pair) => f.multiplyAdd64(sum, square, pair));
+  };
 }
 
 function horner(coefficients: readonly Vector[], step: (sum: Vector, coefficient: Vector) => Vector): Vector {
