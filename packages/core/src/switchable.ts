@@ -4,7 +4,6 @@ import {
   checkFill,
   hostBytes,
   locate,
-  takesScalar,
   withHandle,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -15,7 +14,7 @@ import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 import type { OperationName } from "./ops/index.js";
-import { operationOf } from "./ops/lookup.js";
+import { operationOf, scalarMayStand } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
@@ -55,7 +54,7 @@ import type { LostAllocation, SwapReport } from "./swap.js";
  */
 export class SwitchableBackend extends OperationMethods implements ComputeBackend {
   readonly name = "switchable";
-  readonly #table = new HandleTable<Entry>(takesScalar);
+  readonly #table = new HandleTable<Entry>(scalarMayStand);
   readonly #slot: BackendSlot;
   #collected: Collected = () => {};
   #liveBytes = 0;

@@ -74,11 +74,12 @@ export function coreFilter(
   filter: TensorInfo,
   isDepthwise: boolean,
 ): DeviceHandle {
-  const { shape, strides } = filterAxes(filter.shape, isDepthwise);
-  const name = `filter ${isDepthwise} ${filter.shape.join(" ")}`;
-  const count = elementCount(shape);
-  return backend.form(filter, name, 4 * count, (output) => {
-    if (count > 0)
+  // Found by its name, which is short: small calls would show what is done before.
+  const [height, width, channels, last] = filter.shape;
+  const name = `${isDepthwise ? "depthwise" : "filter"} ${height} ${width} ${channels} ${last}`;
+  return backend.form(filter, name, 4 * elementCount(filter.shape), (output) => {
+    const { shape, strides } = filterAxes(filter.shape, isDepthwise);
+    if (elementCount(shape) > 0)
       backend.compute.copy({ shape, input: backend.place(filter), inputStrides: strides, output });
   });
 }
@@ -95,22 +96,46 @@ function convolution(
     const images = typed(backend, made, x, "float32");
     const weights = typed(backend, made, filter, "float32");
     const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
-    const [input, filterPlace] = [backend.place(images), coreFilter(backend, weights, isDepthwise)];
+    const input = backend.place(images);
     const bias =
       inner.bias === undefined ? {} : { bias: backend.place(typed(backend, made, inner.bias, "float32")) };
     const activation = inner.activation === undefined ? {} : { activation: inner.activation };
     const output = backend.output(info.outShape, "float32");
-    backend.compute.conv2d({
-      ...convolutionOf(info, isDepthwise),
-      input,
-      filter: filterPlace,
-      output: output.handle,
-      ...bias,
-      ...activation,
-    });
+    if (!isDepthwise && isPointwise(info))
+      // The filter as it lies is the second factor, and need not be turned round.
+      backend.compute.gemm({
+        m: info.batchSize * info.outHeight * info.outWidth,
+        n: info.outChannels,
+        k: info.inChannels,
+        a: input,
+        b: backend.place(weights),
+        c: output.handle,
+        ...bias,
+        ...activation,
+      });
+    else
+      backend.compute.conv2d({
+        ...convolutionOf(info, isDepthwise),
+        input,
+        filter: coreFilter(backend, weights, isDepthwise),
+        output: output.handle,
+        ...bias,
+        ...activation,
+      });
     if (outer !== undefined) applyEpilogue(backend, output, outer);
     return output;
   });
+}
+
+/** Whether a convolution of images with channels last is a product of pixels and filters. */
+function isPointwise(info: Conv2dInfo): boolean {
+  const { dataFormat, filterHeight, filterWidth, strideHeight, strideWidth } = info;
+  return (
+    dataFormat === "channelsLast" &&
+    filterHeight * filterWidth * strideHeight * strideWidth === 1 &&
+    info.outHeight === info.inHeight &&
+    info.outWidth === info.inWidth
+  );
 }
 
 /** Bias and slopes of one axis belong to channels, which are not the last axis of NCHW. */

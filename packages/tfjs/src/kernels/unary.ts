@@ -124,9 +124,12 @@ export const unaryKernels: Kernels = {
     if (call.inputs.x.dtype === "float32") return ofFloats("relu")(call);
     return numberExpression((e, x) => e.binary("max", x, e.constant(0, x.type)))(call);
   },
-  Relu6: numberExpression((e, x) =>
-    e.binary("min", e.binary("max", x, e.constant(0, x.type)), e.constant(6, x.type)),
-  ),
+  Relu6: (call: UnaryCall) => {
+    if (call.inputs.x.dtype === "float32") return ofFloats("relu6")(call);
+    return numberExpression((e, x) =>
+      e.binary("min", e.binary("max", x, e.constant(0, x.type)), e.constant(6, x.type)),
+    )(call);
+  },
   ClipByValue: numberExpression<{ clipValueMin: number; clipValueMax: number }>(
     (e, x, number, { clipValueMin, clipValueMax }) =>
       limited(e, "min", limited(e, "max", x, number, clipValueMin), number, clipValueMax),

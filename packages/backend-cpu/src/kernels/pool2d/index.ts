@@ -1,6 +1,5 @@
 import { floatTypes, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
-import { windowParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type ChannelsTypes, channelsKernel } from "./channels.wasm.js";
 import { panelSpan, type RowsTypes, rowsKernel } from "./rows.wasm.js";
@@ -64,25 +63,36 @@ export const pool2d: CpuOperation<Problem> = {
     const { dtype, kind, planes, inner, outHeight, outWidth, kernelHeight, kernelWidth, indices } = problem;
     const { form, panelWidth, panels, rowsPerChunk } = planPool2d(problem);
     const allRows = planes * outHeight;
+    const chunks = Math.ceil(allRows / rowsPerChunk) * panels;
+    const nanoseconds = nanosecondsPerElement * allRows * outWidth * inner * kernelHeight * kernelWidth;
+    // One plain literal for both forms, which take what they know: for small calls an object spread would show.
     const parameters = {
       input: address(problem.input),
       output: address(problem.output),
       rows: allRows,
-      ...windowParameters(problem),
+      height: problem.height,
+      width: problem.width,
+      outHeight,
+      outWidth,
+      kernelHeight,
+      kernelWidth,
+      strideY: problem.strideY,
+      strideX: problem.strideX,
+      top: problem.top,
+      left: problem.left,
+      bottom: problem.bottom,
+      right: problem.right,
+      dilationY: problem.dilationY,
+      dilationX: problem.dilationX,
+      countPadding: problem.countPadding ? 1 : 0,
       rowsPerChunk,
       panels,
       panelWidth,
+      inner,
+      indices: indices === undefined ? 0 : address(indices),
     };
-    const chunks = Math.ceil(allRows / rowsPerChunk) * panels;
-    const nanoseconds = nanosecondsPerElement * allRows * outWidth * inner * kernelHeight * kernelWidth;
     if (form === "rows") return [rows[kind][dtype].launch(parameters, chunks, nanoseconds)];
     const kernel = indices === undefined ? channels[kind][dtype] : places[dtype];
-    return [
-      kernel.launch(
-        { ...parameters, inner, indices: indices === undefined ? 0 : address(indices) },
-        chunks,
-        nanoseconds,
-      ),
-    ];
+    return [kernel.launch(parameters, chunks, nanoseconds)];
   },
 };
