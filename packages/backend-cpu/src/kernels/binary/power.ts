@@ -8,6 +8,7 @@ import {
   sharedConstants,
   splitExponent,
   splitNormal,
+  subnormal,
   unlessAny,
   type Vector,
   type VectorLocal,
@@ -65,44 +66,38 @@ export function power(f: FunctionBuilder): (a: Vector, b: Vector) => Vector {
   const outside = outsideOfNormal(f);
   const splitUsual = splitNormal(f);
   const { logarithm, power } = halfFunctions(f);
-  /** |a|^b from the parts of |a|; the logarithms are `adjusted` before they are used. */
-  const powers = (
-    { fraction, exponent }: ReturnType<typeof splitUsual>,
-    b: Halves,
-    adjusted = (log2: VectorLocal, _half: 0 | 1): Vector => log2,
-  ): Vector => {
+  /** |a|^b from the parts of |a|. */
+  const powers = ({ fraction, exponent }: ReturnType<typeof splitUsual>, b: Halves): Vector => {
     const fractions = promote(f, fraction);
     const exponents = promote(f, exponent);
-    const half = (i: 0 | 1): Vector =>
-      power(f64x2.mul(b[i], adjusted(logarithm(fractions[i], exponents[i]), i)));
+    const half = (i: 0 | 1): Vector => power(f64x2.mul(b[i], logarithm(fractions[i], exponents[i])));
     return demote(half(0), half(1));
   };
 
   return (base, exponent) => {
     const a = f.let(base);
     const b = f.let(exponent);
+    const magnitude = f.let(f32x4.abs(a));
     const halves = promote(f, b);
-    const withAll = (): Vector => {
+    const withAll = (result: VectorLocal): Vector => {
       const { zero, half, one, sign } = sharedConstants(f);
-      const infinity = f32x4.const(Number.POSITIVE_INFINITY);
-      const magnitude = f.let(f32x4.abs(a));
-      const magnitudes = promote(f, magnitude);
-      const adjusted = (log2: VectorLocal, i: 0 | 1): Vector => {
-        const isZero = f64x2.eq(magnitudes[i], f64x2.const(0));
-        f.set(log2, f.choose(f64x2.const(Number.NEGATIVE_INFINITY), log2, isZero));
-        // Infinity and NaN are their own logarithms.
-        const isBelow = f64x2.lt(magnitudes[i], f64x2.const(Number.POSITIVE_INFINITY));
-        return f.choose(log2, magnitudes[i], isBelow);
-      };
-      const result = f.let(powers(splitExponent(f)(magnitude), halves, adjusted));
+      const infinity = f.let(f32x4.const(Number.POSITIVE_INFINITY));
+      const choose = (value: Vector, mask: Vector): void => f.set(result, f.choose(value, result, mask));
+      const isSubnormal = f.let(subnormal(magnitude));
+      f.if(v128.anyTrue(isSubnormal), () => choose(powers(splitExponent(f)(magnitude), halves), isSubnormal));
+      // Powers of 0 and Infinity are 0 or Infinity.
+      const isZero = f.let(f32x4.eq(magnitude, zero));
+      const isInfinite = f32x4.eq(magnitude, infinity);
+      choose(v128.and(infinity, v128.xor(f32x4.gt(b, zero), isZero)), v128.or(isZero, isInfinite));
       const isWhole = f.let(f32x4.eq(f32x4.floor(b), b));
       const halved = f.let(f32x4.mul(b, half));
       const isOdd = v128.andnot(isWhole, f32x4.eq(f32x4.floor(halved), halved));
       f.set(result, v128.xor(result, v128.and(v128.and(a, sign), isOdd)));
       const isNegative = v128.and(f32x4.lt(a, zero), f32x4.lt(magnitude, infinity));
-      f.set(result, f.choose(f32x4.const(Number.NaN), result, v128.andnot(isNegative, isWhole)));
+      const isUnordered = v128.or(f32x4.ne(a, a), f32x4.ne(b, b));
+      choose(f32x4.const(Number.NaN), v128.or(isUnordered, v128.andnot(isNegative, isWhole)));
       return f.choose(one, result, f32x4.eq(b, zero));
     };
-    return unlessAny(f, outside(a), () => powers(splitUsual(a), halves), withAll);
+    return unlessAny(f, outside(a), () => powers(splitUsual(magnitude), halves), withAll);
   };
 }

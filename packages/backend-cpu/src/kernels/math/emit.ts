@@ -107,7 +107,7 @@ export function sharedConstants(f: FunctionBuilder): SharedConstants {
 }
 
 /**
- * Emits `usual`, and instead `rare` if the mask has some lane: rare arguments take steps that would cost all others a
+ * Emits `usual`, and then `rare`, which gets its result, if the mask has some lane: rare arguments take steps that would cost all others a
  * good part of their time. Both must give the same for the other lanes. `rare` declares its constants itself: before
  * the loop they would take registers from the usual steps.
  */
@@ -115,10 +115,10 @@ export function unlessAny(
   f: FunctionBuilder,
   mask: Vector,
   usual: () => Vector,
-  rare: () => Vector,
+  rare: (usual: VectorLocal) => Vector,
 ): VectorLocal {
   const result = f.let(usual());
-  f.if(i32x4.bitmask(mask), () => f.set(result, rare()));
+  f.if(i32x4.bitmask(mask), () => f.set(result, rare(result)));
   return result;
 }
 

@@ -31,5 +31,6 @@ export {
   outsideOfNormal,
   splitExponent,
   splitNormal,
+  subnormal,
 } from "./logarithm.js";
 export { sineAndCosine } from "./trigonometry.js";

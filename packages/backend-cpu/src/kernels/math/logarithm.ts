@@ -1,6 +1,8 @@
 import { type FunctionBuilder, f32x4, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 import { polynomial, sharedConstants, unlessAny, type Vector, type VectorLocal } from "./emit.js";
 
+const smallestNormal = 2 ** -126;
+
 interface Parts {
   readonly exponent: VectorLocal;
   readonly fraction: VectorLocal;
@@ -24,7 +26,7 @@ export function splitNormal(f: FunctionBuilder): (x: VectorLocal) => Parts {
 
 /** The same for positive subnormal numbers as well. */
 export function splitExponent(f: FunctionBuilder): (x: VectorLocal) => Parts {
-  const normal = f.let(f32x4.const(2 ** -126));
+  const normal = f.let(f32x4.const(smallestNormal));
   const up = f.let(f32x4.const(2 ** 23));
   const down = f.let(f32x4.const(-23));
   const one = f.let(f32x4.const(1));
@@ -34,6 +36,11 @@ export function splitExponent(f: FunctionBuilder): (x: VectorLocal) => Parts {
     const { fraction, exponent } = split(f.let(f32x4.mul(x, f.choose(up, one, subnormal))));
     return { fraction, exponent: f.let(f32x4.add(exponent, v128.and(down, subnormal))) };
   };
+}
+
+/** The lanes with positive subnormal numbers. */
+export function subnormal(x: Vector): Vector {
+  return v128.and(f32x4.lt(x, f32x4.const(smallestNormal)), f32x4.gt(x, f32x4.const(0)));
 }
 
 /** The lanes outside of [2^-126, 2^end): zeros, subnormal and negative numbers, NaN, and large numbers. */
@@ -79,10 +86,11 @@ function toAnyBase(f: FunctionBuilder, combine: Combine): VectorFunction {
     const x = f.let(argument);
     const ofParts = ({ exponent, fraction }: Parts): Vector =>
       combine(exponent, f.let(f32x4.sub(fraction, one)));
-    const withAll = (): Vector => {
+    const withAll = (result: VectorLocal): Vector => {
       const { zero } = sharedConstants(f);
-      const result = f.let(ofParts(splitExponent(f)(x)));
       const choose = (value: Vector, mask: Vector): void => f.set(result, f.choose(value, result, mask));
+      const isSubnormal = f.let(subnormal(x));
+      f.if(v128.anyTrue(isSubnormal), () => choose(ofParts(splitExponent(f)(x)), isSubnormal));
       choose(f32x4.const(Number.NEGATIVE_INFINITY), f32x4.eq(x, zero));
       // Infinity and NaN are their own logarithms: all that is not below Infinity.
       choose(x, v128.not(f32x4.lt(x, f32x4.const(Number.POSITIVE_INFINITY))));
@@ -163,10 +171,9 @@ export function logarithmOfOnePlus(f: FunctionBuilder): VectorFunction {
     const x = f.let(argument);
     const sum = f.let(f32x4.add(one, x));
     const isOutside = f.let(outside(sum));
-    const usual = f.let(finite(x));
     // Large numbers are their own sums.
-    const withAll = (): Vector => f.choose(logarithm(f)(sum), usual, isOutside);
-    const result = unlessAny(f, isOutside, () => usual, withAll);
+    const withAll = (usual: VectorLocal): Vector => f.choose(logarithm(f)(sum), usual, isOutside);
+    const result = unlessAny(f, isOutside, () => finite(x), withAll);
     // The sign is lost for -0 only.
     return f.let(v128.or(result, v128.and(x, sign)));
   };
