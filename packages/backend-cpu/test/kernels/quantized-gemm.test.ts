@@ -1,7 +1,7 @@
 // Tags: kernels, pure
 import { dtypeBytes, type FloatType, floatTypes, type QuantizedGemmProblem } from "@backplane/core";
 import { expect } from "chai";
-import type { CpuMemory } from "#src/kernels/kernel.js";
+import { type CpuMemory, readSlackBytes } from "#src/kernels/kernel.js";
 import { groupColumns, stretchBlocks } from "#src/kernels/quantized-gemm/dot.wasm.js";
 import { chunkColumns } from "#src/kernels/quantized-gemm/few-rows.wasm.js";
 import { mostFewRows, quantizedGemm } from "#src/kernels/quantized-gemm/index.js";
@@ -100,4 +100,28 @@ describeEitherWay("quantizedGemm kernels", (options) => {
           check(shape, bits, 32, dtype, i % 2 === 0 ? "f16" : "f32", i % 3 === 0);
         }
     });
+
+  it("read nothing far behind the weights, which may be the last bytes of the memory", async () => {
+    for (const bits of [4, 8] as const)
+      for (const n of [1, groupColumns, groupColumns + 1, 2 * groupColumns, 2 * groupColumns + 1]) {
+        bench = await Workbench.create(quantizedGemm.kernels, { ...options, pages: 256 });
+        const block = 32;
+        const blocks = stretchBlocks + 1;
+        const k = blocks * block;
+        const [a, scales, c] = [4 * k, 4 * n * blocks, 4 * n].map((bytes) => bench.alloc(bytes));
+        const bytes = (n * k * bits) / 8;
+        const { byteOffset, byteLength } = c!.memory;
+        const used = Math.ceil((byteOffset + byteLength + readSlackBytes) / 64) * 64;
+        const own = Math.ceil(bytes / 64) * 64;
+        bench.alloc(bench.memory.buffer.byteLength - used - own - 2 * readSlackBytes);
+        const problem: QuantizedGemmProblem<CpuMemory> = {
+          ...{ dtype: "f32", scaleType: "f32", bits, block, m: 1, n, k, blocks, activation: undefined },
+          ...{ a: a!, b: bench.alloc(bytes), scales: scales!, c: c!, bias: undefined, zeroPoints: undefined },
+        };
+        expect(
+          () => bench.run(quantizedGemm.plan(problem, bench.context)),
+          `${n}, ${bits} bits`,
+        ).not.to.throw();
+      }
+  });
 });

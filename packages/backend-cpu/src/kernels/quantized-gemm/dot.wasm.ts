@@ -36,7 +36,10 @@ const widths: Readonly<Record<FewRows, Readonly<Record<QuantizedBits, 1 | 2 | 4>
 const lineBytes = 64;
 
 /** Units of all blocks come in pairs. */
-const unitsAtOnce = 2;
+export const unitsAtOnce = 2;
+
+/** Bytes of a group that are taken at once. */
+export const groupBytes = (bits: QuantizedBits): number => unitsAtOnce * groupColumns * unitBytes(bits);
 
 /**
  * sums[i, j] += sum over blocks of scale * (sum over the block of a[i, p] * (stored number - zero point)) for some rows of
@@ -46,6 +49,7 @@ const unitsAtOnce = 2;
  *   b        `bRow` bytes from row to row; `last` is the number of the last row that there is, which those after it repeat
  *   next     what is read next: each of its lines is touched, as the short rows of a group are no streams that the machine
  *            would see; with it 32,000 x 768 weights come from memory twice as fast
+ *   nextStep bytes to what is read next but one: `groupBytes`, or 0 where nothing comes that may be touched
  *   scales   f32, `columnBytes` from row to row of B, and behind those of all rows, likewise, 2^23 + zero point
  *   sums     vectors, `groupColumns` in a row
  */
@@ -61,15 +65,15 @@ export function dotFunction(module: ModuleBuilder, rows: FewRows, bits: Quantize
           bRow: "i32",
           last: "i32",
           next: "i32",
+          nextStep: "i32",
           scales: "i32",
           sums: "i32",
         } as const),
         ...({ blocks: "i32", units: "i32" } as const),
       },
-      (f, { a, aRow, b, bRow, last, next, scales, sums, blocks, units }) => {
+      (f, { a, aRow, b, bRow, last, next, nextStep, scales, sums, blocks, units }) => {
         const loads = weightsOf(f, bits);
         const nothing = f.let(f32x4.const(0));
-        const aheadBytes = unitsAtOnce * groupColumns * unitBytes(bits);
         const columns = range(widths[rows][bits]);
         for (let first = 0; first < groupColumns; first += columns.length) {
           const from = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
@@ -104,8 +108,9 @@ export function dotFunction(module: ModuleBuilder, rows: FewRows, bits: Quantize
               f.while(rest, () => {
                 for (const unit of range(unitsAtOnce)) addUnit(unit, offsets, never);
                 if (first === 0) {
-                  for (let line = 0; line < aheadBytes; line += lineBytes) f.let(i32.load8U(next, line));
-                  f.add(next, aheadBytes);
+                  for (let line = 0; line < groupBytes(bits); line += lineBytes)
+                    f.let(i32.load8U(next, line));
+                  f.add(next, nextStep);
                 }
                 for (const place of at) f.add(place, unitsAtOnce * unitBytes(bits));
                 for (const row of from) f.add(row, unitsAtOnce * 4 * unitWeights);

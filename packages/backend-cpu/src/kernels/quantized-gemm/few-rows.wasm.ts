@@ -4,7 +4,15 @@ import { elementsOf } from "../elements/index.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors, sumOfLanes } from "../vector/index.js";
-import { columnBytes, dotFunction, type FewRows, groupColumns, stretchBlocks } from "./dot.wasm.js";
+import {
+  columnBytes,
+  dotFunction,
+  type FewRows,
+  groupBytes,
+  groupColumns,
+  stretchBlocks,
+  unitsAtOnce,
+} from "./dot.wasm.js";
 import { middleOf, raisedBits, unitBytes, unitWeights } from "./weights.js";
 
 /** Columns of C, which are rows of B, that one chunk computes. */
@@ -79,8 +87,11 @@ export function fewRowsKernel(
           const group = f.let(i32.add(b, i32.mul(i32.add(begin, column), bRow)));
           // The next rows, if there are so many.
           const ahead = f.let(group);
-          const groupBytes = i32.mul(bRow, groupColumns);
-          f.if(i32.leU(i32.add(i32.add(begin, column), 2 * groupColumns), n), () => f.add(ahead, groupBytes));
+          const nextStep = f.let(i32.const(0));
+          f.if(i32.leU(i32.add(i32.add(begin, column), 2 * groupColumns), n), () => {
+            f.add(ahead, i32.mul(bRow, groupColumns));
+            f.set(nextStep, i32.const(groupBytes(bits)));
+          });
           f.forRange(
             0,
             blocks,
@@ -116,8 +127,8 @@ export function fewRowsKernel(
               const unitsBefore = f.let(i32.mul(block, units));
               const ownA = i32.add(a, i32.mul(unitsBefore, 4 * unitWeights));
               const ownB = f.let(i32.add(group, i32.mul(unitsBefore, unitBytes(bits))));
-              const next = i32.add(ahead, i32.mul(unitsBefore, groupColumns * unitBytes(bits)));
-              const operands = [ownA, aRow, ownB, bRow, last, next, scratch, sums, count, units];
+              const next = i32.add(ahead, i32.mul(i32.divU(unitsBefore, unitsAtOnce), nextStep));
+              const operands = [ownA, aRow, ownB, bRow, last, next, nextStep, scratch, sums, count, units];
               f.call(dotFunction(module, rows, bits), ...operands);
             },
             { step: stretchBlocks },
