@@ -45,9 +45,13 @@ export function newHandle(): DeviceHandle {
   return serial.next++ as DeviceHandle;
 }
 
+/** The first handle that this copy of the package may have issued. */
+const origin = serial.next;
+
 /** The live handles of one backend and their entries. Each method on a single handle takes O(1). */
 export class HandleTable<Entry> {
-  readonly #entries = new Map<DeviceHandle, Entry>();
+  /** By the distance from `origin`: engines look up small integers several times as fast as other numbers. */
+  readonly #entries = new Map<number, Entry>();
   readonly #takesScalar: (operation: string, argument: string) => boolean;
   /** Handles below this one were issued before the device was lost. */
   #lostBelow = 0;
@@ -71,18 +75,19 @@ export class HandleTable<Entry> {
   /** Issues a handle that was never issued before. */
   issue(entry: Entry): DeviceHandle {
     const handle = newHandle();
-    this.#entries.set(handle, entry);
+    this.#entries.set(handle - origin, entry);
     return handle;
   }
 
   /** Returns the entry of a live handle; undefined for any other value. */
   find(handle: DeviceHandle): Entry | undefined {
-    return this.#entries.get(handle);
+    // Texts and objects would become numbers.
+    return typeof handle === "number" ? this.#entries.get(handle - origin) : undefined;
   }
 
   /** Returns the entry of a live handle. Throws `INVALID_HANDLE` for any other value. */
   get(handle: DeviceHandle, operation: string, argument: string): Entry {
-    return this.#entries.get(handle) ?? this.refuse(handle, operation, argument);
+    return this.find(handle) ?? this.refuse(handle, operation, argument);
   }
 
   /** Throws an `INVALID_HANDLE` error that describes what the argument holds instead of a live handle. */
@@ -103,14 +108,14 @@ export class HandleTable<Entry> {
   /** Ends a live handle and returns its entry. Throws `INVALID_HANDLE` for any other value. */
   remove(handle: DeviceHandle, operation: string, argument: string): Entry {
     const entry = this.get(handle, operation, argument);
-    this.#entries.delete(handle);
+    this.#entries.delete(handle - origin);
     this.#ended++;
     return entry;
   }
 
   /** Returns the live handles with their entries, oldest first. */
-  entries(): IterableIterator<[DeviceHandle, Entry]> {
-    return this.#entries.entries();
+  *entries(): IterableIterator<[DeviceHandle, Entry]> {
+    for (const [distance, entry] of this.#entries) yield [(origin + distance) as DeviceHandle, entry];
   }
 
   clear(): void {

@@ -2,7 +2,7 @@ import type { Conv2dArguments, DeviceHandle, Resize2dArguments } from "@backplan
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
-import { elementwise, typed } from "./elementwise.js";
+import { elementwise, type Formula, formula, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { applyEpilogue, divideEpilogue, type Epilogue, noEpilogue } from "./products.js";
 
@@ -236,21 +236,22 @@ function batchNorm({
   backend: BackplaneBackend;
 }): TensorInfo {
   const others = [scale, offset].filter((tensor) => tensor !== undefined && tensor !== null);
-  return elementwise(
-    backend,
-    "float32",
-    [x, mean, variance, ...others],
-    (e, ...nodes) => {
-      const [value, average, spread, ...rest] = nodes.map((node) => e.convert("f32", node));
-      const epsilon = e.number(varianceEpsilon ?? 0.001);
-      const deviation = e.unary("rsqrt", e.binary("add", spread!, epsilon));
-      const factor = scale ? e.binary("mul", deviation, rest[0]!) : deviation;
-      const normal = e.binary("mul", e.binary("sub", value!, average!), factor);
-      return offset ? e.binary("add", normal, rest.at(-1)!) : normal;
-    },
-    x.shape,
-  );
+  const built = normalizations[(scale ? 1 : 0) + (offset ? 2 : 0)]!;
+  const values = [varianceEpsilon ?? 0.001];
+  return elementwise(backend, "float32", [x, mean, variance, ...others], built, x.shape, { values });
 }
+
+/** Without scale and offset, with a scale, with an offset, and with both. */
+const normalizations: readonly Formula[] = [0, 1, 2, 3].map((form) =>
+  formula((e, ...nodes) => {
+    const [value, average, spread, ...rest] = nodes.map((node) => e.convert("f32", node));
+    const epsilon = rest.pop()!;
+    const deviation = e.unary("rsqrt", e.binary("add", spread!, epsilon));
+    const factor = form % 2 === 1 ? e.binary("mul", deviation, rest[0]!) : deviation;
+    const normal = e.binary("mul", e.binary("sub", value!, average!), factor);
+    return form >= 2 ? e.binary("add", normal, rest.at(-1)!) : normal;
+  }),
+);
 
 export const imageKernels: Kernels = {
   Conv2D: convKernel(false),

@@ -3,7 +3,14 @@ import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { binaryKernels } from "./binary.js";
-import { type Expression, elementwiseInPlace, type Node, typed } from "./elementwise.js";
+import {
+  type Expression,
+  elementwiseInPlace,
+  type Formula,
+  formula,
+  type Node,
+  typed,
+} from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { copyOf, stridesOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
@@ -54,13 +61,25 @@ const activations: Readonly<Record<string, (e: Expression, x: Node, slope: () =>
 /** Applies what core does not do itself to a tensor of the kernel under way, in one map, in place. */
 export function applyEpilogue(backend: BackplaneBackend, x: Output, epilogue: Epilogue): void {
   const { bias, activation, slopes, alpha = 0 } = epilogue;
-  const apply = activationOf(activation);
   const others = [bias, activation === "prelu" ? slopes : undefined].filter((tensor) => tensor !== undefined);
-  elementwiseInPlace(backend, x, others, (e, value, ...nodes) => {
+  const values = activation === "leakyrelu" ? [alpha] : [];
+  elementwiseInPlace(backend, x, others, epilogueOf(activation, bias !== undefined), { values });
+}
+
+const epilogues = new Map<string, Formula>();
+
+/** What is done to the elements of a product: the slopes come last. */
+function epilogueOf(activation: string, hasBias: boolean): Formula {
+  const name = hasBias ? `${activation} of a sum` : activation;
+  const known = epilogues.get(name);
+  if (known !== undefined) return known;
+  const apply = activationOf(activation);
+  const made = formula((e, value, ...nodes) => {
     const rest = nodes.map((node) => e.convert("f32", node));
-    const sum = bias === undefined ? value! : e.binary("add", value!, rest[0]!);
-    return apply(e, sum, () => (activation === "prelu" ? rest.at(-1)! : e.number(alpha)));
+    return apply(e, hasBias ? e.binary("add", value!, rest[0]!) : value!, () => rest.at(-1)!);
   });
+  epilogues.set(name, made);
+  return made;
 }
 
 function activationOf(name: string) {

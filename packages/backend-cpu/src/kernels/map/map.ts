@@ -64,6 +64,38 @@ function mapWords(
   return words;
 }
 
+/** Names of kernels by the key of their structure, and then by what a call decides. */
+const names = new Map<string, Map<number, string>>();
+
+/** More are hardly in use at the same time. */
+const mostNames = 4096;
+
+/**
+ * The name of the kernel of a structure with `outer` axes before the last. Returns the same text each time: to look up a
+ * new one takes as long as all else of a small call, for it has hundreds of letters.
+ */
+function kernelName(key: string, inputs: Problem["inputs"], outer: number): string {
+  // At most 16 inputs and 8 axes.
+  let form = outer;
+  for (let i = 0; i < inputs.length; i++) {
+    const { strides } = inputs[i]!;
+    form = 2 * form + (strides[strides.length - 1] === 0 ? 1 : 0);
+  }
+  let ofKey = names.get(key);
+  if (ofKey === undefined) {
+    if (names.size >= mostNames) names.clear();
+    ofKey = new Map();
+    names.set(key, ofKey);
+  }
+  let name = ofKey.get(form);
+  if (name === undefined) {
+    const repeats = inputs.map(({ strides }) => (strides.at(-1) === 0 ? "r" : "f")).join("");
+    name = `map ${key} ${repeats} ${outer}`;
+    ofKey.set(form, name);
+  }
+  return name;
+}
+
 function plan(problem: Problem, { workers, late, workspace }: PlanContext): readonly Launch[] {
   const { key, shape, n, inputs, outputs, parameters, steps } = problem;
   const inner = shape.at(-1) ?? 1;
@@ -72,9 +104,7 @@ function plan(problem: Problem, { workers, late, workspace }: PlanContext): read
   const outer = Math.max(shape.length - 1, 0);
   const count = headWords + inputs.length + outputs.length + parameters.length + outer * (1 + inputs.length);
   const indirect = count > maxParameters;
-  let repeats = "";
-  for (const { strides } of inputs) repeats += strides.at(-1) === 0 ? "r" : "f";
-  const name = `map ${key} ${repeats} ${outer}`;
+  const name = kernelName(key, inputs, outer);
   late(name, (module) => emitMap(module, tileOf(problem, indirect)));
   const words = mapWords(problem, [inner, rows, rowsPerChunk, chunkElements, chunksPerRow]);
   const helpers = helpersFor(chunks, n * nanosecondsOf(steps));
