@@ -54,6 +54,10 @@ interface Place {
   readonly output: number;
 }
 
+const start: Place = { a: 0, b: 0, output: 0 };
+
+const none: readonly never[] = [];
+
 export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
   supports: types.map((dtype) => ({ dtype, kind: binaryKindsOf(formOf(dtype[0] as Type)) })),
   accuracy: binaryAccuracy,
@@ -66,7 +70,9 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
     // The driver is not asked for what `supports` leaves out.
     const entry = entries[problem.kind][dtype]!;
     const bytes = dtypeBytes[dtype];
-    const inner = shape.at(-1) ?? 1;
+    const inner = shape[shape.length - 1] ?? 1;
+    // Most problems have one axis, and need no lists of others.
+    if (shape.length <= 1) return [launch(entry, problem, start, none, 1, inner, workers)];
     // All axes but the innermost one, with bytes per step.
     const axes = shape
       .map((extent, i) => ({
@@ -79,7 +85,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
     const rows = walked.reduce((product, { extent }) => product * extent, 1);
 
     // Axes that the kernel has no place for become commands of their own.
-    let places: readonly Place[] = [{ a: 0, b: 0, output: 0 }];
+    let places: readonly Place[] = [start];
     let outputStep = rows * inner * entry.outputBytes;
     for (const { extent, stepA, stepB } of axes.slice(0, -outerAxes).reverse()) {
       const step = outputStep;
