@@ -118,7 +118,7 @@ export async function openJax(threads: number): Promise<Peer> {
  * and starts workers. If there is a Worker as in pages, it starts one for each thread that the navigator
  * reports; onnxruntime-web leaves Node.js's own Worker behind, which is another class.
  */
-async function asInPage<Result>(threads: number, work: () => Promise<Result>): Promise<Result> {
+export async function asInPage<Result>(threads: number, work: () => Promise<Result>): Promise<Result> {
   const globals = {
     Worker: threads > 1 ? WebWorker : undefined,
     navigator: { hardwareConcurrency: threads },

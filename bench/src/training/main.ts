@@ -1,62 +1,105 @@
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { BackendRegistry, type ComputeBackend, newHandle } from "@backplane/core";
-import { quantile } from "../statistics.js";
-import { batch, type ModelName, models, trainee } from "./models.js";
+import { register } from "@backplane/tfjs";
+import * as tf from "@tensorflow/tfjs-core";
+import { installPeers } from "../cpu/installed.js";
+import { quantile, ratios, stableSpread, summarise } from "../statistics.js";
+import { openJax } from "./jax.js";
+import { taskOf, trainee } from "./models.js";
+import { parseTrainingOptions, type TrainingOptions, usage } from "./options.js";
+import { batch, type ModelName, type Task, type Trainee } from "./task.js";
+import { openTfjs } from "./tfjs.js";
 
 /*
- * Times steps of training: forward, gradients and optimizer, on a hundred images. Prints a table. The loss after the same
- * steps is compared between the backends, and must have fallen.
+ * Times steps of training: forward, gradients and optimizer, on a hundred images. All take turns, round by round, and
+ * must have the same loss after the same steps, which must have fallen.
  */
 
-const warmupSteps = 20;
-const rounds = 5;
-const roundMilliseconds = 300;
-/** How far losses of two backends may be apart after the steps of the warm-up, relative to the loss. */
+/** After these steps losses are compared. */
+const verifiedSteps = 5;
+/** How far the losses of two may be apart then, relative to the loss. */
 const tolerance = 1e-3;
+/** Of one of a round, at least. */
+const sampleMilliseconds = 300;
+/** A device must not fall behind by seconds. */
+const stepsAhead = 16;
+/** Engines compile meanwhile, and compile again what turns out to be called often. */
+const warmUpMilliseconds = 1000;
 
-interface Row {
-  readonly model: string;
-  readonly backend: string;
-  /** Median of the rounds. */
-  readonly step: number;
-  /** Part of it in which the host makes calls. */
-  readonly host: number;
-  readonly recorded: number;
+interface Contender {
+  readonly name: string;
+  open(task: Task): Trainee | Promise<Trainee>;
 }
 
-async function timed(
-  model: ModelName,
-  backend: ComputeBackend,
-  name: string,
-): Promise<Row & { loss: number }> {
-  const { step, loss, recorded } = trainee(model, backend);
-  const before = await loss();
-  for (let i = 0; i < warmupSteps; i++) step();
-  const after = await loss();
-  if (!(after < before)) throw new Error(`${model} on ${name}: the loss went from ${before} to ${after}`);
-  const samples: { readonly step: number; readonly host: number }[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const start = performance.now();
-    let [steps, host] = [0, 0];
-    do {
-      const begin = performance.now();
-      step();
-      host += performance.now() - begin;
-      steps++;
-      // A device must not fall behind by seconds.
-      if (steps % 16 === 0) await backend.synchronize();
-    } while (performance.now() - start < roundMilliseconds);
-    await backend.synchronize();
-    samples.push({ step: (performance.now() - start) / steps, host: host / steps });
+interface Sample {
+  /** Milliseconds of a step. */
+  readonly step: number;
+  /** Of these, in which the host makes calls. */
+  readonly host: number;
+}
+
+async function sample(trainee: Trainee, milliseconds = sampleMilliseconds): Promise<Sample> {
+  const start = performance.now();
+  let [steps, host] = [0, 0];
+  do {
+    const begin = performance.now();
+    await trainee.step();
+    host += performance.now() - begin;
+    steps++;
+    if (steps % stepsAhead === 0) await trainee.settle();
+  } while (performance.now() - start < milliseconds);
+  await trainee.settle();
+  return { step: (performance.now() - start) / steps, host: host / steps };
+}
+
+/** Does the steps after which losses are compared. Throws if the loss has not fallen. */
+async function verifiedLoss(name: string, trainee: Trainee): Promise<number> {
+  const before = await trainee.loss();
+  for (let i = 0; i < verifiedSteps; i++) await trainee.step();
+  const after = await trainee.loss();
+  if (!(after < before)) throw new Error(`${name}: the loss went from ${before} to ${after}`);
+  return after;
+}
+
+/** Prints a line for each contender. The first one is what the others are compared with. Returns false if losses are apart. */
+async function measure(contenders: readonly Contender[], task: Task, rounds: number): Promise<boolean> {
+  const opened: { readonly name: string; readonly trainee: Trainee; readonly samples: Sample[] }[] = [];
+  const losses: number[] = [];
+  try {
+    for (const { name, open } of contenders) {
+      const trainee = await open(task);
+      opened.push({ name, trainee, samples: [] });
+      losses.push(await verifiedLoss(name, trainee));
+    }
+    const apart = Math.max(...losses) / Math.min(...losses) - 1;
+    if (!(apart <= tolerance)) {
+      console.error(`${task.model}: after ${verifiedSteps} steps the losses are ${losses.join(", ")}`);
+      return false;
+    }
+    for (const { trainee } of opened) await sample(trainee, warmUpMilliseconds);
+    for (let round = 0; round < rounds; round++)
+      for (const { trainee, samples } of opened) samples.push(await sample(trainee));
+    for (const { name, samples } of opened) print(task.model, name, samples, opened[0]!.samples);
+    return true;
+  } finally {
+    for (const { trainee } of opened) await trainee.close();
   }
-  const median = (of: "step" | "host"): number =>
-    1000 *
-    quantile(
-      samples.map((sample) => sample[of]),
-      0.5,
-    );
-  return { model, backend: name, step: median("step"), host: median("host"), recorded, loss: after };
+}
+
+function print(model: ModelName, name: string, samples: readonly Sample[], first: readonly Sample[]): void {
+  const milliseconds = (of: keyof Sample, list = samples) => list.map((sample) => sample[of]);
+  const step = quantile(milliseconds("step"), 0.5);
+  const times = summarise(ratios(milliseconds("step", first), milliseconds("step")));
+  const cells = [
+    model,
+    name,
+    (1000 * step).toFixed(0),
+    ((1000 * batch) / step).toFixed(0),
+    (1000 * quantile(milliseconds("host"), 0.5)).toFixed(0),
+    `${times.median.toPrecision(3)}${times.spread > stableSpread ? " ?" : ""}`,
+  ];
+  console.log(`| ${cells.join(" | ")} |`);
 }
 
 /** A backend that does nothing: what is left is the time of the library itself. */
@@ -81,43 +124,67 @@ function hostMicroseconds(model: ModelName): number {
   return Math.min(...samples);
 }
 
-const registry = new BackendRegistry([webgpu(), cpu()]);
-const rows: Row[] = [];
-let isWrong = false;
-for (const model of Object.keys(models) as ModelName[]) {
-  const losses: number[] = [];
-  for (const listing of await registry.list()) {
-    if (!listing.available) continue;
-    const { backend } = await registry.open([listing.name]);
-    try {
-      const row = await timed(model, backend, `${listing.name}, ${listing.device.name}`);
-      rows.push(row);
-      losses.push(row.loss);
-    } finally {
-      await backend.dispose();
-    }
-  }
-  const apart = Math.max(...losses) / Math.min(...losses) - 1;
-  if (apart > tolerance) {
-    isWrong = true;
-    console.error(`${model}: after ${warmupSteps} steps the losses are ${losses.join(" and ")}`);
-  }
+/** Ours on every backend of this machine, the CPU first. */
+async function openOurs(threads: number): Promise<{ backends: ComputeBackend[]; contenders: Contender[] }> {
+  const registry = new BackendRegistry([cpu({ threads }), webgpu()]);
+  const backends: ComputeBackend[] = [];
+  for (const { name, available } of await registry.list())
+    if (available) backends.push((await registry.open([name])).backend);
+  const contenders = backends.map((backend) => ({
+    name: `${backend.name}, ${backend.capabilities.device.name}`,
+    open: ({ model }: Task) => trainee(model, backend),
+  }));
+  return { backends, contenders };
 }
-console.log("| model | backend | us a step | images/s | us of calls | recorded operations |");
-console.log("| --- | --- | ---: | ---: | ---: | ---: |");
-for (const { model, backend, step, host, recorded } of rows) {
-  const cells = [
-    model,
-    backend,
-    step.toFixed(0),
-    ((1e6 * batch) / step).toFixed(0),
-    host.toFixed(0),
-    recorded,
-  ];
-  console.log(`| ${cells.join(" | ")} |`);
+
+async function openPeers(threads: number): Promise<{ contenders: Contender[]; close(): Promise<void> }> {
+  const missing = installPeers();
+  if (missing !== undefined) throw new Error(missing);
+  const ours = await register(tf, [cpu({ threads })]);
+  const onTfjs = (backend: string, name: string): Contender => ({
+    name,
+    open: (task) => openTfjs(backend, task),
+  });
+  return {
+    contenders: [
+      onTfjs(ours.name, `TensorFlow.js ${tf.version_core} on @backplane/tfjs`),
+      onTfjs("cpu", `TensorFlow.js ${tf.version_core}, cpu`),
+      await openJax(Math.max(1, threads)),
+    ],
+    close: async () => {
+      await tf.setBackend("cpu");
+      await ours.dispose();
+    },
+  };
 }
-for (const model of Object.keys(models) as ModelName[])
-  console.log(
-    `${model}: ${hostMicroseconds(model).toFixed(1)} us of the library for each recorded operation, on an idle backend`,
-  );
-process.exitCode = isWrong ? 1 : 0;
+
+async function main({ threads, rounds, names, peers }: TrainingOptions): Promise<void> {
+  const { backends, contenders } = await openOurs(threads);
+  const others = peers ? await openPeers(threads) : undefined;
+  console.log("| model | on | us a step | images/s | us of calls | times ours on the CPU |");
+  console.log("| --- | --- | ---: | ---: | ---: | ---: |");
+  for (const name of names) {
+    const task = await taskOf(name);
+    if (!(await measure([...contenders, ...(others?.contenders ?? [])], task, rounds))) process.exitCode = 1;
+  }
+  await others?.close();
+  for (const backend of backends) await backend.dispose();
+  for (const name of names)
+    console.log(
+      `${name}: ${hostMicroseconds(name).toFixed(1)} us of the library for each recorded operation, on an idle backend`,
+    );
+}
+
+let options: TrainingOptions | undefined;
+try {
+  options = parseTrainingOptions(process.argv.slice(2));
+} catch (error) {
+  console.error(`${(error as Error).message}\n\n${usage}`);
+  process.exitCode = 2;
+}
+if (options?.help) console.log(usage);
+else if (options !== undefined) {
+  await main(options);
+  // jax-js leaves threads behind that it has no call to end.
+  if (options.peers) process.exit();
+}

@@ -1,7 +1,9 @@
+import { createCpuBackend } from "@backplane/backend-cpu";
 import type { ComputeBackend } from "@backplane/core";
 import {
   Conv2d,
   crossEntropy,
+  disposeParameters,
   type Layer,
   Linear,
   maxPool2d,
@@ -14,10 +16,17 @@ import {
   tensor,
   valueAndGrad,
 } from "@backplane/tensor";
-
-export const batch = 100;
-const side = 28;
-const classes = 10;
+import {
+  batch,
+  classes,
+  labels,
+  type ModelName,
+  optimizer,
+  pixels,
+  side,
+  type Task,
+  type Trainee,
+} from "./task.js";
 
 /** Linear layers of 784, 256, 128 and 10, as in examples/digits. */
 function mlp(backend: ComputeBackend, random: Random): Layer {
@@ -42,44 +51,50 @@ function cnn(backend: ComputeBackend, random: Random): Layer {
   return Object.assign({ forward }, { convolutions, layers });
 }
 
-export const models = { mlp, cnn } as const;
+const models: Readonly<Record<ModelName, (backend: ComputeBackend, random: Random) => Layer>> = { mlp, cnn };
 
-export type ModelName = keyof typeof models;
+const modelOf = (name: ModelName, backend: ComputeBackend): Layer => models[name](backend, new Random(1));
 
-/** A model that is trained on the same hundred images again and again. */
-export interface Trainee {
-  /** Operations that the tape records in a step. */
-  readonly recorded: number;
-  /** Does a step, without waiting for it. */
-  step(): void;
-  /** Waits. */
-  loss(): Promise<number>;
+/** Returns what everybody starts from: the parameters of our layers. */
+export async function taskOf(name: ModelName): Promise<Task> {
+  await using backend = createCpuBackend({ threads: 0 });
+  await backend.init();
+  const parameters = [];
+  for (const parameter of parametersOf(modelOf(name, backend)).values())
+    parameters.push({ shape: parameter.shape, values: Float32Array.from(await parameter.data()) });
+  return { model: name, parameters };
 }
 
-export function trainee(name: ModelName, backend: ComputeBackend): Trainee {
-  const random = new Random(1);
-  const model = models[name](backend, random);
-  // Pixels that any two machines draw alike.
-  const pixels = Uint8Array.from(
-    { length: batch * side * side },
-    (_, i) => (Math.imul(i, 0x9e3779b1) >>> 16) & 255,
-  );
-  const labels = Int32Array.from({ length: batch }, (_, i) => i % classes);
+/** Returns a model on `@backplane/tensor` with the parameters that `taskOf` returns. */
+export function trainee(
+  name: ModelName,
+  backend: ComputeBackend,
+): Trainee & {
+  /** Operations that the tape records in a step. */
+  readonly recorded: number;
+} {
+  const model = modelOf(name, backend);
   const lossOf = (): Tensor => {
     const images = tensor(backend, pixels, { shape: [batch, side * side] }).cast("f32");
     return crossEntropy(model.forward(images.mul(1 / 255)), tensor(backend, labels));
   };
-  const optimizer = new Sgd(parametersOf(model).values(), { rate: 0.01, momentum: 0.9 });
-  const both = valueAndGrad(lossOf, { at: optimizer.parameters });
-  using tape = new Tape(optimizer.parameters);
-  scope(() => tape.record(lossOf));
-  const recorded = tape.length;
+  const sgd = new Sgd(parametersOf(model).values(), optimizer);
+  const both = valueAndGrad(lossOf, { at: sgd.parameters });
+  using tape = new Tape(sgd.parameters);
+  scope(() => {
+    tape.record(lossOf);
+  });
   return {
-    recorded,
-    step: () => scope(() => optimizer.step(both().gradients)),
+    recorded: tape.length,
+    step: () => scope(() => sgd.step(both().gradients)),
+    settle: () => backend.synchronize(),
     loss: async () => {
       using loss = scope(lossOf);
       return await loss.item();
+    },
+    close() {
+      sgd.dispose();
+      disposeParameters(model);
     },
   };
 }

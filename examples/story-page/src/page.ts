@@ -1,3 +1,4 @@
+import { byId, turn } from "@backplane/page/dom.js";
 import { Session, type WritingOptions } from "./session.js";
 
 /** What the page is doing, as `data-state` of the document for those who drive it. */
@@ -158,22 +159,4 @@ function readOptions(): WritingOptions {
     ...{ prompt: String(data.get("prompt")), tokens: number("tokens"), seed: number("seed") },
     ...{ temperature: number("temperature"), topP: number("top-p") },
   };
-}
-
-/** Lets the page handle its events and draw. */
-function turn(): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
-  return new Promise((resolve) => {
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(undefined);
-  });
-}
-
-function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
-  const found = document.getElementById(id);
-  if (found === null) throw new Error(`index.html has no element #${id}`);
-  return found as Kind;
 }

@@ -1,10 +1,7 @@
 // Tags: engines
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import {
   loadWeights,
@@ -16,15 +13,15 @@ import {
   Writer,
 } from "@backplane/example-story";
 import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces, shape } from "@backplane/example-story/tiny.js";
-import { headlessChromium, unavailableReason } from "@backplane/software-adapter";
+import { launchBrowser, type StartedPage, startPage } from "@backplane/page/testing.js";
 import { expect } from "chai";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 
 /** A folder with stories260K.bin of karpathy/tinyllamas, tok512.bin, and what they should give. */
 const VARIABLE = "BACKPLANE_STORY_DATA";
 const data = process.env[VARIABLE];
 
-const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
+const main = new URL("../dist/main.js", import.meta.url);
 const TOKENS = 30;
 
 /** The greedy text of the tiny model, by the CPU in Node.js. */
@@ -43,35 +40,6 @@ async function tinyText(prompt: string): Promise<string> {
   for await (const token of new Writer(backend, transformer, sampler).write(tokens, TOKENS, tokenizer.stops))
     text += joiner.add(token);
   return text;
-}
-
-async function launch(): Promise<Browser> {
-  // As the test runner chooses: the software adapter, or the Chrome of a machine that cannot run it.
-  if (unavailableReason() !== undefined)
-    return chromium.launch({ channel: "chrome", args: ["--enable-unsafe-webgpu"] });
-  const { executablePath, args, env } = await headlessChromium();
-  return chromium.launch({
-    executablePath,
-    args: [...args],
-    env: { ...process.env, ...env } as Record<string, string>,
-  });
-}
-
-/** Starts the program and returns the address that it names. */
-async function started(child: ChildProcess): Promise<string> {
-  for await (const chunk of child.stdout!) {
-    const address = /Open (\S+) in a browser/.exec(String(chunk))?.[1];
-    if (address !== undefined) return address;
-  }
-  throw new Error("the server has ended");
-}
-
-/** Stops the program, unless it has not started, or has ended. */
-async function stopped(child: ChildProcess | undefined): Promise<void> {
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
-  child.kill("SIGTERM");
-  expect(await exit).to.deep.equal([0, null]);
 }
 
 const isIn = (state: string) => `document.documentElement.dataset.state === "${state}"`;
@@ -120,21 +88,19 @@ async function drop(page: Page, name: string, bytes: Uint8Array): Promise<void> 
 
 describe("the page of the story", () => {
   let folder: string;
-  let server: ChildProcess | undefined;
-  let address: string;
+  let server: StartedPage | undefined;
   let browser: Browser | undefined;
   let page: Page;
   const faults: string[] = [];
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), "backplane-story-page-"));
-    server = spawn(process.execPath, [main, "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
-    address = await started(server);
-    browser = await launch();
+    server = await startPage(main);
+    browser = await launchBrowser();
   });
   beforeEach(async () => {
     page = await browser!.newPage();
     page.on("pageerror", (error) => faults.push(error.message));
-    await page.goto(address);
+    await page.goto(server!.address);
     await page.waitForFunction(isIn("empty"), undefined, forever);
   });
   afterEach(async () => {
@@ -146,7 +112,7 @@ describe("the page of the story", () => {
     try {
       await browser?.close();
     } finally {
-      await stopped(server);
+      await server?.stop();
       rmSync(folder, { recursive: true });
     }
   });

@@ -1,3 +1,4 @@
+import { byId, turn } from "@backplane/page/dom.js";
 import { Plot } from "./plot.js";
 import { type Step, Trainer } from "./trainer.js";
 
@@ -90,22 +91,4 @@ async function exchange(): Promise<void> {
   await trainer.swap().catch(report);
   isSwapping = false;
   show(document.documentElement.dataset.state as State);
-}
-
-/** Lets the page handle its events and draw. */
-function turn(): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
-  return new Promise((resolve) => {
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
-    port2.postMessage(undefined);
-  });
-}
-
-function byId<Kind extends Element = HTMLElement>(id: string): Kind {
-  const found = document.getElementById(id);
-  if (found === null) throw new Error(`index.html has no element #${id}`);
-  return found as Element as Kind;
 }

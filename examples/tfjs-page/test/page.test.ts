@@ -1,17 +1,14 @@
 // Tags: engines
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { cpu } from "@backplane/backend-cpu";
 import { firstDigits, loadDigits } from "@backplane/example-digits/data.js";
 import { batchSize, imagesOf, labelsOf, newModel } from "@backplane/example-tfjs/model.js";
-import { headlessChromium, unavailableReason } from "@backplane/software-adapter";
+import { launchBrowser, type StartedPage, startPage } from "@backplane/page/testing.js";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { expect } from "chai";
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 
-const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
+const main = new URL("../dist/main.js", import.meta.url);
 
 /** The losses of so many steps, by the CPU in Node.js. */
 async function lossesOf(steps: number): Promise<number[]> {
@@ -29,35 +26,6 @@ async function lossesOf(steps: number): Promise<number[]> {
   });
   await registration.dispose();
   return losses;
-}
-
-async function launch(): Promise<Browser> {
-  // As the test runner chooses: the software adapter, or the Chrome of a machine that cannot run it.
-  if (unavailableReason() !== undefined)
-    return chromium.launch({ channel: "chrome", args: ["--enable-unsafe-webgpu"] });
-  const { executablePath, args, env } = await headlessChromium();
-  return chromium.launch({
-    executablePath,
-    args: [...args],
-    env: { ...process.env, ...env } as Record<string, string>,
-  });
-}
-
-/** Starts the program and returns the address that it names. */
-async function started(child: ChildProcess): Promise<string> {
-  for await (const chunk of child.stdout!) {
-    const address = /Open (\S+) in a browser/.exec(String(chunk))?.[1];
-    if (address !== undefined) return address;
-  }
-  throw new Error("the server has ended");
-}
-
-/** Stops the program, unless it has not started, or has ended. */
-async function stopped(child: ChildProcess | undefined): Promise<void> {
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
-  child.kill("SIGTERM");
-  expect(await exit).to.deep.equal([0, null]);
 }
 
 /** Hangs are ended by the test runner. */
@@ -109,18 +77,17 @@ async function trained(
 describe("the page of TensorFlow.js", () => {
   const steps = 60;
   let expected: readonly number[];
-  let server: ChildProcess | undefined;
+  let server: StartedPage | undefined;
   let browser: Browser | undefined;
   let page: Page;
   const faults: string[] = [];
   before(async () => {
     expected = await lossesOf(steps);
-    server = spawn(process.execPath, [main, "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
-    const address = await started(server);
-    browser = await launch();
+    server = await startPage(main);
+    browser = await launchBrowser();
     page = await browser.newPage();
     page.on("pageerror", (error) => faults.push(error.message));
-    await page.goto(address);
+    await page.goto(server!.address);
     await page.waitForFunction(isReady, undefined, forever);
   });
   afterEach(() => {
@@ -131,7 +98,7 @@ describe("the page of TensorFlow.js", () => {
     try {
       await browser?.close();
     } finally {
-      await stopped(server);
+      await server?.stop();
     }
   });
 

@@ -353,7 +353,7 @@ describe("CompareBackend", () => {
     );
   });
 
-  it("refuses replays that are none", async () => {
+  it("refuses malformed replays", async () => {
     const replay = { operation: "gemm", args: {}, memory: ["0"] };
     for (const bad of [replay, { ...replay, memory: [], operation: "gem" }, undefined]) {
       const error = await checkCall(createReferenceBackend, bad as never).then(

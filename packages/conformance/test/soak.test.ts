@@ -247,7 +247,7 @@ describe("The soak", () => {
     expect(await complaints(8)).to.not.equal(first);
   });
 
-  it("refuses lengths that are none", async () => {
+  it("refuses lengths that are not numbers above zero", async () => {
     for (const [options, argument] of [
       ...[0, -1, Number.NaN].map((minutes) => [{ minutes }, "minutes"] as const),
       ...[0, -1, 1.5, Number.NaN].map((rounds) => [{ rounds }, "rounds"] as const),

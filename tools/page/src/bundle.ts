@@ -5,7 +5,7 @@ import { build } from "esbuild";
 
 /** What a page is made of. */
 export interface PageSources {
-  /** It loads `./page.js` as a module. */
+  /** It loads `./page.js` as a module, and `./style.css` for how the pages look. */
   readonly html: URL;
   /** The compiled module that becomes `page.js`, with all that it imports. */
   readonly script: URL;
@@ -25,6 +25,8 @@ const cpuWorker = join(
   "queue/worker.js",
 );
 
+const style = new URL("../src/style.css", import.meta.url);
+
 /** Bundles a page. A module that several of its dependencies import is there once. */
 export async function bundleFiles({ html, script, files = {} }: PageSources): Promise<PageFiles> {
   const folder = dirname(fileURLToPath(script));
@@ -43,6 +45,7 @@ export async function bundleFiles({ html, script, files = {} }: PageSources): Pr
   const scripts = outputFiles.map(({ path, contents }) => [`/${relative(folder, path)}`, contents] as const);
   return new Map([
     ["/index.html", new Uint8Array(await readFile(html))],
+    ["/style.css", new Uint8Array(await readFile(style))],
     ...Object.entries(files),
     ...scripts,
   ]);

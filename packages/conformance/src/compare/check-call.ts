@@ -7,7 +7,7 @@ import type { Divergence } from "./report.js";
 /**
  * Makes one call, as a `Divergence` has it, on a new backend, and compares its results with the formula, within the bounds
  * that the backend's declared numerics grant. Resolves with the divergence, or with undefined if the backend keeps the bounds.
- * Rejects with `INVALID_ARGUMENT` if the replay is none, and with the backend's error if it cannot be opened or refuses
+ * Rejects with `INVALID_ARGUMENT` if a field of `replay` is missing, unknown or malformed, and with the backend's error if it cannot be opened or refuses
  * the call. A regression test in a line:
  *
  *   assert.isUndefined(await checkCall(() => createMyBackend(), replay));

@@ -10,13 +10,15 @@ import {
 
 /** Bytes gather up to this size before the sink gets them. */
 const chunkBytes = 2 ** 16;
+/** Of the buffer, unless one record is larger. */
+const usualBytes = 2 * chunkBytes;
 
 const utf8 = new TextEncoder();
 
 /** Writes records as bytes. */
 export class TraceEncoder {
   readonly #texts = new Map<string, number>();
-  #buffer: Bytes = new Uint8Array(2 * chunkBytes);
+  #buffer: Bytes = new Uint8Array(usualBytes);
   #view = new DataView(this.#buffer.buffer);
   #length = 0;
   /** How many lists and objects the value that is written is in. */
@@ -57,6 +59,8 @@ export class TraceEncoder {
   take(): Bytes {
     const chunk = this.#buffer.slice(0, this.#length);
     this.#length = 0;
+    // A large array is no reason to keep as much memory to the end.
+    if (this.#buffer.length > usualBytes) this.#replace(new Uint8Array(usualBytes));
     return chunk;
   }
 
@@ -165,8 +169,12 @@ export class TraceEncoder {
     if (this.#length + bytes <= this.#buffer.length) return;
     const larger = new Uint8Array(2 * (this.#length + bytes));
     larger.set(this.#buffer.subarray(0, this.#length));
-    this.#buffer = larger;
-    this.#view = new DataView(larger.buffer);
+    this.#replace(larger);
+  }
+
+  #replace(buffer: Bytes): void {
+    this.#buffer = buffer;
+    this.#view = new DataView(buffer.buffer);
   }
 }
 
