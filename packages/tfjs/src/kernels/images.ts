@@ -97,17 +97,26 @@ function convolution(
     const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
     const [input, filterPlace] = [backend.place(images), coreFilter(backend, weights, isDepthwise)];
     const bias =
-      inner.bias === undefined ? {} : { bias: backend.place(typed(backend, made, inner.bias, "float32")) };
-    const activation = inner.activation === undefined ? {} : { activation: inner.activation };
+      inner.bias === undefined ? undefined : backend.place(typed(backend, made, inner.bias, "float32"));
     const output = backend.output(info.outShape, "float32");
-    backend.compute.conv2d({
-      ...convolutionOf(info, isDepthwise),
+    const geometry = convolutionOf(info, isDepthwise);
+    // An object that others are spread into took a tenth of a small call.
+    const call: { -readonly [Name in keyof Conv2dArguments]: Conv2dArguments[Name] } = {
+      layout: geometry.layout,
+      inputShape: geometry.inputShape,
+      filterShape: geometry.filterShape,
+      outputShape: geometry.outputShape,
+      stride: geometry.stride,
+      padding: geometry.padding,
+      dilation: geometry.dilation,
+      groups: geometry.groups,
       input,
       filter: filterPlace,
       output: output.handle,
-      ...bias,
-      ...activation,
-    });
+    };
+    if (bias !== undefined) call.bias = bias;
+    if (inner.activation !== undefined) call.activation = inner.activation;
+    backend.compute.conv2d(call);
     if (outer !== undefined) applyEpilogue(backend, output, outer);
     return output;
   });

@@ -77,7 +77,19 @@ function poolFloats(
   };
   const input = backend.place(x);
   const output = backend.output(within.outShape, "float32");
-  backend.compute.pool2d({ kind, ...poolingOf(within), input, output: output.handle });
+  const { layout, inputShape, outputShape, kernel, stride, padding, dilation } = poolingOf(within);
+  backend.compute.pool2d({
+    kind,
+    layout,
+    inputShape,
+    outputShape,
+    kernel,
+    stride,
+    padding,
+    dilation,
+    input,
+    output: output.handle,
+  });
   if (outHeight === info.outHeight && outWidth === info.outWidth) return output;
   const beyond: [number, number][] = [
     [0, 0],

@@ -1,4 +1,4 @@
-import type { Activation as CoreActivation } from "@backplane/core";
+import type { BatchedGemmArguments, Activation as CoreActivation } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { elementCount } from "../elements.js";
@@ -190,10 +190,9 @@ export function matMul(
     const { inner: fused, outer } = divideEpilogue(epilogue, n);
     const [placeA, placeB] = [backend.place(operands.a), backend.place(operands.b)];
     const bias =
-      fused.bias === undefined ? {} : { bias: backend.place(typed(backend, made, fused.bias, "float32")) };
-    const activation = fused.activation === undefined ? {} : { activation: fused.activation };
+      fused.bias === undefined ? undefined : backend.place(typed(backend, made, fused.bias, "float32"));
     const output = backend.output([...operands.shape, m, n], "float32");
-    backend.compute.batchedGemm({
+    const call: { -readonly [Name in keyof BatchedGemmArguments]: BatchedGemmArguments[Name] } = {
       batch: operands.batch,
       m,
       n,
@@ -205,9 +204,10 @@ export function matMul(
       transB: transposeB,
       strideA: operands.strideA,
       strideB: operands.strideB,
-      ...bias,
-      ...activation,
-    });
+    };
+    if (bias !== undefined) call.bias = bias;
+    if (fused.activation !== undefined) call.activation = fused.activation;
+    backend.compute.batchedGemm(call);
     if (outer !== undefined) applyEpilogue(backend, output, outer);
     return output;
   });
