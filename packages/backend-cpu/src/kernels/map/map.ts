@@ -11,7 +11,7 @@ import {
   type PlanContext,
   wordOf,
 } from "../kernel.js";
-import { rowChunks } from "../vector/index.js";
+import { type RowChunks, rowChunks } from "../vector/index.js";
 import { emitMap, headWords, type MapTile, nanosecondsOf } from "./map.wasm.js";
 
 type Problem = MapProblem<CpuMemory>;
@@ -48,66 +48,92 @@ function tileOf(problem: Problem, indirect: boolean): MapTile {
   };
 }
 
-/** The words of a launch, in the order in which the kernel reads them. */
+/** What every kernel reads first. */
+interface Head extends Omit<RowChunks, "chunks"> {
+  readonly inner: number;
+  readonly rows: number;
+}
+
+/** The words of a launch, `count` of them, in the order in which the kernel reads them. */
 function mapWords(
   { inputs, outputs, parameters, shape }: Problem,
-  head: readonly number[],
+  head: Head,
+  count: number,
 ): readonly number[] {
-  const words = [...head];
-  for (const { region } of inputs) words.push(address(region) | 0);
-  for (const { region } of outputs) words.push(address(region) | 0);
-  for (const { type, value } of parameters) words.push(wordOf(type === "f32" ? "f32" : "i32", value));
+  const words = new Array<number>(count);
+  words[0] = head.inner;
+  words[1] = head.rows;
+  words[2] = head.rowsPerChunk;
+  words[3] = head.chunkElements;
+  words[4] = head.chunksPerRow;
+  let next = headWords;
+  for (let i = 0; i < inputs.length; i++) words[next++] = address(inputs[i]!.region) | 0;
+  for (let i = 0; i < outputs.length; i++) words[next++] = address(outputs[i]!.region) | 0;
+  for (let i = 0; i < parameters.length; i++) {
+    const { type, value } = parameters[i]!;
+    words[next++] = wordOf(type === "f32" ? "f32" : "i32", value);
+  }
   for (let axis = 0; axis < shape.length - 1; axis++) {
-    words.push(shape[axis]!);
-    for (const { dtype, strides } of inputs) words.push(strides[axis]! * dtypeBytes[dtype]);
+    words[next++] = shape[axis]!;
+    for (let i = 0; i < inputs.length; i++) {
+      const { dtype, strides } = inputs[i]!;
+      words[next++] = strides[axis]! * dtypeBytes[dtype];
+    }
   }
   return words;
 }
 
-/** Names of kernels by the key of their structure, and then by what a call decides. */
-const names = new Map<string, Map<number, string>>();
+/** What is known of a kernel. */
+interface Known {
+  readonly name: string;
+  /** Roughly how long an element takes one worker. */
+  readonly nanoseconds: number;
+}
 
-/** More are hardly in use at the same time. */
-const mostNames = 4096;
+/** By the key of the structure, and then by what a call decides. */
+const known = new Map<string, Map<number, Known>>();
+
+/** More structures are hardly in use at the same time. */
+const mostKnown = 4096;
 
 /**
- * The name of the kernel of a structure with `outer` axes before the last. Returns the same text each time: to look up a
- * new one takes as long as all else of a small call, for it has hundreds of letters.
+ * The kernel of a structure with `outer` axes before the last. It has the same text for a name each time: to look up a new
+ * one takes as long as all else of a small call, for it has hundreds of letters.
  */
-function kernelName(key: string, inputs: Problem["inputs"], outer: number): string {
-  // At most 16 inputs and 8 axes.
+function kernelOf({ key, inputs, steps }: Problem, outer: number): Known {
+  // At most 8 axes and 16 inputs.
   let form = outer;
   for (let i = 0; i < inputs.length; i++) {
     const { strides } = inputs[i]!;
     form = 2 * form + (strides[strides.length - 1] === 0 ? 1 : 0);
   }
-  let ofKey = names.get(key);
+  let ofKey = known.get(key);
   if (ofKey === undefined) {
-    if (names.size >= mostNames) names.clear();
+    if (known.size >= mostKnown) known.clear();
     ofKey = new Map();
-    names.set(key, ofKey);
+    known.set(key, ofKey);
   }
-  let name = ofKey.get(form);
-  if (name === undefined) {
+  let found = ofKey.get(form);
+  if (found === undefined) {
     const repeats = inputs.map(({ strides }) => (strides.at(-1) === 0 ? "r" : "f")).join("");
-    name = `map ${key} ${repeats} ${outer}`;
-    ofKey.set(form, name);
+    found = { name: `map ${key} ${repeats} ${outer}`, nanoseconds: nanosecondsOf(steps) };
+    ofKey.set(form, found);
   }
-  return name;
+  return found;
 }
 
 function plan(problem: Problem, { workers, late, workspace }: PlanContext): readonly Launch[] {
-  const { key, shape, n, inputs, outputs, parameters, steps } = problem;
-  const inner = shape.at(-1) ?? 1;
+  const { shape, n, inputs, outputs, parameters } = problem;
+  const inner = shape[shape.length - 1] ?? 1;
   const rows = n / inner;
   const { rowsPerChunk, chunkElements, chunksPerRow, chunks } = rowChunks(rows, inner, workers);
   const outer = Math.max(shape.length - 1, 0);
   const count = headWords + inputs.length + outputs.length + parameters.length + outer * (1 + inputs.length);
   const indirect = count > maxParameters;
-  const name = kernelName(key, inputs, outer);
+  const { name, nanoseconds } = kernelOf(problem, outer);
   late(name, (module) => emitMap(module, tileOf(problem, indirect)));
-  const words = mapWords(problem, [inner, rows, rowsPerChunk, chunkElements, chunksPerRow]);
-  const helpers = helpersFor(chunks, n * nanosecondsOf(steps));
+  const words = mapWords(problem, { inner, rows, rowsPerChunk, chunkElements, chunksPerRow }, count);
+  const helpers = helpersFor(chunks, n * nanoseconds);
   if (!indirect) return [{ kernel: name, words, chunks, helpers }];
 
   const stores = Math.ceil(words.length / wordsPerStore);
