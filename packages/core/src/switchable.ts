@@ -186,13 +186,15 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   }
 
   free(handle: DeviceHandle): void {
-    this.#slot.assertOpen("free");
+    const current = this.#slot.assertOpen("free");
     const entry = this.#table.remove(handle, "free", "handle");
     this.#liveBytes -= entry.bytes;
-    this.#slot.tell((inner) => {
-      // If a deferred alloc failed, there is nothing to free.
-      if (entry.inner !== undefined) inner.free(entry.inner);
-    });
+    if (!this.#slot.isDeferring && entry.inner !== undefined) current.free(entry.inner);
+    else
+      this.#slot.tell((inner) => {
+        // If a deferred alloc failed, there is nothing to free.
+        if (entry.inner !== undefined) inner.free(entry.inner);
+      });
   }
 
   copyHtoD(destination: Operand, source: HostBytes): void {
