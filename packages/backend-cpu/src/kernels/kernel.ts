@@ -136,6 +136,8 @@ export interface Launch {
   readonly chunks: number;
   /** The number of workers that gain by taking part, from 1 to `chunks`. */
   readonly helpers: number;
+  /** Roughly its time on one worker. Default: large. */
+  readonly nanoseconds?: number;
 }
 
 /**
@@ -278,14 +280,14 @@ export function launchers<const Types extends ParameterTypes>(
       const words = new Array<number>(keys.length);
       for (let i = 0; i < keys.length; i++) words[i] = values[keys[i]!]!;
       for (let i = 0; i < floats.length; i++) words[floats[i]!] = wordOf("f32", words[floats[i]!]!);
-      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
     },
 
     launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       if (values.length !== keys.length)
         throw new RangeError(`kernel ${name} takes ${keys.length} parameters, not ${values.length}`);
       for (let i = 0; i < floats.length; i++) values[floats[i]!] = wordOf("f32", values[floats[i]!]!);
-      return { kernel: name, words: values, chunks, helpers: helpersFor(chunks, nanoseconds) };
+      return { kernel: name, words: values, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
     },
   };
 }

@@ -133,8 +133,9 @@ function plan(problem: Problem, { workers, late, workspace }: PlanContext): read
   const { name, nanoseconds } = kernelOf(problem, outer);
   late(name, (module) => emitMap(module, tileOf(problem, indirect)));
   const words = mapWords(problem, { inner, rows, rowsPerChunk, chunkElements, chunksPerRow }, count);
-  const helpers = helpersFor(chunks, n * nanoseconds);
-  if (!indirect) return [{ kernel: name, words, chunks, helpers }];
+  const total = n * nanoseconds;
+  const helpers = helpersFor(chunks, total);
+  if (!indirect) return [{ kernel: name, words, chunks, helpers, nanoseconds: total }];
 
   const stores = Math.ceil(words.length / wordsPerStore);
   const at = workspace(4 * wordsPerStore * stores);
@@ -144,7 +145,7 @@ function plan(problem: Problem, { workers, late, workspace }: PlanContext): read
     while (part.length < wordsPerStore) part.push(0);
     launches.push(storeWords.launchList([at + 4 * wordsPerStore * i, ...part], 1, 0));
   }
-  launches.push({ kernel: name, words: [at | 0], chunks, helpers });
+  launches.push({ kernel: name, words: [at | 0], chunks, helpers, nanoseconds: total });
   return launches;
 }
 
