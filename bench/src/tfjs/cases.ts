@@ -115,6 +115,74 @@ function mobileNet(numbers: Numbers, side: number, multiplier: number): Prepared
   };
 }
 
+/** Expansion, filters, repetitions and first stride of the blocks of MobileNet v2 (Sandler et al., 2018, table 2). */
+const invertedResiduals: readonly (readonly [
+  expansion: number,
+  filters: number,
+  repeated: number,
+  stride: 1 | 2,
+])[] = [
+  [1, 16, 1, 1],
+  [6, 24, 2, 2],
+  [6, 32, 3, 2],
+  [6, 64, 4, 2],
+  [6, 96, 3, 1],
+  [6, 160, 3, 2],
+  [6, 320, 1, 1],
+];
+
+/** MobileNet v2, likewise. Filters are rounded to eights, down by a tenth at most, as in the authors' models. */
+function mobileNetV2(numbers: Numbers, side: number, multiplier: number): Prepared["call"] {
+  const scaled = (filters: number) => {
+    const rounded = Math.max(8, 8 * Math.round((filters * multiplier) / 8));
+    return rounded < 0.9 * filters * multiplier ? rounded + 8 : rounded;
+  };
+  const pointwise = (inputs: number, outputs: number) => ({
+    filter: numbers.weights<tf.Rank.R4>([1, 1, inputs, outputs], inputs),
+    bias: numbers.tensor<tf.Rank.R1>([outputs], 0.1),
+  });
+  const image = numbers.tensor<tf.Rank.R4>([1, side, side, 3]);
+  let channels = scaled(32);
+  const first = numbers.weights<tf.Rank.R4>([3, 3, 3, channels], 27);
+  const firstBias = numbers.tensor<tf.Rank.R1>([channels], 0.1);
+  const blocks = invertedResiduals.flatMap(([expansion, filters, repeated, firstStride]) =>
+    Array.from({ length: repeated }, (_, i) => {
+      const [inputs, inner, outputs] = [channels, expansion * channels, scaled(filters)];
+      const stride = i === 0 ? firstStride : 1;
+      channels = outputs;
+      return {
+        stride,
+        isResidual: stride === 1 && inputs === outputs,
+        expand: expansion === 1 ? undefined : pointwise(inputs, inner),
+        depthwise: {
+          filter: numbers.weights<tf.Rank.R4>([3, 3, inner, 1], 9),
+          bias: numbers.tensor<tf.Rank.R1>([inner], 0.1),
+        },
+        project: pointwise(inner, outputs),
+      };
+    }),
+  );
+  const features = Math.max(1280, scaled(1280));
+  const top = pointwise(channels, features);
+  const classes = 1000;
+  const last = numbers.weights<tf.Rank.R2>([features, classes], features);
+  const lastBias = numbers.tensor<tf.Rank.R1>([classes], 0.1);
+  const active = { pad: "same", activation: "relu6" } as const;
+  return () => {
+    let x = tf.fused.conv2d({ ...active, x: image, filter: first, bias: firstBias, strides: 2 });
+    for (const { stride, isResidual, expand, depthwise, project } of blocks) {
+      const before = x;
+      if (expand !== undefined) x = tf.fused.conv2d({ ...active, ...expand, x, strides: 1 });
+      x = tf.fused.depthwiseConv2d({ ...active, ...depthwise, x, strides: stride });
+      x = tf.fused.conv2d({ ...project, x, strides: 1, pad: "same" });
+      if (isResidual) x = tf.add(before, x);
+    }
+    x = tf.fused.conv2d({ ...active, ...top, x, strides: 1 });
+    const pooled = tf.mean<tf.Tensor2D>(x, [1, 2]);
+    return tf.softmax(tf.fused.matMul({ a: pooled, b: last, bias: lastBias }));
+  };
+}
+
 function lstmStep(numbers: Numbers, batch: number, inputs: number, units: number): Prepared["call"] {
   const kernel = numbers.weights<tf.Rank.R2>([inputs + units, 4 * units], inputs + units);
   const bias = numbers.tensor<tf.Rank.R1>([4 * units], 0.1);
@@ -250,6 +318,8 @@ const smallCalls: Readonly<Record<string, (numbers: Numbers) => Prepared["call"]
 export const tfjsCases: readonly TfjsCase[] = [
   model("MobileNet v1, 96 x 96, 0.25", (numbers) => mobileNet(numbers, 96, 0.25)),
   model("MobileNet v1, 128 x 128, 0.5", (numbers) => mobileNet(numbers, 128, 0.5)),
+  model("MobileNet v2, 96 x 96, 0.35", (numbers) => mobileNetV2(numbers, 96, 0.35)),
+  model("MobileNet v2, 128 x 128, 0.5", (numbers) => mobileNetV2(numbers, 128, 0.5)),
   model("LSTM step, 64 to 128 units", (numbers) => lstmStep(numbers, 1, 64, 128)),
   model("LSTM step, 32 rows, 256 to 512 units", (numbers) => lstmStep(numbers, 32, 256, 512)),
   model("encoder layer, 64 x 128, 4 heads", (numbers) => encoderLayer(numbers, 64, 128, 4)),

@@ -10,7 +10,7 @@ import {
 import { type ByteSource, FileError } from "./checkpoint/file.js";
 import { faultOfCounts, jsonFrom } from "./checkpoint/json.js";
 import { readArray, readSafetensorsHeader } from "./checkpoint/safetensors.js";
-import { DenseMatrix, type Matrix, type Product } from "./matrix.js";
+import { DenseMatrix, type LookUp, type Matrix, type Product } from "./matrix.js";
 import type { LayerWeights, Weights } from "./model.js";
 
 /** Of adapters, and of models that have them. */
@@ -173,8 +173,8 @@ class AdaptedMatrix implements Matrix {
   }
 
   /** Of the base: embeddings are not adapted. */
-  lookUp(count: number, indices: Operand, output: Operand): void {
-    this.#base.lookUp(count, indices, output);
+  lookUp(lookUp: LookUp): void {
+    this.#base.lookUp(lookUp);
   }
 
   slice(first: number, count: number): AdaptedMatrix {

@@ -7,7 +7,6 @@ import {
   type MapNode,
   type Operand,
   type QuantizedBits,
-  withScope,
 } from "@backplane/core";
 
 /** A product with a matrix of weights. */
@@ -25,14 +24,25 @@ export interface Product {
   readonly addsThrough?: Operand;
 }
 
+/** Rows of a matrix of weights. */
+export interface LookUp {
+  readonly count: number;
+  /** i32 */
+  readonly indices: Operand;
+  /** [count, columns of the matrix] */
+  readonly output: Operand;
+  /** Memory for as many elements, by way of which this may happen. */
+  readonly through: Operand;
+}
+
 /** Weights on the device: `rows` x `columns`, W[j, p] being the weight of input p for output j. */
 export interface Matrix {
   readonly rows: number;
   readonly columns: number;
   /** Enqueues output = input W^T, or what is added to it. Allocates nothing for one row, so that it can be recorded. */
   multiply(product: Product): void;
-  /** Enqueues output[i] = row indices[i] of W, for `count` indices (i32). */
-  lookUp(count: number, indices: Operand, output: Operand): void;
+  /** Enqueues output[i] = row indices[i] of W. Allocates nothing, so that it can be recorded. */
+  lookUp(lookUp: LookUp): void;
   /** The same weights, `count` rows from `first` on. */
   slice(first: number, count: number): Matrix;
 }
@@ -67,7 +77,7 @@ export class DenseMatrix implements Matrix {
     });
   }
 
-  lookUp(count: number, indices: Operand, output: Operand): void {
+  lookUp({ count, indices, output }: LookUp): void {
     this.#backend.gather({
       ...{ shape: [this.rows, this.columns], indexShape: [count, 1], dtype: this.#dtype },
       ...{ input: this.values, indices, output },
@@ -81,7 +91,7 @@ export class DenseMatrix implements Matrix {
 }
 
 /** Weights that share a scale, as in the formats Q8_0 and Q4_0. */
-const BLOCK = 32;
+export const BLOCK = 32;
 
 /** Weights of 4 or 8 bits in blocks of 32 with a scale of f16, as `fromGguf` gives them. */
 export class BlockMatrix implements Matrix {
@@ -133,23 +143,22 @@ export class BlockMatrix implements Matrix {
     this.#backend.binary({ kind: "add", n, a: output, b: addsThrough, output, dtype: this.#dtype });
   }
 
-  lookUp(count: number, indices: Operand, output: Operand): void {
+  lookUp({ count, indices, output, through }: LookUp): void {
     const { rows, bits } = this;
     const { storedBytes, blocks } = this.#rowSizes();
-    withScope(this.#backend, (scope) => {
-      const stored = scope.alloc(count * storedBytes, { zero: false });
-      const scales = scope.alloc(count * blocks * 2, { zero: false });
-      const indexShape = [count, 1];
-      this.#backend.gather({
-        ...{ shape: [rows, storedBytes], indexShape, dtype: "u8" },
-        ...{ input: this.stored, indices, output: stored },
-      });
-      this.#backend.gather({
-        ...{ shape: [rows, blocks], indexShape, dtype: "f16" },
-        ...{ input: this.scales, indices, output: scales },
-      });
-      widen(this.#backend, this.#dtype, count * blocks, { bits, stored, scales }, output);
+    // Numbers of 8 bits with a scale of f16 for each block take less than elements of 16 bits.
+    const stored = through;
+    const scales = moved(through, count * storedBytes);
+    const indexShape = [count, 1];
+    this.#backend.gather({
+      ...{ shape: [rows, storedBytes], indexShape, dtype: "u8" },
+      ...{ input: this.stored, indices, output: stored },
     });
+    this.#backend.gather({
+      ...{ shape: [rows, blocks], indexShape, dtype: "f16" },
+      ...{ input: this.scales, indices, output: scales },
+    });
+    widen(this.#backend, this.#dtype, count * blocks, { bits, stored, scales }, output);
   }
 
   slice(first: number, count: number): BlockMatrix {

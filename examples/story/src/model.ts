@@ -41,7 +41,8 @@ export interface LayerWeights {
   readonly down: Matrix;
 }
 
-const POSITION_BYTES = 4;
+/** Of a token, and of a position. */
+const WORD_BYTES = 4;
 
 /** silu(gate) up */
 const gated: readonly MapNode[] = [
@@ -101,9 +102,10 @@ export class Transformer {
   readonly #single: Workspace;
   /** [room] in i32: 0, 1, 2, ... */
   readonly #positions: DeviceHandle;
-  /** i32: the place of a token whose pass was recorded. */
+  /** i32: a token whose pass was recorded, and its place. */
+  readonly #token: DeviceHandle;
   readonly #position: DeviceHandle;
-  /** The pass over one token, but for the embedding, and the revision of the weights that it has. */
+  /** The pass over one token, and the revision of the weights that it has. */
   #step: { readonly recording: Recording<Place>; readonly revision: number | undefined } | undefined;
   /** The logits in the type of the model, unless that is f32. */
   readonly #narrowLogits: DeviceHandle | undefined;
@@ -133,7 +135,8 @@ export class Transformer {
       this.#narrowLogits = dtype === "f32" ? undefined : this.#scope.alloc(vocabulary * dtypeBytes[dtype]);
       this.#single = this.#workspace(this.#scope, 1);
       this.#positions = this.#scope.upload(Int32Array.from({ length: room }, (_, at) => at));
-      this.#position = this.#scope.alloc(POSITION_BYTES);
+      this.#token = this.#scope.alloc(WORD_BYTES);
+      this.#position = this.#scope.alloc(WORD_BYTES);
     } catch (error) {
       this.#scope.dispose();
       throw error;
@@ -160,17 +163,17 @@ export class Transformer {
   ): void {
     if (count < 1 || start + count > this.room)
       throw new RangeError(`Tokens ${start} to ${start + count - 1}: the cache has room for ${this.room}.`);
-    const isStep = count === 1 && afterLayer === undefined;
+    if (count === 1 && afterLayer === undefined) {
+      // A recording is checked and planned once, but for what depends on the place.
+      this.#backend.copyDtoD(this.#token, tokens, WORD_BYTES);
+      this.#backend.copyDtoD(this.#position, moved(this.#positions, WORD_BYTES * start), WORD_BYTES);
+      this.#recordedStep().run({ values: { start } });
+      return;
+    }
     const scope = openScope(this.#backend);
     try {
       const work = count === 1 ? this.#single : this.#workspace(scope, count);
-      this.#weights.embedding.lookUp(count, tokens, work.stream);
-      // A recording is checked and planned once, but for what depends on the place.
-      if (isStep) {
-        const place = moved(this.#positions, POSITION_BYTES * start);
-        this.#backend.copyDtoD(this.#position, place, POSITION_BYTES);
-        this.#recordedStep().run({ values: { start } });
-      } else this.#pass(work, { start }, (part) => part({ start }), afterLayer);
+      this.#pass(work, tokens, { start }, (part) => part({ start }), afterLayer);
     } finally {
       scope.dispose();
     }
@@ -188,7 +191,7 @@ export class Transformer {
       this.#step?.recording.dispose();
       const place: Place = { start: 0 };
       const recording = this.#backend.record<Place>(
-        (vary) => this.#pass(this.#single, { positions: this.#position }, vary),
+        (vary) => this.#pass(this.#single, this.#token, { positions: this.#position }, vary),
         place,
       );
       this.#step = { recording, revision };
@@ -196,14 +199,18 @@ export class Transformer {
     return this.#step.recording;
   }
 
-  /** From the embedding in the stream to the logits. */
+  /** From tokens (i32) to the logits. */
   #pass(
     work: Workspace,
+    tokens: Operand,
     turn: Turn,
     vary: Vary<Place>,
     afterLayer?: (layer: number, stream: DeviceHandle) => void,
   ): void {
-    for (const [i, layer] of this.#weights.layers.entries()) {
+    const { count, stream, normalized } = work;
+    const { embedding, layers } = this.#weights;
+    embedding.lookUp({ count, indices: tokens, output: stream, through: normalized });
+    for (const [i, layer] of layers.entries()) {
       this.#attend(work, layer, i, turn, vary);
       this.#feedForward(work, layer);
       afterLayer?.(i, work.stream);

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { parseArgs } from "node:util";
-import type { FloatType } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
+import { numberFrom, oneOf, UsageError, valuesFrom, wholeNumber } from "./command-line.js";
 
 export type BackendChoice = "auto" | "cpu" | "webgpu";
 
@@ -38,9 +38,6 @@ export interface Options {
   readonly help: boolean;
 }
 
-/** A command line that makes no sense; the message is for the person who typed it. */
-export class UsageError extends Error {}
-
 export const usage = `A language model of the llama architecture: trains one, or writes with one from a file.
 
   npx -y pnpm@12 story [options]               trains a small one on text, then writes while the backend is swapped
@@ -72,7 +69,6 @@ Writing:
 `;
 
 const backends: readonly BackendChoice[] = ["auto", "cpu", "webgpu"];
-const dtypes: readonly FloatType[] = ["f32", "f16"];
 const LARGEST_RANK = 1024;
 
 type Values = ReturnType<typeof readValues>;
@@ -142,7 +138,7 @@ function optionsFrom(values: Values): Options {
     tokens: wholeNumber("tokens", values.tokens ?? "256", 1, 1_000_000),
     backend: oneOf("backend", values.backend ?? "auto", backends),
     swap: wholeNumber("swap", values.swap ?? "0", 0, 1_000_000),
-    dtype: oneOf("dtype", values.dtype ?? "f32", dtypes),
+    dtype: oneOf("dtype", values.dtype ?? "f32", floatTypes),
     text: values.text,
     steps: wholeNumber("steps", values.steps ?? "400", 1, 1_000_000),
     save: values.save ?? values.resume ?? usualPlace,
@@ -160,57 +156,28 @@ function taskOf({ model, lora, resume }: Values): Task {
 }
 
 function readValues(args: readonly string[]) {
-  try {
-    return parseArgs({
-      // "pnpm story -- --help" hands on the separator too.
-      args: args[0] === "--" ? args.slice(1) : [...args],
-      options: {
-        model: { type: "string" },
-        tokenizer: { type: "string" },
-        prompt: { type: "string" },
-        temperature: { type: "string" },
-        "top-p": { type: "string" },
-        seed: { type: "string" },
-        tokens: { type: "string" },
-        backend: { type: "string" },
-        swap: { type: "string" },
-        dtype: { type: "string" },
-        text: { type: "string" },
-        steps: { type: "string" },
-        save: { type: "string" },
-        resume: { type: "string" },
-        lora: { type: "string" },
-        adapter: { type: "string" },
-        profile: { type: "string" },
-        help: { type: "boolean", short: "h" },
-      },
-    }).values;
-  } catch (error) {
-    // The first sentence says what is wrong; the rest is advice on options that take file names.
-    throw new UsageError((error as Error).message.split(". ")[0]!);
-  }
+  return valuesFrom(args, {
+    model: { type: "string" },
+    tokenizer: { type: "string" },
+    prompt: { type: "string" },
+    temperature: { type: "string" },
+    "top-p": { type: "string" },
+    seed: { type: "string" },
+    tokens: { type: "string" },
+    backend: { type: "string" },
+    swap: { type: "string" },
+    dtype: { type: "string" },
+    text: { type: "string" },
+    steps: { type: "string" },
+    save: { type: "string" },
+    resume: { type: "string" },
+    lora: { type: "string" },
+    adapter: { type: "string" },
+    profile: { type: "string" },
+    help: { type: "boolean", short: "h" },
+  });
 }
 
 function anySeed(): number {
   return 1 + Math.floor(Math.random() * (2 ** 32 - 1));
-}
-
-function oneOf<Value extends string>(name: string, value: string, allowed: readonly Value[]): Value {
-  if (!allowed.includes(value as Value))
-    throw new UsageError(`--${name} is "${value}"; allowed: ${allowed.join(", ")}`);
-  return value as Value;
-}
-
-function wholeNumber(name: string, text: string, least: number, most: number): number {
-  const value = Number(text);
-  if (!/^\d+$/.test(text) || value < least || value > most)
-    throw new UsageError(`--${name} is "${text}"; allowed: whole numbers from ${least} to ${most}`);
-  return value;
-}
-
-function numberFrom(name: string, text: string, least: number, most: number): number {
-  const value = Number(text);
-  if (!/^\d*\.?\d+$/.test(text) || value < least || value > most)
-    throw new UsageError(`--${name} is "${text}"; allowed: numbers from ${least} to ${most}`);
-  return value;
 }

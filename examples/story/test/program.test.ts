@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { assert, expect } from "chai";
 import { checkWritable, FileSource } from "#src/checkpoint/disk.js";
 import { FileError } from "#src/checkpoint/file.js";
-import { parseOptions, UsageError } from "#src/options.js";
+import { UsageError } from "#src/command-line.js";
+import { parseOptions } from "#src/options.js";
 import { ggufFile, llama2cFile, llama2cTokenizerFile, pieces } from "./tiny.js";
 
 const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));

@@ -14,7 +14,6 @@ import {
 } from "@backplane/core";
 import { detectFeatures, processorName } from "./features.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
-import { accuracy, type CpuOperations, cpuOperations, operationVariants } from "./kernels/index.js";
 import { KernelInstances } from "./kernels/instance.js";
 import {
   address,
@@ -26,14 +25,13 @@ import {
 } from "./kernels/kernel.js";
 import { KernelLibrary } from "./kernels/library.js";
 import { memoryKernels, planCopy, planFill } from "./kernels/memory/index.js";
+import type { CpuOperations } from "./kernels/set.js";
 import type { BlasLibrary } from "./native/blas.js";
-import { findBlas } from "./native/find-blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
 import { CommandList } from "./queue/list.js";
 import { controlBytes } from "./queue/protocol.js";
 import type { Queue } from "./queue/queue.js";
-import { ThreadedQueue } from "./queue/threaded.js";
 import { Workspaces } from "./workspaces.js";
 
 const pageBytes = 65536;
@@ -104,9 +102,9 @@ export function planDevice(options: ResolvedOptions): DevicePlan {
   if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
   if (options.relaxedSimd === true && !engine.relaxedSimd)
     throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
-  const blas = findBlas(options.blas);
+  const blas = options.parts.native?.findBlas(options.blas) ?? {};
   const features = { ...featuresInUse(options), blas: blas.found !== undefined };
-  const expected = [...operationVariants].map(([operation, variants]) =>
+  const expected = [...options.parts.set.variants].map(([operation, variants]) =>
     variants.expect(features, options.variants[operation], blas),
   );
   const threads = engine.whyNotShared === undefined ? options.threads : 0;
@@ -160,7 +158,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
-    this.#operations = cpuOperations(options.variants, featuresInUse(options));
+    this.#operations = options.parts.set.limited(options.variants, featuresInUse(options));
     this.kernels = Object.fromEntries(
       Object.entries(this.#operations).map(([name, operation]) => {
         // Each problem type belongs to its operation; `entries` loses that.
@@ -177,6 +175,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   async open(events: DriverEvents): Promise<DriverDescription> {
     const { features, threads, blas, device: plannedDevice } = planDevice(this.#options);
+    const { parts } = this.#options;
     const shared = threads > 0;
     const control = shared ? controlBytes : inlineControlBytes;
     const { library, settled } = this.#kernels(shared, features, blas);
@@ -189,10 +188,17 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const meanwhile = async () => void (await settled());
     const queue = shared
-      ? await ThreadedQueue.open({
+      ? await (await parts.threadedQueue()).open({
           ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
         })
-      : new InlineQueue(library, memory, heap, scratch[0]!, events);
+      : new InlineQueue(
+          library,
+          memory,
+          heap,
+          scratch[0]!,
+          events,
+          parts.native?.nativeKernels(blas, memory),
+        );
     const { variants, details: chosen } = await settled();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
@@ -218,16 +224,18 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       device: { ...plannedDevice, details },
       limits,
       numerics,
-      accuracy,
+      accuracy: this.#options.parts.set.accuracy,
       synchronousReads: queue.mayReadSync,
     };
   }
 
   /** Backends with the same features share their kernels, which are made, and variants settled, once. */
   #kernels(shared: boolean, features: Features, blas: BlasLibrary | undefined): Kernels {
-    const { variants: forced, kernels: own } = this.#options;
+    const { variants: forced, kernels: own, parts } = this.#options;
+    const { set } = parts;
+    const names = Object.keys(set.operations);
     // Two lists of kernels of others may have the same names, so these are not shared.
-    const key = own.length === 0 ? JSON.stringify([shared, features, forced, blas]) : undefined;
+    const key = own.length === 0 ? JSON.stringify([shared, features, forced, blas, names]) : undefined;
     const known = key === undefined ? undefined : kernelsInUse.get(key);
     if (known !== undefined) return known;
     const groups = [...Object.values(this.#operations), ...own].flatMap(({ kernels }) => kernels);
@@ -240,7 +248,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const settle = async (): Promise<Settled> => {
       const variants: Record<string, string> = {};
       const details: Record<string, string> = {};
-      for (const [operation, { settle }] of operationVariants) {
+      for (const [operation, { settle }] of set.variants) {
         const chosen = await settle({ features, forced: forced[operation], make });
         variants[operation] = chosen.name;
         Object.assign(details, chosen.details);

@@ -1,9 +1,10 @@
 import { BackendError, checkNames } from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
-import { type ForcedVariants, operationVariants } from "./kernels/index.js";
 import type { OwnCpuKernel } from "./kernels/kernel.js";
+import type { ForcedVariants, KernelSet } from "./kernels/set.js";
 import type { BlasOption } from "./native/find-blas.js";
+import type { CpuParts } from "./parts.js";
 
 export interface CpuOptions {
   /**
@@ -38,10 +39,14 @@ export interface CpuOptions {
   readonly kernels?: readonly OwnCpuKernel[];
 }
 
-/** The names that `CpuOptions.variants` accepts. */
-export const variantNames: Readonly<Record<keyof ForcedVariants, readonly string[]>> = Object.fromEntries(
-  [...operationVariants].map(([operation, { names }]) => [operation, names]),
-) as Record<keyof ForcedVariants, readonly string[]>;
+/** The names that `CpuOptions.variants` accepts, where a backend has these kernels. */
+export type VariantNames = Readonly<Record<keyof ForcedVariants, readonly string[]>>;
+
+export function variantNamesOf({ variants }: KernelSet): VariantNames {
+  return Object.fromEntries(
+    [...variants].map(([operation, { names }]) => [operation, names]),
+  ) as unknown as VariantNames;
+}
 
 export interface ResolvedOptions {
   readonly threads: number;
@@ -50,6 +55,7 @@ export interface ResolvedOptions {
   readonly variants: ForcedVariants;
   readonly blas: BlasOption;
   readonly kernels: readonly OwnCpuKernel[];
+  readonly parts: CpuParts;
 }
 
 /** The least memory, in bytes, with which a backend can work. */
@@ -57,8 +63,8 @@ export const leastBytes: number = 4 << 20;
 const mostThreads = 64;
 const defaultThreads = 8;
 
-/** Fills in the defaults. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
-export function resolveOptions(options: CpuOptions): ResolvedOptions {
+/** Fills in the defaults, for a backend of these parts. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
+export function resolveOptions(options: CpuOptions, parts: CpuParts): ResolvedOptions {
   checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants", "kernels"]);
   const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false, kernels = [] } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
@@ -71,15 +77,17 @@ export function resolveOptions(options: CpuOptions): ResolvedOptions {
     fail("relaxedSimd", relaxedSimd, 'true, false or "auto"');
   if (blas !== false && (typeof blas !== "string" || blas === ""))
     fail("blas", blas, '"auto", the path of a library, or false');
+  if (blas !== false && parts.native === undefined)
+    fail("blas", blas, "false: only the entry with all kernels has native libraries");
   if (!Array.isArray(kernels)) fail("kernels", kernels, "a list of kernels");
-  checkNames("cpu", variants, Object.keys(variantNames) as (keyof ForcedVariants)[], "variants");
+  const names: Readonly<Record<string, readonly string[]>> = variantNamesOf(parts.set);
+  checkNames("cpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
-    const names: Readonly<Record<string, readonly string[]>> = variantNames;
     const allowed = names[operation]!;
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels };
+  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels, parts };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

@@ -1,5 +1,6 @@
 import { BackendError, type ComputeBackend, type DeviceHandle, encodeFloat16 } from "@backplane/core";
 import { expect } from "chai";
+import { all } from "#src/all.js";
 import { detectFeatures } from "#src/features.js";
 import { type CpuNativeRegion, type CpuOptions, cpu, createCpuBackend } from "#src/index.js";
 import { fittingGemmVariants } from "#src/kernels/gemm/variants.js";
@@ -279,7 +280,7 @@ describe("cpu backend", () => {
         .to.throw(BackendError)
         .that.includes({ code: "INVALID_ARGUMENT", argument });
     expect(() => cpu({ threads: "2" as unknown as number })).to.throw(/threads is "2"; allowed: a whole/);
-    expect(resolveOptions({}).threads).to.be.within(1, 8);
+    expect(resolveOptions({}, all).threads).to.be.within(1, 8);
   });
 
   it("says why it is not available", async () => {

@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
-import { cpuOperations } from "#src/kernels/index.js";
+import { allKernels } from "#src/kernels/index.js";
 import { KernelInstances, lateExport } from "#src/kernels/instance.js";
 import { defineKernel, type Features, type Kernel, type KernelGroup } from "#src/kernels/kernel.js";
 import { KernelLibrary } from "#src/kernels/library.js";
@@ -111,7 +111,7 @@ describe("KernelLibrary", () => {
     const declare = relaxedSimd && !detectFeatures().relaxedSimd ? it.skip : it;
     declare(`has room for all kernels ${relaxedSimd ? "with" : "without"} relaxed SIMD`, () => {
       const features = { relaxedSimd };
-      const groups = Object.values(cpuOperations({}, features)).flatMap(({ kernels }) => kernels);
+      const groups = Object.values(allKernels.limited({}, features)).flatMap(({ kernels }) => kernels);
       const library = new KernelLibrary([memoryKernels, ...groups], limits, features);
       const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
       const instances = new KernelInstances(library.code, memory, {});

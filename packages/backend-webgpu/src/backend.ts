@@ -3,24 +3,25 @@ import {
   BackendError,
   type ComputeBackend,
   checkNames,
-  createBackend,
+  type DriverBackend,
+  type KnownOperations,
   toBackendError,
 } from "@backplane/core";
+import { checkOptions } from "./check-options.js";
 import type { FindGpu, NativeBuffer } from "./device/index.js";
 import { WebGpuDriver } from "./driver.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import { checkOptions, type WebGpuOptions } from "./options.js";
-import { adoptDevice, inspectAdapter, requestAdapter } from "./runtime/index.js";
-import type { TuneOptions } from "./tuning/index.js";
-import {
-  Abortion,
-  assertNoProfile,
-  type Findings,
-  TaskCollector,
-  Tuner,
-  type TuningMeans,
-} from "./tuning/index.js";
-import { rehearse } from "./warmup/index.js";
+import type { KernelSet } from "./kernels/index.js";
+import type { WebGpuOptions } from "./options.js";
+import { adoptDevice, type DeviceMemory, inspectAdapter, loaded, requestAdapter } from "./runtime/index.js";
+import { assertNoProfile, type TuneOptions, type TuningMeans } from "./tuning/index.js";
+
+/** The kernels of a backend, and how core makes one of a driver that has them. */
+export interface BackendKernels {
+  readonly set: KernelSet;
+  readonly known: KnownOperations;
+  make(driver: WebGpuDriver): DriverBackend<DeviceMemory>;
+}
 
 /**
  * The parts of the public interface that differ between platforms only by how they find WebGPU.
@@ -28,13 +29,14 @@ import { rehearse } from "./warmup/index.js";
  */
 export function makeProvider(
   findGpu: FindGpu,
+  kernels: BackendKernels,
   options: WebGpuOptions,
   means: TuningMeans = {},
 ): WebGpuProvider {
-  checkOptions(options);
+  checkOptions(options, kernels.set);
   return {
     name: "webgpu",
-    create: () => makeBackend(findGpu, options, means),
+    create: () => makeBackend(findGpu, kernels, options, means),
     async probe(): Promise<Availability> {
       try {
         if (options.device !== undefined)
@@ -48,9 +50,14 @@ export function makeProvider(
   };
 }
 
-function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMeans): WebGpuBackend {
-  const driver = new WebGpuDriver(findGpu, options);
-  const backend = createBackend(driver);
+function makeBackend(
+  findGpu: FindGpu,
+  { set, known, make }: BackendKernels,
+  options: WebGpuOptions,
+  means: TuningMeans,
+): WebGpuBackend {
+  const driver = new WebGpuDriver(findGpu, set, options);
+  const backend = make(driver);
   /** Waits for work of the device, unless the backend has closed: then it rejects with that. */
   const settled = async <Result>(operation: string, work: Promise<Result>): Promise<Result> => {
     try {
@@ -62,16 +69,15 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
   };
   let isTuning = false;
   const tuned: WebGpuBackend["tune"] = async (plan, tuneOptions = {}) => {
-    const device = driver.tuningDevice(backend.capabilities, () => backend.synchronize());
-    const tasks = new TaskCollector(device.features);
-    const planned = driver.plan(backend.capabilities, tasks.features, (name, problem) =>
-      tasks.add(name, problem),
+    const device = driver.tuningMeans(() => backend.synchronize());
+    const { planMeans } = driver;
+    // Few programs tune, so these modules are loaded when one does.
+    const { tunePlanned } = await loaded("tune", import("./tuning/planned.js"));
+    backend.assertOpen("tune");
+    const findings = await tunePlanned(
+      { ...{ backend, known, planMeans, device, means }, options: tuneOptions },
+      plan,
     );
-    await rehearse(planned, backend, plan);
-    backend.assertOpen("tune");
-    const findings: Findings = await new Tuner(device, tuneOptions, means).run(tasks);
-    backend.assertOpen("tune");
-    device.use(findings.entries);
     return { tuning: driver.tuning, ...findings };
   };
   const own: Omit<WebGpuBackend, keyof ComputeBackend> = {
@@ -120,8 +126,12 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       checkNames(operation, warmupOptions, ["onProgress"]);
       const { onProgress } = warmupOptions;
       if (onProgress !== undefined) checkFunction(operation, "onProgress", onProgress);
-      const planned = driver.plan(backend.capabilities);
-      await rehearse(planned, backend, plan);
+      const { planMeans } = driver;
+      // Few programs warm up, so this module is loaded when one does.
+      const { PlanDriver, rehearse } = await loaded(operation, import("./warmup/warmup.js"));
+      backend.assertOpen(operation);
+      const planned = new PlanDriver(planMeans, backend.capabilities);
+      await rehearse(planned, backend, known, plan);
       backend.assertOpen(operation);
       return settled(operation, driver.prepare(planned.programs, warmupOptions));
     },
@@ -136,8 +146,6 @@ function makeBackend(findGpu: FindGpu, options: WebGpuOptions, means: TuningMean
       isTuning = true;
       try {
         return await settled(operation, tuned(plan, tuneOptions));
-      } catch (error) {
-        throw error instanceof Abortion ? error.reason : error;
       } finally {
         isTuning = false;
       }

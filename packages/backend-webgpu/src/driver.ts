@@ -10,20 +10,20 @@ import {
   type PoolStatistics,
   type Region,
 } from "@backplane/core";
-import type { DeviceFeatures, FindGpu, NativeBuffer } from "./device/index.js";
+import { checkOptions, harmlessLog } from "./check-options.js";
+import type { FindGpu, NativeBuffer } from "./device/index.js";
 import {
-  accuracy,
   boundKernels,
   choiceLog,
-  detailsOf,
   forcedDetails,
+  type KernelSet,
   type OwnProgram,
   observeChoices,
   ownKernel,
   ownProgram,
   type RecordOperation,
 } from "./kernels/index.js";
-import { checkOptions, harmlessLog, type WebGpuOptions } from "./options.js";
+import type { WebGpuOptions } from "./options.js";
 import type { Profiling } from "./profile/index.js";
 import { PACKING_FEATURE, type Program } from "./program/index.js";
 import type { DeviceMemory, ImportOptions, KernelContext, OperationContext } from "./runtime/index.js";
@@ -41,16 +41,15 @@ import {
 import { closeSession, largestAllocation, openSession, type Session, useTuning } from "./session.js";
 import {
   mergeTuning,
-  openTuningDevice,
   TUNING_FORMAT,
+  TunableShapes,
   type TuningData,
-  type TuningDevice,
+  type TuningDeviceOptions,
   type TuningEntry,
   tableOf,
 } from "./tuning/index.js";
 import { packageVersion } from "./version.js";
-import type { WarmupOptions, WarmupReport } from "./warmup/index.js";
-import { PlanDriver, type ProblemListener, prepareAll } from "./warmup/index.js";
+import { type PlanMeans, prepareAll, type WarmupOptions, type WarmupReport } from "./warmup/index.js";
 
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */
 const numerics: Numerics = {
@@ -69,6 +68,8 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   readonly kernels: DriverKernels<DeviceMemory>;
   readonly ownKernels: readonly OwnKernel[];
   readonly #findGpu: FindGpu;
+  readonly #set: KernelSet;
+  readonly #shapes: TunableShapes;
   readonly #options: WebGpuOptions;
   readonly #own: readonly OwnProgram[];
   #open: Session | undefined;
@@ -77,12 +78,14 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   /** Dawn aborts the process if this is collected while a device lives. */
   #gpu: GPU | undefined;
 
-  constructor(findGpu: FindGpu, options: WebGpuOptions = {}) {
-    checkOptions(options);
+  constructor(findGpu: FindGpu, kernels: KernelSet, options: WebGpuOptions = {}) {
+    checkOptions(options, kernels);
     this.#findGpu = findGpu;
+    this.#set = kernels;
+    this.#shapes = new TunableShapes(kernels);
     this.#options = harmlessLog(options);
     const record: RecordOperation = (operation, enqueue, flops) => this.#record(operation, enqueue, flops);
-    this.kernels = boundKernels(options.variants ?? {}, record);
+    this.kernels = boundKernels(kernels, options.variants ?? {}, record);
     this.#own = (options.kernels ?? []).map(ownProgram);
     this.ownKernels = this.#own.map((own) => ownKernel(own, record));
   }
@@ -91,22 +94,32 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const opened = await this.#openDevice();
     const { description, features, place } = opened;
     const { log, variants, disableFeatures = [] } = this.#options;
+    await this.#loadKernels(opened);
     if (log !== undefined) {
       log(openingLine(opened));
       observeChoices(features, choiceLog(log));
     }
-    const tuned = tableOf(place, this.#options, this.#found);
+    const tuned = tableOf(place, this.#options, this.#found, this.#shapes);
     const dialect = {
       immediateBytes: immediateBytes(opened.device, this.#source, disableFeatures),
       packsExactly: !disableFeatures.includes(PACKING_FEATURE) && (await packsExactly(opened.device)),
     };
     this.#open = openSession(opened, tuned, events, dialect, this.#options);
     const details = {
-      ...{ ...description.details, ...forcedDetails(variants), ...detailsOf(features) },
+      ...{ ...description.details, ...forcedDetails(variants), ...this.#set.detailsOf(features) },
       halves: dialect.packsExactly ? "packed by the device" : "packed by integer arithmetic",
     };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
-    return { device: { ...description, details }, limits, numerics, accuracy };
+    return { device: { ...description, details }, limits, numerics, accuracy: this.#set.accuracy };
+  }
+
+  async #loadKernels({ device, features, owned }: OpenDevice): Promise<void> {
+    try {
+      await this.#set.load(features);
+    } catch (error) {
+      if (owned) device.destroy();
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
@@ -252,13 +265,10 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     return this.#session.profiling;
   }
 
-  /** Returns a driver that only records the programs that calls would need. */
-  plan(
-    description: DriverDescription,
-    features: DeviceFeatures = this.#session.opened.features,
-    onProblem?: ProblemListener,
-  ): PlanDriver {
-    return new PlanDriver(features, this.#options.variants ?? {}, this.#own, description, onProblem);
+  /** What a driver needs that only records the programs that calls would need. */
+  get planMeans(): PlanMeans {
+    const { features } = this.#session.opened;
+    return { features, kernels: this.#set, variants: this.#options.variants ?? {}, own: this.#own };
   }
 
   /** The tuning for the open device. */
@@ -274,18 +284,18 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     this.#found = mergeTuning([...this.#found, { ...this.tuning, entries }]);
   }
 
-  /** Returns the open device for `tune`. `synchronize` is that of the backend, which knows of faults. */
-  tuningDevice(description: DriverDescription, synchronize: () => Promise<void>): TuningDevice {
+  /** What `tune` needs of the open device. `synchronize` is that of the backend, which knows of faults. */
+  tuningMeans(synchronize: () => Promise<void>): Omit<TuningDeviceOptions, "plan"> {
     const session = this.#session;
-    return openTuningDevice({
+    return {
       ...{ session, synchronize, variants: this.#options.variants ?? {} },
+      ...{ kernels: this.#set, shapes: this.#shapes },
       isOpen: () => this.#open === session,
       log: (line) => this.#options.log?.(line),
-      plan: (features) => this.plan(description, features),
       prepare: async (programs) => void (await this.prepare(programs, {}, "tune")),
       write: (destination, source) => this.#write(destination, 0, source),
       use: (entries) => this.#addTuning(entries),
-    });
+    };
   }
 
   /** Compiles programs ahead of their use; see `WebGpuBackend.warmup`. */

@@ -1,26 +1,9 @@
-/**
- * The exports that both entry points share. None of them needs types of WebGPU (see `native.ts`). Types are
- * therefore imported from their own files and not from the index files of the folders, which also export such types.
- */
+/** What the entry points with all kernels share. */
+import { variantNamesOf } from "./kernels/forced.js";
+import type { VariantNames } from "./kernels/forced-variants.js";
+import { allKernels } from "./kernels/list.js";
 
-export type {
-  DeviceLimits,
-  F32Products,
-  NativeAdapter,
-  NativeBuffer,
-  NativeDevice,
-  TuningAdapter,
-  WebGpuTier,
-} from "./device/index.js";
-export { isWebGpuBackend, type WebGpuBackend, type WebGpuProvider } from "./interop.js";
-export { type ForcedVariants, variantNames } from "./kernels/forced.js";
-export type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
-export type { WebGpuOptions } from "./options.js";
-export type { Profile, ProfileCalls, ProfileOptions, ProfileRow } from "./profile/profile.js";
-export type { ChromeTrace, ChromeTraceEvent } from "./profile/trace.js";
-export type { AdapterListing } from "./runtime/adapters.js";
-export type { ExportedBuffer, ImportOptions } from "./runtime/sharing.js";
-export type { TuningData, TuningEntry } from "./tuning/data.js";
-export type { DroppedVariant, SkippedShape, TuneOptions, TuneReport } from "./tuning/report.js";
-export type { TunedShape, WindowShape } from "./tuning/tuned-shape.js";
-export type { WarmupOptions, WarmupReport } from "./warmup/report.js";
+export * from "./shared.js";
+
+/** The names that `WebGpuOptions.variants` takes, for each operation that has variants. */
+export const variantNames: VariantNames = variantNamesOf(allKernels);

@@ -1,7 +1,9 @@
+import { all } from "./all.js";
 import { makeProvider } from "./backend.js";
+import { checkOptions } from "./check-options.js";
 import { type DawnOptions, findDawn, findEveryDawn } from "./dawn.js";
 import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
-import { checkOptions, type WebGpuOptions } from "./options.js";
+import type { WebGpuOptions } from "./options.js";
 import { type AdapterListing, listAdaptersOf } from "./runtime/adapters.js";
 
 export type { DawnOptions } from "./dawn.js";
@@ -19,7 +21,7 @@ export interface NodeWebGpuOptions extends WebGpuOptions {
  * one object for several packages must pass on only the options of this one.
  */
 export function webgpu(options: NodeWebGpuOptions = {}): WebGpuProvider {
-  return makeProvider(() => findDawn(options.dawn, options.tier), options);
+  return makeProvider(() => findDawn(options.dawn, options.tier), all, options);
 }
 
 /**
@@ -37,6 +39,6 @@ export function createWebGpuBackend(options: NodeWebGpuOptions = {}): WebGpuBack
 export async function listAdapters(
   options: Pick<NodeWebGpuOptions, "dawn"> = {},
 ): Promise<readonly AdapterListing[]> {
-  checkOptions(options);
+  checkOptions(options, all.set);
   return listAdaptersOf(await findEveryDawn(options.dawn));
 }

@@ -1,13 +1,9 @@
-import { BackendError, checkNames } from "@backplane/core";
-import type { DawnOptions } from "./dawn.js";
-import { type DeviceOptions, f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
-import { checkForced, type ForcedVariants } from "./kernels/forced.js";
+import type { DeviceOptions } from "./device/index.js";
+import type { ForcedVariants } from "./kernels/forced-variants.js";
 import type { OwnWebGpuKernel } from "./kernels/own-kernel.js";
-import { IMMEDIATE_FEATURE, PACKING_FEATURE } from "./program/program.js";
-import { TIMESTAMP_FEATURE } from "./runtime/measuring.js";
-import { checkedTuning, type TuningData } from "./tuning/data.js";
+import type { TuningData } from "./tuning/data.js";
 
-/** The options of both entry points. */
+/** The options of all entry points. */
 export interface WebGpuOptions extends DeviceOptions {
   /** Freed device memory is kept for reuse up to this many bytes. Default 512 MiB. */
   readonly poolBytes?: number;
@@ -29,77 +25,4 @@ export interface WebGpuOptions extends DeviceOptions {
    * throws surfaces as an unhandled rejection and harms no call. Default: none.
    */
   readonly log?: (line: string) => void;
-}
-
-/** The features that the backend can use. */
-const featureNames: readonly string[] = [
-  ...tierFeatures,
-  TIMESTAMP_FEATURE,
-  IMMEDIATE_FEATURE,
-  PACKING_FEATURE,
-];
-
-const optionNames: readonly (keyof WebGpuOptions)[] = [
-  ...(["powerPreference", "poolBytes", "adapter", "device", "label", "tier", "limits"] as const),
-  ...(["disableFeatures", "variants", "f32Products", "tuning", "kernels", "log"] as const),
-];
-
-/**
- * Throws `INVALID_ARGUMENT`, with the allowed values, for unknown names and for values that no device could
- * use. Options for Node.js are known everywhere, so that a program can have one set of options.
- */
-export function checkOptions(options: WebGpuOptions & { readonly dawn?: DawnOptions }): void {
-  checkNames("webgpu", options, [...optionNames, "dawn"]);
-  if (options.dawn !== undefined)
-    checkNames("webgpu", options.dawn, ["enable", "disable", "adapter"], "dawn");
-  const { tier, limits = {}, disableFeatures = [], variants = {} } = options;
-  const { poolBytes, log, tuning, f32Products } = options;
-  checkForced(variants);
-  if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning");
-  if (tier !== undefined && !tierNames.includes(tier))
-    throw refusal("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
-  if (f32Products !== undefined && !f32ProductNames.includes(f32Products))
-    throw refusal("f32Products", `is ${String(f32Products)}; allowed: ${f32ProductNames.join(", ")}`);
-  if (f32Products === "split-f16" && tier !== "subgroup-matrices")
-    throw refusal("f32Products", 'is split-f16; allowed: with tier "subgroup-matrices"');
-  checkNames("webgpu", limits, limitNames, "limits");
-  for (const [name, value] of Object.entries(limits as Readonly<Record<string, unknown>>)) {
-    if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) > 0))
-      throw refusal(`limits.${name}`, `is ${String(value)}; allowed: whole numbers above 0`);
-  }
-  if (!Array.isArray(disableFeatures))
-    throw refusal("disableFeatures", `is ${String(disableFeatures)}; allowed: a list of names`);
-  const disabled: Readonly<Record<string, boolean>> = Object.fromEntries(
-    disableFeatures.map((name) => [name, true]),
-  );
-  checkNames("webgpu", disabled, featureNames, "disableFeatures");
-  if (poolBytes !== undefined && !(poolBytes >= 0))
-    throw refusal("poolBytes", `is ${String(poolBytes)}; allowed: numbers from 0`);
-  if (options.adapter !== undefined && options.device !== undefined)
-    throw refusal("adapter", "is given, and so is device; allowed: one of the two");
-  if (options.kernels !== undefined && !Array.isArray(options.kernels))
-    throw refusal("kernels", `is ${String(options.kernels)}; allowed: a list of kernels`);
-  if (log !== undefined && typeof log !== "function")
-    throw refusal("log", `is ${String(log)}; allowed: a function that takes a line`);
-}
-
-/** Returns the options with a log that never throws, since it is called at arbitrary points. */
-export function harmlessLog(options: WebGpuOptions): WebGpuOptions {
-  const { log } = options;
-  if (log === undefined) return options;
-  const harmless = (line: string): void => {
-    try {
-      log(line);
-    } catch (error) {
-      void Promise.reject(error);
-    }
-  };
-  return { ...options, log: harmless };
-}
-
-function refusal(argument: string, complaint: string): BackendError {
-  return new BackendError("INVALID_ARGUMENT", `webgpu: ${argument} ${complaint}`, {
-    operation: "webgpu",
-    argument,
-  });
 }

@@ -1,7 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { BackendError } from "@backplane/core";
-import { checkedTuning, mergeTuning, type TuningData } from "./tuning/data.js";
+import { allKernels } from "./kernels/list.js";
+import { checkedTuning } from "./tuning/check.js";
+import { mergeTuning, type TuningData } from "./tuning/data.js";
+import { TunableShapes } from "./tuning/shapes.js";
+
+const shapes = new TunableShapes(allKernels);
 
 /**
  * Returns the tuning that `saveTuning` wrote, for the option `tuning`; an empty list if there is no such file.
@@ -15,7 +20,7 @@ export async function loadTuning(path: string): Promise<readonly TuningData[]> {
     if ((error as { code?: string }).code === "ENOENT") return [];
     throw error;
   }
-  return checkedTuning(parsed(text, path), "loadTuning", path);
+  return checkedTuning(parsed(text, path), "loadTuning", path, shapes);
 }
 
 /**
@@ -24,7 +29,7 @@ export async function loadTuning(path: string): Promise<readonly TuningData[]> {
  * contents or the new. If two programs save at the same time, the later one may undo the other's change.
  */
 export async function saveTuning(path: string, tuning: TuningData | readonly TuningData[]): Promise<void> {
-  const added = checkedTuning(tuning, "saveTuning", "tuning");
+  const added = checkedTuning(tuning, "saveTuning", "tuning", shapes);
   const all = mergeTuning([...(await loadTuning(path)), ...added]);
   const draft = `${path}.${randomUUID()}`;
   try {

@@ -1,11 +1,10 @@
 // Tags: kernels, pure
 import { type ArgReduceKind, type ComputeBackend, createBackend } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { argReduce } from "#src/kernels/arg-reduce/index.js";
 import { planArgReduce, planJoin } from "#src/kernels/arg-reduce/select.js";
 import { placeholder } from "#src/kernels/segments/index.js";
-import { type BufferRegion, dtypeBytes, encode, findDawn, portable, random } from "./support.js";
+import { type BufferRegion, driverOf, dtypeBytes, encode, findDawn, portable, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, inner: number];
 type Type = "f32" | "f16";
@@ -54,7 +53,7 @@ async function check(
 }
 
 async function open(limits: Record<string, number>): Promise<ComputeBackend> {
-  const backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+  const backend = createBackend(driverOf(findDawn, { limits }));
   await backend.init();
   return backend;
 }

@@ -10,9 +10,8 @@ import {
   operations,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { planCopy } from "#src/kernels/copy/select.js";
-import { findDawn, noise } from "./support.js";
+import { driverOf, findDawn, noise } from "./support.js";
 
 type Given = Pick<CopyArguments, "shape" | "inputStrides" | "outputStrides" | "dtype" | "outputDtype">;
 
@@ -222,7 +221,7 @@ for (const [name, limits] of [
   describe(name, () => {
     let backend: ComputeBackend;
     before(async () => {
-      backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+      backend = createBackend(driverOf(findDawn, { limits }));
       await backend.init();
     });
     after(() => backend.dispose());

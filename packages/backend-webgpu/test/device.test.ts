@@ -4,11 +4,11 @@ import { createWebGpuBackend, webgpu } from "@backplane/backend-webgpu";
 import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
-import { WebGpuDriver } from "#src/driver.js";
 import { input, output, program } from "#src/program/program.js";
 import { foldedGrid } from "#src/runtime/recorder.js";
 import {
   type BufferRegion,
+  driverOf,
   foreignDevice,
   hangMilliseconds,
   noise,
@@ -31,10 +31,10 @@ describe("webgpu device", () => {
   });
 
   it("says why there is no device", async () => {
-    const none = new WebGpuDriver(async () => undefined);
+    const none = driverOf(async () => undefined);
     const events = { lost: () => {}, error: () => {} };
     assert.equal((await rejection(none.open(events))).code, "UNSUPPORTED");
-    const noAdapter = new WebGpuDriver(async () => create(["adapter=no such adapter"]));
+    const noAdapter = driverOf(async () => create(["adapter=no such adapter"]));
     const error = await rejection(noAdapter.open(events));
     assert.equal(error.code, "UNSUPPORTED");
     assert.include(error.message, "adapter");

@@ -7,10 +7,9 @@ import {
   type GatherType,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { unitForms } from "#src/kernels/gather/gather.wgsl.js";
 import { planAlong, planGather } from "#src/kernels/gather/select.js";
-import { encode, findDawn, noise, random } from "./support.js";
+import { driverOf, encode, findDawn, noise, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, count: number, inner: number];
 
@@ -87,7 +86,7 @@ for (const { name, limits } of suites)
   describe(`webgpu gather${name}`, () => {
     let backend: ComputeBackend;
     before(async () => {
-      backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+      backend = createBackend(driverOf(findDawn, { limits }));
       await backend.init();
     });
     after(() => backend.dispose());
@@ -123,7 +122,7 @@ const LIMIT = 4200;
 describe("webgpu gather above the binding limit", () => {
   let backend: ComputeBackend;
   before(async () => {
-    backend = createBackend(new WebGpuDriver(findDawn, { limits: { maxStorageBufferBindingSize: LIMIT } }));
+    backend = createBackend(driverOf(findDawn, { limits: { maxStorageBufferBindingSize: LIMIT } }));
     await backend.init();
   });
   after(() => backend.dispose());

@@ -7,8 +7,7 @@ import {
 } from "@backplane/backend-webgpu";
 import { type BackendError, BackendRegistry, type ErrorCode, SwitchableBackend } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
-import { findDawn, foreignDevice, noise, rejection, TestDevice } from "./support.js";
+import { driverOf, findDawn, foreignDevice, noise, rejection, TestDevice } from "./support.js";
 
 const STORAGE = 0x80;
 const COPY = 0x04 | 0x08;
@@ -259,7 +258,7 @@ describe("webgpu adapters", () => {
     assert.equal(barrenError.code, "UNSUPPORTED");
     assert.match(barrenError.message, /the adapter gives no device that works/);
     assert.throws(
-      () => new WebGpuDriver(findDawn, { adapter, device }),
+      () => driverOf(findDawn, { adapter, device }),
       /adapter is given, and so is device; allowed: one of the two/,
     );
   });

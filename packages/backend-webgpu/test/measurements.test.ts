@@ -1,4 +1,5 @@
 import { assert } from "chai";
+import { finishedProfile } from "#src/profile/finished.js";
 import { Measurements } from "#src/profile/profile.js";
 import { chromeTrace } from "#src/profile/trace.js";
 
@@ -16,7 +17,7 @@ describe("webgpu measurements", () => {
     measurements.addCall("gemm", 0, 30);
     measurements.addCall("fill", 30, 50);
     measurements.addCall("gemm", 80, 10);
-    const profile = measurements.profile("answer", 200, 3);
+    const profile = finishedProfile(measurements.gathered, "answer", 200, 3);
     assert.equal(profile.result, "answer");
     assert.deepEqual(profile.rows[0], {
       ...{ operation: "gemm", kernel: "tiled", dispatches: 2, measured: 2, share: 0.8 },
@@ -55,7 +56,7 @@ describe("webgpu measurements", () => {
       ["e", 6000, 7000],
     ] as const)
       measurements.addDispatch("gemm", kernel, BigInt(begin), BigInt(end), 0);
-    const profile = measurements.profile(undefined, 10, 0);
+    const profile = finishedProfile(measurements.gathered, undefined, 10, 0);
     const byKernel = Object.fromEntries(
       profile.rows.map(({ kernel, totalMicroseconds }) => [kernel, totalMicroseconds]),
     );
@@ -81,7 +82,7 @@ describe("webgpu measurements", () => {
     measurements.addDispatch("gemm", "tiled", 9000n, 8000n, 0);
     measurements.addDispatch("gemm", "tiled", 1000n, 3000n, 0);
     measurements.addDispatch("unary", "lost", 0n, 0n, 0);
-    const profile = measurements.profile(undefined, 10, 0);
+    const profile = finishedProfile(measurements.gathered, undefined, 10, 0);
     assert.equal(profile.dispatches, 4);
     const [gemm, unary] = profile.rows;
     assert.deepEqual(
@@ -100,7 +101,7 @@ describe("webgpu measurements", () => {
       const measurements = new Measurements({});
       for (const time of times)
         measurements.addDispatch("gemm", "tiled", BigInt(12_345 + time), BigInt(12_345 + time), 0);
-      return String(measurements.profile(undefined, 0, 0));
+      return String(finishedProfile(measurements.gathered, undefined, 0, 0));
     };
     assert.match(textOf(0, 65_536, 196_608), /timestamps are coarse \(steps of 65.536 us\)/);
     assert.match(textOf(0, 200_000, 100_000), /steps of 100 us/);
@@ -116,7 +117,7 @@ describe("webgpu measurements", () => {
     measurements.addCall("gemm", 0, 12.34);
     measurements.submits = 1;
     measurements.downloadedBytes = 4;
-    assert.deepEqual(String(measurements.profile(undefined, 3000, 2)).split("\n"), [
+    assert.deepEqual(String(finishedProfile(measurements.gathered, undefined, 3000, 2)).split("\n"), [
       "on the device  kernel          dispatches  total us  mean us  min us  max us  share",
       "gemm           gemm_f32_64x64           1    2000.0   2000.0  2000.0  2000.0  80.0%",
       "fill           fill_bytes               1     500.1    500.1   500.1   500.1  20.0%",
@@ -136,7 +137,7 @@ describe("webgpu measurements", () => {
       measurements.addDispatch("gemm", "tiled", BigInt(1 + i), BigInt(2 + i), 0);
       measurements.addCall("gemm", i, 1);
     }
-    const profile = measurements.profile(undefined, 1000, 0);
+    const profile = finishedProfile(measurements.gathered, undefined, 1000, 0);
     assert.equal(profile.dispatches, 1000);
     assert.equal(profile.calls[0]!.calls, 1000);
     assert.lengthOf(

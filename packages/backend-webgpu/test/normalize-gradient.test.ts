@@ -10,11 +10,10 @@ import {
   type NormalizeKind,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { normalizeGradient } from "#src/kernels/normalize-gradient/index.js";
 import { lanesOfTotals, planColumns, planRows } from "#src/kernels/normalize-gradient/select.js";
 import { placeholder } from "#src/kernels/segments/index.js";
-import { decode, encode, findDawn, noise, portable, random, rounded } from "./support.js";
+import { decode, driverOf, encode, findDawn, noise, portable, random, rounded } from "./support.js";
 
 const outputs = ["inputGradient", "weightGradient", "biasGradient"] as const;
 
@@ -103,7 +102,7 @@ describe("webgpu normalizeGradient in grids of two dimensions", () => {
   let backend: ComputeBackend;
   before(async () => {
     const limits = { maxComputeWorkgroupsPerDimension: 29 };
-    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    backend = createBackend(driverOf(findDawn, { limits }));
     await backend.init();
   });
   after(() => backend.dispose());
@@ -130,7 +129,7 @@ describe("webgpu normalizeGradient above the binding limit", () => {
   let backend: ComputeBackend;
   before(async () => {
     const limits = { maxStorageBufferBindingSize: 1024 };
-    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    backend = createBackend(driverOf(findDawn, { limits }));
     await backend.init();
   });
   after(() => backend.dispose());

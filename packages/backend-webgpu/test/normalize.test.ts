@@ -10,11 +10,10 @@ import {
   type NormalizeKind,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { normalize } from "#src/kernels/normalize/index.js";
 import { planRegisters } from "#src/kernels/rows/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
-import { decode, encode, findDawn, noise, portable, random, rounded } from "./support.js";
+import { decode, driverOf, encode, findDawn, noise, portable, random, rounded } from "./support.js";
 
 interface NormalizeCall {
   readonly kind: NormalizeKind;
@@ -91,7 +90,7 @@ describe("webgpu normalize in grids of two dimensions", () => {
   let backend: ComputeBackend;
   before(async () => {
     const limits = { maxComputeWorkgroupsPerDimension: 29 };
-    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    backend = createBackend(driverOf(findDawn, { limits }));
     await backend.init();
   });
   after(() => backend.dispose());
@@ -116,9 +115,7 @@ describe("webgpu normalize in grids of two dimensions", () => {
 describe("webgpu normalize above the binding limit", () => {
   it("joins more parts of a row than a binding shows", async () => {
     // 192 elements a part, and moments of 48 parts at once.
-    const backend = createBackend(
-      new WebGpuDriver(findDawn, { limits: { maxStorageBufferBindingSize: 1024 } }),
-    );
+    const backend = createBackend(driverOf(findDawn, { limits: { maxStorageBufferBindingSize: 1024 } }));
     await backend.init();
     for (const kind of ["layer", "rms"] as const)
       await check(backend, {

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import * as entry from "@backplane/backend-webgpu";
+import * as bare from "@backplane/backend-webgpu/bare";
 import { assert } from "chai";
 
 describe("@backplane/backend-webgpu", () => {
@@ -23,17 +24,29 @@ describe("@backplane/backend-webgpu", () => {
     const browser = await import("#src/browser.js");
     assert.sameMembers([...Object.keys(browser), "loadTuning", "saveTuning"], Object.keys(entry));
   });
+
+  it("has an entry without kernels, with the same exports but for names of variants and files", async () => {
+    const own = ["loadTuning", "saveTuning", "variantNames"];
+    assert.sameMembers([...Object.keys(bare), ...own], Object.keys(entry));
+    assert.sameMembers(Object.keys(await import("#src/bare-browser.js")), Object.keys(bare));
+  });
 });
 
 /** What a program can say that has no types of WebGPU. */
 const plain = `
 import { createWebGpuBackend, isWebGpuBackend, listAdapters, webgpu } from "@backplane/backend-webgpu";
+import { webgpu as bare } from "@backplane/backend-webgpu/bare";
+import { gemm } from "@backplane/backend-webgpu/kernels/gemm";
+import { unary } from "@backplane/backend-webgpu/kernels/unary";
 import type { NativeDevice, WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 export const options: WebGpuOptions = { tier: "baseline", log: (line) => void line.length };
 export const backend: WebGpuBackend = createWebGpuBackend(options);
 export const provider = webgpu({ powerPreference: "low-power" });
 export const names = (await listAdapters()).map(({ device }) => device.name);
 export const ours: boolean = isWebGpuBackend(provider.create());
+export const some = bare({ kernels: [gemm, unary], tier: "baseline" }).create();
+// @ts-expect-error: no kernel
+bare({ kernels: [{}] });
 // @ts-expect-error: no tier of that name
 export const refused: WebGpuOptions = { tier: "fastest" };
 `;

@@ -15,6 +15,7 @@ import { assert } from "chai";
 import { defaultLimits } from "#src/device/tiers.js";
 import { splitAlongProgram } from "#src/kernels/gemm/split/pass.wgsl.js";
 import { boundKernels } from "#src/kernels/index.js";
+import { allKernels } from "#src/kernels/list.js";
 import { halfFunctions, packQuad, roundedQuad, withNativePacking } from "#src/program/halves.wgsl.js";
 import { IMMEDIATE_FEATURE, input, output, parameterSpace, program, sourceIn } from "#src/program/program.js";
 import type { OperationContext } from "#src/runtime/context.js";
@@ -399,7 +400,7 @@ describe("webgpu programs of an operation", () => {
         fill() {},
         scoped: (enqueue) => enqueue(context),
       };
-      const kernel = boundKernels({}, (_, enqueue) => enqueue(context))[name] as Kernel<unknown>;
+      const kernel = boundKernels(allKernels, {}, (_, enqueue) => enqueue(context))[name] as Kernel<unknown>;
       const uniform = random(1);
       const next = (limit: number): number => Math.floor(limit * uniform());
       const run = (count: number): number => {

@@ -1,9 +1,8 @@
 // Tags: kernels, pure
 import { type ComputeBackend, createBackend, dtypeBytes, type FloatType, quantize } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { GROUP_WEIGHTS } from "#src/kernels/quantize/quantize.wgsl.js";
-import { decode, encode, findDawn, noise, random } from "./support.js";
+import { decode, driverOf, encode, findDawn, noise, random } from "./support.js";
 
 interface QuantizeCall {
   readonly extents: readonly [n: number, k: number];
@@ -74,7 +73,7 @@ for (const { name, limits } of suites)
   describe(`webgpu quantize${name}`, () => {
     let backend: ComputeBackend;
     before(async () => {
-      backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+      backend = createBackend(driverOf(findDawn, { limits }));
       await backend.init();
     });
     after(() => backend.dispose());

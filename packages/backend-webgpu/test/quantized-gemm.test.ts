@@ -1,11 +1,10 @@
 // Tags: kernels, pure
 import { type ComputeBackend, createBackend, dtypeBytes, type FloatType } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { MULTIPROCESSORS } from "#src/kernels/machine.js";
 import { columnsPerWorkgroup } from "#src/kernels/quantized-gemm/few-rows.wgsl.js";
 import { mostFewRows } from "#src/kernels/quantized-gemm/quantized-gemm.js";
-import { encode, findDawn, noise, random } from "./support.js";
+import { driverOf, encode, findDawn, noise, random } from "./support.js";
 
 interface QuantizedCall {
   readonly extents: readonly [m: number, n: number, k: number];
@@ -90,7 +89,7 @@ for (const { name, limits } of suites)
   describe(`webgpu quantizedGemm${name}`, () => {
     let backend: ComputeBackend;
     before(async () => {
-      backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+      backend = createBackend(driverOf(findDawn, { limits }));
       await backend.init();
     });
     after(() => backend.dispose());
@@ -124,7 +123,7 @@ for (const { name, limits } of suites)
 
 describe("webgpu quantizedGemm of many columns", () => {
   it("takes eight of them to a group of lanes", async () => {
-    await using backend = createBackend(new WebGpuDriver(findDawn));
+    await using backend = createBackend(driverOf(findDawn));
     await backend.init();
     const many = columnsPerWorkgroup(8) * 2 * MULTIPROCESSORS;
     for (const dtype of ["f32", "f16"] as const) {

@@ -10,9 +10,8 @@ import {
   ropeKinds,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { isInQuads } from "#src/kernels/rope/index.js";
-import { decode, encode, findDawn, random } from "./support.js";
+import { decode, driverOf, encode, findDawn, random } from "./support.js";
 
 interface RopeCall {
   readonly kind: RopeKind;
@@ -110,7 +109,7 @@ for (const { name, limits } of limited)
   describe(`webgpu rope ${name}`, () => {
     let backend: ComputeBackend;
     before(async () => {
-      backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+      backend = createBackend(driverOf(findDawn, { limits }));
       await backend.init();
     });
     after(() => backend.dispose());

@@ -1,14 +1,13 @@
 // Tags: kernels, pure
 import { type ComputeBackend, createBackend } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { planScan } from "#src/kernels/scan/select.js";
-import { findDawn, random } from "./support.js";
+import { driverOf, findDawn, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, inner: number];
 
 async function open(limits: Record<string, number>): Promise<ComputeBackend> {
-  const backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+  const backend = createBackend(driverOf(findDawn, { limits }));
   await backend.init();
   return backend;
 }

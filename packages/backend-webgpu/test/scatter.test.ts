@@ -10,9 +10,8 @@ import {
   scatterTypes,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { planScatter, shareOfRow, tilesFor } from "#src/kernels/scatter/select.js";
-import { encode, findDawn, noise, random } from "./support.js";
+import { driverOf, encode, findDawn, noise, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, count: number, inner: number];
 
@@ -103,7 +102,7 @@ async function checkCall(backend: ComputeBackend, call: ScatterCall): Promise<vo
 }
 
 async function open(limits: Record<string, number>): Promise<ComputeBackend> {
-  const backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+  const backend = createBackend(driverOf(findDawn, { limits }));
   await backend.init();
   return backend;
 }

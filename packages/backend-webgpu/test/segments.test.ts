@@ -11,7 +11,6 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
-import { WebGpuDriver } from "#src/driver.js";
 import { segmented } from "#src/kernels/segments/index.js";
 import type { KernelDefinition, OperationContext } from "#src/runtime/context.js";
 import {
@@ -29,7 +28,7 @@ import {
   reductions,
   shapePairs,
 } from "./segments-cases.js";
-import { type Arrays, decode, encode, findDawn, noise, random, rounded } from "./support.js";
+import { type Arrays, decode, driverOf, encode, findDawn, noise, random, rounded } from "./support.js";
 
 /** Bytes that a binding may show: no multiple of 256, of which windows are made. */
 const LIMIT = 4200;
@@ -104,7 +103,7 @@ describe("webgpu operations above the binding limit", () => {
   let backend: ComputeBackend;
   before(async () => {
     const limits = { maxStorageBufferBindingSize: LIMIT };
-    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    backend = createBackend(driverOf(findDawn, { limits }));
     await backend.init();
   });
   after(() => backend.dispose());

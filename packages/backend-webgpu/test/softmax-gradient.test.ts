@@ -10,11 +10,10 @@ import {
   type SoftmaxKind,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { planRegisters } from "#src/kernels/rows/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
 import { softmaxGradient } from "#src/kernels/softmax-gradient/index.js";
-import { decode, encode, findDawn, noise, portable, random, rounded } from "./support.js";
+import { decode, driverOf, encode, findDawn, noise, portable, random, rounded } from "./support.js";
 
 interface GradientCall {
   readonly kind: SoftmaxKind;
@@ -73,7 +72,7 @@ describe("webgpu softmaxGradient in grids of two dimensions", () => {
   let backend: ComputeBackend;
   before(async () => {
     const limits = { maxComputeWorkgroupsPerDimension: 29 };
-    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    backend = createBackend(driverOf(findDawn, { limits }));
     await backend.init();
   });
   after(() => backend.dispose());
@@ -101,9 +100,7 @@ describe("webgpu softmaxGradient in grids of two dimensions", () => {
 
 describe("webgpu softmaxGradient above the binding limit", () => {
   it("adds up pieces of slabs and of rows, over each input, both and none", async () => {
-    const backend = createBackend(
-      new WebGpuDriver(findDawn, { limits: { maxStorageBufferBindingSize: 1024 } }),
-    );
+    const backend = createBackend(driverOf(findDawn, { limits: { maxStorageBufferBindingSize: 1024 } }));
     await backend.init();
     for (const [i, [dtype, shape, axis, before]] of (
       [

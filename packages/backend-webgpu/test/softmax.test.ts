@@ -9,7 +9,6 @@ import {
   softmaxKinds,
 } from "@backplane/core";
 import { assert } from "chai";
-import { WebGpuDriver } from "#src/driver.js";
 import { planJoin, planStatistics } from "#src/kernels/rows/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
 import { softmax } from "#src/kernels/softmax/index.js";
@@ -17,6 +16,7 @@ import { planApply, planRegisters } from "#src/kernels/softmax/select.js";
 import {
   type BufferRegion,
   decode,
+  driverOf,
   encode,
   findDawn,
   noise,
@@ -369,7 +369,7 @@ describe("webgpu softmax in grids of two dimensions", () => {
   let backend: ComputeBackend;
   before(async () => {
     const limits = { maxComputeWorkgroupsPerDimension: 29 };
-    backend = createBackend(new WebGpuDriver(findDawn, { limits }));
+    backend = createBackend(driverOf(findDawn, { limits }));
     await backend.init();
   });
   after(() => backend.dispose());
@@ -520,7 +520,7 @@ const LIMIT = 4200;
 describe("webgpu softmax above the binding limit", () => {
   let backend: ComputeBackend;
   before(async () => {
-    backend = createBackend(new WebGpuDriver(findDawn, { limits: { maxStorageBufferBindingSize: LIMIT } }));
+    backend = createBackend(driverOf(findDawn, { limits: { maxStorageBufferBindingSize: LIMIT } }));
     await backend.init();
   });
   after(() => backend.dispose());

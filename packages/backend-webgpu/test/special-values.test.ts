@@ -42,7 +42,7 @@ describe("webgpu special values", () => {
   const isNaNBits = (bits: number): boolean => (bits & 0x7fffffff) >>> 0 > infinity;
 
   const withNaN: readonly UnaryKind[] = [
-    ...(["relu", "abs", "neg", "sign", "exp", "log", "sigmoid", "tanh"] as const),
+    ...(["relu", "relu6", "abs", "neg", "sign", "exp", "log", "sigmoid", "tanh"] as const),
     ...(["sin", "cos", "erf", "gelu", "geluTanh", "silu", "softplus"] as const),
   ];
   for (const kind of withNaN)

@@ -16,11 +16,18 @@ import {
 import { assert } from "chai";
 import { findDawn as findOwnDawn } from "#src/dawn.js";
 import type { DeviceFeatures } from "#src/device/features.js";
+import type { FindGpu } from "#src/device/native.js";
 import { WebGpuDriver } from "#src/driver.js";
+import { allKernels } from "#src/kernels/list.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 
 /** As the backend finds it. */
 export const findDawn = (): Promise<GPU> => findOwnDawn();
+
+/** With all kernels. */
+export function driverOf(findGpu: FindGpu, options?: WebGpuOptions): WebGpuDriver {
+  return new WebGpuDriver(findGpu, allKernels, options);
+}
 
 export type BufferRegion = Region<DeviceMemory>;
 
@@ -90,7 +97,7 @@ export class TestDevice {
   description: DriverDescription | undefined;
 
   constructor(options: WebGpuOptions = {}) {
-    this.driver = new WebGpuDriver(findDawn, options);
+    this.driver = driverOf(findDawn, options);
   }
 
   static async open(options: WebGpuOptions = {}): Promise<TestDevice> {

@@ -5,10 +5,9 @@ import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
 import { dawnFlags } from "#src/dawn.js";
 import { chooseTier, defaultLimits, type TierOffer, tierNames } from "#src/device/tiers.js";
-import { WebGpuDriver } from "#src/driver.js";
 import { choiceLog, selectVariant, type Variant } from "#src/kernels/variant.js";
 import type { KernelContext } from "#src/runtime/context.js";
-import { findDawn, hangMilliseconds, TestDevice, withoutLimits } from "./support.js";
+import { driverOf, findDawn, hangMilliseconds, TestDevice, withoutLimits } from "./support.js";
 
 const MATRIX = "chromium-experimental-subgroup-matrix";
 
@@ -122,7 +121,7 @@ describe("webgpu tiers", () => {
       [{ poolBytes: -1 }, "poolBytes", /is -1; allowed: numbers from 0/],
       [{ log: "console" }, "log", /is console; allowed: a function/],
     ] as [WebGpuOptions, string, RegExp][])
-      for (const make of [() => webgpu(options), () => new WebGpuDriver(async () => undefined, options)])
+      for (const make of [() => webgpu(options), () => driverOf(async () => undefined, options)])
         expect(make).to.throw(BackendError, allowed).that.includes({ code: "INVALID_ARGUMENT", argument });
   });
 });

@@ -1,6 +1,7 @@
 import type { TuneOptions, WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
 import { assert } from "chai";
+import { all } from "#src/all.js";
 import { makeProvider } from "#src/backend.js";
 import type { TuningMeans } from "#src/tuning/tune.js";
 import { deviceEnds, findDawn, foreignDevice, rejection } from "./support.js";
@@ -125,7 +126,7 @@ describe("webgpu tune, where something goes wrong", () => {
   });
 
   it("refuses what it cannot do, and says why", async () => {
-    const unopened = makeProvider(findDawn, {}).create();
+    const unopened = makeProvider(findDawn, all, {}).create();
     assert.equal((await rejection(unopened.tune(sum))).code, "NOT_INITIALIZED");
     assert.throws(() => unopened.tuning, /^tuning: /);
     await open({}, rigged({}));

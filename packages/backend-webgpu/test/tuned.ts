@@ -1,5 +1,6 @@
 import type { WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 import type { ComputeBackend, DeviceHandle } from "@backplane/core";
+import { all } from "#src/all.js";
 import { makeProvider } from "#src/backend.js";
 import type { TuningMeans } from "#src/tuning/tune.js";
 import { findDawn } from "./support.js";
@@ -44,7 +45,7 @@ export function withTuned(): Tuned {
     async open(options, means) {
       tuned.lines = [];
       const log = (line: string): number => tuned.lines.push(line);
-      tuned.backend = makeProvider(findDawn, { log, ...options }, means).create();
+      tuned.backend = makeProvider(findDawn, all, { log, ...options }, means).create();
       await tuned.backend.init();
       return tuned.backend;
     },

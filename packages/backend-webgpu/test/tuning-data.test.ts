@@ -6,13 +6,16 @@ import { loadTuning, saveTuning, type TuningData, type TuningEntry, webgpu } fro
 import { assert } from "chai";
 import { type ConvShape, selectConv } from "#src/kernels/conv2d/index.js";
 import { type GemmShape, selectGemm } from "#src/kernels/gemm/index.js";
-import { checkedTuning, mergeTuning, obstacleTo } from "#src/tuning/data.js";
+import { allKernels } from "#src/kernels/list.js";
+import { checkedTuning } from "#src/tuning/check.js";
+import { mergeTuning, obstacleTo } from "#src/tuning/data.js";
 import { difference } from "#src/tuning/operands.js";
-import { shapeKey } from "#src/tuning/shapes.js";
+import { TunableShapes } from "#src/tuning/shapes.js";
 import { TunedTable } from "#src/tuning/table.js";
 import { packageVersion } from "#src/version.js";
 import { portable, rejection } from "./support.js";
 
+const shapes = new TunableShapes(allKernels);
 const adapter = { vendor: "acme", architecture: "road", device: "runner-1", description: "driver 7" };
 const place = { adapter, tier: "subgroups" } as const;
 
@@ -48,7 +51,7 @@ describe("webgpu tuning data", () => {
 
   it("survive JSON, and are looked up by exactly their shapes, whatever the order of the fields", () => {
     const lines: string[] = [];
-    const table = new TunedTable(place, (line) => lines.push(line));
+    const table = new TunedTable(place, (line) => lines.push(line), shapes);
     // As someone may have written it by hand.
     const turned = entryOf({ shape: Object.fromEntries(Object.entries(gemmShape).reverse()) });
     table.importData(JSON.parse(JSON.stringify(dataOf({ entries: [turned, convEntry] }))) as TuningData);
@@ -73,9 +76,9 @@ describe("webgpu tuning data", () => {
     const keys = [
       gemmShape,
       ...Object.keys(gemmShape).map((name) => ({ ...gemmShape, [name]: "other" })),
-    ].map((shape) => shapeKey("gemm", shape));
+    ].map((shape) => shapes.key("gemm", shape));
     assert.lengthOf(new Set(keys), 11);
-    assert.equal(shapeKey("conv2d", windowless), shapeKey("conv2d", { ...convShape, window: undefined }));
+    assert.equal(shapes.key("conv2d", windowless), shapes.key("conv2d", { ...convShape, window: undefined }));
   });
 
   it("decide what select takes, unless a variant is forced or the tuned one is not possible", () => {
@@ -104,7 +107,7 @@ describe("webgpu tuning data", () => {
       [{ format: 2 }, "its format is 2, and not 1"],
     ] as const) {
       const lines: string[] = [];
-      const table = new TunedTable(place, (line) => lines.push(line));
+      const table = new TunedTable(place, (line) => lines.push(line), shapes);
       table.importData(dataOf(more));
       assert.deepEqual(lines, [`webgpu: tuning ignored: ${reason}`]);
       assert.equal(table.size, 0);
@@ -160,7 +163,7 @@ describe("webgpu tuning data", () => {
     const other = dataOf({ tier: "baseline" });
     const merged = mergeTuning([dataOf(), other, dataOf({ entries: [later] })]);
     assert.deepEqual(merged, [dataOf({ entries: [later, convEntry] }), other]);
-    assert.deepEqual(checkedTuning(merged, "test", "tuning"), merged);
+    assert.deepEqual(checkedTuning(merged, "test", "tuning", shapes), merged);
   });
 
   it("tell a wrong result from one that was rounded otherwise", () => {

@@ -2,14 +2,13 @@ import { variantNames, webgpu } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert, expect } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
-import { WebGpuDriver } from "#src/driver.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
 import { gradientVariants } from "#src/kernels/attention-gradient/variants.js";
 import { type ConvShape, convVariants, selectConv } from "#src/kernels/conv2d/index.js";
 import { filterGradientVariants } from "#src/kernels/conv2d-filter-gradient/index.js";
 import { gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
 import { selectVariant, type Variant } from "#src/kernels/variant.js";
-import { portable } from "./support.js";
+import { driverOf, portable } from "./support.js";
 import {
   emulated,
   large,
@@ -276,10 +275,7 @@ describe("webgpu variants", () => {
       ],
       [null as unknown as object, "variants", /variants is null; allowed: an object/],
     ] as const)
-      for (const make of [
-        () => webgpu({ variants }),
-        () => new WebGpuDriver(async () => undefined, { variants }),
-      ])
+      for (const make of [() => webgpu({ variants }), () => driverOf(async () => undefined, { variants })])
         expect(make).to.throw(BackendError, allowed).that.includes({ code: "INVALID_ARGUMENT", argument });
   });
 });

@@ -20,7 +20,7 @@ import { type FloatUnaryKind, floatUnaryKinds } from "./ops/unary/index.js";
  * to within its units, is exact at points such as exp(0) = 1, and stays inside its range. See
  * docs/numerics.md.
  *
- * These are not declared, because they are exact on every backend: relu, abs, neg, floor, ceil, round, trunc, sign,
+ * These are not declared, because they are exact on every backend: relu, relu6, abs, neg, floor, ceil, round, trunc, sign,
  * max, min, rem and comparisons. A declaration does not cover the fused activations of gemm and conv2d.
  */
 export interface Accuracy {
@@ -44,7 +44,7 @@ export interface UnitsRange {
   readonly units: number;
 }
 
-const exactUnaryKinds = ["relu", "abs", "neg", "floor", "ceil", "round", "trunc", "sign"] as const;
+const exactUnaryKinds = ["relu", "relu6", "abs", "neg", "floor", "ceil", "round", "trunc", "sign"] as const;
 const exactBinaryKinds = ["max", "min", "rem"] as const;
 
 function isNoneOf(exact: readonly string[], kind: string): boolean {

@@ -5,7 +5,6 @@ import { BackendError } from "./errors.js";
 import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
 import { checkNames } from "./names.js";
 import { Checks } from "./ops/checks.js";
-import { type OperationName, operations } from "./ops/index.js";
 import type { Operation } from "./ops/operation.js";
 
 /** The entry behind a handle, as far as argument checks need it. */
@@ -54,9 +53,8 @@ function checkedOffset(operation: string, argument: string, byteOffset: number, 
 }
 
 /** Whether an argument may be a scalar. If so, a plain number there is probably a scalar without its braces. */
-export function takesScalar(operation: string, argument: string): boolean {
-  const { arguments: table }: Partial<Operation> = operations[operation as OperationName] ?? {};
-  const specification = table?.[argument];
+export function takesScalar(operation: Operation | undefined, argument: string): boolean {
+  const specification = operation?.arguments[argument];
   return specification !== undefined && "scalar" in specification;
 }
 

@@ -17,9 +17,10 @@ import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
 import { Checks } from "./ops/checks.js";
-import { type OperationName, operationNames, operations } from "./ops/index.js";
-import { operationOf } from "./ops/lookup.js";
-import { OperationMethods } from "./ops/methods.js";
+import { Declared, defineMethods } from "./ops/define-methods.js";
+import type { OperationName, Operations } from "./ops/index.js";
+import { operationIn } from "./ops/lookup.js";
+import { operationNames } from "./ops/names.js";
 import { Fill, type Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
 import { copyCall, fillCall, nameOf, operationCall, type RecordedCall } from "./recording/calls.js";
@@ -35,7 +36,7 @@ import {
   supportsQuestion,
   typesTaken,
 } from "./support.js";
-import { type RunsThrough, runThrough } from "./through.js";
+import type { RunsThrough } from "./through.js";
 
 /** A backend made by `createBackend`, for the package that wrote the driver. */
 export interface DriverBackend<Memory> extends ComputeBackend {
@@ -54,12 +55,26 @@ export interface DriverBackend<Memory> extends ComputeBackend {
   assertOpen(operation: string): void;
 }
 
+/** What a backend knows of the operations of core. */
+export interface KnownOperations {
+  /** Those of `@backplane/core/operations` that the driver has kernels for. */
+  readonly operations: Partial<Operations>;
+  /** For the error of a call of any other operation of core: what the caller can do, such as `import it from ...`. */
+  readonly advice: (operation: OperationName) => string;
+}
+
 /**
- * Makes a backend from a driver. It adds lifecycle, handles, argument checks, statistics and errors. The
- * driver sees only valid calls of operations that it has.
+ * As `createBackend`, for a driver that has kernels for some of core's operations: a bundle then has only these.
+ * `supports` is false for all others, and calls of them throw `UNSUPPORTED` with the advice.
  */
-export function createBackend<Memory>(driver: BackendDriver<Memory>): DriverBackend<Memory> {
-  return new CreatedBackend(driver);
+export function createBackendOf<Memory>(
+  driver: BackendDriver<Memory>,
+  known: KnownOperations,
+): DriverBackend<Memory> {
+  // Each has methods of its own, so that those that it has go to their operation without being looked up.
+  class BackendOfSome extends CreatedBackend<Memory> {}
+  defineMethods(BackendOfSome.prototype, known.operations);
+  return new BackendOfSome(driver, known);
 }
 
 interface Allocation<Memory> {
@@ -83,10 +98,15 @@ type Prepared = { readonly operation: string; readonly enqueue: () => void } | u
 
 const noPool: PoolStatistics = { pooledBytes: 0, poolHits: 0, poolMisses: 0 };
 
-class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<Memory>, RunsThrough {
+/** `defineMethods` gives a class derived from this one the methods of operations. */
+export class CreatedBackend<Memory> extends Declared implements DriverBackend<Memory>, RunsThrough {
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
-  readonly #table = new HandleTable<Allocation<Memory>>(takesScalar);
+  readonly #operations: Partial<Operations>;
+  readonly #advice: KnownOperations["advice"];
+  readonly #table = new HandleTable<Allocation<Memory>>((operation, argument) =>
+    takesScalar(this.#operations[operation as OperationName], argument),
+  );
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #errorListeners = new Listeners<BackendError>("onError");
@@ -108,11 +128,13 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #liveBytes = 0;
   #peakBytes = 0;
 
-  constructor(driver: BackendDriver<Memory>) {
+  constructor(driver: BackendDriver<Memory>, { operations, advice }: KnownOperations) {
     super();
     this.name = driver.name;
     this.#driver = driver;
-    checkOwnKernels(driver);
+    this.#operations = operations;
+    this.#advice = advice;
+    checkOwnKernels(driver, operations);
     this.#learnKernels();
   }
 
@@ -182,9 +204,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #describe(description: DriverDescription): Capabilities {
     const { device, limits, numerics, accuracy, synchronousReads = false } = description;
     if (accuracy !== undefined) checkAccuracy("init", accuracy);
-    const taken = new Set(
-      operationNames.flatMap((name) => typesTaken(operations[name], this.#driver.kernels[name])),
-    );
+    const taken = new Set(this.#ofCore.flatMap(({ operation, kernel }) => typesTaken(operation, kernel)));
     return {
       ...{ device, dtypes: dtypes.filter((dtype) => taken.has(dtype)), limits, numerics },
       synchronousReads: synchronousReads && this.#driver.readSync !== undefined,
@@ -237,8 +257,8 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   }
 
   supports(given: OperationName | Operation, question: Question = {}): boolean {
-    if (typeof given === "string" && !Object.hasOwn(operations, given)) return false;
-    const operation = operationOf("supports", given);
+    if (typeof given === "string" && !Object.hasOwn(this.#operations, given)) return false;
+    const operation = operationIn(this.#operations, "supports", given);
     const kernel = this.#known.get(operation)?.kernel;
     return kernel !== undefined && supportsQuestion(operation, kernel.supports, question);
   }
@@ -392,13 +412,13 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   // Operations
 
   override run(given: OperationName | Operation, args: object): void {
-    const operation = operationOf("run", given);
+    const operation = this.#operationOf(given);
     if (this.#isRecorded(operation, args)) return;
     const known = this.#known.get(operation);
     this.#carryOut(operation, args, known, known?.binder);
   }
 
-  [runThrough](operation: Operation, args: object, handles: HandleTable<Entry>): boolean {
+  runThrough(operation: Operation, args: object, handles: HandleTable<Entry>): boolean {
     const known = this.#known.get(operation);
     if (this.#state !== "open" || known === undefined) return false;
     if (known.through?.handles !== handles)
@@ -415,7 +435,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   ): void {
     const { name } = operation;
     // Asked here first, since `assertSupported` looks the operation up again.
-    if (known === undefined || !known.takes(args)) assertSupported(this, operation, args);
+    if (known === undefined || !known.takes(args)) this.#assertSupported(operation, args);
     // Without a kernel the element type is one that no backend has, which the argument checks refuse.
     const problem = operation.resolve(args, given ?? this.#binder(name));
     if (problem === undefined) return;
@@ -423,6 +443,26 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
       const { region, value, dtype } = problem as { region: Region<Memory>; value: number; dtype: DType };
       this.#call(name, () => this.#driver.fill(region, fillPattern(value, dtype)));
     } else this.#call(name, () => known!.kernel.run(problem as never));
+  }
+
+  #operationOf(given: OperationName | Operation): Operation {
+    if (typeof given === "string" && !Object.hasOwn(this.#operations, given)) this.#assertPresent(given);
+    return operationIn(this.#operations, "run", given);
+  }
+
+  #assertSupported(operation: Operation, args: object): void {
+    if (!this.#known.has(operation)) this.#assertPresent(operation.name);
+    assertSupported(this, operation, args);
+  }
+
+  /** Throws `UNSUPPORTED` for the name of an operation of core that this backend knows nothing of. */
+  #assertPresent(name: string): void {
+    const isAbsent = this.#operations[name as OperationName] === undefined;
+    if (!isAbsent || !operationNames.includes(name as OperationName)) return;
+    const { state } = this;
+    if (state !== "open") throw this.#unusable(name);
+    const advice = this.#advice(name as OperationName);
+    throw this.#error("UNSUPPORTED", name, `${this.name} was made without it; ${advice}`);
   }
 
   /** Whether the call is recorded and not to be carried out. Throws if the backend is not open. */
@@ -438,7 +478,7 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
   #prepareOperation(operation: Operation, args: object): Prepared {
     const { name } = operation;
     const known = this.#known.get(operation);
-    if (known === undefined || !known.takes(args)) assertSupported(this, operation, args);
+    if (known === undefined || !known.takes(args)) this.#assertSupported(operation, args);
     const { kernel, binder } = known ?? { binder: this.#binder(name) };
     const problem = operation.resolve(args, binder);
     if (problem === undefined) return undefined;
@@ -530,11 +570,16 @@ class CreatedBackend<Memory> extends OperationMethods implements DriverBackend<M
         ...{ kernel, takes: callTest(operation, kernel), binder: this.#binder(operation.name) },
         through: undefined,
       });
-    for (const name of operationNames) {
-      const kernel = this.#driver.kernels[name];
-      if (kernel !== undefined) learn(operations[name], kernel);
-    }
+    for (const { operation, kernel } of this.#ofCore) learn(operation, kernel);
     for (const kernel of this.#driver.ownKernels ?? []) learn(kernel.operation, kernel);
+  }
+
+  /** The driver's kernels for operations of core. */
+  get #ofCore(): readonly { readonly operation: Operation; readonly kernel: Kernel<never> }[] {
+    return Object.values(this.#operations).flatMap((operation) => {
+      const kernel = this.#driver.kernels[operation.name as OperationName];
+      return kernel === undefined ? [] : [{ operation, kernel }];
+    });
   }
 
   /** `handles`: the table of the handles, if it is not that of this backend. */

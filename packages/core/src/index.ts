@@ -10,7 +10,8 @@ export {
 } from "./accuracy.js";
 export type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
-export { createBackend, type DriverBackend } from "./create.js";
+export { createBackendOf, type DriverBackend, type KnownOperations } from "./create.js";
+export { createBackend } from "./create-all.js";
 export type {
   BackendDriver,
   DriverDescription,

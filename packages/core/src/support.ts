@@ -3,7 +3,7 @@ import type { BackendDriver, Kernel } from "./driver.js";
 import { type DType, dtypes } from "./dtype.js";
 import { BackendError } from "./errors.js";
 import { Checks } from "./ops/checks.js";
-import { isOfCore } from "./ops/lookup.js";
+import type { OperationName, Operations } from "./ops/index.js";
 import type { DecisiveArgument, Operation } from "./ops/operation.js";
 
 /**
@@ -154,11 +154,15 @@ export function assertSupported(backend: ComputeBackend, operation: Operation, a
 }
 
 /** Throws `INVALID_ARGUMENT` if `ownKernels` has an operation of core, or one twice. */
-export function checkOwnKernels<Memory>({ ownKernels = [] }: BackendDriver<Memory>): void {
+export function checkOwnKernels<Memory>(
+  { ownKernels = [] }: BackendDriver<Memory>,
+  operations: Partial<Operations>,
+): void {
   const checks = new Checks("createBackend");
   const defined = new Set<Operation>();
   for (const { operation } of ownKernels) {
-    if (isOfCore(operation)) checks.fail("ownKernels", `has ${operation.name}, which belongs in kernels`);
+    if (operations[operation.name as OperationName] === (operation as unknown))
+      checks.fail("ownKernels", `has ${operation.name}, which belongs in kernels`);
     if (defined.has(operation)) checks.fail("ownKernels", `has ${operation.name} twice; allowed: once`);
     defined.add(operation);
   }

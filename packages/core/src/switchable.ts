@@ -4,7 +4,6 @@ import {
   checkFill,
   hostBytes,
   locate,
-  takesScalar,
   withHandle,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -15,7 +14,7 @@ import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 import type { OperationName } from "./ops/index.js";
-import { operationOf } from "./ops/lookup.js";
+import { operationOf, scalarMayStand } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
@@ -35,7 +34,7 @@ import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
 import { assertSupported, type Question } from "./support.js";
 import type { LostAllocation, SwapReport } from "./swap.js";
-import { type RunsThrough, runThrough } from "./through.js";
+import type { RunsThrough } from "./through.js";
 
 /**
  * A backend that can be exchanged for another while a program runs:
@@ -56,7 +55,7 @@ import { type RunsThrough, runThrough } from "./through.js";
  */
 export class SwitchableBackend extends OperationMethods implements ComputeBackend {
   readonly name = "switchable";
-  readonly #table = new HandleTable<Entry>(takesScalar);
+  readonly #table = new HandleTable<Entry>(scalarMayStand);
   readonly #slot: BackendSlot;
   #collected: Collected = () => {};
   #liveBytes = 0;
@@ -292,7 +291,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     }
     const inner = this.#slot.assertOpen(name);
     if (!this.#slot.isDeferring) {
-      if ((inner as Partial<RunsThrough>)[runThrough]?.(operation, args, this.#table)) return;
+      if ((inner as Partial<RunsThrough>).runThrough?.(operation, args, this.#table)) return;
       const translated = mapOperands(operation, args, (argument, operand) =>
         this.#translate(name, argument, operand),
       );

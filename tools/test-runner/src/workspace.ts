@@ -29,8 +29,35 @@ export function workspacePackages(): WorkspacePackage[] {
     .map((path) => ({ path, manifest: readManifest(path) }));
 }
 
+/** Returns the manifest of a package. Its exports name each file that a pattern stands for, once they are compiled. */
 export function readManifest(path: string): Manifest {
-  return JSON.parse(readFileSync(join(workspaceRoot, path, "package.json"), "utf8")) as Manifest;
+  const folder = join(workspaceRoot, path);
+  const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
+  const { exports } = manifest;
+  return typeof exports !== "object" ? manifest : { ...manifest, exports: withoutPatterns(folder, exports) };
+}
+
+/** Replaces entries such as `"./kernels/*": { default: "./dist/kernels/*\/public.js" }` by those that exist. */
+function withoutPatterns(folder: string, exports: { readonly [key: string]: Exports }): Exports {
+  const entries = Object.entries(exports).flatMap(([subpath, entry]): readonly [string, Exports][] => {
+    if (!subpath.includes("*")) return [[subpath, entry]];
+    const [before, after] = firstTarget(entry).split("*") as [string, string];
+    const parent = join(folder, before);
+    const names = existsSync(parent) ? readdirSync(parent).sort() : [];
+    return names
+      .filter((name) => existsSync(join(parent, `${name}${after}`)))
+      .map((name) => [subpath.replace("*", name), filledIn(entry, name)]);
+  });
+  return Object.fromEntries(entries);
+}
+
+function firstTarget(entry: Exports): string {
+  return typeof entry === "string" ? entry : firstTarget(Object.values(entry)[0]!);
+}
+
+function filledIn(entry: Exports, name: string): Exports {
+  if (typeof entry === "string") return entry.replaceAll("*", name);
+  return Object.fromEntries(Object.entries(entry).map(([key, inner]) => [key, filledIn(inner, name)]));
 }
 
 /** A file of tests, or an entry of the browser part. */

@@ -1,5 +1,6 @@
 import { assert } from "chai";
 import { importMap, resolveSpecifier } from "#src/import-map.js";
+import { workspacePackages } from "#src/workspace.js";
 
 describe("import map", () => {
   const map = importMap([
@@ -25,6 +26,14 @@ describe("import map", () => {
     assert.equal(map.imports["@backplane/gpu"], "/packages/gpu/dist/browser.js");
     assert.equal(map.imports["@backplane/gpu/extra"], "/packages/gpu/dist/extra.js");
     assert.notProperty(map.imports, "@backplane/gpu/package.json");
+  });
+
+  it("names each module that a pattern of an exports map stands for", () => {
+    const { imports } = importMap(workspacePackages());
+    const kernels = "/packages/backend-cpu/dist/kernels";
+    assert.equal(imports["@backplane/backend-cpu/kernels/arg-reduce"], `${kernels}/arg-reduce/public.js`);
+    assert.notProperty(imports, "@backplane/backend-cpu/kernels/math");
+    assert.isEmpty(Object.keys(imports).filter((name) => name.includes("*")));
   });
 
   it("keeps private names inside their package", () => {

@@ -90,6 +90,10 @@ describe("what a file of tests loads", () => {
     const laws = loaded("packages/backend-webgpu/dist-test/laws-kernels.test.js");
     for (const file of ["packages/conformance/dist/ops/gemm/laws.js", "packages/backend-webgpu/dist/node.js"])
       assert.include(laws, file);
+    const bare = loaded("packages/backend-webgpu/dist-test/laws-bare.test.js");
+    assert.include(bare, "packages/backend-webgpu/dist/kernels/unary/public.js");
+    // Loaded when it is needed.
+    assert.include(bare, "packages/backend-webgpu/dist/tuning/planned.js");
     assert.isTrue(
       loaded("packages/backend-cpu/dist-test/laws.test.js").some((file) => file.includes("worker")),
     );

@@ -18,6 +18,7 @@ const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 /** Functions that the language has, or that take one line. It has no error function: erf and gelu are left out. */
 export const unaryFunctions: Readonly<Partial<Record<UnaryKind, (x: number) => number>>> = {
   relu: (x) => Math.max(x, 0),
+  relu6: (x) => Math.min(Math.max(x, 0), 6),
   sigmoid,
   tanh: Math.tanh,
   exp: Math.exp,

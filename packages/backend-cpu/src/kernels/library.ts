@@ -1,5 +1,6 @@
 import { BackendError } from "@backplane/core";
-import { type BlasLibrary, sgemmName } from "../native/blas.js";
+import type { BlasLibrary } from "../native/blas.js";
+import { sgemmName } from "../native/sgemm-types.js";
 import { type MemoryImport, ModuleBuilder } from "../wasm/index.js";
 import type { KernelCode } from "./instance.js";
 import type { AnyKernel, Features, KernelGroup } from "./kernel.js";

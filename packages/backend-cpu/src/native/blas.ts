@@ -1,9 +1,6 @@
 // Part of the worker's script: imports by relative path only.
 import { type Koffi, loadKoffi, type NativeLibrary, optionalFunction } from "./koffi.js";
 
-/** The name of the kernel that a library computes. */
-export const sgemmName = "gemm_blas_f32";
-
 /** A library with the C interface of BLAS, as plain data for every thread. */
 export interface BlasLibrary {
   /** The argument of the system's loader: a path, or a name that it looks up. */

@@ -3,7 +3,7 @@ import type { Allocation, Heap } from "../heap.js";
 import { KernelInstances } from "../kernels/instance.js";
 import { type Launch, maxParameters } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
-import { nativeKernels } from "../native/sgemm.js";
+import type { NativeKernels } from "../native/functions.js";
 import type { Queue, QueueEvents } from "./queue.js";
 
 /** Address of the parameter block of the current command. */
@@ -31,11 +31,12 @@ export class InlineQueue implements Queue {
     heap: Heap,
     scratch: number,
     events: QueueEvents,
+    native: NativeKernels = {},
   ) {
     this.#memory = memory;
     this.#heap = heap;
     this.#kernels = kernels;
-    this.#instances = new KernelInstances(kernels.code, memory, nativeKernels(kernels.code.blas, memory));
+    this.#instances = new KernelInstances(kernels.code, memory, native);
     this.#scratch = scratch;
     this.#events = events;
   }

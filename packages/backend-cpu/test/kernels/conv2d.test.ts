@@ -2,6 +2,8 @@
 import { activations, type Conv2dArguments, type DeviceHandle, type FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { conv2d } from "#src/kernels/conv2d/conv2d.js";
+import { copy } from "#src/kernels/copy/index.js";
+import { gemm } from "#src/kernels/gemm/index.js";
 import { unary } from "#src/kernels/unary/unary.js";
 import { expectSameElements } from "../same-elements.js";
 import { asStored, types } from "../types.js";
@@ -65,10 +67,27 @@ function reference(shape: Shape, { input, filter, bias }: Inputs): Reference {
   return { values, magnitudes };
 }
 
+type Extents = Shape["inputShape"];
+
+/** Exchanges the last two axes. */
+function moved(
+  values: Float32Array,
+  [batch, rows, columns]: readonly [number, number, number],
+): Float32Array {
+  const result = new Float32Array(values.length);
+  for (let b = 0; b < batch; b++)
+    for (let i = 0; i < rows; i++)
+      for (let j = 0; j < columns; j++)
+        result[(b * columns + j) * rows + i] = values[(b * rows + i) * columns + j]!;
+  return result;
+}
+
 describeEachTile("conv2d kernels", (options) => {
+  // Images with channels last also take products and transpositions.
+  const kernels = new Set([...conv2d.kernels, ...unary.kernels, ...gemm.kernels, ...copy.kernels]);
   let bench: Workbench;
   beforeEach(async () => {
-    bench = await Workbench.create([...conv2d.kernels, ...unary.kernels], { ...options, pages: 512 });
+    bench = await Workbench.create(kernels, { ...options, pages: 768 });
   });
 
   const inputsFor = (shape: Shape, make: () => number, dtype: FloatType): Inputs => {
@@ -80,21 +99,41 @@ describeEachTile("conv2d kernels", (options) => {
     };
   };
 
+  /** The same images with channels last. */
+  const channelsLast = (images: Float32Array, [batch, channels, height, width]: Extents): Float32Array =>
+    moved(images, [batch, channels, height * width]);
+
+  /** Runs a shape whose images have their channels last, on images that have them first. */
+  const runLast = (
+    shape: Shape,
+    dtype: FloatType,
+    { input, ...rest }: Inputs,
+    outputs: number,
+    on = bench,
+  ): Float32Array => {
+    const [batch, channels, height, width] = shape.inputShape;
+    const last = { ...shape, layout: "NHWC", inputShape: [batch, height, width, channels] } as const;
+    const got = run(last, dtype, { ...rest, input: channelsLast(input, shape.inputShape) }, outputs, on);
+    const outChannels = shape.filterShape[0];
+    return moved(got, [batch, outputs / batch / outChannels, outChannels]);
+  };
+
   const run = (
     { bias: _, ...shape }: Shape,
     dtype: FloatType,
     inputs: Inputs,
     outputs: number,
+    on = bench,
   ): Float32Array => {
-    const output = guardedOutput(bench, dtype, outputs);
+    const output = guardedOutput(on, dtype, outputs);
     const regions = {
-      input: uploadElements(bench, dtype, inputs.input),
-      filter: uploadElements(bench, dtype, inputs.filter),
+      input: uploadElements(on, dtype, inputs.input),
+      filter: uploadElements(on, dtype, inputs.filter),
       output: output.region,
-      ...(inputs.bias && { bias: uploadElements(bench, dtype, inputs.bias) }),
+      ...(inputs.bias && { bias: uploadElements(on, dtype, inputs.bias) }),
     };
     const operands = { input: handle, filter: handle, output: handle, ...(inputs.bias && { bias: handle }) };
-    runOperation(bench, conv2d, resolveProblem("conv2d", { ...shape, ...operands, dtype }, regions));
+    runOperation(on, conv2d, resolveProblem("conv2d", { ...shape, ...operands, dtype }, regions));
     return output.read();
   };
 
@@ -216,6 +255,42 @@ describeEachTile("conv2d kernels", (options) => {
     "1x1 from and to many channels": { inputShape: [1, 270, 7, 9], filterShape: [130, 135, 1, 1], groups: 2 },
     "3x1, whole rows": { inputShape: [2, 3, 14, 21], filterShape: [9, 3, 3, 1], padding: [1, 0, 1, 0] },
     "1x1, stride 2": { inputShape: [1, 20, 23, 31], filterShape: [13, 20, 1, 1], stride: [2, 2] },
+    // For images with channels last: whole blocks of channels, parts of them, and images narrower than what is done together.
+    "depthwise of many channels, 3x3": {
+      inputShape: [2, 23, 9, 12],
+      filterShape: [23, 1, 3, 3],
+      padding: [1, 1, 1, 1],
+      groups: 23,
+    },
+    "depthwise of many channels, 3x3, stride 2": {
+      inputShape: [1, 35, 12, 13],
+      filterShape: [35, 1, 3, 3],
+      stride: [2, 2],
+      padding: [0, 0, 1, 1],
+      groups: 35,
+      bias: true,
+    },
+    "depthwise of many channels, 5x3, dilated": {
+      inputShape: [1, 18, 11, 17],
+      filterShape: [18, 1, 5, 3],
+      padding: [4, 2, 3, 1],
+      dilation: [2, 3],
+      groups: 18,
+      bias: true,
+    },
+    "depthwise of many channels, stride 3": {
+      inputShape: [1, 9, 11, 26],
+      filterShape: [9, 1, 2, 3],
+      stride: [1, 3],
+      padding: [1, 2, 1, 2],
+      groups: 9,
+    },
+    "depthwise of many channels, few columns": {
+      inputShape: [1, 20, 3, 3],
+      filterShape: [20, 1, 3, 3],
+      padding: [1, 1, 1, 1],
+      groups: 20,
+    },
     "a kernel too large for planes": { inputShape: [1, 2, 20, 21], filterShape: [5, 2, 17, 17] },
     "a kernel much wider than the output": { inputShape: [1, 2, 20, 103], filterShape: [5, 2, 2, 100] },
     "large image": {
@@ -237,10 +312,12 @@ describeEachTile("conv2d kernels", (options) => {
       ] as const) {
         const inputs = inputsFor(shape, () => Math.round((random() * 2 - 1) * limit), dtype);
         const { values } = reference(shape, inputs);
-        const got = run(shape, dtype, inputs, values.length);
-        values.forEach((value, i) => {
-          if (got[i] !== value) expect.fail(`${dtype} element ${i}: ${got[i]}, not ${value}`);
-        });
+        for (const [layout, of] of Object.entries({ NCHW: run, NHWC: runLast })) {
+          const got = of(shape, dtype, inputs, values.length);
+          values.forEach((value, i) => {
+            if (got[i] !== value) expect.fail(`${layout}, ${dtype} element ${i}: ${got[i]}, not ${value}`);
+          });
+        }
       }
     });
 
@@ -250,13 +327,15 @@ describeEachTile("conv2d kernels", (options) => {
       for (const dtype of ["f32", "f16"] as const) {
         const inputs = inputsFor(shape, () => random() * 2 - 1, dtype);
         const { values, magnitudes } = reference(shape, inputs);
-        const got = run(shape, dtype, inputs, values.length);
-        values.forEach((value, i) => {
-          const tolerance = 8 * Math.sqrt(terms) * 2 ** -24 * magnitudes[i]! + types[dtype].rounding(value);
-          const error = Math.abs(got[i]! - value);
-          if (!(error <= tolerance))
-            expect.fail(`${dtype} element ${i}: ${got[i]}, not ${value} +- ${tolerance}`);
-        });
+        for (const [layout, of] of Object.entries({ NCHW: run, NHWC: runLast })) {
+          const got = of(shape, dtype, inputs, values.length);
+          values.forEach((value, i) => {
+            const tolerance = 8 * Math.sqrt(terms) * 2 ** -24 * magnitudes[i]! + types[dtype].rounding(value);
+            const error = Math.abs(got[i]! - value);
+            if (!(error <= tolerance))
+              expect.fail(`${layout}, ${dtype} element ${i}: ${got[i]}, not ${value} +- ${tolerance}`);
+          });
+        }
       }
     });
   }
@@ -269,24 +348,48 @@ describeEachTile("conv2d kernels", (options) => {
       "3x3, same",
       "rows of whole tiles",
       "depthwise, rows that leave out a part of a tile",
+      "depthwise of many channels, 3x3",
     ]) {
       const shape = { ...shapes[name]!, bias: true };
       const random = randomNumbers(3);
       const inputs = inputsFor(shape, () => random() * 2 - 1, "f32");
       const outputs = reference(shape, inputs).values.length;
-      const sums = run(shape, "f32", inputs, outputs);
-      for (const activation of activations) {
-        const region = bench.upload(sums);
-        const problem = {
-          kind: activation,
-          dtype: "f32",
-          n: outputs,
-          input: region,
-          output: region,
-        } as const;
-        bench.run(unary.plan(problem, bench.context));
-        const got = run({ ...shape, activation }, "f32", inputs, outputs);
-        expectSameElements(got, bench.float32(region), `${name}, ${activation}`);
+      for (const [layout, of] of Object.entries({ NCHW: run, NHWC: runLast })) {
+        const sums = of(shape, "f32", inputs, outputs);
+        for (const activation of activations) {
+          const region = bench.upload(sums);
+          const problem = {
+            kind: activation,
+            dtype: "f32",
+            n: outputs,
+            input: region,
+            output: region,
+          } as const;
+          bench.run(unary.plan(problem, bench.context));
+          const got = of({ ...shape, activation }, "f32", inputs, outputs);
+          expectSameElements(got, bench.float32(region), `${name}, ${layout}, ${activation}`);
+        }
+      }
+    }
+  });
+
+  it("gives the same with channels last, however many workers there are", async () => {
+    const many = await Workbench.create(kernels, { ...options, pages: 256, workers: 4 });
+    for (const name of [
+      "3x3, same",
+      "many channels, groups",
+      "deep",
+      "large image",
+      "depthwise of many channels, 3x3",
+      "depthwise, rows of whole tiles",
+    ]) {
+      const shape = { ...shapes[name]!, bias: true, activation: "relu6" as const };
+      const random = randomNumbers(5);
+      for (const dtype of ["f32", "f16"] as const) {
+        const inputs = inputsFor(shape, () => random() * 2 - 1, dtype);
+        const { length } = reference(shape, inputs).values;
+        const alone = runLast(shape, dtype, inputs, length);
+        expectSameElements(runLast(shape, dtype, inputs, length, many), alone, `${name}, ${dtype}`);
       }
     }
   });

@@ -16,6 +16,7 @@ import { randomNumbers, sweep, ulpDistance } from "./numbers.js";
 /** Largest error in ULP over all of f32, subnormal results included. */
 const bounds: Readonly<Record<FloatUnaryKind, number>> = {
   relu: 0,
+  relu6: 0,
   sigmoid: 2.5,
   tanh: 2.6,
   exp: 1,

@@ -65,7 +65,7 @@ fn ${name}(x: ${type}) -> ${type} {
 `;
 }
 
-type TailedActivation = Exclude<Activation, "relu">;
+type TailedActivation = Exclude<Activation, "relu" | "relu6">;
 
 interface HalfExponent {
   /** From here on results in f16 are x, and from its negative down -0. */
@@ -94,7 +94,7 @@ export function activated(activation: Activation | undefined, value: string, isQ
 
 /** Whether it falls to 0 as an exponential does: it is long to compute then, and some results are subnormal. */
 export function hasTail(activation: Activation): activation is TailedActivation {
-  return activation !== "relu";
+  return activation in halfExponents;
 }
 
 /**

@@ -1,21 +1,19 @@
 import { BackendError, checkNames, type OperationName } from "@backplane/core";
-import { operationEntries } from "./list.js";
+import type { ForcedVariants, VariantNames } from "./forced-variants.js";
+import type { KernelSet } from "./set.js";
 
-/**
- * Names, for some of the operations that have variants, the one to compute them with (see `variantNames`);
- * gemm's goes for batchedGemm too.
- */
-export type ForcedVariants = { readonly [Name in OperationName]?: string };
-
-/** The names that `WebGpuOptions.variants` takes, for each operation that has variants. */
-export const variantNames: { readonly [Name in OperationName]?: readonly string[] } = Object.fromEntries(
-  operationEntries.flatMap(({ operation, variants }) =>
-    variants === undefined ? [] : [[operation, variants.rows.map(({ name }) => name)]],
-  ),
-);
+/** Returns the names that `WebGpuOptions.variants` takes for a backend with these kernels. */
+export function variantNamesOf({ entries }: KernelSet): VariantNames {
+  return Object.fromEntries(
+    entries.flatMap(({ operation, variants }) =>
+      variants === undefined ? [] : [[operation, variants.rows.map(({ name }) => name)]],
+    ),
+  );
+}
 
 /** Throws `INVALID_ARGUMENT`, with the allowed names, for operations without variants and unknown names. */
-export function checkForced(variants: ForcedVariants): void {
+export function checkForced(variants: ForcedVariants, kernels: KernelSet): void {
+  const variantNames = variantNamesOf(kernels);
   checkNames("webgpu", variants, Object.keys(variantNames) as OperationName[], "variants");
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const allowed = variantNames[operation as OperationName]!;

@@ -1,3 +1,4 @@
+import { operations } from "@backplane/core";
 import { argReduce } from "./arg-reduce/index.js";
 import { attention } from "./attention/index.js";
 import { attentionGradient } from "./attention-gradient/index.js";
@@ -7,7 +8,8 @@ import { conv2dFilterGradient } from "./conv2d-filter-gradient/index.js";
 import { conv2dInputGradient } from "./conv2d-input-gradient/index.js";
 import { copy } from "./copy/index.js";
 import { gather } from "./gather/index.js";
-import { gemm } from "./gemm/index.js";
+import { gemm, provideUnits } from "./gemm/index.js";
+import * as matrixUnits from "./gemm/matrix-units.js";
 import { map } from "./map/index.js";
 import { normalize } from "./normalize/index.js";
 import { normalizeGradient } from "./normalize-gradient/index.js";
@@ -23,13 +25,14 @@ import { resize2dGradient } from "./resize2d-gradient/index.js";
 import { rope } from "./rope/index.js";
 import { scan } from "./scan/index.js";
 import { scatter } from "./scatter/index.js";
+import { KernelSet } from "./set.js";
 import { softmax } from "./softmax/index.js";
 import { softmaxGradient } from "./softmax-gradient/index.js";
 import { sort } from "./sort/index.js";
 import { unary } from "./unary/index.js";
 
 /** Every operation of this package. A new one is a folder and a line here. */
-export const operationEntries: readonly OperationEntry[] = [
+const operationEntries: readonly OperationEntry[] = [
   gemm,
   conv2d,
   conv2dInputGradient,
@@ -59,3 +62,8 @@ export const operationEntries: readonly OperationEntry[] = [
   sort,
   attentionGradient,
 ];
+
+// Programs with all kernels do not load more later.
+provideUnits(matrixUnits);
+
+export const allKernels: KernelSet = new KernelSet(operations, operationEntries);

@@ -28,6 +28,8 @@ export interface OperationEntry<
   readonly accuracy?: Name extends keyof Accuracy ? NonNullable<Accuracy[Name]> : never;
   /** Returns what it adds to the description of a device. Default: nothing. */
   details?(features: DeviceFeatures): Readonly<Record<string, string>>;
+  /** Called before the first problem on a device: loads what only few devices need. Default: there is no such thing. */
+  load?(features: DeviceFeatures): Promise<void>;
 }
 
 /** The ways to compute an operation. */

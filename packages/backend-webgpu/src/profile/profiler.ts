@@ -1,7 +1,7 @@
 import { BackendError } from "@backplane/core";
 import type { Program } from "../program/index.js";
 import type { CommandQueue, DispatchObserver } from "../runtime/index.js";
-import { batchLimits, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
+import { batchLimits, loaded, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
 import { Measurements, type Profile, type ProfileOptions } from "./profile.js";
 
 const RESOLVE_USAGE = 0x200 | 0x04; // QUERY_RESOLVE | COPY_SRC
@@ -195,7 +195,9 @@ export class Profiler implements DispatchObserver {
     const compiled = pipelineCount() - this.#pipelinesBefore;
     this.#ship();
     await this.#arrival;
-    return this.#measurements.profile(result, wallMicroseconds, compiled);
+    // Most programs take no profile, and load this when one is finished.
+    const { finishedProfile } = await loaded("profile", import("./finished.js"));
+    return finishedProfile(this.#measurements.gathered, result, wallMicroseconds, compiled);
   }
 
   /** Destroys its objects on the device; idempotent. Nothing recorded may be left unsubmitted. */

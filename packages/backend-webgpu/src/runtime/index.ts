@@ -18,6 +18,7 @@ export {
 export { ForeignBuffers } from "./foreign.js";
 export { faultOf, Guard } from "./guard.js";
 export { immediateBytes } from "./immediates.js";
+export { loaded } from "./loaded.js";
 export { measuringFeatures, TIMESTAMP_FEATURE } from "./measuring.js";
 export { BUFFER_GRANULARITY, DeviceMemory, MemoryPool, roundedCapacity } from "./memory.js";
 export { packsExactly } from "./packing.js";

@@ -1,6 +1,6 @@
 import { BackendError } from "@backplane/core";
 import type { DeviceFeatures } from "../device/index.js";
-import type { ForcedVariants } from "../kernels/index.js";
+import type { ForcedVariants, KernelSet } from "../kernels/index.js";
 import { boundKernels } from "../kernels/index.js";
 import type { Profiling } from "../profile/index.js";
 import type { Program } from "../program/index.js";
@@ -17,12 +17,15 @@ import type {
 import type { PlanDriver } from "../warmup/index.js";
 import type { TuningEntry } from "./data.js";
 import type { TuningTask } from "./rehearsal.js";
+import type { TunableShapes } from "./shapes.js";
 import { timeByTimestamps, timeByWaiting } from "./time.js";
 
 /** The device as tuning uses it. Everything throws, or rejects, once that device is lost or closed. */
 export interface TuningDevice {
   /** As the device was opened. */
   readonly features: DeviceFeatures;
+  readonly kernels: KernelSet;
+  readonly shapes: TunableShapes;
   log(line: string): void;
 
   alloc(bytes: number): DeviceMemory;
@@ -60,7 +63,10 @@ export interface TuningSession {
 }
 
 export interface TuningDeviceOptions
-  extends Pick<TuningDevice, "log" | "plan" | "prepare" | "write" | "synchronize" | "use"> {
+  extends Pick<
+    TuningDevice,
+    "kernels" | "shapes" | "log" | "plan" | "prepare" | "write" | "synchronize" | "use"
+  > {
   readonly session: TuningSession;
   readonly variants: ForcedVariants;
   /** Whether it is still this session that is open. */
@@ -84,12 +90,12 @@ export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
     return recorder.run("tune", enqueue, flops);
   };
   let chosen = opened.features;
-  const kernels = boundKernels(variants, (_, enqueue, flops) =>
+  const kernels = boundKernels(options.kernels, variants, (_, enqueue, flops) =>
     record((context) => enqueue(withFeatures(context, chosen)), flops),
   );
   return {
     features: opened.features,
-    ...{ log, plan: options.plan },
+    ...{ kernels: options.kernels, shapes: options.shapes, log, plan: options.plan },
     alloc(bytes) {
       assertOpen();
       guard.enter("tune");

@@ -1,8 +1,9 @@
-/** Choices between variants by measurement. */
-export { checkedTuning, mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./data.js";
-export { openTuningDevice, type TuningDevice, type TuningSession } from "./device.js";
-export { TaskCollector } from "./rehearsal.js";
+/** Choices between variants by measurement. `planned.js` is loaded when it is first used, and so is not exported here. */
+export { checkedTuning } from "./check.js";
+export { mergeTuning, TUNING_FORMAT, type TuningData, type TuningEntry } from "./data.js";
+export type { TuningDevice, TuningDeviceOptions, TuningSession } from "./device.js";
 export type { TuneOptions } from "./report.js";
+export { TunableShapes } from "./shapes.js";
 export { TunedTable, tableOf } from "./table.js";
 export { assertNoProfile } from "./time.js";
-export { Abortion, type Findings, Tuner, type TuningMeans } from "./tune.js";
+export type { TuningMeans } from "./tune.js";

@@ -1,5 +1,5 @@
-import { elementTypes, type OperationName, operations } from "@backplane/core";
-import { entryOf } from "../kernels/index.js";
+import { elementTypes, type OperationName } from "@backplane/core";
+import type { KernelSet } from "../kernels/index.js";
 import type { BufferRegion, DeviceMemory } from "../runtime/index.js";
 import type { TuningDevice } from "./device.js";
 import type { AnyProblem, TuningTask } from "./rehearsal.js";
@@ -23,8 +23,8 @@ type DType = AnyProblem["dtype"];
 const bitArrays = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const;
 
 /** Returns the operand that an operation writes. */
-function outputOf(operation: OperationName): string {
-  const { operands, arguments: table } = operations[operation];
+function outputOf({ definitions }: KernelSet, operation: OperationName): string {
+  const { operands, arguments: table } = definitions[operation]!;
   return operands.find((name) => table[name]!.role !== "reads")!;
 }
 
@@ -72,8 +72,8 @@ export class Operands {
     });
     for (const [, region] of own) this.#fill(region);
     const regions = Object.fromEntries(own);
-    this.#output = regions[outputOf(operation)];
-    const repeatable = entryOf(operation).variants?.repeatable?.(problem) ?? problem;
+    this.#output = regions[outputOf(this.#device.kernels, operation)];
+    const repeatable = this.#device.kernels.entryOf(operation).variants?.repeatable?.(problem) ?? problem;
     this.#task = { operation, problem: { ...repeatable, ...regions } as AnyProblem };
   }
 

@@ -4,7 +4,7 @@ import { observeChoices } from "../kernels/index.js";
 import type { Program } from "../program/index.js";
 import type { DeviceMemory } from "../runtime/index.js";
 import type { PlanDriver } from "../warmup/index.js";
-import { plainShape, shapeKey } from "./shapes.js";
+import type { TunableShapes } from "./shapes.js";
 import type { TunedShape } from "./tuned-shape.js";
 
 /** The problem of any kernel. */
@@ -28,16 +28,19 @@ export interface ShapeChoice {
 }
 
 /** Features like these, and the choices that are made with them from here on. */
-export function observed(features: DeviceFeatures): {
+export function observed(
+  features: DeviceFeatures,
+  shapes: TunableShapes,
+): {
   readonly features: DeviceFeatures;
   readonly choices: ShapeChoice[];
 } {
   const own = { ...features };
   const choices: ShapeChoice[] = [];
   observeChoices(own, ({ operation, variant, motive, shape, possible }) => {
-    const key = shapeKey(operation, shape as object);
+    const key = shapes.key(operation, shape as object);
     const forced = motive === "forced";
-    const plain = plainShape(operation, shape as object);
+    const plain = shapes.plain(operation, shape as object);
     choices.push({ key, operation, shape: plain, variant, forced, possible: possible() });
   });
   return { features: own, choices };
@@ -50,9 +53,9 @@ export class TaskCollector {
   readonly features: DeviceFeatures;
   readonly #choices: ShapeChoice[];
 
-  constructor(features: DeviceFeatures) {
+  constructor(features: DeviceFeatures, shapes: TunableShapes) {
     // Earlier tuning would hide the default.
-    const { features: own, choices } = observed({ ...features, tuned: undefined });
+    const { features: own, choices } = observed({ ...features, tuned: undefined }, shapes);
     this.features = own;
     this.#choices = choices;
   }

@@ -1,7 +1,7 @@
 import type { OperationName } from "@backplane/core";
 import type { TunedVariants, TuningPlace } from "../device/index.js";
 import { obstacleTo, type TuningData, type TuningEntry } from "./data.js";
-import { shapeKey, shapeText } from "./shapes.js";
+import { shapeText, type TunableShapes } from "./shapes.js";
 
 interface Choice {
   readonly entry: TuningEntry;
@@ -18,8 +18,10 @@ export class TunedTable implements TunedVariants {
   readonly #choices = new Map<string, Choice>();
   readonly #place: TuningPlace;
   readonly #log: (line: string) => void;
+  readonly #shapes: TunableShapes;
 
-  constructor(place: TuningPlace, log: (line: string) => void) {
+  constructor(place: TuningPlace, log: (line: string) => void, shapes: TunableShapes) {
+    this.#shapes = shapes;
     this.#place = place;
     this.#log = log;
   }
@@ -33,7 +35,7 @@ export class TunedTable implements TunedVariants {
   }
 
   variantFor(operation: OperationName, shape: unknown): string | undefined {
-    const choice = this.#choices.get(shapeKey(operation, shape as object));
+    const choice = this.#choices.get(this.#shapes.key(operation, shape as object));
     if (choice === undefined) return undefined;
     const { entry, source } = choice;
     if (source.line !== undefined) {
@@ -57,7 +59,11 @@ export class TunedTable implements TunedVariants {
 
   #add(entries: readonly TuningEntry[], line: string | undefined): void {
     const source = { line };
-    for (const entry of entries) this.#choices.set(shapeKey(entry.operation, entry.shape), { entry, source });
+    for (const entry of entries) {
+      const { operation, shape } = entry;
+      if (this.#shapes.areUnknown(operation)) continue;
+      this.#choices.set(this.#shapes.key(operation, shape), { entry, source });
+    }
   }
 }
 
@@ -71,8 +77,9 @@ export function tableOf(
   place: TuningPlace,
   { tuning = [], log = () => {} }: TableOptions,
   found: readonly TuningData[],
+  shapes: TunableShapes,
 ): TunedTable {
-  const table = new TunedTable(place, log);
+  const table = new TunedTable(place, log, shapes);
   for (const data of [tuning].flat()) table.importData(data);
   for (const data of found) if (obstacleTo(data, place) === undefined) table.add(data.entries);
   return table;

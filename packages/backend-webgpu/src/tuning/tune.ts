@@ -5,7 +5,7 @@ import type { TuningDevice } from "./device.js";
 import { difference, Operands, operandBytes } from "./operands.js";
 import { observed, programsOf, type ShapeChoice, type TaskCollector, type TuningTask } from "./rehearsal.js";
 import type { DroppedVariant, SkippedShape, TuneOptions } from "./report.js";
-import { shapeKey, shapeText } from "./shapes.js";
+import { shapeText } from "./shapes.js";
 
 const DEFAULT_MAX_BYTES = 2 ** 30;
 const DEFAULT_MARGIN = 0.03;
@@ -94,7 +94,7 @@ export class Tuner {
 
   /** The first choice that a task needs, the winners so far given, and that nobody has looked into. */
   #next({ operation, problem }: TuningTask): ShapeChoice | undefined {
-    const { features, choices } = observed(this.#features());
+    const { features, choices } = observed(this.#features(), this.#device.shapes);
     this.#device.plan(features).kernels[operation]!.run(problem as never);
     return choices.find(({ key, possible }) => possible.length > 1 && !this.#done.has(key));
   }
@@ -102,7 +102,7 @@ export class Tuner {
   /** Features that make kernels take the winners so far, and `variant` for the choice. */
   #features(choice?: ShapeChoice, variant?: string): DeviceFeatures {
     const variantFor = (operation: OperationName, shape: unknown): string | undefined => {
-      const key = shapeKey(operation, shape as object);
+      const key = this.#device.shapes.key(operation, shape as object);
       return key === choice?.key ? variant : this.#done.get(key);
     };
     return { ...this.#device.features, tuned: { variantFor } };

@@ -1,18 +1,18 @@
 import {
   type BackendDriver,
   type ComputeBackend,
-  createBackend,
+  createBackendOf,
   type DeviceHandle,
   type DriverBackend,
   type DriverDescription,
   type DriverKernels,
   type Kernel,
+  type KnownOperations,
   type Operation,
   type OperationName,
   type OperationProblems,
   type OwnKernel,
   operationNames,
-  operations,
   type Recording,
   type Region,
   type Vary,
@@ -21,12 +21,12 @@ import type { DeviceFeatures } from "../device/index.js";
 import {
   boundKernels,
   type ForcedVariants,
+  type KernelSet,
   type OwnProgram,
   ownKernel,
   type RecordOperation,
 } from "../kernels/index.js";
 import type { Program } from "../program/index.js";
-import type { PipelineCache } from "../runtime/index.js";
 import {
   DeviceMemory,
   PARAMETER_BLOCK_BYTES,
@@ -36,12 +36,19 @@ import {
   roundedCapacity,
   writeEdges,
 } from "../runtime/index.js";
-import type { WarmupOptions, WarmupReport } from "./report.js";
 
 export type ProblemListener = (
   operation: OperationName,
   problem: OperationProblems<DeviceMemory>[OperationName],
 ) => void;
+
+/** What a backend computes with. */
+export interface PlanMeans {
+  readonly features: DeviceFeatures;
+  readonly kernels: KernelSet;
+  readonly variants: ForcedVariants;
+  readonly own: readonly OwnProgram[];
+}
 
 /**
  * A driver that computes nothing and collects the programs that its calls need. The calls go through the same
@@ -57,9 +64,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
 
   /** `onProblem` hears of each problem that a kernel has recorded. */
   constructor(
-    features: DeviceFeatures,
-    variants: ForcedVariants,
-    own: readonly OwnProgram[],
+    { features, kernels: set, variants, own }: PlanMeans,
     description: DriverDescription,
     onProblem?: ProblemListener,
   ) {
@@ -68,7 +73,7 @@ export class PlanDriver implements BackendDriver<DeviceMemory> {
     const recorder = new Recorder(features, queue, pool, pipelines);
     this.#recorder = recorder;
     const record: RecordOperation = (operation, enqueue) => recorder.run(operation, enqueue);
-    const kernels = boundKernels(variants, record);
+    const kernels = boundKernels(set, variants, record);
     this.ownKernels = own.map((one) => ownKernel(one, record));
     this.kernels = onProblem === undefined ? kernels : announced(kernels, onProblem);
   }
@@ -175,12 +180,13 @@ function takingNote(programs: Set<Program>): RecordingMeans {
 export async function rehearse(
   driver: PlanDriver,
   real: DriverBackend<DeviceMemory>,
+  known: KnownOperations,
   plan: (backend: ComputeBackend) => unknown,
 ): Promise<void> {
-  const rehearsal = createBackend(driver);
+  const rehearsal = createBackendOf(driver, known);
   await rehearsal.init();
   try {
-    await plan(withHandlesOf(real, rehearsal));
+    await plan(withHandlesOf(real, rehearsal, known));
   } finally {
     await rehearsal.dispose();
   }
@@ -211,6 +217,7 @@ function rehearsedRecording<Values extends object>(
 function withHandlesOf(
   real: DriverBackend<DeviceMemory>,
   rehearsal: DriverBackend<DeviceMemory>,
+  { operations }: KnownOperations,
 ): ComputeBackend {
   const standIns = new Map<DeviceHandle, DeviceHandle>();
   const handleIn = (handle: DeviceHandle): DeviceHandle => {
@@ -260,23 +267,4 @@ function withHandlesOf(
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-}
-
-/** Compiles all programs side by side. Rejects with the first one's failure once all are done. */
-export async function prepareAll(
-  programs: ReadonlySet<Program>,
-  pipelines: PipelineCache,
-  guard: (work: Promise<unknown>) => Promise<void>,
-  { onProgress }: WarmupOptions,
-): Promise<WarmupReport> {
-  const before = pipelines.size;
-  let done = 0;
-  const results = await Promise.allSettled(
-    Array.from(programs, async (program) => {
-      await guard(pipelines.prepare([program]));
-      onProgress?.(++done, programs.size);
-    }),
-  );
-  for (const result of results) if (result.status === "rejected") throw result.reason;
-  return { kernels: programs.size, compiledPipelines: pipelines.size - before };
 }

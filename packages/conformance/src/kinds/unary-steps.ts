@@ -31,6 +31,7 @@ const whole = (compute: (x: number) => number, zeros: UnaryEntry["zeros"]): Unar
 /** Functions that are exact, and those of a single operation. */
 export const steps: Entries<
   | "relu"
+  | "relu6"
   | "abs"
   | "neg"
   | "sign"
@@ -47,6 +48,18 @@ export const steps: Entries<
     ...{ compute: (x) => Math.max(x, 0), domain: everything },
     limits: [
       [infinity, infinity],
+      [-infinity, 0],
+    ],
+    subnormals: (least, half) => [
+      [least, least],
+      [half, half],
+    ],
+  },
+  relu6: {
+    ...{ compute: (x) => Math.min(Math.max(x, 0), 6), domain: everything },
+    outermost: [0, 6],
+    limits: [
+      [infinity, 6],
       [-infinity, 0],
     ],
     subnormals: (least, half) => [

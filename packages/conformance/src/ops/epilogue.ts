@@ -94,8 +94,8 @@ function activated(
   bound: (dtype: FloatType) => Tolerance,
   numerics: Numerics,
 ): Tolerance {
-  // relu adds no error and enlarges none.
-  if (activation === "relu") return bound(dtype);
+  // Those that cut results off add no error and enlarge none.
+  if (!isSmooth(activation)) return bound(dtype);
   const before = bound("f32");
   return (sum, magnitude) => activationTolerance(activation, sum, before(sum, magnitude), dtype, numerics);
 }
@@ -106,7 +106,11 @@ function activated(
  */
 const steepest: Readonly<Record<SmoothActivation, number>> = { gelu: 1.13, geluTanh: 1.13, silu: 1.1 };
 
-type SmoothActivation = Exclude<Activation, "relu">;
+type SmoothActivation = Exclude<Activation, "relu" | "relu6">;
+
+function isSmooth(activation: Activation): activation is SmoothActivation {
+  return activation in steepest;
+}
 
 /**
  * Tolerance of an activation of a sum x that is off by `error` in f32: that error times the slope, the

@@ -5,7 +5,7 @@ export const epilogueTable = {
   /** Applied to each finished sum in f32, before it is rounded to the element type. */
   activation: {
     role: "choice",
-    values: ["relu", "gelu", "geluTanh", "silu"],
+    values: ["relu", "gelu", "geluTanh", "silu", "relu6"],
     otherwise: "none",
     option: true,
   },

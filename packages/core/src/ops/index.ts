@@ -167,10 +167,13 @@ export interface OperationProblems<Memory> {
 
 export type OperationName = keyof OperationArguments;
 
-/** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
-export const operations: {
+/** What core knows about each of its operations, by name. */
+export type Operations = {
   readonly [Name in OperationName]: Operation<OperationArguments[Name], OperationProblems<unknown>[Name]>;
-} = {
+};
+
+/** The operations that core defines, by name. Anyone may define more with `defineOperation`. */
+export const operations: Operations = {
   gemm,
   batchedGemm,
   conv2d,
@@ -202,8 +205,6 @@ export const operations: {
   sort,
   attentionGradient,
 };
-
-export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[];
 
 // The public names of each operation.
 export {
@@ -296,6 +297,7 @@ export {
   mapTypes,
 } from "./map/nodes.js";
 export { operandsOfStep, type Structure, structureOf } from "./map/structure.js";
+export { operationNames } from "./names.js";
 export {
   type NormalizeArguments,
   type NormalizeKind,

@@ -1,9 +1,11 @@
+import { takesScalar } from "../arguments.js";
 import { describe } from "../handles.js";
 import { Checks } from "./checks.js";
 import {
   type OperationArguments,
   type OperationName,
   type OperationProblems,
+  type Operations,
   operationNames,
   operations,
 } from "./index.js";
@@ -17,10 +19,24 @@ export function isOfCore(operation: Operation): boolean {
 
 /** Returns an operation, given the name of a core operation or the operation itself. */
 export function operationOf(caller: string, given: OperationName | Operation): Operation {
-  if (typeof given === "string" && Object.hasOwn(operations, given)) return operations[given];
+  return operationIn(operations, caller, given);
+}
+
+/** The same for a program that may have only some of core's operations. */
+export function operationIn(
+  some: Partial<Operations>,
+  caller: string,
+  given: OperationName | Operation,
+): Operation {
+  if (typeof given === "string" && Object.hasOwn(some, given)) return some[given]!;
   if (typeof (given as Operation | undefined)?.resolve === "function") return given as Operation;
   const allowed = `${operationNames.join(", ")}, or what defineOperation returned`;
   return new Checks(caller).fail("operation", `is ${describe(given)}; allowed: ${allowed}`);
+}
+
+/** Whether an argument of an operation of core may be a scalar. */
+export function scalarMayStand(operation: string, argument: string): boolean {
+  return takesScalar(operations[operation as OperationName], argument);
 }
 
 /** Returns the problem of a call, with regions in the memory of the binder; see `Operation.resolve`. */

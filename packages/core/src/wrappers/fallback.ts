@@ -4,7 +4,6 @@ import {
   checkFill,
   hostBytes,
   locate,
-  takesScalar,
   withHandle,
 } from "../arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "../backend.js";
@@ -16,7 +15,7 @@ import { type DeviceHandle, HandleTable, type Operand } from "../handles.js";
 import { checkNames } from "../names.js";
 import { Checks } from "../ops/checks.js";
 import type { OperationName } from "../ops/index.js";
-import { operationOf } from "../ops/lookup.js";
+import { operationOf, scalarMayStand } from "../ops/lookup.js";
 import { OperationMethods } from "../ops/methods.js";
 import type { Operation } from "../ops/operation.js";
 import { callOperation, operationCall } from "../recording/calls.js";
@@ -67,7 +66,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   readonly name = "fallback";
   readonly #pair: BackendPair;
   readonly #calls: FallbackCalls;
-  readonly #table = new HandleTable<Entry>(takesScalar);
+  readonly #table = new HandleTable<Entry>(scalarMayStand);
   /** Those that hold memory, also freed ones whose `free` is not carried out yet. */
   readonly #held = new Set<Entry>();
   #liveBytes = 0;

@@ -58,6 +58,7 @@ function siluSlope(x: Tensor): Tensor {
 
 export const unaryRules: Readonly<Record<UnaryKind, Rule | NoRule>> = {
   relu: byOutput((g, y) => where(y.greater(0), g, 0)),
+  relu6: byOutput((g, y) => where(y.greater(0), where(y.less(6), g, 0), 0)),
   sigmoid: byOutput((g, y) => g.mul(oneMinus(y)).mul(y)),
   tanh: byOutput((g, y) => g.mul(oneMinus(y.square()))),
   exp: byOutput((g, y) => g.mul(y)),

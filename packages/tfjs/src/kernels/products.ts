@@ -44,14 +44,15 @@ export function divideEpilogue(
   if (!fits) return { inner: {}, outer: epilogue };
   const inner = bias === undefined ? {} : { bias };
   if (activation === "linear") return { inner, outer: undefined };
-  if (activation === "relu") return { inner: { ...inner, activation }, outer: undefined };
+  if (activation === "relu" || activation === "relu6")
+    return { inner: { ...inner, activation }, outer: undefined };
   return { inner, outer: { ...epilogue, bias: undefined } };
 }
 
 const activations: Readonly<Record<string, (e: Expression, x: Node, slope: () => Node) => Node>> = {
   linear: (_, x) => x,
   relu: (e, x) => e.unary("relu", x),
-  relu6: (e, x) => e.binary("min", e.unary("relu", x), e.constant(6)),
+  relu6: (e, x) => e.unary("relu6", x),
   elu,
   sigmoid: (e, x) => e.unary("sigmoid", x),
   leakyrelu: (e, x, slope) => leakyRelu(e, x, slope()),

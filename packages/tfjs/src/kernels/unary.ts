@@ -116,6 +116,10 @@ const unlimited = numberExpression<Limits>((_, x) => x);
 
 const relu = ofFloats("relu");
 const reluOfWhole = numberExpression((e, x) => e.binary("max", x, e.constant(0, x.type)));
+const relu6 = ofFloats("relu6");
+const relu6OfWhole = numberExpression((e, x) =>
+  e.binary("min", e.binary("max", x, e.constant(0, x.type)), e.constant(6, x.type)),
+);
 const round = ofFloats("round");
 const logicalNot = formula((e, x) => e.unary("logicalNot", e.truth(x!)));
 
@@ -165,9 +169,7 @@ export const unaryKernels: Kernels = {
   LogicalNot: ({ inputs: { x }, backend }: UnaryCall) => elementwise(backend, "bool", [x], logicalNot),
 
   Relu: (call: UnaryCall) => (call.inputs.x.dtype === "float32" ? relu : reluOfWhole)(call),
-  Relu6: numberExpression((e, x) =>
-    e.binary("min", e.binary("max", x, e.constant(0, x.type)), e.constant(6, x.type)),
-  ),
+  Relu6: (call: UnaryCall) => (call.inputs.x.dtype === "float32" ? relu6 : relu6OfWhole)(call),
   ClipByValue: (call: UnaryCall<Limits>) => {
     const { clipValueMin, clipValueMax } = call.attrs;
     if (isLimit(clipValueMin)) return isLimit(clipValueMax) ? clip(call) : atLeast(call);

@@ -51,76 +51,76 @@ export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
   },
 };
 
-function planContiguous(
-  problem: AttentionProblem<CpuMemory>,
-  { workers, workspace }: PlanContext,
-): readonly Launch[] {
-  const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale } = problem;
-  const shared = {
-    q: address(problem.q),
-    k: address(problem.k),
-    v: address(problem.v),
-    out: address(problem.out),
-    logSumExp: problem.logSumExp === undefined ? 0 : address(problem.logSumExp),
+function planContiguous(problem: AttentionProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
+  return [problem.queryLength <= rowQueries ? planRows(problem, context) : planTiles(problem, context)];
+}
+
+/** Roughly, with one worker. */
+function nanosecondsOf(problem: AttentionProblem<CpuMemory>): number {
+  const { batch, heads, queryLength, keyLength, headSize } = problem;
+  return batch * heads * queryLength * keyLength * headSize * 0.1;
+}
+
+/** The parameters that all kernels begin with, in the order in which they declare them. */
+function sharedParameters(problem: AttentionProblem<CpuMemory>): number[] {
+  const { heads, kvHeads, queryLength, keyLength, keyPitch, headSize, scale, visible, logSumExp } = problem;
+  return [
+    address(problem.q),
+    address(problem.k),
+    address(problem.v),
+    address(problem.out),
+    logSumExp === undefined ? 0 : address(logSumExp),
     heads,
     kvHeads,
-    group: heads / kvHeads,
+    heads / kvHeads,
     queryLength,
     keyLength,
+    keyPitch,
     headSize,
     scale,
-    keyPitch: problem.keyPitch,
     // Beyond these limits it makes no difference, and sums of 32-bit numbers stay in range.
-    visible: Math.min(Math.max(problem.visible, -queryLength), keyLength),
-  };
-  const hiding = hidingOf(problem);
-  // Roughly, with one worker.
-  const nanoseconds = batch * heads * queryLength * keyLength * headSize * 0.1;
-  if (queryLength <= rowQueries) {
-    const rowBytes = Math.ceil((4 * headSize) / 64) * 64;
-    const parameters = {
-      ...shared,
-      workspace: workspace(2 * workers * rowBytes),
-      workspaceBytes: 2 * rowBytes,
-      sums: rowBytes,
-    };
-    const rows = batch * heads * queryLength;
-    return [
-      hiding === undefined
-        ? rowKernels[problem.dtype].launch(parameters, rows, nanoseconds)
-        : hidingRowKernels[problem.dtype].launch({ ...parameters, ...hiding }, rows, nanoseconds),
-    ];
-  }
-  const layout = attentionLayout(headSize, problem.dtype);
-  const tiles = Math.ceil(queryLength / queryTile);
-  const { sums, scores, statistics, corrections, keys, values, paddedSize } = layout;
-  const parameters = {
-    ...shared,
-    tiles,
-    workspace: workspace(workers * layout.bytes),
-    workspaceBytes: layout.bytes,
-    ...{ sums, scores, statistics, corrections, keys, values, paddedSize },
-  };
-  return [
-    hiding === undefined
-      ? tileKernels[problem.dtype].launch(parameters, batch * heads * tiles, nanoseconds)
-      : hidingTileKernels[problem.dtype].launch(
-          { ...parameters, ...hiding },
-          batch * heads * tiles,
-          nanoseconds,
-        ),
+    Math.min(Math.max(visible, -queryLength), keyLength),
   ];
 }
 
-/** Undefined: neither a mask nor a window. */
-function hidingOf({ mask, oldest, queryLength }: AttentionProblem<CpuMemory>) {
+/** As a list of parameters: text generation plans it anew for each token and layer. */
+function planRows(problem: AttentionProblem<CpuMemory>, { workers, workspace }: PlanContext): Launch {
+  const { dtype, batch, heads, queryLength, headSize } = problem;
+  const rowBytes = Math.ceil((4 * headSize) / 64) * 64;
+  const parameters = sharedParameters(problem);
+  parameters.push(workspace(2 * workers * rowBytes), 2 * rowBytes, rowBytes);
+  const hiding = hidingOf(problem);
+  if (hiding !== undefined) parameters.push(...hiding);
+  const kernel = (hiding === undefined ? rowKernels : hidingRowKernels)[dtype];
+  return kernel.launchList(parameters, batch * heads * queryLength, nanosecondsOf(problem));
+}
+
+function planTiles(problem: AttentionProblem<CpuMemory>, { workers, workspace }: PlanContext): Launch {
+  const { dtype, batch, heads, queryLength, headSize } = problem;
+  const layout = attentionLayout(headSize, dtype);
+  const { sums, scores, statistics, corrections, keys, values, paddedSize } = layout;
+  const tiles = Math.ceil(queryLength / queryTile);
+  const hiding = hidingOf(problem);
+  const parameters = [
+    ...sharedParameters(problem),
+    ...[tiles, workspace(workers * layout.bytes), layout.bytes],
+    ...[sums, scores, statistics, corrections, keys, values, paddedSize],
+    ...(hiding ?? []),
+  ];
+  const kernel = (hiding === undefined ? tileKernels : hidingTileKernels)[dtype];
+  return kernel.launchList(parameters, batch * heads * tiles, nanosecondsOf(problem));
+}
+
+/** The values of `hidingTypes` in their order. Undefined: neither a mask nor a window. */
+function hidingOf({ mask, oldest, queryLength }: AttentionProblem<CpuMemory>): readonly number[] | undefined {
   if (mask === undefined && oldest === undefined) return undefined;
-  const bytes = (axis: 0 | 1 | 2 | 3) =>
-    mask === undefined ? 0 : mask.strides[axis] * dtypeBytes[mask.dtype];
-  return {
-    oldest: oldest ?? -queryLength,
-    maskKind: mask === undefined ? 0 : maskKinds[mask.dtype],
-    mask: mask === undefined ? 0 : address(mask.region),
-    ...{ maskBatch: bytes(0), maskHead: bytes(1), maskQuery: bytes(2), maskKey: bytes(3) },
-  };
+  const first = oldest ?? -queryLength;
+  if (mask === undefined) return [first, 0, 0, 0, 0, 0, 0];
+  const bytes = dtypeBytes[mask.dtype];
+  return [
+    first,
+    maskKinds[mask.dtype],
+    address(mask.region),
+    ...mask.strides.map((stride) => stride * bytes),
+  ];
 }

@@ -12,10 +12,11 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
+import { channelsLastKernels, planPixels, planWindows } from "./channels-last.js";
 import { type Conv2dTypes, conv2dKernel, patchElements, sumElements } from "./conv2d.wasm.js";
 import { planDepthwise } from "./depthwise.js";
 import { depthwiseKernels } from "./depthwise.wasm.js";
-import { planesKernels, planPlanes } from "./planes.js";
+import { isPointwise, planesKernels, planPlanes } from "./planes.js";
 import { productNanoseconds } from "./tile.js";
 
 const kernels: Readonly<Record<FloatType, Kernel<Conv2dTypes>>> = byFloatType(conv2dKernel);
@@ -44,6 +45,7 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   kernels: [
     ...Object.values(kernels),
     ...planesKernels,
+    ...channelsLastKernels,
     ...Object.values(depthwiseKernels).filter((kernel) => kernel !== undefined),
     ...wideningKernels,
   ],
@@ -53,6 +55,13 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
 };
 
 function planChannelsLast(problem: Conv2dProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
+  const isProduct = problem.groups === 1 && isPointwise(problem);
+  const asTheyLie = isProduct ? undefined : (planPixels(problem, context) ?? planWindows(problem, context));
+  return asTheyLie ?? planTransposed(problem, context);
+}
+
+/** One product of pixels and filters, or by planes, which takes a transposition before and after. */
+function planTransposed(problem: Conv2dProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
   const steps = channelsLastSteps(problem, (byteLength) => ({
     ...{ memory: { byteOffset: context.workspace(byteLength), byteLength }, byteOffset: 0, byteLength },
   }));

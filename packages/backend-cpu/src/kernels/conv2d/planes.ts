@@ -52,12 +52,16 @@ export type ConvolutionShape = Omit<
   "input" | "filter" | "bias" | "activation" | "output" | "dtype"
 >;
 
-/** If the kernel is one element and meets each input element once, images become single rows. */
+/** Whether the kernel is one element and meets each input element once. */
+export function isPointwise(shape: ConvolutionShape): boolean {
+  const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right } = shape;
+  return kernelHeight * kernelWidth * strideY * strideX === 1 && top + left + bottom + right === 0;
+}
+
+/** If so, images become single rows. */
 export function flattened<Shape extends ConvolutionShape>(shape: Shape): Shape {
-  const { kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right, height, width } = shape;
-  const isPlain = kernelHeight * kernelWidth * strideY * strideX === 1 && top + left + bottom + right === 0;
-  if (!isPlain) return shape;
-  const pixels = height * width;
+  if (!isPointwise(shape)) return shape;
+  const pixels = shape.height * shape.width;
   return { ...shape, height: 1, width: pixels, outHeight: 1, outWidth: pixels };
 }
 

@@ -1,5 +1,6 @@
 export {
   activationCode,
+  boundedEpilogue,
   type EpilogueLocals,
   type EpilogueParameters,
   epilogueFunction,

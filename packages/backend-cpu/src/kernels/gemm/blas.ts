@@ -1,6 +1,5 @@
 import type { GemmProblem } from "@backplane/core";
-import { sgemmName } from "../../native/blas.js";
-import { sgemmTypes } from "../../native/sgemm.js";
+import { sgemmName, sgemmTypes } from "../../native/sgemm-types.js";
 import { address, type CpuMemory, type Launch, launchers, type PlanContext } from "../kernel.js";
 import { evenParts } from "../vector/index.js";
 

@@ -7,12 +7,12 @@ import {
   i32x4,
   type Local,
   type ModuleBuilder,
-  shuffle32,
   type Value,
   v128,
 } from "../../wasm/index.js";
 import { byFloatType, type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { sumOfLanes } from "../vector/index.js";
 import { finishRows } from "./finish.js";
 import { blocking } from "./variants.js";
 
@@ -345,14 +345,4 @@ function dotFunction({ module, dtype }: Sums, rows: number, width: number): Func
       },
     ),
   );
-}
-
-/** Lane i of the result is the sum of the lanes of vector i. */
-function sumOfLanes(f: FunctionBuilder, vectors: readonly Local<"v128">[]): Value<"v128"> {
-  const [v0, v1, v2, v3] = vectors as readonly [Local<"v128">, Local<"v128">, Local<"v128">, Local<"v128">];
-  const halves = (x: Local<"v128">, y: Local<"v128">): Local<"v128"> =>
-    f.let(f32x4.add(shuffle32([0, 4, 1, 5], x, y), shuffle32([2, 6, 3, 7], x, y)));
-  const low = halves(v0, v1);
-  const high = halves(v2, v3);
-  return f32x4.add(shuffle32([0, 1, 4, 5], low, high), shuffle32([2, 3, 6, 7], low, high));
 }

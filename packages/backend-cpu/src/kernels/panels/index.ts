@@ -1,1 +1,1 @@
-export { packFunction, packNanoseconds, panelHeight } from "./pack.js";
+export { gatherFunction, packFunction, packNanoseconds, panelHeight } from "./pack.js";

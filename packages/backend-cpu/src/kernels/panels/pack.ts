@@ -154,23 +154,11 @@ function transposePanel(
     p,
     vectorEnd,
     () => {
-      const rows = lineAddresses.map((line) => f.let(elements.load(line)));
-      let first = 0;
-      for (; first + 4 <= width; first += 4) {
-        const columns = transpose4(f, rows.slice(first, first + 4));
-        for (const [step, column] of columns.entries()) f.store(panel, column, 4 * (step * width + first));
-      }
-      if (width - first >= 2) {
-        const low = f.let(shuffle32([0, 4, 1, 5], rows[first]!, rows[first + 1]!));
-        const high = f.let(shuffle32([2, 6, 3, 7], rows[first]!, rows[first + 1]!));
-        for (let step = 0; step < 4; step++)
-          f.storeLane(64, step % 2, panel, step < 2 ? low : high, 4 * (step * width + first));
-        first += 2;
-      }
-      if (width - first === 1) {
-        for (let step = 0; step < 4; step++)
-          f.storeLane(32, step, panel, rows[first]!, 4 * (step * width + first));
-      }
+      const store = transposedStores(
+        f,
+        lineAddresses.map((line) => f.let(elements.load(line))),
+      );
+      for (let step = 0; step < 4; step++) store(step, panel, 4 * step * width);
       advance(4);
     },
     { step: 4 },
@@ -206,4 +194,69 @@ function storeFirst(
 ): void {
   if (count >= 2) f.storeLane(64, 0, address, value, offset);
   if (count % 2 === 1) f.storeLane(32, count - 1, address, value, offset + 4 * (count - 1));
+}
+
+/**
+ * Packs a part of one panel from lines that lie anywhere, each in one piece:
+ *
+ *   gather(lines, offset, k, panel, step):
+ *     element p of line i, at the i-th address at `lines` + offset + p * element bytes,
+ *     goes to panel + p * step + 4 i, in f32
+ *
+ * Reads whole vectors of lines, up to three elements past their end.
+ */
+export function gatherFunction(module: ModuleBuilder, dtype: FloatType, width: number): FunctionReference {
+  return module.shared(`gather_panel_${dtype}_${width}`, (label) =>
+    module.function(
+      label,
+      { lines: "i32", offset: "i32", k: "i32", panel: "i32", step: "i32" },
+      (f, { lines, offset, k, panel, step }) => {
+        const elements = elementsOf(f, dtype);
+        const addresses = Array.from({ length: width }, (_, i) =>
+          f.let(i32.add(i32.load(lines, 4 * i), offset)),
+        );
+        f.while(i32.gtS(k, 0), () => {
+          const rows = addresses.map((line) => f.let(elements.load(line)));
+          const columns = transposedStores(f, rows);
+          f.block((done) => {
+            for (let p = 0; p < 4; p++) {
+              if (p > 0) f.brIf(done, i32.leS(k, p));
+              columns(p, panel, 0);
+              f.add(panel, step);
+            }
+          });
+          for (const line of addresses) f.add(line, 4 * elements.bytes);
+          f.set(k, i32.sub(k, 4));
+        });
+      },
+    ),
+  );
+}
+
+/** Stores column `p` of some rows at an address and so many bytes after it. */
+type StoreColumn = (p: number, panel: I32, offset: number) => void;
+
+/** Transposes rows of four elements in registers. Returns what stores column `p`. */
+function transposedStores(f: FunctionBuilder, rows: readonly Local<"v128">[]): StoreColumn {
+  const width = rows.length;
+  const stores: StoreColumn[] = [];
+  let first = 0;
+  for (; first + 4 <= width; first += 4) {
+    const at = 4 * first;
+    const columns = transpose4(f, rows.slice(first, first + 4)).map((column) => f.let(column));
+    stores.push((p, panel, offset) => f.store(panel, columns[p]!, offset + at));
+  }
+  if (width - first >= 2) {
+    const at = 4 * first;
+    const low = f.let(shuffle32([0, 4, 1, 5], rows[first]!, rows[first + 1]!));
+    const high = f.let(shuffle32([2, 6, 3, 7], rows[first]!, rows[first + 1]!));
+    stores.push((p, panel, offset) => f.storeLane(64, p % 2, panel, p < 2 ? low : high, offset + at));
+  }
+  if (width % 2 === 1) {
+    const last = rows[width - 1]!;
+    stores.push((p, panel, offset) => f.storeLane(32, p, panel, last, offset + 4 * (width - 1)));
+  }
+  return (p, panel, offset) => {
+    for (const store of stores) store(p, panel, offset);
+  };
 }

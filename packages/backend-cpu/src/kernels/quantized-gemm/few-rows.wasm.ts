@@ -1,13 +1,11 @@
 import type { FloatType, QuantizedBits } from "@backplane/core";
-import { f32x4, i16x8, i32, type Local, shuffle32, v128 } from "../../wasm/index.js";
+import { f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { mapVectors } from "../vector/index.js";
-import { loadWeights, unitBytes, unitWeights } from "./weights.js";
-
-/** Rows of A that one kernel takes. */
-export type FewRows = 1 | 2 | 4;
+import { mapVectors, sumOfLanes } from "../vector/index.js";
+import { columnBytes, dotFunction, type FewRows, groupColumns, stretchBlocks } from "./dot.wasm.js";
+import { middleOf, raisedBits, unitBytes, unitWeights } from "./weights.js";
 
 /** Columns of C, which are rows of B, that one chunk computes. */
 export const chunkColumns = 64;
@@ -32,8 +30,9 @@ const types = {
 export type FewRowsTypes = typeof types;
 
 /**
- * A few rows of A times all rows of B, which are read once. Products are summed without their scale within a block, four
- * weights apart, and each sum is then multiplied by the scale of its block.
+ * A few rows of A times all rows of B, which are read once. Products are summed without their scale within a block, and
+ * each sum is then multiplied by the scale of its block. Before that, scales and zero points of some blocks of a few rows of
+ * B are brought to f32 in scratch.
  */
 export function fewRowsKernel(
   rows: FewRows,
@@ -42,70 +41,102 @@ export function fewRowsKernel(
   scaleType: FloatType,
 ): Kernel<FewRowsTypes> {
   const rowBytes = 4 * chunkColumns;
+  const preparedBytes = 2 * groupColumns * columnBytes;
+  const sumBytes = 16 * groupColumns;
   return defineKernel<FewRowsTypes>({
     name: `quantized_gemm_${rows}_rows_${bits}_bits_${dtype}_${scaleType}`,
     parameters: types,
-    scratchBytes: rows * rowBytes,
+    scratchBytes: preparedBytes + rows * (sumBytes + rowBytes),
     emit(f, { parameters, chunk, scratch, module }) {
       const { a, b, scales, zeroPoints, c, n, blocks, units, bias, biasStep, activation } = parameters;
       const scaleElements = elementsOf(f, scaleType);
       const plain = elementsOf(f, "f32");
+      const bytes = elementsOf(f, "u8");
       const target = elementsOf(f, dtype);
       const begin = f.let(i32.mul(chunk, chunkColumns));
       const columns = f.let(i32.minU(i32.sub(n, begin), chunkColumns));
-      const firstBlock = f.let(i32.mul(begin, blocks));
-      const bytes = unitBytes(bits);
-      const at = f.let(i32.add(b, i32.mul(i32.mul(firstBlock, units), bytes)));
-      const scaleAt = f.let(i32.add(scales, i32.shl(firstBlock, scaleElements.shift)));
-      const zeroAt = f.let(i32.add(zeroPoints, firstBlock));
-      const stepA = f.let(i32.mul(i32.mul(blocks, units), 4 * unitWeights));
-      const zero = f.let(i16x8.const(2 ** (bits - 1)));
-      const from = Array.from({ length: rows }, () => f.local("i32"));
-      const sums = from.map(() => f.local("v128"));
-      // Two for one row, so that an addition need not wait for the last one.
-      const inBlock = from.map(() => Array.from({ length: rows === 1 ? 2 : 1 }, () => f.local("v128")));
+      const blockUnits = f.let(i32.mul(blocks, units));
+      const aRow = f.let(i32.mul(blockUnits, 4 * unitWeights));
+      const bRow = f.let(i32.mul(blockUnits, unitBytes(bits)));
+      const offsets = f.let(i32.add(scratch, groupColumns * columnBytes));
+      const sums = f.let(i32.add(scratch, preparedBytes));
+      const results = f.let(i32.add(sums, rows * sumBytes));
       const nothing = f.let(f32x4.const(0));
-      const to = f.let(scratch);
+      const upper = f.let(i32x4.const(raisedBits));
+      const middle = f.let(f32x4.const(middleOf(bits)));
+      const fill = (address: Local<"i32">, value: Local<"v128">, vectors: number): void => {
+        for (let i = 0; i < vectors; i++) f.store(address, value, 16 * i);
+      };
+      const to = f.let(results);
+      fill(offsets, middle, (groupColumns * columnBytes) / 16);
 
-      f.forRange(0, columns, () => {
-        for (const [row, place] of from.entries())
-          f.set(place, row === 0 ? a : i32.add(from[row - 1]!, stepA));
-        for (const sum of sums) f.set(sum, nothing);
-        f.forRange(0, blocks, () => {
-          f.if(zeroPoints, () => {
-            f.set(zero, i16x8.splat(i32.load8U(zeroAt)));
-            f.add(zeroAt, 1);
-          });
-          for (const parts of inBlock) for (const part of parts) f.set(part, nothing);
-          f.forRange(0, units, () => {
-            const weights = loadWeights(f, bits, at, zero);
-            for (const [i, weight] of weights.entries())
-              for (const [row, parts] of inBlock.entries()) {
-                const part = parts[i % parts.length]!;
-                f.set(part, f.multiplyAdd(weight, v128.load(from[row]!, 16 * i), part));
-              }
-            f.add(at, bytes);
-            for (const place of from) f.add(place, 4 * unitWeights);
-          });
-          const scale = f.let(scaleElements.loadSplat(scaleAt));
-          f.add(scaleAt, scaleElements.bytes);
-          for (const [row, [part, other]] of inBlock.entries()) {
-            const total = other === undefined ? part! : f32x4.add(part!, other);
-            f.set(sums[row]!, f.multiplyAdd(scale, total, sums[row]!));
+      f.forRange(
+        0,
+        columns,
+        (column) => {
+          const last = f.let(i32.sub(i32.sub(columns, column), 1));
+          fill(sums, nothing, rows * groupColumns);
+          const group = f.let(i32.add(b, i32.mul(i32.add(begin, column), bRow)));
+          // The next rows, if there are so many.
+          const ahead = f.let(group);
+          const groupBytes = i32.mul(bRow, groupColumns);
+          f.if(i32.leU(i32.add(i32.add(begin, column), 2 * groupColumns), n), () => f.add(ahead, groupBytes));
+          f.forRange(
+            0,
+            blocks,
+            (block) => {
+              const count = f.let(i32.minU(i32.sub(blocks, block), stretchBlocks));
+              const place = f.let(offsets);
+              f.forRange(0, groupColumns, (j) => {
+                const row = f.let(i32.add(begin, i32.add(column, i32.minU(j, last))));
+                const first = f.let(i32.add(i32.mul(row, blocks), block));
+                mapVectors(f, {
+                  count,
+                  inputs: [
+                    {
+                      at: f.let(i32.add(scales, i32.shl(first, scaleElements.shift))),
+                      elements: scaleElements,
+                    },
+                  ],
+                  output: { at: f.let(i32.sub(place, groupColumns * columnBytes)), elements: plain },
+                  compute: (values) => values!,
+                  unroll: 1,
+                });
+                f.if(zeroPoints, () =>
+                  mapVectors(f, {
+                    count,
+                    inputs: [{ at: f.let(i32.add(zeroPoints, first)), elements: bytes }],
+                    output: { at: f.let(place), elements: plain },
+                    compute: (values) => v128.or(values!, upper),
+                    unroll: 1,
+                  }),
+                );
+                f.add(place, columnBytes);
+              });
+              const unitsBefore = f.let(i32.mul(block, units));
+              const ownA = i32.add(a, i32.mul(unitsBefore, 4 * unitWeights));
+              const ownB = f.let(i32.add(group, i32.mul(unitsBefore, unitBytes(bits))));
+              const next = i32.add(ahead, i32.mul(unitsBefore, groupColumns * unitBytes(bits)));
+              const operands = [ownA, aRow, ownB, bRow, last, next, scratch, sums, count, units];
+              f.call(dotFunction(module, rows, bits), ...operands);
+            },
+            { step: stretchBlocks },
+          );
+          for (let row = 0; row < rows; row++) {
+            const vectors = Array.from({ length: groupColumns }, (_, j) =>
+              f.let(v128.load(sums, row * sumBytes + 16 * j)),
+            );
+            f.store(to, sumOfLanes(f, vectors), row * rowBytes);
           }
-        });
-        for (const [row, sum] of sums.entries()) {
-          f.set(sum, f32x4.add(sum, shuffle32([2, 3, 0, 1], sum, sum)));
-          f.set(sum, f32x4.add(sum, shuffle32([1, 0, 3, 2], sum, sum)));
-          f.storeLane(32, 0, to, sum, row * rowBytes);
-        }
-        f.add(to, 4);
-      });
+          f.add(to, 4 * groupColumns);
+        },
+        { step: groupColumns },
+      );
 
       f.if(hasEpilogue({ bias, biasStep, activation }), () => {
         const ownBias = f.let(bias);
         f.if(bias, () => f.add(ownBias, i32.mul(begin, biasStep)));
-        f.call(epilogueFunction(module), scratch, rowBytes, rows, columns, ownBias, biasStep, activation);
+        f.call(epilogueFunction(module), results, rowBytes, rows, columns, ownBias, biasStep, activation);
       });
       const output = f.let(i32.add(c, i32.shl(begin, target.shift)));
       const rowStep = f.let(i32.shl(n, target.shift));
@@ -113,7 +144,7 @@ export function fewRowsKernel(
         const own: Local<"i32"> = f.let(output);
         mapVectors(f, {
           count: columns,
-          inputs: [{ at: f.let(i32.add(scratch, row * rowBytes)), elements: plain }],
+          inputs: [{ at: f.let(i32.add(results, row * rowBytes)), elements: plain }],
           output: { at: own, elements: target },
           compute: (values) => values!,
           unroll: 1,

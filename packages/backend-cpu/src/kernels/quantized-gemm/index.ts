@@ -16,7 +16,8 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
-import { chunkColumns, type FewRows, type FewRowsTypes, fewRowsKernel } from "./few-rows.wasm.js";
+import type { FewRows } from "./dot.wasm.js";
+import { chunkColumns, type FewRowsTypes, fewRowsKernel } from "./few-rows.wasm.js";
 import { chunkRows, type DequantizeTypes, dequantizeKernel, padKernel } from "./prepare.wasm.js";
 import { unitWeights } from "./weights.js";
 

@@ -1,9 +1,9 @@
 import type { FloatType, QuantizedBits } from "@backplane/core";
-import { f32x4, i16x8, i32 } from "../../wasm/index.js";
+import { f32x4, i32, i32x4 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
-import { loadWeights, unitBytes, unitWeights } from "./weights.js";
+import { middleOf, raisedBits, unitBytes, unitWeights, weightsOf } from "./weights.js";
 
 const padTypes = { input: "i32", output: "i32", k: "i32", padded: "i32" } as const;
 
@@ -69,17 +69,18 @@ export function dequantizeKernel(
       const to = f.let(i32.add(output, i32.mul(i32.mul(first, units), unitWeights * target.bytes)));
       const scaleAt = f.let(i32.add(scales, i32.shl(first, scaleElements.shift)));
       const zeroAt = f.let(i32.add(zeroPoints, first));
-      const zero = f.let(i16x8.const(2 ** (bits - 1)));
+      const loads = weightsOf(f, bits);
+      const offset = f.let(f32x4.const(middleOf(bits)));
       f.forRange(0, count, () => {
         f.if(zeroPoints, () => {
-          f.set(zero, i16x8.splat(i32.load8U(zeroAt)));
+          f.set(offset, i32x4.splat(i32.or(i32.load8U(zeroAt), raisedBits)));
           f.add(zeroAt, 1);
         });
         const scale = f.let(scaleElements.loadSplat(scaleAt));
         f.add(scaleAt, scaleElements.bytes);
         f.forRange(0, units, () => {
-          for (const [i, weight] of loadWeights(f, bits, at, zero).entries())
-            target.store(to, f32x4.mul(scale, weight), 4 * i * target.bytes);
+          for (const [i, weights] of loads.flatMap((load) => load(at)).entries())
+            target.store(to, f32x4.mul(scale, weights(offset)), 4 * i * target.bytes);
           f.add(at, bytes);
           f.add(to, unitWeights * target.bytes);
         });

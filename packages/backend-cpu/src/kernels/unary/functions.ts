@@ -75,6 +75,11 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
     const { zero } = sharedConstants(f);
     return (x) => f32x4.add(f32x4.pmax(x, zero), zero);
   }),
+  relu6: short("exact", (f) => {
+    const { zero } = sharedConstants(f);
+    const six = f.let(f32x4.const(6));
+    return (x) => f32x4.pmin(f32x4.add(f32x4.pmax(x, zero), zero), six);
+  }),
   sigmoid: long(2.75, sigmoid),
   tanh: long(3, tanh),
   exp: long(1.25, exponential),

@@ -1,4 +1,5 @@
 export { elementwise, inputLayouts, type OutputType, type Source, vectorBytes } from "./elementwise.wgsl.js";
 export { mathFunctions } from "./math.wgsl.js";
 export type { FunctionText, MathFunctionName } from "./math-function.js";
+export { pairFunctions } from "./pairs.wgsl.js";
 export { allAligned, axisTable, workgroupsFor } from "./select.js";

@@ -51,3 +51,5 @@ export interface MathFunction {
   readonly uses?: readonly MathFunctionName[];
   readonly source: string;
 }
+
+export type MathFunctions = { readonly [Name in MathFunctionName]?: MathFunction };

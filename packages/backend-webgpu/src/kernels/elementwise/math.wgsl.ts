@@ -1,8 +1,6 @@
 import { wgsl } from "../../program/index.js";
 import { arcFunctions } from "./arcs.wgsl.js";
-import type { MathFunction, MathFunctionName } from "./math-function.js";
-import { powerFunctions } from "./power.wgsl.js";
-import { remainderFunctions } from "./remainder.wgsl.js";
+import type { MathFunction, MathFunctionName, MathFunctions } from "./math-function.js";
 import { turnFunctions } from "./turns.wgsl.js";
 
 /**
@@ -14,7 +12,7 @@ import { turnFunctions } from "./turns.wgsl.js";
  * values of 40 digits, in the reduced range given beside them. The reductions are classical: W. J. Cody and
  * W. Waite, Software Manual for the Elementary Functions, 1980.
  */
-const functions: Readonly<Record<MathFunctionName, MathFunction>> = {
+const functions: MathFunctions = {
   /** Infinity and NaN by their bits; as constants, WGSL refuses them. */
   from_bits: {
     source: wgsl`
@@ -280,18 +278,20 @@ fn upper_half(x: f32) -> f32 {
 }`,
   },
   ...turnFunctions,
-  ...powerFunctions,
   ...arcFunctions,
-  ...remainderFunctions,
 };
 
-/** The text of some functions and all that they use, each once, in an order that reads well. */
-export function mathFunctions(names: readonly MathFunctionName[]): string {
+/**
+ * The text of some functions and all that they use, each once, in an order that reads well. `more` has those that only
+ * some kernels need, and the others do not bring along.
+ */
+export function mathFunctions(names: readonly MathFunctionName[], more: MathFunctions = {}): string {
+  const functionOf = (name: MathFunctionName): MathFunction => (functions[name] ?? more[name])!;
   const wanted = new Set<MathFunctionName>();
   const add = (name: MathFunctionName): void => {
-    for (const used of functions[name].uses ?? []) add(used);
+    for (const used of functionOf(name).uses ?? []) add(used);
     wanted.add(name);
   };
   for (const name of names) add(name);
-  return [...wanted].map((name) => functions[name].source.trim()).join("\n\n");
+  return [...wanted].map((name) => functionOf(name).source.trim()).join("\n\n");
 }

@@ -1,7 +1,7 @@
 import { wgsl } from "../../program/index.js";
 import type { MathFunction } from "./math-function.js";
 
-/** The power of two numbers; a part of `math.wgsl.ts`. */
+/** The power of two numbers; see `pairFunctions`. */
 export const powerFunctions: Readonly<Record<"power", MathFunction>> = {
   /**
    * a^b, in the sense of C's pow. For whole exponents up to 15 it is a product, which is exact if all of it

@@ -1,7 +1,7 @@
 import { wgsl } from "../../program/index.js";
 import type { MathFunction } from "./math-function.js";
 
-/** Division with a rest, which is exact; a part of `math.wgsl.ts`. */
+/** Division with a rest, which is exact; see `pairFunctions`. */
 export const remainderFunctions: Readonly<
   Record<"quotient" | "long_division" | "remainder" | "floored_remainder" | "floored_quotient", MathFunction>
 > = {

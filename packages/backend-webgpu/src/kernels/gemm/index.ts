@@ -4,12 +4,14 @@ import type { OperationEntry } from "../operation.js";
 import { runGemm } from "./gemm.js";
 import { gemmSegments } from "./segments.js";
 import { type GemmShape, gemmFields } from "./shape.js";
+import { loadUnits } from "./units.js";
 import { gemmVariants, splittingDetails } from "./variants.js";
 
 export { runGemm } from "./gemm.js";
 export { runMixed } from "./segments.js";
 export { type GemmChoice, selectGemm } from "./select.js";
 export type { GemmShape } from "./shape.js";
+export { provideUnits } from "./units.js";
 export { type GemmVariant, gemmVariants } from "./variants.js";
 
 export const gemm: OperationEntry<"gemm", GemmProblem<DeviceMemory>, GemmShape> = {
@@ -24,4 +26,5 @@ export const gemm: OperationEntry<"gemm", GemmProblem<DeviceMemory>, GemmShape> 
     repeatable: (problem) => ({ ...problem, alpha: 1, beta: problem.beta === 0 ? 0 : 0.5 }),
   },
   details: splittingDetails,
+  load: loadUnits,
 };

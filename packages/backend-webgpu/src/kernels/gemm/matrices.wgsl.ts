@@ -11,27 +11,14 @@ import {
 import { epilogueName } from "../epilogue.wgsl.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
-import { type MatrixTile, matrixThreads, type Panels, panelLayout, panelsOf } from "./panels.wgsl.js";
+import { type MatrixTile, matrixThreads, matrixTileName } from "./matrix-tile.js";
+import { type Panels, panelsOf } from "./panels.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
 /** Quads only, with `target` "matrix". */
 export interface MatrixForm extends ResultForm {
   readonly transA: boolean;
   readonly transB: boolean;
-}
-
-/** Such as `128x128x32_64x64`. */
-export function matrixTileName(tile: MatrixTile): string {
-  return `${tile.rows}x${tile.columns}x${tile.depth}_${tile.subgroupRows}x${tile.subgroupColumns}`;
-}
-
-/** Workgroup memory in bytes. */
-export function matrixBytes(tile: MatrixTile): number {
-  const units = (left: boolean) => {
-    const { panels, units } = panelLayout(tile, left, false);
-    return panels * units;
-  };
-  return 2 * UNIT * (units(true) + units(false));
 }
 
 /** Matrices of results side by side that a subgroup stores at a time. */

@@ -3,13 +3,12 @@ import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
-import { matrixProgram } from "./matrices.wgsl.js";
 import type { ResultForm } from "./results.wgsl.js";
 import type { AlignedShape } from "./shape.js";
-import { enqueueSplit } from "./split/split.js";
 import { inUnits } from "./stored.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
+import { matrixUnits } from "./units.js";
 import {
   type DirectVariant,
   type GemmVariant,
@@ -120,7 +119,7 @@ function blockedProgram(
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
     // These write C if quads of it are whole (otherwise `runRounded` does), and do not read it for beta = 0.
-    return matrixProgram(
+    return matrixUnits().matrixProgram(
       variant.tile,
       target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
     );
@@ -140,7 +139,15 @@ function split(
   const vectorForm = shape.vectorC ? { vectorC: true, overwritesC: beta === 0 } : {};
   const regions = withResults({}, problem, results, form);
   const parameters = { m, n, alpha, beta, c_pitch, c_step };
-  enqueueSplit(context, problem, shape, variant, { ...form, ...vectorForm }, regions, parameters);
+  matrixUnits().enqueueSplit(
+    context,
+    problem,
+    shape,
+    variant,
+    { ...form, ...vectorForm },
+    regions,
+    parameters,
+  );
 }
 
 function direct(

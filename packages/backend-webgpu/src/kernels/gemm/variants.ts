@@ -12,12 +12,10 @@ import {
 } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
-import { matrixBytes, matrixTileName } from "./matrices.wgsl.js";
-import { type MatrixTile, matrixThreads } from "./panels.wgsl.js";
+import { type MatrixTile, matrixBytes, matrixThreads, matrixTileName } from "./matrix-tile.js";
 import { isQuickest, SHORTEST_PART, type TilePace, tileCount } from "./rounds.js";
 import type { GemmShape } from "./shape.js";
-import { SHORTEST } from "./split/pass.wgsl.js";
-import { splitBytes } from "./split/product.wgsl.js";
+import { SHORTEST, splitBytes } from "./split/split-tile.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
 

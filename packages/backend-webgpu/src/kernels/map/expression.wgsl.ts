@@ -2,7 +2,12 @@ import { type MapStep, type MapType, operandsOfStep } from "@backplane/core";
 import { halfFunctions } from "../../program/index.js";
 import { binaryText } from "../binary/index.js";
 import { conversionFunction, conversionFunctions } from "../copy/index.js";
-import { type FunctionText, type MathFunctionName, mathFunctions } from "../elementwise/index.js";
+import {
+  type FunctionText,
+  type MathFunctionName,
+  mathFunctions,
+  pairFunctions,
+} from "../elementwise/index.js";
 import { unaryText } from "../unary/index.js";
 
 /** The type in which WGSL computes; of u8, the number of one byte. */
@@ -34,7 +39,7 @@ export function expressionText({ steps, results }: ExpressionTile): string {
     `struct Results { ${members.join(", ")} }`,
     halfFunctions,
     ...(converts ? [conversionFunctions] : []),
-    mathFunctions([...uses]),
+    mathFunctions([...uses], pairFunctions),
     ...functions.values(),
     `fn expression(${[...inputs, ...places].join(", ")}) -> Results {`,
     ...lines,

@@ -27,6 +27,11 @@ const functions: {
 } = {
   // Compares bits, from -0 to -infinity: max(x, 0) may give 0 for NaN, and flush subnormal numbers.
   relu: { expression: "select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u)" },
+  // Likewise, and from the first number above 6 to infinity.
+  relu6: {
+    expression: `select(select(x, 0.0, bitcast<u32>(x) - 0x80000000u <= 0x7f800000u), 6.0,
+    bitcast<u32>(x) - 0x40c00001u <= 0x3ebfffffu)`,
+  },
   sigmoid: { expression: "or_nan(x, logistic(x))", uses: ["logistic", "or_nan"], units: [{ units: 3.25 }] },
   tanh: {
     expression: "or_nan(x, hyperbolic_tangent(x))",

@@ -36,6 +36,7 @@ const wholeFinishes = fc.constantFrom<Finish>(
   { bias: true },
   { bias: true, activation: "relu" },
   { bias: false, activation: "relu" },
+  { bias: true, activation: "relu6" },
 );
 
 const arbitraries: Readonly<Record<Product, (options?: GemmCaseOptions) => Arbitrary<GemmCase>>> = {

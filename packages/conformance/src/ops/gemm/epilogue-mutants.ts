@@ -133,6 +133,15 @@ export const epilogueMutants = ({ tampered, replaced, altered }: Builder): reado
       tampered(products, (p) => ({ ...p, activation: p.activation === "gelu" ? "geluTanh" : p.activation })),
   },
   {
+    name: "cuts nothing off at 6",
+    operation: "gemm",
+    defect: "numerics",
+    description: "relu6 computed as relu.",
+    killedBy: ["gemm f32: epilogue: is exact on whole numbers"],
+    create: () =>
+      tampered(products, (p) => ({ ...p, activation: p.activation === "relu6" ? "relu" : p.activation })),
+  },
+  {
     name: "drops an epilogue that it does not declare",
     operation: "gemm",
     defect: "errors",

@@ -55,6 +55,7 @@ const wholeFinishes = fc.constantFrom<Finish>(
   { bias: true },
   { bias: true, activation: "relu" },
   { bias: false, activation: "relu" },
+  { bias: true, activation: "relu6" },
 );
 
 /** Weights as a host has them: how they are stored, and the exact number that each stands for. */

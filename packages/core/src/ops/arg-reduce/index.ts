@@ -53,7 +53,10 @@ export interface ArgReduceProblem<Memory> {
 /** Places are i32. */
 const mostPlaces = 2 ** 31;
 
-export const argReduce: Operation<ArgReduceArguments, ArgReduceProblem<unknown>> = defineOperation({
+export const argReduce: Operation<
+  ArgReduceArguments,
+  ArgReduceProblem<unknown>
+> = /* @__PURE__ */ defineOperation({
   name: "argReduce",
   arguments: table,
 

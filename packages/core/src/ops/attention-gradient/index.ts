@@ -111,7 +111,7 @@ export interface AttentionGradientProblem<Memory> {
 export const attentionGradient: Operation<
   AttentionGradientArguments,
   AttentionGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "attentionGradient",
   arguments: table,
 

@@ -117,7 +117,10 @@ export interface AttentionProblem<Memory> {
   readonly logSumExp: Region<Memory> | undefined;
 }
 
-export const attention: Operation<AttentionArguments, AttentionProblem<unknown>> = defineOperation({
+export const attention: Operation<
+  AttentionArguments,
+  AttentionProblem<unknown>
+> = /* @__PURE__ */ defineOperation({
   name: "attention",
   arguments: table,
 

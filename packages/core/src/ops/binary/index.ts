@@ -139,7 +139,7 @@ export interface BinaryProblem<
   readonly output: Region<Memory>;
 }
 
-export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = defineOperation({
+export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "binary",
   arguments: table,
 

@@ -50,7 +50,7 @@ export interface Conv2dFilterGradientProblem<Memory> extends Conv2dGeometry {
 export const conv2dFilterGradient: Operation<
   Conv2dFilterGradientArguments,
   Conv2dFilterGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "conv2dFilterGradient",
   arguments: { ...geometryTable, ...table },
 

@@ -52,7 +52,7 @@ export interface Conv2dInputGradientProblem<Memory> extends Conv2dGeometry {
 export const conv2dInputGradient: Operation<
   Conv2dInputGradientArguments,
   Conv2dInputGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "conv2dInputGradient",
   arguments: { ...geometryTable, ...table },
 

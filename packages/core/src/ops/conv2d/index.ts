@@ -50,7 +50,7 @@ export interface Conv2dProblem<Memory> extends Conv2dGeometry {
   readonly output: Region<Memory>;
 }
 
-export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = defineOperation({
+export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "conv2d",
   arguments: { ...geometryTable, ...table, ...epilogueTable },
 

@@ -175,7 +175,7 @@ function problemOf<Memory>(
   };
 }
 
-export const copy: Operation<CopyArguments, CopyProblem<unknown>> = defineOperation({
+export const copy: Operation<CopyArguments, CopyProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "copy",
   arguments: table,
 

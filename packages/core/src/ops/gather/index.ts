@@ -60,7 +60,7 @@ export interface GatherProblem<Memory, Type extends DType = GatherType> {
   readonly output: Region<Memory>;
 }
 
-export const gather: Operation<GatherArguments, GatherProblem<unknown>> = defineOperation({
+export const gather: Operation<GatherArguments, GatherProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "gather",
   arguments: table,
 

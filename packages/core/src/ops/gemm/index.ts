@@ -130,7 +130,7 @@ function bytes(problem: GemmProblem<unknown>): number {
   return (inputs + outputs) * dtypeBytes[problem.dtype] + (problem.bias?.byteLength ?? 0);
 }
 
-export const gemm: Operation<GemmArguments, GemmProblem<unknown>> = defineOperation({
+export const gemm: Operation<GemmArguments, GemmProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "gemm",
   arguments: table,
   countNames(args) {
@@ -143,7 +143,10 @@ export const gemm: Operation<GemmArguments, GemmProblem<unknown>> = defineOperat
   bytes,
 });
 
-export const batchedGemm: Operation<BatchedGemmArguments, GemmProblem<unknown>> = defineOperation({
+export const batchedGemm: Operation<
+  BatchedGemmArguments,
+  GemmProblem<unknown>
+> = /* @__PURE__ */ defineOperation({
   name: "batchedGemm",
   arguments: { ...batchTable, ...table },
   countNames(args) {

@@ -108,7 +108,7 @@ export interface MapProblem<Memory> {
   readonly key: string;
 }
 
-export const map: Operation<MapArguments, MapProblem<unknown>> = defineOperation({
+export const map: Operation<MapArguments, MapProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "map",
   arguments: table,
 

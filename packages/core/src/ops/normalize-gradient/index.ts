@@ -89,7 +89,7 @@ const flopsPerElement: Readonly<
 export const normalizeGradient: Operation<
   NormalizeGradientArguments,
   NormalizeGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "normalizeGradient",
   arguments: table,
 

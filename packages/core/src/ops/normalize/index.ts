@@ -68,7 +68,10 @@ export interface NormalizeProblem<Memory> {
 /** Per element, of the sums and differences of the formula; weight and bias take one more each. */
 const flopsPerElement: Readonly<Record<NormalizeKind, number>> = { layer: 5, rms: 3 };
 
-export const normalize: Operation<NormalizeArguments, NormalizeProblem<unknown>> = defineOperation({
+export const normalize: Operation<
+  NormalizeArguments,
+  NormalizeProblem<unknown>
+> = /* @__PURE__ */ defineOperation({
   name: "normalize",
   arguments: table,
 

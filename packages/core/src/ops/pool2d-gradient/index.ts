@@ -63,7 +63,7 @@ export interface Pool2dGradientProblem<Memory> extends PoolWindows {
 export const pool2dGradient: Operation<
   Pool2dGradientArguments,
   Pool2dGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "pool2dGradient",
   arguments: table,
 

@@ -57,7 +57,7 @@ export interface Pool2dProblem<Memory> extends PoolWindows {
   readonly indices: Region<Memory> | undefined;
 }
 
-export const pool2d: Operation<Pool2dArguments, Pool2dProblem<unknown>> = defineOperation({
+export const pool2d: Operation<Pool2dArguments, Pool2dProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "pool2d",
   arguments: table,
 

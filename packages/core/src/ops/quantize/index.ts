@@ -80,7 +80,10 @@ export interface QuantizeProblem<Memory> {
   readonly zeroPoints: Region<Memory> | undefined;
 }
 
-export const quantize: Operation<QuantizeArguments, QuantizeProblem<unknown>> = defineOperation({
+export const quantize: Operation<
+  QuantizeArguments,
+  QuantizeProblem<unknown>
+> = /* @__PURE__ */ defineOperation({
   name: "quantize",
   arguments: table,
 

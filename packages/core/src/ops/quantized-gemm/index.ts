@@ -78,7 +78,7 @@ export interface QuantizedGemmProblem<Memory> {
 export const quantizedGemm: Operation<
   QuantizedGemmArguments,
   QuantizedGemmProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "quantizedGemm",
   arguments: table,
 

@@ -83,7 +83,7 @@ export interface RandomProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
-export const random: Operation<RandomArguments, RandomProblem<unknown>> = defineOperation({
+export const random: Operation<RandomArguments, RandomProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "random",
   arguments: table,
 

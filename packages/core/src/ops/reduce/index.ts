@@ -103,7 +103,7 @@ export interface ReduceProblem<Memory, Type extends DType = ReducedType> {
   readonly output: Region<Memory>;
 }
 
-export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = defineOperation({
+export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "reduce",
   arguments: table,
 

@@ -58,7 +58,7 @@ export interface Resize2dGradientProblem<Memory> extends Resizing {
 export const resize2dGradient: Operation<
   Resize2dGradientArguments,
   Resize2dGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "resize2dGradient",
   arguments: table,
 

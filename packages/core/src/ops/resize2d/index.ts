@@ -60,7 +60,10 @@ export interface Resize2dProblem<Memory> extends Resizing {
   readonly output: Region<Memory>;
 }
 
-export const resize2d: Operation<Resize2dArguments, Resize2dProblem<unknown>> = defineOperation({
+export const resize2d: Operation<
+  Resize2dArguments,
+  Resize2dProblem<unknown>
+> = /* @__PURE__ */ defineOperation({
   name: "resize2d",
   arguments: table,
 

@@ -96,7 +96,7 @@ export interface RopeProblem<Memory> {
   readonly start: number;
 }
 
-export const rope: Operation<RopeArguments, RopeProblem<unknown>> = defineOperation({
+export const rope: Operation<RopeArguments, RopeProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "rope",
   arguments: table,
 

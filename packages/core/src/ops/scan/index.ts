@@ -56,7 +56,7 @@ export interface ScanProblem<Memory> {
   readonly output: Region<Memory>;
 }
 
-export const scan: Operation<ScanArguments, ScanProblem<unknown>> = defineOperation({
+export const scan: Operation<ScanArguments, ScanProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "scan",
   arguments: table,
 

@@ -71,7 +71,7 @@ export interface ScatterProblem<Memory, Type extends DType = ScatterType> {
   readonly output: Region<Memory>;
 }
 
-export const scatter: Operation<ScatterArguments, ScatterProblem<unknown>> = defineOperation({
+export const scatter: Operation<ScatterArguments, ScatterProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "scatter",
   arguments: table,
 

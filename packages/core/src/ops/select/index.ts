@@ -43,7 +43,7 @@ export const selectTypes: readonly SelectType[] = table.dtype.types;
 
 type Shape = readonly number[];
 
-export const select: Operation<SelectArguments, MapProblem<unknown>> = defineOperation({
+export const select: Operation<SelectArguments, MapProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "select",
   arguments: table,
 

@@ -57,7 +57,7 @@ const flopsPerElement = 4;
 export const softmaxGradient: Operation<
   SoftmaxGradientArguments,
   SoftmaxGradientProblem<unknown>
-> = defineOperation({
+> = /* @__PURE__ */ defineOperation({
   name: "softmaxGradient",
   arguments: table,
 

@@ -52,7 +52,7 @@ export interface SoftmaxProblem<Memory> {
 /** Per element: a comparison, a difference, an exponential, a sum, and a division or another difference. */
 const flopsPerElement = 5;
 
-export const softmax: Operation<SoftmaxArguments, SoftmaxProblem<unknown>> = defineOperation({
+export const softmax: Operation<SoftmaxArguments, SoftmaxProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "softmax",
   arguments: table,
 

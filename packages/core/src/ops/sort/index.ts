@@ -54,7 +54,7 @@ export interface SortProblem<Memory> {
 /** Places are i32. */
 const mostPlaces = 2 ** 31;
 
-export const sort: Operation<SortArguments, SortProblem<unknown>> = defineOperation({
+export const sort: Operation<SortArguments, SortProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "sort",
   arguments: table,
 

@@ -8,6 +8,7 @@ const table = {
     role: "kind",
     kinds: {
       relu: "max(x, 0)",
+      relu6: "min(max(x, 0), 6)",
       sigmoid: "1 / (1 + e^-x)",
       tanh: "tanh(x)",
       exp: "e^x",
@@ -98,7 +99,7 @@ export interface UnaryProblem<
   readonly output: Region<Memory>;
 }
 
-export const unary: Operation<UnaryArguments, UnaryProblem<unknown>> = defineOperation({
+export const unary: Operation<UnaryArguments, UnaryProblem<unknown>> = /* @__PURE__ */ defineOperation({
   name: "unary",
   arguments: table,
 

@@ -13,6 +13,8 @@ import {
   workgroupIndex,
 } from "../../../program/index.js";
 
+import { RUN } from "./split-tile.js";
+
 /*
  * Splitting an f32 operand into pairs of f16. A line, which is a row of op(A) or a column of op(B), has one
  * exponent e for all its elements x, such that the largest lies in [2^14, 2^15) after scaling:
@@ -32,15 +34,6 @@ export const WIDE = 0x7fff;
 
 /** Powers of two by which the low parts are enlarged; else they would fall below the range of f16. */
 export const LOW_SHIFT = 11;
-
-/** Elements along k whose parts lie together: the depth of a subgroup matrix. */
-export const RUN = 16;
-
-/**
- * The shortest sums to split operands for. A product may lose 5 units of 2^-23 of its size, more than the
- * bound of a sum of one or two leaves room for.
- */
-export const SHORTEST: number = RUN;
 
 /** Lines and stretch of k that a workgroup of `splitAcrossProgram` does, and stretch of `extentsProgram`. */
 export const ACROSS_LINES = 32;

@@ -10,27 +10,15 @@ import {
 import { epilogueName } from "../../epilogue.wgsl.js";
 import { SIDE, SUBGROUP } from "../../tiles/index.js";
 import { operandParameters, tilePrologue } from "../gemm.wgsl.js";
-import { matrixTileName } from "../matrices.wgsl.js";
-import { type MatrixTile, matrixThreads } from "../panels.wgsl.js";
+import { type MatrixTile, matrixThreads, matrixTileName } from "../matrix-tile.js";
 import { type ResultForm, resultParameters, resultText } from "../results.wgsl.js";
 import { LOW_SHIFT } from "./pass.wgsl.js";
+import { panelPitch, UNIT } from "./split-tile.js";
 import { wideBinding, wideParameters, wideText } from "./wide.wgsl.js";
 
-/** Parts in a unit, the size of one load (a vec4<u32>). */
-const UNIT = 8;
 /** Quads of a row of a matrix of results, and of all of it: as many units of a panel. */
 const QUADS = SIDE / 4;
 const MATRIX: number = SIDE * QUADS;
-
-/** Units from one line of a panel to the next: odd, to spread the banks. */
-function panelPitch(tile: MatrixTile): number {
-  return tile.depth / UNIT + 1;
-}
-
-/** Workgroup memory in bytes. */
-export function splitBytes(tile: MatrixTile): number {
-  return 2 * UNIT * (tile.rows + tile.columns) * panelPitch(tile);
-}
 
 /**
  * Stages the lines of A or B that a workgroup multiplies: `tile.depth` parts of each at a time. Each row (or

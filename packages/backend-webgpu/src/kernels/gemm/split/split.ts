@@ -9,12 +9,12 @@ import {
   ACROSS_LINES,
   EXTENTS_DEPTH,
   extentsProgram,
-  RUN,
   splitAcrossProgram,
   splitAlongProgram,
   wideBlocksProgram,
 } from "./pass.wgsl.js";
 import { splitProgram } from "./product.wgsl.js";
+import { RUN } from "./split-tile.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 

@@ -1,0 +1,99 @@
+import { type FloatType, floatTypes, type QuantizedBits } from "@backplane/core";
+import { oneOf, UsageError, valuesFrom, wholeNumber } from "./command-line.js";
+import { BLOCK } from "./matrix.js";
+import type { BackendChoice } from "./options.js";
+import { ropeFrequencies, type Shape } from "./shape.js";
+
+/** Sizes of well-known models. */
+const shapes = {
+  stories260K: shapeOf(64, 172, 5, 8, 4, 512, 512, 10_000),
+  stories110M: shapeOf(768, 2048, 12, 12, 12, 32_000, 1024, 10_000),
+  "tinyllama-1b": shapeOf(2048, 5632, 22, 32, 4, 32_000, 2048, 10_000),
+  "llama3-8b": shapeOf(4096, 14_336, 32, 32, 8, 128_256, 8192, 500_000),
+} as const;
+
+function shapeOf(
+  ...[size, hidden, layers, heads, kvHeads, vocabulary, length, base]: [
+    ...[number, number, number, number, number, number, number, number],
+  ]
+): Shape {
+  const headSize = size / heads;
+  const frequencies = ropeFrequencies(headSize, base);
+  return { size, hidden, layers, heads, kvHeads, headSize, vocabulary, length, epsilon: 1e-5, frequencies };
+}
+
+/** How weights are stored. Undefined: in the type in which the model computes. */
+const weightBits = { dense: undefined, q8: 8, q4: 4 } as const satisfies Record<
+  string,
+  QuantizedBits | undefined
+>;
+
+const backends: readonly Exclude<BackendChoice, "auto">[] = ["webgpu", "cpu"];
+
+export interface SpeedOptions {
+  /** The name of the shape, and of the kind of weights. */
+  readonly shapeName: string;
+  readonly weightsName: string;
+  readonly shape: Shape;
+  readonly bits: QuantizedBits | undefined;
+  readonly dtype: FloatType;
+  readonly backend: string;
+  /** Tokens. */
+  readonly prompt: number;
+  readonly tokens: number;
+  readonly rounds: number;
+  readonly help: boolean;
+}
+
+export const speedUsage = `How fast a model of some shape writes, with random weights.
+
+  node examples/story/dist/speed.js [options]
+
+  --shape NAME            ${Object.keys(shapes).join(", ")} (default stories260K)
+  --weights dense|q8|q4   how they are stored: in the type of --dtype, or in 8 or 4 bits (default dense)
+  --dtype f32|f16         the type in which the model computes (default f32)
+  --backend webgpu|cpu    what computes (default webgpu)
+  --prompt N              tokens that the model reads first (default 256)
+  --tokens N              tokens that it then writes, at least 2 (default 64)
+  --rounds N              how often (default 3)
+  --help                  this text
+`;
+
+/** Throws a `UsageError`. */
+export function parseSpeedOptions(args: readonly string[]): SpeedOptions {
+  const values = valuesFrom(args, {
+    shape: { type: "string", default: "stories260K" },
+    weights: { type: "string", default: "dense" },
+    dtype: { type: "string", default: "f32" },
+    backend: { type: "string", default: "webgpu" },
+    prompt: { type: "string", default: "256" },
+    tokens: { type: "string", default: "64" },
+    rounds: { type: "string", default: "3" },
+    help: { type: "boolean", short: "h", default: false },
+  });
+  const shapeName = oneOf("shape", values.shape, Object.keys(shapes) as (keyof typeof shapes)[]);
+  const weightsName = oneOf(
+    "weights",
+    values.weights,
+    Object.keys(weightBits) as (keyof typeof weightBits)[],
+  );
+  const [shape, bits] = [shapes[shapeName], weightBits[weightsName]];
+  const { size, hidden } = shape;
+  if (bits !== undefined && (size % BLOCK !== 0 || hidden % BLOCK !== 0))
+    throw new UsageError(
+      `--weights is "${weightsName}", in blocks of ${BLOCK}, which rows of ${size} and ${hidden} do not fill; ` +
+        `allowed for ${shapeName}: dense`,
+    );
+  return {
+    shapeName,
+    weightsName,
+    shape,
+    bits,
+    dtype: oneOf("dtype", values.dtype, floatTypes),
+    backend: oneOf("backend", values.backend, backends),
+    prompt: wholeNumber("prompt", values.prompt, 1, 1_000_000),
+    tokens: wholeNumber("tokens", values.tokens, 2, 1_000_000),
+    rounds: wholeNumber("rounds", values.rounds, 1, 1_000_000),
+    help: values.help,
+  };
+}

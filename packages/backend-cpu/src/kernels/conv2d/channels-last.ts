@@ -1,0 +1,208 @@
+import type { Conv2dProblem } from "@backplane/core";
+import { byFloatType, elementFormats } from "../elements/index.js";
+import { planEpilogue } from "../gemm/index.js";
+import { type AnyKernel, address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { packNanoseconds } from "../panels/index.js";
+import { tileColumns } from "../tile/index.js";
+import { evenParts } from "../vector/index.js";
+import { pixelsKernel } from "./pixels.wasm.js";
+import { productNanoseconds } from "./tile.js";
+import { packedPanels, packWindowsKernel, windowsKernel, windowsTile } from "./windows.wasm.js";
+
+/*
+ * Images with channels last, as they lie: channels one by one in vectors of channels (pixels.wasm.ts), and all others as a
+ * product of windows and filters (windows.wasm.ts).
+ */
+
+type Problem = Conv2dProblem<CpuMemory>;
+
+const pixelsKernels = byFloatType(pixelsKernel);
+const windowsKernels = byFloatType(windowsKernel);
+const packKernels = byFloatType(packWindowsKernel);
+
+export const channelsLastKernels: readonly AnyKernel[] = [
+  ...Object.values(pixelsKernels),
+  ...Object.values(windowsKernels),
+  ...Object.values(packKernels),
+];
+
+/** Products between two additions to the sums; summing in stretches keeps rounding errors small. */
+const mostDepth = 512;
+/** Output elements that are worth a chunk of their own. */
+const leastElements = 1 << 12;
+/** Bytes of gathered windows of a chunk: a part of a second-level cache. */
+const windowBytes = 1 << 16;
+/** Fewest channels of a group, in the input and in the output, for which windows are worth gathering. */
+const leastGroupChannels = 4;
+
+const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
+
+/** Whether each channel is convolved by itself, and windows are never wholly outside. */
+export function suitsPixels(
+  shape: Omit<Problem, "input" | "filter" | "bias" | "activation" | "output">,
+): boolean {
+  const { inChannels, outChannels, groups, kernelHeight, kernelWidth, dilationY, dilationX } = shape;
+  const { top, left, bottom, right, height, width } = shape;
+  const [reachY, reachX] = [(kernelHeight - 1) * dilationY, (kernelWidth - 1) * dilationX];
+  return (
+    groups > 1 &&
+    inChannels === groups &&
+    outChannels === groups &&
+    kernelHeight * kernelWidth <= mostDepth &&
+    height * width > 0 &&
+    Math.max(top, bottom) <= reachY &&
+    Math.max(left, right) <= reachX
+  );
+}
+
+/** Returns the plan for channels one by one, or undefined if the shape does not suit it. */
+export function planPixels(problem: Problem, context: PlanContext): readonly Launch[] | undefined {
+  if (!suitsPixels(problem)) return undefined;
+  const { dtype, batch, inChannels: channels, height, width, outHeight, outWidth, top, left } = problem;
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX } = problem;
+  const { workers } = context;
+  const taps = kernelHeight * kernelWidth;
+  const rows = batch * outHeight;
+  const worthwhile = Math.ceil(leastElements / (outWidth * channels));
+  const rowsPerChunk = workers === 1 ? rows : Math.max(worthwhile, Math.ceil(rows / (4 * workers)));
+  const insideColumn = Math.ceil(left / strideX);
+  const insideEnd = Math.floor((width - 1 - (kernelWidth - 1) * dilationX + left) / strideX) + 1;
+  const sums = lines(4 * taps * Math.ceil(channels / 4) * 4);
+  const roomBytes = sums + (elementFormats[dtype].converted ? lines(4 * outWidth * channels + 16) : 0);
+  const epilogue = planEpilogue(
+    { dtype, n: channels, bias: problem.bias, activation: problem.activation },
+    context,
+  );
+  const launch = pixelsKernels[dtype].launch(
+    {
+      input: address(problem.input),
+      filter: address(problem.filter),
+      bias: epilogue.parameters.bias,
+      activation: epilogue.parameters.activation,
+      output: address(problem.output),
+      height,
+      width,
+      channels,
+      outHeight,
+      outWidth,
+      kernelHeight,
+      kernelWidth,
+      strideY,
+      strideX,
+      top,
+      left,
+      dilationY,
+      dilationX,
+      insideColumn,
+      insideEnd: Math.max(0, Math.min(outWidth, insideEnd)),
+      rows,
+      rowsPerChunk,
+      rooms: context.workspace(roomBytes * workers),
+      roomBytes,
+      sums,
+    },
+    Math.ceil(rows / rowsPerChunk),
+    rows * outWidth * channels * taps * productNanoseconds,
+  );
+  return [...epilogue.launches, launch];
+}
+
+/** Returns the plan by windows, or undefined if the shape does not suit it. */
+export function planWindows(problem: Problem, context: PlanContext): readonly Launch[] | undefined {
+  const { dtype, batch, inChannels, outChannels, groups, height, width, outHeight, outWidth } = problem;
+  const { kernelHeight, kernelWidth, strideY, strideX, top, left, dilationY, dilationX } = problem;
+  const { features, workers } = context;
+  const taps = kernelHeight * kernelWidth;
+  const groupInChannels = inChannels / groups;
+  const groupOutChannels = outChannels / groups;
+  const isSmall = Math.min(groupInChannels, groupOutChannels) < leastGroupChannels;
+  if (groupInChannels === 0 || taps > mostDepth || (groups > 1 && isSmall)) return undefined;
+  const tile = windowsTile(features);
+  const stretchChannels = evenParts(groupInChannels, Math.floor(mostDepth / taps), 1);
+  const stretches = Math.ceil(groupInChannels / stretchChannels);
+  const pixels = batch * outHeight * outWidth;
+  const share =
+    workers === 1 ? pixels : Math.max(Math.ceil(pixels / (4 * workers)), leastElements / groupOutChannels);
+  const cached = windowBytes / (4 * taps * stretchChannels);
+  const pixelsPerChunk = Math.max(1, Math.ceil(Math.min(share, cached) / tile.rows)) * tile.rows;
+  const pixelChunks = Math.ceil(pixels / pixelsPerChunk);
+  const chunks = groups * pixelChunks;
+
+  const columns = Math.ceil(groupOutChannels / tileColumns) * tileColumns;
+  const groupPackedBytes = 4 * columns * groupInChannels * taps;
+  const filter = address(problem.filter);
+  const packed = context.workspace(groups * groupPackedBytes);
+  const epilogue = planEpilogue(
+    { dtype, n: outChannels, bias: problem.bias, activation: problem.activation },
+    context,
+  );
+  const launches = epilogue.launches.slice();
+  const elements = outChannels * groupInChannels * taps;
+  if (chunks > 1) {
+    const panelBlocks = Math.ceil(groupOutChannels / (packedPanels * tileColumns));
+    launches.push(
+      packKernels[dtype].launch(
+        {
+          filter,
+          packed,
+          groupOutChannels,
+          groupInChannels,
+          taps,
+          stretchChannels,
+          groupPackedBytes,
+          stretches,
+          panelBlocks,
+        },
+        groups * stretches * panelBlocks,
+        elements * packNanoseconds,
+      ),
+    );
+  }
+  const zeroBytes = lines(4 * stretchChannels + 16);
+  const sums = zeroBytes + lines(4 * pixelsPerChunk * taps * stretchChannels);
+  const roomBytes =
+    sums + (elementFormats[dtype].converted ? lines(4 * pixelsPerChunk * groupOutChannels + 16) : 0);
+  launches.push(
+    windowsKernels[dtype].launch(
+      {
+        // One plain literal: for small calls an object spread would show.
+        filter,
+        packed,
+        groupOutChannels,
+        groupInChannels,
+        taps,
+        stretchChannels,
+        groupPackedBytes,
+        input: address(problem.input),
+        bias: epilogue.parameters.bias,
+        activation: epilogue.parameters.activation,
+        output: address(problem.output),
+        height,
+        width,
+        inChannels,
+        outHeight,
+        outWidth,
+        outChannels,
+        kernelHeight,
+        kernelWidth,
+        strideY,
+        strideX,
+        top,
+        left,
+        dilationY,
+        dilationX,
+        pixels,
+        pixelsPerChunk,
+        pixelChunks,
+        packsFilter: chunks > 1 ? 0 : 1,
+        rooms: context.workspace(roomBytes * workers),
+        roomBytes,
+        zeroBytes,
+        sums,
+      },
+      chunks,
+      pixels * elements * productNanoseconds,
+    ),
+  );
+  return launches;
+}

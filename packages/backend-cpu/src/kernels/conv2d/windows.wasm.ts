@@ -1,0 +1,373 @@
+import type { FloatType } from "@backplane/core";
+import { type FunctionBuilder, f32, i32, type Local, type ModuleBuilder, select } from "../../wasm/index.js";
+import { elementFormats, elementsOf } from "../elements/index.js";
+import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
+import { blockFunction, finishRows, spareBytes, type Tile } from "../gemm/index.js";
+import { defineKernel, type Features, type Kernel } from "../kernel.js";
+import { gatherFunction, packFunction, panelHeight } from "../panels/index.js";
+import { tileColumns, tileRows } from "../tile/index.js";
+
+/** The register tile of the products: pixels x output channels. */
+export function windowsTile(features: Features): Tile {
+  return { rows: tileRows(features), columns: tileColumns, fused: features.relaxedSimd };
+}
+
+const filterTypes = {
+  filter: "i32",
+  /** Packed: [group][stretch][panel][element of the stretch][channels of the tile]. */
+  packed: "i32",
+  groupOutChannels: "i32",
+  groupInChannels: "i32",
+  /** kernelHeight * kernelWidth */
+  taps: "i32",
+  /** Input channels whose products are summed before they are added to the output. */
+  stretchChannels: "i32",
+  /** Bytes of one group, packed. */
+  groupPackedBytes: "i32",
+} as const;
+
+type FilterTypes = typeof filterTypes;
+
+export type PackWindowsTypes = FilterTypes & Readonly<Record<"stretches" | "panelBlocks", "i32">>;
+
+const packTypes: PackWindowsTypes = { ...filterTypes, stretches: "i32", panelBlocks: "i32" };
+
+/** Panels of output channels that one chunk packs. */
+export const packedPanels = 8;
+
+type FilterLocals = { readonly [Name in keyof FilterTypes]: Local<"i32"> };
+
+/**
+ * Packs `count` output channels of a group from `channel` on, for the input channels of a stretch from `first` on. In a panel,
+ * the channels of a pixel of the window follow one another.
+ */
+function emitPackFilter(
+  f: FunctionBuilder,
+  module: ModuleBuilder,
+  dtype: FloatType,
+  p: FilterLocals,
+  part: Readonly<Record<"group" | "channel" | "count" | "first" | "lines", Local<"i32">>>,
+): void {
+  const { group, channel, count, first, lines } = part;
+  const { shift } = elementFormats[dtype];
+  const lineBytes = f.let(i32.shl(i32.mul(p.groupInChannels, p.taps), shift));
+  const channels = f.let(i32.minU(i32.sub(p.groupInChannels, first), p.stretchChannels));
+  const line = i32.add(i32.mul(group, p.groupOutChannels), channel);
+  const start = i32.add(p.filter, i32.shl(i32.mul(first, p.taps), shift));
+  const from = f.let(i32.add(start, i32.mul(line, lineBytes)));
+  const depth = f.let(i32.mul(channels, p.taps));
+  const panels = f.let(i32.add(p.packed, i32.mul(group, p.groupPackedBytes)));
+  f.add(panels, i32.shl(i32.add(stretchStart(p, first), i32.mul(channel, depth)), 2));
+  f.if(
+    i32.eq(p.taps, 1),
+    () => f.call(packFunction(module, dtype, tileColumns), from, lineBytes, count, depth, panels, 1, 0),
+    () => {
+      const gather = gatherFunction(module, dtype, tileColumns);
+      const panelBytes = f.let(i32.mul(depth, 4 * tileColumns));
+      const step = f.let(i32.mul(channels, 4 * tileColumns));
+      const left = f.let(count);
+      f.while(i32.gtS(left, 0), () => {
+        const last = f.let(i32.sub(left, 1));
+        for (let i = 0; i < tileColumns; i++)
+          f.store(lines, i32.add(from, i32.mul(i32.minU(last, i), lineBytes)), 4 * i);
+        const offset = f.let(i32.const(0));
+        const to = f.let(panels);
+        f.forRange(0, channels, () => {
+          f.call(gather, lines, offset, p.taps, to, step);
+          f.add(offset, i32.shl(p.taps, shift));
+          f.add(to, 4 * tileColumns);
+        });
+        f.add(from, i32.mul(lineBytes, tileColumns));
+        f.add(panels, panelBytes);
+        f.set(left, i32.sub(left, tileColumns));
+      });
+    },
+  );
+}
+
+/** Elements of the panels of a group before those of the stretch from input channel `first` on. */
+function stretchStart(
+  { groupOutChannels, taps }: Pick<FilterLocals, "groupOutChannels" | "taps">,
+  first: Local<"i32">,
+) {
+  const whole = i32.and(i32.add(groupOutChannels, tileColumns - 1), -tileColumns);
+  return i32.mul(i32.mul(whole, taps), first);
+}
+
+/** Packs the filter for several chunks of `windowsKernel`. */
+export function packWindowsKernel(dtype: FloatType): Kernel<PackWindowsTypes> {
+  return defineKernel({
+    name: `conv2d_windows_pack_${dtype}`,
+    parameters: packTypes,
+    scratchBytes: 4 * tileColumns,
+    emit(f, { parameters, chunk, scratch, module }) {
+      const { stretches, panelBlocks, stretchChannels, groupOutChannels } = parameters;
+      const channel = f.let(i32.mul(i32.remU(chunk, panelBlocks), packedPanels * tileColumns));
+      const rest = f.let(i32.divU(chunk, panelBlocks));
+      const first = f.let(i32.mul(i32.remU(rest, stretches), stretchChannels));
+      const group = f.let(i32.divU(rest, stretches));
+      const count = f.let(i32.minU(i32.sub(groupOutChannels, channel), packedPanels * tileColumns));
+      emitPackFilter(f, module, dtype, parameters, { group, channel, count, first, lines: scratch });
+    },
+  });
+}
+
+const ownTypes = {
+  input: "i32",
+  /** f32; 0: none. */
+  bias: "i32",
+  /** A value of `activationCode`. */
+  activation: "i32",
+  output: "i32",
+  height: "i32",
+  width: "i32",
+  inChannels: "i32",
+  outHeight: "i32",
+  outWidth: "i32",
+  outChannels: "i32",
+  kernelHeight: "i32",
+  kernelWidth: "i32",
+  strideY: "i32",
+  strideX: "i32",
+  top: "i32",
+  left: "i32",
+  dilationY: "i32",
+  dilationX: "i32",
+  /** Of the output, through the whole batch; and a chunk's share of them, for one group. */
+  pixels: "i32",
+  pixelsPerChunk: "i32",
+  pixelChunks: "i32",
+  /** 1: the chunk, which is the only one, packs the filter itself. */
+  packsFilter: "i32",
+  /** Room of worker 0: zeros, panels of windows and, for converted types, sums. Bytes from worker to worker. */
+  rooms: "i32",
+  roomBytes: "i32",
+  zeroBytes: "i32",
+  sums: "i32",
+} as const;
+
+export type WindowsTypes = FilterTypes & typeof ownTypes;
+
+const windowsTypes: WindowsTypes = { ...filterTypes, ...ownTypes };
+
+const one = 0x3f800000;
+
+/**
+ * Convolution of images with channels last, as a matrix product: windows (pixels x window elements) * filter (window elements x
+ * output channels). The result lies as the output does. A chunk gathers its windows right into the panels that the
+ * product reads, some channels of one pixel at a time; elements beyond the image come from a row of zeros.
+ */
+export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
+  return defineKernel({
+    name: `conv2d_windows_${dtype}`,
+    parameters: windowsTypes,
+    // Besides a tile for the edges, two addresses and the place of each window of a panel.
+    scratchBytes: 512,
+    emit(f, { parameters, chunk, scratch, worker, features, module }) {
+      const tile = windowsTile(features);
+      const elements = elementsOf(f, dtype);
+      const { groupInChannels, groupOutChannels, taps, stretchChannels, pixelsPerChunk } = parameters;
+      const { outChannels, pixelChunks } = parameters;
+      const group = f.let(i32.divU(chunk, pixelChunks));
+      const pixel = f.let(i32.mul(i32.remU(chunk, pixelChunks), pixelsPerChunk));
+      const pixels = f.let(i32.minU(i32.sub(parameters.pixels, pixel), pixelsPerChunk));
+      const zeros = f.let(i32.add(parameters.rooms, i32.mul(worker, parameters.roomBytes)));
+      f.memoryFill(zeros, 0, parameters.zeroBytes);
+      const windows = f.let(i32.add(zeros, parameters.zeroBytes));
+      const packed = f.let(i32.add(parameters.packed, i32.mul(group, parameters.groupPackedBytes)));
+
+      const outChannel = f.let(i32.mul(group, groupOutChannels));
+      const element = i32.add(i32.mul(pixel, outChannels), outChannel);
+      const output = f.let(i32.add(parameters.output, i32.shl(element, elements.shift)));
+      const outputStride = f.let(i32.shl(outChannels, elements.shift));
+      // f32 is summed in the output; other types in the room, and rounded at the end.
+      const sums = elements.converted ? f.let(i32.add(zeros, parameters.sums)) : output;
+      const sumsStride = elements.converted ? f.let(i32.shl(groupOutChannels, 2)) : outputStride;
+
+      const lines = f.let(i32.add(scratch, spareBytes(tile)));
+      const gather = windowGatherer(f, module, dtype, tile, parameters, {
+        ...{ zeros, windows, pixel, pixels, lines },
+      });
+      f.forRange(
+        0,
+        groupInChannels,
+        (first) => {
+          const channels = f.let(i32.minU(i32.sub(groupInChannels, first), stretchChannels));
+          f.if(parameters.packsFilter, () => {
+            const none = f.let(i32.const(0));
+            emitPackFilter(f, module, dtype, parameters, {
+              ...{ group, first, channel: none, count: groupOutChannels, lines },
+            });
+          });
+          const inChannel = i32.add(i32.mul(group, groupInChannels), first);
+          gather(f.let(i32.add(parameters.input, i32.shl(inChannel, elements.shift))), channels);
+          const depth = f.let(i32.mul(channels, taps));
+          f.call(
+            blockFunction(module, tile),
+            windows,
+            i32.mul(depth, 4 * tile.rows),
+            i32.add(packed, i32.shl(stretchStart(parameters, first), 2)),
+            depth,
+            pixels,
+            groupOutChannels,
+            sums,
+            sumsStride,
+            one,
+            select(i32.const(one), i32.const(0), first),
+            scratch,
+            1,
+          );
+        },
+        { step: stretchChannels },
+      );
+
+      const { activation } = parameters;
+      const biasStep = f.let(i32.const(4));
+      const bias = f.let(parameters.bias);
+      f.if(bias, () => f.add(bias, i32.shl(outChannel, 2)));
+      const epilogue = { bias, biasStep, activation };
+      if (elements.converted)
+        finishRows(f, module, elements, {
+          ...{ sums, sumsStride, m: pixels, n: groupOutChannels, c: output, stride: outputStride, epilogue },
+          ...{ alpha: f.let(f32.const(1)), beta: f.let(f32.const(0)) },
+        });
+      else
+        f.if(hasEpilogue(epilogue), () =>
+          f.call(
+            epilogueFunction(module),
+            ...[output, outputStride, pixels, groupOutChannels, bias, biasStep, activation],
+          ),
+        );
+    },
+  });
+}
+
+interface GatheredPixels {
+  readonly zeros: Local<"i32">;
+  /** Where the panels go. */
+  readonly windows: Local<"i32">;
+  /** The first pixel of the output, counted through the batch, and how many. */
+  readonly pixel: Local<"i32">;
+  readonly pixels: Local<"i32">;
+  /** Scratch. */
+  readonly lines: Local<"i32">;
+}
+
+/**
+ * Returns what gathers the windows of some pixels into panels, for `channels` input channels, which begin at `source` in the
+ * first pixel of the input. In a panel, the channels of a pixel of the window follow one another, as they do in the image.
+ */
+function windowGatherer(
+  f: FunctionBuilder,
+  module: ModuleBuilder,
+  dtype: FloatType,
+  { rows }: Tile,
+  p: { readonly [Name in keyof WindowsTypes]: Local<"i32"> },
+  { zeros, windows, pixel, pixels, lines }: GatheredPixels,
+): (source: Local<"i32">, channels: Local<"i32">) => void {
+  const { shift } = elementFormats[dtype];
+  const gather = gatherFunction(module, dtype, rows);
+  const { height, width, outHeight, outWidth, strideY, strideX, dilationY, dilationX } = p;
+  const { kernelHeight, kernelWidth, taps } = p;
+  const pixelBytes = f.let(i32.shl(p.inChannels, shift));
+  const rowBytes = f.let(i32.mul(width, pixelBytes));
+  const tapBytes = f.let(i32.mul(dilationX, pixelBytes));
+  const tapRowBytes = f.let(i32.mul(dilationY, rowBytes));
+  const step = f.let(i32.const(4 * rows));
+  // From the first to the last element of a window.
+  const reachY = f.let(i32.mul(i32.sub(kernelHeight, 1), dilationY));
+  const reachX = f.let(i32.mul(i32.sub(kernelWidth, 1), dilationX));
+  const insideY = f.let(i32.sub(height, reachY));
+  const insideX = f.let(i32.sub(width, reachX));
+  // Of each window of a panel: the address of its first element, its place, and where to read.
+  const [placesY, placesX, reads] = [4 * rows, 8 * rows, 12 * rows];
+  const always = f.let(i32.const(1));
+
+  return (source, channels) => {
+    const x = f.let(i32.remU(pixel, outWidth));
+    const line = f.let(i32.divU(pixel, outWidth));
+    const y = f.let(i32.remU(line, outHeight));
+    const image = f.let(i32.divU(line, outHeight));
+    const left = f.let(pixels);
+    const panel = f.let(windows);
+    const tapPanelBytes = f.let(i32.mul(channels, step));
+    const panelBytes = f.let(i32.mul(taps, tapPanelBytes));
+    // Of a window inside the image, whole rows lie in one piece if it has all channels.
+    const inPieces = f.let(i32.and(i32.eq(channels, p.inChannels), i32.eq(dilationX, 1)));
+    const pieces = f.let(i32.const(1));
+    const pieceElements = f.let(i32.mul(channels, kernelWidth));
+    f.if(i32.eqz(inPieces), () => {
+      f.set(pieces, kernelWidth);
+      f.set(pieceElements, channels);
+    });
+    const pieceBytes = f.let(i32.mul(pieceElements, 4 * rows));
+    const isInside = f.local("i32");
+    const advance = (): void => {
+      f.add(x, 1);
+      f.if(i32.eq(x, outWidth), () => {
+        f.set(x, 0);
+        f.add(y, 1);
+        f.if(i32.eq(y, outHeight), () => {
+          f.set(y, 0);
+          f.add(image, 1);
+        });
+      });
+    };
+    f.while(left, () => {
+      const count = panelHeight(f, left, rows, always);
+      f.set(isInside, 1);
+      for (let r = 0; r < rows; r++) {
+        const startY = f.let(i32.sub(i32.mul(y, strideY), p.top));
+        const startX = f.let(i32.sub(i32.mul(x, strideX), p.left));
+        const first = i32.add(
+          i32.add(source, i32.mul(i32.add(i32.mul(image, height), startY), rowBytes)),
+          i32.mul(startX, pixelBytes),
+        );
+        f.store(lines, first, 4 * r);
+        f.store(lines, startY, placesY + 4 * r);
+        f.store(lines, startX, placesX + 4 * r);
+        // As a signed number each of these is negative if the window lies partly outside.
+        const outside = i32.or(
+          i32.or(startY, startX),
+          i32.or(i32.sub(i32.sub(insideY, 1), startY), i32.sub(i32.sub(insideX, 1), startX)),
+        );
+        f.if(i32.ltS(outside, 0), () => f.set(isInside, 0));
+        // The lines after the last one repeat it.
+        if (r + 1 < rows) f.if(i32.gtU(count, r + 1), advance);
+        else advance();
+      }
+      const to = f.let(panel);
+      const rowOffset = f.let(i32.const(0));
+      f.forRange(0, kernelHeight, (i) => {
+        const offset = f.let(rowOffset);
+        f.if(
+          isInside,
+          () =>
+            f.forRange(0, pieces, () => {
+              f.call(gather, lines, offset, pieceElements, to, step);
+              f.add(to, pieceBytes);
+              f.add(offset, tapBytes);
+            }),
+          () => {
+            const tapY = f.let(i32.mul(i, dilationY));
+            f.forRange(0, kernelWidth, (j) => {
+              const tapX = f.let(i32.mul(j, dilationX));
+              for (let r = 0; r < rows; r++) {
+                const isRow = i32.ltU(i32.add(i32.load(lines, placesY + 4 * r), tapY), height);
+                const isColumn = i32.ltU(i32.add(i32.load(lines, placesX + 4 * r), tapX), width);
+                const at = i32.add(i32.load(lines, 4 * r), offset);
+                f.store(lines, select(at, zeros, i32.and(isRow, isColumn)), reads + 4 * r);
+              }
+              f.call(gather, i32.add(lines, reads), 0, channels, to, step);
+              f.add(to, tapPanelBytes);
+              f.add(offset, tapBytes);
+            });
+          },
+        );
+        f.add(rowOffset, tapRowBytes);
+      });
+      f.add(panel, panelBytes);
+      f.set(left, i32.sub(left, count));
+    });
+  };
+}

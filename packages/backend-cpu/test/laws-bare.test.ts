@@ -1,0 +1,16 @@
+// Tags: long
+import { createCpuBackend } from "@backplane/backend-cpu/bare";
+import { gemm } from "@backplane/backend-cpu/kernels/gemm";
+import { unary } from "@backplane/backend-cpu/kernels/unary";
+import { describeBackend, laws } from "@backplane/conformance";
+import { isAroundAll } from "./laws-support.js";
+
+// What the kernels compute is the same as in a backend of all: laws-cases.test.ts.
+describeBackend(
+  {
+    name: "the CPU with two kernels",
+    create: () => createCpuBackend({ threads: 0, kernels: [gemm, unary] }),
+    options: { laws: laws.filter(isAroundAll), mode: "quick", runs: 1 },
+  },
+  globalThis,
+);

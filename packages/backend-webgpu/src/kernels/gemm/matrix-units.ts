@@ -1,0 +1,3 @@
+/** What only devices with matrix units run; see `units.ts`. */
+export { matrixProgram } from "./matrices.wgsl.js";
+export { enqueueSplit } from "./split/split.js";

@@ -1,0 +1,16 @@
+// Tags: long
+import { createWebGpuBackend } from "@backplane/backend-webgpu/bare";
+import { gemm } from "@backplane/backend-webgpu/kernels/gemm";
+import { unary } from "@backplane/backend-webgpu/kernels/unary";
+import { describeBackend, laws } from "@backplane/conformance";
+import { isAroundKernels } from "./laws-support.js";
+
+// What the kernels compute is the same as in a backend of all: laws-kernels.test.ts.
+describeBackend(
+  {
+    name: "WebGPU with two kernels",
+    create: () => createWebGpuBackend({ kernels: [gemm, unary] }),
+    options: { laws: laws.filter(isAroundKernels), mode: "quick", runs: 1 },
+  },
+  globalThis,
+);

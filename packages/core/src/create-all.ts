@@ -1,0 +1,18 @@
+import { CreatedBackend, type DriverBackend, type KnownOperations } from "./create.js";
+import type { BackendDriver } from "./driver.js";
+import { defineMethods } from "./ops/define-methods.js";
+import { operations } from "./ops/index.js";
+
+class BackendOfAll<Memory> extends CreatedBackend<Memory> {}
+defineMethods(BackendOfAll.prototype, operations);
+
+/** There is no other operation of core to give advice on. */
+const known: KnownOperations = { operations, advice: () => "" };
+
+/**
+ * Makes a backend from a driver. It adds lifecycle, handles, argument checks, statistics and errors. The
+ * driver sees only valid calls of operations that it has.
+ */
+export function createBackend<Memory>(driver: BackendDriver<Memory>): DriverBackend<Memory> {
+  return new BackendOfAll(driver, known);
+}
