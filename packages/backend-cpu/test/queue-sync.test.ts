@@ -92,6 +92,25 @@ for (const threads of [1, 2])
       expect(wordNow(word)).to.equal((33 * 31 + 3) * 31 + 4);
     });
 
+    it("hands small commands over if this thread may not compile their kernels", () => {
+      const { queue, errors } = rig;
+      const word = rig.place(4);
+      const { Module } = WebAssembly;
+      WebAssembly.Module = class {
+        constructor() {
+          throw new RangeError("WebAssembly.Compile is disallowed on the main thread");
+        }
+      } as unknown as typeof Module;
+      try {
+        queue.enqueue(step.launch({ word, factor: 1, term: 5 }, 1, 100));
+      } finally {
+        WebAssembly.Module = Module;
+      }
+      queue.enqueue(step.launch({ word, factor: 3, term: 1 }, 1, 100));
+      expect(wordNow(word)).to.equal(16);
+      expect(errors).to.deep.equal([]);
+    });
+
     it("keeps the order of small and large commands, and of reads between them", async () => {
       const { queue } = rig;
       const word = rig.place(4);

@@ -5,6 +5,7 @@ import { KernelInstances } from "../kernels/instance.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
 import { planCopy, planNothing } from "../kernels/memory/index.js";
+import type { KernelFunction } from "../native/functions.js";
 import { Fifo } from "./fifo.js";
 import {
   ask,
@@ -105,6 +106,7 @@ export class ThreadedQueue implements Queue {
   readonly #kernels: KernelLibrary;
   /** For small commands. */
   readonly #instances: KernelInstances;
+  #mayRunHere = true;
   readonly #heap: Heap;
   readonly #staging: StagingRing;
   readonly #events: QueueEvents;
@@ -202,32 +204,45 @@ export class ThreadedQueue implements Queue {
     if (this.#end !== undefined) return;
     // Tell the caller at once if something is wrong with the kernel.
     const kernel = this.#kernels.index(launch.kernel);
-    if (launch.nanoseconds !== undefined && launch.nanoseconds <= ownNanoseconds && this.#isIdle()) {
-      this.#runHere(kernel, launch);
-      return;
-    }
+    const { nanoseconds = Number.POSITIVE_INFINITY } = launch;
+    if (nanoseconds <= ownNanoseconds && this.#isIdle() && this.#ranHere(kernel, launch)) return;
     if (this.#lastReads.length > 0) this.#stageReads();
     this.#append(launch);
   }
 
-  /** Whether nothing is under way. Settles reads that are due: they may still have to copy what is about to be overwritten. */
+  /**
+   * Whether nothing is under way, so that this thread may run a kernel. Settles reads that are due: they may still have to copy
+   * what is about to be overwritten.
+   */
   #isIdle(): boolean {
+    if (!this.#mayRunHere) return false;
     if (this.#completed() !== this.#accepted) return false;
     if (this.#waiters.length === 0) return true;
     return this.#settle() === this.#accepted;
   }
 
-  /** Runs a command while nothing is under way, as the first worker would: with its scratch and its number. */
-  #runHere(kernel: number, { kernel: name, words: block, chunks }: Launch): void {
+  /**
+   * Runs a command while nothing is under way, as the first worker would: with its scratch and its number. Returns false if it
+   * must be handed over.
+   */
+  #ranHere(kernel: number, { kernel: name, words: block, chunks }: Launch): boolean {
+    let run: KernelFunction;
+    try {
+      run = this.#instances.get(kernel);
+    } catch {
+      // Old pages compile only small modules here, but any in workers.
+      this.#mayRunHere = false;
+      return false;
+    }
     const address = idleBlock(this.#control);
     for (let i = 0; i < block.length; i++) this.#control[address / 4 + i] = block[i]!;
     try {
-      const run = this.#instances.get(kernel);
       for (let chunk = 0; chunk < chunks; chunk++) run(address, chunk, this.#scratch[0]!, 0);
     } catch (error) {
       const message = `kernel ${name} failed: ${String(error)}`;
       this.#events.error(new BackendError("DEVICE_ERROR", message, { cause: error }));
     }
+    return true;
   }
 
   enqueueList(list: List): void {
