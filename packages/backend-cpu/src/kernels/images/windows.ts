@@ -33,11 +33,12 @@ export const windowTypes = {
 export type WindowName = keyof typeof windowTypes;
 type Windows<Of> = Readonly<Record<WindowName, Of>>;
 
-const windowNames = Object.keys(windowTypes) as readonly WindowName[];
-
 /** Adds the parameters in the order of `windowTypes`. Objects put together here took as long as the rest of a small call. */
 export function pushWindows(parameters: number[], problem: PoolWindows): void {
-  for (let i = 0; i < windowNames.length; i++) parameters.push(Number(problem[windowNames[i]!]));
+  const { height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX } = problem;
+  const { top, left, bottom, right, dilationY, dilationX, countPadding } = problem;
+  parameters.push(height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX);
+  parameters.push(top, left, bottom, right, dilationY, dilationX, countPadding ? 1 : 0);
 }
 
 export function windowAxes(p: Windows<Local<"i32">>): Readonly<Record<"y" | "x", WindowAxis>> {
