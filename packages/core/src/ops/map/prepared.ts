@@ -56,7 +56,7 @@ export function prepare(checks: Checks, expression: Expression): Prepared {
     for (let i = 0; i < uses.length; i++)
       if (isSame(uses[i]!.expression, expression)) return uses[i]!.prepared;
   const prepared = prepareText(checks, expression);
-  if (nodes.every((node) => Object.isFrozen(node))) {
+  if (isFixed(nodes) && nodes.every((node) => isFixed(node))) {
     const { results, inputTypes, outputTypes } = expression;
     const kept = {
       ...expression,
@@ -68,6 +68,13 @@ export function prepare(checks: Checks, expression: Expression): Prepared {
     else if (uses.length < mostUses) uses.push({ expression: kept, prepared });
   }
   return prepared;
+}
+
+/** Whether an object has the same properties for good: it is frozen, and none of them is computed. */
+function isFixed(object: object): boolean {
+  const { prototype } = Array.isArray(object) ? Array : Object;
+  if (!Object.isFrozen(object) || Object.getPrototypeOf(object) !== prototype) return false;
+  return Object.values(Object.getOwnPropertyDescriptors(object)).every((property) => "value" in property);
 }
 
 /** How many uses of one list are kept. */
