@@ -33,7 +33,7 @@ const threadedQueue: CpuParts["threadedQueue"] = async () =>
 
 /** As `cpu` of `@backplane/backend-cpu`. */
 export function cpu(options: BareCpuOptions): BackendProvider {
-  const { set, own } = chosenKernels(options.kernels);
+  const { set, own } = chosenKernels((options as Partial<BareCpuOptions> | undefined)?.kernels);
   const known = { operations: set.definitions, advice: adviceOn };
   const parts: CpuParts = { set, native: undefined, threadedQueue };
   return makeProvider(resolveOptions({ ...options, kernels: own }, parts), (driver) =>

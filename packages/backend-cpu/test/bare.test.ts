@@ -123,10 +123,18 @@ describe("a CPU backend of chosen kernels", () => {
     for (const [kernels, complaint] of [
       [[gemm, unary, gemm], "kernels has gemm twice; allowed: once"],
       [undefined, "kernels is undefined; allowed: a list of kernels"],
+      [[gemm, undefined], "kernels has undefined at place 1; allowed: kernels for this backend"],
+      [[{ operations: [] }], "kernels has object at place 0; allowed: kernels for this backend"],
     ] as const) {
       const { code, message } = refusalOf(() => createCpuBackend({ kernels: kernels as never }));
       assert.deepEqual([code, message], ["INVALID_ARGUMENT", `cpu: ${complaint}`]);
     }
+    assert.equal(refusalOf(() => createCpuBackend(undefined as never)).code, "INVALID_ARGUMENT");
+    const { message } = refusalOf(() => createCpuBackend({ kernels: [gemm], blas: "auto" } as never));
+    assert.equal(
+      message,
+      'cpu: blas is "auto"; allowed: false: only the entry with all kernels has native libraries',
+    );
     const variants = { gemm: "4x8" };
     createCpuBackend({ kernels: [gemm], variants });
     assert.equal(refusalOf(() => createCpuBackend({ kernels: [unary], variants })).code, "INVALID_ARGUMENT");

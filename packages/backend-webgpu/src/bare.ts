@@ -9,7 +9,7 @@ import type { WebGpuOptions } from "./options.js";
 export function chosenOf<Options extends BareWebGpuOptions>(
   options: Options,
 ): { readonly kernels: BackendKernels; readonly options: Omit<Options, "kernels"> & WebGpuOptions } {
-  const { set, own } = chosenKernels(options.kernels);
+  const { set, own } = chosenKernels((options as Partial<Options> | undefined)?.kernels);
   const known = { operations: set.definitions, advice: adviceOn };
   return {
     kernels: { set, known, make: (driver) => createBackendOf(driver, known) },

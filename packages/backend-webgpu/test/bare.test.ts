@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import {
   createWebGpuBackend,
@@ -129,10 +130,13 @@ describe("a webgpu backend of chosen kernels", () => {
     for (const [kernels, complaint] of [
       [[gemm, unary, gemm], "kernels has gemm twice; allowed: once"],
       [undefined, "kernels is undefined; allowed: a list of kernels"],
+      [[gemm, undefined], "kernels has undefined at place 1; allowed: kernels for this backend"],
+      [[{ operations: [] }], "kernels has object at place 0; allowed: kernels for this backend"],
     ] as const) {
       const { code, message } = refusalOf(() => createWebGpuBackend({ kernels: kernels as never }));
       assert.deepEqual([code, message], ["INVALID_ARGUMENT", `webgpu: ${complaint}`]);
     }
+    assert.equal(refusalOf(() => createWebGpuBackend(undefined as never)).code, "INVALID_ARGUMENT");
     const variants = { gemm: "tiled_32x32x16_4x4" };
     createWebGpuBackend({ kernels: [gemm], variants });
     assert.equal(
@@ -219,5 +223,23 @@ describe("a webgpu backend of chosen kernels", () => {
     );
     table.importData(tuning);
     assert.equal(table.size, 0);
+  });
+
+  it("loads kernels for matrix units where a device has some, and only there", () => {
+    // In a process of its own: this one has all kernels.
+    const program = `
+      import { chosenKernels } from "#src/kernels/chosen.js";
+      import { gemm } from "#src/kernels/gemm/public.js";
+      import { matrixUnits } from "#src/kernels/gemm/units.js";
+      const { set } = chosenKernels([gemm]);
+      for (const subgroupMatrices of [[], ["16x16x16"]]) {
+        await set.load({ subgroupMatrices });
+        console.log(Object.keys(matrixUnits() ?? {}).join(" "));
+      }`;
+    const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {
+      cwd: new URL("..", import.meta.url),
+      encoding: "utf8",
+    });
+    assert.deepEqual([stderr, stdout], ["", "\nenqueueSplit inUnits matrixProgram\n"]);
   });
 });

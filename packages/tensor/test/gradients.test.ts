@@ -34,6 +34,7 @@ const bench = onCpu();
 /** Where kinds are defined and smooth; others are tested from -1.7 to 1.9. */
 const domains: Readonly<Record<string, readonly [number, number]>> = {
   ...{
+    relu6: [-2, 8.1],
     log: [0.3, 3],
     log2: [0.3, 3],
     log1p: [-0.5, 3],

@@ -22,7 +22,7 @@ export interface Chosen {
 }
 
 /** Throws `INVALID_ARGUMENT` unless it is a list of kernels that has each once. */
-export function chosenKernels(kernels: readonly (CpuKernel | OwnCpuKernel)[]): Chosen {
+export function chosenKernels(kernels: readonly (CpuKernel | OwnCpuKernel)[] | undefined): Chosen {
   const fail = (complaint: string): never => {
     throw new BackendError("INVALID_ARGUMENT", `cpu: kernels ${complaint}`, {
       operation: "cpu",
@@ -33,11 +33,13 @@ export function chosenKernels(kernels: readonly (CpuKernel | OwnCpuKernel)[]): C
   const own: OwnCpuKernel[] = [];
   const definitions: Record<string, Operation<never, never>> = {};
   const operations: Record<string, CpuOperation<never>> = {};
-  for (const chosen of kernels as readonly (CpuKernel | OwnCpuKernel)[]) {
-    if (!("kernel" in chosen)) {
+  for (const [i, chosen] of (kernels as readonly (CpuKernel | OwnCpuKernel)[]).entries()) {
+    if (isOwn(chosen)) {
       own.push(chosen);
       continue;
     }
+    if (typeof chosen !== "object" || chosen === null || !("kernel" in chosen))
+      fail(`has ${typeof chosen} at place ${i}; allowed: kernels for this backend`);
     for (const operation of chosen.operations) {
       if (Object.hasOwn(operations, operation.name)) fail(`has ${operation.name} twice; allowed: once`);
       definitions[operation.name] = operation;
@@ -45,6 +47,12 @@ export function chosenKernels(kernels: readonly (CpuKernel | OwnCpuKernel)[]): C
     }
   }
   return { set: kernelSet(definitions as KernelSet["definitions"], operations as CpuOperations), own };
+}
+
+/** Whether it is the kernel of an operation that core does not define. */
+function isOwn(kernel: CpuKernel | OwnCpuKernel): kernel is OwnCpuKernel {
+  const { operation } = (kernel ?? {}) as Partial<OwnCpuKernel>;
+  return typeof operation?.resolve === "function";
 }
 
 /** For errors: how a program comes by the kernel of an operation. */

@@ -52,6 +52,8 @@ const threadSetters: readonly (readonly [name: string, parameter: string])[] = [
   ["openblas_set_num_threads64_", "int"],
   ["MKL_Set_Num_Threads", "int"],
   ["bli_thread_set_num_threads", "int64_t"],
+  // Accelerate from macOS 15 on, for the calling thread; 1 is its word for one thread.
+  ["BLASSetThreading", "int"],
 ];
 
 /** Koffi closes libraries that nobody references; these stay open as long as the thread lives. */

@@ -1,7 +1,7 @@
 import { type Code, raw, unsigned, type ValueType, valueTypeCodes, vector } from "./encoding.js";
 import { type Arg, memoryArgument, operand, simd, type Value } from "./expressions.js";
 import { i32 } from "./scalars.js";
-import { f32x4, v128 } from "./vectors.js";
+import { f32x4, f64x2, v128 } from "./vectors.js";
 
 /** A local variable. Used as a value, it is read. */
 export interface Local<Type extends ValueType = ValueType> extends Value<Type> {
@@ -81,6 +81,11 @@ export class FunctionBuilder {
   /** c - a * b on f32x4, likewise. */
   multiplySubtract(a: Value<"v128">, b: Value<"v128">, c: Value<"v128">): Value<"v128"> {
     return this.relaxedSimd ? f32x4.relaxedNmadd(a, b, c) : f32x4.sub(c, f32x4.mul(a, b));
+  }
+
+  /** a * b + c on f64x2, likewise. */
+  multiplyAdd64(a: Value<"v128">, b: Value<"v128">, c: Value<"v128">): Value<"v128"> {
+    return this.relaxedSimd ? f64x2.relaxedMadd(a, b, c) : f64x2.add(f64x2.mul(a, b), c);
   }
 
   /** Declares a local variable (zero at first). */

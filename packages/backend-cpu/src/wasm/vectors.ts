@@ -323,6 +323,8 @@ export const f64x2: Table<keyof typeof f64x2Binary, Binary<"v128">> &
     readonly splat: Unary<"f64", "v128">;
     readonly extractLane: (lane: number, a: V128) => Value<"f64">;
     readonly replaceLane: (lane: number, a: V128, value: Arg<"f64">) => V128;
+    /** As that of f32x4. */
+    readonly relaxedMadd: (a: V128, b: V128, c: V128) => V128;
   } = {
   ...vectorTable(f64x2Binary, binary("v128", "v128")),
   ...vectorTable(f64x2Unary, unary("v128", "v128")),
@@ -330,4 +332,5 @@ export const f64x2: Table<keyof typeof f64x2Binary, Binary<"v128">> &
   splat: unary("f64", "v128")(simd(0x14)),
   extractLane: extract("f64", 0x21),
   replaceLane: replace("f64", 0x22),
+  relaxedMadd: (a, b, c) => ({ type: "v128", code: a.code + b.code + c.code + simd(0x107) }),
 };

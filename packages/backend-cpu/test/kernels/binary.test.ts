@@ -71,6 +71,21 @@ describeEitherWay("binary kernels", (options) => {
     });
   }
 
+  it("pow of two numbers does not depend on the numbers beside them", () => {
+    const random = randomNumbers(12);
+    const a = Float32Array.from({ length: 1024 }, () => random() * 12);
+    const b = Float32Array.from({ length: 1024 }, () => random() * 24 - 12);
+    const rare = [-2, 0, 1e-40, Number.NaN, -0, Number.POSITIVE_INFINITY, -0.5];
+    const mixed = Float32Array.from({ length: 2048 }, (_, i) =>
+      i % 2 === 0 ? a[i / 2]! : rare[((i - 1) / 2) % rare.length]!,
+    );
+    const twice = Float32Array.from({ length: 2048 }, (_, i) => b[i >> 1]!);
+    const powers = (a: Float32Array, b: Float32Array): Float32Array =>
+      run("f32", { kind: "pow", n: a.length, a: handle, b: handle }, a, b, a.length);
+    const beside = powers(mixed, twice).filter((_, i) => i % 2 === 0);
+    expect(Buffer.compare(Buffer.from(beside.buffer), Buffer.from(powers(a, b).buffer))).to.equal(0);
+  });
+
   it("computes in f32 and rounds f16 once", () => {
     const random = randomNumbers(4);
     const n = 10007;

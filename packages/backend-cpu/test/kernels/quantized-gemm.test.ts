@@ -2,6 +2,7 @@
 import { dtypeBytes, type FloatType, floatTypes, type QuantizedGemmProblem } from "@backplane/core";
 import { expect } from "chai";
 import type { CpuMemory } from "#src/kernels/kernel.js";
+import { groupColumns, stretchBlocks } from "#src/kernels/quantized-gemm/dot.wasm.js";
 import { chunkColumns } from "#src/kernels/quantized-gemm/few-rows.wasm.js";
 import { mostFewRows, quantizedGemm } from "#src/kernels/quantized-gemm/index.js";
 import { chunkRows } from "#src/kernels/quantized-gemm/prepare.wasm.js";
@@ -15,8 +16,19 @@ type Extents = readonly [m: number, n: number, k: number];
 /** Around rows that are taken together, columns and rows of chunks, blocks and units. */
 const shapes: readonly Extents[] = [
   ...[1, 2, 3, 4, 5, 7, mostFewRows, mostFewRows + 1, 40].map((m): Extents => [m, 19, 70]),
-  ...[1, 3, chunkColumns - 1, chunkColumns, chunkColumns + 1, 200].map((n): Extents => [2, n, 33]),
+  ...[
+    1,
+    3,
+    groupColumns,
+    groupColumns + 1,
+    2 * groupColumns,
+    chunkColumns - 1,
+    chunkColumns,
+    chunkColumns + 1,
+    200,
+  ].map((n): Extents => [2, n, 33]),
   ...[chunkRows - 1, chunkRows + 1, 67].map((n): Extents => [20, n, 129]),
+  ...[stretchBlocks, stretchBlocks + 1, 2 * stretchBlocks].map((blocks): Extents => [3, 6, 32 * blocks]),
   ...[1, 15, 16, 17, 31, 32, 64, 127, 128, 256, 1000].map((k): Extents => [1, 5, k]),
 ];
 

@@ -149,14 +149,31 @@ describeEitherWay("unary kernels", (options) => {
     expect(output.every((y, i) => y <= 1 && (input[i]! < 9.0109 || y === 1))).to.equal(true);
   });
 
+  for (const kind of ["sin", "cos"] as const) {
+    it(`${kind} is as accurate near the first 5000 multiples of pi / 2, on both sides of where their parts change`, () => {
+      const input = Float32Array.from({ length: 5 * 5000 }, (_, i) => {
+        const nearest = new Float32Array([(Math.floor(i / 5) * Math.PI) / 2]);
+        new Int32Array(nearest.buffer)[0]! += nearest[0] === 0 ? i % 5 : (i % 5) - 2;
+        return nearest[0]!;
+      });
+      run(kind, input).forEach((got, i) => {
+        const distance = ulpDistance(got, unaryFunctions[kind](input[i]!));
+        expect(distance, `${kind}(${input[i]}) = ${got}`).to.be.at.most(bounds[kind]);
+      });
+    });
+  }
+
   for (const kind of floatUnaryKinds) {
     it(`${kind} of a number does not depend on the numbers beside it`, () => {
       const random = randomNumbers(11);
-      const ordinary = Float32Array.from({ length: 4096 }, () => random() * 24 - 12);
-      // Every second number is large enough to be a case of its own in some function.
-      const large = [200, -100, Number.NaN, -14, 88, Number.NEGATIVE_INFINITY];
+      // Every second vector has positive numbers only, as logarithms usually get them.
+      const ordinary = Float32Array.from({ length: 4096 }, (_, i) =>
+        i % 8 < 4 ? random() * 12 : random() * 24 - 12,
+      );
+      // Every second number is a case of its own in some function.
+      const rare = [200, -100, 1e6, Number.NaN, -14, 0, 88, 1e-40, 2 ** 127, -1, Number.NEGATIVE_INFINITY];
       const mixed = Float32Array.from({ length: 8192 }, (_, i) =>
-        i % 2 === 0 ? ordinary[i / 2]! : large[((i - 1) / 2) % large.length]!,
+        i % 2 === 0 ? ordinary[i / 2]! : rare[((i - 1) / 2) % rare.length]!,
       );
       const alone = run(kind, ordinary);
       const beside = run(kind, mixed).filter((_, i) => i % 2 === 0);

@@ -20,7 +20,7 @@ export interface Chosen {
 }
 
 /** Throws `INVALID_ARGUMENT` unless it is a list of kernels that has each once. */
-export function chosenKernels(kernels: readonly (WebGpuKernel | OwnWebGpuKernel)[]): Chosen {
+export function chosenKernels(kernels: readonly (WebGpuKernel | OwnWebGpuKernel)[] | undefined): Chosen {
   const fail = (complaint: string): never => {
     throw new BackendError("INVALID_ARGUMENT", `webgpu: kernels ${complaint}`, {
       operation: "webgpu",
@@ -35,11 +35,13 @@ export function chosenKernels(kernels: readonly (WebGpuKernel | OwnWebGpuKernel)
     entries.add(entry as OperationEntry);
     for (const part of parts) add(part);
   };
-  for (const chosen of kernels as readonly (WebGpuKernel | OwnWebGpuKernel)[]) {
-    if (!("entry" in chosen)) {
+  for (const [i, chosen] of (kernels as readonly (WebGpuKernel | OwnWebGpuKernel)[]).entries()) {
+    if (isOwn(chosen)) {
       own.push(chosen);
       continue;
     }
+    if (typeof chosen !== "object" || chosen === null || !("entry" in chosen))
+      fail(`has ${typeof chosen} at place ${i}; allowed: kernels for this backend`);
     for (const operation of chosen.operations) {
       if (Object.hasOwn(definitions, operation.name)) fail(`has ${operation.name} twice; allowed: once`);
       definitions[operation.name] = operation;
@@ -47,6 +49,12 @@ export function chosenKernels(kernels: readonly (WebGpuKernel | OwnWebGpuKernel)
     add(chosen);
   }
   return { set: new KernelSet(definitions as KernelSet["definitions"], [...entries]), own };
+}
+
+/** Whether it is the kernel of an operation that core does not define. */
+function isOwn(kernel: WebGpuKernel | OwnWebGpuKernel): kernel is OwnWebGpuKernel {
+  const { operation } = (kernel ?? {}) as Partial<OwnWebGpuKernel>;
+  return typeof operation?.resolve === "function";
 }
 
 /** For errors: how a program comes by the kernel of an operation. */

@@ -5,6 +5,7 @@ import { type AnyKernel, address, type CpuMemory, type Launch, type PlanContext 
 import { packNanoseconds } from "../panels/index.js";
 import { tileColumns } from "../tile/index.js";
 import { evenParts } from "../vector/index.js";
+import { narrowKernels } from "./narrow.wasm.js";
 import { pixelsKernel } from "./pixels.wasm.js";
 import { productNanoseconds } from "./tile.js";
 import { packedPanels, packWindowsKernel, windowsKernel, windowsTile } from "./windows.wasm.js";
@@ -23,6 +24,7 @@ const packKernels = byFloatType(packWindowsKernel);
 export const channelsLastKernels: readonly AnyKernel[] = [
   ...Object.values(pixelsKernels),
   ...Object.values(windowsKernels),
+  ...Object.values(narrowKernels).filter((kernel) => kernel !== undefined),
   ...Object.values(packKernels),
 ];
 
@@ -34,6 +36,9 @@ const leastElements = 1 << 12;
 const windowBytes = 1 << 16;
 /** Fewest channels of a group, in the input and in the output, for which windows are worth gathering. */
 const leastGroupChannels = 4;
+
+/** Most output channels for which windows are read from the image as they are needed. */
+const mostNarrowChannels = 32;
 
 const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 
@@ -123,7 +128,9 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
   const pixels = batch * outHeight * outWidth;
   const share =
     workers === 1 ? pixels : Math.max(Math.ceil(pixels / (4 * workers)), leastElements / groupOutChannels);
-  const cached = windowBytes / (4 * taps * stretchChannels);
+  const isNarrow = groups === 1 && stretches === 1 && dilationX === 1 && outChannels <= mostNarrowChannels;
+  const narrow = isNarrow ? narrowKernels[dtype] : undefined;
+  const cached = narrow === undefined ? windowBytes / (4 * taps * stretchChannels) : Number.POSITIVE_INFINITY;
   const pixelsPerChunk = Math.max(1, Math.ceil(Math.min(share, cached) / tile.rows)) * tile.rows;
   const pixelChunks = Math.ceil(pixels / pixelsPerChunk);
   const chunks = groups * pixelChunks;
@@ -159,11 +166,12 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
     );
   }
   const zeroBytes = lines(4 * stretchChannels + 16);
-  const sums = zeroBytes + lines(4 * pixelsPerChunk * taps * stretchChannels);
+  const gathered = narrow === undefined ? pixelsPerChunk : tile.rows;
+  const sums = zeroBytes + lines(4 * gathered * taps * stretchChannels);
   const roomBytes =
     sums + (elementFormats[dtype].converted ? lines(4 * pixelsPerChunk * groupOutChannels + 16) : 0);
   launches.push(
-    windowsKernels[dtype].launch(
+    (narrow ?? windowsKernels[dtype]).launch(
       {
         // One plain literal: for small calls an object spread would show.
         filter,

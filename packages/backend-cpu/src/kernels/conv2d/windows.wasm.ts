@@ -4,8 +4,9 @@ import { elementFormats, elementsOf } from "../elements/index.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { blockFunction, finishRows, spareBytes, type Tile } from "../gemm/index.js";
 import { defineKernel, type Features, type Kernel } from "../kernel.js";
-import { gatherFunction, packFunction, panelHeight } from "../panels/index.js";
+import { gatherFunction, packFunction } from "../panels/index.js";
 import { tileColumns, tileRows } from "../tile/index.js";
+import { windowPanels } from "./window-panels.js";
 
 /** The register tile of the products: pixels x output channels. */
 export function windowsTile(features: Features): Tile {
@@ -41,7 +42,7 @@ type FilterLocals = { readonly [Name in keyof FilterTypes]: Local<"i32"> };
  * Packs `count` output channels of a group from `channel` on, for the input channels of a stretch from `first` on. In a panel,
  * the channels of a pixel of the window follow one another.
  */
-function emitPackFilter(
+export function emitPackFilter(
   f: FunctionBuilder,
   module: ModuleBuilder,
   dtype: FloatType,
@@ -148,7 +149,7 @@ const ownTypes = {
 
 export type WindowsTypes = FilterTypes & typeof ownTypes;
 
-const windowsTypes: WindowsTypes = { ...filterTypes, ...ownTypes };
+export const windowsTypes: WindowsTypes = { ...filterTypes, ...ownTypes };
 
 const one = 0x3f800000;
 
@@ -161,8 +162,7 @@ export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
   return defineKernel({
     name: `conv2d_windows_${dtype}`,
     parameters: windowsTypes,
-    // Besides a tile for the edges, two addresses and the place of each window of a panel.
-    scratchBytes: 512,
+    scratchBytes: 512, // A tile for the edges, and what is known of the windows of a panel.
     emit(f, { parameters, chunk, scratch, worker, features, module }) {
       const tile = windowsTile(features);
       const elements = elementsOf(f, dtype);
@@ -185,9 +185,6 @@ export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
       const sumsStride = elements.converted ? f.let(i32.shl(groupOutChannels, 2)) : outputStride;
 
       const lines = f.let(i32.add(scratch, spareBytes(tile)));
-      const gather = windowGatherer(f, module, dtype, tile, parameters, {
-        ...{ zeros, windows, pixel, pixels, lines },
-      });
       f.forRange(
         0,
         groupInChannels,
@@ -200,7 +197,12 @@ export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
             });
           });
           const inChannel = i32.add(i32.mul(group, groupInChannels), first);
-          gather(f.let(i32.add(parameters.input, i32.shl(inChannel, elements.shift))), channels);
+          const source = f.let(i32.add(parameters.input, i32.shl(inChannel, elements.shift)));
+          const panels = windowPanels(f, module, dtype, tile.rows, parameters, {
+            ...{ source, channels, zeros, pixel, pixels, lines },
+          });
+          const panel = f.let(windows);
+          panels.each(({ isInside }) => panels.gather(panel, isInside));
           const depth = f.let(i32.mul(channels, taps));
           f.call(
             blockFunction(module, tile),
@@ -240,134 +242,4 @@ export function windowsKernel(dtype: FloatType): Kernel<WindowsTypes> {
         );
     },
   });
-}
-
-interface GatheredPixels {
-  readonly zeros: Local<"i32">;
-  /** Where the panels go. */
-  readonly windows: Local<"i32">;
-  /** The first pixel of the output, counted through the batch, and how many. */
-  readonly pixel: Local<"i32">;
-  readonly pixels: Local<"i32">;
-  /** Scratch. */
-  readonly lines: Local<"i32">;
-}
-
-/**
- * Returns what gathers the windows of some pixels into panels, for `channels` input channels, which begin at `source` in the
- * first pixel of the input. In a panel, the channels of a pixel of the window follow one another, as they do in the image.
- */
-function windowGatherer(
-  f: FunctionBuilder,
-  module: ModuleBuilder,
-  dtype: FloatType,
-  { rows }: Tile,
-  p: { readonly [Name in keyof WindowsTypes]: Local<"i32"> },
-  { zeros, windows, pixel, pixels, lines }: GatheredPixels,
-): (source: Local<"i32">, channels: Local<"i32">) => void {
-  const { shift } = elementFormats[dtype];
-  const gather = gatherFunction(module, dtype, rows);
-  const { height, width, outHeight, outWidth, strideY, strideX, dilationY, dilationX } = p;
-  const { kernelHeight, kernelWidth, taps } = p;
-  const pixelBytes = f.let(i32.shl(p.inChannels, shift));
-  const rowBytes = f.let(i32.mul(width, pixelBytes));
-  const tapBytes = f.let(i32.mul(dilationX, pixelBytes));
-  const tapRowBytes = f.let(i32.mul(dilationY, rowBytes));
-  const step = f.let(i32.const(4 * rows));
-  // From the first to the last element of a window.
-  const reachY = f.let(i32.mul(i32.sub(kernelHeight, 1), dilationY));
-  const reachX = f.let(i32.mul(i32.sub(kernelWidth, 1), dilationX));
-  const insideY = f.let(i32.sub(height, reachY));
-  const insideX = f.let(i32.sub(width, reachX));
-  // Of each window of a panel: the address of its first element, its place, and where to read.
-  const [placesY, placesX, reads] = [4 * rows, 8 * rows, 12 * rows];
-  const always = f.let(i32.const(1));
-
-  return (source, channels) => {
-    const x = f.let(i32.remU(pixel, outWidth));
-    const line = f.let(i32.divU(pixel, outWidth));
-    const y = f.let(i32.remU(line, outHeight));
-    const image = f.let(i32.divU(line, outHeight));
-    const left = f.let(pixels);
-    const panel = f.let(windows);
-    const tapPanelBytes = f.let(i32.mul(channels, step));
-    const panelBytes = f.let(i32.mul(taps, tapPanelBytes));
-    // Of a window inside the image, whole rows lie in one piece if it has all channels.
-    const inPieces = f.let(i32.and(i32.eq(channels, p.inChannels), i32.eq(dilationX, 1)));
-    const pieces = f.let(i32.const(1));
-    const pieceElements = f.let(i32.mul(channels, kernelWidth));
-    f.if(i32.eqz(inPieces), () => {
-      f.set(pieces, kernelWidth);
-      f.set(pieceElements, channels);
-    });
-    const pieceBytes = f.let(i32.mul(pieceElements, 4 * rows));
-    const isInside = f.local("i32");
-    const advance = (): void => {
-      f.add(x, 1);
-      f.if(i32.eq(x, outWidth), () => {
-        f.set(x, 0);
-        f.add(y, 1);
-        f.if(i32.eq(y, outHeight), () => {
-          f.set(y, 0);
-          f.add(image, 1);
-        });
-      });
-    };
-    f.while(left, () => {
-      const count = panelHeight(f, left, rows, always);
-      f.set(isInside, 1);
-      for (let r = 0; r < rows; r++) {
-        const startY = f.let(i32.sub(i32.mul(y, strideY), p.top));
-        const startX = f.let(i32.sub(i32.mul(x, strideX), p.left));
-        const first = i32.add(
-          i32.add(source, i32.mul(i32.add(i32.mul(image, height), startY), rowBytes)),
-          i32.mul(startX, pixelBytes),
-        );
-        f.store(lines, first, 4 * r);
-        f.store(lines, startY, placesY + 4 * r);
-        f.store(lines, startX, placesX + 4 * r);
-        // As a signed number each of these is negative if the window lies partly outside.
-        const outside = i32.or(
-          i32.or(startY, startX),
-          i32.or(i32.sub(i32.sub(insideY, 1), startY), i32.sub(i32.sub(insideX, 1), startX)),
-        );
-        f.if(i32.ltS(outside, 0), () => f.set(isInside, 0));
-        // The lines after the last one repeat it.
-        if (r + 1 < rows) f.if(i32.gtU(count, r + 1), advance);
-        else advance();
-      }
-      const to = f.let(panel);
-      const rowOffset = f.let(i32.const(0));
-      f.forRange(0, kernelHeight, (i) => {
-        const offset = f.let(rowOffset);
-        f.if(
-          isInside,
-          () =>
-            f.forRange(0, pieces, () => {
-              f.call(gather, lines, offset, pieceElements, to, step);
-              f.add(to, pieceBytes);
-              f.add(offset, tapBytes);
-            }),
-          () => {
-            const tapY = f.let(i32.mul(i, dilationY));
-            f.forRange(0, kernelWidth, (j) => {
-              const tapX = f.let(i32.mul(j, dilationX));
-              for (let r = 0; r < rows; r++) {
-                const isRow = i32.ltU(i32.add(i32.load(lines, placesY + 4 * r), tapY), height);
-                const isColumn = i32.ltU(i32.add(i32.load(lines, placesX + 4 * r), tapX), width);
-                const at = i32.add(i32.load(lines, 4 * r), offset);
-                f.store(lines, select(at, zeros, i32.and(isRow, isColumn)), reads + 4 * r);
-              }
-              f.call(gather, i32.add(lines, reads), 0, channels, to, step);
-              f.add(to, tapPanelBytes);
-              f.add(offset, tapBytes);
-            });
-          },
-        );
-        f.add(rowOffset, tapRowBytes);
-      });
-      f.add(panel, panelBytes);
-      f.set(left, i32.sub(left, count));
-    });
-  };
 }

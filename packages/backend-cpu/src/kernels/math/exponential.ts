@@ -1,5 +1,5 @@
 import { type FunctionBuilder, f32x4, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
-import { polynomial, type Vector, type VectorLocal } from "./emit.js";
+import { polynomial, unlessAny, type Vector, type VectorLocal } from "./emit.js";
 
 /**
  * e^x = mantissa * scale. The mantissa is about 2^(n/2) and never subnormal for an x of at least
@@ -119,34 +119,17 @@ export function scaledExponential(
   };
 }
 
-/**
- * Emits `usual`, and instead `rare` if some lane of |x| is above the limit: large arguments take steps that
- * would cost all others a good part of their time. Both give the same for small ones.
- */
-export function unlessLarge(
-  f: FunctionBuilder,
-  magnitude: Vector,
-  limit: Vector,
-  usual: () => Vector,
-  rare: () => Vector,
-): VectorLocal {
-  const result = f.let(usual());
-  f.if(i32x4.bitmask(f32x4.gt(magnitude, limit)), () => f.set(result, rare()));
-  return result;
-}
-
 /** e^x, within 1 ULP. */
 export function exponential(f: FunctionBuilder): VectorFunction {
   const limit = f.let(f32x4.const(normalLimit));
   const normal = normalExponential(f);
-  const scaled = scaledExponential(f);
   return (argument) => {
     const x = f.let(argument);
     const withTails = (): Vector => {
-      const { mantissa, scale } = scaled(x);
+      const { mantissa, scale } = scaledExponential(f)(x);
       return f32x4.mul(mantissa, scale);
     };
-    return unlessLarge(f, f32x4.abs(x), limit, () => normal(x), withTails);
+    return unlessAny(f, f32x4.gt(f32x4.abs(x), limit), () => normal(x), withTails);
   };
 }
 

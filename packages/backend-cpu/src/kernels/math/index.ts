@@ -7,6 +7,8 @@ export {
   roundingBias64,
   type SharedConstants,
   sharedConstants,
+  tree,
+  unlessAny,
   type Vector,
   type VectorLocal,
 } from "./emit.js";
@@ -20,7 +22,14 @@ export {
   type ScaledExponential,
   scaledExponential,
   splitExponential,
-  unlessLarge,
 } from "./exponential.js";
-export { binaryLogarithm, logarithm, logarithmOfOnePlus, splitExponent } from "./logarithm.js";
+export {
+  binaryLogarithm,
+  finiteLogarithmOfOnePlus,
+  logarithm,
+  logarithmOfOnePlus,
+  outsideOfNormal,
+  splitExponent,
+  splitNormal,
+} from "./logarithm.js";
 export { sineAndCosine } from "./trigonometry.js";

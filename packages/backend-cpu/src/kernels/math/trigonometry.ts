@@ -18,8 +18,8 @@ export function sineAndCosine(
   return (x) => {
     const z = f.let(f32x4.mul(x, x));
     return {
-      sine: f32x4.add(x, f32x4.mul(x, f32x4.mul(z, sinePolynomial(z)))),
-      cosine: f32x4.add(f32x4.sub(one, f32x4.mul(half, z)), f32x4.mul(f32x4.mul(z, z), cosinePolynomial(z))),
+      sine: f.multiplyAdd(f32x4.mul(x, z), sinePolynomial(z), x),
+      cosine: f.multiplyAdd(f32x4.mul(z, z), cosinePolynomial(z), f.multiplySubtract(half, z, one)),
     };
   };
 }

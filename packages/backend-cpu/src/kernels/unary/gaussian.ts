@@ -1,12 +1,13 @@
 import { type FunctionBuilder, f32x4, i32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 import {
-  normalExponential,
   polynomial,
+  roundingBias,
   type ScaledExponential,
   scaledExponential,
   sharedConstants,
   splitExponential,
-  unlessLarge,
+  tree,
+  unlessAny,
   type Vector,
   type VectorLocal,
 } from "../math/index.js";
@@ -44,18 +45,18 @@ function exactSquare(f: FunctionBuilder): (x: VectorLocal) => [Vector, Vector] {
   };
 }
 
+/** From here on the upper tail may be subnormal. */
+const normalTail = 12;
+
 /**
  * x / 2 (1 + erf(x / sqrt(2))) = max(x, 0) - |x| times the upper tail at |x|: for negative x that is x
  * times the lower tail. NaN for -Infinity, as the formula says.
  */
 export function gelu(f: FunctionBuilder): VectorFunction {
-  const { zero, sign } = sharedConstants(f);
-  const limit = f.let(f32x4.const(15));
-  // From here to there the upper tail is far from subnormal.
-  const normalTail = f.let(f32x4.const(12));
+  const { sign } = sharedConstants(f);
+  const limit = f.let(f32x4.const(normalTail));
   const square = exactSquare(f);
   const normal = splitExponential(f, -0.5);
-  const scaled = scaledExponential(f, -0.5);
   const tail = scaledTail(f);
   return (argument) => {
     const x = f.let(argument);
@@ -68,46 +69,58 @@ export function gelu(f: FunctionBuilder): VectorFunction {
     // The square of the magnitude, which the tail needs as well, is computed once.
     const withoutTails = (): Vector => lessTail(positivePart, magnitude, normal(...square(magnitude)));
     const withTails = (): Vector => {
-      const t = f.let(f32x4.pmin(magnitude, limit));
+      const { zero } = sharedConstants(f);
+      const scaled = scaledExponential(f, -0.5);
+      const t = f.let(f32x4.pmin(magnitude, f32x4.const(15)));
       // -Infinity times a zero is NaN; for other numbers this adds a zero of the same sign.
       const start = f32x4.add(positivePart, f32x4.mul(f32x4.pmin(x, zero), zero));
       return lessTail(start, t, scaled(...square(t)));
     };
-    return unlessLarge(f, magnitude, normalTail, withoutTails, withTails);
+    return unlessAny(f, f32x4.gt(magnitude, limit), withoutTails, withTails);
   };
 }
 
-/**
- * erf(x) / x - 1 as a polynomial in x^2 on |x| <= 7/8, near-minimax for the relative error of erf
- * (2^-30.1), fitted as those of the logarithm.
- */
-const erfCoefficients = [
-  0.12837916612625122, -0.3761262893676758, 0.11283622682094574, -0.026855358853936195, 0.005190895404666662,
-  -0.000802536029368639, 7.860294863348827e-5,
+/** erf(x) / x - 1 in powers of x^2 on |x| <= 3/4, near-minimax for erf (2^-29.2), fitted as those of the logarithm. */
+const nearCoefficients = [
+  0.12837916612625122, -0.3761261999607086, 0.11283379048109055, -0.026834335178136826, 0.005113156978040934,
+  -0.0006737582152709365,
 ];
 
-/** x + x p(x^2) near 0; elsewhere 1 less twice the upper tail at sqrt(2) |x|. */
+/** log2(1 - erf(x)) on [3/4, 4], near-minimax for the absolute error of erf (2^-28.4), fitted likewise. */
+const farCoefficients = [
+  -4.2339997889939696e-5, -1.6279300451278687, -0.9174335598945618, -0.1516120731830597, 0.03290393203496933,
+  -0.0046082851476967335, 0.0003056549176108092,
+];
+
+/** (2^r - 1) / r on |r| <= 1/2, near-minimax for 2^r (2^-28.3), fitted likewise. */
+const powerCoefficients = [
+  0.6931471824645996, 0.24022647738456726, 0.05550359934568405, 0.009618505835533142, 0.0013390806270763278,
+  0.0001532646274426952,
+];
+
+/**
+ * x + x p(x^2) near 0; elsewhere 1 - 2^g(|x|), which is at most 0.3, so that errors of g and of the power show less. A
+ * polynomial g costs less than the quotient that the tail of `gelu` needs, and leaves nothing of x^2 to be exact.
+ */
 export function erf(f: FunctionBuilder): VectorFunction {
   const { one, sign } = sharedConstants(f);
   // Beyond this erf rounds to 1.
-  const limit = f.let(f32x4.const(4.5));
-  const border = f.let(f32x4.const(0.875));
-  const sqrt2 = f.let(f32x4.const(Math.SQRT2));
-  const leading = f.let(i32x4.const(-4096));
-  const near = polynomial(f, erfCoefficients);
-  const exp = normalExponential(f);
-  const tail = scaledTail(f);
+  const limit = f.let(f32x4.const(4));
+  const border = f.let(f32x4.const(0.75));
+  const bias = f.let(f32x4.const(roundingBias + 127));
+  const near = tree(f, nearCoefficients);
+  const far = tree(f, farCoefficients);
+  const power = tree(f, powerCoefficients);
   return (argument) => {
     const x = f.let(argument);
-    const square = f.let(f32x4.mul(x, x));
-    const small = f.multiplyAdd(x, near(square), x);
+    const small = f.multiplyAdd(x, near(f.let(f32x4.mul(x, x))), x);
     const magnitude = f.let(f32x4.abs(x));
-    const t = f.let(f32x4.pmin(magnitude, limit));
-    const z = f.let(v128.and(t, leading));
-    const excess = f32x4.mul(f32x4.sub(t, z), f32x4.add(t, z));
-    const e = exp(v128.xor(f32x4.mul(z, z), sign), excess);
-    const upper = f.let(f32x4.mul(e, tail(f.let(f32x4.mul(t, sqrt2)))));
-    const large = v128.or(f32x4.sub(one, f32x4.add(upper, upper)), v128.and(x, sign));
+    const exponent = f.let(far(f.let(f32x4.pmin(magnitude, limit))));
+    // The low bits hold n + 127: shifted to their place they are 2^n.
+    const biased = f.let(f32x4.add(exponent, bias));
+    const r = f.let(f32x4.sub(exponent, f32x4.sub(biased, bias)));
+    const mantissa = f.multiplyAdd(r, power(r), one);
+    const large = v128.or(f.multiplySubtract(mantissa, i32x4.shl(biased, 23), one), v128.and(x, sign));
     return f.let(f.choose(small, large, f32x4.lt(magnitude, border)));
   };
 }

@@ -1,12 +1,13 @@
 import { type FunctionBuilder, f32x4, type VectorFunction, v128 } from "../../wasm/index.js";
 import {
   exponential,
+  finiteLogarithmOfOnePlus,
   logarithm,
   logarithmOfOnePlus,
   normalLimit,
   scaledExponential,
   sharedConstants,
-  unlessLarge,
+  unlessAny,
   type Vector,
 } from "../math/index.js";
 import { exponentialLessOne } from "./logistic.js";
@@ -16,7 +17,6 @@ export function hyperbolicSine(f: FunctionBuilder): VectorFunction {
   const { half, one, sign } = sharedConstants(f);
   const limit = f.let(f32x4.const(normalLimit));
   const lessOne = exponentialLessOne(f);
-  const scaled = scaledExponential(f);
   return (argument) => {
     const x = f.let(argument);
     const size = f.let(f32x4.abs(x));
@@ -25,10 +25,10 @@ export function hyperbolicSine(f: FunctionBuilder): VectorFunction {
       return f32x4.mul(half, f32x4.add(m, f32x4.div(m, f32x4.add(m, one))));
     };
     const withLarge = (): Vector => {
-      const { mantissa, scale } = scaled(size);
+      const { mantissa, scale } = scaledExponential(f)(size);
       return f.choose(f32x4.mul(f32x4.mul(half, mantissa), scale), usual(), f32x4.gt(size, limit));
     };
-    return f.let(v128.or(unlessLarge(f, size, limit, usual, withLarge), v128.and(x, sign)));
+    return f.let(v128.or(unlessAny(f, f32x4.gt(size, limit), usual, withLarge), v128.and(x, sign)));
   };
 }
 
@@ -37,7 +37,6 @@ export function hyperbolicCosine(f: FunctionBuilder): VectorFunction {
   const { half } = sharedConstants(f);
   const limit = f.let(f32x4.const(normalLimit));
   const e = exponential(f);
-  const scaled = scaledExponential(f);
   return (argument) => {
     const size = f.let(f32x4.abs(argument));
     const usual = (): Vector => {
@@ -45,23 +44,26 @@ export function hyperbolicCosine(f: FunctionBuilder): VectorFunction {
       return f32x4.add(f32x4.mul(half, power), f32x4.div(half, power));
     };
     const withLarge = (): Vector => {
-      const { mantissa, scale } = scaled(size);
+      const { mantissa, scale } = scaledExponential(f)(size);
       return f.choose(f32x4.mul(f32x4.mul(half, mantissa), scale), usual(), f32x4.gt(size, limit));
     };
-    return unlessLarge(f, size, limit, usual, withLarge);
+    return unlessAny(f, f32x4.gt(size, limit), usual, withLarge);
   };
 }
 
 /** From here on x^2 is so large that sqrt(x^2 + 1) or sqrt(x^2 - 1) is x, and the result ln(2 x). */
 const largeArea = 8192;
 
+/** ln(2 x), without overflow. */
+function logarithmOfTwice(f: FunctionBuilder, x: Vector): Vector {
+  return f32x4.add(logarithm(f)(x), f32x4.const(Math.LN2));
+}
+
 /** ln(1 + |x| + x^2 / (1 + sqrt(1 + x^2))), in which nothing cancels. */
 export function areaSine(f: FunctionBuilder): VectorFunction {
   const { one, sign } = sharedConstants(f);
   const limit = f.let(f32x4.const(largeArea));
-  const ln2 = f.let(f32x4.const(Math.LN2));
-  const log1p = logarithmOfOnePlus(f);
-  const log = logarithm(f);
+  const log1p = finiteLogarithmOfOnePlus(f);
   return (argument) => {
     const x = f.let(argument);
     const size = f.let(f32x4.abs(x));
@@ -70,8 +72,8 @@ export function areaSine(f: FunctionBuilder): VectorFunction {
       const root = f32x4.sqrt(f32x4.add(square, one));
       return log1p(f32x4.add(size, f32x4.div(square, f32x4.add(root, one))));
     };
-    const withLarge = (): Vector => f.choose(f32x4.add(log(size), ln2), usual(), f32x4.gt(size, limit));
-    return f.let(v128.or(unlessLarge(f, size, limit, usual, withLarge), v128.and(x, sign)));
+    const withLarge = (): Vector => f.choose(logarithmOfTwice(f, size), usual(), f32x4.gt(size, limit));
+    return f.let(v128.or(unlessAny(f, f32x4.gt(size, limit), usual, withLarge), v128.and(x, sign)));
   };
 }
 
@@ -79,19 +81,17 @@ export function areaSine(f: FunctionBuilder): VectorFunction {
 export function areaCosine(f: FunctionBuilder): VectorFunction {
   const { one, zero } = sharedConstants(f);
   const limit = f.let(f32x4.const(largeArea));
-  const ln2 = f.let(f32x4.const(Math.LN2));
   const two = f.let(f32x4.const(2));
   const nan = f.let(f32x4.const(Number.NaN));
-  const log1p = logarithmOfOnePlus(f);
-  const log = logarithm(f);
+  const log1p = finiteLogarithmOfOnePlus(f);
   return (argument) => {
     const x = f.let(argument);
     const usual = (): Vector => {
       const t = f.let(f32x4.sub(x, one));
       return log1p(f32x4.add(t, f32x4.sqrt(f32x4.mul(t, f32x4.add(t, two)))));
     };
-    const withLarge = (): Vector => f.choose(f32x4.add(log(x), ln2), usual(), f32x4.gt(x, limit));
-    const result = unlessLarge(f, x, limit, usual, withLarge);
+    const withLarge = (): Vector => f.choose(logarithmOfTwice(f, x), usual(), f32x4.gt(x, limit));
+    const result = unlessAny(f, f32x4.gt(x, limit), usual, withLarge);
     return f.let(f.choose(nan, result, f32x4.lt(f32x4.sub(x, one), zero)));
   };
 }

@@ -3,7 +3,7 @@ import {
   decay,
   demote,
   exponential,
-  logarithm,
+  finiteLogarithmOfOnePlus,
   normalExponential,
   normalLimit,
   polynomial,
@@ -11,7 +11,7 @@ import {
   roundingBias,
   scaledExponential,
   sharedConstants,
-  unlessLarge,
+  unlessAny,
   type Vector,
   type VectorLocal,
 } from "../math/index.js";
@@ -35,7 +35,6 @@ export function exponentialLessOne(f: FunctionBuilder): VectorFunction {
     f,
     tanhCoefficients.map((coefficient, i) => coefficient / 2 ** (i + 1)),
   );
-  const e = exponential(f);
   return (argument) => {
     const x = f.let(argument);
     // The low bits hold n + 127: shifted to their place they are 2^n.
@@ -46,11 +45,11 @@ export function exponentialLessOne(f: FunctionBuilder): VectorFunction {
     const rest = f.multiplyAdd(f32x4.mul(r, r), p(r), r);
     const usual = f.let(f.multiplyAdd(scale, rest, f32x4.sub(scale, one)));
     const size = f.let(f32x4.abs(x));
-    const beyond = (): Vector => f.choose(f32x4.sub(e(x), one), usual, f32x4.gt(size, limit));
+    const beyond = (): Vector => f.choose(f32x4.sub(exponential(f)(x), one), usual, f32x4.gt(size, limit));
     // The sign is lost for -0 only.
     return f.let(
       v128.or(
-        unlessLarge(f, size, limit, () => usual, beyond),
+        unlessAny(f, f32x4.gt(size, limit), () => usual, beyond),
         v128.and(x, sign),
       ),
     );
@@ -113,11 +112,8 @@ function weightedSigmoid(
   f: FunctionBuilder,
 ): (x: VectorLocal, u: VectorLocal, excess?: Vector) => VectorLocal {
   const { zero, one, sign } = sharedConstants(f);
-  // When e^u has become 0, a large x must not bring it back.
-  const lowest = f.let(f32x4.const(-128));
   const limit = f.let(f32x4.const(normalLimit));
   const normal = normalExponential(f);
-  const scaled = scaledExponential(f);
   return (x, u, excess) => {
     const negative = f.let(f32x4.lt(u, zero));
     const turned = excess && f.let(v128.xor(excess, v128.andnot(sign, negative)));
@@ -126,15 +122,16 @@ function weightedSigmoid(
       return f32x4.div(f.choose(f32x4.mul(x, e), x, negative), f32x4.add(one, e));
     };
     const withTails = (): Vector => {
-      const { mantissa, scale } = scaled(v128.or(u, sign), turned);
+      const { mantissa, scale } = scaledExponential(f)(v128.or(u, sign), turned);
       const denominator = f.let(f32x4.add(one, f32x4.mul(mantissa, scale)));
-      const limited = f32x4.pmax(x, lowest);
+      // When e^u has become 0, a large x must not bring it back.
+      const limited = f32x4.pmax(x, f32x4.const(-128));
       const below = f32x4.mul(f32x4.div(f32x4.mul(limited, mantissa), denominator), scale);
       // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
       const kept = f32x4.add(below, f32x4.mul(x, zero));
       return f.choose(kept, f32x4.div(x, denominator), negative);
     };
-    return unlessLarge(f, f32x4.abs(u), limit, withoutTails, withTails);
+    return unlessAny(f, f32x4.gt(f32x4.abs(u), limit), withoutTails, withTails);
   };
 }
 
@@ -173,20 +170,13 @@ export function geluTanh(f: FunctionBuilder): VectorFunction {
   };
 }
 
-/**
- * max(x, 0) + ln(1 + e) with e = e^-|x|. The sum 1 + e is rounded; the logarithm is corrected by the rounding
- * error divided by the sum.
- */
+/** max(x, 0) + ln(1 + e) with e = e^-|x| */
 export function softplus(f: FunctionBuilder): VectorFunction {
-  const { zero, one } = sharedConstants(f);
+  const { zero } = sharedConstants(f);
   const e = decay(f);
-  const log = logarithm(f);
+  const log1p = finiteLogarithmOfOnePlus(f);
   return (argument) => {
     const x = f.let(argument);
-    const small = f.let(e(x));
-    const sum = f.let(f32x4.add(one, small));
-    const lost = f32x4.sub(small, f32x4.sub(sum, one));
-    const logarithmOfSum = f32x4.add(log(sum), f32x4.div(lost, sum));
-    return f.let(f32x4.add(f32x4.max(x, zero), logarithmOfSum));
+    return f.let(f32x4.add(f32x4.pmax(zero, x), log1p(e(x))));
   };
 }

@@ -13,6 +13,7 @@ import {
 import {
   demote,
   promote,
+  roundingBias,
   roundingBias64,
   sharedConstants,
   sineAndCosine,
@@ -23,8 +24,17 @@ import {
 /** 2 / pi = twoOverPi / 2^256 */
 const twoOverPi = 0xa2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561n;
 
-/** pi / 2 in three parts, the first two with 26 significant bits: their multiples by n < 2^27 are exact. */
-const halfPi = [1.5707963109016418, 1.5893254712295857e-8, 6.123233995736766e-17] as const;
+/**
+ * pi / 2 in parts. Of the first three, multiples by n <= 2^11 are exact in f32; those of the first two are multiples of
+ * 2^-24, as |x| is if n is not 0, so that their differences from it are exact as well.
+ */
+const halfPi = [1.57080078125, -4.470348358154297e-6, 1.5894329408183694e-8, -1.074634630414406e-12] as const;
+
+/** Up to here n is at most 2^11. */
+const usualLimit = 3216;
+
+/** The same in f64, the first two with 26 significant bits: their multiples by n < 2^27 are exact. */
+const halfPi64 = [1.5707963109016418, 1.5893254712295857e-8, 6.123233995736766e-17] as const;
 
 /** From here on multiples of pi / 2 have too many bits for that. */
 const huge = 2 ** 27;
@@ -36,27 +46,50 @@ interface Reduced {
   /** |x| less the nearest multiple of pi / 2. */
   readonly angle: VectorLocal;
   /** Which multiple; the last two bits count. */
-  readonly quadrant: Vector;
+  readonly quadrant: VectorLocal;
 }
 
 /**
- * Range reduction of |x|, in f64. Up to 2^27 after Cody and Waite ("Software Manual for the
- * Elementary Functions", 1980). Beyond, after the idea of Payne and Hanek ("Radian reduction for
- * trigonometric functions", 1983): whole turns are dropped from 2 / pi before multiplying.
+ * Range reduction of |x| after Cody and Waite ("Software Manual for the Elementary Functions", 1980): the differences
+ * from exact multiples are exact, until they are as small as the result. In f32; if some lane is above the limit, that
+ * one in f64.
  */
 function rangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: VectorLocal) => Reduced {
-  const parts = halfPi.map((part) => f.let(f64x2.const(part)));
-  const perQuadrant = f.let(f64x2.const(2 / Math.PI));
-  const bias = f.let(f64x2.const(roundingBias64));
-  const hugeLimit = f.let(f32x4.const(huge));
+  const parts = halfPi.map((part) => f.let(f32x4.const(part)));
+  const perQuadrant = f.let(f32x4.const(2 / Math.PI));
+  const bias = f.let(f32x4.const(roundingBias));
+  const limit = f.let(f32x4.const(usualLimit));
+  const reduceLarge = largeRangeReduction(f, scratch);
   return (magnitude) => {
-    const halves = promote(f, magnitude).map((x) => {
-      const biased = f.let(f64x2.add(f64x2.mul(x, perQuadrant), bias));
-      const n = f.let(f64x2.sub(biased, bias));
-      const rest = parts.reduce((sum: Vector, part) => f64x2.sub(sum, f64x2.mul(n, part)), x);
-      return { x, biased, rest: f.let(rest) };
+    const quadrant = f.let(f.multiplyAdd(magnitude, perQuadrant, bias));
+    const n = f.let(f32x4.sub(quadrant, bias));
+    const rest = parts.reduce((sum: Vector, part) => f.multiplySubtract(n, part, sum), magnitude);
+    const angle = f.let(rest);
+    const isLarge = f.let(f32x4.gt(magnitude, limit));
+    f.if(i32x4.bitmask(isLarge), () => {
+      const large = reduceLarge(magnitude);
+      f.set(angle, f.choose(large.angle, angle, isLarge));
+      f.set(quadrant, f.choose(large.quadrant, quadrant, isLarge));
     });
-    f.if(v128.anyTrue(f32x4.ge(magnitude, hugeLimit)), () => {
+    return { angle, quadrant };
+  };
+}
+
+/**
+ * The same in f64, up to 2^27. Beyond, after the idea of Payne and Hanek ("Radian reduction for trigonometric
+ * functions", 1983): whole turns are dropped from 2 / pi before multiplying. Its constants are not worth a place in
+ * locals.
+ */
+function largeRangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: VectorLocal) => Reduced {
+  return (magnitude) => {
+    const bias = f.let(f64x2.const(roundingBias64));
+    const halves = promote(f, magnitude).map((x) => {
+      const biased = f.let(f64x2.add(f64x2.mul(x, f64x2.const(2 / Math.PI)), bias));
+      const n = f.let(f64x2.sub(biased, bias));
+      const minus = (sum: Vector, part: number): Vector => f64x2.sub(sum, f64x2.mul(n, f64x2.const(part)));
+      return { x, biased, rest: f.let(halfPi64.reduce(minus, x)) };
+    });
+    f.if(v128.anyTrue(f32x4.ge(magnitude, f32x4.const(huge))), () => {
       emitTurns(f, scratch, magnitude);
       for (const [i, { x, biased, rest }] of halves.entries()) {
         const [high, low, scale] = [16, 48, 80].map((at) => v128.load(scratch, at + 16 * i)) as [
@@ -80,7 +113,7 @@ function rangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: 
     const [low, high] = halves as [(typeof halves)[0], (typeof halves)[0]];
     return {
       angle: f.let(demote(low.rest, high.rest)),
-      quadrant: shuffle32([0, 2, 4, 6], low.biased, high.biased),
+      quadrant: f.let(shuffle32([0, 2, 4, 6], low.biased, high.biased)),
     };
   };
 }

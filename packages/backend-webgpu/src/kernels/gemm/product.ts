@@ -5,7 +5,6 @@ import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import type { ResultForm } from "./results.wgsl.js";
 import type { AlignedShape } from "./shape.js";
-import { inUnits } from "./stored.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import { matrixUnits } from "./units.js";
@@ -83,8 +82,8 @@ function blocked(
   const isPart = partDepth < k;
   const { tile, kind } = variant;
   const needsUnits = kind === "matrices" && !shape.wholeEights;
-  const left = needsUnits ? inUnits(context, problem, shape, "a") : undefined;
-  const right = needsUnits ? inUnits(context, problem, shape, "b") : undefined;
+  const left = needsUnits ? matrixUnits().inUnits(context, problem, shape, "a") : undefined;
+  const right = needsUnits ? matrixUnits().inUnits(context, problem, shape, "b") : undefined;
   context.dispatch(
     blockedProgram(shaped, variant, form),
     withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),

@@ -1,0 +1,135 @@
+import type { FloatType } from "@backplane/core";
+import { f32x4, i32, type Local, v128 } from "../../wasm/index.js";
+import { elementsOf } from "../elements/index.js";
+import { boundedEpilogue, epilogueFunction } from "../epilogue/index.js";
+import { defineKernel, type Kernel } from "../kernel.js";
+import { tileColumns, tileRows } from "../tile/index.js";
+import { windowPanels } from "./window-panels.js";
+import { emitPackFilter, type WindowsTypes, windowsTypes } from "./windows.wasm.js";
+
+/**
+ * The same as `windowsKernel`, with the same parameters, for few output channels, for which windows are not worth gathering:
+ * the factors of each pixel are read from the image, where a row of its window lies in one piece. Only windows partly
+ * beyond the image are gathered. One group, all channels in one stretch, and columns without dilation.
+ */
+const narrowKernel: Kernel<WindowsTypes> = defineKernel({
+  name: "conv2d_narrow_f32",
+  parameters: windowsTypes,
+  scratchBytes: 512,
+  emit(f, { parameters, chunk, scratch, worker, features, module }) {
+    const rows = tileRows(features);
+    const vectors = tileColumns / 4;
+    const { groupInChannels: channels, outChannels, taps, kernelHeight, kernelWidth } = parameters;
+    const { pixelsPerChunk, packed, bias, activation } = parameters;
+    const pixel = f.let(i32.mul(chunk, pixelsPerChunk));
+    const pixels = f.let(i32.minU(i32.sub(parameters.pixels, pixel), pixelsPerChunk));
+    const zeros = f.let(i32.add(parameters.rooms, i32.mul(worker, parameters.roomBytes)));
+    f.memoryFill(zeros, 0, parameters.zeroBytes);
+    const room = f.let(i32.add(zeros, parameters.zeroBytes));
+    const none = f.let(i32.const(0));
+    f.if(parameters.packsFilter, () =>
+      emitPackFilter(f, module, "f32", parameters, {
+        ...{ group: none, first: none, channel: none, count: outChannels, lines: scratch },
+      }),
+    );
+    const { isBounded, finish, nothing } = boundedEpilogue(f, activation);
+    const float32 = elementsOf(f, "f32");
+    const outputStride = f.let(i32.shl(outChannels, 2));
+    const firstOutput = f.let(i32.add(parameters.output, i32.mul(pixel, outputStride)));
+    const output = f.let(firstOutput);
+    const panels = windowPanels(f, module, "f32", rows, parameters, {
+      ...{ source: parameters.input, channels, zeros, pixel, pixels, lines: scratch },
+    });
+    const windows = Array.from({ length: rows }, () => f.local("i32"));
+    const step = f.local("i32");
+    const pieces = f.local("i32");
+    const pieceElements = f.local("i32");
+    panels.each(({ pixels: count, isInside }) => {
+      f.if(
+        isInside,
+        () => {
+          for (const [r, window] of windows.entries()) f.set(window, i32.load(scratch, 4 * r));
+          f.set(step, 4);
+          f.set(pieces, kernelHeight);
+          f.set(pieceElements, i32.mul(channels, kernelWidth));
+        },
+        () => {
+          panels.gather(f.let(room), isInside);
+          for (const [r, window] of windows.entries()) f.set(window, i32.add(room, 4 * r));
+          f.set(step, 4 * rows);
+          f.set(pieces, 1);
+          f.set(pieceElements, i32.mul(channels, taps));
+        },
+      );
+      const factors = f.let(packed);
+      const biasAt = f.let(bias);
+      const corner = f.let(output);
+      const left = f.let(outChannels);
+      f.while(i32.gtS(left, 0), () => {
+        const sums = windows.map(() => Array.from({ length: vectors }, () => f.let(f32x4.const(0))));
+        const starts = windows.map((window) => f.let(window));
+        f.forRange(0, pieces, () => {
+          const places = starts.map((start) => f.let(start));
+          const rest = f.let(pieceElements);
+          f.block((never) => {
+            f.while(rest, () => {
+              const shared = Array.from({ length: vectors }, (_, v) => f.let(v128.load(factors, 16 * v)));
+              for (const [r, row] of sums.entries()) {
+                const input = f.let(v128.load32Splat(places[r]!));
+                f.add(places[r]!, step);
+                for (const [v, sum] of row.entries()) f.set(sum, f.multiplyAdd(input, shared[v]!, sum));
+                // Never taken; see `tileFunction`.
+                if (r % 2 === 1) f.brIf(never, i32.eq(rest, -1 - r));
+              }
+              f.add(factors, 4 * tileColumns);
+              f.add(rest, -1);
+            });
+          });
+          for (const start of starts) f.add(start, panels.tapRowBytes);
+        });
+        const addends = Array.from({ length: vectors }, () => f.let(nothing));
+        f.if(bias, () => {
+          for (const [v, addend] of addends.entries()) f.set(addend, v128.load(biasAt, 16 * v));
+          f.add(biasAt, 4 * tileColumns);
+        });
+        const at = f.let(corner);
+        const store = (put: (sum: Local<"v128">, v: number) => void): void =>
+          f.block((done) => {
+            for (const [r, row] of sums.entries()) {
+              if (r > 0) f.brIf(done, i32.leU(count, r));
+              for (const [v, sum] of row.entries()) put(f.let(finish(sum, addends[v]!)), v);
+              f.add(at, outputStride);
+            }
+          });
+        f.if(
+          i32.geU(left, tileColumns),
+          () => store((sum, v) => f.store(at, sum, 16 * v)),
+          () =>
+            store((sum, v) => {
+              const rest = f.let(i32.sub(left, 4 * v));
+              f.if(
+                i32.geS(rest, 4),
+                () => f.store(at, sum, 16 * v),
+                () => f.if(i32.gtS(rest, 0), () => float32.storeFirst(i32.add(at, 16 * v), sum, rest)),
+              );
+            }),
+        );
+        f.add(corner, 4 * tileColumns);
+        f.set(left, i32.sub(left, tileColumns));
+      });
+      f.add(output, i32.mul(count, outputStride));
+    });
+    f.if(i32.and(i32.ne(activation, 0), i32.eqz(isBounded)), () =>
+      f.call(
+        epilogueFunction(module),
+        ...[firstOutput, 0, 1, i32.mul(pixels, outChannels), 0, 0, activation],
+      ),
+    );
+  },
+});
+
+/** By element type. Undefined: there is none, because elements are converted as they are gathered. */
+export const narrowKernels: Readonly<Record<FloatType, Kernel<WindowsTypes> | undefined>> = {
+  f32: narrowKernel,
+  f16: undefined,
+};
