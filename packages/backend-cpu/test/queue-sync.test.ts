@@ -66,6 +66,72 @@ for (const threads of [1, 2])
       }
     });
 
+    it("runs a small command on this thread while nothing is under way, and behind the others otherwise", async () => {
+      const { queue, errors } = rig;
+      const word = rig.place(4);
+      const small = (term: number) => step.launch({ word, factor: 31, term }, 1, 100);
+      const published = Atomics.load(rig.control, words.published);
+      queue.enqueue(small(1));
+      queue.enqueue(small(2));
+      expect(rig.words(word, 1)[0]).to.equal(33);
+      queue.enqueue(trap.launch({}, 1, 100));
+      expect(errors.map(({ message }) => message)).to.have.length(1);
+      expect(errors[0]!.message).to.match(/^kernel trap failed: /);
+      expect(Atomics.load(rig.control, words.published)).to.equal(published);
+
+      const gate = rig.gate();
+      queue.enqueue(gate.launch);
+      queue.enqueue(small(3));
+      const bytes = new Uint8Array(4);
+      const read = queue.read(bytes, word);
+      queue.enqueue(small(4));
+      expect(rig.words(word, 1)[0]).to.equal(33);
+      gate.open();
+      await read;
+      expect(new Uint32Array(bytes.buffer)[0]).to.equal(33 * 31 + 3);
+      expect(wordNow(word)).to.equal((33 * 31 + 3) * 31 + 4);
+    });
+
+    it("hands small commands over if this thread may not compile their kernels", () => {
+      const { queue, errors } = rig;
+      const word = rig.place(4);
+      const { Module } = WebAssembly;
+      WebAssembly.Module = class {
+        constructor() {
+          throw new RangeError("WebAssembly.Compile is disallowed on the main thread");
+        }
+      } as unknown as typeof Module;
+      try {
+        queue.enqueue(step.launch({ word, factor: 1, term: 5 }, 1, 100));
+      } finally {
+        WebAssembly.Module = Module;
+      }
+      queue.enqueue(step.launch({ word, factor: 3, term: 1 }, 1, 100));
+      expect(wordNow(word)).to.equal(16);
+      expect(errors).to.deep.equal([]);
+    });
+
+    it("keeps the order of small and large commands, and of reads between them", async () => {
+      const { queue } = rig;
+      const word = rig.place(4);
+      const reads: { readonly bytes: Uint8Array<ArrayBuffer>; expected: number; done: Promise<void> }[] = [];
+      let value = 0;
+      for (let i = 0; i < 4000; i++) {
+        queue.enqueue(step.launch({ word, factor: 31, term: i }, 1, i % 5 < 3 ? 100 : 1e6));
+        value = (Math.imul(value, 31) + i) >>> 0;
+        if (i % 7 === 0) {
+          const bytes = new Uint8Array(4);
+          reads.push({ bytes, expected: value, done: queue.read(bytes, word) });
+        }
+        if (i % 11 === 0) expect(wordNow(word)).to.equal(value);
+        if (i % 401 === 0) await queue.synchronize();
+      }
+      for (const { bytes, expected, done } of reads) {
+        await done;
+        expect(new Uint32Array(bytes.buffer)[0]).to.equal(expected);
+      }
+    });
+
     it("throws when the queue was closed, or its workers are gone", async () => {
       const word = rig.place(4);
       for (const handle of rig.handles) await handle.kill();

@@ -73,6 +73,7 @@ describe("Waking workers", () => {
       words: [7, 0x3fc00000, -1],
       chunks: 4,
       helpers: 4,
+      nanoseconds: 1e5,
     });
     expect(kernel.launchList([7, 1.5, -1], 4, 1e5)).to.deep.equal(byName);
     expect(() => kernel.launchList([7, 1.5], 4)).to.throw(RangeError, /takes 3 parameters, not 2/);

@@ -90,19 +90,35 @@ export function hostBytes(
   }
 }
 
-/** Checks the arguments of `alloc`. Returns whether the allocation must be zeroed. */
-export function checkAlloc(bytes: unknown, options: AllocOptions, limits: Limits, live: string): boolean {
-  const checks = new Checks("alloc");
-  const count = checks.count("bytes", bytes);
-  checkNames("alloc", options, ["zero"]);
-  const zero = checks.boolean("zero", options.zero ?? true);
+const allocChecks = new Checks("alloc");
+
+/**
+ * Checks the arguments of `alloc`. Returns whether the allocation must be zeroed. `live` says what there is already, for
+ * the error.
+ */
+export function checkAlloc(
+  bytes: unknown,
+  options: AllocOptions,
+  limits: Limits,
+  live: () => string,
+): boolean {
+  const count = allocChecks.count("bytes", bytes);
+  if (!hasOnlyZero(options)) checkNames("alloc", options, ["zero"]);
+  const zero = allocChecks.boolean("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(
       "OUT_OF_MEMORY",
-      `alloc: ${count} bytes asked for; allowed: at most ${limits.maxAllocationBytes} in one allocation (${live})`,
+      `alloc: ${count} bytes asked for; allowed: at most ${limits.maxAllocationBytes} in one allocation (${live()})`,
       { operation: "alloc", argument: "bytes" },
     );
   return zero;
+}
+
+/** Whether the options of `alloc` are sure to be right in their names: then nobody makes lists of them. */
+function hasOnlyZero(options: AllocOptions): boolean {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) return false;
+  for (const name in options) if (name !== "zero") return false;
+  return true;
 }
 
 /** Returns an element repeated to a 32-bit pattern. */

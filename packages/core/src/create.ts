@@ -12,6 +12,7 @@ import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./ba
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import type { BackendDriver, DriverDescription, DriverRecording, Kernel, PoolStatistics } from "./driver.js";
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
+import { type Entry, innerHandle } from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
@@ -35,6 +36,7 @@ import {
   supportsQuestion,
   typesTaken,
 } from "./support.js";
+import type { RunsThrough } from "./through.js";
 
 /** A backend made by `createBackend`, for the package that wrote the driver. */
 export interface DriverBackend<Memory> extends ComputeBackend {
@@ -87,6 +89,8 @@ interface Known<Memory> {
   /** Whether the kernel takes a call. */
   readonly takes: (args: object) => boolean;
   readonly binder: Binder<Memory>;
+  /** The binder for handles of another table: see `runThrough`. */
+  through: { readonly handles: HandleTable<Entry>; readonly binder: Binder<Memory> } | undefined;
 }
 
 /** A checked call: what is left is to have the driver do it. Undefined: there is nothing to do. */
@@ -95,7 +99,7 @@ type Prepared = { readonly operation: string; readonly enqueue: () => void } | u
 const noPool: PoolStatistics = { pooledBytes: 0, poolHits: 0, poolMisses: 0 };
 
 /** `defineMethods` gives a class derived from this one the methods of operations. */
-export class CreatedBackend<Memory> extends Declared implements DriverBackend<Memory> {
+export class CreatedBackend<Memory> extends Declared implements DriverBackend<Memory>, RunsThrough {
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #operations: Partial<Operations>;
@@ -286,11 +290,13 @@ export class CreatedBackend<Memory> extends Declared implements DriverBackend<Me
 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     this.assertOpen("alloc");
-    const live = `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
-    const zero = checkAlloc(bytes, options, this.capabilities.limits, live);
+    const zero = checkAlloc(bytes, options, this.#capabilities!.limits, this.#live);
     const memory = bytes === 0 ? undefined : this.#call("alloc", () => this.#driver.alloc(bytes, zero));
     return this.#issue(bytes, memory);
   }
+
+  /** What there is, in words. */
+  readonly #live = (): string => `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
 
   adopt(memory: Memory, bytes: number): DeviceHandle {
     this.assertOpen("adopt");
@@ -407,19 +413,36 @@ export class CreatedBackend<Memory> extends Declared implements DriverBackend<Me
 
   override run(given: OperationName | Operation, args: object): void {
     const operation = this.#operationOf(given);
-    const { name } = operation;
     if (this.#isRecorded(operation, args)) return;
     const known = this.#known.get(operation);
+    this.#carryOut(operation, args, known, known?.binder);
+  }
+
+  runThrough(operation: Operation, args: object, handles: HandleTable<Entry>): boolean {
+    const known = this.#known.get(operation);
+    if (this.#state !== "open" || known === undefined) return false;
+    if (known.through?.handles !== handles)
+      known.through = { handles, binder: this.#binder(operation.name, handles) };
+    this.#carryOut(operation, args, known, known.through.binder);
+    return true;
+  }
+
+  #carryOut(
+    operation: Operation,
+    args: object,
+    known: Known<Memory> | undefined,
+    given: Binder<Memory> | undefined,
+  ): void {
+    const { name } = operation;
     // Asked here first, since `assertSupported` looks the operation up again.
     if (known === undefined || !known.takes(args)) this.#assertSupported(operation, args);
     // Without a kernel the element type is one that no backend has, which the argument checks refuse.
-    const { kernel, binder } = known ?? { binder: this.#binder(name) };
-    const problem = operation.resolve(args, binder);
+    const problem = operation.resolve(args, given ?? this.#binder(name));
     if (problem === undefined) return;
     if (problem instanceof Fill) {
       const { region, value, dtype } = problem as { region: Region<Memory>; value: number; dtype: DType };
       this.#call(name, () => this.#driver.fill(region, fillPattern(value, dtype)));
-    } else this.#call(name, () => kernel!.run(problem as never));
+    } else this.#call(name, () => known!.kernel.run(problem as never));
   }
 
   #operationOf(given: OperationName | Operation): Operation {
@@ -545,6 +568,7 @@ export class CreatedBackend<Memory> extends Declared implements DriverBackend<Me
     const learn = (operation: Operation, kernel: Kernel<never>) =>
       this.#known.set(operation, {
         ...{ kernel, takes: callTest(operation, kernel), binder: this.#binder(operation.name) },
+        through: undefined,
       });
     for (const { operation, kernel } of this.#ofCore) learn(operation, kernel);
     for (const kernel of this.#driver.ownKernels ?? []) learn(kernel.operation, kernel);
@@ -558,11 +582,17 @@ export class CreatedBackend<Memory> extends Declared implements DriverBackend<Me
     });
   }
 
-  #binder(operation: string): Binder<Memory> {
+  /** `handles`: the table of the handles, if it is not that of this backend. */
+  #binder(operation: string, handles?: HandleTable<Entry>): Binder<Memory> {
     return {
       region: (argument, operand, elements, dtype, before = 0) => {
         const size = dtypeBytes[dtype];
-        return this.#region(operation, argument, operand, elements * size, size, before * size);
+        const [length, skipped] = [elements * size, before * size];
+        if (handles === undefined) return this.#region(operation, argument, operand, length, size, skipped);
+        const place = locate(handles, operation, argument, operand, length, size, skipped);
+        const handle = innerHandle(place.entry, operation, argument);
+        const { memory } = this.#table.get(handle, operation, argument);
+        return { memory: memory as Memory, byteOffset: place.byteOffset, byteLength: length };
       },
     };
   }

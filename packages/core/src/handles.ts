@@ -45,9 +45,25 @@ export function newHandle(): DeviceHandle {
   return serial.next++ as DeviceHandle;
 }
 
+/** The first handle that this copy of the package may have issued. */
+const origin = serial.next;
+
+/** A power of two. */
+const slots = 256;
+/** No distance of a handle. */
+const empty = -1;
+
 /** The live handles of one backend and their entries. Each method on a single handle takes O(1). */
 export class HandleTable<Entry> {
-  readonly #entries = new Map<DeviceHandle, Entry>();
+  /**
+   * The latest handles, each in the slot of the lowest bits of its distance from `origin`: most allocations live for a few
+   * calls, and a map took a third of the time to make and free them. A younger handle drives an older one out, to `#older`.
+   */
+  readonly #distances = new Array<number>(slots).fill(empty);
+  readonly #latest = new Array<Entry | undefined>(slots).fill(undefined);
+  /** By the distance, too: engines look up small integers several times as fast as other numbers. */
+  readonly #older = new Map<number, Entry>();
+  #size = 0;
   readonly #takesScalar: (operation: string, argument: string) => boolean;
   /** Handles below this one were issued before the device was lost. */
   #lostBelow = 0;
@@ -60,7 +76,7 @@ export class HandleTable<Entry> {
 
   /** Number of live handles. */
   get size(): number {
-    return this.#entries.size;
+    return this.#size;
   }
 
   /** Changes whenever handles end. */
@@ -71,18 +87,28 @@ export class HandleTable<Entry> {
   /** Issues a handle that was never issued before. */
   issue(entry: Entry): DeviceHandle {
     const handle = newHandle();
-    this.#entries.set(handle, entry);
+    const distance = handle - origin;
+    const slot = distance & (slots - 1);
+    const driven = this.#distances[slot]!;
+    if (driven !== empty) this.#older.set(driven, this.#latest[slot]!);
+    this.#distances[slot] = distance;
+    this.#latest[slot] = entry;
+    this.#size++;
     return handle;
   }
 
   /** Returns the entry of a live handle; undefined for any other value. */
   find(handle: DeviceHandle): Entry | undefined {
-    return this.#entries.get(handle);
+    // Texts and objects would become numbers.
+    if (typeof handle !== "number") return undefined;
+    const distance = handle - origin;
+    const slot = distance & (slots - 1);
+    return this.#distances[slot] === distance ? this.#latest[slot] : this.#older.get(distance);
   }
 
   /** Returns the entry of a live handle. Throws `INVALID_HANDLE` for any other value. */
   get(handle: DeviceHandle, operation: string, argument: string): Entry {
-    return this.#entries.get(handle) ?? this.refuse(handle, operation, argument);
+    return this.find(handle) ?? this.refuse(handle, operation, argument);
   }
 
   /** Throws an `INVALID_HANDLE` error that describes what the argument holds instead of a live handle. */
@@ -103,19 +129,34 @@ export class HandleTable<Entry> {
   /** Ends a live handle and returns its entry. Throws `INVALID_HANDLE` for any other value. */
   remove(handle: DeviceHandle, operation: string, argument: string): Entry {
     const entry = this.get(handle, operation, argument);
-    this.#entries.delete(handle);
+    const distance = handle - origin;
+    const slot = distance & (slots - 1);
+    if (this.#distances[slot] === distance) {
+      this.#distances[slot] = empty;
+      this.#latest[slot] = undefined;
+    } else this.#older.delete(distance);
+    this.#size--;
     this.#ended++;
     return entry;
   }
 
   /** Returns the live handles with their entries, oldest first. */
   entries(): IterableIterator<[DeviceHandle, Entry]> {
-    return this.#entries.entries();
+    const all = [...this.#older];
+    for (let slot = 0; slot < slots; slot++)
+      if (this.#distances[slot] !== empty) all.push([this.#distances[slot]!, this.#latest[slot]!]);
+    all.sort(([a], [b]) => a - b);
+    return all
+      .map(([distance, entry]): [DeviceHandle, Entry] => [(origin + distance) as DeviceHandle, entry])
+      .values();
   }
 
   clear(): void {
     this.#ended++;
-    this.#entries.clear();
+    this.#distances.fill(empty);
+    this.#latest.fill(undefined);
+    this.#older.clear();
+    this.#size = 0;
   }
 
   /** Ends all handles because the device was lost. Later errors about them will say so. */

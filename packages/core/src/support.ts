@@ -64,9 +64,10 @@ type Fitting = true | readonly Support[];
  */
 export function callTest(operation: Operation, { supports }: Kernel<never>): (args: object) => boolean {
   const { decisive, kinds } = operation;
-  const [type, ...others] = decisive;
-  if (type?.argument !== "dtype")
+  const type = decisive.find(({ argument }) => argument === "dtype");
+  if (type === undefined)
     return (args) => supports.some((support) => covers(decisive, support, (args ?? {}) as Arguments));
+  const others = decisive.filter((argument) => argument !== type);
   const options = others.filter(({ role }) => role !== "kind");
   // Many kernels take every kind and option of a type, and most every option of a kind: then nobody needs to look at
   // the others. Going through lists of kinds instead took a sixth of a small call.

@@ -34,6 +34,7 @@ import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
 import { assertSupported, type Question } from "./support.js";
 import type { LostAllocation, SwapReport } from "./swap.js";
+import type { RunsThrough } from "./through.js";
 
 /**
  * A backend that can be exchanged for another while a program runs:
@@ -168,25 +169,31 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     const inner = this.#slot.assertOpen("alloc");
-    const live = `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
-    const zero = checkAlloc(bytes, options, inner.capabilities.limits, live);
     const entry: Entry = { bytes, inner: undefined, lost: false };
-    this.#slot.tell((current) => {
-      entry.inner = current.alloc(bytes, { zero });
-    });
+    // The backend in use makes the same checks.
+    if (!this.#slot.isDeferring) entry.inner = inner.alloc(bytes, options);
+    else {
+      const live = () => `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
+      const zero = checkAlloc(bytes, options, inner.capabilities.limits, live);
+      this.#slot.tell((current) => {
+        entry.inner = current.alloc(bytes, { zero });
+      });
+    }
     this.#liveBytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
     return this.#table.issue(entry);
   }
 
   free(handle: DeviceHandle): void {
-    this.#slot.assertOpen("free");
+    const current = this.#slot.assertOpen("free");
     const entry = this.#table.remove(handle, "free", "handle");
     this.#liveBytes -= entry.bytes;
-    this.#slot.tell((inner) => {
-      // If a deferred alloc failed, there is nothing to free.
-      if (entry.inner !== undefined) inner.free(entry.inner);
-    });
+    if (!this.#slot.isDeferring && entry.inner !== undefined) current.free(entry.inner);
+    else
+      this.#slot.tell((inner) => {
+        // If a deferred alloc failed, there is nothing to free.
+        if (entry.inner !== undefined) inner.free(entry.inner);
+      });
   }
 
   copyHtoD(destination: Operand, source: HostBytes): void {
@@ -284,6 +291,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     }
     const inner = this.#slot.assertOpen(name);
     if (!this.#slot.isDeferring) {
+      if ((inner as Partial<RunsThrough>).runThrough?.(operation, args, this.#table)) return;
       const translated = mapOperands(operation, args, (argument, operand) =>
         this.#translate(name, argument, operand),
       );

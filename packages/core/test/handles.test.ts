@@ -60,6 +60,25 @@ describe("HandleTable", () => {
     throws("INVALID_HANDLE", () => table.get(handles[0]!, "free", "handle"));
   });
 
+  it("keeps any number of entries apart, in whatever order they end", () => {
+    const table = new HandleTable<number>();
+    const handles = Array.from({ length: 3000 }, (_, i) => table.issue(i));
+    // Some of every age.
+    const ended = new Set(handles.filter((_, i) => i % 7 === 3 || i % 1000 > 990));
+    for (const handle of ended) table.remove(handle, "free", "handle");
+    for (const [i, handle] of handles.entries())
+      assert.equal(table.find(handle), ended.has(handle) ? undefined : i);
+    const live = handles.filter((handle) => !ended.has(handle));
+    assert.deepEqual(
+      [...table.entries()],
+      live.map((handle) => [handle, handles.indexOf(handle)]),
+    );
+    assert.equal(table.size, live.length);
+    for (const handle of live.reverse()) table.remove(handle, "free", "handle");
+    assert.equal(table.size, 0);
+    assert.deepEqual([...table.entries()], []);
+  });
+
   it("says whether a number could have been a handle", () => {
     const table = new HandleTable<string>();
     const get = (value: unknown) =>

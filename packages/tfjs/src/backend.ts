@@ -7,11 +7,8 @@ import {
   KernelBackend,
   type TensorInfo,
 } from "@tensorflow/tfjs-core";
-import { type Content, Data } from "./data.js";
+import { type Content, Data, type DataId, DataList } from "./data.js";
 import { type DeviceType, elementCount, elementsOf } from "./elements.js";
-
-/** Names the data of a tensor. */
-export type DataId = TensorInfo["dataId"];
 
 /** What a kernel has done to the references of tensors: an entry for each reference. */
 interface References {
@@ -39,7 +36,7 @@ export interface Output extends TensorInfo {
 export class BackplaneBackend extends KernelBackend {
   readonly compute: SwitchableBackend;
   readonly #mover: DataMover;
-  readonly #data = new Map<DataId, Data>();
+  readonly #data = new DataList();
   readonly #ended: (backend: BackplaneBackend) => void;
   /** The kernel under way. */
   #kernel: References | undefined;
@@ -55,9 +52,7 @@ export class BackplaneBackend extends KernelBackend {
   // What the engine of TensorFlow.js calls
 
   override write(values: BackendValues, shape: number[], dtype: DataType): DataId {
-    const dataId = {};
-    this.move(dataId, values, shape, dtype, 1);
-    return dataId;
+    return this.#write(values, shape, dtype, 1, undefined);
   }
 
   override move(
@@ -67,18 +62,28 @@ export class BackplaneBackend extends KernelBackend {
     dtype: DataType,
     refCount: number,
   ): void {
-    if (dtype !== "complex64") {
-      this.#add(dataId, dtype, elementCount(shape), { values }, refCount);
-      return;
-    }
+    this.#write(values, shape, dtype, refCount, dataId);
+  }
+
+  /** `dataId`: a name that another backend has given. Default: they name themselves. */
+  #write(
+    values: BackendValues,
+    shape: readonly number[],
+    dtype: DataType,
+    references: number,
+    dataId: DataId | undefined,
+  ): DataId {
+    const count = elementCount(shape);
+    if (dtype !== "complex64") return this.#add(new Data(dtype, count, { values }, references), dataId);
     const { real, imag } = backend_util.splitRealAndImagArrays(values as Float32Array);
     const part = (partValues: Float32Array): TensorInfo => {
-      const partId = {};
-      this.#add(partId, "float32", elementCount(shape), { values: partValues });
+      const partId = this.#add(new Data("float32", count, { values: partValues }, 1));
       return { dataId: partId, shape: [...shape], dtype: "float32" };
     };
-    const parts = { real: part(real), imag: part(imag) };
-    this.#add(dataId, dtype, elementCount(shape), { parts }, refCount);
+    return this.#add(
+      new Data(dtype, count, { parts: { real: part(real), imag: part(imag) } }, references),
+      dataId,
+    );
   }
 
   override async read(dataId: DataId): Promise<BackendValues> {
@@ -123,7 +128,7 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   override refCount(dataId: DataId): number {
-    return this.#data.get(dataId)?.references ?? 0;
+    return this.#data.find(dataId)?.references ?? 0;
   }
 
   override incRef(dataId: DataId): void {
@@ -131,15 +136,16 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   override disposeData(dataId: DataId, force = false): boolean {
-    const data = this.#data.get(dataId);
+    const data = this.#data.find(dataId);
     if (data === undefined) return true;
     data.references--;
     if (!force && data.references > 0) return false;
-    this.#data.delete(dataId);
-    this.#free(data);
-    if (data.parts !== undefined) {
-      this.disposeData(data.parts.real.dataId);
-      this.disposeData(data.parts.imag.dataId);
+    const { parts, handle, forms } = data;
+    this.#data.remove(data, dataId);
+    this.#free(handle, forms);
+    if (parts !== undefined) {
+      this.disposeData(parts.real.dataId);
+      this.disposeData(parts.imag.dataId);
     }
     return true;
   }
@@ -170,7 +176,7 @@ export class BackplaneBackend extends KernelBackend {
 
   /** Frees the data. The device stays open for the next backend of the same registration. */
   override dispose(): void {
-    for (const data of this.#data.values()) this.#free(data);
+    for (const { handle, forms } of this.#data) this.#free(handle, forms);
     this.#data.clear();
     this.#ended(this);
   }
@@ -204,9 +210,13 @@ export class BackplaneBackend extends KernelBackend {
   }
 
   /** A new tensor on the device. The kernel writes all of it, unless `zero`. */
-  output(shape: readonly number[], dtype: DeviceType, options: { readonly zero?: boolean } = {}): Output {
+  output(
+    shape: readonly number[],
+    dtype: DeviceType,
+    options: { readonly zero: boolean } = unzeroed,
+  ): Output {
     const bytes = elementCount(shape) * elementsOf(dtype, "The output").bytes;
-    const handle = this.compute.alloc(bytes, { zero: options.zero ?? false });
+    const handle = this.compute.alloc(bytes, options);
     return { dataId: this.#new(shape, dtype, { handle }), shape: [...shape], dtype, handle };
   }
 
@@ -270,7 +280,7 @@ export class BackplaneBackend extends KernelBackend {
     const data = this.#get(dataId);
     const found = data.forms?.get(name);
     if (found !== undefined) return found;
-    const handle = this.compute.alloc(bytes, { zero: false });
+    const handle = this.compute.alloc(bytes, unzeroed);
     try {
       write(handle);
     } catch (error) {
@@ -312,7 +322,7 @@ export class BackplaneBackend extends KernelBackend {
   restore(): number {
     const lost = new Set(this.compute.lost.map(({ handle }) => handle));
     let count = 0;
-    for (const data of this.#data.values()) {
+    for (const data of this.#data) {
       for (const [name, form] of data.forms ?? [])
         if (lost.has(form)) {
           this.compute.free(form);
@@ -332,10 +342,10 @@ export class BackplaneBackend extends KernelBackend {
 
   /** Adds the data of a tensor that a kernel makes. */
   #new(shape: readonly number[], dtype: DataType, content: Content): DataId {
-    const dataId = {};
-    this.#add(dataId, dtype, elementCount(shape), content);
-    this.#kernel?.begun.push(dataId);
-    return dataId;
+    const data = new Data(dtype, elementCount(shape), content, 1);
+    this.#data.add(data);
+    this.#kernel?.begun.push(data);
+    return data;
   }
 
   /** Notes that the kernel under way has ended a reference, or has handed it over. */
@@ -345,15 +355,16 @@ export class BackplaneBackend extends KernelBackend {
     this.#kernel.ended.push(dataId);
   }
 
-  #add(dataId: DataId, dtype: DataType, count: number, content: Content, references = 1): void {
-    this.#data.set(dataId, new Data(dtype, count, content, references));
+  #add(data: Data, dataId?: DataId): DataId {
+    this.#data.add(data, dataId);
+    return dataId ?? data;
   }
 
   #get(dataId: DataId): Data {
-    const found = this.#data.get(dataId);
+    const found = this.#data.find(dataId);
     if (found !== undefined) return found;
     this.#mover.moveData(this, dataId);
-    const moved = this.#data.get(dataId);
+    const moved = this.#data.find(dataId);
     if (moved === undefined) throw new Error("The tensor has been disposed of, or is not one of this engine");
     return moved;
   }
@@ -365,9 +376,9 @@ export class BackplaneBackend extends KernelBackend {
     return data.values;
   }
 
-  #free(data: Data): void {
-    if (data.forms !== undefined) for (const form of data.forms.values()) this.#freeHandle(form);
-    if (data.handle !== undefined) this.#freeHandle(data.handle);
+  #free(handle: DeviceHandle | undefined, forms: Data["forms"]): void {
+    if (forms !== undefined) for (const form of forms.values()) this.#freeHandle(form);
+    if (handle !== undefined) this.#freeHandle(handle);
   }
 
   #freeHandle(handle: DeviceHandle): void {
@@ -380,6 +391,9 @@ export class BackplaneBackend extends KernelBackend {
     }
   }
 }
+
+/** Of memory all of which is written at once. */
+const unzeroed = { zero: false } as const;
 
 /** What TensorFlow.js adds to divisors in f32. */
 const epsilonOfFloat32 = 1e-7;

@@ -131,11 +131,13 @@ export interface KernelDefinition<Types extends ParameterTypes> {
 /** One command for the queue: call `kernel` for each chunk from 0 to `chunks - 1`. */
 export interface Launch {
   readonly kernel: string;
-  /** The parameter block: 32-bit patterns. */
+  /** The parameter block: 32-bit patterns, signed or not. */
   readonly words: readonly number[];
   readonly chunks: number;
   /** The number of workers that gain by taking part, from 1 to `chunks`. */
   readonly helpers: number;
+  /** Roughly its time on one worker. Default: large. */
+  readonly nanoseconds?: number;
 }
 
 /**
@@ -164,8 +166,8 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
     chunks: number,
     nanoseconds?: number,
   ): Launch;
-  /** The same with the parameters in the order in which they are declared, for long lists of them. */
-  launchList(parameters: readonly number[], chunks: number, nanoseconds?: number): Launch;
+  /** The same with the parameters in the order in which they are declared. The command takes the list over. */
+  launchList(parameters: number[], chunks: number, nanoseconds?: number): Launch;
 }
 
 /** A kernel with any parameters, for lists. */
@@ -252,7 +254,7 @@ export const maxParameters = 56;
 
 const bits = new DataView(new ArrayBuffer(4));
 
-/** The 32-bit pattern of a parameter, signed: larger numbers than that are objects to engines. */
+/** The 32-bit pattern of a parameter, signed. */
 export function wordOf(type: "i32" | "f32", value: number): number {
   if (type === "i32") return value | 0;
   bits.setFloat32(0, value);
@@ -268,23 +270,24 @@ export function launchers<const Types extends ParameterTypes>(
   types: Types,
 ): Pick<Kernel<Types>, "launch" | "launchList"> {
   const keys = Object.keys(types);
-  const typeOf = Object.values(types);
+  /** The places of those parameters that are not words yet. Words are cut to 32 bits where they are written. */
+  const floats = keys.flatMap((key, i) => (types[key] === "f32" ? [i] : []));
   if (keys.length > maxParameters)
     throw new RangeError(`kernel ${name} has ${keys.length} parameters; allowed: ${maxParameters}`);
   // Loops that make nothing but the list: `map` and pairs of key and type left three times as much garbage per call.
   return {
     launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       const words = new Array<number>(keys.length);
-      for (let i = 0; i < keys.length; i++) words[i] = wordOf(typeOf[i]!, values[keys[i]!]!);
-      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+      for (let i = 0; i < keys.length; i++) words[i] = values[keys[i]!]!;
+      for (let i = 0; i < floats.length; i++) words[floats[i]!] = wordOf("f32", words[floats[i]!]!);
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
     },
 
     launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       if (values.length !== keys.length)
         throw new RangeError(`kernel ${name} takes ${keys.length} parameters, not ${values.length}`);
-      const words = new Array<number>(keys.length);
-      for (let i = 0; i < keys.length; i++) words[i] = wordOf(typeOf[i]!, values[i]!);
-      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds) };
+      for (let i = 0; i < floats.length; i++) values[floats[i]!] = wordOf("f32", values[floats[i]!]!);
+      return { kernel: name, words: values, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
     },
   };
 }

@@ -144,6 +144,14 @@ export function writeSlot(view: Int32Array, slot: number, { kernel, chunks, help
   for (let i = 0; i < block.length; i++) view[slot + slotWords.block + i] = block[i]!;
 }
 
+/**
+ * Returns the address of a parameter block that nobody uses as long as all commands have finished and none is appended: that
+ * of the next command.
+ */
+export function idleBlock(control: Int32Array): number {
+  return slotByteOffset(Atomics.load(control, words.published)) + 4 * slotWords.block;
+}
+
 /** Appends a command; there must be room. */
 export function publish(control: Int32Array, command: Command, reach: Reach = noFurther): void {
   const sequence = Atomics.load(control, words.published);

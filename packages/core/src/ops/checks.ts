@@ -141,7 +141,9 @@ export class Checks {
   /** Returns the product of extents. Fails if it is not exact. */
   product(argument: string, extents: readonly number[]): number {
     // A zero anywhere makes the product zero, even if the other extents would overflow.
-    const total = extents.includes(0) ? 0 : extents.reduce((a, b) => a * b, 1);
+    let total = 1;
+    for (let i = 0; i < extents.length; i++) total *= extents[i]!;
+    if (!Number.isSafeInteger(total) && extents.includes(0)) return 0;
     if (!Number.isSafeInteger(total)) this.fail(argument, `${describe(extents)} has more than 2^53 elements`);
     return total;
   }
@@ -152,8 +154,12 @@ export class Checks {
     shape: readonly number[],
     axis: number,
   ): { readonly outer: number; readonly length: number; readonly inner: number } {
-    const outer = this.product(argument, shape.slice(0, axis));
-    return { outer, length: shape[axis]!, inner: this.product(argument, shape.slice(axis + 1)) };
+    let [outer, inner] = [1, 1];
+    for (let i = 0; i < axis; i++) outer *= shape[i]!;
+    for (let i = axis + 1; i < shape.length; i++) inner *= shape[i]!;
+    if (!Number.isSafeInteger(outer)) outer = this.product(argument, shape.slice(0, axis));
+    if (!Number.isSafeInteger(inner)) inner = this.product(argument, shape.slice(axis + 1));
+    return { outer, length: shape[axis]!, inner };
   }
 
   /**

@@ -19,11 +19,17 @@ export function imagesOf(layout: ImageLayout, shape: readonly [number, number, n
   const [batch, second, third, fourth] = shape;
   return layout === "NCHW"
     ? {
-        ...{ planes: batch * second, height: third, width: fourth, inner: 1 },
+        planes: batch * second,
+        height: third,
+        width: fourth,
+        inner: 1,
         shape: (height, width) => [batch, second, height, width],
       }
     : {
-        ...{ planes: batch, height: second, width: third, inner: fourth },
+        planes: batch,
+        height: second,
+        width: third,
+        inner: fourth,
         shape: (height, width) => [batch, height, width, fourth],
       };
 }

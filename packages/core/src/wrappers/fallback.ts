@@ -198,7 +198,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     this.#pair.assertOpen("alloc");
     const [first] = this.#pair.backends;
-    const live = `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
+    const live = () => `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
     const zero = checkAlloc(bytes, options, first.capabilities.limits, live);
     const handle = first.alloc(bytes, { zero });
     const entry = newEntry(bytes, handle);

@@ -175,6 +175,52 @@ describe("map descriptor", () => {
     refuses({ parameters: [] }, "nodes[2].parameter");
   });
 
+  it("makes of frozen nodes, again and again, what it makes of others", () => {
+    const frozen = Object.freeze(nodes.map((node) => Object.freeze({ ...node })));
+    const fits = [
+      {},
+      { results: [3] },
+      { dtype: "f16" },
+      { inputTypes: ["f16", "f32"], outputTypes: ["f32"] },
+      { shape: [24] },
+      { parameters: [0.5, 7] },
+      { results: [3, 4], outputs: [place(3), place(4)] },
+      ...Array.from({ length: 12 }, (_, i) => ({ parameters: new Array<number>(i + 2).fill(i) })),
+    ];
+    const wrong = [
+      { inputTypes: ["i32", "f32"] },
+      { outputTypes: ["i32"] },
+      { parameters: [] },
+      { results: [5] },
+      { inputs: [place(1)] },
+    ];
+    for (let round = 0; round < 3; round++) {
+      for (const change of fits)
+        assert.deepEqual(problemWith({ ...change, nodes: frozen }), problemWith(change));
+      for (const change of wrong)
+        throws("INVALID_ARGUMENT", () => resolve("map", { ...plain, ...change, nodes: frozen } as never));
+    }
+    // A list that only looks frozen: its nodes are not.
+    const open: { readonly input: number } | { input: number } = { input: 0 };
+    const half = Object.freeze([open, ...nodes.slice(1)]);
+    const before = problemWith({ nodes: half });
+    Object.assign(open, { input: 1 });
+    const after = problemWith({ nodes: half });
+    assert.equal(before.inputs.length, 2);
+    assert.equal(after.inputs.length, 1);
+    // Nor does freezing fix what is computed.
+    let input = 0;
+    const computed = Object.freeze({
+      get input() {
+        return input;
+      },
+    });
+    const list = Object.freeze([computed, ...frozen.slice(1)]);
+    assert.equal(problemWith({ nodes: list }).inputs.length, 2);
+    input = 1;
+    assert.equal(problemWith({ nodes: list }).inputs.length, 1);
+  });
+
   it("refuses types that do not fit, and says how to convert", () => {
     refusesNode({ select: 0, a: 0, b: 1 }, "nodes[3].select", /u8, as comparisons give it/);
     const mixed = { nodes: [{ input: 0 }, { index: 0 }, { binary: "add", a: 0, b: 1 }], results: [0] };

@@ -3,7 +3,15 @@ import type { TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { complexParts } from "./complex.js";
-import { broadcast, type Expression, elementwise, elementwiseOutputs, type Node } from "./elementwise.js";
+import {
+  broadcast,
+  type Expression,
+  elementwise,
+  elementwiseOutputs,
+  type Formula,
+  formula,
+  type Node,
+} from "./elementwise.js";
 import type { Call, Kernels } from "./kernel.js";
 import { leakyRelu } from "./unary.js";
 
@@ -19,6 +27,14 @@ function commonType({ a, b }: BinaryCall["inputs"]): Computed {
 }
 
 const tensorTypes = { f32: "float32", i32: "int32" } as const;
+
+/** A formula of two operands in the type in which both are computed. */
+function ofCommonType(build: (e: Expression, x: Node, y: Node) => Node): Formula {
+  return formula((e, x, y) => {
+    const type = x!.type === "f32" || y!.type === "f32" ? "f32" : "i32";
+    return build(e, e.convert(type, x!), e.convert(type, y!));
+  });
+}
 
 /** A call of the operation `binary`. */
 function numbers(
@@ -56,33 +72,30 @@ function numbers(
 
 /** A kind of the operation `binary`, on numbers. Core has given both operands one type. */
 function arithmetic(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
+  const ofOthers = ofCommonType((e, x, y) => e.binary(kind, x, y));
   return ({ inputs, backend }) => {
     const { a, b } = inputs;
     const type = commonType(inputs);
     if (a.dtype !== b.dtype || a.dtype === "bool")
       // Sums of two truth values are numbers in an array of bytes elsewhere, too.
-      return elementwise(backend, tensorTypes[type], [a, b], (e, x, y) =>
-        e.binary(kind, e.convert(type, x), e.convert(type, y)),
-      );
+      return elementwise(backend, tensorTypes[type], [a, b], ofOthers);
     return numbers(backend, kind, type, inputs, tensorTypes[type]);
   };
 }
 
 function comparison(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
+  const ofOthers = ofCommonType((e, x, y) => e.binary(kind, x, y));
   return ({ inputs, backend }) => {
     const { a, b } = inputs;
     const type = commonType(inputs);
-    if (a.dtype !== b.dtype || a.dtype === "bool")
-      return elementwise(backend, "bool", [a, b], (e, x, y) =>
-        e.binary(kind, e.convert(type, x), e.convert(type, y)),
-      );
+    if (a.dtype !== b.dtype || a.dtype === "bool") return elementwise(backend, "bool", [a, b], ofOthers);
     return numbers(backend, kind, type, inputs, "bool");
   };
 }
 
 function logical(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
-  return ({ inputs: { a, b }, backend }) =>
-    elementwise(backend, "bool", [a, b], (e, x, y) => e.binary(kind, e.truth(x), e.truth(y)));
+  const built = formula((e, x, y) => e.binary(kind, e.truth(x!), e.truth(y!)));
+  return ({ inputs: { a, b }, backend }) => elementwise(backend, "bool", [a, b], built);
 }
 
 /** Real and imaginary part of a result, of those of both operands. */
@@ -108,12 +121,20 @@ function withComplex(
 }
 
 /** floor(a / b), as an integer, also of floats. */
-const floorDiv = ({ inputs, backend }: BinaryCall): TensorInfo => {
-  const type = commonType(inputs);
-  return elementwise(backend, "int32", [inputs.a, inputs.b], (e, x, y) =>
-    e.binary("floorDiv", e.convert(type, x), e.convert(type, y)),
+const floorDiv = ofCommonType((e, x, y) => e.binary("floorDiv", x, y));
+
+const squaredDifference = ofCommonType((e, x, y) => e.unary("square", e.binary("sub", x, y)));
+
+const prelu = formula((e, value, slope) => leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)));
+
+const eluGradient = formula((e, ...nodes) => {
+  const [gradient, value] = nodes.map((node) => e.convert("f32", node)) as [Node, Node];
+  return e.select(
+    e.binary("greaterEqual", value, e.constant(0)),
+    gradient,
+    e.binary("mul", gradient, e.binary("add", value, e.constant(1))),
   );
-};
+});
 
 /** a^b of integers, with results that wrap around as products do. Fractions are cut off: 2^-1 is 0. */
 export function integerPower(e: Expression, a: Node, b: Node): Node {
@@ -138,6 +159,7 @@ export function integerPower(e: Expression, a: Node, b: Node): Node {
 }
 
 const power = arithmetic("pow");
+const powerOfWhole = formula((e, x, y) => integerPower(e, e.convert("i32", x!), e.convert("i32", y!)));
 
 export const binaryKernels: Kernels = {
   Add: withComplex(arithmetic("add"), (e, [ar, ai], [br, bi]) => [
@@ -158,7 +180,7 @@ export const binaryKernels: Kernels = {
     const imag = e.binary("sub", e.binary("mul", ai, br), e.binary("mul", ar, bi));
     return [e.binary("div", real, norm), e.binary("div", imag, norm)];
   }),
-  FloorDiv: floorDiv,
+  FloorDiv: ({ inputs: { a, b }, backend }: BinaryCall) => elementwise(backend, "int32", [a, b], floorDiv),
   Maximum: arithmetic("max"),
   Minimum: arithmetic("min"),
   Mod: arithmetic("mod"),
@@ -166,15 +188,11 @@ export const binaryKernels: Kernels = {
   Pow: (call: BinaryCall) => {
     if (commonType(call.inputs) === "f32") return power(call);
     const { a, b } = call.inputs;
-    return elementwise(call.backend, "int32", [a, b], (e, x, y) =>
-      integerPower(e, e.convert("i32", x), e.convert("i32", y)),
-    );
+    return elementwise(call.backend, "int32", [a, b], powerOfWhole);
   },
   SquaredDifference: ({ inputs, backend }: BinaryCall) => {
-    const type = commonType(inputs);
-    return elementwise(backend, tensorTypes[type], [inputs.a, inputs.b], (e, x, y) =>
-      e.unary("square", e.binary("sub", e.convert(type, x), e.convert(type, y))),
-    );
+    const type = tensorTypes[commonType(inputs)];
+    return elementwise(backend, type, [inputs.a, inputs.b], squaredDifference);
   },
   BitwiseAnd: arithmetic("and"),
 
@@ -190,16 +208,7 @@ export const binaryKernels: Kernels = {
   LogicalXor: logical("logicalXor"),
 
   Prelu: ({ inputs: { x, alpha }, backend }: Call<"x" | "alpha">) =>
-    elementwise(backend, "float32", [x, alpha], (e, value, slope) =>
-      leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)),
-    ),
+    elementwise(backend, "float32", [x, alpha], prelu),
   EluGrad: ({ inputs: { dy, y }, backend }: Call<"dy" | "y">) =>
-    elementwise(backend, "float32", [dy, y], (e, ...nodes) => {
-      const [gradient, value] = nodes.map((node) => e.convert("f32", node)) as [Node, Node];
-      return e.select(
-        e.binary("greaterEqual", value, e.constant(0)),
-        gradient,
-        e.binary("mul", gradient, e.binary("add", value, e.constant(1))),
-      );
-    }),
+    elementwise(backend, "float32", [dy, y], eluGradient),
 };

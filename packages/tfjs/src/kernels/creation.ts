@@ -1,7 +1,7 @@
 import { type DataType, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount, isDeviceType } from "../elements.js";
-import { elementwise, mostInputs } from "./elementwise.js";
+import { elementwise, formula, mostInputs } from "./elementwise.js";
 import type { Call, Kernels } from "./kernel.js";
 
 /** A tensor of one value, which is made where it is needed. */
@@ -100,17 +100,21 @@ export const creationKernels: Kernels = {
     const rows = condition.shape.length === 1 && t.shape.length > 1;
     const shape = rows ? [condition.shape[0]!, ...t.shape.slice(1).map(() => 1)] : condition.shape;
     const isInteger = t.dtype !== "float32" && otherwise.dtype !== "float32";
-    const type = isInteger ? "i32" : "f32";
     return elementwise(
       backend,
       (t.dtype === otherwise.dtype ? t.dtype : isInteger ? "int32" : "float32") as DeviceType,
-      [{ ...condition, shape }, t, otherwise],
-      (e, chosen, a, b) => e.select(e.truth(chosen!), e.convert(type, a!), e.convert(type, b!)),
+      [rows ? { ...condition, shape } : condition, t, otherwise],
+      select,
       t.shape,
     );
   },
   AddN: ({ inputs, backend }: Call) => sumOf(backend, Object.values(inputs)),
 };
+
+const select = formula((e, chosen, a, b) => {
+  const type = a!.type === "f32" || b!.type === "f32" ? "f32" : "i32";
+  return e.select(e.truth(chosen!), e.convert(type, a!), e.convert(type, b!));
+});
 
 /** The sum of tensors of one shape and type. */
 function sumOf(backend: BackplaneBackend, tensors: readonly TensorInfo[]): TensorInfo {

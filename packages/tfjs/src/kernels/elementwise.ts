@@ -1,5 +1,6 @@
 import {
   type BinaryKind,
+  type DeviceHandle,
   type MapNode,
   type MapNumberType,
   type MapType,
@@ -88,10 +89,71 @@ const comparisons: ReadonlySet<string> = new Set([
   "greaterEqual",
 ]);
 
+/** Returns the value of an expression: the nodes are those of the inputs, and then those of the numbers of the call. */
+export type Build = (expression: Expression, ...nodes: Node[]) => Node;
+
+/** As `Build`, with several values. */
+export type BuildAll = (expression: Expression, ...nodes: Node[]) => readonly Node[];
+
+/** Numbers of a call, which may be others in the next one: no kernel is compiled for each. */
+export interface Numbers {
+  readonly values: readonly number[];
+  /** Default: f32. */
+  readonly type?: MapNumberType;
+}
+
+const noNumbers: Numbers = { values: [] };
+
+/** What calls with the same types have in common. */
+interface Built {
+  readonly nodes: readonly MapNode[];
+  readonly results: readonly number[];
+  readonly inputTypes: readonly DeviceElementType[];
+  readonly outputTypes: readonly DeviceElementType[];
+  /** Whether it depends on places along axes. */
+  readonly counts: boolean;
+  /** The parameters that come after those of the call. */
+  readonly rest: readonly number[];
+}
+
+/**
+ * An expression that is built once for all calls with the same types of inputs, numbers and results, in place of once for
+ * each call, which takes longer than all else of a small one. What differs between calls must be a number of the call.
+ */
+export class Formula {
+  readonly build: BuildAll;
+  /** By a number for the types. */
+  readonly #built = new Map<number, Built>();
+
+  constructor(build: BuildAll) {
+    this.build = build;
+  }
+
+  of(types: number, make: () => Built): Built {
+    const found = this.#built.get(types);
+    if (found !== undefined) return found;
+    const built = make();
+    // Core knows a list again if nobody can have changed it.
+    for (const node of built.nodes) Object.freeze(node);
+    Object.freeze(built.nodes);
+    this.#built.set(types, built);
+    return built;
+  }
+}
+
+/** A formula with one value. */
+export function formula(build: Build): Formula {
+  return new Formula(listed(build));
+}
+
+function listed(build: Build): BuildAll {
+  return (expression, ...nodes) => [build(expression, ...nodes)];
+}
+
 /** The shape to which all tensors broadcast. */
-export function broadcastShape([first, ...others]: readonly TensorInfo[]): readonly number[] {
-  let shape: readonly number[] = first?.shape ?? [];
-  for (const tensor of others) shape = broadcast(shape, tensor.shape);
+export function broadcastShape(tensors: readonly TensorInfo[]): readonly number[] {
+  let shape: readonly number[] = tensors[0]?.shape ?? [];
+  for (let i = 1; i < tensors.length; i++) shape = broadcast(shape, tensors[i]!.shape);
   return shape;
 }
 
@@ -117,16 +179,12 @@ export function elementwise(
   backend: BackplaneBackend,
   dtype: DeviceType,
   inputs: readonly TensorInfo[],
-  build: (expression: Expression, ...inputs: Node[]) => Node,
+  build: Build | Formula,
   shape: readonly number[] = broadcastShape(inputs),
+  numbers: Numbers = noNumbers,
 ): TensorInfo {
-  return elementwiseOutputs(
-    backend,
-    [dtype],
-    inputs,
-    (expression, ...nodes) => [build(expression, ...nodes)],
-    shape,
-  )[0]!;
+  const all = build instanceof Formula ? build : listed(build);
+  return compute(backend, [dtype], inputs, all, shape, numbers)[0]!;
 }
 
 /** As `elementwise`, with several results. */
@@ -134,12 +192,10 @@ export function elementwiseOutputs(
   backend: BackplaneBackend,
   dtypes: readonly DeviceType[],
   inputs: readonly TensorInfo[],
-  build: (expression: Expression, ...inputs: Node[]) => readonly Node[],
+  build: BuildAll | Formula,
   shape: readonly number[] = broadcastShape(inputs),
 ): TensorInfo[] {
-  return elementwiseInto(backend, dtypes, inputs, build, shape, () =>
-    dtypes.map((dtype) => backend.output(shape, dtype)),
-  );
+  return compute(backend, dtypes, inputs, build, shape, noNumbers);
 }
 
 /** Replaces a tensor of the kernel under way, whose shape all inputs broadcast to, by the value of an expression. */
@@ -147,73 +203,131 @@ export function elementwiseInPlace(
   backend: BackplaneBackend,
   tensor: Output,
   others: readonly TensorInfo[],
-  build: (expression: Expression, ...inputs: Node[]) => Node,
+  build: Formula,
+  numbers: Numbers = noNumbers,
 ): void {
-  elementwiseInto(
-    backend,
-    [tensor.dtype as DeviceType],
-    [tensor, ...others],
-    (expression, ...nodes) => [build(expression, ...nodes)],
-    tensor.shape,
-    () => [tensor],
-  );
+  compute(backend, [tensor.dtype as DeviceType], [tensor, ...others], build, tensor.shape, numbers, [tensor]);
 }
 
-function elementwiseInto(
+/** `results`: what is written. Default: new tensors. */
+function compute(
   backend: BackplaneBackend,
   dtypes: readonly DeviceType[],
   inputs: readonly TensorInfo[],
-  build: (expression: Expression, ...inputs: Node[]) => readonly Node[],
+  build: BuildAll | Formula,
   shape: readonly number[],
-  outputsOf: () => Output[],
+  numbers: Numbers,
+  results?: Output[],
 ): Output[] {
-  const outputTypes = dtypes.map((dtype) => deviceType(dtype));
-  const expression = new Expression(shape.length);
-  const given: TensorInfo[] = [];
-  const inputTypes: DeviceElementType[] = [];
-  const nodes: Node[] = [];
-  for (const input of inputs) {
-    const type = deviceType(input.dtype);
-    // A number that only the host has need not become an allocation for one call.
-    const number = type === "u8" ? undefined : backend.number(input);
-    if (type !== "u8" && number !== undefined) nodes.push(expression.number(number, type));
+  const built = builtFor(backend, dtypes, inputs, build, shape.length, numbers);
+  const count = elementCount(shape);
+  const parameters: number[] = [];
+  const places: DeviceHandle[] = [];
+  const inputShapes: (readonly number[])[] = [];
+  // As many elements as the result has are in its order: there is nothing to broadcast.
+  let isFlat = !built.counts;
+  for (let i = 0; i < inputs.length; i++) {
+    const input = inputs[i]!;
+    const number = numberOf(backend, input);
+    if (number !== undefined) parameters.push(number);
     else {
-      nodes.push(expression.input(given.length, type));
-      given.push(input);
-      inputTypes.push(type);
+      places.push(backend.place(input));
+      inputShapes.push(input.shape);
+      if (elementCount(input.shape) !== count) isFlat = false;
     }
   }
-  const results = build(expression, ...nodes).map((node, i) => {
-    const type = outputTypes[i]!;
-    return (type === "u8" ? expression.truth(node) : expression.convert(type, node)).place;
-  });
-  const count = elementCount(shape);
-  // As many elements as the result has are in its order: there is nothing to broadcast.
-  const isFlat = !expression.counts && given.every((input) => elementCount(input.shape) === count);
-  const places = given.map((input) => backend.place(input));
-  const outputs = outputsOf();
+  for (let i = 0; i < numbers.values.length; i++) parameters.push(numbers.values[i]!);
+  for (let i = 0; i < built.rest.length; i++) parameters.push(built.rest[i]!);
+  const outputs = results ?? dtypes.map((dtype) => backend.output(shape, dtype));
+  const { inputTypes, nodes, results: values, outputTypes } = built;
   const call = {
     shape: isFlat ? [count] : shape,
     inputs: places,
     inputTypes,
-    parameters: expression.parameters,
-    nodes: expression.nodes,
-    results,
+    parameters,
+    nodes,
+    results: values,
     outputs: outputs.map(({ handle }) => handle),
     outputTypes,
   };
   if (isFlat) backend.compute.map(call);
-  else backend.compute.map({ ...call, inputShapes: given.map((input) => input.shape) });
+  else backend.compute.map({ ...call, inputShapes });
   return outputs;
+}
+
+/** A number that only the host has: it need not become an allocation for one call. */
+function numberOf(backend: BackplaneBackend, input: TensorInfo): number | undefined {
+  return input.dtype === "bool" ? undefined : backend.number(input);
+}
+
+/** What a number for the types has room for. */
+const mostKept = { inputs: 6, outputs: 2, rank: 15 } as const;
+
+const placeOfType: Readonly<Record<string, number>> = { float32: 0, int32: 1, bool: 2 };
+
+function builtFor(
+  backend: BackplaneBackend,
+  dtypes: readonly DeviceType[],
+  inputs: readonly TensorInfo[],
+  build: BuildAll | Formula,
+  rank: number,
+  numbers: Numbers,
+): Built {
+  if (!(build instanceof Formula)) return buildFor(backend, dtypes, inputs, build, rank, numbers);
+  const isKept =
+    inputs.length <= mostKept.inputs && dtypes.length <= mostKept.outputs && rank <= mostKept.rank;
+  if (!isKept) return buildFor(backend, dtypes, inputs, build.build, rank, numbers);
+  let types = numbers.type === "i32" ? 3 : 2;
+  for (let i = 0; i < inputs.length; i++) {
+    const input = inputs[i]!;
+    const place = placeOfType[input.dtype] ?? 3;
+    types = 8 * types + (numberOf(backend, input) === undefined ? place : 4 + place);
+  }
+  for (let i = 0; i < dtypes.length; i++) types = 4 * types + placeOfType[dtypes[i]!]!;
+  return build.of((mostKept.rank + 1) * types + rank, () =>
+    buildFor(backend, dtypes, inputs, build.build, rank, numbers),
+  );
+}
+
+function buildFor(
+  backend: BackplaneBackend,
+  dtypes: readonly DeviceType[],
+  inputs: readonly TensorInfo[],
+  build: BuildAll,
+  rank: number,
+  { values, type: numberType = "f32" }: Numbers,
+): Built {
+  const outputTypes = dtypes.map((dtype) => deviceType(dtype));
+  const expression = new Expression(rank);
+  const inputTypes: DeviceElementType[] = [];
+  const nodes = inputs.map((input): Node => {
+    const type = deviceType(input.dtype);
+    const number = numberOf(backend, input);
+    if (type !== "u8" && number !== undefined) return expression.number(number, type);
+    inputTypes.push(type);
+    return expression.input(inputTypes.length - 1, type);
+  });
+  for (const value of values) nodes.push(expression.number(value, numberType));
+  const given = expression.parameters.length;
+  const results = build(expression, ...nodes).map((node, i) => {
+    const type = outputTypes[i]!;
+    return (type === "u8" ? expression.truth(node) : expression.convert(type, node)).place;
+  });
+  return {
+    ...{ nodes: expression.nodes, results, inputTypes, outputTypes },
+    ...{ counts: expression.counts, rest: expression.parameters.slice(given) },
+  };
 }
 
 /** The most inputs that one expression may have. */
 export const mostInputs: number = mapLimits.inputs;
 
+const same = formula((_, node) => node);
+
 /** The tensor as another type, made of it unless it has that type: the caller releases it, if it is not the same. */
 export function asType(backend: BackplaneBackend, x: TensorInfo, dtype: DeviceType): TensorInfo {
   if (x.dtype === dtype) return backend.share(x, x.shape);
-  return elementwise(backend, dtype, [x], (_, node) => node);
+  return elementwise(backend, dtype, [x], same);
 }
 
 /** The tensor as another type: itself if it has that type, and otherwise made of it, to be released by a composition. */
@@ -223,5 +337,5 @@ export function typed(
   x: TensorInfo,
   dtype: DeviceType,
 ): TensorInfo {
-  return x.dtype === dtype ? x : made(elementwise(backend, dtype, [x], (_, node) => node));
+  return x.dtype === dtype ? x : made(elementwise(backend, dtype, [x], same));
 }

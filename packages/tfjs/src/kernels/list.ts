@@ -31,8 +31,15 @@ function withStrings(kernels: Kernels): Kernels {
 }
 
 /** Whether there are strings among inputs, by name or in a list. */
-function hasStrings(inputs: Readonly<Record<string, TensorInfo | undefined>>): boolean {
-  for (const name in inputs) if (inputs[name]?.dtype === "string") return true;
+function hasStrings(
+  inputs: Readonly<Record<string, TensorInfo | undefined>> | readonly TensorInfo[],
+): boolean {
+  if (Array.isArray(inputs)) {
+    for (let i = 0; i < inputs.length; i++) if (inputs[i].dtype === "string") return true;
+    return false;
+  }
+  const named = inputs as Readonly<Record<string, TensorInfo | undefined>>;
+  for (const name in named) if (named[name]?.dtype === "string") return true;
   return false;
 }
 

@@ -27,12 +27,14 @@ export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: O
   const { shape, inputStrides, inputOffset = 0, outputStrides, outputOffset = 0 } = walk;
   if (elementCount(shape) === 0) return;
   const [from, to] = [elementsOf(input.dtype, "The input"), elementsOf(output.dtype, "The output")];
+  const place = backend.place(input);
   backend.compute.copy({
     shape,
-    input: { handle: backend.place(input), byteOffset: inputOffset * from.bytes },
-    ...(inputStrides === undefined ? {} : { inputStrides }),
-    output: { handle: output.handle, byteOffset: outputOffset * to.bytes },
-    ...(outputStrides === undefined ? {} : { outputStrides }),
+    input: inputOffset === 0 ? place : { handle: place, byteOffset: inputOffset * from.bytes },
+    inputStrides: inputStrides ?? stridesOf(shape),
+    output:
+      outputOffset === 0 ? output.handle : { handle: output.handle, byteOffset: outputOffset * to.bytes },
+    outputStrides: outputStrides ?? stridesOf(shape),
     dtype: from.dtype,
     outputDtype: to.dtype,
   });

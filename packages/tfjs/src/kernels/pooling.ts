@@ -69,16 +69,26 @@ function poolFloats(
   const outHeight = windowsWithin(info.outHeight, strideHeight, padInfo.top, inHeight);
   const outWidth = windowsWithin(info.outWidth, strideWidth, padInfo.left, inWidth);
   const [batch, , , channels] = info.outShape;
-  const within: Conv2dInfo = {
-    ...info,
-    outHeight,
-    outWidth,
-    outShape: [batch, outHeight, outWidth, channels],
-  };
+  const isWithin = outHeight === info.outHeight && outWidth === info.outWidth;
+  const within: Conv2dInfo = isWithin
+    ? info
+    : { ...info, outHeight, outWidth, outShape: [batch, outHeight, outWidth, channels] };
   const input = backend.place(x);
   const output = backend.output(within.outShape, "float32");
-  backend.compute.pool2d({ kind, ...poolingOf(within), input, output: output.handle });
-  if (outHeight === info.outHeight && outWidth === info.outWidth) return output;
+  const { layout, inputShape, outputShape, kernel, stride, padding, dilation } = poolingOf(within);
+  backend.compute.pool2d({
+    kind,
+    layout,
+    inputShape,
+    outputShape,
+    kernel,
+    stride,
+    padding,
+    dilation,
+    input,
+    output: output.handle,
+  });
+  if (isWithin) return output;
   const beyond: [number, number][] = [
     [0, 0],
     [0, info.outHeight - outHeight],

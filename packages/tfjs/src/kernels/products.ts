@@ -1,9 +1,16 @@
-import type { Activation as CoreActivation } from "@backplane/core";
+import type { BatchedGemmArguments, Activation as CoreActivation } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { binaryKernels } from "./binary.js";
-import { type Expression, elementwiseInPlace, type Node, typed } from "./elementwise.js";
+import {
+  type Expression,
+  elementwiseInPlace,
+  type Formula,
+  formula,
+  type Node,
+  typed,
+} from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { copyOf, stridesOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
@@ -55,13 +62,25 @@ const activations: Readonly<Record<string, (e: Expression, x: Node, slope: () =>
 /** Applies what core does not do itself to a tensor of the kernel under way, in one map, in place. */
 export function applyEpilogue(backend: BackplaneBackend, x: Output, epilogue: Epilogue): void {
   const { bias, activation, slopes, alpha = 0 } = epilogue;
-  const apply = activationOf(activation);
   const others = [bias, activation === "prelu" ? slopes : undefined].filter((tensor) => tensor !== undefined);
-  elementwiseInPlace(backend, x, others, (e, value, ...nodes) => {
+  const values = activation === "leakyrelu" ? [alpha] : [];
+  elementwiseInPlace(backend, x, others, epilogueOf(activation, bias !== undefined), { values });
+}
+
+const epilogues = new Map<string, Formula>();
+
+/** What is done to the elements of a product: the slopes come last. */
+function epilogueOf(activation: string, hasBias: boolean): Formula {
+  const name = hasBias ? `${activation} of a sum` : activation;
+  const known = epilogues.get(name);
+  if (known !== undefined) return known;
+  const apply = activationOf(activation);
+  const made = formula((e, value, ...nodes) => {
     const rest = nodes.map((node) => e.convert("f32", node));
-    const sum = bias === undefined ? value! : e.binary("add", value!, rest[0]!);
-    return apply(e, sum, () => (activation === "prelu" ? rest.at(-1)! : e.number(alpha)));
+    return apply(e, hasBias ? e.binary("add", value!, rest[0]!) : value!, () => rest.at(-1)!);
   });
+  epilogues.set(name, made);
+  return made;
 }
 
 function activationOf(name: string) {
@@ -172,10 +191,9 @@ export function matMul(
     const { inner: fused, outer } = divideEpilogue(epilogue, n);
     const [placeA, placeB] = [backend.place(operands.a), backend.place(operands.b)];
     const bias =
-      fused.bias === undefined ? {} : { bias: backend.place(typed(backend, made, fused.bias, "float32")) };
-    const activation = fused.activation === undefined ? {} : { activation: fused.activation };
+      fused.bias === undefined ? undefined : backend.place(typed(backend, made, fused.bias, "float32"));
     const output = backend.output([...operands.shape, m, n], "float32");
-    backend.compute.batchedGemm({
+    const call: { -readonly [Name in keyof BatchedGemmArguments]: BatchedGemmArguments[Name] } = {
       batch: operands.batch,
       m,
       n,
@@ -187,9 +205,10 @@ export function matMul(
       transB: transposeB,
       strideA: operands.strideA,
       strideB: operands.strideB,
-      ...bias,
-      ...activation,
-    });
+    };
+    if (bias !== undefined) call.bias = bias;
+    if (fused.activation !== undefined) call.activation = fused.activation;
+    backend.compute.batchedGemm(call);
     if (outer !== undefined) applyEpilogue(backend, output, outer);
     return output;
   });

@@ -2,7 +2,7 @@ import type { NumberReduceKind, ScanKind, TruthReduceKind } from "@backplane/cor
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
-import { asType, elementwise, typed } from "./elementwise.js";
+import { asType, elementwise, formula, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { copyOf, transpose } from "./moves.js";
 
@@ -146,14 +146,15 @@ function scanKernel(kind: ScanKind): (call: Call<"x", ScanAttributes>) => Tensor
 function argReduce(kind: "argMax" | "argMin"): (call: Call<"x", { axis: number }>) => TensorInfo {
   // Their product is infinite: a constant must be finite.
   const [large, sign] = [2 ** 127, kind === "argMax" ? -4 : 4];
+  const withoutNaN = formula((e, x) =>
+    e.select(e.unary("isNaN", x!), e.binary("mul", e.number(large), e.number(sign)), x!),
+  );
   return ({ inputs: { x }, attrs, backend }) =>
     compose(backend, (made) => {
       const [axis] = util.parseAxisParam(attrs.axis, x.shape) as [number];
       const numbers = made(
         x.dtype === "float32"
-          ? elementwise(backend, "float32", [x], (e, node) =>
-              e.select(e.unary("isNaN", node), e.binary("mul", e.number(large), e.number(sign)), node),
-            )
+          ? elementwise(backend, "float32", [x], withoutNaN)
           : asType(backend, x, "int32"),
       );
       const input = backend.place(numbers);

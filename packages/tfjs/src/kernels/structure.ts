@@ -13,8 +13,7 @@ export function forParts<Inputs, Attributes>(
   }) => TensorInfo | TensorInfo[],
 ): typeof kernel {
   return (call) => {
-    const tensors = listOf(call.inputs as never);
-    if (!tensors.some((tensor) => tensor?.dtype === "complex64")) return kernel(call);
+    if (!hasComplex(call.inputs as never)) return kernel(call);
     const part = (name: "real" | "imag") => {
       const replaced = Object.entries(call.inputs as Record<string, TensorInfo>).map(([key, tensor]) => [
         key,
@@ -29,6 +28,16 @@ export function forParts<Inputs, Attributes>(
     if (!Array.isArray(real)) return call.backend.complex(real, imag as TensorInfo);
     return real.map((one, i) => call.backend.complex(one, (imag as TensorInfo[])[i]!));
   };
+}
+
+/** Whether there are complex tensors among inputs, by name or in a list. */
+function hasComplex(
+  inputs: Readonly<Record<string, TensorInfo | undefined>> | readonly TensorInfo[],
+): boolean {
+  if (Array.isArray(inputs)) return inputs.some(({ dtype }) => dtype === "complex64");
+  const named = inputs as Readonly<Record<string, TensorInfo | undefined>>;
+  for (const name in named) if (named[name]?.dtype === "complex64") return true;
+  return false;
 }
 
 /** The most axes of a copy. */

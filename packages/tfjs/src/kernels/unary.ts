@@ -1,17 +1,18 @@
 import type { UnaryKind } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
-import type { DeviceType } from "../elements.js";
 import { elementCount } from "../elements.js";
-import { type Expression, elementwise, type Node } from "./elementwise.js";
+import { type Expression, elementwise, formula, type Node } from "./elementwise.js";
 import type { Call, Kernels } from "./kernel.js";
 
 type UnaryCall<Attributes = unknown> = Call<"x", Attributes>;
 
 /** A function of floats: integers and truth values become floats before. */
 function ofFloats(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
-  return ({ inputs: { x }, backend }) => {
-    if (x.dtype !== "float32")
-      return elementwise(backend, "float32", [x], (e, node) => e.unary(kind, e.convert("f32", node)));
+  const ofOthers = expression((e, x) => e.unary(kind, x));
+  return (call) => {
+    const { x } = call.inputs;
+    const { backend } = call;
+    if (x.dtype !== "float32") return ofOthers(call);
     const input = backend.place(x);
     const output = backend.output(x.shape, "float32");
     backend.compute.unary({ kind, n: elementCount(x.shape), input, output: output.handle });
@@ -21,10 +22,12 @@ function ofFloats(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
 
 /** A function that integers have too. Truth values become integers. */
 function ofNumbers(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
-  return ({ inputs: { x }, backend }) => {
+  const ofTruth = numberExpression((e, x) => e.unary(kind, x));
+  return (call) => {
+    const { x } = call.inputs;
+    const { backend } = call;
+    if (x.dtype === "bool") return ofTruth(call);
     const dtype = numberType(x);
-    if (x.dtype === "bool")
-      return elementwise(backend, dtype, [x], (e, node) => e.unary(kind, e.convert("i32", node)));
     const input = backend.place(x);
     const output = backend.output(x.shape, dtype);
     const type = dtype === "int32" ? "i32" : "f32";
@@ -49,25 +52,36 @@ function test(kind: UnaryKind, ofWhole: 0 | 1): (call: UnaryCall) => TensorInfo 
   };
 }
 
+/** An expression of x and of numbers among the attributes. */
+type BuildUnary = (e: Expression, x: Node, ...numbers: Node[]) => Node;
+
+type NumbersOf<Attributes> = (attrs: Attributes) => readonly number[];
+
+const none: readonly number[] = [];
+
 /** An expression of floats. */
 function expression<Attributes>(
-  build: (e: Expression, x: Node, attrs: Attributes) => Node,
+  build: BuildUnary,
+  numbersOf: NumbersOf<Attributes> = () => none,
 ): (call: UnaryCall<Attributes>) => TensorInfo {
+  const built = formula((e, x, ...numbers) => build(e, e.convert("f32", x!), ...numbers));
   return ({ inputs: { x }, attrs, backend }) =>
-    elementwise(backend, "float32", [x], (e, node) => build(e, e.convert("f32", node), attrs));
+    elementwise(backend, "float32", [x], built, x.shape, { values: numbersOf(attrs) });
 }
 
-/** An expression of floats or of integers: the result has the type of the input. */
+/** An expression of floats or of integers: the result has the type of the input, and so have the numbers. */
 function numberExpression<Attributes>(
-  build: (e: Expression, x: Node, number: (value: number) => Node, attrs: Attributes) => Node,
+  build: BuildUnary,
+  numbersOf: NumbersOf<Attributes> = () => none,
 ): (call: UnaryCall<Attributes>) => TensorInfo {
+  const built = formula((e, x, ...numbers) =>
+    build(e, x!.type === "u8" ? e.convert("i32", x!) : x!, ...numbers),
+  );
   return ({ inputs: { x }, attrs, backend }) => {
-    const dtype: DeviceType = numberType(x);
-    const type = dtype === "int32" ? "i32" : "f32";
-    return elementwise(backend, dtype, [x], (e, node) => {
-      const number = (value: number) => e.number(type === "i32" ? wholeNumber(value) : value, type);
-      return build(e, e.convert(type, node), number, attrs);
-    });
+    const values = numbersOf(attrs);
+    if (numberType(x) === "float32") return elementwise(backend, "float32", [x], built, x.shape, { values });
+    const numbers = { values: values.map(wholeNumber), type: "i32" } as const;
+    return elementwise(backend, "int32", [x], built, x.shape, numbers);
   };
 }
 
@@ -75,6 +89,39 @@ function numberExpression<Attributes>(
 function wholeNumber(value: number): number {
   return Math.min(Math.max(Math.trunc(value), -(2 ** 31)), 2 ** 31 - 1) + 0;
 }
+
+interface Limits {
+  readonly clipValueMin: number;
+  readonly clipValueMax: number;
+}
+
+/** An infinite limit is none. */
+function isLimit(limit: number): boolean {
+  return Number.isFinite(Math.fround(limit));
+}
+
+const clip = numberExpression<Limits>(
+  (e, x, least, most) => e.binary("min", e.binary("max", x, least!), most!),
+  ({ clipValueMin, clipValueMax }) => [clipValueMin, clipValueMax],
+);
+const atLeast = numberExpression<Limits>(
+  (e, x, least) => e.binary("max", x, least!),
+  ({ clipValueMin }) => [clipValueMin],
+);
+const atMost = numberExpression<Limits>(
+  (e, x, most) => e.binary("min", x, most!),
+  ({ clipValueMax }) => [clipValueMax],
+);
+const unlimited = numberExpression<Limits>((_, x) => x);
+
+const relu = ofFloats("relu");
+const reluOfWhole = numberExpression((e, x) => e.binary("max", x, e.constant(0, x.type)));
+const relu6 = ofFloats("relu6");
+const relu6OfWhole = numberExpression((e, x) =>
+  e.binary("min", e.binary("max", x, e.constant(0, x.type)), e.constant(6, x.type)),
+);
+const round = ofFloats("round");
+const logicalNot = formula((e, x) => e.unary("logicalNot", e.truth(x!)));
 
 export const unaryKernels: Kernels = {
   Acos: ofFloats("acos"),
@@ -110,30 +157,24 @@ export const unaryKernels: Kernels = {
 
   Ceil: ofFloats("ceil"),
   Floor: ofFloats("floor"),
-  Round: ({ inputs: { x }, attrs, backend }: UnaryCall) =>
-    x.dtype === "float32" ? ofFloats("round")({ inputs: { x }, attrs, backend }) : backend.share(x, x.shape),
+  Round: (call: UnaryCall) => {
+    const { x } = call.inputs;
+    return x.dtype === "float32" ? round(call) : call.backend.share(x, x.shape);
+  },
 
   IsFinite: test("isFinite", 1),
   IsInf: test("isInfinite", 0),
   IsNan: test("isNaN", 0),
 
-  LogicalNot: ({ inputs: { x }, backend }: UnaryCall) =>
-    elementwise(backend, "bool", [x], (e, node) => e.unary("logicalNot", e.truth(node))),
+  LogicalNot: ({ inputs: { x }, backend }: UnaryCall) => elementwise(backend, "bool", [x], logicalNot),
 
-  Relu: (call: UnaryCall) => {
-    if (call.inputs.x.dtype === "float32") return ofFloats("relu")(call);
-    return numberExpression((e, x) => e.binary("max", x, e.constant(0, x.type)))(call);
+  Relu: (call: UnaryCall) => (call.inputs.x.dtype === "float32" ? relu : reluOfWhole)(call),
+  Relu6: (call: UnaryCall) => (call.inputs.x.dtype === "float32" ? relu6 : relu6OfWhole)(call),
+  ClipByValue: (call: UnaryCall<Limits>) => {
+    const { clipValueMin, clipValueMax } = call.attrs;
+    if (isLimit(clipValueMin)) return isLimit(clipValueMax) ? clip(call) : atLeast(call);
+    return isLimit(clipValueMax) ? atMost(call) : unlimited(call);
   },
-  Relu6: (call: UnaryCall) => {
-    if (call.inputs.x.dtype === "float32") return ofFloats("relu6")(call);
-    return numberExpression((e, x) =>
-      e.binary("min", e.binary("max", x, e.constant(0, x.type)), e.constant(6, x.type)),
-    )(call);
-  },
-  ClipByValue: numberExpression<{ clipValueMin: number; clipValueMax: number }>(
-    (e, x, number, { clipValueMin, clipValueMax }) =>
-      limited(e, "min", limited(e, "max", x, number, clipValueMin), number, clipValueMax),
-  ),
 
   Elu: expression(elu),
   Selu: expression((e, x) => {
@@ -144,24 +185,19 @@ export const unaryKernels: Kernels = {
       e.binary("mul", e.unary("expm1", x), e.constant(scaleAlpha)),
     );
   }),
-  LeakyRelu: expression<{ alpha: number }>((e, x, { alpha }) => leakyRelu(e, x, e.number(alpha))),
-  Step: numberExpression<{ alpha: number }>((e, x, number, { alpha }) => {
-    const isPositive = e.binary("greater", x, e.constant(0, x.type));
-    const step = e.select(isPositive, e.constant(1, x.type), number(alpha));
-    return x.type === "f32" ? e.select(e.unary("isNaN", x), x, step) : step;
-  }),
+  LeakyRelu: expression<{ alpha: number }>(
+    (e, x, slope) => leakyRelu(e, x, slope!),
+    ({ alpha }) => [alpha],
+  ),
+  Step: numberExpression<{ alpha: number }>(
+    (e, x, below) => {
+      const isPositive = e.binary("greater", x, e.constant(0, x.type));
+      const step = e.select(isPositive, e.constant(1, x.type), below!);
+      return x.type === "f32" ? e.select(e.unary("isNaN", x), x, step) : step;
+    },
+    ({ alpha }) => [alpha],
+  ),
 };
-
-/** The larger or smaller one of x and a limit, which may be infinite: then it is none. */
-function limited(
-  e: Expression,
-  kind: "max" | "min",
-  x: Node,
-  number: (value: number) => Node,
-  limit: number,
-): Node {
-  return Number.isFinite(Math.fround(limit)) ? e.binary(kind, x, number(limit)) : x;
-}
 
 /** x if it is at least 0, else e^x - 1. */
 export function elu(e: Expression, x: Node): Node {

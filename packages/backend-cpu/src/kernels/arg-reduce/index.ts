@@ -55,20 +55,9 @@ export const argReduce: CpuOperation<Problem> = {
     const input = address(problem.input);
     const output = address(problem.output);
     const places = pieces > 1 ? context.workspace(4 * pieces * outputs) : output;
-    const found = chosen[form].launch(
-      {
-        input,
-        output: places,
-        outputs,
-        outer,
-        length,
-        inner,
-        perChunk,
-        panels,
-        panelWidth,
-        pieces,
-        pieceLength,
-      },
+    const found = chosen[form].launchList(
+      // In the order of `ArgReduceTypes`.
+      [input, places, outputs, outer, length, inner, perChunk, panels, panelWidth, pieces, pieceLength],
       Math.ceil(outer / perChunk) * panels * pieces,
       nanosecondsPerElement * outputs * length,
     );

@@ -54,6 +54,16 @@ interface Place {
   readonly output: number;
 }
 
+const start: Place = { a: 0, b: 0, output: 0 };
+
+const none: readonly never[] = [];
+
+/** Ten parameters, and those of axes that a problem does not have: the axes that it has are the last. */
+const noParameters: readonly number[] = [
+  ...new Array<number>(10).fill(0),
+  ...Array.from({ length: outerAxes }, () => [1, 0, 0]).flat(),
+];
+
 export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
   supports: types.map((dtype) => ({ dtype, kind: binaryKindsOf(formOf(dtype[0] as Type)) })),
   accuracy: binaryAccuracy,
@@ -66,7 +76,9 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
     // The driver is not asked for what `supports` leaves out.
     const entry = entries[problem.kind][dtype]!;
     const bytes = dtypeBytes[dtype];
-    const inner = shape.at(-1) ?? 1;
+    const inner = shape[shape.length - 1] ?? 1;
+    // Most problems have one axis, and need no lists of others.
+    if (shape.length <= 1) return [launch(entry, problem, start, none, 1, inner, workers)];
     // All axes but the innermost one, with bytes per step.
     const axes = shape
       .map((extent, i) => ({
@@ -79,7 +91,7 @@ export const binary: CpuOperation<BinaryProblem<CpuMemory>> = {
     const rows = walked.reduce((product, { extent }) => product * extent, 1);
 
     // Axes that the kernel has no place for become commands of their own.
-    let places: readonly Place[] = [{ a: 0, b: 0, output: 0 }];
+    let places: readonly Place[] = [start];
     let outputStep = rows * inner * entry.outputBytes;
     for (const { extent, stepA, stepB } of axes.slice(0, -outerAxes).reverse()) {
       const step = outputStep;
@@ -119,21 +131,26 @@ function launch(
     if (a.strides.at(-1) === 0) form = repeats.a;
     if (b.strides.at(-1) === 0) form = repeats.b;
   }
-  // In the order of `BinaryTypes`. An object with names put together here took ten times as long.
-  const parameters = [
-    "region" in a ? address(a.region) + place.a : 0,
-    "region" in b ? address(b.region) + place.b : 0,
-    address(problem.output) + place.output,
-    inner,
-    rows,
-    rowsPerChunk,
-    chunkElements,
-    chunksPerRow,
-    form,
-    scalar,
-  ];
-  for (let axis = axes.length; axis < outerAxes; axis++) parameters.push(1, 0, 0);
-  for (const { extent, stepA, stepB } of axes) parameters.push(extent, stepA, stepB);
+  // In the order of `BinaryTypes`. An object with names put together here took ten times as long, and a list that grows
+  // twice as long.
+  const parameters = noParameters.slice();
+  parameters[0] = "region" in a ? address(a.region) + place.a : 0;
+  parameters[1] = "region" in b ? address(b.region) + place.b : 0;
+  parameters[2] = address(problem.output) + place.output;
+  parameters[3] = inner;
+  parameters[4] = rows;
+  parameters[5] = rowsPerChunk;
+  parameters[6] = chunkElements;
+  parameters[7] = chunksPerRow;
+  parameters[8] = form;
+  parameters[9] = scalar;
+  const first = parameters.length - 3 * axes.length;
+  for (let axis = 0; axis < axes.length; axis++) {
+    const { extent, stepA, stepB } = axes[axis]!;
+    parameters[first + 3 * axis] = extent;
+    parameters[first + 3 * axis + 1] = stepA;
+    parameters[first + 3 * axis + 2] = stepB;
+  }
   return kernel.launchList(parameters, chunks, rows * inner * nanoseconds);
 }
 

@@ -54,13 +54,13 @@ export const copy: CpuOperation<Problem> = {
     const [size, outputSize] = [dtypeBytes[dtype], dtypeBytes[outputDtype]];
     const input = address(problem.input) + problem.inputStart * size;
     const output = address(problem.output);
+    const isMove = dtype === outputDtype;
+    const isRun =
+      shape.length === 0 || (shape.length === 1 && inputStrides[0] === 1 && outputStrides[0] === 1);
+    if (isMove && isRun) return [planCopy(output, input, n * size)];
     const axes = shape.map(
       (extent, i): Axis => ({ extent, from: inputStrides[i]! * size, to: outputStrides[i]! * outputSize }),
     );
-    const isMove = dtype === outputDtype;
-    const [only = { extent: 1, from: size, to: outputSize }] = axes;
-    if (isMove && axes.length <= 1 && only.from === size && only.to === size)
-      return [planCopy(output, input, n * size)];
     if (isMove) {
       const transposition = transpositionOf(axes, size);
       if (transposition !== undefined)
@@ -101,22 +101,11 @@ function launchTiles(
   // Small matrices share a chunk.
   const elements = Math.min(rows.extent, blockRows) * Math.min(columns.extent, blockColumns);
   const perChunk = Math.min(matrices, Math.max(1, Math.floor(blockElements / elements)));
+  const parameters = [input, output, rows.extent, columns.extent, columns.from, rows.to];
+  parameters.push(blockRows, blockColumns, blocksAcross, blocks, matrices, perChunk);
+  pushAxes(parameters, outer, tileOuterAxes);
   return kernel.launchList(
-    [
-      input,
-      output,
-      rows.extent,
-      columns.extent,
-      columns.from,
-      rows.to,
-      blockRows,
-      blockColumns,
-      blocksAcross,
-      blocks,
-      matrices,
-      perChunk,
-      ...axisParameters(outer, tileOuterAxes),
-    ],
+    parameters,
     Math.ceil(matrices / perChunk) * blocks,
     nanoseconds.row * matrices * rows.extent * columns.extent,
   );
@@ -133,6 +122,8 @@ function rowsOf(axes: readonly Axis[], size: number, outputSize: number): Rows {
   const innermost = axes.at(-1) ?? { extent: 1, from: size, to: outputSize };
   const longest = axes.reduce((a, b) => (b.extent > a.extent ? b : a), innermost);
   const row = innermost.extent < shortRow ? longest : innermost;
+  // Most small copies are of few rows.
+  if (axes.length === 1) return { row, outer: [], isScattered: false };
   const others = axes.filter((axis) => axis !== row);
   const next = others.findLast((axis) => axis.from === size);
   const isScattered = next !== undefined && row.from !== size;
@@ -156,27 +147,18 @@ function launchRows(
   const elements = Math.min(row.extent, isScattered ? partElements : perChunk);
   const rowsPerChunk = Math.min(rows, Math.max(1, Math.floor(perChunk / elements)));
   const chunksPerRow = Math.ceil(row.extent / elements);
+  const parameters = [input, output, row.extent, row.from, row.to];
+  parameters.push(rows, rowsPerChunk, elements, chunksPerRow);
+  pushAxes(parameters, outer, outerAxes);
   return kernel.launchList(
-    [
-      input,
-      output,
-      row.extent,
-      row.from,
-      row.to,
-      rows,
-      rowsPerChunk,
-      elements,
-      chunksPerRow,
-      ...axisParameters(outer, outerAxes),
-    ],
+    parameters,
     Math.ceil(rows / rowsPerChunk) * chunksPerRow,
     n * nanoseconds[isScattered ? "scattered" : "row"],
   );
 }
 
-function axisParameters(axes: readonly Axis[], most: number): readonly number[] {
-  const parameters: number[] = [];
+/** Adds `most` axes; missing ones come first. */
+function pushAxes(parameters: number[], axes: readonly Axis[], most: number): void {
   for (let axis = axes.length; axis < most; axis++) parameters.push(1, 0, 0);
   for (const { extent, from, to } of axes) parameters.push(extent, from, to);
-  return parameters;
 }

@@ -11,12 +11,12 @@ export {
   resizingTypes,
 } from "./resized.js";
 export {
+  pushWindows,
   setWindow,
   type WindowAxis,
   type WindowLocals,
   type WindowName,
   windowAxes,
   windowLocals,
-  windowParameters,
   windowTypes,
 } from "./windows.js";

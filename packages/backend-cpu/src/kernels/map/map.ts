@@ -11,7 +11,7 @@ import {
   type PlanContext,
   wordOf,
 } from "../kernel.js";
-import { rowChunks } from "../vector/index.js";
+import { type RowChunks, rowChunks } from "../vector/index.js";
 import { emitMap, headWords, type MapTile, nanosecondsOf } from "./map.wasm.js";
 
 type Problem = MapProblem<CpuMemory>;
@@ -48,37 +48,94 @@ function tileOf(problem: Problem, indirect: boolean): MapTile {
   };
 }
 
-/** The words of a launch, in the order in which the kernel reads them. */
+/** What every kernel reads first. */
+interface Head extends Omit<RowChunks, "chunks"> {
+  readonly inner: number;
+  readonly rows: number;
+}
+
+/** The words of a launch, `count` of them, in the order in which the kernel reads them. */
 function mapWords(
   { inputs, outputs, parameters, shape }: Problem,
-  head: readonly number[],
+  head: Head,
+  count: number,
 ): readonly number[] {
-  const words = [...head];
-  for (const { region } of inputs) words.push(address(region) | 0);
-  for (const { region } of outputs) words.push(address(region) | 0);
-  for (const { type, value } of parameters) words.push(wordOf(type === "f32" ? "f32" : "i32", value));
+  const words = new Array<number>(count);
+  words[0] = head.inner;
+  words[1] = head.rows;
+  words[2] = head.rowsPerChunk;
+  words[3] = head.chunkElements;
+  words[4] = head.chunksPerRow;
+  let next = headWords;
+  for (let i = 0; i < inputs.length; i++) words[next++] = address(inputs[i]!.region) | 0;
+  for (let i = 0; i < outputs.length; i++) words[next++] = address(outputs[i]!.region) | 0;
+  for (let i = 0; i < parameters.length; i++) {
+    const { type, value } = parameters[i]!;
+    words[next++] = wordOf(type === "f32" ? "f32" : "i32", value);
+  }
   for (let axis = 0; axis < shape.length - 1; axis++) {
-    words.push(shape[axis]!);
-    for (const { dtype, strides } of inputs) words.push(strides[axis]! * dtypeBytes[dtype]);
+    words[next++] = shape[axis]!;
+    for (let i = 0; i < inputs.length; i++) {
+      const { dtype, strides } = inputs[i]!;
+      words[next++] = strides[axis]! * dtypeBytes[dtype];
+    }
   }
   return words;
 }
 
+/** What is known of a kernel. */
+interface Known {
+  readonly name: string;
+  /** Roughly how long an element takes one worker. */
+  readonly nanoseconds: number;
+}
+
+/** By the key of the structure, and then by what a call decides. */
+const known = new Map<string, Map<number, Known>>();
+
+/** More structures are hardly in use at the same time. */
+const mostKnown = 4096;
+
+/**
+ * The kernel of a structure with `outer` axes before the last. It has the same text for a name each time: to look up a new
+ * one takes as long as all else of a small call, for it has hundreds of letters.
+ */
+function kernelOf({ key, inputs, steps }: Problem, outer: number): Known {
+  // At most 8 axes and 16 inputs.
+  let form = outer;
+  for (let i = 0; i < inputs.length; i++) {
+    const { strides } = inputs[i]!;
+    form = 2 * form + (strides[strides.length - 1] === 0 ? 1 : 0);
+  }
+  let ofKey = known.get(key);
+  if (ofKey === undefined) {
+    if (known.size >= mostKnown) known.clear();
+    ofKey = new Map();
+    known.set(key, ofKey);
+  }
+  let found = ofKey.get(form);
+  if (found === undefined) {
+    const repeats = inputs.map(({ strides }) => (strides.at(-1) === 0 ? "r" : "f")).join("");
+    found = { name: `map ${key} ${repeats} ${outer}`, nanoseconds: nanosecondsOf(steps) };
+    ofKey.set(form, found);
+  }
+  return found;
+}
+
 function plan(problem: Problem, { workers, late, workspace }: PlanContext): readonly Launch[] {
-  const { key, shape, n, inputs, outputs, parameters, steps } = problem;
-  const inner = shape.at(-1) ?? 1;
+  const { shape, n, inputs, outputs, parameters } = problem;
+  const inner = shape[shape.length - 1] ?? 1;
   const rows = n / inner;
   const { rowsPerChunk, chunkElements, chunksPerRow, chunks } = rowChunks(rows, inner, workers);
   const outer = Math.max(shape.length - 1, 0);
   const count = headWords + inputs.length + outputs.length + parameters.length + outer * (1 + inputs.length);
   const indirect = count > maxParameters;
-  let repeats = "";
-  for (const { strides } of inputs) repeats += strides.at(-1) === 0 ? "r" : "f";
-  const name = `map ${key} ${repeats} ${outer}`;
+  const { name, nanoseconds } = kernelOf(problem, outer);
   late(name, (module) => emitMap(module, tileOf(problem, indirect)));
-  const words = mapWords(problem, [inner, rows, rowsPerChunk, chunkElements, chunksPerRow]);
-  const helpers = helpersFor(chunks, n * nanosecondsOf(steps));
-  if (!indirect) return [{ kernel: name, words, chunks, helpers }];
+  const words = mapWords(problem, { inner, rows, rowsPerChunk, chunkElements, chunksPerRow }, count);
+  const total = n * nanoseconds;
+  const helpers = helpersFor(chunks, total);
+  if (!indirect) return [{ kernel: name, words, chunks, helpers, nanoseconds: total }];
 
   const stores = Math.ceil(words.length / wordsPerStore);
   const at = workspace(4 * wordsPerStore * stores);
@@ -88,7 +145,7 @@ function plan(problem: Problem, { workers, late, workspace }: PlanContext): read
     while (part.length < wordsPerStore) part.push(0);
     launches.push(storeWords.launchList([at + 4 * wordsPerStore * i, ...part], 1, 0));
   }
-  launches.push({ kernel: name, words: [at | 0], chunks, helpers });
+  launches.push({ kernel: name, words: [at | 0], chunks, helpers, nanoseconds: total });
   return launches;
 }
 

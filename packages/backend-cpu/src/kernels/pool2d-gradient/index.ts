@@ -1,6 +1,6 @@
 import { floatTypes, type Pool2dGradientProblem, type Pool2dKind, pool2dKinds } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
-import { windowParameters } from "../images/index.js";
+import { pushWindows } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type ChannelsTypes, channelsKernel } from "./channels.wasm.js";
 import { type RowsTypes, rowsKernel, rowsLimits } from "./rows.wasm.js";
@@ -60,20 +60,19 @@ export const pool2dGradient: CpuOperation<Problem> = {
     const { kernelHeight, kernelWidth, strideY, strideX } = problem;
     const { form, panelWidth, panels, rowsPerChunk } = planPool2dGradient(problem);
     const allRows = planes * height;
-    const parameters = {
-      outputGradient: address(problem.outputGradient),
-      indices: indices === undefined ? 0 : address(indices),
-      inputGradient: address(problem.inputGradient),
-      rows: allRows,
-      ...windowParameters(problem),
-      rowsPerChunk,
-      panels,
-      panelWidth,
-    };
+    // In the order of `RowsTypes`, or of `ChannelsTypes`.
+    const parameters = [
+      address(problem.outputGradient),
+      indices === undefined ? 0 : address(indices),
+      address(problem.inputGradient),
+    ];
+    if (form === "channels") parameters.push(inner);
+    pushWindows(parameters, problem);
+    parameters.push(allRows, rowsPerChunk, panels, panelWidth);
     const chunks = Math.ceil(allRows / rowsPerChunk) * panels;
     const overlap = Math.max(1, kernelHeight / strideY) * Math.max(1, kernelWidth / strideX);
     const nanoseconds = nanosecondsPerElement * allRows * width * inner * overlap;
-    if (form === "rows") return [rows[kind][dtype].launch(parameters, chunks, nanoseconds)];
-    return [channels[kind][dtype].launch({ ...parameters, inner }, chunks, nanoseconds)];
+    if (form === "rows") return [rows[kind][dtype].launchList(parameters, chunks, nanoseconds)];
+    return [channels[kind][dtype].launchList(parameters, chunks, nanoseconds)];
   },
 };

@@ -1,5 +1,6 @@
 import { floatTypes, type Pool2dKind, type Pool2dProblem, pool2dKinds } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
+import { pushWindows } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
 import { type ChannelsTypes, channelsKernel } from "./channels.wasm.js";
 import { panelSpan, type RowsTypes, rowsKernel } from "./rows.wasm.js";
@@ -63,36 +64,15 @@ export const pool2d: CpuOperation<Problem> = {
     const { dtype, kind, planes, inner, outHeight, outWidth, kernelHeight, kernelWidth, indices } = problem;
     const { form, panelWidth, panels, rowsPerChunk } = planPool2d(problem);
     const allRows = planes * outHeight;
+    // In the order of `RowsTypes`, or of `ChannelsTypes`.
+    const parameters = [address(problem.input), address(problem.output)];
+    if (form === "channels") parameters.push(indices === undefined ? 0 : address(indices), inner);
+    pushWindows(parameters, problem);
+    parameters.push(allRows, rowsPerChunk, panels, panelWidth);
     const chunks = Math.ceil(allRows / rowsPerChunk) * panels;
     const nanoseconds = nanosecondsPerElement * allRows * outWidth * inner * kernelHeight * kernelWidth;
-    // One plain literal for both forms, which take what they know: for small calls an object spread would show.
-    const parameters = {
-      input: address(problem.input),
-      output: address(problem.output),
-      rows: allRows,
-      height: problem.height,
-      width: problem.width,
-      outHeight,
-      outWidth,
-      kernelHeight,
-      kernelWidth,
-      strideY: problem.strideY,
-      strideX: problem.strideX,
-      top: problem.top,
-      left: problem.left,
-      bottom: problem.bottom,
-      right: problem.right,
-      dilationY: problem.dilationY,
-      dilationX: problem.dilationX,
-      countPadding: problem.countPadding ? 1 : 0,
-      rowsPerChunk,
-      panels,
-      panelWidth,
-      inner,
-      indices: indices === undefined ? 0 : address(indices),
-    };
-    if (form === "rows") return [rows[kind][dtype].launch(parameters, chunks, nanoseconds)];
+    if (form === "rows") return [rows[kind][dtype].launchList(parameters, chunks, nanoseconds)];
     const kernel = indices === undefined ? channels[kind][dtype] : places[dtype];
-    return [kernel.launch(parameters, chunks, nanoseconds)];
+    return [kernel.launchList(parameters, chunks, nanoseconds)];
   },
 };

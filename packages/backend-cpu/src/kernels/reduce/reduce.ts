@@ -163,12 +163,12 @@ export const reduce: CpuOperation<ReduceProblem<CpuMemory>> = {
     const kernel = chosen[plan.form];
 
     const launches: Launch[] = [];
-    for (const [i, keptOffset] of keptOffsets.entries())
-      for (const [j, reducedOffset] of reducedOffsets.entries()) {
+    for (let i = 0; i < keptOffsets.length; i++)
+      for (let j = 0; j < reducedOffsets.length; j++) {
         const firstOutput = i * outputsPerCommand;
         // In the order of `ReduceTypes`.
         const parameters = [
-          input + bytes * (keptOffset + reducedOffset),
+          input + bytes * (keptOffsets[i]! + reducedOffsets[j]!),
           output + bytes * firstOutput,
           partials + 8 * (j * plan.pieces * outputCount + firstOutput),
           outputCount,
@@ -220,12 +220,17 @@ function unevenRows(rows: number): number {
 }
 
 function split(axes: readonly Axis[]): Split {
+  if (axes.length <= walkedAxes) return { walked: axes, commands: none };
   return { walked: axes.slice(-walkedAxes), commands: axes.slice(0, -walkedAxes) };
 }
 
 function product(axes: readonly Axis[]): number {
-  return axes.reduce((total, { extent }) => total * extent, 1);
+  let total = 1;
+  for (let axis = 0; axis < axes.length; axis++) total *= axes[axis]!.extent;
+  return total;
 }
+
+const none: readonly Axis[] = [];
 
 const noOffset: readonly number[] = [0];
 

@@ -35,6 +35,7 @@ export function planRows(rows: number, length: number): RowsPlan {
   return {
     form: isWhole ? "whole" : "pieces",
     perChunk: Math.max(1, Math.floor(elements / length)),
-    ...{ pieces, pieceLength: pieces === 1 ? length : pieceLength },
+    pieces,
+    pieceLength: pieces === 1 ? length : pieceLength,
   };
 }

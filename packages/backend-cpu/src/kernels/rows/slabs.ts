@@ -31,7 +31,9 @@ export function planSlabs({
   const elements = Math.max(leastElements, Math.floor((outer * each * panels) / enoughPieces));
   return {
     form: inner === 1 ? "rows" : "columns",
-    ...{ panels, panelWidth, pieces },
+    panels,
+    panelWidth,
+    pieces,
     perChunk: pieces > 1 ? 1 : Math.min(outer, Math.max(1, Math.floor(elements / each))),
     pieceLength: pieces > 1 ? pieceLength : length,
   };

@@ -78,7 +78,10 @@ export function planSoftmax({
   length,
   inner,
 }: Pick<Problem, "outer" | "length" | "inner">): SoftmaxPlan {
-  if (inner === 1) return { panels: 1, panelWidth: 1, ...planRows(outer, length) };
+  if (inner === 1) {
+    const { form, perChunk, pieces, pieceLength } = planRows(outer, length);
+    return { form, panels: 1, panelWidth: 1, perChunk, pieces, pieceLength };
+  }
   const fitting = 4 * Math.floor(cachedElements / length / 4);
   const isWhole = fitting >= Math.min(inner, leastColumns);
   const panelWidth = Math.min(
@@ -132,11 +135,10 @@ function launchRows(problem: Problem, plan: SoftmaxPlan, context: PlanContext): 
   const nanoseconds = nanosecondsPerElement * outer * length;
   const { rows, rowResults } = results[kind][dtype];
   if (plan.form === "whole") {
-    const parameters = {
-      ...{ ...places, ...weightsFor(problem, length, context) },
-      ...{ rows: outer, length, rowsPerChunk: plan.perChunk },
-    };
-    return [rows.launch(parameters, Math.ceil(outer / plan.perChunk), nanoseconds)];
+    const { weights, weightsBytes } = weightsFor(problem, length, context);
+    // In the order of `RowsTypes`.
+    const parameters = [places.input, places.output, weights, weightsBytes, outer, length, plan.perChunk];
+    return [rows.launchList(parameters, Math.ceil(outer / plan.perChunk), nanoseconds)];
   }
   const { pieces, pieceLength } = plan;
   const chunks = outer * pieces;

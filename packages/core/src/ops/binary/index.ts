@@ -154,44 +154,83 @@ export const binary: Operation<BinaryArguments, BinaryProblem<unknown>> = /* @__
     const kind = read.kind("kind", args.kind, binaryKinds);
     if (isScalar(args.a) && isScalar(args.b))
       read.fail("b", "is a scalar and so is a; allowed: at most one scalar (use fill() for a constant)");
-    const shapes = operandShapes(read, args, {
-      n: read.optionalExtent("n", args.n),
-      shapeA: read.optionalExtents("shapeA", args.shapeA, undefined),
-      shapeB: read.optionalExtents("shapeB", args.shapeB, undefined),
-    });
-    const broadcasted = broadcast(read, shapes.a, shapes.b);
+    const size = read.optionalExtent("n", args.n);
+    const shapeA = read.optionalExtents("shapeA", args.shapeA, undefined);
+    const shapeB = read.optionalExtents("shapeB", args.shapeB, undefined);
     const given = read.optionalExtents("outputShape", args.outputShape, undefined);
-    if (given !== undefined) {
-      if (given.length !== broadcasted.length || given.some((extent, i) => extent !== broadcasted[i]))
-        read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${broadcasted.join(", ")}]`);
-    }
-    const n = read.product("outputShape", broadcasted);
+    const isFlat = size !== undefined && shapeA === undefined && shapeB === undefined && given === undefined;
+    const { n, countA, countB, extents, stridesA, stridesB } = isFlat
+      ? flatPlaces(size)
+      : placesOf(read, args, { n: size, shapeA, shapeB }, given);
 
     const compares = isComparison(kind);
     const output = read.region(binder, "output", args.output, n, compares ? "u8" : dtype);
-    const axes = mergeAxes(broadcasted, shapes.a, shapes.b);
-    const input = (argument: "a" | "b", strides: readonly number[]): BinaryInput<unknown> => {
-      const count = read.product(argument === "a" ? "shapeA" : "shapeB", shapes[argument]);
-      const held = read.regionOrScalar(binder, argument, args[argument], count, dtype);
-      if ("scalar" in held) return held;
-      if (compares) read.disjoint({ argument: "output", region: output }, { argument, region: held });
-      else read.disjointOrSame({ argument: "output", region: output }, { argument, region: held });
-      return { region: held, strides };
-    };
-    const a = input(
-      "a",
-      axes.map((axis) => axis.strideA),
-    );
-    const b = input(
-      "b",
-      axes.map((axis) => axis.strideB),
-    );
+    const heldA = read.regionOrScalar(binder, "a", args.a, countA, dtype);
+    const isNumberA = "scalar" in heldA;
+    if (!isNumberA) checkApart(read, compares, output, "a", heldA);
+    const heldB = read.regionOrScalar(binder, "b", args.b, countB, dtype);
+    const isNumberB = "scalar" in heldB;
+    if (!isNumberB) checkApart(read, compares, output, "b", heldB);
     if (n === 0) return undefined;
-    return { dtype, kind, shape: axes.map((axis) => axis.extent), n, a, b, output };
+    const a = isNumberA ? heldA : { region: heldA, strides: stridesA };
+    const b = isNumberB ? heldB : { region: heldB, strides: stridesB };
+    return { dtype, kind, shape: extents, n, a, b, output };
   },
 
   flops: (problem) => problem.n,
 });
+
+/** The elements of the result and of the operands, and the axes of the problem. */
+interface Places extends BroadcastAxes {
+  readonly n: number;
+  readonly countA: number;
+  readonly countB: number;
+}
+
+/** Of operands of n elements each: nothing broadcasts. */
+function flatPlaces(n: number): Places {
+  const extents = n === 1 ? noAxes : [n];
+  const strides = n === 1 ? noAxes : oneAxis;
+  return { n, countA: n, countB: n, extents, stridesA: strides, stridesB: strides };
+}
+
+const noAxes: readonly number[] = [];
+const oneAxis: readonly number[] = [1];
+
+function placesOf(
+  checks: Checks,
+  args: BinaryArguments,
+  given: { readonly [Name in "n" | "shapeA" | "shapeB"]: BinaryArguments[Name] | undefined },
+  outputShape: readonly number[] | undefined,
+): Places {
+  const shapes = operandShapes(checks, args, given);
+  const broadcasted = broadcast(checks, shapes.a, shapes.b);
+  if (outputShape !== undefined) {
+    if (
+      outputShape.length !== broadcasted.length ||
+      outputShape.some((extent, i) => extent !== broadcasted[i])
+    )
+      checks.fail("outputShape", `is [${outputShape.join(", ")}]; allowed: [${broadcasted.join(", ")}]`);
+  }
+  const n = checks.product("outputShape", broadcasted);
+  const countA = checks.product("shapeA", shapes.a);
+  const countB = checks.product("shapeB", shapes.b);
+  const { extents, stridesA, stridesB } = mergeAxes(broadcasted, shapes.a, shapes.b);
+  return { n, countA, countB, extents, stridesA, stridesB };
+}
+
+/** Fails if the output overlaps an input in a way that it may not. */
+function checkApart(
+  checks: Checks,
+  compares: boolean,
+  output: Region<unknown>,
+  argument: "a" | "b",
+  region: Region<unknown>,
+): void {
+  if (output.memory !== region.memory) return;
+  if (compares) checks.disjoint({ argument: "output", region: output }, { argument, region });
+  else checks.disjointOrSame({ argument: "output", region: output }, { argument, region });
+}
 
 function operandShapes(
   checks: Checks,
@@ -229,33 +268,44 @@ function broadcast(checks: Checks, a: readonly number[], b: readonly number[]): 
   return shape;
 }
 
-interface BroadcastAxis {
-  readonly extent: number;
-  readonly strideA: number;
-  readonly strideB: number;
+/** Extents and strides of axes, the outermost first. */
+interface BroadcastAxes {
+  readonly extents: readonly number[];
+  readonly stridesA: readonly number[];
+  readonly stridesB: readonly number[];
 }
 
-function mergeAxes(shape: readonly number[], a: readonly number[], b: readonly number[]): BroadcastAxis[] {
-  const axes: BroadcastAxis[] = [];
+/** Lists and loops: an object for each axis took a tenth of a small call. */
+function mergeAxes(shape: readonly number[], a: readonly number[], b: readonly number[]): BroadcastAxes {
+  const extents: number[] = [];
+  const stridesA: number[] = [];
+  const stridesB: number[] = [];
   let stepA = 1;
   let stepB = 1;
+  // From the last axis on; the lists are turned around at the end.
   for (let i = 0; i < shape.length; i++) {
     const extent = extentFromLast(shape, i);
     const inA = extentFromLast(a, i);
     const inB = extentFromLast(b, i);
     if (extent !== 1) {
-      const axis = { extent, strideA: inA === 1 ? 0 : stepA, strideB: inB === 1 ? 0 : stepB };
-      const inner = axes[0];
+      const strideA = inA === 1 ? 0 : stepA;
+      const strideB = inB === 1 ? 0 : stepB;
+      const inner = extents.length - 1;
       // Two neighbouring axes are one if, for both inputs, the outer axis continues where the inner one ends.
       const merges =
-        inner !== undefined &&
-        axis.strideA === inner.strideA * inner.extent &&
-        axis.strideB === inner.strideB * inner.extent;
-      if (merges) axes[0] = { ...inner, extent: inner.extent * extent };
-      else axes.unshift(axis);
+        inner >= 0 &&
+        strideA === stridesA[inner]! * extents[inner]! &&
+        strideB === stridesB[inner]! * extents[inner]!;
+      if (merges) extents[inner] = extents[inner]! * extent;
+      else {
+        extents.push(extent);
+        stridesA.push(strideA);
+        stridesB.push(strideB);
+      }
     }
     stepA *= inA;
     stepB *= inB;
   }
-  return axes;
+  if (extents.length < 2) return { extents, stridesA, stridesB };
+  return { extents: extents.reverse(), stridesA: stridesA.reverse(), stridesB: stridesB.reverse() };
 }

@@ -151,14 +151,24 @@ function problemOf<Memory>(
   input: Region<Memory>,
   output: Region<Memory>,
 ): CopyProblem<Memory> {
-  const shape = axes.map(({ extent }) => extent);
+  const shape: number[] = [];
+  const inputStrides: number[] = [];
+  const outputStrides: number[] = [];
+  let n = 1;
+  for (let i = 0; i < axes.length; i++) {
+    const axis = axes[i]!;
+    shape.push(axis.extent);
+    inputStrides.push(axis.input);
+    outputStrides.push(axis.output);
+    n *= axis.extent;
+  }
   return {
     dtype,
     outputDtype,
     shape,
-    n: shape.reduce((a, b) => a * b, 1),
-    inputStrides: axes.map((axis) => axis.input),
-    outputStrides: axes.map((axis) => axis.output),
+    n,
+    inputStrides,
+    outputStrides,
     input,
     inputStart: startOf(axes),
     output,
@@ -177,10 +187,13 @@ export const copy: Operation<CopyArguments, CopyProblem<unknown>> = /* @__PURE__
 
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
-    const outputDtype = read.elementType("outputDtype", args.outputDtype, {
-      ...table.outputDtype,
-      default: dtype,
-    });
+    const outputDtype =
+      args.outputDtype === undefined
+        ? dtype
+        : read.elementType("outputDtype", args.outputDtype, {
+            types: table.outputDtype.types,
+            default: dtype,
+          });
     const shape = read.extents("shape", args.shape);
     if (shape.length > mostAxes) read.fail("shape", `has ${shape.length} axes; allowed: at most ${mostAxes}`);
     const inputStrides = read.strides("inputStrides", args.inputStrides, shape);
@@ -225,8 +238,8 @@ interface CopyAxis {
 function reachOf(shape: readonly number[], strides: readonly number[]) {
   if (shape.includes(0)) return { count: 0, before: 0 };
   let [before, after] = [0, 0];
-  for (const [i, extent] of shape.entries()) {
-    const reach = (extent - 1) * strides[i]!;
+  for (let i = 0; i < shape.length; i++) {
+    const reach = (shape[i]! - 1) * strides[i]!;
     if (reach < 0) before -= reach;
     else after += reach;
   }
@@ -239,32 +252,45 @@ function axesOf(
   inputStrides: readonly number[],
   outputStrides: readonly number[],
 ): readonly CopyAxis[] {
-  return shape
-    .map((extent, i): CopyAxis => {
-      const [input, output] = [inputStrides[i]!, outputStrides[i]!];
-      // Not -0.
-      return output < 0 ? { extent, input: 0 - input, output: -output } : { extent, input, output };
-    })
-    .filter(({ extent }) => extent > 1)
-    .sort((a, b) => b.output - a.output);
+  const axes: CopyAxis[] = [];
+  for (let i = 0; i < shape.length; i++) {
+    const extent = shape[i]!;
+    if (extent <= 1) continue;
+    const [input, output] = [inputStrides[i]!, outputStrides[i]!];
+    // Not -0.
+    const axis = output < 0 ? { extent, input: 0 - input, output: -output } : { extent, input, output };
+    // There are few axes, most of them in order.
+    let place = axes.length;
+    for (; place > 0 && axes[place - 1]!.output < axis.output; place--) axes[place] = axes[place - 1]!;
+    axes[place] = axis;
+  }
+  return axes;
 }
 
 /** Makes two neighbours one if both strides of the outer one continue where the inner one ends. */
 function mergeAxes(axes: readonly CopyAxis[]): readonly CopyAxis[] {
   const merged: CopyAxis[] = [];
-  for (const axis of axes) {
-    const outer = merged.at(-1);
+  for (let i = 0; i < axes.length; i++) {
+    const axis = axes[i]!;
+    const outer = merged[merged.length - 1];
     const merges =
       outer !== undefined &&
       outer.input === axis.input * axis.extent &&
       outer.output === axis.output * axis.extent;
-    if (merges) merged[merged.length - 1] = { ...axis, extent: outer.extent * axis.extent };
-    else merged.push(axis);
+    if (merges) {
+      const { input, output } = axis;
+      merged[merged.length - 1] = { extent: outer.extent * axis.extent, input, output };
+    } else merged.push(axis);
   }
   return merged;
 }
 
 /** Returns the place of the first element in the region that begins with the lowest place. */
 function startOf(axes: readonly CopyAxis[]): number {
-  return axes.reduce((start, { extent, input }) => (input < 0 ? start - (extent - 1) * input : start), 0);
+  let start = 0;
+  for (let i = 0; i < axes.length; i++) {
+    const { extent, input } = axes[i]!;
+    if (input < 0) start -= (extent - 1) * input;
+  }
+  return start;
 }

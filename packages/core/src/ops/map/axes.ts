@@ -17,7 +17,8 @@ export function checkBroadcast(
   shape: readonly number[],
 ): void {
   const skipped = shape.length - given.length;
-  const fits = skipped >= 0 && given.every((extent, i) => extent === shape[skipped + i] || extent === 1);
+  let fits = skipped >= 0;
+  for (let i = 0; i < given.length; i++) if (given[i] !== shape[skipped + i] && given[i] !== 1) fits = false;
   if (!fits)
     checks.fail(
       argument,
@@ -39,30 +40,28 @@ export function mergeBroadcast(
   const strides: number[][] = shapes.map(() => []);
   const places = new Array<number | undefined>(shape.length).fill(undefined);
   const steps = shapes.map(() => 1);
+  const along = shapes.map(() => 0);
   let mayMerge = false;
   // From the last axis on; the lists are turned around at the end.
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const extent = shape[axis]!;
     if (extent === 1) continue;
     const inner = extents.length - 1;
-    const along = shapes.map((given, i) => {
-      const own = given[given.length - shape.length + axis] ?? 1;
-      return own === 1 ? 0 : steps[i]!;
-    });
     const isKept = kept[axis] === true;
-    const merges =
-      inner >= 0 &&
-      mayMerge &&
-      !isKept &&
-      along.every((stride, i) => stride === strides[i]![inner]! * extents[inner]!);
+    let merges = inner >= 0 && mayMerge && !isKept;
+    for (let i = 0; i < shapes.length; i++) {
+      const own = shapes[i]![shapes[i]!.length - shape.length + axis] ?? 1;
+      along[i] = own === 1 ? 0 : steps[i]!;
+      if (merges && along[i] !== strides[i]![inner]! * extents[inner]!) merges = false;
+    }
     if (merges) extents[inner] = extents[inner]! * extent;
     else {
       extents.push(extent);
-      for (const [i, stride] of along.entries()) strides[i]!.push(stride);
+      for (let i = 0; i < along.length; i++) strides[i]!.push(along[i]!);
       if (isKept) places[axis] = extents.length - 1;
     }
     mayMerge = !isKept;
-    for (const [i, stride] of along.entries()) if (stride !== 0) steps[i] = steps[i]! * extent;
+    for (let i = 0; i < along.length; i++) if (along[i] !== 0) steps[i] = steps[i]! * extent;
   }
   return {
     shape: extents.reverse(),

@@ -146,7 +146,11 @@ export const map: Operation<MapArguments, MapProblem<unknown>> = /* @__PURE__ */
     const values: MapProblem<unknown>["parameters"][number][] = [];
     for (let i = 0; i < parameterCount; i++) {
       const type = prepared.parameterTypes[i]!;
-      values.push({ type, value: read.scalar(`parameters[${i}]`, numbers[i], type) });
+      const given = numbers[i]!;
+      const rounded = type === "f32" && typeof given === "number" ? Math.fround(given) : Number.NaN;
+      // The name of an entry is made only if it is needed.
+      const value = Number.isFinite(rounded) ? rounded : read.scalar(`parameters[${i}]`, given, type);
+      values.push({ type, value });
     }
 
     const from: Region<unknown>[] = [];
@@ -226,12 +230,16 @@ function checkOverlaps(
 
 /** The axes of inputs that all have the whole shape, none of which is counted along. */
 function flat(n: number, inputs: number): Pick<BroadcastAxes, "shape" | "strides"> {
-  return n === 1 ? { shape: [], strides: list(inputs, []) } : { shape: [n], strides: list(inputs, [1]) };
+  return n === 1
+    ? { shape: [], strides: stridesOfOne[inputs]! }
+    : { shape: [n], strides: stridesOfMany[inputs]! };
 }
 
-function list<Value>(count: number, value: Value): readonly Value[] {
-  return new Array<Value>(count).fill(value);
-}
+/** The strides of any number of inputs. */
+const listsOf = (strides: readonly number[]): readonly (readonly (readonly number[])[])[] =>
+  Array.from({ length: mapLimits.inputs + 1 }, (_, inputs) => new Array(inputs).fill(strides));
+const stridesOfOne = listsOf([]);
+const stridesOfMany = listsOf([1]);
 
 /** The structure of steps some of which count along axes: along those that are left after merging. */
 function placedStructure(

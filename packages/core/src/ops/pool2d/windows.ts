@@ -117,7 +117,7 @@ export function windowsOf(
   const x = along("columns", images.width, 1);
   const outputShape = images.shape(y.windows, x.windows);
   const given = read.optionalExtents("outputShape", args.outputShape, undefined, 4);
-  if (given?.some((extent, i) => extent !== outputShape[i]))
+  if (given !== undefined && !isSame(given, outputShape))
     read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${outputShape.join(", ")}]`);
   return {
     inputs: read.product("inputShape", inputShape),
@@ -140,6 +140,11 @@ export function windowsOf(
     dilationX: x.spread,
     countPadding: countPadding && top + left + bottom + right > 0,
   };
+}
+
+function isSame(a: readonly number[], b: readonly number[]): boolean {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }
 
 /** Checks that each element of an image has a place in i32. */

@@ -118,8 +118,10 @@ export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = /* @__
     const kind = read.kind("kind", args.kind, reduceKinds);
     const shape = read.extents("shape", args.shape);
     const isReduced = reducedAxes(read, shape.length, read.axes("axes", args.axes));
-    const keptExtents = shape.filter((_, axis) => !isReduced[axis]);
-    const reducedExtents = shape.filter((_, axis) => isReduced[axis]);
+    const keptExtents: number[] = [];
+    const reducedExtents: number[] = [];
+    for (let axis = 0; axis < shape.length; axis++)
+      (isReduced[axis] ? reducedExtents : keptExtents).push(shape[axis]!);
     const outputCount = read.product("shape", keptExtents);
     const reducedCount = read.product("shape", reducedExtents);
 
@@ -138,8 +140,11 @@ export const reduce: Operation<ReduceArguments, ReduceProblem<unknown>> = /* @__
 function reducedAxes(checks: Checks, rank: number, axes: readonly number[] | undefined): boolean[] {
   const isReduced = new Array<boolean>(rank).fill(axes === undefined);
   if (axes === undefined) return isReduced;
-  for (const [i, given] of axes.entries()) {
-    const axis = checks.place(`axes[${i}]`, given, rank);
+  for (let i = 0; i < axes.length; i++) {
+    const given = axes[i]!;
+    // The name of an entry is made only if it is needed.
+    const isPlace = Number.isInteger(given) && given >= 0 && given < rank;
+    const axis = isPlace ? given : checks.place(`axes[${i}]`, given, rank);
     if (isReduced[axis])
       checks.fail(`axes[${i}]`, `is ${given}, which is listed twice; allowed: each axis once`);
     isReduced[axis] = true;
@@ -151,17 +156,21 @@ function mergeAxes(
   shape: readonly number[],
   isReduced: readonly boolean[],
 ): { kept: readonly Axis[]; reduced: readonly Axis[] } {
-  const lists = { kept: [] as Axis[], reduced: [] as Axis[] };
+  // From the last axis on; the lists are turned around at the end.
+  const kept: Axis[] = [];
+  const reduced: Axis[] = [];
   let stride = 1;
   let previous: Axis[] | undefined;
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const extent = shape[axis]!;
     if (extent === 1) continue;
-    const list = isReduced[axis] ? lists.reduced : lists.kept;
-    const inner = list === previous ? list.shift() : undefined;
-    list.unshift(inner ? { extent: inner.extent * extent, stride: inner.stride } : { extent, stride });
+    const list = isReduced[axis] ? reduced : kept;
+    if (list === previous) {
+      const inner = list.pop()!;
+      list.push({ extent: inner.extent * extent, stride: inner.stride });
+    } else list.push({ extent, stride });
     previous = list;
     stride *= extent;
   }
-  return lists;
+  return { kept: kept.reverse(), reduced: reduced.reverse() };
 }
