@@ -709,3 +709,14 @@ export class CreatedBackend<Memory> extends Declared implements DriverBackend<Me
     return new BackendError(code, `${operation}: ${message}`, { operation });
   }
 }
+
+/**
+ * Whether calls to a backend go straight to this code: nobody has put a function of his own in the way of `run`, or of the
+ * method of that name, as those do who watch or test a backend.
+ */
+export function runsPlainly(
+  backend: ComputeBackend,
+  method: string,
+): backend is ComputeBackend & RunsThrough {
+  return backend.run === CreatedBackend.prototype.run && !Object.hasOwn(backend, method);
+}

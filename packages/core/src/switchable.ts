@@ -8,6 +8,7 @@ import {
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
+import { runsPlainly } from "./create.js";
 import { type DType, dtypeBytes } from "./dtype.js";
 import { assertHeld, type BoundOperand, copyOf, type Entry, innerHandle, mapOperands } from "./entries.js";
 import type { BackendError } from "./errors.js";
@@ -34,7 +35,6 @@ import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
 import { assertSupported, type Question } from "./support.js";
 import type { LostAllocation, SwapReport } from "./swap.js";
-import type { RunsThrough } from "./through.js";
 
 /**
  * A backend that can be exchanged for another while a program runs:
@@ -170,8 +170,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     const inner = this.#slot.assertOpen("alloc");
     const entry: Entry = { bytes, inner: undefined, lost: false };
-    // The backend in use makes the same checks.
-    if (!this.#slot.isDeferring) entry.inner = inner.alloc(bytes, options);
+    // A backend of `createBackend` makes the same checks.
+    if (!this.#slot.isDeferring && runsPlainly(inner, "alloc")) entry.inner = inner.alloc(bytes, options);
     else {
       const live = () => `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
       const zero = checkAlloc(bytes, options, inner.capabilities.limits, live);
@@ -291,7 +291,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     }
     const inner = this.#slot.assertOpen(name);
     if (!this.#slot.isDeferring) {
-      if ((inner as Partial<RunsThrough>).runThrough?.(operation, args, this.#table)) return;
+      if (runsPlainly(inner, name) && inner.runThrough(operation, args, this.#table)) return;
       const translated = mapOperands(operation, args, (argument, operand) =>
         this.#translate(name, argument, operand),
       );

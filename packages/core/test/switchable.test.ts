@@ -352,4 +352,30 @@ describe("SwitchableBackend", () => {
       onlyOpen();
     }
   });
+
+  it("calls what somebody has put in the place of a method of the backend in use", async () => {
+    const calls: string[] = [];
+    const provider = fakeProvider("a");
+    const watched = {
+      ...provider,
+      create: () => {
+        const inner = provider.create();
+        for (const method of ["alloc", "run", "unary"] as const) {
+          const original = inner[method] as (...args: unknown[]) => unknown;
+          Object.assign(inner, {
+            [method]: (...args: unknown[]) => {
+              calls.push(method);
+              return original.apply(inner, args);
+            },
+          });
+        }
+        return inner;
+      },
+    };
+    await using backend = new SwitchableBackend(new BackendRegistry([watched]));
+    await backend.init();
+    const x = backend.alloc(16);
+    backend.unary({ kind: "neg", n: 4, input: x, output: x });
+    assert.deepEqual(calls, ["alloc", "unary", "run"]);
+  });
 });

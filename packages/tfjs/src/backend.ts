@@ -344,8 +344,8 @@ export class BackplaneBackend extends KernelBackend {
   #new(shape: readonly number[], dtype: DataType, content: Content): DataId {
     const data = new Data(dtype, elementCount(shape), content, 1);
     this.#data.add(data);
-    this.#kernel?.begun.push(data);
-    return data;
+    this.#kernel?.begun.push(data.name);
+    return data.name;
   }
 
   /** Notes that the kernel under way has ended a reference, or has handed it over. */
@@ -357,7 +357,7 @@ export class BackplaneBackend extends KernelBackend {
 
   #add(data: Data, dataId?: DataId): DataId {
     this.#data.add(data, dataId);
-    return dataId ?? data;
+    return dataId ?? data.name;
   }
 
   #get(dataId: DataId): Data {

@@ -16,8 +16,26 @@ export interface Content {
   readonly parts?: { readonly real: TensorInfo; readonly imag: TensorInfo };
 }
 
-/** The data of one or more tensors. It names itself, unless the data have come from another backend of TensorFlow.js. */
+/**
+ * What tensors hold, and users see: it leads to the data, but nothing that walks or copies a tensor finds them behind it, and
+ * with them those of all other tensors.
+ */
+class DataName {
+  readonly #data: Data;
+
+  constructor(data: Data) {
+    this.#data = data;
+  }
+
+  static dataOf(dataId: DataId): Data | undefined {
+    return #data in dataId ? dataId.#data : undefined;
+  }
+}
+
+/** The data of one or more tensors. */
 export class Data {
+  /** Unless the data have come from another backend of TensorFlow.js, with a name from there. */
+  readonly name: DataId = new DataName(this);
   readonly dtype: DataType;
   /** Elements. */
   readonly count: number;
@@ -45,7 +63,7 @@ export class Data {
 }
 
 /**
- * The data of a backend, by what names them. Those that name themselves are linked: a table of them took a tenth of a small
+ * The data of a backend, by what names them. Names lead to them, and they are linked: a table of them took a tenth of a small
  * call.
  */
 export class DataList {
@@ -59,8 +77,8 @@ export class DataList {
   }
 
   find(dataId: DataId): Data | undefined {
-    if (dataId instanceof Data && dataId.list === this) return dataId;
-    return this.#named.get(dataId);
+    const data = DataName.dataOf(dataId);
+    return data !== undefined && data.list === this ? data : this.#named.get(dataId);
   }
 
   /** `dataId`: a name that somebody else has given. */
@@ -78,15 +96,9 @@ export class DataList {
     if (data.previous === undefined) this.#first = data.next;
     else data.previous.next = data.next;
     if (data.next !== undefined) data.next.previous = data.previous;
-    data.previous = undefined;
-    data.next = undefined;
     this.#size--;
     if (data.list === undefined) this.#named.delete(dataId);
-    data.list = undefined;
-    data.values = undefined;
-    data.handle = undefined;
-    data.forms = undefined;
-    data.parts = undefined;
+    forget(data);
   }
 
   *[Symbol.iterator](): Generator<Data> {
@@ -99,9 +111,19 @@ export class DataList {
   }
 
   clear(): void {
-    for (const data of this) data.list = undefined;
+    for (const data of this) forget(data);
     this.#first = undefined;
     this.#size = 0;
     this.#named.clear();
   }
+}
+
+function forget(data: Data): void {
+  data.previous = undefined;
+  data.next = undefined;
+  data.list = undefined;
+  data.values = undefined;
+  data.handle = undefined;
+  data.forms = undefined;
+  data.parts = undefined;
 }

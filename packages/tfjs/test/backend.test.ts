@@ -245,6 +245,13 @@ describe("register", () => {
     tf.dispose([x, y, z]);
   });
 
+  it("shows nothing of its data in a tensor, nor of those of other tensors", () => {
+    const [x, y] = [tf.tensor1d([1, 2, 3]), tf.tensor1d([4, 5])];
+    assert.deepEqual(JSON.parse(JSON.stringify(y)).dataId, {});
+    assert.deepEqual(structuredClone(y.dataId), {});
+    tf.dispose([x, y]);
+  });
+
   it("profiles kernels", async () => {
     const x = tf.tensor1d([1, 2, 3]);
     const profile = await registration.profile(() =>

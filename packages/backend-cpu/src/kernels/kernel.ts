@@ -166,8 +166,8 @@ export interface Kernel<Types extends ParameterTypes = ParameterTypes> {
     chunks: number,
     nanoseconds?: number,
   ): Launch;
-  /** The same with the parameters in the order in which they are declared. The command takes the list over. */
-  launchList(parameters: number[], chunks: number, nanoseconds?: number): Launch;
+  /** The same with the parameters in the order in which they are declared. The list must not change afterwards. */
+  launchList(parameters: readonly number[], chunks: number, nanoseconds?: number): Launch;
 }
 
 /** A kernel with any parameters, for lists. */
@@ -286,8 +286,11 @@ export function launchers<const Types extends ParameterTypes>(
     launchList(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       if (values.length !== keys.length)
         throw new RangeError(`kernel ${name} takes ${keys.length} parameters, not ${values.length}`);
-      for (let i = 0; i < floats.length; i++) values[floats[i]!] = wordOf("f32", values[floats[i]!]!);
-      return { kernel: name, words: values, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
+      if (floats.length === 0)
+        return { kernel: name, words: values, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
+      const words = values.slice();
+      for (let i = 0; i < floats.length; i++) words[floats[i]!] = wordOf("f32", words[floats[i]!]!);
+      return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
     },
   };
 }

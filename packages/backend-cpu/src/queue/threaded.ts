@@ -57,7 +57,7 @@ export interface ThreadedQueueOptions {
  * The longest commands that the caller runs itself, if nothing is under way, in nanoseconds. To wake a worker for one takes the
  * caller 4 to 13 us.
  */
-const ownNanoseconds = 4000;
+const ownNanoseconds = 2000;
 
 /** A command that is not in the ring yet. */
 interface Waiting {
@@ -229,9 +229,9 @@ export class ThreadedQueue implements Queue {
     let run: KernelFunction;
     try {
       run = this.#instances.get(kernel);
-    } catch {
+    } catch (error) {
       // Old pages compile only small modules here, but any in workers.
-      this.#mayRunHere = false;
+      if (error instanceof RangeError) this.#mayRunHere = false;
       return false;
     }
     const address = idleBlock(this.#control);

@@ -22,7 +22,10 @@ type Problem = AttentionGradientProblem<CpuMemory>;
 
 export const attentionGradient: CpuOperation<Problem> = {
   supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true }],
-  kernels: floatTypes.map((dtype) => [statisticsKernels[dtype], keyKernels[dtype], queryKernels[dtype]]),
+  kernels: [
+    ...copy.kernels,
+    ...floatTypes.map((dtype) => [statisticsKernels[dtype], keyKernels[dtype], queryKernels[dtype]]),
+  ],
 
   plan(problem, context) {
     if (problem.rows === undefined) return planContiguous(problem, context);

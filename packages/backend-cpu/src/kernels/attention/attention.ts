@@ -34,9 +34,12 @@ export const rowQueries = 4;
 
 export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
   supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true, logSumExp: true }],
-  kernels: [tileKernels, rowKernels, hidingTileKernels, hidingRowKernels].flatMap((kernels) =>
-    Object.values<Kernel<never>>(kernels),
-  ),
+  kernels: [
+    ...copy.kernels,
+    ...[tileKernels, rowKernels, hidingTileKernels, hidingRowKernels].flatMap((kernels) =>
+      Object.values<Kernel<never>>(kernels),
+    ),
+  ],
 
   plan(problem, context) {
     if (problem.rows === undefined) return planContiguous(problem, context);

@@ -6,7 +6,7 @@ import {
   floatTypes,
   stridedMove,
 } from "@backplane/core";
-import { planSteps, regionsOf } from "../conv2d-gradients/index.js";
+import { kernelsOfSteps, planSteps, regionsOf } from "../conv2d-gradients/index.js";
 import { copy } from "../copy/index.js";
 import { byFloatType } from "../elements/index.js";
 import { gemm } from "../gemm/index.js";
@@ -177,6 +177,12 @@ function plan(problem: Problem, context: PlanContext): readonly Launch[] {
 
 export const conv2dFilterGradient: CpuOperation<Problem> = {
   supports: [{ dtype: floatTypes }],
-  kernels: [...[productsKernel, dotsKernel], ...Object.values(packKernels), ...Object.values(finishKernels)],
+  kernels: [
+    ...kernelsOfSteps,
+    productsKernel,
+    dotsKernel,
+    ...Object.values(packKernels),
+    ...Object.values(finishKernels),
+  ],
   plan,
 };

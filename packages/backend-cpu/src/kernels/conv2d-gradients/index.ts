@@ -1,2 +1,2 @@
 /** What the two gradients of a convolution share. */
-export { planSteps, regionsOf } from "./steps.js";
+export { kernelsOfSteps, planSteps, regionsOf } from "./steps.js";

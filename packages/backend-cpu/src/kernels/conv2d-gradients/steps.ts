@@ -9,6 +9,11 @@ import { planFill } from "../memory/index.js";
 /** The operations that the gradients of a convolution consist of. */
 const operations = { copy, conv2d, gemm, binary };
 
+/** What a backend must have for `planSteps`. */
+export const kernelsOfSteps: CpuOperation<never>["kernels"] = Object.values(operations).flatMap(
+  ({ kernels }) => kernels,
+);
+
 /** Returns workspace as regions. */
 export function regionsOf({ workspace }: PlanContext): (bytes: number) => Region<CpuMemory> {
   return (byteLength) => ({

@@ -34,6 +34,8 @@ const mostDepth = 512;
 const leastElements = 1 << 12;
 /** Bytes of gathered windows of a chunk: a part of a second-level cache. */
 const windowBytes = 1 << 16;
+/** Bytes of f32 sums of a chunk whose results are converted at its end. */
+const sumBytes = 1 << 18;
 /** Fewest channels of a group, in the input and in the output, for which windows are worth gathering. */
 const leastGroupChannels = 4;
 
@@ -131,7 +133,8 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
   const isNarrow = groups === 1 && stretches === 1 && dilationX === 1 && outChannels <= mostNarrowChannels;
   const narrow = isNarrow ? narrowKernels[dtype] : undefined;
   const cached = narrow === undefined ? windowBytes / (4 * taps * stretchChannels) : Number.POSITIVE_INFINITY;
-  const pixelsPerChunk = Math.max(1, Math.ceil(Math.min(share, cached) / tile.rows)) * tile.rows;
+  const held = elementFormats[dtype].converted ? sumBytes / (4 * groupOutChannels) : Number.POSITIVE_INFINITY;
+  const pixelsPerChunk = Math.max(1, Math.ceil(Math.min(share, cached, held) / tile.rows)) * tile.rows;
   const pixelChunks = Math.ceil(pixels / pixelsPerChunk);
   const chunks = groups * pixelChunks;
 

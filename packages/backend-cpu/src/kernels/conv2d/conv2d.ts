@@ -43,6 +43,8 @@ export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
 export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
   supports: [{ dtype: floatTypes, activation: true }],
   kernels: [
+    ...copy.kernels,
+    ...gemm.kernels,
     ...Object.values(kernels),
     ...planesKernels,
     ...channelsLastKernels,
