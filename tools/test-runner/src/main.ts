@@ -51,15 +51,18 @@ async function runTests(options: Options, machine: Machine, origin: string): Pro
         `load has changed since (tools/test-runner/proven.json). --all runs them.\n` +
         leftOut.map(({ compiled }) => `  ${sourceOf(compiled, workspaceRoot)}`).join("\n"),
     );
+  const recorded = record && machine.isKnown ? allFiles() : undefined;
   const passed: TestFile[] = [];
-  const outcome = await runParts(parts, ({ files }, { failed }) => {
-    if (failed === 0) passed.push(...files);
+  return runParts(parts, ({ files }, { failed }) => {
+    if (failed > 0 || recorded === undefined) return;
+    passed.push(...files);
+    // After each part, so that a run that is interrupted has not been for nothing.
+    writeRecord(proven.renewed(recorded, passed));
   });
-  if (record && machine.isKnown) {
-    const files = workspacePackages().flatMap(({ path }) => [...nodeTests(path), ...browserEntries(path)]);
-    writeRecord(proven.renewed(files, passed));
-  }
-  return outcome;
+}
+
+function allFiles(): readonly TestFile[] {
+  return workspacePackages().flatMap(({ path }) => [...nodeTests(path), ...browserEntries(path)]);
 }
 
 /** A missing adapter is a failure, told without a stack: it is no mistake of this program. */

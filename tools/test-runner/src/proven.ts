@@ -42,7 +42,13 @@ export class Proven {
   constructor(environment: string, record: Record, digestOf: (file: string) => string = digestOfFile) {
     this.#environment = environment;
     this.#record = record;
-    this.#digestOf = digestOf;
+    // Code does not change while its tests run.
+    const digests = new Map<string, string>();
+    this.#digestOf = (file) => {
+      const digest = digests.get(file) ?? digestOf(file);
+      digests.set(file, digest);
+      return digest;
+    };
   }
 
   has(file: TestFile): boolean {
