@@ -3,8 +3,7 @@
  * has no other.
  *
  *     import { cpu } from "@backplane/backend-cpu/bare";
- *     import { gemm } from "@backplane/backend-cpu/kernels/gemm";
- *     import { unary } from "@backplane/backend-cpu/kernels/unary";
+ *     import { gemm, unary } from "@backplane/backend-cpu/kernels";
  *     const backend = cpu({ kernels: [gemm, unary] }).create();
  */
 import { type BackendProvider, type ComputeBackend, createBackendOf } from "@backplane/core";
@@ -21,7 +20,7 @@ export type { CpuOptions } from "./options.js";
 
 export interface BareCpuOptions extends Omit<CpuOptions, "kernels" | "blas"> {
   /**
-   * All that the backend computes: kernels of core's operations, from `@backplane/backend-cpu/kernels/...`, and kernels
+   * All that the backend computes: kernels of core's operations, from `@backplane/backend-cpu/kernels`, and kernels
    * for operations of your own. `supports` is false for any other operation, and calls of it throw `UNSUPPORTED`.
    */
   readonly kernels: readonly (CpuKernel | OwnCpuKernel)[];

@@ -1,7 +1,6 @@
 // Tags: long
 import { createCpuBackend } from "@backplane/backend-cpu/bare";
-import { gemm } from "@backplane/backend-cpu/kernels/gemm";
-import { unary } from "@backplane/backend-cpu/kernels/unary";
+import { gemm, unary } from "@backplane/backend-cpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";
 import { isAroundAll } from "./laws-support.js";
 

@@ -1,6 +1,6 @@
 import { createBackend } from "@backplane/core";
 import type { BackendKernels } from "./backend.js";
-import { allKernels } from "./kernels/list.js";
+import { allKernels } from "./kernels/all.js";
 
 /** All kernels of this package. */
 export const all: BackendKernels = {

@@ -3,8 +3,7 @@
  * bundle has no other.
  *
  *     import { webgpu } from "@backplane/backend-webgpu/bare";
- *     import { gemm } from "@backplane/backend-webgpu/kernels/gemm";
- *     import { unary } from "@backplane/backend-webgpu/kernels/unary";
+ *     import { gemm, unary } from "@backplane/backend-webgpu/kernels";
  *     const backend = webgpu({ kernels: [gemm, unary] }).create();
  */
 import { makeProvider } from "./backend.js";

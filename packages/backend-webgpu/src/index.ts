@@ -1,7 +1,8 @@
 /** What the entry points with all kernels share. */
+
+import { allKernels } from "./kernels/all.js";
 import { variantNamesOf } from "./kernels/forced.js";
 import type { VariantNames } from "./kernels/forced-variants.js";
-import { allKernels } from "./kernels/list.js";
 
 export * from "./shared.js";
 

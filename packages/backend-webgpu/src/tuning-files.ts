@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { BackendError } from "@backplane/core";
-import { allKernels } from "./kernels/list.js";
+import { allKernels } from "./kernels/all.js";
 import { checkedTuning } from "./tuning/check.js";
 import { mergeTuning, type TuningData } from "./tuning/data.js";
 import { TunableShapes } from "./tuning/shapes.js";

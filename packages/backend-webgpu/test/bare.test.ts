@@ -8,8 +8,7 @@ import {
   type WebGpuBackend,
   type WebGpuKernel,
 } from "@backplane/backend-webgpu/bare";
-import { gemm } from "@backplane/backend-webgpu/kernels/gemm";
-import { unary } from "@backplane/backend-webgpu/kernels/unary";
+import { gemm, unary } from "@backplane/backend-webgpu/kernels";
 import {
   BackendError,
   type ComputeBackend,
@@ -23,8 +22,9 @@ import {
   upload,
 } from "@backplane/core";
 import { assert } from "chai";
+import { allKernels } from "#src/kernels/all.js";
 import { adviceOn } from "#src/kernels/chosen.js";
-import { allKernels } from "#src/kernels/list.js";
+import * as list from "#src/kernels/list.js";
 import { KernelSet } from "#src/kernels/set.js";
 import { TunableShapes } from "#src/tuning/shapes.js";
 import { TunedTable } from "#src/tuning/table.js";
@@ -99,7 +99,6 @@ describe("a webgpu backend of chosen kernels", () => {
 
   it("says of all others how a program comes by them, whatever the arguments and however they are called", () => {
     for (const name of absent) {
-      const path = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
       for (const call of [
         () => backend[name]({} as never),
         () => backend.run(name, undefined as never),
@@ -108,7 +107,7 @@ describe("a webgpu backend of chosen kernels", () => {
       ]) {
         const { code, operation, message } = refusalOf(call);
         assert.deepEqual([code, operation], ["UNSUPPORTED", name]);
-        const advice = `import { ${name} } from "@backplane/backend-webgpu/kernels/${path}" and add it to the option kernels`;
+        const advice = `import { ${name} } from "@backplane/backend-webgpu/kernels" and add it to the option kernels`;
         assert.equal(message, `${name}: webgpu was made without it; ${advice}`);
       }
     }
@@ -147,13 +146,11 @@ describe("a webgpu backend of chosen kernels", () => {
 
   it("can have every operation: the kernels that the advice names are those of the whole backend", async () => {
     const kernels = new Set<WebGpuKernel>();
+    const choices: Readonly<Record<string, WebGpuKernel>> = { ...list };
     for (const name of operationNames) {
       const message = adviceOn(name);
-      const [, exported, folder] =
-        /import \{ (\w+) \} from "@backplane\/backend-webgpu\/kernels\/([\w-]+)"/.exec(message)!;
-      const module = await import(`#src/kernels/${folder}/public.js`);
-      const kernel = module[exported!] as WebGpuKernel;
-      assert.deepEqual(Object.keys(module), [exported]);
+      const [, exported] = /import \{ (\w+) \} from "@backplane\/backend-webgpu\/kernels"/.exec(message)!;
+      const kernel = choices[exported!]!;
       assert.include(kernel.operations as readonly unknown[], operations[name]);
       assert.equal(kernel.entry, allKernels.entryOf(name));
       kernels.add(kernel);
@@ -164,11 +161,11 @@ describe("a webgpu backend of chosen kernels", () => {
 
   it("brings with each kernel those into whose problems its own are divided", async () => {
     const source = (path: string) => readFile(new URL(`../dist/kernels/${path}`, import.meta.url), "utf8");
-    for (const folder of await readdir(new URL("../dist/kernels", import.meta.url))) {
-      const files = await readdir(new URL(`../dist/kernels/${folder}`, import.meta.url)).catch(
-        (): string[] => [],
-      );
-      if (!files.includes("public.js")) continue;
+    for (const [exported, kernel] of Object.entries(list)) {
+      // The problems of select are maps, in the folder of these.
+      const name = exported === "select" ? "map" : exported;
+      const folder = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+      const files = await readdir(new URL(`../dist/kernels/${folder}`, import.meta.url));
       const texts = await Promise.all(
         files.filter((file) => file.endsWith(".js")).map((file) => source(`${folder}/${file}`)),
       );
@@ -176,7 +173,6 @@ describe("a webgpu backend of chosen kernels", () => {
       const named = Array.from(all.matchAll(/\b(?:run|kernelOf)\("(\w+)"/g), ([, name]) => name!);
       // As lists of problems whose operations core's types name.
       const steps = all.includes("divideSteps(") ? ["copy", "conv2d", "gemm", "binary"] : [];
-      const kernel = Object.values(await import(`#src/kernels/${folder}/public.js`))[0] as WebGpuKernel;
       const brought = kernel.parts.flatMap(({ operations: each }) => each.map(({ name }) => name));
       // Products of other kernels are computed by this function, with what gemm has loaded and tuned.
       const products = folder !== "gemm" && /\brunGemm\(/.test(all) ? ["gemm"] : [];
@@ -231,7 +227,7 @@ describe("a webgpu backend of chosen kernels", () => {
     // In a process of its own: this one has all kernels.
     const program = `
       import { chosenKernels } from "#src/kernels/chosen.js";
-      import { gemm } from "#src/kernels/gemm/public.js";
+      import { gemm } from "#src/kernels/list.js";
       import { matrixUnits } from "#src/kernels/gemm/units.js";
       const { set } = chosenKernels([gemm]);
       for (const subgroupMatrices of [[], ["16x16x16"]]) {

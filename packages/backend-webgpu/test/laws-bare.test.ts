@@ -1,7 +1,6 @@
 // Tags: long
 import { createWebGpuBackend } from "@backplane/backend-webgpu/bare";
-import { gemm } from "@backplane/backend-webgpu/kernels/gemm";
-import { unary } from "@backplane/backend-webgpu/kernels/unary";
+import { gemm, unary } from "@backplane/backend-webgpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";
 import { isAroundKernels } from "./laws-support.js";
 

@@ -36,8 +36,7 @@ describe("@backplane/backend-webgpu", () => {
 const plain = `
 import { createWebGpuBackend, isWebGpuBackend, listAdapters, webgpu } from "@backplane/backend-webgpu";
 import { webgpu as bare } from "@backplane/backend-webgpu/bare";
-import { gemm } from "@backplane/backend-webgpu/kernels/gemm";
-import { unary } from "@backplane/backend-webgpu/kernels/unary";
+import { gemm, unary } from "@backplane/backend-webgpu/kernels";
 import type { NativeDevice, WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 export const options: WebGpuOptions = { tier: "baseline", log: (line) => void line.length };
 export const backend: WebGpuBackend = createWebGpuBackend(options);

@@ -13,9 +13,9 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { defaultLimits } from "#src/device/tiers.js";
+import { allKernels } from "#src/kernels/all.js";
 import { splitAlongProgram } from "#src/kernels/gemm/split/pass.wgsl.js";
 import { boundKernels } from "#src/kernels/index.js";
-import { allKernels } from "#src/kernels/list.js";
 import { halfFunctions, packQuad, roundedQuad, withNativePacking } from "#src/program/halves.wgsl.js";
 import { IMMEDIATE_FEATURE, input, output, parameterSpace, program, sourceIn } from "#src/program/program.js";
 import type { OperationContext } from "#src/runtime/context.js";

@@ -18,7 +18,7 @@ import { findDawn as findOwnDawn } from "#src/dawn.js";
 import type { DeviceFeatures } from "#src/device/features.js";
 import type { FindGpu } from "#src/device/native.js";
 import { WebGpuDriver } from "#src/driver.js";
-import { allKernels } from "#src/kernels/list.js";
+import { allKernels } from "#src/kernels/all.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 
 /** As the backend finds it. */

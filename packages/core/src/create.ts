@@ -19,8 +19,8 @@ import { Listeners } from "./listeners.js";
 import { Checks } from "./ops/checks.js";
 import { Declared, defineMethods } from "./ops/define-methods.js";
 import type { OperationName, Operations } from "./ops/index.js";
+import { operationNames } from "./ops/index.js";
 import { operationIn } from "./ops/lookup.js";
-import { operationNames } from "./ops/names.js";
 import { Fill, type Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
 import { copyCall, fillCall, nameOf, operationCall, type RecordedCall } from "./recording/calls.js";
@@ -57,7 +57,7 @@ export interface DriverBackend<Memory> extends ComputeBackend {
 
 /** What a backend knows of the operations of core. */
 export interface KnownOperations {
-  /** Those of `@backplane/core/operations` that the driver has kernels for. */
+  /** Those of `@backplane/core/operations/...` that the driver has kernels for. */
   readonly operations: Partial<Operations>;
   /** For the error of a call of any other operation of core: what the caller can do, such as `import it from ...`. */
   readonly advice: (operation: OperationName) => string;

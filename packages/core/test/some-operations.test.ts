@@ -7,12 +7,14 @@ import {
   operationNames,
   operations,
 } from "@backplane/core";
-import * as oneByOne from "@backplane/core/operations";
+import { binary } from "@backplane/core/operations/binary";
+import { softmax } from "@backplane/core/operations/softmax";
+import { unary } from "@backplane/core/operations/unary";
 import { assert } from "chai";
 import { FakeDriver } from "./support/fake-driver.js";
 
 const known: KnownOperations = {
-  operations: { unary: oneByOne.unary, binary: oneByOne.binary },
+  operations: { unary, binary },
   advice: (operation) => `ask for ${operation}`,
 };
 
@@ -26,9 +28,8 @@ function refusalOf(call: () => unknown): BackendError {
   return assert.fail("nothing was refused");
 }
 
-describe("@backplane/core/operations", () => {
-  it("has each operation of core, by its name, and nothing else", () => {
-    assert.deepEqual({ ...oneByOne } as object, { ...operations });
+describe("operationNames", () => {
+  it("are those of the operations", () => {
     assert.sameMembers([...operationNames], Object.keys(operations));
   });
 });
@@ -51,7 +52,7 @@ describe("createBackendOf", () => {
     const args = { kind: "relu", n: 4, input: x, output: x } as const;
     backend.unary(args);
     backend.run("unary", args);
-    backend.run(oneByOne.unary, args);
+    backend.run(unary, args);
     using recording = backend.record(() => backend.unary(args));
     recording.run();
     assert.deepEqual(
@@ -66,7 +67,7 @@ describe("createBackendOf", () => {
     for (const call of [
       () => backend.softmax({} as never),
       () => backend.run("softmax", {} as never),
-      () => backend.run(oneByOne.softmax as Operation, {}),
+      () => backend.run(softmax as Operation, {}),
       () => backend.record(() => backend.softmax({} as never)),
     ]) {
       const { code, operation, message } = refusalOf(call);

@@ -30,9 +30,9 @@ describe("import map", () => {
 
   it("names each module that a pattern of an exports map stands for", () => {
     const { imports } = importMap(workspacePackages());
-    const kernels = "/packages/backend-cpu/dist/kernels";
-    assert.equal(imports["@backplane/backend-cpu/kernels/arg-reduce"], `${kernels}/arg-reduce/public.js`);
-    assert.notProperty(imports, "@backplane/backend-cpu/kernels/math");
+    const operations = "/packages/core/dist/ops";
+    assert.equal(imports["@backplane/core/operations/arg-reduce"], `${operations}/arg-reduce/index.js`);
+    assert.notProperty(imports, "@backplane/core/operations/checks");
     assert.isEmpty(Object.keys(imports).filter((name) => name.includes("*")));
   });
 

@@ -2,7 +2,7 @@ import { BackendError, type Operation, type OperationName } from "@backplane/cor
 import type { CpuOperation, OwnCpuKernel } from "./kernel.js";
 import { type CpuOperations, type KernelSet, kernelSet } from "./set.js";
 
-/** What an export of `@backplane/backend-cpu/kernels/...` is: how this backend does an operation of core, or several alike. */
+/** What an export of `@backplane/backend-cpu/kernels` is: how this backend does an operation of core, or several alike. */
 export interface CpuKernel {
   readonly operations: readonly Operation<never, never>[];
   readonly kernel: CpuOperation<never>;
@@ -58,6 +58,5 @@ function isOwn(kernel: CpuKernel | OwnCpuKernel): kernel is OwnCpuKernel {
 /** For errors: how a program comes by the kernel of an operation. */
 export function adviceOn(operation: OperationName): string {
   const name = operation === "batchedGemm" ? "gemm" : operation;
-  const path = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  return `import { ${name} } from "@backplane/backend-cpu/kernels/${path}" and add it to the option kernels`;
+  return `import { ${name} } from "@backplane/backend-cpu/kernels" and add it to the option kernels`;
 }

@@ -4,7 +4,7 @@ import type { OwnWebGpuKernel } from "./own-kernel.js";
 import { KernelSet } from "./set.js";
 import type { WebGpuKernel } from "./webgpu-kernel.js";
 
-/** For the exports of `@backplane/backend-webgpu/kernels/...`; `parts`: see there. */
+/** For the exports of `@backplane/backend-webgpu/kernels`; `parts`: see there. */
 export function webGpuKernel(
   operations: readonly Operation<never, object>[],
   entry: Pick<OperationEntry, "operation">,
@@ -60,6 +60,5 @@ function isOwn(kernel: WebGpuKernel | OwnWebGpuKernel): kernel is OwnWebGpuKerne
 /** For errors: how a program comes by the kernel of an operation. */
 export function adviceOn(operation: OperationName): string {
   const name = operation === "batchedGemm" ? "gemm" : operation;
-  const path = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  return `import { ${name} } from "@backplane/backend-webgpu/kernels/${path}" and add it to the option kernels`;
+  return `import { ${name} } from "@backplane/backend-webgpu/kernels" and add it to the option kernels`;
 }

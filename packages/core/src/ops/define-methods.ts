@@ -1,6 +1,6 @@
 import type { RecordsCalls } from "../recording/recording.js";
 import type { OperationArguments, OperationName, Operations } from "./index.js";
-import { operationNames } from "./names.js";
+import { operationNames } from "./index.js";
 import type { Operation } from "./operation.js";
 
 /** A method for each core operation. */
