@@ -91,7 +91,7 @@ describe("what a file of tests loads", () => {
     for (const file of ["packages/conformance/dist/ops/gemm/laws.js", "packages/backend-webgpu/dist/node.js"])
       assert.include(laws, file);
     const bare = loaded("packages/backend-webgpu/dist-test/laws-bare.test.js");
-    assert.include(bare, "packages/backend-webgpu/dist/kernels/unary/public.js");
+    assert.include(bare, "packages/backend-webgpu/dist/kernels/unary/index.js");
     // Loaded when it is needed.
     assert.include(bare, "packages/backend-webgpu/dist/tuning/planned.js");
     assert.isTrue(
