@@ -1,5 +1,5 @@
 import type { DType } from "../dtype.js";
-import { checkNames } from "../index.js";
+import { checkNames } from "../names.js";
 import type { Region } from "../region.js";
 import { argumentsRead, type Binder, Reader, startCount } from "./reader.js";
 import type { ArgumentsOf, ArgumentTable } from "./table.js";
