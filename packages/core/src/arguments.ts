@@ -91,6 +91,7 @@ export function hostBytes(
 }
 
 const allocChecks = new Checks("alloc");
+const allocNames = ["zero"] as const;
 
 /**
  * Checks the arguments of `alloc`. Returns whether the allocation must be zeroed. `live` says what there is already, for
@@ -103,7 +104,7 @@ export function checkAlloc(
   live: () => string,
 ): boolean {
   const count = allocChecks.count("bytes", bytes);
-  if (!hasOnlyZero(options)) checkNames("alloc", options, ["zero"]);
+  checkNames("alloc", options, allocNames);
   const zero = allocChecks.boolean("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(
@@ -112,13 +113,6 @@ export function checkAlloc(
       { operation: "alloc", argument: "bytes" },
     );
   return zero;
-}
-
-/** Whether the options of `alloc` are sure to be right in their names: then nobody makes lists of them. */
-function hasOnlyZero(options: AllocOptions): boolean {
-  if (typeof options !== "object" || options === null || Array.isArray(options)) return false;
-  for (const name in options) if (name !== "zero") return false;
-  return true;
 }
 
 /** Returns an element repeated to a 32-bit pattern. */

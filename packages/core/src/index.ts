@@ -10,6 +10,13 @@ export {
 } from "./accuracy.js";
 export type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
+export {
+  type ChosenKernels,
+  chooseKernels,
+  importAdvice,
+  type KernelOfOperations,
+  type KernelOfOwn,
+} from "./chosen.js";
 export { createBackendOf, type DriverBackend, type KnownOperations } from "./create.js";
 export { createBackend } from "./create-all.js";
 export type {

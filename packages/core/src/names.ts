@@ -24,8 +24,9 @@ export function checkNames<Given extends object>(
   const object: unknown = given;
   if (typeof object !== "object" || object === null || Array.isArray(object))
     refuse(within ?? "options", `is ${describe(object)}; allowed: an object`);
-  for (const name of Object.keys(given)) {
-    if ((known as readonly string[]).includes(name)) continue;
+  // No list of the names: it would be made for every call.
+  for (const name in given) {
+    if ((known as readonly string[]).includes(name) || !Object.hasOwn(given, name)) continue;
     const nearest = nearestTo(name, known);
     refuse(
       within === undefined ? name : `${within}.${name}`,

@@ -1,4 +1,4 @@
-import { BackendError, type Operation, type OperationName } from "@backplane/core";
+import { chooseKernels, importAdvice, type Operation, type OperationName } from "@backplane/core";
 import type { CpuOperation, OwnCpuKernel } from "./kernel.js";
 import { type CpuOperations, type KernelSet, kernelSet } from "./set.js";
 
@@ -22,41 +22,14 @@ export interface Chosen {
 }
 
 /** Throws `INVALID_ARGUMENT` unless it is a list of kernels that has each once. */
-export function chosenKernels(kernels: readonly (CpuKernel | OwnCpuKernel)[] | undefined): Chosen {
-  const fail = (complaint: string): never => {
-    throw new BackendError("INVALID_ARGUMENT", `cpu: kernels ${complaint}`, {
-      operation: "cpu",
-      argument: "kernels",
-    });
-  };
-  if (!Array.isArray(kernels)) return fail(`is ${String(kernels)}; allowed: a list of kernels`);
-  const own: OwnCpuKernel[] = [];
-  const definitions: Record<string, Operation<never, never>> = {};
-  const operations: Record<string, CpuOperation<never>> = {};
-  for (const [i, chosen] of (kernels as readonly (CpuKernel | OwnCpuKernel)[]).entries()) {
-    if (isOwn(chosen)) {
-      own.push(chosen);
-      continue;
-    }
-    if (typeof chosen !== "object" || chosen === null || !("kernel" in chosen))
-      fail(`has ${typeof chosen} at place ${i}; allowed: kernels for this backend`);
-    for (const operation of chosen.operations) {
-      if (Object.hasOwn(operations, operation.name)) fail(`has ${operation.name} twice; allowed: once`);
-      definitions[operation.name] = operation;
-      operations[operation.name] = chosen.kernel;
-    }
-  }
-  return { set: kernelSet(definitions as KernelSet["definitions"], operations as CpuOperations), own };
-}
-
-/** Whether it is the kernel of an operation that core does not define. */
-function isOwn(kernel: CpuKernel | OwnCpuKernel): kernel is OwnCpuKernel {
-  const { operation } = (kernel ?? {}) as Partial<OwnCpuKernel>;
-  return typeof operation?.resolve === "function";
+export function chosenKernels(given: readonly (CpuKernel | OwnCpuKernel)[] | undefined): Chosen {
+  const { definitions, kernels, own } = chooseKernels<CpuKernel, OwnCpuKernel>("cpu", given, "kernel");
+  const operations = Object.fromEntries(
+    kernels.flatMap((chosen) => chosen.operations.map(({ name }) => [name, chosen.kernel])),
+  );
+  return { set: kernelSet(definitions, operations as CpuOperations), own };
 }
 
 /** For errors: how a program comes by the kernel of an operation. */
-export function adviceOn(operation: OperationName): string {
-  const name = operation === "batchedGemm" ? "gemm" : operation;
-  return `import { ${name} } from "@backplane/backend-cpu/kernels" and add it to the option kernels`;
-}
+export const adviceOn: (operation: OperationName) => string =
+  /* @__PURE__ */ importAdvice("@backplane/backend-cpu");

@@ -1,4 +1,4 @@
-import { BackendError, type Operation, type OperationName } from "@backplane/core";
+import { chooseKernels, importAdvice, type Operation, type OperationName } from "@backplane/core";
 import type { OperationEntry } from "./operation.js";
 import type { OwnWebGpuKernel } from "./own-kernel.js";
 import { KernelSet } from "./set.js";
@@ -20,45 +20,21 @@ export interface Chosen {
 }
 
 /** Throws `INVALID_ARGUMENT` unless it is a list of kernels that has each once. */
-export function chosenKernels(kernels: readonly (WebGpuKernel | OwnWebGpuKernel)[] | undefined): Chosen {
-  const fail = (complaint: string): never => {
-    throw new BackendError("INVALID_ARGUMENT", `webgpu: kernels ${complaint}`, {
-      operation: "webgpu",
-      argument: "kernels",
-    });
-  };
-  if (!Array.isArray(kernels)) return fail(`is ${String(kernels)}; allowed: a list of kernels`);
-  const own: OwnWebGpuKernel[] = [];
-  const definitions: Record<string, Operation<never, object>> = {};
+export function chosenKernels(given: readonly (WebGpuKernel | OwnWebGpuKernel)[] | undefined): Chosen {
+  const { definitions, kernels, own } = chooseKernels<WebGpuKernel, OwnWebGpuKernel>(
+    "webgpu",
+    given,
+    "entry",
+  );
   const entries = new Set<OperationEntry>();
   const add = ({ entry, parts }: WebGpuKernel): void => {
     entries.add(entry as OperationEntry);
     for (const part of parts) add(part);
   };
-  for (const [i, chosen] of (kernels as readonly (WebGpuKernel | OwnWebGpuKernel)[]).entries()) {
-    if (isOwn(chosen)) {
-      own.push(chosen);
-      continue;
-    }
-    if (typeof chosen !== "object" || chosen === null || !("entry" in chosen))
-      fail(`has ${typeof chosen} at place ${i}; allowed: kernels for this backend`);
-    for (const operation of chosen.operations) {
-      if (Object.hasOwn(definitions, operation.name)) fail(`has ${operation.name} twice; allowed: once`);
-      definitions[operation.name] = operation;
-    }
-    add(chosen);
-  }
-  return { set: new KernelSet(definitions as KernelSet["definitions"], [...entries]), own };
-}
-
-/** Whether it is the kernel of an operation that core does not define. */
-function isOwn(kernel: WebGpuKernel | OwnWebGpuKernel): kernel is OwnWebGpuKernel {
-  const { operation } = (kernel ?? {}) as Partial<OwnWebGpuKernel>;
-  return typeof operation?.resolve === "function";
+  for (const kernel of kernels) add(kernel);
+  return { set: new KernelSet(definitions, [...entries]), own };
 }
 
 /** For errors: how a program comes by the kernel of an operation. */
-export function adviceOn(operation: OperationName): string {
-  const name = operation === "batchedGemm" ? "gemm" : operation;
-  return `import { ${name} } from "@backplane/backend-webgpu/kernels" and add it to the option kernels`;
-}
+export const adviceOn: (operation: OperationName) => string =
+  /* @__PURE__ */ importAdvice("@backplane/backend-webgpu");

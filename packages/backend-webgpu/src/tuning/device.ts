@@ -69,7 +69,7 @@ export interface TuningDeviceOptions
   > {
   readonly session: TuningSession;
   readonly variants: ForcedVariants;
-  /** Whether it is still this session that is open. */
+  /** Whether the device is still the one that was opened for these parts. */
   isOpen(): boolean;
 }
 

@@ -127,25 +127,31 @@ export class Checks {
     return steps;
   }
 
-  /** Returns the place of an axis in a list of `rank` extents; a negative axis counts from the last. */
-  place(argument: string, axis: unknown, rank: number): number {
+  /**
+   * Returns the place of an axis in a list of `rank` extents; a negative axis counts from the last. `entry`: of a list of
+   * axes, the one that is meant.
+   */
+  place(argument: string, axis: unknown, rank: number, entry?: number): number {
     const place = Number.isSafeInteger(axis) && (axis as number) < 0 ? (axis as number) + rank : axis;
     if (!Number.isSafeInteger(place) || (place as number) < 0 || (place as number) >= rank) {
       const allowed =
         rank === 0 ? "none, for there are no axes" : `whole numbers from ${-rank} to ${rank - 1}`;
-      this.fail(argument, `is ${describe(axis)}; allowed: ${allowed}`);
+      // The name of an entry is made only if it is needed: that costs more than the check.
+      const name = entry === undefined ? argument : `${argument}[${entry}]`;
+      this.fail(name, `is ${describe(axis)}; allowed: ${allowed}`);
     }
     return place as number;
   }
 
-  /** Returns the product of extents. Fails if it is not exact. */
-  product(argument: string, extents: readonly number[]): number {
-    // A zero anywhere makes the product zero, even if the other extents would overflow.
+  /** Returns the product of extents, those from `start` to before `end`. Fails if it is not exact. */
+  product(argument: string, extents: readonly number[], start = 0, end: number = extents.length): number {
     let total = 1;
-    for (let i = 0; i < extents.length; i++) total *= extents[i]!;
-    if (!Number.isSafeInteger(total) && extents.includes(0)) return 0;
-    if (!Number.isSafeInteger(total)) this.fail(argument, `${describe(extents)} has more than 2^53 elements`);
-    return total;
+    for (let i = start; i < end; i++) total *= extents[i]!;
+    if (Number.isSafeInteger(total)) return total;
+    const part = extents.slice(start, end);
+    // A zero anywhere makes the product zero, even if the other extents would overflow.
+    if (part.includes(0)) return 0;
+    return this.fail(argument, `${describe(part)} has more than 2^53 elements`);
   }
 
   /** Merges the axes before the given one, and those after it. Fails if a product is not exact. */
@@ -154,12 +160,8 @@ export class Checks {
     shape: readonly number[],
     axis: number,
   ): { readonly outer: number; readonly length: number; readonly inner: number } {
-    let [outer, inner] = [1, 1];
-    for (let i = 0; i < axis; i++) outer *= shape[i]!;
-    for (let i = axis + 1; i < shape.length; i++) inner *= shape[i]!;
-    if (!Number.isSafeInteger(outer)) outer = this.product(argument, shape.slice(0, axis));
-    if (!Number.isSafeInteger(inner)) inner = this.product(argument, shape.slice(axis + 1));
-    return { outer, length: shape[axis]!, inner };
+    const outer = this.product(argument, shape, 0, axis);
+    return { outer, length: shape[axis]!, inner: this.product(argument, shape, axis + 1) };
   }
 
   /**

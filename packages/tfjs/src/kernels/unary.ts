@@ -95,7 +95,7 @@ interface Limits {
   readonly clipValueMax: number;
 }
 
-/** An infinite limit is none. */
+/** Whether a limit cuts anything off: an infinite one does not. */
 function isLimit(limit: number): boolean {
   return Number.isFinite(Math.fround(limit));
 }

@@ -1,6 +1,7 @@
 import type { FloatType } from "@backplane/core";
 import { keyTile as otherTile, queryTile as ownTile, scoreRows } from "../attention/index.js";
 import { elementFormats } from "../elements/index.js";
+import { wholeLines } from "../vector/index.js";
 
 /** Byte offsets within a worker's workspace, at whose start is the first packed operand. All f32. */
 export interface GradientLayout {
@@ -24,10 +25,10 @@ export interface GradientLayout {
 export function gradientLayout(headSize: number, dtype: FloatType): GradientLayout {
   const paddedSize = Math.ceil(headSize / 8) * 8;
   const ofTile = 4 * ownTile * paddedSize;
-  let bytes = Math.ceil(ofTile / 64) * 64;
+  let bytes = wholeLines(ofTile);
   const place = (size: number): number => {
     const at = bytes;
-    bytes += Math.ceil(size / 64) * 64;
+    bytes += wholeLines(size);
     return at;
   };
   // Vector loads may reach past the last row.

@@ -16,6 +16,7 @@ import {
   type Launch,
   type PlanContext,
 } from "../kernel.js";
+import { wholeLines } from "../vector/index.js";
 import { type AttentionTypes, attentionKernel, hidingAttentionKernel } from "./attention.wasm.js";
 import { type HidingTypes, maskKinds } from "./hiding.wasm.js";
 import { attentionLayout, queryTile } from "./layout.js";
@@ -89,7 +90,7 @@ function sharedParameters(problem: AttentionProblem<CpuMemory>): number[] {
 /** As a list of parameters: text generation plans it anew for each token and layer. */
 function planRows(problem: AttentionProblem<CpuMemory>, { workers, workspace }: PlanContext): Launch {
   const { dtype, batch, heads, queryLength, headSize } = problem;
-  const rowBytes = Math.ceil((4 * headSize) / 64) * 64;
+  const rowBytes = wholeLines(4 * headSize);
   const parameters = sharedParameters(problem);
   parameters.push(workspace(2 * workers * rowBytes), 2 * rowBytes, rowBytes);
   const hiding = hidingOf(problem);

@@ -1,5 +1,6 @@
 import type { FloatType } from "@backplane/core";
 import { elementFormats } from "../elements/index.js";
+import { wholeLines } from "../vector/index.js";
 
 /** Queries that one chunk does, in blocks whose scores lie side by side in 8 lanes. */
 export const queryTile: number = 24;
@@ -39,7 +40,7 @@ export function attentionLayout(headSize: number, dtype: FloatType): AttentionLa
   let bytes = 0;
   const place = (size: number): number => {
     const at = bytes;
-    bytes += Math.ceil(size / 64) * 64;
+    bytes += wholeLines(size);
     return at;
   };
   // Vector loads may reach past the last row.

@@ -1,6 +1,7 @@
 import type { Local } from "../../wasm/index.js";
+import { type WindowPlaces, windowPlaces } from "./types.js";
 
-export const planesTypes = {
+const ownTypes = {
   input: "i32",
   /** f32, in panels: [group][panel][depth][channels of the tile]. */
   filter: "i32",
@@ -10,19 +11,7 @@ export const planesTypes = {
   activation: "i32",
   output: "i32",
   inChannels: "i32",
-  height: "i32",
-  width: "i32",
   outChannels: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
   groups: "i32",
   groupInChannels: "i32",
   groupOutChannels: "i32",
@@ -68,7 +57,9 @@ export const direct = {
   rows: 2,
 } as const;
 
-export type PlanesTypes = typeof planesTypes;
+export type PlanesTypes = WindowPlaces & typeof ownTypes;
+
+export const planesTypes: PlanesTypes = { ...windowPlaces, ...ownTypes };
 
 type Parameters = { readonly [Name in keyof PlanesTypes]: Local<"i32"> };
 

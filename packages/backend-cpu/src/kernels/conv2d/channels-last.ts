@@ -4,7 +4,7 @@ import { planEpilogue } from "../gemm/index.js";
 import { type AnyKernel, address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
 import { packNanoseconds } from "../panels/index.js";
 import { tileColumns } from "../tile/index.js";
-import { evenParts } from "../vector/index.js";
+import { evenParts, wholeLines } from "../vector/index.js";
 import { narrowKernels } from "./narrow.wasm.js";
 import { pixelsKernel } from "./pixels.wasm.js";
 import { productNanoseconds } from "./tile.js";
@@ -42,8 +42,6 @@ const leastGroupChannels = 4;
 /** Most output channels for which windows are read from the image as they are needed. */
 const mostNarrowChannels = 32;
 
-const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
-
 /** Whether each channel is convolved by itself, and windows are never wholly outside. */
 export function suitsPixels(
   shape: Omit<Problem, "input" | "filter" | "bias" | "activation" | "output">,
@@ -74,8 +72,8 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
   const rowsPerChunk = workers === 1 ? rows : Math.max(worthwhile, Math.ceil(rows / (4 * workers)));
   const insideColumn = Math.ceil(left / strideX);
   const insideEnd = Math.floor((width - 1 - (kernelWidth - 1) * dilationX + left) / strideX) + 1;
-  const sums = lines(4 * taps * Math.ceil(channels / 4) * 4);
-  const roomBytes = sums + (elementFormats[dtype].converted ? lines(4 * outWidth * channels + 16) : 0);
+  const sums = wholeLines(4 * taps * Math.ceil(channels / 4) * 4);
+  const roomBytes = sums + (elementFormats[dtype].converted ? wholeLines(4 * outWidth * channels + 16) : 0);
   const epilogue = planEpilogue(
     { dtype, n: channels, bias: problem.bias, activation: problem.activation },
     context,
@@ -168,11 +166,11 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
       ),
     );
   }
-  const zeroBytes = lines(4 * stretchChannels + 16);
+  const zeroBytes = wholeLines(4 * stretchChannels + 16);
   const gathered = narrow === undefined ? pixelsPerChunk : tile.rows;
-  const sums = zeroBytes + lines(4 * gathered * taps * stretchChannels + 16);
+  const sums = zeroBytes + wholeLines(4 * gathered * taps * stretchChannels + 16);
   const roomBytes =
-    sums + (elementFormats[dtype].converted ? lines(4 * pixelsPerChunk * groupOutChannels + 16) : 0);
+    sums + (elementFormats[dtype].converted ? wholeLines(4 * pixelsPerChunk * groupOutChannels + 16) : 0);
   launches.push(
     (narrow ?? windowsKernels[dtype]).launch(
       {

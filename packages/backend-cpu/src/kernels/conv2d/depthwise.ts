@@ -1,6 +1,7 @@
 import type { Conv2dProblem } from "@backplane/core";
 import { activationCode } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { wholeLines } from "../vector/index.js";
 import { depthwiseColumns, depthwiseKernel, depthwiseKernels, depthwiseRows } from "./depthwise.wasm.js";
 import type { ConvolutionShape } from "./planes.js";
 import { convolutionForm, productNanoseconds } from "./tile.js";
@@ -42,7 +43,7 @@ export function planDepthwise(
   const enough = workers === 1 ? 1 : 4 * workers;
   const small = Math.floor(chunkPlaces / (rowBlock * outWidth));
   const planesPerChunk = Math.max(1, Math.min(small, Math.floor(planes / enough)));
-  const zeroRowBytes = Math.ceil((4 * width) / 64) * 64 + 64;
+  const zeroRowBytes = wholeLines(4 * width) + 64;
   const parameters = {
     input: address(problem.input),
     filter: address(problem.filter),

@@ -117,7 +117,7 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
   },
 });
 
-/** By element type. Undefined: there is none, because elements are converted as they are gathered. */
+/** By element type. The kernel reads windows in place, so it has no form for elements that are converted as they are gathered. */
 export const narrowKernels: Readonly<Record<FloatType, Kernel<WindowsTypes> | undefined>> = {
   f32: narrowKernel,
   f16: undefined,

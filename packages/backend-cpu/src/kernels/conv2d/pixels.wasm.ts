@@ -6,8 +6,9 @@ import { setWindow, windowLocals } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { packFunction } from "../panels/index.js";
 import { mapVectors } from "../vector/index.js";
+import { type WindowPlaces, windowPlaces } from "./types.js";
 
-const pixelsTypes = {
+const ownTypes = {
   input: "i32",
   filter: "i32",
   /** f32; 0: none. */
@@ -15,19 +16,7 @@ const pixelsTypes = {
   /** A value of `activationCode`. */
   activation: "i32",
   output: "i32",
-  height: "i32",
-  width: "i32",
   channels: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
   /** Columns of the output whose windows have all of their columns in the image: from the first to before the end. */
   insideColumn: "i32",
   insideEnd: "i32",
@@ -40,7 +29,9 @@ const pixelsTypes = {
   sums: "i32",
 } as const;
 
-export type PixelsTypes = typeof pixelsTypes;
+export type PixelsTypes = WindowPlaces & typeof ownTypes;
+
+const pixelsTypes: PixelsTypes = { ...windowPlaces, ...ownTypes };
 
 /** Neighbouring pixels that are summed side by side. With two vectors of each, two factors, an input and a product they take 12 registers. */
 const togetherPixels = 4;

@@ -12,7 +12,7 @@ import {
   type PlanContext,
 } from "../kernel.js";
 import { packNanoseconds } from "../panels/index.js";
-import { evenParts } from "../vector/index.js";
+import { evenParts, wholeLines } from "../vector/index.js";
 import { direct, type PlanesTypes } from "./block.js";
 import { packFilterKernel } from "./filter.wasm.js";
 import { planesKernel } from "./planes.wasm.js";
@@ -253,11 +253,10 @@ export function planPlanes(
   const { rowBlock, columnBlock, channelBlock, depthChannels, pitch, sharedPadding } = blocks;
   const { converted } = elementFormats[dtype];
   const inPlace = !converted && problem !== given && readsInPlace(problem, blocks);
-  const lines = (bytes: number): number => Math.ceil(bytes / 64) * 64;
-  const planes = lines(4 * depthChannels * kernelHeight * kernelWidth);
+  const planes = wholeLines(4 * depthChannels * kernelHeight * kernelWidth);
   // The last tile reads past the planes, and copies may reach past their end.
-  const sumsOffset = planes + lines(4 * depthChannels * blocks.plane + 128);
-  const workspaceBytes = sumsOffset + lines(4 * channelBlock * blocks.sums);
+  const sumsOffset = planes + wholeLines(4 * depthChannels * blocks.plane + 128);
+  const workspaceBytes = sumsOffset + wholeLines(4 * channelBlock * blocks.sums);
   const parameters = {
     input: address(problem.input),
     filter,

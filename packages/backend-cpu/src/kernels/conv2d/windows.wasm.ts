@@ -6,6 +6,7 @@ import { blockFunction, finishRows, spareBytes, type Tile } from "../gemm/index.
 import { defineKernel, type Features, type Kernel } from "../kernel.js";
 import { gatherFunction, packFunction } from "../panels/index.js";
 import { tileColumns, tileRows } from "../tile/index.js";
+import { type WindowPlaces, windowPlaces } from "./types.js";
 import { windowPanels } from "./window-panels.js";
 
 /** The register tile of the products: pixels x output channels. */
@@ -120,20 +121,8 @@ const ownTypes = {
   /** A value of `activationCode`. */
   activation: "i32",
   output: "i32",
-  height: "i32",
-  width: "i32",
   inChannels: "i32",
-  outHeight: "i32",
-  outWidth: "i32",
   outChannels: "i32",
-  kernelHeight: "i32",
-  kernelWidth: "i32",
-  strideY: "i32",
-  strideX: "i32",
-  top: "i32",
-  left: "i32",
-  dilationY: "i32",
-  dilationX: "i32",
   /** Of the output, through the whole batch; and a chunk's share of them, for one group. */
   pixels: "i32",
   pixelsPerChunk: "i32",
@@ -147,9 +136,9 @@ const ownTypes = {
   sums: "i32",
 } as const;
 
-export type WindowsTypes = FilterTypes & typeof ownTypes;
+export type WindowsTypes = FilterTypes & WindowPlaces & typeof ownTypes;
 
-export const windowsTypes: WindowsTypes = { ...filterTypes, ...ownTypes };
+export const windowsTypes: WindowsTypes = { ...filterTypes, ...windowPlaces, ...ownTypes };
 
 const one = 0x3f800000;
 

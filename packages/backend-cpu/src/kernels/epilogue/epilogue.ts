@@ -60,7 +60,7 @@ const bounds: Readonly<Partial<Record<Activation, { readonly low: number; readon
 
 /** What is left of an epilogue for single vectors: all but activations that do more than cut off. */
 export interface BoundedEpilogue {
-  /** Whether the activation is one that only cuts off; 0 if there is none. */
+  /** 1 if the activation only cuts off, and else 0, also without one. */
   readonly isBounded: Local<"i32">;
   /** activation(sum + addend), or sum + addend if the activation does more. */
   readonly finish: (sum: Value<"v128">, addend: Value<"v128">) => Value<"v128">;

@@ -10,6 +10,7 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { panelHeight } from "../panels/index.js";
+import { wholeLines } from "../vector/index.js";
 
 /** How much of C the innermost loop keeps in registers, and how it multiplies. */
 export interface Tile {
@@ -28,7 +29,7 @@ export function tileName({ rows, columns, fused }: Tile): string {
 
 /** Bytes at the beginning of a chunk's scratch: a tile for the edges of C. */
 export function spareBytes({ rows, columns }: Tile): number {
-  return Math.ceil((4 * rows * columns) / 64) * 64;
+  return wholeLines(4 * rows * columns);
 }
 
 /**

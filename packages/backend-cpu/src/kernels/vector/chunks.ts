@@ -13,6 +13,11 @@ export function elementsPerChunk(n: number, workers: number): number {
   return Math.min(Math.max(wanted, fewest), workers === 1 ? mostAlone : most);
 }
 
+/** Bytes in whole cache lines of 64: what different workers write must not lie in one. */
+export function wholeLines(bytes: number): number {
+  return Math.ceil(bytes / 64) * 64;
+}
+
 /** `extent` in equal parts of at most `most`: the size of a part, rounded up to a multiple of `unit`. */
 export function evenParts(extent: number, most: number, unit: number): number {
   const parts = Math.ceil(extent / most);

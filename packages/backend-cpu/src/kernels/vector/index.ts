@@ -1,4 +1,4 @@
-export { elementsPerChunk, evenParts } from "./chunks.js";
+export { elementsPerChunk, evenParts, wholeLines } from "./chunks.js";
 export { sumOfLanes } from "./lanes.js";
 export { mapToVectors, mapVectors, type Stream } from "./map.js";
 export { Odometer, type WalkedAxis } from "./odometer.js";

@@ -210,7 +210,7 @@ function resultOf(
   steps: readonly MapStep[],
   dtype: MapElementType,
 ): number {
-  const result = checks.place(`results[${place}]`, given, steps.length);
+  const result = checks.place("results", given, steps.length, place);
   const { type } = steps[result]!;
   const wanted = computedAs(dtype);
   if (type !== wanted)

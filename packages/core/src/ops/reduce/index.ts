@@ -142,9 +142,7 @@ function reducedAxes(checks: Checks, rank: number, axes: readonly number[] | und
   if (axes === undefined) return isReduced;
   for (let i = 0; i < axes.length; i++) {
     const given = axes[i]!;
-    // The name of an entry is made only if it is needed.
-    const isPlace = Number.isInteger(given) && given >= 0 && given < rank;
-    const axis = isPlace ? given : checks.place(`axes[${i}]`, given, rank);
+    const axis = checks.place("axes", given, rank, i);
     if (isReduced[axis])
       checks.fail(`axes[${i}]`, `is ${given}, which is listed twice; allowed: each axis once`);
     isReduced[axis] = true;
