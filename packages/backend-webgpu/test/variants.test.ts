@@ -22,6 +22,8 @@ import {
 } from "./variant-cases.js";
 
 const needMore = [
+  "transformed_4x4",
+  "transformed_2x2",
   "split_128x128x64_64x32",
   "packed_256x128x2x8_16x8",
   "tiled_256x128x16_16x8",
