@@ -11,7 +11,7 @@ type Problem = Conv2dProblem<DeviceMemory>;
 type Sides = Pick<Problem, "batch" | "inChannels" | "outChannels" | "outHeight" | "outWidth">;
 
 /** Scratch for transformed inputs and results, in bytes; filters come on top. */
-const MOST_SCRATCH = 2 ** 29;
+const MOST_SCRATCH = 2 ** 27;
 
 /** Places of a transformed tile: as many products of matrices. */
 function placesOf(tile: ConvolutionTile): number {
@@ -28,7 +28,10 @@ export function tilesOf(
   return { down, across, total: batch * down * across };
 }
 
-/** Tiles to compute at a time, in equal parts of whole quads: as many as there is scratch for; 0 if it cannot hold a quad. */
+/** Columns of the large tiles of products: a last one with few columns takes as long as others. */
+const WHOLE_COLUMNS = 128;
+
+/** Tiles to compute at a time, whole quads, as scratch has room for them; 0 if it cannot hold a quad. */
 export function tilesAtATime(problem: Sides, tile: ConvolutionTile, { limits }: DeviceFeatures): number {
   const { inChannels, outChannels } = problem;
   const bytes = 4 * placesOf(tile);
@@ -38,11 +41,9 @@ export function tilesAtATime(problem: Sides, tile: ConvolutionTile, { limits }: 
     MOST_SCRATCH / (bytes * (inChannels + outChannels)),
     binding / (bytes * Math.max(inChannels, outChannels)),
   );
-  const quads = Math.floor(most / 4);
-  if (quads === 0) return 0;
   const { total } = tilesOf(problem, tile);
-  const parts = Math.ceil(total / (4 * quads));
-  return 4 * Math.ceil(total / parts / 4);
+  const unit = most < WHOLE_COLUMNS ? 4 : WHOLE_COLUMNS;
+  return Math.min(4 * Math.ceil(total / 4), unit * Math.floor(most / unit));
 }
 
 /** Enqueues a convolution by transforms: of the filter, and then of some tiles at a time. */

@@ -121,8 +121,11 @@ function strip(tile: StripTile): ConvVariant {
   };
 }
 
-/** Only with the option `transformedConvolutions`. */
-function transformed(tile: ConvolutionTile): ConvVariant {
+/**
+ * Only with the option `transformedConvolutions`. Transforms take time for each number, and products for each pair of
+ * channels: `channels` of both are enough to make up for it.
+ */
+function transformed(tile: ConvolutionTile, channels: number): ConvVariant {
   const { outputs } = convolutionTransforms[tile];
   return {
     kind: "transformed",
@@ -131,15 +134,26 @@ function transformed(tile: ConvolutionTile): ConvVariant {
     requires: ({ transformedConvolutions = "never" }) =>
       transformedConvolutions === tile || (transformedConvolutions === "4x4" && tile === "2x2"),
     fits: ({ transformable }) => transformable !== undefined,
-    // Transforms take time for each number, products for each pair of channels.
     prefers: ({ transformable, taps, groupOutputs, batch, pixels }) => {
       const { height, width } = transformable!;
-      const tiles = Math.ceil(height / outputs) * Math.ceil(width / outputs) * batch;
-      const used = pixels / (tiles * outputs ** 2);
-      return Math.min(taps / 9, groupOutputs) >= 64 && tiles >= 64 && used >= 0.7;
+      const tiles = batch * Math.ceil(height / outputs) * Math.ceil(width / outputs);
+      // For each output and pair of channels: 9 without transforms.
+      const multiplications = (tiles * (outputs + 2) ** 2) / pixels;
+      return (
+        Math.min(taps / 9, groupOutputs) >= channels &&
+        taps * groupOutputs * pixels >= LARGE_CONVOLUTION &&
+        multiplications <= 6 &&
+        tiles >= FEWEST_TILES
+      );
     },
   };
 }
+
+/** Multiplications from which transforms are worth three more dispatches. */
+const LARGE_CONVOLUTION = 3e8;
+
+/** Products with fewer columns leave most of their tiles empty. */
+const FEWEST_TILES = 32;
 
 const { huge, large, medium, small } = productTiles;
 
@@ -157,8 +171,8 @@ export const convVariants: readonly ConvVariant[] = [
       isNarrow(features) ||
       (shape.dtype === "f16" && features.subgroupMatrices.length > 0),
   },
-  transformed("4x4"),
-  transformed("2x2"),
+  transformed("4x4", 32),
+  transformed("2x2", 128),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
