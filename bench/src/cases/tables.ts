@@ -14,6 +14,7 @@ import {
   recordedOperations,
   transfer,
   varyingOperations,
+  waitAfterOperation,
 } from "./overheads.js";
 import { peers } from "./peers.js";
 import { reduce } from "./reduce.js";
@@ -49,8 +50,11 @@ const small: readonly Case[] = [
   recordedOperations(1024),
   varyingOperations(1024),
   independentOperations(400),
-  readback(),
+  waitAfterOperation(),
+  readback(4),
   readbackAfterStep(),
+  readback(2 ** 16),
+  readback(2 ** 20),
   transfer("upload", 2 ** 24),
   transfer("download", 2 ** 24),
   ...derivedCases("small"),
@@ -134,10 +138,15 @@ const large: readonly Case[] = [
   dependentOperations(1024, within(5)),
   recordedOperations(1024, within(2.5)),
   varyingOperations(1024, within(3)),
-  readback(within(60)),
+  waitAfterOperation(within(60)),
+  readback(4, within(60)),
   readbackAfterStep(within(45)),
-  transfer("upload", mebibytes256, torch(0.35)),
-  transfer("download", mebibytes256, torch(0.35)),
+  readback(2 ** 16, within(80)),
+  readback(2 ** 20),
+  ...[4 * 2 ** 20, mebibytes256].flatMap((bytes) => [
+    transfer("upload", bytes, torch(1)),
+    transfer("download", bytes, torch(0.8)),
+  ]),
   ...peers,
   ...derivedCases("large"),
 ];
