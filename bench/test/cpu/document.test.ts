@@ -153,7 +153,7 @@ describe("rows for peers", () => {
 
   it("are single operations in f32", () => {
     for (const { test } of peerRows) expect(problemOf(test).operation).to.equal(test.operation);
-    expect(() => problemOf(readback())).to.throw("read back 4 bytes is readback");
+    expect(() => problemOf(readback(4))).to.throw("read back 4 bytes is readback");
     expect(() => problemOf(gemm(8, 8, 8, { dtype: "f16" }))).to.throw("in f16; allowed: gemm, ");
   });
 });
