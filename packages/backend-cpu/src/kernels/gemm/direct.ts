@@ -10,8 +10,8 @@ import { blocking, fewRows, productNanoseconds } from "./variants.js";
 
 /** Up to so many rows B is not worth packing if it is wide (skinny.ts). */
 const skinnyRows = 16;
-/** Tiles of a chunk, at least, when work is divided among workers: each chunk packs B anew. */
-const leastTiles = 6;
+/** Rows of a chunk, at least, when work is divided among workers: each chunk packs B anew, which takes as long as 8 rows. */
+const leastRows = 96;
 
 /**
  * gemm with a small B, such as pixels times a filter. One chunk packs all of B, which then stays in the cache, reads its
@@ -35,10 +35,13 @@ export function planDirect(
   if (4 * Math.ceil(n / tileColumns) * tileColumns * k > blocking.smallBytes) return undefined;
   const products = m * n * k;
   if (batch > 1 && products < blocking.chunkProducts) return undefined;
+  const isWhole = workers === 1 || products * batch <= blocking.smallProducts;
   const rows = tileRows(features);
-  const share = Math.ceil((m * batch) / (4 * workers));
-  const chunkRows = workers === 1 ? m : Math.ceil(Math.max(leastTiles * rows, share) / rows) * rows;
+  const share = Math.max(leastRows, Math.ceil((m * batch) / (2 * workers)));
+  const chunkRows = isWhole ? m : Math.ceil(share / rows) * rows;
   const rowChunks = Math.ceil(m / chunkRows);
+  // Then there are strips for all workers.
+  if (!isWhole && rowChunks * batch < workers) return undefined;
   const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);

@@ -45,7 +45,8 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<FloatType, GemmKernels>>>
  * matter.
  *
  * Up to 32 rows need no packing (skinny.ts). Up to 256 rows are computed in strips whose chunks pack their
- * own columns of op(B) (strips.ts). Small problems take one command (small.ts). The order in which the
+ * own columns of op(B) (strips.ts). Small problems take one command (small.ts). A small B is packed
+ * by chunks that read A in place (direct.ts). The order in which the
  * products of an element are summed depends on the shape alone, so results do not depend on the number of
  * workers. blas.ts says which problems a native library computes instead.
  *
