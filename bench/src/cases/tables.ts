@@ -166,7 +166,7 @@ const large: readonly Case[] = [
   readback(4, within(60)),
   readbackAfterStep(within(45)),
   readback(2 ** 16, within(80)),
-  readback(2 ** 20),
+  readback(2 ** 20, within(250)),
   ...[4 * 2 ** 20, mebibytes256].flatMap((bytes) => [
     transfer("upload", bytes, torch(1)),
     transfer("download", bytes, torch(0.8)),
