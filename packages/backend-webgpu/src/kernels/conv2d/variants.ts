@@ -171,8 +171,8 @@ export const convVariants: readonly ConvVariant[] = [
       isNarrow(features) ||
       (shape.dtype === "f16" && features.subgroupMatrices.length > 0),
   },
-  transformed("4x4", 32),
-  transformed("2x2", 128),
+  transformed("4x4", 16),
+  transformed("2x2", 96),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
