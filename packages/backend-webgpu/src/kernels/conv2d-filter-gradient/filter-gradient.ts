@@ -10,6 +10,7 @@ import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/in
 import { copy } from "../copy/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
+import { PARTIAL_SUM_BYTES } from "../segments/index.js";
 import { tileThreads } from "../tiles/index.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { DIRECT_LANES, directProgram } from "./direct.wgsl.js";
@@ -69,6 +70,7 @@ function shapeOf(problem: Problem): FilterGradientShape {
     ...{ dtype, groups, groupOutputs: outChannels / groups },
     taps: (inChannels / groups) * kernelHeight * kernelWidth,
     pixels: batch * outHeight * outWidth,
+    pointwise: isPointwise(problem),
     window: depthwise && square ? { side: kernelHeight, stride: strideY } : undefined,
   };
 }
@@ -87,6 +89,8 @@ function enqueue(
   const isAligned = ({ byteOffset }: BufferRegion) => byteOffset % quad === 0;
   let [part, length, workgroups] = [0, shape.pixels, 0];
   let program: Program;
+  // Of one group: results, and what there is room for in parts of sums.
+  let [rows, columns] = [shape.groupOutputs, shape.taps];
   if (variant.kind === "strip") {
     const { tile } = variant;
     length = Math.ceil(outWidth / 4) * outHeight * batch;
@@ -104,7 +108,17 @@ function enqueue(
     part = pixelsOfPart(shape, workgroups * tileThreads(tile).total, context.features);
     const vectorGradient = (outHeight * outWidth) % 4 === 0 && isAligned(gradient);
     const reading = readingOf(problem, (height * width) % 4 === 0 && isAligned(input));
-    program = implicitProgram(tile, { dtype, vectorGradient, reading });
+    const whole = [
+      Math.ceil(rows / tile.rows) * tile.rows,
+      Math.ceil(columns / tile.columns) * tile.columns,
+    ] as const;
+    const bytes = 4 * Math.ceil(length / part) * groups * whole[0] * whole[1];
+    const inTiles = part < length && bytes <= PARTIAL_SUM_BYTES;
+    if (inTiles) [rows, columns] = whole;
+    program = implicitProgram(tile, {
+      ...{ dtype, vectorGradient, reading },
+      stores: inTiles ? "tiles" : "results",
+    });
   }
   const shares = Math.ceil(length / part);
   const parts = variant.kind === "strip" ? shares * variant.tile.lanes : shares;
@@ -136,9 +150,18 @@ function enqueue(
     context.dispatch(program, { gradient, input, output: results }, parameters, all);
     return;
   }
-  const sums = context.scratch(4 * parts * count);
+  const stride = groups * rows * columns;
+  const sums = context.scratch(4 * parts * stride);
   context.dispatch(program, { gradient, input, output: sums }, parameters, all);
-  combine(context, sums, results, parts, count, accumulate);
+  combine(context, sums, results, { parts, shape, rows, columns }, accumulate);
+}
+
+interface Parts {
+  readonly parts: number;
+  readonly shape: FilterGradientShape;
+  /** The room for each group in the sums. */
+  readonly rows: number;
+  readonly columns: number;
 }
 
 /** Parts that one invocation adds up; of more than this, groups are added up first. */
@@ -148,25 +171,32 @@ function combine(
   context: KernelContext,
   sums: BufferRegion,
   results: BufferRegion,
-  parts: number,
-  count: number,
+  { parts, shape, rows, columns }: Parts,
   accumulate: boolean,
 ): void {
-  const groups = parts > TOGETHER ? Math.ceil(parts / TOGETHER) : 1;
-  const output = groups > 1 ? context.scratch(4 * groups * count) : results;
+  const { groups, groupOutputs, taps } = shape;
+  const count = groups * groupOutputs * taps;
+  const together = parts > TOGETHER ? TOGETHER : parts;
+  const left = Math.ceil(parts / together);
+  const output = left > 1 ? context.scratch(4 * left * count) : results;
   const parameters = {
-    ...{ parts, together: groups > 1 ? TOGETHER : parts, count },
-    accumulate: accumulate && groups === 1 ? 1 : 0,
+    ...{ parts, together, count, group_outputs: groupOutputs, taps, rows, columns },
+    stride: groups * rows * columns,
+    accumulate: accumulate && left === 1 ? 1 : 0,
   };
-  const workgroups = Math.ceil((groups * count) / WORKGROUP_SIZE);
-  context.dispatch(combineProgram, { sums, output }, parameters, workgroups);
-  if (groups > 1) combine(context, output, results, groups, count, accumulate);
+  context.dispatch(combineProgram, { sums, output }, parameters, Math.ceil((left * count) / WORKGROUP_SIZE));
+  const next = { parts: left, shape, rows: groupOutputs, columns: taps };
+  if (left > 1) combine(context, output, results, next, accumulate);
 }
 
 function readingOf(problem: Problem, vectorInput: boolean): ImplicitForm["reading"] {
-  const { kernelHeight, kernelWidth, strideY, strideX, height, width, outHeight, outWidth } = problem;
-  const isPoint =
-    kernelHeight * kernelWidth * strideY * strideX === 1 && height === outHeight && width === outWidth;
-  if (!isPoint || problem.top + problem.left > 0) return "windows";
+  if (!isPointwise(problem)) return "windows";
   return vectorInput ? "quads" : "points";
+}
+
+function isPointwise(problem: Problem): boolean {
+  const { kernelHeight, kernelWidth, strideY, strideX, top, left } = problem;
+  const { height, width, outHeight, outWidth } = problem;
+  const isOfOne = kernelHeight * kernelWidth * strideY * strideX === 1 && top + left === 0;
+  return isOfOne && height === outHeight && width === outWidth;
 }

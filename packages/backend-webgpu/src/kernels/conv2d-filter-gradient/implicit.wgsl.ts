@@ -29,6 +29,10 @@ export interface ImplicitForm {
    * `points`, four pixels at a time.
    */
   readonly reading: "windows" | "points" | "quads";
+  /**
+   * Where sums go: `results` as far as there are any, or `tiles` of parts, whole ones, for `combineProgram`.
+   */
+  readonly stores: "results" | "tiles";
 }
 
 /**
@@ -38,7 +42,8 @@ export interface ImplicitForm {
  */
 export const implicitProgram: (tile: ProductTile, form: ImplicitForm) => Program = memoized(
   (tile: ProductTile, form: ImplicitForm): Program => {
-    const { dtype, vectorGradient, reading } = form;
+    const { dtype, vectorGradient, reading, stores } = form;
+    const inTiles = stores === "tiles";
     const gradient = operandText("gradient", dtype, vectorGradient);
     const source = operandText("input", dtype, reading === "quads");
     const right =
@@ -50,11 +55,12 @@ export const implicitProgram: (tile: ProductTile, form: ImplicitForm) => Program
             imageStep: "(parameters.in_channels * plane)",
           });
     return program({
-      name: `conv2d_filter_gradient_${tileName(tile)}_${dtype}_${reading}${vectorGradient ? "_g4" : ""}`,
+      name: `conv2d_filter_gradient_${tileName(tile)}_${dtype}_${reading}${vectorGradient ? "_g4" : ""}_${stores}`,
       bindings: {
         gradient: gradient.storage, // batch x groups * group_outputs x out_height x out_width
         input: source.storage, // batch x in_channels x height x width
-        output: output("f32"), // parts x groups * group_outputs x group_channels x kernel_height x kernel_width
+        // parts x groups * group_outputs x group_channels x kernel_height x kernel_width; of tiles with room for whole ones
+        output: output(inTiles ? "vec4f" : "f32"),
       },
       parameters: gradientParameters,
       uniform: true,
@@ -66,14 +72,7 @@ ${floatLayouts[dtype].functions}
 ${gradient.functions}
 ${source.functions}
 ${reading === "windows" ? windowFunctions.replaceAll("input_base", "(parameters.input_offset * input_unit)") : ""}
-${storeSum}
-/// The first columns of four.
-fn store_some(at: u32, count: u32, sums: vec4f) {
-  store_sum(at, sums.x);
-  if (count > 1u) { store_sum(at + 1u, sums.y); }
-  if (count > 2u) { store_sum(at + 2u, sums.z); }
-  if (count > 3u) { store_sum(at + 3u, sums.w); }
-}
+${inTiles ? "" : storeSome}
 `,
         prologue: wgsl`
   let plane = parameters.out_height * parameters.out_width;
@@ -95,7 +94,7 @@ ${tileInBands}
       ? "channel_group * parameters.group_channels * parameters.height * parameters.width"
       : "parameters.input_offset * input_unit + channel_group * parameters.group_channels * plane"
   };
-  let output_base = parameters.output_offset + (part * parameters.groups * parameters.group_outputs + first_output) * taps;`,
+${inTiles ? baseOfTiles : "  let output_base = parameters.output_offset + (part * parameters.groups * parameters.group_outputs + first_output) * taps;"}`,
         left: planesStage(tile, {
           ...{ side: "left", vector: vectorGradient, load1: "gradient_load1" },
           ...{ quad: quadAccess("gradient", dtype), base: "first_gradient" },
@@ -105,12 +104,29 @@ ${tileInBands}
           },
         }),
         right,
-        storesInLoop: true,
+        storesInLoop: !inTiles,
         store: (row, column, quad) =>
-          `if (${row} < parameters.group_outputs && ${column} < taps) {
+          inTiles
+            ? `output[output_base + ${row} * pitch + (${column}) / 4u] = ${quad};`
+            : `if (${row} < parameters.group_outputs && ${column} < taps) {
       store_some(output_base + ${row} * taps + ${column}, taps - (${column}), ${quad});
     }`,
       }),
     });
   },
 );
+
+const storeSome = wgsl`
+${storeSum}
+/// The first columns of four.
+fn store_some(at: u32, count: u32, sums: vec4f) {
+  store_sum(at, sums.x);
+  if (count > 1u) { store_sum(at + 1u, sums.y); }
+  if (count > 2u) { store_sum(at + 2u, sums.z); }
+  if (count > 3u) { store_sum(at + 3u, sums.w); }
+}
+`;
+
+const baseOfTiles = wgsl`
+  let pitch = tiles_across * (COLUMNS / 4u);
+  let output_base = parameters.output_offset + (part * parameters.groups + channel_group) * (tiles / tiles_across * ROWS) * pitch;`;

@@ -92,32 +92,32 @@ fn sign_of(x: f32) -> f32 {
     units: [{ units: 2 }],
     source: wgsl`
 fn error_function(x: f32) -> f32 {
-  if (abs(x) < 1.0) { return error_near_zero(x); }
   let size = min(abs(x), 6.0); // where the result is 1
   let high = upper_half(size);
-  let result = 1.0 - decay_scale * error_complement(fma(size, 0.6, 1.0), high * high, (size - high) * (size + high));
-  return select(result, -result, x < 0.0);
+  let far = 1.0 - decay_scale * error_complement(fma(size, 0.6, 1.0), high * high, (size - high) * (size + high));
+  // Both are computed, as neighbours seldom take the same branch.
+  return select(select(far, -far, x < 0.0), error_near_zero(x), abs(x) < 1.0);
 }`,
   },
   gelu: {
     expression: "or_nan(x, gaussian_unit(x))",
     uses: ["error_complement", "settled", "or_nan"],
     units: [{ below: -1, units: 7.5 }, { below: 0, units: 4.25 }, { units: 2 }],
-    // x Phi(x). Near 0 Phi is 1/2 + x Q(x^2); farther, for negative x, both would cancel. The complement does not.
+    // x Phi(x). Near 0 Phi is 1/2 + x Q(x^2); farther, for negative x, both would cancel. The complement does not. Both
+    // are computed, as neighbours seldom take the same branch.
     source: wgsl`
 fn gaussian_unit(x: f32) -> f32 {
-  if (abs(x) < 1.001) {
-    let z = x * x;
-    let tail = fma(z, fma(z, fma(z, fma(z, -7.44507758e-6, 0.000112905187), -0.00118573982), 0.00997305928), -0.066490311);
-    return x * fma(x, fma(z, tail, 0.398942278), 0.5);
-  }
+  let z = x * x;
+  let tail = fma(z, fma(z, fma(z, fma(z, -7.44507758e-6, 0.000112905187), -0.00118573982), 0.00997305928), -0.066490311);
+  let near = x * fma(x, fma(z, tail, 0.398942278), 0.5);
   let bounded = clamp(x, -14.9, 14.9); // where one of both parts vanishes
   let size = abs(bounded);
   let high = upper_half(size);
   let more = 0.5 * (size - high) * (size + high);
   let complement = error_complement(fma(size, 0.424264069, 1.0), 0.5 * high * high, more);
   const half = 0.5 * decay_scale;
-  return select(settled(bounded * complement) * half, x * fma(complement, -half, 1.0), x > 0.0);
+  let far = select(settled(bounded * complement) * half, x * fma(complement, -half, 1.0), x > 0.0);
+  return select(far, near, abs(x) < 1.001);
 }`,
   },
   // x (1 + tanh(u / 2)) / 2 with u = x (s + c x^2) is x sigmoid(u), which does not cancel.
