@@ -1,10 +1,11 @@
 // Tags: kernels, pure, long
-import { float16FromBits, float16ToBits } from "@backplane/core";
+import { float16FromBits, float16ToBits, type GemmProblem } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import { partsOf } from "#src/kernels/gemm/parts.js";
 import { fittingGemmVariants, gemmVariants } from "#src/kernels/gemm/variants.js";
+import type { CpuMemory, Features } from "#src/kernels/kernel.js";
 import { type Case, check, compute, hostile, label, makeCase, type Shape } from "./gemm-cases.js";
 import { expectSameElements } from "./same-elements.js";
 import { Workbench } from "./workbench.js";
@@ -67,7 +68,8 @@ describe("gemm", () => {
     for (const shape of [...hostile, { m: 260, n: 270, k: 600, alpha: 0.3, beta: 0.7 }]) {
       const given = makeCase(shape);
       const results: Float32Array[] = [];
-      for (const { name } of variants) {
+      // Without a name there are products in place too.
+      for (const name of [...variants.map(({ name }) => name), undefined]) {
         const options = { relaxedSimd: features.relaxedSimd, pages: 300 };
         const bench = await Workbench.create(gemmOperation(name, features).kernels, options);
         results.push(compute(bench, name, given));
@@ -85,6 +87,45 @@ describe("gemm", () => {
     change?.(given);
     return compute(bench, undefined, given);
   };
+
+  const region = { memory: { byteOffset: 0, byteLength: 0 }, byteOffset: 0, byteLength: 0 };
+  const context = { features: { relaxedSimd: true }, workers: 1, workspace: () => 0, late: () => {} };
+  const pixels = (m: number, n: number, k: number): GemmProblem<CpuMemory> => ({
+    ...{ dtype: "f32", m, n, k, batch: 1, alpha: 1, beta: 0, transA: false, transB: false },
+    ...{ lda: k, ldb: n, ldc: n + 1, strideA: 0, strideB: 0, strideC: 0, a: region, b: region, c: region },
+    ...{ bias: undefined, activation: undefined },
+  });
+
+  it("takes the variant that is forced, or has more columns, for a small B too", () => {
+    const kernel = (forced: string | undefined, chosen?: string, features: Features = context.features) =>
+      gemmOperation(forced).plan(pixels(60, 40, 30), {
+        ...{ ...context, features },
+        ...(chosen === undefined ? {} : { variants: { gemm: chosen } }),
+      })[0]!.kernel;
+    expect(kernel(undefined)).to.equal("gemm_direct_f32");
+    expect(kernel(undefined, "6x8_fma")).to.equal("gemm_direct_f32");
+    expect(kernel("blas", "6x8_fma")).to.equal("gemm_direct_f32");
+    expect(kernel(undefined, "4x8", { relaxedSimd: false })).to.equal("gemm_direct_f32");
+    for (const { name } of gemmVariants) expect(kernel(name)).to.equal(`gemm_small_f32_${name}`);
+    expect(kernel(undefined, "6x16_fma")).to.equal("gemm_small_f32_6x16_fma");
+  });
+
+  it("gives the same bits for a small B stored by columns, however many workers there are", async () => {
+    // For one worker in place, and rows too few for several.
+    for (const shape of [
+      { m: 32, n: 104, k: 314, transB: true },
+      { m: 20, n: 100, k: 300, transB: true, batch: 2 },
+    ]) {
+      const given = makeCase(shape);
+      const results: Float32Array[] = [];
+      for (const workers of [1, 2, 7]) {
+        const bench = await Workbench.create(gemmOperation().kernels, { pages: 100, workers });
+        results.push(compute(bench, undefined, given));
+      }
+      check(given, results[0]!);
+      for (const result of results.slice(1)) expectSameElements(result, results[0]!, label(shape));
+    }
+  });
 
   it("divides k of a large matrix times a few rows, alike for any number of workers", async () => {
     const cases: readonly [parts: number, Shape][] = [
