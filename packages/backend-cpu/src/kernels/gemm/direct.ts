@@ -1,6 +1,7 @@
 import { dtypeBytes, type GemmProblem } from "@backplane/core";
 import type { EpilogueParameters } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { packNanoseconds } from "../panels/index.js";
 import { tileColumns, tileRows } from "../tile/index.js";
 import { directKernel } from "./direct.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
@@ -11,6 +12,9 @@ import { blocking, fewRows, productNanoseconds } from "./variants.js";
 const skinnyRows = 16;
 /** Rows of a chunk, at least, when work is divided among workers: each chunk packs B anew, which takes as long as 8 rows. */
 const leastRows = 96;
+
+/** Roughly how long a row of sums takes from panel to panel, besides its products: if k is small, longer than they do. */
+const storeNanoseconds = 3;
 
 /**
  * Whether a problem has a small B and is of the form that the kernel takes. It depends on the problem alone: so does then
@@ -38,14 +42,19 @@ export function planDirect(
   epilogue: EpilogueParameters,
 ): Launch | undefined {
   const { dtype, m, n, k, batch } = problem;
-  const products = m * n * k;
-  const isWhole = workers === 1 || products * batch <= blocking.smallProducts;
+  const panels = Math.ceil(n / tileColumns);
+  const panelNanoseconds = tileColumns * k * productNanoseconds + storeNanoseconds;
+  const work = m * batch * panels * panelNanoseconds;
+  const isWhole = workers === 1 || work <= blocking.smallProducts * productNanoseconds;
+  // Equal chunks, and as many for each worker: so they finish together.
+  const worthwhile = Math.ceil((m * batch) / leastRows);
+  const wanted = worthwhile < 2 * workers ? Math.min(worthwhile, workers) : 2 * workers;
   const rows = tileRows(features);
-  const share = Math.max(leastRows, Math.ceil((m * batch) / (2 * workers)));
-  const chunkRows = isWhole ? m : Math.ceil(share / rows) * rows;
+  const chunkRows = Math.ceil(m / (isWhole ? 1 : Math.ceil(wanted / batch)) / rows) * rows;
   const rowChunks = Math.ceil(m / chunkRows);
+  const chunks = rowChunks * batch;
   // Then there are strips for all workers.
-  if (!isWhole && rowChunks * batch < workers) return undefined;
+  if (!isWhole && chunks < workers) return undefined;
   const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
@@ -69,5 +78,5 @@ export function planDirect(
     bias: epilogue.bias,
     activation: epilogue.activation,
   };
-  return directKernel.launch(parameters, rowChunks * batch, products * batch * productNanoseconds);
+  return directKernel.launch(parameters, chunks, work + chunks * n * k * packNanoseconds);
 }
