@@ -192,10 +192,15 @@ describe("register", () => {
 
   it("convolves with one filter in different ways, one after the other", async () => {
     const numbers = (length: number) => Float32Array.from({ length }, (_, i) => ((i * 7) % 11) - 5);
-    const calls = (): (() => tf.Tensor)[] => {
+    interface Calls {
+      readonly filters: readonly tf.Tensor[];
+      readonly calls: readonly (() => tf.Tensor)[];
+    }
+    const prepare = (): Calls => {
       const x = tf.tensor4d(numbers(2 * 7 * 6 * 3), [2, 7, 6, 3]);
       const wide = tf.tensor4d(numbers(2 * 6 * 7 * 3), [2, 6, 7, 3]);
       const first = tf.tensor4d(numbers(3 * 7 * 6), [1, 3, 7, 6]);
+      const cube = tf.tensor4d(numbers(27), [1, 3, 3, 3]);
       const filter = tf.tensor4d(numbers(3 * 3 * 3 * 3), [3, 3, 3, 3]);
       const point = tf.tensor4d(numbers(9), [1, 1, 3, 3]);
       const strides: [number, number] = [1, 2];
@@ -205,7 +210,9 @@ describe("register", () => {
         [0, 1],
         [0, 0],
       ];
-      return [
+      const calls = [
+        () => tf.conv2d(cube, filter, 1, "same", "NHWC"),
+        () => tf.conv2d(cube, filter, 1, "same", "NCHW"),
         () => tf.conv2d(x, filter, 1, "same"),
         () => tf.conv2d(x, filter, 1, "valid"),
         () => tf.conv2d(x, filter, 1, 1),
@@ -233,18 +240,43 @@ describe("register", () => {
         () => tf.conv2d(tf.reshape<tf.Rank.R4>(first, [1, 7, 6, 3]), point, 1, "same"),
         () => tf.conv2d(x, point, 2, 0, "NHWC", 1, "ceil"),
         () => tf.conv2d(x, point, 2, 0, "NHWC", 1, "floor"),
+        () => tf.conv2d(cube, point, 1, "same", "NCHW"),
+        () => tf.conv2d(cube, point, 1, "same", "NHWC"),
       ];
+      return { filters: [filter, point], calls };
     };
-    const results = async () =>
-      Promise.all(
-        calls()
-          .map(async (call) => tf.tidy(call))
-          .map(async (result) => (await result).array()),
-      );
+    // Each call twice: the second may go by what the first has worked out.
+    const results = (afterCall: (filters: Calls["filters"]) => void) => {
+      const all: { shape: number[]; values: number[] }[] = [];
+      tf.tidy(() => {
+        const { filters, calls } = prepare();
+        for (const call of calls.flatMap((each) => [each, each])) {
+          const result = call();
+          all.push({ shape: result.shape, values: [...result.dataSync()] });
+          afterCall(filters);
+        }
+      });
+      return all;
+    };
     await tf.setBackend("cpu");
-    const expected = await results();
+    const expected = results(() => {});
     await tf.setBackend(name);
-    assert.deepEqual(await results(), expected);
+    const backend = tf.backend() as unknown as { noted(filter: tf.TensorInfo): object | undefined };
+    const count = () => ({ live: live(), ids: tf.engine().backend.numDataIds() });
+    const before = count();
+    const notes: (object | undefined)[][] = [];
+    const given = results((filters) => notes.push(filters.map((filter) => backend.noted(filter))));
+    assert.deepEqual(given, expected);
+    assert.deepEqual(count(), before);
+    const isKept = (i: number) => notes[i]!.every((note, f) => note === notes[i - 1]![f]);
+    const kept = notes.map((_, i) => i > 0 && isKept(i));
+    // Only lists of paddings, and lists of strides that have changed, are worked out again.
+    const renewed = kept.flatMap((same, i) => (i % 2 === 1 && !same ? [(i - 1) / 2] : []));
+    assert.deepEqual(renewed, [7, 8, 9]);
+    assert.equal(
+      kept.some((same, i) => i % 2 === 0 && same),
+      false,
+    );
   });
 
   it("takes pixels that are bytes", async () => {
