@@ -7,13 +7,14 @@ import {
   convolutionTransforms,
   dtypeBytes,
   type FloatType,
+  isTransformable,
 } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
-import { conv2d } from "#src/kernels/conv2d/index.js";
+import { type ConvProblem, conv2d } from "#src/kernels/conv2d/index.js";
 import { conv2dInputGradient } from "#src/kernels/conv2d-input-gradient/index.js";
-import { placeholder } from "#src/kernels/segments/index.js";
-import type { KernelContext } from "#src/runtime/context.js";
+import { placeholder, type SegmentTools, segmented } from "#src/kernels/segments/index.js";
+import type { KernelContext, KernelDefinition, OperationContext } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { type Expected, finishedSum, gamma, signed, withProducts } from "./products.js";
 import { portable } from "./support.js";
@@ -204,6 +205,31 @@ function programsOf<Problem>(
   return names;
 }
 
+/** The convolutions that a division of a problem runs, on a device whose bindings hold so many bytes. */
+function piecesOf(problem: ConvProblem, bytes: number): readonly ConvProblem[] {
+  const pieces: ConvProblem[] = [];
+  const limits = { ...portable.limits, maxStorageBufferBindingSize: bytes };
+  const kernel: KernelDefinition<ConvProblem> = {
+    supports: conv2d.supports,
+    run(context, piece) {
+      // What the division tries has its own context, and is not run.
+      if (context === outer) pieces.push(piece);
+      conv2d.run(context, piece);
+    },
+  };
+  const outer: OperationContext = {
+    features: { ...portable, limits, transformedConvolutions: "4x4" },
+    dispatch() {},
+    scratch: placeholder,
+    copy() {},
+    fill() {},
+    scoped: (enqueue) => enqueue(outer),
+  };
+  const tools: SegmentTools<ConvProblem> = { kernel, isForced: false, kernelOf: assert.fail, run() {} };
+  segmented(kernel, conv2d.segments(tools)).run(outer, problem);
+  return pieces;
+}
+
 describe("webgpu transforms of convolutions", () => {
   type Change = Partial<Pick<Conv2dProblem<DeviceMemory>, "strideY" | "groups" | "kernelHeight">>;
 
@@ -246,6 +272,28 @@ describe("webgpu transforms of convolutions", () => {
     assert.isFalse(forward("f32", { strideY: 2 }));
     assert.isFalse(forward("f32", { groups: 2 }));
     assert.isFalse(forward("f32", { kernelHeight: 2 }));
+  });
+
+  it("are for pieces of such convolutions, but not for those of others", () => {
+    const convolution = (groups: number, dtype: FloatType = "f32"): ConvProblem => {
+      const shape = geometry({ inChannels: 64, outChannels: 64, size: [24, 24], padding: [1, 1, 1, 1] });
+      const bytes = (count: number) => placeholder(dtypeBytes[dtype] * count);
+      return {
+        ...{ ...shape, dtype, groups, bias: undefined, activation: undefined },
+        ...{ input: bytes(64 * 24 * 24), filter: bytes((64 * 64 * 9) / groups), output: bytes(64 * 24 * 24) },
+      };
+    };
+    const looksTransformable = (piece: ConvProblem) => isTransformable(piece.dtype, piece);
+    const some = (problem: ConvProblem, bytes: number) => piecesOf(problem, bytes).filter(looksTransformable);
+    const declared = some(convolution(1), 2 ** 16);
+    assert.isNotEmpty(declared);
+    assert.isTrue(declared.every(({ plain }) => plain === false));
+    // By groups; and in f32, because f16 is divided so.
+    for (const problem of [convolution(2), convolution(1, "f16")]) {
+      const others = some(problem, 2 ** 14);
+      assert.isNotEmpty(others);
+      assert.isTrue(others.every(({ plain }) => plain === true));
+    }
   });
 
   it("are for gradients of such convolutions, but not for parts of other gradients", () => {

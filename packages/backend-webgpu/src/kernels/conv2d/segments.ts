@@ -1,4 +1,4 @@
-import { channelsLastSteps, dtypeBytes } from "@backplane/core";
+import { channelsLastSteps, dtypeBytes, isTransformable } from "@backplane/core";
 import type { BufferRegion, KernelContext, OperationContext } from "../../runtime/index.js";
 import {
   indivisible,
@@ -39,7 +39,10 @@ export function convSegments(tools: Tools): Segmentation<Problem> {
     scratchBound: ({ kernelHeight, kernelWidth }, longest) =>
       4 * longest * Math.max(kernelHeight * kernelWidth, 64),
 
-    divide(context, problem, run) {
+    divide(context, whole, run) {
+      // Of the whole: pieces of others may look as if transforms applied to them.
+      const plain = whole.plain ?? !isTransformable(whole.dtype, whole);
+      const problem: Problem = { ...whole, plain };
       const { batch, groups, outChannels } = problem;
       if (problem.layout === "NHWC") runChannelsLast(context, tools, problem, run);
       else if (batch > 1) cut(batch, (first, end) => run(context, images(problem, first, end)));
@@ -280,7 +283,7 @@ function compact(problem: Problem, block: Block): Problem {
   };
   const taps = sizes.inChannels * sizes.kernelHeight * sizes.kernelWidth;
   return {
-    ...{ ...problem, ...sizes, dtype: "f32", plain: problem.plain === true || problem.dtype !== "f32" },
+    ...{ ...problem, ...sizes, dtype: "f32" },
     ...{ top: y.before, left: x.before, bottom: y.after, right: x.after },
     input: placeholder(4 * sizes.inChannels * sizes.height * sizes.width),
     filter: placeholder(4 * sizes.outChannels * taps),
