@@ -16,7 +16,7 @@ import { conv2dInputGradient } from "#src/kernels/conv2d-input-gradient/index.js
 import { placeholder, type SegmentTools, segmented } from "#src/kernels/segments/index.js";
 import type { KernelContext, KernelDefinition, OperationContext } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
-import { type Expected, finishedSum, gamma, signed, withProducts } from "./products.js";
+import { asLargeGpu, type Expected, finishedSum, gamma, signed, withProducts } from "./products.js";
 import { portable } from "./support.js";
 
 /** With 3 x 3 filters. */
@@ -186,23 +186,27 @@ describe("webgpu conv2d by transforms", () => {
   }
 });
 
-/** Names of the programs that a problem would run. */
+/** Names of the programs that a problem would run on a device, and the scratch that it would take. */
+function traced<Problem>(
+  features: DeviceFeatures,
+  run: (context: KernelContext, problem: Problem) => void,
+  problem: Problem,
+): { readonly names: readonly string[]; readonly bytes: number } {
+  const names: string[] = [];
+  let bytes = 0;
+  const scratch = (size: number) => {
+    bytes += size;
+    return placeholder(size);
+  };
+  run({ features, dispatch: ({ name }) => names.push(name), scratch, copy() {}, fill() {} }, problem);
+  return { names, bytes };
+}
+
 function programsOf<Problem>(
   run: (context: KernelContext, problem: Problem) => void,
   problem: Problem,
 ): readonly string[] {
-  const names: string[] = [];
-  run(
-    {
-      features: { ...portable, transformedConvolutions: "4x4" },
-      dispatch: ({ name }) => names.push(name),
-      scratch: placeholder,
-      copy() {},
-      fill() {},
-    },
-    problem,
-  );
-  return names;
+  return traced({ ...portable, transformedConvolutions: "4x4" }, run, problem).names;
 }
 
 /** The convolutions that a division of a problem runs, on a device whose bindings hold so many bytes. */
@@ -272,6 +276,56 @@ describe("webgpu transforms of convolutions", () => {
     assert.isFalse(forward("f32", { strideY: 2 }));
     assert.isFalse(forward("f32", { groups: 2 }));
     assert.isFalse(forward("f32", { kernelHeight: 2 }));
+  });
+
+  it("take no more scratch than is documented, and split no numbers", () => {
+    const large: DeviceFeatures = asLargeGpu({
+      ...{
+        ...portable,
+        subgroups: true,
+        shaderF16: true,
+        subgroupMatrices: ["16x16x16"],
+        splitsProducts: true,
+      },
+      limits: {
+        ...{ ...portable.limits, maxStorageBufferBindingSize: 2 ** 32 - 4 },
+        ...{ maxComputeWorkgroupStorageSize: 49152, maxComputeInvocationsPerWorkgroup: 1024 },
+      },
+    });
+    for (const device of [portable, large])
+      for (const tile of tiles)
+        for (const [inChannels, outChannels, side] of [
+          ...([
+            [272, 301, 56],
+            [512, 512, 56],
+            [600, 600, 28],
+            [128, 128, 50],
+          ] as const),
+        ]) {
+          const shape = { batch: 64, inChannels, outChannels, size: [side, side] } as const;
+          const sizes = geometry({ ...shape, padding: [1, 1, 1, 1] });
+          const pixels = 4 * 64 * side ** 2;
+          const filter = 4 * inChannels * outChannels * 9;
+          const { names, bytes } = traced<Conv2dProblem<DeviceMemory>>(
+            { ...device, transformedConvolutions: tile },
+            conv2d.run,
+            {
+              ...{ ...sizes, dtype: "f32", bias: undefined, activation: undefined },
+              ...{ input: placeholder(pixels * inChannels), output: placeholder(pixels * outChannels) },
+              filter: placeholder(filter),
+            },
+          );
+          const label = `${tile} ${inChannels} ${outChannels} ${side}`;
+          assert.isAbove(names.filter((name) => name.startsWith("conv2d_output_")).length, 1, label);
+          assert.isEmpty(
+            names.filter((name) => name.includes("split")),
+            label,
+          );
+          const filters = (tile === "2x2" ? 16 / 9 : 4) * filter;
+          const isWhole = inChannels % 16 === 0 && outChannels % 4 === 0;
+          // Filters that are copied are padded to whole quads.
+          assert.isAtMost(bytes, 2 ** 27 + (isWhole ? 1 : 2.1) * filters, label);
+        }
   });
 
   it("are for pieces of such convolutions, but not for those of others", () => {

@@ -23,7 +23,7 @@ import { placeIn } from "./place.js";
  * sum_j |A^T_ij| (sum |G_j|) (sum |B^T_j|).
  */
 
-/** Three more are granted for products of matrices that need them (see `F32Products` of the WebGPU backend). */
+/** To spare, as in the bounds of other products: gemm has three for alpha, beta and their sum. */
 const SPARE_ROUNDINGS = 3;
 
 interface TransformError {
