@@ -73,9 +73,10 @@ describe("Convolutions by transforms", () => {
 
   it("have the error that is documented", () => {
     const { "2x2": small, "4x4": large } = convolutionTransforms;
-    expect(transformError(small)).to.deep.equal({ roundings: 22, factor: 64 });
-    const { roundings, factor } = transformError(large);
+    expect(transformError(small)).to.deep.equal({ roundings: 22, factor: 64, inputs: 4, filters: 2.25 });
+    const { roundings, factor, inputs, filters } = transformError(large);
     expect([roundings, Math.ceil(factor)]).to.deep.equal([30, 752]);
+    expect([Math.ceil(inputs), Math.ceil(10 * filters)]).to.deep.equal([33, 15]);
   });
 
   for (const tile of tiles)

@@ -8,7 +8,7 @@ import { exact, productSum, type Tolerance } from "../../tolerance.js";
 import { collect, type Expected, execute, type Placement } from "../../workspace.js";
 import { measureActivated } from "../epilogue.js";
 import { type Conv2dShape, conv2d } from "./formula.js";
-import { convolutionTiles, widened } from "./transformed.js";
+import { constrained, convolutionTiles, widened } from "./transformed.js";
 
 type Pair = readonly [number, number];
 
@@ -233,7 +233,7 @@ export async function checkConvolution(
   const expected = collect((emit) => conv2d(shape, input, filter, bias, widened(emit, tiles, n)));
   const got = await runConvolution(context.backend, dtype, value, operands, expected);
   const allowed = tiles === undefined ? bound : () => productSum(n, dtype, context.numerics);
-  measureActivated(context, dtype, extentsOf(value), got, expected, value.activation, allowed);
+  measureActivated(context, dtype, extentsOf(value), got, constrained(expected), value.activation, allowed);
 }
 
 /** For `shapeAxes`. */
