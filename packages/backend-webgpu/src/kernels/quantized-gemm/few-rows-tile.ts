@@ -12,8 +12,6 @@ export interface FewRowsTile {
   readonly across: number;
   readonly threads: number;
   readonly run: Run;
-  /** What a step needs is loaded while the one before is computed. */
-  readonly ahead: boolean;
 }
 
 /** Columns of C that a workgroup computes. */
@@ -22,14 +20,14 @@ export function columnsPerWorkgroup({ columns, across }: FewRowsTile): number {
 }
 
 export const fewRowsTiles: readonly FewRowsTile[] = [
-  { rows: 1, columns: 4, across: 4, threads: 128, run: 32, ahead: false },
-  { rows: 2, columns: 4, across: 8, threads: 128, run: 32, ahead: true },
-  { rows: 4, columns: 4, across: 8, threads: 128, run: 16, ahead: true },
-  { rows: 8, columns: 4, across: 8, threads: 128, run: 16, ahead: true },
+  { rows: 1, columns: 4, across: 4, threads: 128, run: 32 },
+  { rows: 2, columns: 4, across: 8, threads: 128, run: 32 },
+  { rows: 4, columns: 4, across: 8, threads: 128, run: 32 },
+  { rows: 8, columns: 4, across: 8, threads: 128, run: 16 },
 ];
 
 /** For more rows than these have, of which workgroups take some each: more columns share what is read of A. */
-export const wideTile: FewRowsTile = { rows: 8, columns: 4, across: 16, threads: 128, run: 32, ahead: true };
+export const wideTile: FewRowsTile = { rows: 8, columns: 4, across: 16, threads: 128, run: 32 };
 
 /** lavapipe takes most of a minute to compile more. */
 const SOON_COMPILED_ROWS = 2;

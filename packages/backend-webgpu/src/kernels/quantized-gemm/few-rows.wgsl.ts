@@ -58,13 +58,11 @@ function layout({ rows, columns, across, threads, run }: FewRowsTile) {
   const pitch = along * quads > BANKS ? quads | 1 : quads;
   /** From the partial sums of one result to the next, likewise. */
   const sumPitch = groups | 1;
-  /** Registers suffice for sums of a run, which are scaled in place of its weights. */
-  const scalesSums = rows * columns <= 32;
   const stagedQuads = rows * groups * pitch;
   /** Rows whose partial sums are added up at a time. */
   const room = Math.floor((SMALL_BYTES - 16 * stagedQuads) / (4 * perRow * sumPitch));
   const together = Math.min(rows, Math.max(1, room));
-  return { groups, perRow, quads, along, pitch, sumPitch, stagedQuads, together, scalesSums };
+  return { groups, perRow, quads, along, pitch, sumPitch, stagedQuads, together };
 }
 
 /** Workgroup memory in bytes. */
@@ -77,7 +75,8 @@ export function fewRowsBytes(tile: FewRowsTile): number {
  * A few rows of A times some rows of B. The invocations of a workgroup form groups; in each step, a group takes one run
  * of k. Each of its invocations multiplies the weights of that run of some rows of B, which it unpacks in registers, by
  * all rows of A, from workgroup memory, where the invocations of a group read the same quads. Groups next to each other
- * read neighbouring runs of B. At the end the sums of the groups are added up.
+ * read neighbouring runs of B. The sum of a run is scaled, not its weights. At the end the sums of the groups are added
+ * up.
  */
 export function fewRowsProgram(tile: FewRowsTile, form: FewRowsForm): Program<string, FewRowsParameter> {
   const { rows, columns, across, threads, run } = tile;
@@ -168,67 +167,43 @@ ${addedUp(tile, isPairs)}
   });
 }
 
-/** What is loaded in a step, and becomes what is computed: in the same step, or in the next one (`tile.ahead`). */
+/** In each step every group takes a run. Loading a step ahead is slower: it takes registers of more invocations. */
 function mainLoop(tile: FewRowsTile, weights: WeightForm): string {
-  const { rows, columns, threads, ahead } = tile;
-  const { groups, quads, pitch, scalesSums } = layout(tile);
+  const { rows, columns, threads } = tile;
+  const { groups, quads, pitch } = layout(tile);
   const perStep = groups * quads;
   const ofStep = rows * perStep;
   const each = Math.ceil(ofStep / threads);
   const place = (i: number) => `(lane + ${i * threads}u)`;
   const guarded = (i: number, text: string) =>
     (i + 1) * threads > ofStep ? `    if (${place(i)} < ${ofStep}u) { ${text} }` : `    ${text}`;
-  const load = wgsl`
+  const quadOfA = (i: number) => {
+    const row = `min(first_row + ${place(i)} / ${perStep}u, parameters.m - 1u)`;
+    return `quad_of_a(${row}, 4u * (start * ${quads}u + ${place(i)} % ${perStep}u))`;
+  };
+  const stage = (i: number) =>
+    guarded(i, `staged[${place(i)} / ${quads}u * ${pitch}u + ${place(i)} % ${quads}u] = quad_${i};`);
+  const unpacked = (c: number, j: number) =>
+    `      let steps_${c} = ${quadOfRun(weights, `run_${c}`, j, `magic_${c}`)};`;
+  const products = (r: number, c: number) =>
+    lines(4, (i) => `        part_${r * columns + c} += quad.${"xyzw"[i]} * steps_${c}.${"xyzw"[i]};`);
+  return wgsl`
+  let own_quads = group * ${pitch}u;
+  for (var start = 0u; start < parameters.runs; start += ${groups}u) {
     // What lies past the end of a row of B is multiplied by zeros of A.
     let at = min(start + group, parameters.runs - 1u);
 ${lines(
   columns,
-  (c) => `    next_run_${c} = run_of(runs_${c} + at);
-    let next_block_${c} = (runs_${c} + at) >> to_block;
-    next_scale_${c} = scale_of(next_block_${c});
-    next_magic_${c} = magic_of(next_block_${c});`,
+  (c) => `    let run_${c} = run_of(runs_${c} + at);
+    let block_${c} = (runs_${c} + at) >> to_block;
+    let scale_${c} = scale_of(block_${c});
+    let magic_${c} = magic_of(block_${c});`,
 )}
-${lines(each, (i) => {
-  const row = `min(first_row + ${place(i)} / ${perStep}u, parameters.m - 1u)`;
-  return guarded(
-    i,
-    `next_quad_${i} = quad_of_a(${row}, 4u * (start * ${quads}u + ${place(i)} % ${perStep}u));`,
-  );
-})}`;
-  const stage = (i: number) =>
-    guarded(i, `staged[${place(i)} / ${quads}u * ${pitch}u + ${place(i)} % ${quads}u] = next_quad_${i};`);
-  const sums = scalesSums ? "part" : "sum";
-  const unpacked = (c: number, j: number) => {
-    const quad = quadOfRun(weights, `run_${c}`, j, `magic_${c}`);
-    return `      let weights_${c} = ${scalesSums ? quad : `scale_${c} * ${quad}`};`;
-  };
-  const products = (r: number, c: number) =>
-    lines(4, (i) => `        ${sums}_${r * columns + c} += quad.${"xyzw"[i]} * weights_${c}.${"xyzw"[i]};`);
-  return wgsl`
-${lines(
-  columns,
-  (c) => `  var next_run_${c}: Run;
-  var next_scale_${c}: f32;
-  var next_magic_${c}: vec4f;`,
-)}
-${lines(each, (i) => `  var next_quad_${i}: vec4f;`)}
-  let own_quads = group * ${pitch}u;
-  var start = 0u;
-${ahead ? `  {${load}\n  }` : ""}
-  while (start < parameters.runs) {
-${ahead ? "" : `    {${load}\n    }`}
-${lines(
-  columns,
-  (c) => `    let run_${c} = next_run_${c};
-    let scale_${c} = next_scale_${c};
-    let magic_${c} = next_magic_${c};`,
-)}
+${lines(each, (i) => `    var quad_${i}: vec4f;\n${guarded(i, `quad_${i} = ${quadOfA(i)};`)}`)}
     workgroupBarrier();
 ${lines(each, stage)}
     workgroupBarrier();
-    start += ${groups}u;
-${ahead ? `    if (start < parameters.runs) {${load}\n    }` : ""}
-${scalesSums ? lines(rows * columns, (i) => `    var part_${i} = 0.0;`) : ""}
+${lines(rows * columns, (i) => `    var part_${i} = 0.0;`)}
 ${lines(
   quads,
   (j) => `    {
@@ -242,7 +217,7 @@ ${lines(columns, (c) => products(r, c))}
 )}
     }`,
 )}
-${scalesSums ? lines(rows * columns, (i) => `    sum_${i} += scale_${i % columns} * part_${i};`) : ""}
+${lines(rows * columns, (i) => `    sum_${i} += scale_${i % columns} * part_${i};`)}
   }`;
 }
 
