@@ -35,20 +35,20 @@ export class Anchor {
   /** Starts it, and returns its description of itself. */
   static async start(command: string): Promise<{ anchor: Anchor; about: Answer }> {
     const anchor = new Anchor(command);
-    return { anchor, about: await anchor.#ask({ do: "about" }) };
+    return { anchor, about: await anchor.ask({ do: "about" }) };
   }
 
   /** Lets it prepare a case. Rejects if it cannot. */
   async open(test: Case): Promise<Contender> {
-    await this.#ask({ do: "open", problem: test.problem });
+    await this.ask({ do: "open", problem: test.problem });
     return {
       sample: async ({ sample, warmUp }) => {
-        const { seconds } = await this.#ask({ do: "sample", sample, warmUp });
+        const { seconds } = await this.ask({ do: "sample", sample, warmUp });
         if (typeof seconds !== "number") throw new Error(`the anchor answered ${String(seconds)} seconds`);
         return seconds;
       },
       close: async () => {
-        await this.#ask({ do: "close" });
+        await this.ask({ do: "close" });
       },
     };
   }
@@ -61,7 +61,8 @@ export class Anchor {
     await closed;
   }
 
-  #ask(question: Readonly<Record<string, unknown>>): Promise<Answer> {
+  /** Asks anything, and returns the answer. Rejects if it cannot do that. */
+  ask(question: Readonly<Record<string, unknown>>): Promise<Answer> {
     if (this.#ended !== undefined) return Promise.reject(new Error(this.#ended));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });

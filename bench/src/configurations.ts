@@ -1,26 +1,28 @@
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend, type WebGpuTier } from "@backplane/backend-webgpu";
-import type { ComputeBackend } from "@backplane/core";
+import type { ComputeBackend, ConvolutionTile } from "@backplane/core";
 
 /** A backend with options, to be compared with others in one run. */
 export interface Configuration {
   readonly name: string;
   readonly create: (log: (line: string) => void) => ComputeBackend;
-  /** Only cases that matrix units have a part in; the others are as in "default". */
-  readonly only?: MatrixCases;
+  /** Only cases that its options make a difference to; the others are as in "default". */
+  readonly only?: SomeCases;
 }
 
-/** Operations on f16, or products of f32. */
-export type MatrixCases = "f16" | "f32 products";
+/** Operations on f16, products of f32, or convolutions that transforms apply to. */
+export type SomeCases = "f16" | "f32 products" | "3x3 convolutions";
 
 interface GpuOptions {
   readonly tier?: WebGpuTier;
   readonly enable?: readonly string[];
-  readonly only?: MatrixCases;
+  readonly only?: SomeCases;
+  readonly tile?: ConvolutionTile;
 }
 
-function gpu(name: string, { tier, enable = [], only }: GpuOptions): Configuration {
+function gpu(name: string, { tier, enable = [], only, tile }: GpuOptions): Configuration {
   const options = {
+    ...(tile === undefined ? {} : { transformedConvolutions: tile }),
     ...(tier === undefined ? {} : { tier }),
     ...(only === "f32 products" ? { f32Products: "split-f16" as const } : {}),
   };
@@ -41,6 +43,8 @@ export const configurationNames = {
   "subgroup-matrices": "with matrix units (experimental)",
   "subgroup-matrices-unchecked": "with matrix units and without bounds checks",
   "split-f16": "with products of f32 on matrix units (option f32Products)",
+  transformed: "with convolutions by transforms for tiles of 4 x 4 (option transformedConvolutions)",
+  "transformed-2x2": "the same for tiles of 2 x 2",
   cpu: "WebAssembly",
   "cpu-blas": "the same with a native library for gemm in f32",
 } as const;
@@ -68,6 +72,10 @@ export function configuration(name: ConfigurationName, { threads, blas }: CpuSet
       return gpu(name, { tier: "subgroup-matrices", enable: unchecked, only: "f16" });
     case "split-f16":
       return gpu(name, { tier: "subgroup-matrices", only: "f32 products" });
+    case "transformed":
+      return gpu(name, { only: "3x3 convolutions", tile: "4x4" });
+    case "transformed-2x2":
+      return gpu(name, { only: "3x3 convolutions", tile: "2x2" });
     case "cpu":
       return {
         name,

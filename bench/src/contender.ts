@@ -80,10 +80,11 @@ export class Expectations {
     const count = Math.min(Math.max(Math.floor(mostTerms / terms), 4), mostChecked, elements);
     this.#test = test;
     this.inputs = Object.fromEntries(
-      Object.keys(test.inputs).map((argument, i) => [
-        argument,
-        new PeriodicData(test.dtype, i + 1, test.below?.[argument], test.bytes?.includes(argument)),
-      ]),
+      Object.keys(test.inputs).map((argument, i) => {
+        const dtype = test.wide?.includes(argument) ? "f32" : test.dtype;
+        const isBytes = test.bytes?.includes(argument);
+        return [argument, new PeriodicData(dtype, i + 1, test.below?.[argument], isBytes)];
+      }),
     );
     this.indices = Array.from({ length: count }, (_, i) =>
       i === 0 ? elements - 1 : i === 1 ? 0 : Math.floor(random() * elements),

@@ -1,7 +1,7 @@
 import type { ComputeBackend } from "@backplane/core";
 import type { Anchor } from "./anchor.js";
 import type { Case } from "./cases/case.js";
-import type { MatrixCases } from "./configurations.js";
+import type { SomeCases } from "./configurations.js";
 import {
   type CheckedContender,
   type Contender,
@@ -22,7 +22,7 @@ export interface Subject {
   /** Whether matrix units are in use. */
   readonly matrices: boolean;
   /** Only cases that matrix units have a part in. */
-  readonly only?: MatrixCases | undefined;
+  readonly only?: SomeCases | undefined;
 }
 
 export interface Conditions {
@@ -42,7 +42,13 @@ export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, te
   if (test.matrices !== undefined && test.matrices !== matrices) return false;
   if (only === "f32 products")
     return test.dtype === "f32" && (test.operation === "gemm" || test.operation === "batchedGemm");
+  if (only === "3x3 convolutions") return isTransformed(test);
   return only === undefined || test.dtype === "f16";
+}
+
+/** Whether the option `transformedConvolutions` makes a difference to a case. */
+function isTransformed({ operation, name }: Case): boolean {
+  return (operation === "conv2d" || operation === "conv2dInputGradient") && /, 3x3 (?!stride)/.test(name);
 }
 
 interface Other extends Contender {

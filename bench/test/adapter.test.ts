@@ -47,6 +47,8 @@ describe("the program that puts an adapter before the laws", () => {
   it("opens what a kernel needs beyond its name", () => {
     const { options } = parts.find(({ variant }) => variant?.startsWith("split_"))!;
     expect(options).to.include({ tier: "subgroup-matrices", f32Products: "split-f16" });
+    const transformed = parts.find(({ variant }) => variant === "transformed_2x2")!;
+    expect(transformed.options).to.include({ transformedConvolutions: "2x2" });
   });
 
   it("lists the parts of several names", async () => {

@@ -6,7 +6,7 @@ import {
   type WebGpuTier,
 } from "@backplane/backend-webgpu";
 import { lawId, type Mode, runSuite, type SuiteOptions } from "@backplane/conformance";
-import type { OperationName } from "@backplane/core";
+import type { ConvolutionTile, OperationName } from "@backplane/core";
 
 /** One way to open the adapter at hand, and the laws to put before it. */
 export interface Part {
@@ -63,9 +63,12 @@ function operationsOf(operation: OperationName): readonly OperationName[] {
   return operation === "gemm" ? ["gemm", "batchedGemm"] : [operation];
 }
 
+const transformed = "transformed_";
+
 const variantParts: readonly Part[] = Object.entries(variantNames).flatMap(([operation, names]) =>
   names.map((variant) => {
     const splits = variant.startsWith("split_");
+    const transforms = variant.startsWith(transformed);
     const matrices = variant.startsWith("matrices_") || splits;
     return {
       name: `${operation} as ${variant}`,
@@ -74,6 +77,9 @@ const variantParts: readonly Part[] = Object.entries(variantNames).flatMap(([ope
         variants: { [operation]: variant },
         ...(matrices ? { tier: "subgroup-matrices" as const } : {}),
         ...(splits ? { f32Products: "split-f16" as const } : {}),
+        ...(transforms
+          ? { transformedConvolutions: variant.slice(transformed.length) as ConvolutionTile }
+          : {}),
       },
       operations: operationsOf(operation as OperationName),
       variant,

@@ -49,6 +49,8 @@ export interface Case {
   readonly below?: Readonly<Record<string, number>>;
   /** Those of them that are bytes. */
   readonly bytes?: readonly string[];
+  /** Inputs in f32, whatever the element type of the others. */
+  readonly wide?: readonly string[];
   readonly output: Output;
   readonly cost: Cost;
   /**
@@ -107,6 +109,7 @@ export interface OperationCase<Name extends OperationName> extends CaseOptions {
   readonly inputs: Readonly<Record<string, number>>;
   readonly below?: Readonly<Record<string, number>>;
   readonly bytes?: readonly string[];
+  readonly wide?: readonly string[];
   readonly output: Output;
   readonly args: (handles: Handles) => OperationArguments[Name];
   readonly expected: Case["expected"];

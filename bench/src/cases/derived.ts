@@ -39,6 +39,23 @@ export function derivedCases(size: TimedCall["size"]): readonly Case[] {
   return timedCalls.filter((call) => call.size === size).map((call) => derived(call));
 }
 
+/** How much of its share of a copy's rate a call should keep in f16. */
+const narrowShare = 0.85;
+
+/** Calls of that size that go at the rate of memory, in f16. */
+export function narrowCases(size: TimedCall["size"]): readonly Case[] {
+  return timedCalls
+    .filter((call) => call.size === size && call.copyShare !== undefined)
+    .filter(({ rest }) => !("outputDtype" in rest) && !("dtype" in rest))
+    .map((call) =>
+      derived({
+        ...call,
+        rest: { ...call.rest, dtype: "f16" },
+        copyShare: Number((narrowShare * call.copyShare!).toPrecision(3)),
+      }),
+    );
+}
+
 function derived(call: (typeof timedCalls)[number]): Case {
   const {
     operation,
@@ -67,16 +84,20 @@ function derived(call: (typeof timedCalls)[number]): Case {
   const goal: Goal | undefined =
     goals[`${operation} ${name}`] ??
     (copyShare === undefined ? undefined : { against: "copy", atLeast: copyShare });
+  const dtype = (rest.dtype ?? "f32") as FloatType;
   let evaluated: ReturnType<typeof evaluateCall> | undefined;
   return operationCase<OperationName>({
-    ...{ name, operation, inputs, dtype: (rest.dtype ?? "f32") as FloatType, problem: { ...rest } },
+    ...{ name, operation, inputs, dtype, problem: { ...rest } },
     output: {
       ...{ argument: output, elements: results?.count ?? elements!, extent: elements! },
       ...(results === undefined ? {} : { place: (index) => (before[output] ?? 0) + results.place(index) }),
-      dtype: comparedType(types?.[output] ?? rest.outputDtype),
+      dtype: comparedType(types?.[output] ?? rest.outputDtype ?? dtype),
     },
     args: (handles) =>
-      gathered({ ...rest, ...placed(handles, before) }) as unknown as OperationArguments[OperationName],
+      gathered({
+        ...rest,
+        ...placed(handles, before, dtypeBytes[dtype]),
+      }) as unknown as OperationArguments[OperationName],
     expected(data: Inputs, index) {
       if (elementwise) {
         const one = read.map(([input]) => [input, Float64Array.of(data[input]!.at(index))]);
@@ -101,6 +122,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
     },
     ...(below === undefined ? {} : { below }),
     bytes: Object.keys(inputs).filter((input) => types?.[input] === "u8"),
+    wide: Object.keys(inputs).filter((input) => types?.[input] === "f32"),
     ...(goal === undefined ? {} : { goal }),
   });
 }
@@ -127,11 +149,12 @@ function comparedType(dtype: unknown): ResultType {
 function placed(
   handles: Handles,
   before: Readonly<Record<string, number>>,
+  elementBytes: number,
 ): Readonly<Record<string, Operand>> {
   return Object.fromEntries(
     Object.entries(handles).map(([name, handle]) => {
       const elements = before[name];
-      return [name, elements === undefined ? handle : { handle, byteOffset: elements * dtypeBytes.f32 }];
+      return [name, elements === undefined ? handle : { handle, byteOffset: elements * elementBytes }];
     }),
   );
 }

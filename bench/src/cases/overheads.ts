@@ -106,21 +106,39 @@ export function independentOperations(operations: number, options: CaseOptions =
   };
 }
 
-/** From asking for 4 bytes to having them. */
-export function readback(options: CaseOptions = {}): Case {
+/** From one operation to knowing that it is done. */
+export function waitAfterOperation(options: CaseOptions = {}): Case {
+  const elements = 1024;
   return {
-    name: "read back 4 bytes",
+    ...dependentOperations(elements, options),
+    name: `synchronize after one negation of ${elements}`,
+    prepare(backend, { a, b }) {
+      const call = () => {
+        backend.unary({ kind: "neg", n: elements, input: a!, output: b! });
+        return backend.synchronize();
+      };
+      return { call };
+    },
+    problem: { operation: "synchronize", elements },
+  };
+}
+
+/** From asking for bytes to having them. */
+export function readback(bytes: number, options: CaseOptions = {}): Case {
+  const elements = bytes / 4;
+  return {
+    name: `read back ${bytes < 1024 ? `${bytes} bytes` : `${bytes / 1024} KiB`}`,
     operation: "small operation",
     dtype: "f32",
-    inputs: { a: 1 },
-    output: { argument: "a", elements: 1 },
-    cost: { flops: 0, bytes: 4 },
+    inputs: { a: elements },
+    output: { argument: "a", elements },
+    cost: { flops: 0, bytes },
     prepare(backend, { a }) {
-      const host = new Float32Array(1);
+      const host = new Float32Array(elements);
       return { call: () => backend.copyDtoH(host, a!), host };
     },
-    expected: ({ a }) => ({ value: a!.at(0), tolerance: 0 }),
-    problem: { operation: "readback" },
+    expected: ({ a }, index) => ({ value: a!.at(index), tolerance: 0 }),
+    problem: { operation: "readback", bytes },
     ...options,
   };
 }
@@ -128,7 +146,7 @@ export function readback(options: CaseOptions = {}): Case {
 /** The same after a recorded step that leaves the bytes as they were. */
 export function readbackAfterStep(options: CaseOptions = {}): Case {
   return {
-    ...readback(options),
+    ...readback(4, options),
     name: "read back 4 bytes after a recorded step",
     prepare(backend, { a }) {
       const host = new Float32Array(1);

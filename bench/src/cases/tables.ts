@@ -3,7 +3,7 @@ import { attentionGradient } from "./attention-gradient.js";
 import type { Case } from "./case.js";
 import { conv2d } from "./conv2d.js";
 import { conv2dGradients } from "./conv2d-gradients.js";
-import { derivedCases } from "./derived.js";
+import { derivedCases, narrowCases } from "./derived.js";
 import { add, unary } from "./elementwise.js";
 import { batchedGemm, gemm } from "./gemm.js";
 import {
@@ -14,6 +14,7 @@ import {
   recordedOperations,
   transfer,
   varyingOperations,
+  waitAfterOperation,
 } from "./overheads.js";
 import { peers } from "./peers.js";
 import { reduce } from "./reduce.js";
@@ -35,6 +36,10 @@ const small: readonly Case[] = [
   attention({ heads: 4, length: 256, headSize: 64 }),
   attention({ heads: 4, length: 256, headSize: 64, causal: true }),
   attention({ heads: 8, kvHeads: 2, length: 1024, queries: 1, headSize: 64, dtype: "f16" }),
+  attention({ heads: 4, length: 256, headSize: 64, causal: true, isFused: true }),
+  attention({ heads: 4, length: 256, headSize: 64, mask: "additive" }),
+  attention({ heads: 4, length: 256, headSize: 64, dtype: "f16", mask: "boolean" }),
+  attention({ heads: 8, kvHeads: 2, length: 1024, queries: 1, headSize: 64, dtype: "f16", room: 1100 }),
   attentionGradient({ heads: 4, length: 256, headSize: 64 }),
   reduce("sum", [1024, 1024], "all"),
   reduce("sum", [1024, 1024], 0),
@@ -49,8 +54,11 @@ const small: readonly Case[] = [
   recordedOperations(1024),
   varyingOperations(1024),
   independentOperations(400),
-  readback(),
+  waitAfterOperation(),
+  readback(4),
   readbackAfterStep(),
+  readback(2 ** 16),
+  readback(2 ** 20),
   transfer("upload", 2 ** 24),
   transfer("download", 2 ** 24),
   ...derivedCases("small"),
@@ -73,6 +81,24 @@ function attentions(dtype: "f32" | "f16", length: number, headSize: number, atLe
     attention({ dtype, batch: 4, heads: 16, length, headSize, causal }, torch(atLeast)),
   );
 }
+
+/** Queries, keys and values side by side, and masks, next to the plain form. */
+function attentionForms(dtype: "f32" | "f16"): Case[] {
+  const size = { dtype, batch: 4, heads: 16, length: 2048, headSize: 64 };
+  const [plain, causal] = bothMasks.map((causal) => attention({ ...size, causal }));
+  return [
+    attention({ ...size, isFused: true }, like(plain!, 0.95)),
+    attention({ ...size, causal: true, isFused: true }, like(causal!, 0.95)),
+    attention({ ...size, mask: "additive" }, like(plain!, 0.85)),
+    attention({ ...size, mask: "boolean" }, like(plain!, 0.85)),
+  ];
+}
+
+/** A query on a cache with room for more keys, next to one that is full. */
+const cachedQueries: readonly Case[] = [4000, 16_384].map((length) => {
+  const size = { dtype: "f16", heads: 32, kvHeads: 8, length, queries: 1, headSize: 128 } as const;
+  return attention({ ...size, room: length + 4096 }, like(attention(size), 1));
+});
 
 /** PyTorch 2.11 (TF32 off) on an NVIDIA H200 takes so many microseconds. */
 function gradients(dtype: "f32" | "f16", headSize: number, microseconds: number, atLeast: number): Case {
@@ -116,6 +142,8 @@ const large: readonly Case[] = [
   ...attentions("f16", 8192, 64, 0.3),
   ...attentions("f16", 8192, 128, 0.3),
   attention({ dtype: "f16", heads: 32, kvHeads: 8, length: 16384, queries: 1, headSize: 128 }, copy(0.6)),
+  ...(["f32", "f16"] as const).flatMap(attentionForms),
+  ...cachedQueries,
   gradients("f32", 64, 2895, 0.75),
   gradients("f32", 128, 5331, 0.75),
   gradients("f16", 64, 324, 0.25),
@@ -134,12 +162,18 @@ const large: readonly Case[] = [
   dependentOperations(1024, within(5)),
   recordedOperations(1024, within(2.5)),
   varyingOperations(1024, within(3)),
-  readback(within(60)),
+  waitAfterOperation(within(60)),
+  readback(4, within(60)),
   readbackAfterStep(within(45)),
-  transfer("upload", mebibytes256, torch(0.35)),
-  transfer("download", mebibytes256, torch(0.35)),
+  readback(2 ** 16, within(80)),
+  readback(2 ** 20, within(250)),
+  ...[4 * 2 ** 20, mebibytes256].flatMap((bytes) => [
+    transfer("upload", bytes, torch(1)),
+    transfer("download", bytes, torch(0.8)),
+  ]),
   ...peers,
   ...derivedCases("large"),
+  ...narrowCases("large"),
 ];
 
 /** Powers of two from one to another, both included, each `factor` times the one before. */

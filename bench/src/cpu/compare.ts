@@ -146,7 +146,11 @@ function waitedFor(test: Case): Case {
 const peerSlack = 16;
 
 /** Throws if the peer cannot run the case, or gives a wrong result. */
-export async function openPeerCase(peer: Peer, test: Case, expected: Expectations): Promise<CheckedPeer> {
+export async function openPeerCase(
+  peer: Peer<string>,
+  test: Case,
+  expected: Expectations,
+): Promise<CheckedPeer> {
   const inputs: Inputs = expected.inputs;
   const opened = await peer.open(test, inputs);
   try {
@@ -159,7 +163,7 @@ export async function openPeerCase(peer: Peer, test: Case, expected: Expectation
       tolerance: peerSlack * tolerance,
     }));
     const worstError = peerSlack * checkResults(test, results, { indices: expected.indices, values });
-    const sample = timer({ call: () => opened.call() }, async () => {});
+    const sample = timer({ call: () => opened.call() }, async () => opened.finish?.());
     return { how: opened.how, worstError, sample, close: () => opened.close() };
   } catch (error) {
     await opened.close();

@@ -22,7 +22,7 @@ export function cpuDocument(report: CpuReport): string {
 }
 
 function about(report: CpuReport): string {
-  const { date, node, machine, rounds, sampleMilliseconds, instruction, blas, peers } = report;
+  const { date, node, machine, rounds, sampleMilliseconds, instruction, blas, transforms, peers } = report;
   const libraries = peerNames.flatMap((name) => {
     const own = peers.filter((peer) => peer.name === name);
     const [last] = own.slice(-1);
@@ -33,7 +33,8 @@ function about(report: CpuReport): string {
   return [
     `${date.slice(0, 10)}, Node.js ${node.slice(1)}, ${machine}; medians of ${rounds} rounds of samples of ` +
       `${sampleMilliseconds} ms in turns; ours with ${instruction}` +
-      `${blas === undefined ? "" : `, and large products by ${blas}`}.`,
+      `${blas === undefined ? "" : `, and large products by ${blas}`}` +
+      `${transforms === undefined ? "" : `, and 3x3 convolutions by transforms of tiles of ${transforms}`}.`,
     ...(libraries.length === 0 ? [] : ["", ...libraries]),
   ].join("\n");
 }

@@ -1,6 +1,7 @@
+import type { Case, Inputs } from "../cases/case.js";
 import { installedVersion } from "./installed.js";
 import { permuted, transposition } from "./layout.js";
-import { loadPeer, type Peer, type PeerCase } from "./peer.js";
+import { type GpuPeerName, loadPeer, type Peer, type PeerCase } from "./peer.js";
 import { type NormalizeProblem, type PoolProblem, type Problem, problemOf } from "./problem.js";
 import { WebWorker } from "./web-worker.js";
 
@@ -18,10 +19,13 @@ type ElementType = "float32" | "int32" | "bool";
 /** Of several results, the first is that of the case. */
 type Compute = (...inputs: JaxArray[]) => JaxArray | readonly JaxArray[];
 
+type JaxDevice = "wasm" | "webgpu";
+
 /** The used part of @jax-js/jax. */
 interface Jax {
-  init(device: "wasm"): Promise<readonly string[]>;
-  defaultDevice(device: "wasm"): string;
+  init(device: JaxDevice): Promise<readonly string[]>;
+  defaultDevice(device: JaxDevice): string;
+  blockUntilReady(arrays: readonly JaxArray[]): Promise<unknown>;
   jit(compute: Compute): Compute;
   readonly numpy: {
     array(
@@ -86,9 +90,7 @@ interface Jax {
 }
 
 export async function openJax(threads: number): Promise<Peer> {
-  const jax = await asInPage(threads, () => loadPeer<Jax>("@jax-js/jax"));
-  if (!(await jax.init("wasm")).includes("wasm")) throw new Error("jax-js has no WebAssembly here");
-  jax.defaultDevice("wasm");
+  const jax = await asInPage(threads, () => loadJax("wasm"));
   return {
     name: "jax-js",
     version: installedVersion("@jax-js/jax"),
@@ -98,19 +100,60 @@ export async function openJax(threads: number): Promise<Peer> {
         ? "jit; arrays stay inside; a stand-in for the Worker of pages gives it threads in Node.js"
         : "jit; arrays stay inside",
     open: async (test, inputs) => {
-      const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
-      const { how, shapes, types = {}, compute, layout } = prepare(jax, problemOf(test));
-      const arrays = Object.entries(shapes).map(([name, shape]) => {
-        const { [name]: dtype = "float32" } = types;
-        if (dtype !== "float32") return jax.numpy.array(Int32Array.from(array(name)), { shape, dtype });
-        if (layout === undefined) return jax.numpy.array(array(name), { shape, dtype });
-        const ordered = layout.map((axis) => shape[axis]!);
-        return jax.numpy.array(permuted(array(name), shape, layout), { shape: ordered, dtype });
-      });
-      const opened = asCase(how, arrays, jax.jit(compute), layout);
+      const { opened } = openCase(jax, test, inputs);
       return { ...opened, read: () => asInPage(threads, opened.read) };
     },
   };
+}
+
+/** Results that are kept until the device is waited for. */
+const mostKept = 16;
+
+/** On WebGPU, whose globals must be there. */
+export async function openJaxOnGpu(): Promise<Peer<GpuPeerName>> {
+  const jax = await loadJax("webgpu");
+  return {
+    name: "jax-js",
+    version: installedVersion("@jax-js/jax"),
+    threads: 1,
+    note: "jit; arrays stay inside; waits for every 16th call",
+    open: async (test, inputs) => {
+      const { opened, run } = openCase(jax, test, inputs);
+      const kept: JaxArray[] = [];
+      const finish = async () => {
+        await jax.blockUntilReady(kept);
+        for (const result of kept.splice(0)) result.dispose();
+      };
+      // Work whose results nobody has waited for would not be done.
+      const call = (): void | Promise<void> => {
+        kept.push(...run());
+        if (kept.length >= mostKept) return finish();
+      };
+      return { ...opened, call, finish };
+    },
+  };
+}
+
+async function loadJax(device: JaxDevice): Promise<Jax> {
+  const jax = await loadPeer<Jax>("@jax-js/jax");
+  if (!(await jax.init(device)).includes(device)) throw new Error(`jax-js has no ${device} here`);
+  jax.defaultDevice(device);
+  return jax;
+}
+
+function openCase(jax: Jax, test: Case, inputs: Inputs): { opened: PeerCase; run: () => JaxArray[] } {
+  const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
+  const { how, shapes, types = {}, compute, layout } = prepare(jax, problemOf(test));
+  const arrays = Object.entries(shapes).map(([name, shape]) => {
+    const { [name]: dtype = "float32" } = types;
+    if (dtype !== "float32") return jax.numpy.array(Int32Array.from(array(name)), { shape, dtype });
+    if (layout === undefined) return jax.numpy.array(array(name), { shape, dtype });
+    const ordered = layout.map((axis) => shape[axis]!);
+    return jax.numpy.array(permuted(array(name), shape, layout), { shape: ordered, dtype });
+  });
+  const compiled = jax.jit(compute);
+  const run = () => [compiled(...arrays.map((each) => each.ref))].flat();
+  return { opened: asCase(how, arrays, run, layout), run };
 }
 
 /**
@@ -140,10 +183,9 @@ export async function asInPage<Result>(threads: number, work: () => Promise<Resu
 function asCase(
   how: string,
   arrays: readonly JaxArray[],
-  compute: Compute,
+  run: () => JaxArray[],
   layout: Extents | undefined,
 ): PeerCase {
-  const run = () => [compute(...arrays.map((array) => array.ref))].flat();
   return {
     how,
     call: async () => {

@@ -48,7 +48,7 @@ function write(path: string, content: string): void {
 }
 
 async function measure(options: CpuOptions): Promise<CpuReport> {
-  const { rounds, milliseconds, threads } = options;
+  const { rounds, milliseconds, threads, transforms } = options;
   const failure = options.peers.length === 0 ? undefined : installPeers();
   if (failure !== undefined) console.log(failure);
   const peers: PeerAbout[] = [];
@@ -88,6 +88,7 @@ async function measure(options: CpuOptions): Promise<CpuReport> {
     sampleMilliseconds: milliseconds,
     instruction: bestInstruction(),
     ...(blas === undefined ? {} : { blas }),
+    ...(transforms === "never" ? {} : { transforms }),
     peers,
     rows: inOrder,
     startup,
@@ -110,8 +111,8 @@ function measureThreads(request: ThreadsRequest, tell: (message: ThreadsMessage)
         tell({ missing: { case: name, threads: request.threads, name: "backplane", reason } });
       resolve();
     });
-    const { threads, rows, peers, blas, rounds, milliseconds } = request;
-    child.send({ threads, rows, peers, blas, rounds, milliseconds } satisfies ThreadsRequest);
+    const { threads, rows, peers, blas, transforms, rounds, milliseconds } = request;
+    child.send({ threads, rows, peers, blas, transforms, rounds, milliseconds } satisfies ThreadsRequest);
   });
 }
 

@@ -1,5 +1,6 @@
 // One process measures all rows on one number of threads: libraries choose theirs once, when they load.
-import { createCpuBackend } from "@backplane/backend-cpu";
+import { type CpuOptions, createCpuBackend } from "@backplane/backend-cpu";
+import type { TransformedConvolutions } from "@backplane/core";
 import { bestInstruction, Ceiling } from "./ceiling.js";
 import { type Contenders, compareRow, type RowResult } from "./compare.js";
 import { openPeer, type Peer, type PeerName } from "./peer.js";
@@ -12,6 +13,7 @@ export interface ThreadsRequest {
   readonly rows: readonly string[];
   readonly peers: readonly PeerName[];
   readonly blas: string | undefined;
+  readonly transforms: TransformedConvolutions;
   readonly rounds: number;
   readonly milliseconds: number;
 }
@@ -34,7 +36,8 @@ process.once("message", (request: ThreadsRequest) => {
 });
 
 async function measure(request: ThreadsRequest): Promise<void> {
-  const { threads, rows, peers, blas = false, rounds, milliseconds } = request;
+  const { threads, rows, peers, blas = false, transforms, rounds, milliseconds } = request;
+  const options: CpuOptions = { blas, transformedConvolutions: transforms };
   const opened: Peer[] = [];
   for (const name of peers)
     try {
@@ -48,11 +51,11 @@ async function measure(request: ThreadsRequest): Promise<void> {
       await tell({ missing: { case: "all", threads, name, reason } });
     }
   const contenders: Contenders = {
-    backend: createCpuBackend({ threads: workersOf(threads), blas }),
+    backend: createCpuBackend({ ...options, threads: workersOf(threads) }),
     threads,
     peers: opened,
     ceiling: new Ceiling(threads, bestInstruction()),
-    ...(threads > 1 ? { single: createCpuBackend({ threads: workersOf(1), blas }) } : {}),
+    ...(threads > 1 ? { single: createCpuBackend({ ...options, threads: workersOf(1) }) } : {}),
   };
   await contenders.backend.init();
   await contenders.single?.init();

@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { type TransformedConvolutions, transformedConvolutionNames } from "@backplane/core";
 import { type PeerName, peerKinds, peerNames } from "./peer.js";
 import { peerRows } from "./rows.js";
 
@@ -12,6 +13,7 @@ compared with float64 before it is timed. Installs the libraries into bench/peer
   --peer NAME        only this library; may be repeated; default all of
 ${peerLines}
   --blas PATH        large products of ours by this native library; auto: OpenBLAS, MKL or Accelerate
+  --transforms TILE  3x3 convolutions of ours by transforms of tiles of 2x2 or 4x4 outputs; default never
   --rounds N         how often everybody is timed; default 7
   --milliseconds N   how long one sample lasts at least; default 150
   --json FILE        where everything that was measured goes; default report/cpu.json
@@ -31,6 +33,8 @@ export interface CpuOptions {
   readonly peers: readonly PeerName[];
   /** A path or "auto"; undefined: WebAssembly only. */
   readonly blas: string | undefined;
+  /** The option `transformedConvolutions` of ours. */
+  readonly transforms: TransformedConvolutions;
   readonly rounds: number;
   readonly milliseconds: number;
   readonly json: string;
@@ -50,6 +54,7 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
       only: { type: "string", multiple: true, default: [] },
       peer: { type: "string", multiple: true, default: [] },
       blas: { type: "string" },
+      transforms: { type: "string", default: "never" },
       rounds: { type: "string", default: "7" },
       milliseconds: { type: "string", default: "150" },
       json: { type: "string", default: "report/cpu.json" },
@@ -64,6 +69,11 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
   for (const name of peer)
     if (!Object.hasOwn(peerKinds, name))
       throw new Error(`--peer is ${name}; allowed: ${peerNames.join(", ")}`);
+  const transforms = transformedConvolutionNames.find((allowed) => allowed === values.transforms);
+  if (transforms === undefined)
+    throw new Error(
+      `--transforms is ${values.transforms}; allowed: ${transformedConvolutionNames.join(", ")}`,
+    );
   const names = peerRows.map(({ test }) => test.name);
   const rows = only.length === 0 ? names : names.filter((name) => only.some((text) => name.includes(text)));
   if (rows.length === 0)
@@ -73,6 +83,7 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
     rows,
     peers: peer.length === 0 ? peerNames : peerNames.filter((name) => peer.includes(name)),
     blas: values.blas,
+    transforms,
     rounds: wholeNumber("rounds", values.rounds),
     milliseconds: wholeNumber("milliseconds", values.milliseconds),
     json: values.json,

@@ -1,8 +1,8 @@
 import type { Case, Inputs } from "../cases/case.js";
 
-/** A library to compare with, loaded to run on a number of threads. */
-export interface Peer {
-  readonly name: PeerName;
+/** A library to compare with, loaded to run on a number of threads, or on a GPU. */
+export interface Peer<Name extends string = PeerName> {
+  readonly name: Name;
   readonly version: string;
   /** Threads that it computes with, which may differ from the requested number. */
   readonly threads: number;
@@ -16,8 +16,10 @@ export interface Peer {
 export interface PeerCase {
   /** The operators that compute it, and the prepared parts. */
   readonly how: string;
-  /** Computes one result, as a user would, and lets go of it. */
+  /** Computes one result, as a user would, and lets go of it. On a GPU it may return before that is done. */
   call(): void | Promise<void>;
+  /** Waits until all calls are done, where they return earlier. */
+  finish?(): Promise<void>;
   /** Computes one result and returns all of its elements, in the order of the case's output. */
   read(): Promise<ArrayLike<number>>;
   close(): void | Promise<void>;
@@ -32,6 +34,9 @@ export const peerKinds = {
 } as const;
 
 export type PeerName = keyof typeof peerKinds;
+
+/** Those on WebGPU. onnxruntime-web is not among them: in Node.js its first run there does not return. */
+export type GpuPeerName = "tfjs-backend-webgpu" | "jax-js";
 
 export const peerNames: readonly PeerName[] = Object.keys(peerKinds) as PeerName[];
 

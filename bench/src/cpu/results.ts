@@ -79,6 +79,8 @@ export interface CpuReport {
   readonly instruction: string;
   /** The native library that computed our large products, if one was requested. */
   readonly blas?: string;
+  /** The tiles by whose transforms ours could compute 3x3 convolutions, if any. */
+  readonly transforms?: string;
   readonly peers: readonly PeerAbout[];
   readonly rows: readonly CpuRow[];
   readonly startup: readonly Startup[];

@@ -1,5 +1,6 @@
+import type { Case, Inputs } from "../cases/case.js";
 import { causalMask, permuted, transposition } from "./layout.js";
-import { loadPeer, type Peer, type PeerCase } from "./peer.js";
+import { type GpuPeerName, loadPeer, type Peer, type PeerCase } from "./peer.js";
 import {
   type ConvolutionProblem,
   type PoolProblem,
@@ -10,7 +11,7 @@ import {
 
 interface Tensor {
   readonly shape: readonly number[];
-  dataSync(): Float32Array | Int32Array;
+  data(): Promise<Float32Array | Int32Array>;
   dispose(): void;
 }
 
@@ -20,7 +21,8 @@ type ElementType = "float32" | "int32" | "bool";
 /** The used part of @tensorflow/tfjs-core. */
 interface Tfjs {
   readonly version_core: string;
-  setBackend(name: "wasm"): Promise<boolean>;
+  setBackend(name: "wasm" | "webgpu"): Promise<boolean>;
+  backend(): unknown;
   ready(): Promise<void>;
   tensor(data: Float32Array | Int32Array | Uint8Array, shape: Extents, dtype?: ElementType): Tensor;
   tidy<Result>(work: () => Result): Result;
@@ -83,22 +85,58 @@ interface Prepared {
 }
 
 export async function openTfjs(): Promise<Peer> {
-  const tf = await loadPeer<Tfjs>("@tensorflow/tfjs-core");
-  await loadPeer("@tensorflow/tfjs-backend-wasm");
-  if (!(await tf.setBackend("wasm"))) throw new Error("tfjs has no WebAssembly here");
-  await tf.ready();
+  const tf = await loadTfjs("wasm");
   return {
     name: "tfjs-backend-wasm",
     version: tf.version_core,
     threads: 1,
     note: "one thread: it does not start threads in Node.js; tensors stay inside",
-    open: async (test, inputs) => {
-      const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
-      const tensor = (name: string, shape: Extents, type: ElementType = "float32") =>
-        tf.tensor(elements[type](array(name)), shape, type);
-      return asCase(tf, prepare(tf, problemOf(test), tensor, array));
-    },
+    open: async (test, inputs) => opened(tf, test, inputs),
   };
+}
+
+/** The used part of the backend webgpu. */
+interface TfjsGpu {
+  /** Null: nothing was enqueued since the last submit. */
+  readonly commandEncoder: object | null;
+  endComputePassEncoder(): void;
+  submitQueue(): void;
+  readonly queue: { onSubmittedWorkDone(): Promise<void> };
+}
+
+/** On WebGPU, whose globals must be there. */
+export async function openTfjsOnGpu(): Promise<Peer<GpuPeerName>> {
+  const tf = await loadTfjs("webgpu");
+  const backend = tf.backend() as TfjsGpu;
+  const finish = async () => {
+    if (backend.commandEncoder !== null) {
+      backend.endComputePassEncoder();
+      backend.submitQueue();
+    }
+    await backend.queue.onSubmittedWorkDone();
+  };
+  return {
+    name: "tfjs-backend-webgpu",
+    version: tf.version_core,
+    threads: 1,
+    note: "tensors stay inside",
+    open: async (test, inputs) => ({ ...opened(tf, test, inputs), finish }),
+  };
+}
+
+async function loadTfjs(backend: "wasm" | "webgpu"): Promise<Tfjs> {
+  const tf = await loadPeer<Tfjs>("@tensorflow/tfjs-core");
+  await loadPeer(`@tensorflow/tfjs-backend-${backend}`);
+  if (!(await tf.setBackend(backend))) throw new Error(`tfjs has no ${backend} here`);
+  await tf.ready();
+  return tf;
+}
+
+function opened(tf: Tfjs, test: Case, inputs: Inputs): PeerCase {
+  const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
+  const tensor = (name: string, shape: Extents, type: ElementType = "float32") =>
+    tf.tensor(elements[type](array(name)), shape, type);
+  return asCase(tf, prepare(tf, problemOf(test), tensor, array));
 }
 
 /** Numbers in the array that a tensor of each type is made from. */
@@ -114,7 +152,7 @@ function asCase(tf: Tfjs, { how, tensors, compute, order }: Prepared): PeerCase 
     call: () => tf.tidy(compute).dispose(),
     read: async () => {
       const result = tf.tidy(compute);
-      const data = result.dataSync();
+      const data = await result.data();
       result.dispose();
       return order?.(data, result.shape) ?? data;
     },

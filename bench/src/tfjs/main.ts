@@ -1,22 +1,27 @@
+import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { cpu } from "@backplane/backend-cpu";
+import { webgpu } from "@backplane/backend-webgpu";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { installPeers } from "../cpu/installed.js";
 import { loadPeer } from "../cpu/peer.js";
+import { provideGpu } from "../gpu-page.js";
 import { quantile, ratios, stableSpread, summarise } from "../statistics.js";
 import { assertClose, resultsOf, type TfjsCase, tfjsCases } from "./cases.js";
 
 /*
- * Times programs of TensorFlow.js on @backplane/tfjs, with the CPU backend, next to tfjs-backend-wasm in the same process.
- * Both must give what tfjs-backend-cpu gives before they are timed. They take turns, round by round.
+ * Times programs of TensorFlow.js on @backplane/tfjs, with the CPU backend next to tfjs-backend-wasm, or with the WebGPU backend
+ * next to tfjs-backend-webgpu, in the same process. Both must give what tfjs-backend-cpu gives before they are timed. They take turns, round by round.
  */
 
 const usage = `node bench/dist/tfjs/main.js [options]
 
+  --gpu         on WebGPU, next to tfjs-backend-webgpu
   --threads N   threads of ours; 0: the calling one, as tfjs-backend-wasm has in Node.js (default 0)
   --only TEXT   cases with this in their names
   --rounds N    rounds of each case (default 40)
+  --json FILE   also writes the rows
   --busy        counts the time of the process on all cores in place of the time on the wall: for --threads 0 on a machine that
                 others use
   --help        this text
@@ -28,6 +33,8 @@ const { values: options } = parseArgs({
     only: { type: "string", default: "" },
     rounds: { type: "string", default: "40" },
     busy: { type: "boolean", default: false },
+    gpu: { type: "boolean", default: false },
+    json: { type: "string" },
     help: { type: "boolean", default: false },
   },
 });
@@ -49,7 +56,8 @@ function now(): number {
   return (user + system) / 1e6;
 }
 
-const names = { ours: "backplane", other: "wasm" } as const;
+const names = { ours: "backplane", other: options.gpu ? "webgpu" : "wasm" } as const;
+const otherPackage = `@tensorflow/tfjs-backend-${names.other}`;
 
 interface Contender {
   readonly backend: string;
@@ -62,18 +70,24 @@ interface Contender {
 async function open(backend: string, { kind, prepare }: TfjsCase): Promise<Contender> {
   await tf.setBackend(backend);
   const { call, kept } = prepare();
-  const run = (isRead: boolean) => {
+  /** Devices other than the calling thread's cannot be waited for. */
+  const run = (isRead: boolean): void | Promise<void> => {
     const results = tf.tidy(call);
+    const free = () => tf.dispose(results);
+    if (isRead && options.gpu) return Promise.all([results].flat().map((result) => result.data())).then(free);
     if (isRead) for (const result of [results].flat()) result.dataSync();
-    tf.dispose(results);
+    free();
   };
   return {
     backend,
     async sample(calls) {
       await tf.setBackend(backend);
       const begun = now();
-      for (let i = 1; i < calls; i++) run(kind === "model");
-      run(true);
+      for (let i = 1; i < calls; i++) {
+        const waiting = run(kind === "model");
+        if (waiting !== undefined) await waiting;
+      }
+      await run(true);
       return (now() - begun) / calls;
     },
     async close() {
@@ -122,8 +136,9 @@ async function measure(test: TfjsCase, rounds: number): Promise<Row> {
   }
 }
 
-/** The least ratio that is wanted: of models 1.5 on one thread, and 2.2 on two. */
+/** The least ratio that is wanted: of models 1.5 on one thread, and 2.2 on two; on a GPU 1.5 of all. */
 function goalOf({ kind }: TfjsCase, threads: number): number {
+  if (options.gpu) return 1.5;
   if (kind === "small") return 1;
   return threads > 1 ? 2.2 : 1.5;
 }
@@ -131,16 +146,21 @@ function goalOf({ kind }: TfjsCase, threads: number): number {
 async function main(threads: number, rounds: number): Promise<void> {
   const missing = installPeers();
   if (missing !== undefined) throw new Error(missing);
-  await loadPeer("@tensorflow/tfjs-backend-wasm");
-  if (!(await tf.setBackend(names.other))) throw new Error("tfjs-backend-wasm does not start");
-  const registration = await register(tf, [cpu({ threads })], { name: names.ours });
+  if (options.gpu) await provideGpu();
+  await loadPeer(otherPackage);
+  if (!(await tf.setBackend(names.other))) throw new Error(`${otherPackage} does not start`);
+  const registration = await register(tf, [options.gpu ? webgpu() : cpu({ threads })], { name: names.ours });
   const { device } = registration.capabilities;
-  console.log(`${device.name} (${device.details?.processor}), Node.js ${process.versions.node}\n`);
-  console.log("| case | ours, us | tfjs-backend-wasm, us | times as fast | goal |");
+  const processor = device.details?.processor ?? device.details?.tier;
+  console.log(`${device.name} (${processor}), Node.js ${process.versions.node}\n`);
+  console.log(`| case | ours, us | tfjs-backend-${names.other}, us | times as fast | goal |`);
   console.log("| --- | ---: | ---: | ---: | ---: |");
+  const rows: (Row & { readonly case: string })[] = [];
   for (const test of tfjsCases.filter(({ name }) => name.includes(options.only)))
     try {
-      const { ours, other, ratio, isUnstable } = await measure(test, rounds);
+      const row = await measure(test, rounds);
+      rows.push({ case: test.name, ...row });
+      const { ours, other, ratio, isUnstable } = row;
       const [a, b] = [ours, other].map((seconds) => (1e6 * seconds).toPrecision(3));
       const goal = goalOf(test, threads);
       const verdict = `${goal}${ratio >= goal ? "" : ", missed"}`;
@@ -151,6 +171,8 @@ async function main(threads: number, rounds: number): Promise<void> {
       process.exitCode = 1;
       console.log(`| ${test.name} | wrong: ${(error as Error).message} | | | |`);
     }
+  if (options.json !== undefined)
+    writeFileSync(options.json, `${JSON.stringify({ device: device.name, rows }, null, 1)}\n`);
   await registration.dispose();
 }
 

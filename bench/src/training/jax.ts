@@ -30,10 +30,12 @@ type Step = (
   targets: JaxArray,
 ) => readonly [parameters: Arrays, velocities: Arrays];
 
+type JaxDevice = "wasm" | "webgpu";
+
 /** The used part of @jax-js/jax. */
 interface Jax {
-  init(device: "wasm"): Promise<readonly string[]>;
-  defaultDevice(device: "wasm"): string;
+  init(device: JaxDevice): Promise<readonly string[]>;
+  defaultDevice(device: JaxDevice): string;
   jit<Compute extends Loss | Step>(compute: Compute): Compute;
   valueAndGrad(loss: Loss): (...inputs: Parameters<Loss>) => readonly [JaxArray, Arrays];
   blockUntilReady(arrays: Arrays): Promise<Arrays>;
@@ -66,20 +68,38 @@ interface Jax {
   };
 }
 
+interface OpenedJax {
+  readonly name: string;
+  open(task: Task): Promise<Trainee>;
+}
+
 /** Loads jax-js on a number of threads. Rejects if it does not start. */
-export async function openJax(
-  threads: number,
-): Promise<{ readonly name: string; open(task: Task): Promise<Trainee> }> {
-  const jax = await asInPage(threads, () => loadPeer<Jax>("@jax-js/jax"));
-  if (!(await jax.init("wasm")).includes("wasm")) throw new Error("jax-js has no WebAssembly here");
-  jax.defaultDevice("wasm");
+export async function openJax(threads: number): Promise<OpenedJax> {
+  const inPage: InPage = (work) => asInPage(threads, work);
+  const how = `jit, ${threads} ${threads === 1 ? "thread" : "threads"}`;
+  return openOn("wasm", how, inPage);
+}
+
+/** Loads jax-js on WebGPU, whose globals must be there. Rejects if it does not start. */
+export async function openJaxOnGpu(): Promise<OpenedJax> {
+  return openOn("webgpu", "jit, webgpu", (work) => work());
+}
+
+/** Does what may look at globals of pages. */
+type InPage = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+async function openOn(device: JaxDevice, how: string, inPage: InPage): Promise<OpenedJax> {
+  const jax = await inPage(() => loadPeer<Jax>("@jax-js/jax"));
+  if (!(await jax.init(device)).includes(device)) throw new Error(`jax-js has no ${device} here`);
+  jax.defaultDevice(device);
   return {
-    name: `jax-js ${installedVersion("@jax-js/jax")}, jit, ${threads} ${threads === 1 ? "thread" : "threads"}`,
-    open: async (task) => open(jax, threads, task),
+    name: `jax-js ${installedVersion("@jax-js/jax")}, ${how}`,
+    open: async (task) => open(jax, inPage, task, device === "wasm"),
   };
 }
 
-function open(jax: Jax, threads: number, { model, parameters: start }: Task): Trainee {
+/** @param waits whether each step is waited for */
+function open(jax: Jax, inPage: InPage, { model, parameters: start }: Task, waits: boolean): Trainee {
   const { numpy } = jax;
   const array = (values: Float32Array, shape: readonly number[]) =>
     numpy.array(values, { shape, dtype: "float32" });
@@ -119,13 +139,16 @@ function open(jax: Jax, threads: number, { model, parameters: start }: Task): Tr
   let velocities: Arrays = start.map(({ shape }) => numpy.zeros(shape));
   return {
     step: () =>
-      asInPage(threads, async () => {
+      inPage(async () => {
         [parameters, velocities] = step(parameters, velocities, images.ref, targets.ref);
+        if (waits) await jax.blockUntilReady(parameters);
+      }),
+    settle: () =>
+      inPage(async () => {
         await jax.blockUntilReady(parameters);
       }),
-    settle: () => {},
     loss: () =>
-      asInPage(threads, async () => {
+      inPage(async () => {
         const value = compiledLoss(
           parameters.map((parameter) => parameter.ref),
           images.ref,

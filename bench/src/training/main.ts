@@ -1,14 +1,18 @@
+import { writeFileSync } from "node:fs";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { BackendRegistry, type ComputeBackend, newHandle } from "@backplane/core";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { installPeers } from "../cpu/installed.js";
+import { loadPeer } from "../cpu/peer.js";
+import { provideGpu } from "../gpu-page.js";
 import { quantile, ratios, stableSpread, summarise } from "../statistics.js";
-import { openJax } from "./jax.js";
+import { openAnchor } from "./anchor.js";
+import { openJax, openJaxOnGpu } from "./jax.js";
 import { taskOf, trainee } from "./models.js";
 import { parseTrainingOptions, type TrainingOptions, usage } from "./options.js";
-import { batch, type ModelName, type Task, type Trainee } from "./task.js";
+import { batch, type ModelName, type Sample, stepsAhead, type Task, type Trainee } from "./task.js";
 import { openTfjs } from "./tfjs.js";
 
 /*
@@ -22,8 +26,6 @@ const verifiedSteps = 5;
 const tolerance = 1e-3;
 /** Of one of a round, at least. */
 const sampleMilliseconds = 300;
-/** A device must not fall behind by seconds. */
-const stepsAhead = 16;
 /** Engines compile meanwhile, and compile again what turns out to be called often. */
 const warmUpMilliseconds = 1000;
 
@@ -32,14 +34,8 @@ interface Contender {
   open(task: Task): Trainee | Promise<Trainee>;
 }
 
-interface Sample {
-  /** Milliseconds of a step. */
-  readonly step: number;
-  /** Of these, in which the host makes calls. */
-  readonly host: number;
-}
-
 async function sample(trainee: Trainee, milliseconds = sampleMilliseconds): Promise<Sample> {
+  if (trainee.sample !== undefined) return trainee.sample(milliseconds);
   const start = performance.now();
   let [steps, host] = [0, 0];
   do {
@@ -62,26 +58,46 @@ async function verifiedLoss(name: string, trainee: Trainee): Promise<number> {
   return after;
 }
 
-/** Prints a line for each contender. The first one is what the others are compared with. Returns false if losses are apart. */
-async function measure(contenders: readonly Contender[], task: Task, rounds: number): Promise<boolean> {
+interface Row {
+  readonly model: ModelName;
+  readonly name: string;
+  readonly samples: readonly Sample[];
+}
+
+/**
+ * Prints a line for each contender. The first one is what the others are compared with. One that fails, or whose loss is not
+ * that of the first one, is named and not timed.
+ */
+async function measure(
+  contenders: readonly Contender[],
+  task: Task,
+  rounds: number,
+): Promise<readonly Row[]> {
   const opened: { readonly name: string; readonly trainee: Trainee; readonly samples: Sample[] }[] = [];
-  const losses: number[] = [];
+  let expected: number | undefined;
   try {
     for (const { name, open } of contenders) {
-      const trainee = await open(task);
-      opened.push({ name, trainee, samples: [] });
-      losses.push(await verifiedLoss(name, trainee));
+      let trainee: Trainee | undefined;
+      try {
+        trainee = await open(task);
+        const loss = await verifiedLoss(name, trainee);
+        expected ??= loss;
+        if (!(Math.abs(loss / expected - 1) <= tolerance))
+          throw new Error(
+            `after ${verifiedSteps} steps the loss is ${loss}, that of the first one ${expected}`,
+          );
+        await sample(trainee, warmUpMilliseconds);
+        opened.push({ name, trainee, samples: [] });
+      } catch (error) {
+        process.exitCode = 1;
+        console.error(`${task.model}: ${name}: ${(error as Error).message}`);
+        await trainee?.close();
+      }
     }
-    const apart = Math.max(...losses) / Math.min(...losses) - 1;
-    if (!(apart <= tolerance)) {
-      console.error(`${task.model}: after ${verifiedSteps} steps the losses are ${losses.join(", ")}`);
-      return false;
-    }
-    for (const { trainee } of opened) await sample(trainee, warmUpMilliseconds);
     for (let round = 0; round < rounds; round++)
       for (const { trainee, samples } of opened) samples.push(await sample(trainee));
     for (const { name, samples } of opened) print(task.model, name, samples, opened[0]!.samples);
-    return true;
+    return opened.map(({ name, samples }) => ({ model: task.model, name, samples }));
   } finally {
     for (const { trainee } of opened) await trainee.close();
   }
@@ -124,9 +140,12 @@ function hostMicroseconds(model: ModelName): number {
   return Math.min(...samples);
 }
 
-/** Ours on every backend of this machine, the CPU first. */
-async function openOurs(threads: number): Promise<{ backends: ComputeBackend[]; contenders: Contender[] }> {
-  const registry = new BackendRegistry([cpu({ threads }), webgpu()]);
+/** Ours on every backend of this machine, the CPU first; or on WebGPU only. */
+async function openOurs({
+  threads,
+  gpu,
+}: TrainingOptions): Promise<{ backends: ComputeBackend[]; contenders: Contender[] }> {
+  const registry = new BackendRegistry(gpu ? [webgpu()] : [cpu({ threads }), webgpu()]);
   const backends: ComputeBackend[] = [];
   for (const { name, available } of await registry.list())
     if (available) backends.push((await registry.open([name])).backend);
@@ -137,10 +156,18 @@ async function openOurs(threads: number): Promise<{ backends: ComputeBackend[]; 
   return { backends, contenders };
 }
 
-async function openPeers(threads: number): Promise<{ contenders: Contender[]; close(): Promise<void> }> {
+async function openPeers({
+  threads,
+  gpu,
+}: TrainingOptions): Promise<{ contenders: Contender[]; close(): Promise<void> }> {
   const missing = installPeers();
   if (missing !== undefined) throw new Error(missing);
-  const ours = await register(tf, [cpu({ threads })]);
+  const ours = await register(tf, gpu ? [webgpu()] : [cpu({ threads })]);
+  if (gpu) {
+    await provideGpu();
+    await loadPeer("@tensorflow/tfjs-backend-webgpu");
+  }
+  const theirs = gpu ? "webgpu" : "cpu";
   const onTfjs = (backend: string, name: string): Contender => ({
     name,
     open: (task) => openTfjs(backend, task),
@@ -148,31 +175,43 @@ async function openPeers(threads: number): Promise<{ contenders: Contender[]; cl
   return {
     contenders: [
       onTfjs(ours.name, `TensorFlow.js ${tf.version_core} on @backplane/tfjs`),
-      onTfjs("cpu", `TensorFlow.js ${tf.version_core}, cpu`),
-      await openJax(Math.max(1, threads)),
+      onTfjs(theirs, `TensorFlow.js ${tf.version_core}, ${theirs}`),
+      gpu ? await openJaxOnGpu() : await openJax(Math.max(1, threads)),
     ],
     close: async () => {
-      await tf.setBackend("cpu");
+      await tf.setBackend(theirs);
       await ours.dispose();
     },
   };
 }
 
-async function main({ threads, rounds, names, peers }: TrainingOptions): Promise<void> {
-  const { backends, contenders } = await openOurs(threads);
-  const others = peers ? await openPeers(threads) : undefined;
-  console.log("| model | on | us a step | images/s | us of calls | times ours on the CPU |");
+async function main(options: TrainingOptions): Promise<void> {
+  const { rounds, names } = options;
+  const { backends, contenders } = await openOurs(options);
+  const others = options.peers ? await openPeers(options) : undefined;
+  const anchors = [];
+  for (const command of options.anchors)
+    try {
+      anchors.push(await openAnchor(command));
+    } catch (error) {
+      process.exitCode = 1;
+      console.error(`${command}: ${(error as Error).message}`);
+    }
+  const all = [...contenders, ...(others?.contenders ?? []), ...anchors];
+  console.log(`| model | on | us a step | images/s | us of calls | times that of ${contenders[0]?.name} |`);
   console.log("| --- | --- | ---: | ---: | ---: | ---: |");
-  for (const name of names) {
-    const task = await taskOf(name);
-    if (!(await measure([...contenders, ...(others?.contenders ?? [])], task, rounds))) process.exitCode = 1;
-  }
+  const rows: Row[] = [];
+  for (const name of names) rows.push(...(await measure(all, await taskOf(name), rounds)));
   await others?.close();
+  for (const anchor of anchors) await anchor.stop();
   for (const backend of backends) await backend.dispose();
-  for (const name of names)
+  const host = names.map((name) => ({ model: name, microseconds: hostMicroseconds(name) }));
+  for (const { model, microseconds } of host)
     console.log(
-      `${name}: ${hostMicroseconds(name).toFixed(1)} us of the library for each recorded operation, on an idle backend`,
+      `${model}: ${microseconds.toFixed(1)} us of the library for each recorded operation, on an idle backend`,
     );
+  const { json } = options;
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ batch, rows, host }, null, 1)}\n`);
 }
 
 let options: TrainingOptions | undefined;

@@ -42,4 +42,16 @@ export interface Trainee {
   /** Waits, and returns the mean cross entropy of the images. */
   loss(): Promise<number>;
   close(): void | Promise<void>;
+  /** Times steps for so many milliseconds at least, where the calls of this process would take part of the time. */
+  sample?(milliseconds: number): Promise<Sample>;
 }
+
+export interface Sample {
+  /** Milliseconds of a step. */
+  readonly step: number;
+  /** Of these, in which the host makes calls. */
+  readonly host: number;
+}
+
+/** A device must not fall behind by seconds. */
+export const stepsAhead = 16;

@@ -62,6 +62,8 @@ describe("what is told of peers", () => {
     const native = cpuDocument({ ...report, blas: "openblas_sgemm" });
     expect(native).to.include("; ours with relaxed_madd, and large products by openblas_sgemm.");
     expect(native).to.include("| 0.30 | 1, missed (onnxruntime-node, best 0.30) |");
+    const transformed = cpuDocument({ ...report, transforms: "4x4" });
+    expect(transformed).to.include("relaxed_madd, and 3x3 convolutions by transforms of tiles of 4x4.");
     // Where native code was not measured, the goal is the one it was.
     expect(native).to.include("| fails | 1.35, missed (onnxruntime-web, best 1.34) |");
   });
@@ -153,7 +155,7 @@ describe("rows for peers", () => {
 
   it("are single operations in f32", () => {
     for (const { test } of peerRows) expect(problemOf(test).operation).to.equal(test.operation);
-    expect(() => problemOf(readback())).to.throw("read back 4 bytes is readback");
+    expect(() => problemOf(readback(4))).to.throw("read back 4 bytes is readback");
     expect(() => problemOf(gemm(8, 8, 8, { dtype: "f16" }))).to.throw("in f16; allowed: gemm, ");
   });
 });
@@ -178,8 +180,12 @@ describe("options of the comparison with peers", () => {
       "4",
       "--blas",
       "auto",
+      "--transforms",
+      "4x4",
     ];
-    const { threads, rows, peers, blas } = parseCpuOptions(args);
+    const { threads, rows, peers, blas, transforms } = parseCpuOptions(args);
+    expect(transforms).to.equal("4x4");
+    expect(parseCpuOptions([]).transforms).to.equal("never");
     expect(blas).to.equal("auto");
     expect(rows).to.deep.equal(["batchedGemm f32 16 x 256^3", "unary f32 gelu of 16777216"]);
     expect({ threads, peers }).to.deep.equal({ threads: [4], peers: ["jax-js"] });
@@ -191,6 +197,7 @@ describe("options of the comparison with peers", () => {
       [["--only", "nothing"], "--only is nothing; allowed: a part of a name"],
       [["--threads", "0"], "--threads is 0; allowed: whole numbers above 0"],
       [["--rounds", "2.5"], "--rounds is 2.5; allowed: whole numbers above 0"],
+      [["--transforms", "3x3"], "--transforms is 3x3; allowed: never, 2x2, 4x4"],
       [["--frist"], "--frist"],
     ];
     for (const [args, message] of refused)
@@ -200,6 +207,7 @@ describe("options of the comparison with peers", () => {
       "only",
       "peer",
       "blas",
+      "transforms",
       "rounds",
       "milliseconds",
       "json",

@@ -1,3 +1,4 @@
+import type { WebGpuTier } from "@backplane/backend-webgpu";
 import { type FloatType, floatTypes, type QuantizedBits } from "@backplane/core";
 import { oneOf, UsageError, valuesFrom, wholeNumber } from "./command-line.js";
 import { BLOCK } from "./matrix.js";
@@ -28,6 +29,8 @@ const weightBits = { dense: undefined, q8: 8, q4: 4 } as const satisfies Record<
   QuantizedBits | undefined
 >;
 
+const tiers: readonly WebGpuTier[] = ["baseline", "subgroups", "shader-f16", "subgroup-matrices"];
+
 const backends: readonly Exclude<BackendChoice, "auto">[] = ["webgpu", "cpu"];
 
 export interface SpeedOptions {
@@ -38,10 +41,16 @@ export interface SpeedOptions {
   readonly bits: QuantizedBits | undefined;
   readonly dtype: FloatType;
   readonly backend: string;
+  /** The highest tier of WebGPU that is used; undefined: the backend's default. */
+  readonly tier: WebGpuTier | undefined;
   /** Tokens. */
   readonly prompt: number;
   readonly tokens: number;
   readonly rounds: number;
+  /** Where the results go as JSON. */
+  readonly json: string | undefined;
+  /** Whether one more round shows where the time goes. */
+  readonly profile: boolean;
   readonly help: boolean;
 }
 
@@ -53,9 +62,12 @@ export const speedUsage = `How fast a model of some shape writes, with random we
   --weights dense|q8|q4   how they are stored: in the type of --dtype, or in 8 or 4 bits (default dense)
   --dtype f32|f16         the type in which the model computes (default f32)
   --backend webgpu|cpu    what computes (default webgpu)
+  --tier NAME             the highest tier of WebGPU that is used: ${tiers.join(", ")}
   --prompt N              tokens that the model reads first (default 256)
   --tokens N              tokens that it then writes, at least 2 (default 64)
   --rounds N              how often (default 3)
+  --profile               one more round, in which each kernel is timed
+  --json FILE             also writes what was measured
   --help                  this text
 `;
 
@@ -69,6 +81,9 @@ export function parseSpeedOptions(args: readonly string[]): SpeedOptions {
     prompt: { type: "string", default: "256" },
     tokens: { type: "string", default: "64" },
     rounds: { type: "string", default: "3" },
+    tier: { type: "string" },
+    profile: { type: "boolean", default: false },
+    json: { type: "string" },
     help: { type: "boolean", short: "h", default: false },
   });
   const shapeName = oneOf("shape", values.shape, Object.keys(shapes) as (keyof typeof shapes)[]);
@@ -94,6 +109,15 @@ export function parseSpeedOptions(args: readonly string[]): SpeedOptions {
     prompt: wholeNumber("prompt", values.prompt, 1, 1_000_000),
     tokens: wholeNumber("tokens", values.tokens, 2, 1_000_000),
     rounds: wholeNumber("rounds", values.rounds, 1, 1_000_000),
+    tier: tierOf(values),
+    profile: values.profile,
+    json: values.json,
     help: values.help,
   };
+}
+
+function tierOf({ backend, tier }: { backend: string; tier?: string | undefined }): WebGpuTier | undefined {
+  if (tier === undefined) return undefined;
+  if (backend !== "webgpu") throw new UsageError(`--tier does not go with --backend ${backend}`);
+  return oneOf("tier", tier, tiers);
 }

@@ -24,6 +24,8 @@ describe("the options of the measurement of speed", () => {
     "--weights q8": /rows of 64 and 172 do not fill; allowed for stories260K: dense/,
     "--dtype f64": /--dtype is "f64"; allowed: f32, f16/,
     "--backend auto": /--backend is "auto"; allowed: webgpu, cpu/,
+    "--tier fast": /--tier is "fast"; allowed: baseline, subgroups/,
+    "--backend cpu --tier baseline": /--tier does not go with --backend cpu/,
     "--tokens 1": /--tokens is "1"; allowed: whole numbers from 2/,
     "--rounds many": /--rounds is "many"; allowed: whole numbers/,
   };

@@ -213,6 +213,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       features,
       variants,
       workers: queue.workers,
+      transformedConvolutions: this.#options.transformedConvolutions,
       workspace,
       late: library.late.bind(library),
     };
@@ -223,7 +224,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     return {
       device: { ...plannedDevice, details },
       limits,
-      numerics,
+      numerics: { ...numerics, transformedConvolutions: this.#options.transformedConvolutions },
       accuracy: this.#options.parts.set.accuracy,
       synchronousReads: queue.mayReadSync,
     };

@@ -1,4 +1,9 @@
-import { BackendError, checkNames } from "@backplane/core";
+import {
+  BackendError,
+  checkNames,
+  type TransformedConvolutions,
+  transformedConvolutionNames,
+} from "@backplane/core";
 import { availableThreads } from "./features.js";
 import { largestHeapBytes } from "./heap.js";
 import type { OwnCpuKernel } from "./kernels/kernel.js";
@@ -35,6 +40,13 @@ export interface CpuOptions {
    * fails if the engine cannot run them. Default: the fastest of those that give the same bits, as timed by `init`.
    */
   readonly variants?: ForcedVariants;
+  /**
+   * Whether conv2d and conv2dInputGradient may compute convolutions in f32 with 3 x 3 filters by transforms, with fewer
+   * multiplications: never, or for tiles of up to 2 x 2 or 4 x 4 outputs, where that is faster. Their error is bounded by
+   * the largest numbers around an output: see `Numerics.transformedConvolutions`, which then has this value. Takes up to
+   * 4 MiB of scratch memory, and up to 2 MiB for each thread. Default: never.
+   */
+  readonly transformedConvolutions?: TransformedConvolutions;
   /** Kernels for operations that core does not define; see `@backplane/backend-cpu/kernel`. Default: none. */
   readonly kernels?: readonly OwnCpuKernel[];
 }
@@ -54,19 +66,25 @@ export interface ResolvedOptions {
   readonly relaxedSimd: boolean | "auto";
   readonly variants: ForcedVariants;
   readonly blas: BlasOption;
+  readonly transformedConvolutions: TransformedConvolutions;
   readonly kernels: readonly OwnCpuKernel[];
   readonly parts: CpuParts;
 }
 
 /** The least memory, in bytes, with which a backend can work. */
 export const leastBytes: number = 4 << 20;
+const optionNames = [
+  ...(["threads", "maxBytes", "relaxedSimd", "blas", "variants"] as const),
+  ...(["transformedConvolutions", "kernels"] as const),
+];
 const mostThreads = 64;
 const defaultThreads = 8;
 
 /** Fills in the defaults, for a backend of these parts. Throws `INVALID_ARGUMENT` for bad values and unknown names. */
 export function resolveOptions(options: CpuOptions, parts: CpuParts): ResolvedOptions {
-  checkNames("cpu", options, ["threads", "maxBytes", "relaxedSimd", "blas", "variants", "kernels"]);
+  checkNames("cpu", options, optionNames);
   const { relaxedSimd = "auto", variants = {}, maxBytes, blas = false, kernels = [] } = options;
+  const { transformedConvolutions = "never" } = options;
   const threads = options.threads ?? Math.min(availableThreads(), defaultThreads);
   if (!Number.isSafeInteger(threads) || threads < 0 || threads > mostThreads)
     fail("threads", threads, `a whole number from 0 to ${mostThreads}`);
@@ -79,6 +97,8 @@ export function resolveOptions(options: CpuOptions, parts: CpuParts): ResolvedOp
     fail("blas", blas, '"auto", the path of a library, or false');
   if (blas !== false && parts.native === undefined)
     fail("blas", blas, "false: only the entry with all kernels has native libraries");
+  if (!transformedConvolutionNames.includes(transformedConvolutions))
+    fail("transformedConvolutions", transformedConvolutions, transformedConvolutionNames.join(", "));
   if (!Array.isArray(kernels)) fail("kernels", kernels, "a list of kernels");
   const names: Readonly<Record<string, readonly string[]>> = variantNamesOf(parts.set);
   checkNames("cpu", variants, Object.keys(names) as (keyof ForcedVariants)[], "variants");
@@ -87,7 +107,10 @@ export function resolveOptions(options: CpuOptions, parts: CpuParts): ResolvedOp
     if (name !== undefined && !allowed.includes(name as string))
       fail(`variants.${operation}`, name, allowed.join(", "));
   }
-  return { threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, kernels, parts };
+  return {
+    ...{ threads, maxBytes, relaxedSimd, variants: { ...variants }, blas, transformedConvolutions },
+    ...{ kernels, parts },
+  };
 }
 
 function fail(argument: string, value: unknown, allowed: string): never {

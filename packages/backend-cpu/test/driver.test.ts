@@ -275,12 +275,24 @@ describe("cpu backend", () => {
       [{ variants: { conv2d: "4x8" } as object }, "variants.conv2d"],
       [{ variants: null as unknown as object }, "variants"],
       [{ relaxedSimd: "yes" as unknown as boolean }, "relaxedSimd"],
+      [{ transformedConvolutions: "3x3" as "2x2" }, "transformedConvolutions"],
     ] as const)
       expect(() => cpu(options))
         .to.throw(BackendError)
         .that.includes({ code: "INVALID_ARGUMENT", argument });
     expect(() => cpu({ threads: "2" as unknown as number })).to.throw(/threads is "2"; allowed: a whole/);
     expect(resolveOptions({}, all).threads).to.be.within(1, 8);
+  });
+
+  it("says in its numerics whether convolutions may be computed by transforms", async () => {
+    for (const [options, expected] of [
+      [{}, "never"],
+      [{ transformedConvolutions: "2x2" }, "2x2"],
+      [{ transformedConvolutions: "4x4" }, "4x4"],
+    ] as const)
+      await withBackend({ threads: 0, ...options }, async ({ capabilities }) => {
+        expect(capabilities.numerics.transformedConvolutions).to.equal(expected);
+      });
   });
 
   it("says why it is not available", async () => {

@@ -118,6 +118,37 @@ describe("gemm", () => {
     }
   });
 
+  it("gives the same bits whether rows of A are read in place or packed", async () => {
+    const shapes: readonly Shape[] = [
+      { m: 9, n: 8, k: 1 },
+      { m: 17, n: 97, k: 12 },
+      { m: 50, n: 21, k: 33, pad: 3 },
+      { m: 300, n: 5, k: 512, transB: true },
+      { m: 33, n: 30, k: 40, batch: 3, pad: 1 },
+    ];
+    const { relaxedSimd } = features;
+    for (const shape of shapes)
+      for (const workers of [1, 3]) {
+        const options = { relaxedSimd, pages: 100, workers };
+        const bench = await Workbench.create(gemmOperation().kernels, options);
+        const inPlace = makeCase(shape);
+        // The same A with columns along k is packed.
+        const packed = makeCase({ ...shape, transA: true });
+        const { m, k } = shape;
+        for (let i = 0; i < (shape.batch ?? 1); i++)
+          for (let r = 0; r < m; r++)
+            for (let p = 0; p < k; p++)
+              packed.a[i * packed.shape.strideA + p * packed.lda + r] =
+                inPlace.a[i * inPlace.shape.strideA + r * inPlace.lda + p]!;
+        const [one, other] = [inPlace, packed].map((given) => compute(bench, undefined, given)) as [
+          Float32Array,
+          Float32Array,
+        ];
+        check(inPlace, one);
+        expectSameElements(one, other, `${label(shape)}, ${workers} workers`);
+      }
+  });
+
   it("makes parts longer where there would be many", () => {
     const partsOfDepth = (k: number) => {
       const shape = { m: 1, n: 4096, k, batch: 1, transB: false };

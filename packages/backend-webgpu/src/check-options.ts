@@ -1,4 +1,4 @@
-import { BackendError, checkNames } from "@backplane/core";
+import { BackendError, checkNames, transformedConvolutionNames } from "@backplane/core";
 import type { DawnOptions } from "./dawn.js";
 import { f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
 import { checkForced } from "./kernels/forced.js";
@@ -20,6 +20,7 @@ const featureNames: readonly string[] = [
 const optionNames: readonly (keyof WebGpuOptions)[] = [
   ...(["powerPreference", "poolBytes", "adapter", "device", "label", "tier", "limits"] as const),
   ...(["disableFeatures", "variants", "f32Products", "tuning", "kernels", "log"] as const),
+  "transformedConvolutions",
 ];
 
 /**
@@ -34,7 +35,7 @@ export function checkOptions(
   if (options.dawn !== undefined)
     checkNames("webgpu", options.dawn, ["enable", "disable", "adapter"], "dawn");
   const { tier, limits = {}, disableFeatures = [], variants = {} } = options;
-  const { poolBytes, log, tuning, f32Products } = options;
+  const { poolBytes, log, tuning, f32Products, transformedConvolutions } = options;
   checkForced(variants, kernels);
   if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning", new TunableShapes(kernels));
   if (tier !== undefined && !tierNames.includes(tier))
@@ -43,6 +44,11 @@ export function checkOptions(
     throw refusal("f32Products", `is ${String(f32Products)}; allowed: ${f32ProductNames.join(", ")}`);
   if (f32Products === "split-f16" && tier !== "subgroup-matrices")
     throw refusal("f32Products", 'is split-f16; allowed: with tier "subgroup-matrices"');
+  if (transformedConvolutions !== undefined && !transformedConvolutionNames.includes(transformedConvolutions))
+    throw refusal(
+      "transformedConvolutions",
+      `is ${String(transformedConvolutions)}; allowed: ${transformedConvolutionNames.join(", ")}`,
+    );
   checkNames("webgpu", limits, limitNames, "limits");
   for (const [name, value] of Object.entries(limits as Readonly<Record<string, unknown>>)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) > 0))

@@ -110,7 +110,11 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
       halves: dialect.packsExactly ? "packed by the device" : "packed by integer arithmetic",
     };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
-    return { device: { ...description, details }, limits, numerics, accuracy: this.#set.accuracy };
+    const { transformedConvolutions } = this.#options;
+    return {
+      ...{ device: { ...description, details }, limits, accuracy: this.#set.accuracy },
+      numerics: transformedConvolutions === undefined ? numerics : { ...numerics, transformedConvolutions },
+    };
   }
 
   async #loadKernels({ device, features, owned }: OpenDevice): Promise<void> {

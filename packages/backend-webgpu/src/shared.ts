@@ -22,5 +22,5 @@ export type { AdapterListing } from "./runtime/adapters.js";
 export type { ExportedBuffer, ImportOptions } from "./runtime/sharing.js";
 export type { TuningData, TuningEntry } from "./tuning/data.js";
 export type { DroppedVariant, SkippedShape, TuneOptions, TuneReport } from "./tuning/report.js";
-export type { TunedShape, WindowShape } from "./tuning/tuned-shape.js";
+export type { ImageShape, TunedShape, WindowShape } from "./tuning/tuned-shape.js";
 export type { WarmupOptions, WarmupReport } from "./warmup/report.js";

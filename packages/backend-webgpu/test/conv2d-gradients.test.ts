@@ -199,12 +199,35 @@ describe("webgpu conv2dFilterGradient", () => {
   for (const dtype of floatTypes)
     it(`shares long sums in ${dtype} between workgroups of large GPUs`, async () => {
       const shape = { inputs: 3, outputs: 9, kernel: [2, 2], dtype, batch: 3 } as const;
-      for (const more of [{ size: [20, 21], accumulate: true }, { size: [31, 18] }] as const) {
+      for (const more of [
+        { size: [20, 21], accumulate: true },
+        { size: [31, 18] },
+        { size: [20, 21], groups: 2 },
+      ] as const) {
         await check(device(), { ...shape, ...more }, undefined, asLargeGpu);
         assert.include(device().programs, "conv2d_filter_gradient_combine");
       }
       await check(device(), { ...depthwise(3, 1)[0]!, size: [36, 64], dtype }, undefined, asLargeGpu);
       assert.include(device().programs, "conv2d_filter_gradient_combine");
+    });
+
+  for (const dtype of floatTypes)
+    it(`reads windows from a copy with channels last in ${dtype}, if many results need them`, async () => {
+      const padded = {
+        inputs: 4,
+        outputs: 80,
+        size: [20, 21],
+        kernel: [3, 3],
+        padding: [1, 1, 1, 1],
+      } as const;
+      const uneven: Case = {
+        ...{ inputs: 8, outputs: 260, size: [24, 40], kernel: [3, 2], batch: 2 },
+        ...{ stride: [2, 1], dilation: [1, 2], padding: [2, 0, 1, 3] },
+      } as const;
+      for (const shape of [{ ...padded, batch: 3, accumulate: true, offset: 1 }, uneven]) {
+        await check(device(), { ...shape, dtype }, undefined, asLargeGpu);
+        assert.match(device().programs.join(), /conv2d_filter_gradient_\w+_channels_/);
+      }
     });
 
   it("does not multiply elements that no window meets", async () => {
@@ -233,17 +256,19 @@ describe("webgpu conv2dFilterGradient", () => {
 
 describe("webgpu conv2dFilterGradient selection", () => {
   const large = asLargeGpu(portable);
-  const shape = { dtype: "f32", groups: 1, window: undefined } as const;
+  const shape = { dtype: "f32", groups: 1, pointwise: false, window: undefined } as const;
   const chosenFor = (groupOutputs: number, taps: number, pixels: number) =>
     filterGradientVariants.find(({ prefers }) => prefers({ ...shape, groupOutputs, taps, pixels }, large))!
       .name;
 
   it("takes tiles with few empty places", () => {
     const roomy = { ...large, limits: { ...large.limits, maxComputeWorkgroupStorageSize: 49_152 } };
-    const chosen = filterGradientVariants.find(({ prefers }) =>
-      prefers({ ...shape, groupOutputs: 256, taps: 2304, pixels: 100_352 }, roomy),
-    )!;
-    assert.match(chosen.name, /^implicit_256x128/);
+    const roomiest = (more: object) =>
+      filterGradientVariants.find(({ prefers }) =>
+        prefers({ ...shape, groupOutputs: 256, taps: 2304, pixels: 100_352, ...more }, roomy),
+      )!.name;
+    assert.match(roomiest({}), /^implicit_256x128/);
+    assert.match(roomiest({ pointwise: true }), /^implicit_128x128/);
     assert.match(chosenFor(64, 147, 401_408), /^implicit_64x64/);
     assert.match(chosenFor(20, 25, 36_864), /^implicit_32x32/);
   });

@@ -28,7 +28,7 @@ export class FakeDevice {
         log("setBindGroup", index, index === 0 ? group : [...(offsets ?? [])]),
       setImmediates: (_: number, bytes: ArrayBuffer, start: number, length: number) =>
         log("setImmediates", ...new Uint32Array(bytes.slice(start, start + length))),
-      dispatchWorkgroups: (x: number, y: number, z: number) => log("dispatch", x, y, z),
+      dispatchWorkgroups: (x: number, y = 1, z = 1) => log("dispatch", x, y, z),
       end: () => log("endPass"),
     };
     const encoder = {

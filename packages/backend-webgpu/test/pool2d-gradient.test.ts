@@ -1,7 +1,12 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { type Pool2dGradientArguments, resolveOperation } from "@backplane/core";
+import {
+  decodeFloat16,
+  encodeFloat16,
+  type Pool2dGradientArguments,
+  resolveOperation,
+} from "@backplane/core";
 import { assert } from "chai";
 import { type Problem, poolGradientSegments } from "#src/kernels/pool2d-gradient/problem.js";
 import { planPool2dGradient } from "#src/kernels/pool2d-gradient/select.js";
@@ -59,7 +64,7 @@ describe("webgpu pool2dGradient plans", () => {
       { stride: [3, 3] as const },
       { padding: [1, 2, 1, 1] as const },
       { dilation: [1, 2] as const, padding: [1, 1, 1, 3] as const },
-      { layout: "NHWC" as const },
+      { layout: "NHWC" as const, inputShape: [2, 56, 112, 6] as const },
       { inputShape: [2, 3, 56, 113] as const },
     ])
       assert.equal(formOf(change), "each", JSON.stringify(change));
@@ -83,6 +88,19 @@ describe("webgpu pool2dGradient plans", () => {
     assert.deepInclude(tileOf({ dilation: [1, 2] }), { dilated: true });
   });
 
+  it("take strips of four channels where both are whole", () => {
+    const channelsOf = (inputShape: Shape["inputShape"], at?: Readonly<Record<string, number>>) => {
+      const plan = planPool2dGradient(problemOf({ ...plain, layout: "NHWC", inputShape }, at));
+      return plan.form === "strips" && plan.tile.channels ? plan.workgroups : undefined;
+    };
+    // Two images of 8 rows, 3 strips and 2 fours of channels.
+    assert.equal(channelsOf([2, 8, 12, 8]), 2);
+    assert.equal(channelsOf([2, 8, 12, 6]), undefined);
+    assert.equal(channelsOf([2, 8, 13, 8]), undefined);
+    assert.equal(channelsOf([2, 8, 12, 8], { indices: 4 }), undefined);
+    assert.equal(channelsOf([2, 8, 12, 8], { inputGradient: 8 }), undefined);
+  });
+
   it("start one invocation for each word that an element is in", () => {
     const odd: Shape = { kind: "mean", inputShape: [1, 1, 1, 1023], kernel: [1, 3], dtype: "f16" };
     const groups = (inputGradient: number) =>
@@ -91,6 +109,71 @@ describe("webgpu pool2dGradient plans", () => {
     const even: Shape = { ...odd, inputShape: [1, 1, 1, 1025], padding: [0, 0, 0, 1] };
     assert.equal(planPool2dGradient(problemOf(even, { inputGradient: 2 })).workgroups, 3);
   });
+});
+
+describe("webgpu pool2dGradient of channels that are last", () => {
+  // Both kinds, with windows that overlap and that do not, and a padding.
+  for (const [kind, kernel, stride, pad, dtype] of [
+    ["max", 3, 2, 1, "f32"],
+    ["max", 2, 2, 0, "f16"],
+    ["mean", 3, 1, 1, "f32"],
+    ["mean", 2, 2, 0, "f32"],
+  ] as const)
+    it(`adds up what strips of four channels get from ${kind} ${kernel}x${kernel} in ${dtype}`, async () => {
+      const [batch, height, width, channels] = [2, 7, 8, 12];
+      const [outHeight, outWidth] = [height, width].map(
+        (size) => Math.floor((size + 2 * pad - kernel) / stride) + 1,
+      ) as [number, number];
+      const windows = batch * outHeight * outWidth * channels;
+      const gradient = Float64Array.from({ length: windows }, (_, i) => ((i * 7) % 31) - 15);
+      const indices = new Int32Array(windows);
+      const expected = new Float64Array(batch * height * width * channels);
+      for (let at = 0; at < windows; at++) {
+        const [pixel, c] = [Math.floor(at / channels), at % channels];
+        const [image, row] = [
+          Math.floor(pixel / outWidth / outHeight),
+          Math.floor(pixel / outWidth) % outHeight,
+        ];
+        const places: [number, number][] = [];
+        for (let i = 0; i < kernel; i++)
+          for (let j = 0; j < kernel; j++) {
+            const [y, x] = [row * stride - pad + i, (pixel % outWidth) * stride - pad + j];
+            if (y >= 0 && y < height && x >= 0 && x < width) places.push([y, x]);
+          }
+        const chosen = kind === "max" ? [places[(at * 5) % places.length]!] : places;
+        indices[at] = chosen[0]![0] * width + chosen[0]![1];
+        for (const [y, x] of chosen)
+          expected[((image * height + y) * width + x) * channels + c]! += gradient[at]! / chosen.length;
+      }
+      const backend = createWebGpuBackend();
+      await backend.init();
+      try {
+        const size = dtype === "f16" ? 2 : 4;
+        const stored = dtype === "f16" ? encodeFloat16(gradient) : Float32Array.from(gradient);
+        const outputGradient = backend.alloc(size * windows);
+        const [places, inputGradient] = [backend.alloc(4 * windows), backend.alloc(size * expected.length)];
+        backend.copyHtoD(outputGradient, stored);
+        backend.copyHtoD(places, indices);
+        backend.pool2dGradient({
+          ...{ kind, inputShape: [batch, height, width, channels], layout: "NHWC", kernel: [kernel, kernel] },
+          ...{
+            stride: [stride, stride],
+            padding: [pad, pad, pad, pad],
+            dtype,
+            outputGradient,
+            inputGradient,
+          },
+          ...(kind === "max" ? { indices: places } : {}),
+        });
+        const got = dtype === "f16" ? new Uint16Array(expected.length) : new Float32Array(expected.length);
+        await backend.copyDtoH(got, inputGradient);
+        const values = got instanceof Uint16Array ? decodeFloat16(got) : got;
+        for (const [i, value] of expected.entries())
+          assert.closeTo(values[i]!, value, kind === "max" ? 0 : 1e-5, `element ${i}`);
+      } finally {
+        await backend.dispose();
+      }
+    });
 });
 
 describe("webgpu pool2dGradient divisions", () => {

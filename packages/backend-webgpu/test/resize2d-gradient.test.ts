@@ -1,7 +1,12 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { type Resize2dGradientArguments, resolveOperation } from "@backplane/core";
+import {
+  decodeFloat16,
+  encodeFloat16,
+  type Resize2dGradientArguments,
+  resolveOperation,
+} from "@backplane/core";
 import { assert } from "chai";
 import { PRODUCT_QUOTIENTS } from "#src/kernels/resize2d/index.js";
 import type { Problem } from "#src/kernels/resize2d-gradient/problem.js";
@@ -76,6 +81,80 @@ describe("webgpu resize2dGradient of very long rows", () => {
   });
 });
 
+describe("webgpu resize2dGradient of channels that are last", () => {
+  const [batch, height, width, channels] = [2, 5, 8, 12];
+  for (const [kind, outputHeight, outputWidth, dtype] of [
+    ["bilinear", 10, 16, "f32"],
+    ["bilinear", 7, 24, "f16"],
+    ["nearest", 10, 16, "f32"],
+    ["bilinear", 5, 4, "f32"],
+  ] as const)
+    it(`adds up what strips of four channels get, ${kind} to ${outputHeight} x ${outputWidth} in ${dtype}`, async () => {
+      const count = batch * outputHeight * outputWidth * channels;
+      const gradient = Float64Array.from({ length: count }, (_, i) => ((i * 7) % 31) - 15);
+      const expected = new Float64Array(batch * height * width * channels);
+      /** The elements that a result is made of, with their factors. */
+      const sources = (o: number, extent: number, results: number): (readonly [number, number])[] => {
+        const place = ((2 * o + 1) * extent) / (2 * results) - 0.5;
+        const inside = Math.min(
+          Math.max(kind === "nearest" ? Math.floor(place + 0.5) : place, 0),
+          extent - 1,
+        );
+        const lower = Math.floor(inside);
+        const rest = inside - lower;
+        return rest === 0
+          ? [[lower, 1]]
+          : [
+              [lower, 1 - rest],
+              [lower + 1, rest],
+            ];
+      };
+      for (let at = 0; at < count; at++) {
+        const pixel = Math.floor(at / channels);
+        const row = Math.floor(pixel / outputWidth);
+        for (const [y, ofRow] of sources(row % outputHeight, height, outputHeight))
+          for (const [x, ofColumn] of sources(pixel % outputWidth, width, outputWidth)) {
+            const image = Math.floor(row / outputHeight);
+            const place = ((image * height + y) * width + x) * channels + (at % channels);
+            expected[place]! += gradient[at]! * ofRow * ofColumn;
+          }
+      }
+      const backend = createWebGpuBackend();
+      await backend.init();
+      try {
+        const size = dtype === "f16" ? 2 : 4;
+        const outputGradient = backend.alloc(size * count);
+        const inputGradient = backend.alloc(size * expected.length);
+        backend.copyHtoD(
+          outputGradient,
+          dtype === "f16" ? encodeFloat16(gradient) : Float32Array.from(gradient),
+        );
+        backend.resize2dGradient({
+          ...{
+            kind,
+            inputShape: [batch, height, width, channels],
+            layout: "NHWC",
+            outputHeight,
+            outputWidth,
+          },
+          ...{ dtype, outputGradient, inputGradient },
+        });
+        const got = dtype === "f16" ? new Uint16Array(expected.length) : new Float32Array(expected.length);
+        await backend.copyDtoH(got, inputGradient);
+        const values = got instanceof Uint16Array ? decodeFloat16(got) : got;
+        for (const [i, value] of expected.entries())
+          assert.closeTo(
+            values[i]!,
+            value,
+            dtype === "f16" ? 2 ** -10 * (Math.abs(value) + 1) : 1e-4,
+            `element ${i}`,
+          );
+      } finally {
+        await backend.dispose();
+      }
+    });
+});
+
 describe("webgpu resize2dGradient plans", () => {
   const plain: Shape = {
     ...{ kind: "bilinear", inputShape: [2, 3, 112, 112], outputHeight: 224, outputWidth: 224 },
@@ -96,12 +175,15 @@ describe("webgpu resize2dGradient plans", () => {
     assert.deepInclude(stripsOf({ outputWidth: 168 }), { load: "single" });
     assert.deepInclude(stripsOf({ outputWidth: 448 }), { load: "quad" });
     assert.deepInclude(stripsOf({ outputWidth: 112 }), { load: "quad" });
+    const fused = { layout: "NHWC", inputShape: [2, 112, 112, 8] } as const;
+    assert.deepInclude(stripsOf(fused), { load: "channels" });
     for (const [change, at] of [
       [{ outputWidth: 164 }, {}],
       [{ outputWidth: 8 * 112 }, {}],
       [{ inputShape: [2, 3, 112, 113], outputWidth: 226 }, {}],
       [{}, { inputGradient: 4 }],
-      [{ layout: "NHWC" }, {}],
+      [{ layout: "NHWC", inputShape: [2, 112, 112, 6] }, {}],
+      [fused, { outputGradient: 4 }],
     ] as const)
       assert.equal(stripsOf(change, at), undefined, JSON.stringify(change));
   });

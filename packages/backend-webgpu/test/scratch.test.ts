@@ -1,5 +1,6 @@
 import {
   type AttentionProblem,
+  type Conv2dProblem,
   dtypeBytes,
   type FloatType,
   floatTypes,
@@ -10,6 +11,7 @@ import {
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { attention } from "#src/kernels/attention/index.js";
+import { conv2d } from "#src/kernels/conv2d/index.js";
 import { gemm } from "#src/kernels/gemm/index.js";
 import type { OperationEntry } from "#src/kernels/operation.js";
 import { reduce } from "#src/kernels/reduce/index.js";
@@ -33,6 +35,8 @@ const devices: readonly DeviceFeatures[] = [
   roomy,
   withMatrices,
   { ...withMatrices, splitsProducts: true },
+  { ...portable, transformedConvolutions: "2x2" },
+  { ...roomy, transformedConvolutions: "4x4" },
 ];
 
 /** Nothing is enqueued: only what scratch is asked for counts. */
@@ -133,6 +137,27 @@ const reductions: readonly ReduceProblem<DeviceMemory, FloatType>[] = floatTypes
   ),
 );
 
+/** Of 3 x 3 filters, for which some kernels need scratch. */
+const convolutions: readonly Conv2dProblem<DeviceMemory>[] = (
+  [
+    [1, 1, 1, 1, 1],
+    [1, 300, 1, 1, 1],
+    [1, 1, 300, 1, 1],
+    [3, 65, 33, 5, 2],
+    [8, 128, 128, 56, 56],
+    [1, 2048, 2048, 7, 7],
+    [1, 3, 64, 1000, 1000],
+  ] as const
+).map(([batch, inChannels, outChannels, height, width]) => ({
+  ...{ dtype: "f32", layout: "NCHW", batch, groups: 1, inChannels, outChannels, height, width },
+  ...{ kernelHeight: 3, kernelWidth: 3, strideY: 1, strideX: 1, dilationY: 1, dilationX: 1 },
+  ...{ top: 1, left: 1, bottom: 1, right: 1, outHeight: height, outWidth: width },
+  ...{ bias: undefined, activation: undefined },
+  input: elements("f32", batch * inChannels * height * width),
+  filter: elements("f32", outChannels * inChannels * 9),
+  output: elements("f32", batch * outChannels * height * width),
+}));
+
 /** Never used: nothing is divided. */
 const others = {} as Pick<SegmentTools<never>, "kernelOf" | "run">;
 
@@ -162,6 +187,8 @@ describe("webgpu scratch", () => {
 
   it("of products is within what is looked for before they are enqueued, whatever the kernel", () =>
     check(gemm, products));
+
+  it("of convolutions is, too", () => check(conv2d, convolutions));
 
   it("of attention is, too", () => check(attention, attentions));
 

@@ -275,3 +275,23 @@ describe("webgpu option f32Products", () => {
     await plain.dispose();
   });
 });
+
+describe("webgpu option transformedConvolutions", () => {
+  it("takes the names that there are", () => {
+    expect(() => webgpu({ transformedConvolutions: "8x8" as "4x4" }))
+      .to.throw(BackendError, /transformedConvolutions is 8x8; allowed: never, 2x2, 4x4/)
+      .that.includes({ code: "INVALID_ARGUMENT", argument: "transformedConvolutions" });
+  });
+
+  it("is declared, as another bound holds", async () => {
+    for (const transformedConvolutions of ["never", "4x4"] as const) {
+      const backend = createWebGpuBackend({ transformedConvolutions });
+      await backend.init();
+      const { numerics, device } = backend.capabilities;
+      assert.equal(numerics.transformedConvolutions, transformedConvolutions);
+      const detail = transformedConvolutions === "never" ? undefined : transformedConvolutions;
+      assert.equal(device.details.transformedConvolutions, detail);
+      await backend.dispose();
+    }
+  });
+});

@@ -1,5 +1,5 @@
 import { variantNames, webgpu } from "@backplane/backend-webgpu";
-import { BackendError } from "@backplane/core";
+import { BackendError, type ConvolutionTile } from "@backplane/core";
 import { assert, expect } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { type AttentionShape, attentionVariants, selectAttention } from "#src/kernels/attention/index.js";
@@ -22,6 +22,8 @@ import {
 } from "./variant-cases.js";
 
 const needMore = [
+  "transformed_4x4",
+  "transformed_2x2",
   "split_128x128x64_64x32",
   "packed_256x128x2x8_16x8",
   "tiled_256x128x16_16x8",
@@ -30,12 +32,16 @@ const needMore = [
   "matrices_256x128x32_64x64",
   "matrices_128x128x32_64x64",
   "matrices_64x128x32_32x64",
+  "matrices_32x32_2_32x32_2",
+  "matrices_32x32_2_128x32_4",
+  "matrices_128x32_8_2_64x32_4",
   "matrices_64x32_4_s",
   "matrices_128x32_4",
   "matrices_128x32_8_s",
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
+  "tiled_128x64x16",
   "tiled_64x64x16",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
@@ -84,6 +90,22 @@ describe("webgpu variants", () => {
     assert.equal(convName(convolution(7, 1e6)), "direct_4x128");
     assert.equal(convName(convolution(1, 1e6, { groups: 64 })), "direct_1x64");
     assert.equal(convName(convolution(64, 1e6, { taps: 0 })), "direct_4x128");
+  });
+
+  it("of conv2d transform large convolutions, where the option allows it", () => {
+    const name = (tile: ConvolutionTile, channels: number, batch: number, side: number) =>
+      convName(
+        convolution(channels, batch * side * side, {
+          ...{ batch, taps: 9 * channels, transformable: { height: side, width: side } },
+        }),
+        { ...large, transformedConvolutions: tile },
+      ).split("_", 2);
+    assert.deepEqual(name("4x4", 64, 32, 56), ["transformed", "4x4"]);
+    assert.deepEqual(name("2x2", 128, 32, 56), ["transformed", "2x2"]);
+    assert.notInclude(name("2x2", 64, 32, 56), "transformed");
+    assert.notInclude(name("4x4", 64, 1, 56), "transformed", "too small");
+    assert.deepEqual(name("4x4", 512, 1, 14), ["transformed", "2x2"], "few tiles");
+    assert.notInclude(name("4x4", 512, 64, 1), "transformed", "mostly padding");
   });
 
   it("of conv2d stage less where a GPU is emulated", () => {

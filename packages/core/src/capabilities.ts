@@ -1,5 +1,6 @@
 import type { Accuracy } from "./accuracy.js";
 import type { DType } from "./dtype.js";
+import type { TransformedConvolutions } from "./ops/conv2d/transforms.js";
 
 /** The device behind a backend, for logs, tables and reports. */
 export interface DeviceDescription {
@@ -43,6 +44,20 @@ export interface Numerics {
   readonly rounding: "nearest-even" | "unspecified";
   /** True if the same calls on the same data give the same bits on this device every time. */
   readonly deterministic: boolean;
+  /**
+   * How conv2d and conv2dInputGradient may compute convolutions in f32 with 3 x 3 filters, one group, and no stride or dilation.
+   * `never`: within the bound of plain sums. `2x2`, `4x4`: also by transforms for tiles of m x m outputs, with
+   * m = 2 or 4 (`convolutionTransforms`). Then the error of an output may be as large as
+   *
+   *   gamma_(channels + r) * F * sum over channels c of X_c * W_c      (r = 22, F = 64; r = 30, F = 752)
+   *
+   * plus that of the bias, with gamma_n = n eps / (1 - n eps), eps = 2^-23, W_c the largest |filter| of the channel,
+   * and X_c the largest |input| within m - 1 rows and columns of those that the output depends on (both at least 2^-103).
+   * So large neighbours of an output spoil it. NaN and infinities there, and numbers whose products times F
+   * leave the range of f32, may make the output anything. Whole numbers need not stay exact. For the bound, see
+   * docs/decisions/0027-transformed-convolutions.md. Default: never.
+   */
+  readonly transformedConvolutions?: TransformedConvolutions;
 }
 
 /** Properties of a backend; available once `init()` has resolved. */

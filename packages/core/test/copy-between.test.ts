@@ -3,7 +3,7 @@ import { assert } from "chai";
 import { gate, openFake, rejects, settle } from "./support/fake-driver.js";
 import { pattern } from "./support/swapping.js";
 
-const pieceBytes = 16 * 2 ** 20;
+const pieceBytes = 4 * 2 ** 20;
 
 describe("copyBetween", () => {
   it("copies a region to another backend, and reads the next piece while one is written", async () => {

@@ -292,6 +292,19 @@ export class BackplaneBackend extends KernelBackend {
     return handle;
   }
 
+  /**
+   * Keeps one object with the data of a tensor, such as a filter, in place of the one before. Calls of a model repeat: a
+   * kernel that finds what it noted, and sees that it fits, need not work out the same again.
+   */
+  note({ dataId }: TensorInfo, note: object): void {
+    this.#get(dataId).note = note;
+  }
+
+  /** What was noted last. */
+  noted({ dataId }: TensorInfo): object | undefined {
+    return this.#get(dataId).note;
+  }
+
   /** The values on the host. `kernel` names who needs them there, if they cannot be read. */
   values({ dataId }: TensorInfo, kernel: string): BackendValues {
     try {

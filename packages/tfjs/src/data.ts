@@ -46,6 +46,8 @@ export class Data {
   parts: Content["parts"];
   /** Other forms of the same data on the device, such as a filter with its axes in another order. */
   forms: Map<string, DeviceHandle> | undefined = undefined;
+  /** What a kernel has worked out about the last call with these data, to find it again: see `BackplaneBackend.note`. */
+  note: object | undefined = undefined;
   /** The list that has it; undefined once it is removed. */
   list: DataList | undefined = undefined;
   previous: Data | undefined = undefined;
@@ -125,5 +127,6 @@ function forget(data: Data): void {
   data.values = undefined;
   data.handle = undefined;
   data.forms = undefined;
+  data.note = undefined;
   data.parts = undefined;
 }

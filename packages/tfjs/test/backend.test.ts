@@ -190,6 +190,63 @@ describe("register", () => {
     }
   });
 
+  it("convolves with one filter in different ways, one after the other", async () => {
+    const numbers = (length: number) => Float32Array.from({ length }, (_, i) => ((i * 7) % 11) - 5);
+    const calls = (): (() => tf.Tensor)[] => {
+      const x = tf.tensor4d(numbers(2 * 7 * 6 * 3), [2, 7, 6, 3]);
+      const wide = tf.tensor4d(numbers(2 * 6 * 7 * 3), [2, 6, 7, 3]);
+      const first = tf.tensor4d(numbers(3 * 7 * 6), [1, 3, 7, 6]);
+      const filter = tf.tensor4d(numbers(3 * 3 * 3 * 3), [3, 3, 3, 3]);
+      const point = tf.tensor4d(numbers(9), [1, 1, 3, 3]);
+      const strides: [number, number] = [1, 2];
+      const padding: [[number, number], [number, number], [number, number], [number, number]] = [
+        [0, 0],
+        [1, 2],
+        [0, 1],
+        [0, 0],
+      ];
+      return [
+        () => tf.conv2d(x, filter, 1, "same"),
+        () => tf.conv2d(x, filter, 1, "valid"),
+        () => tf.conv2d(x, filter, 1, 1),
+        () => tf.conv2d(wide, filter, 1, 1),
+        () => tf.conv2d(x, filter, strides, "same"),
+        () => {
+          strides.reverse();
+          return tf.conv2d(x, filter, strides, "same");
+        },
+        () => tf.conv2d(x, filter, 1, padding),
+        () => {
+          padding[1].reverse();
+          return tf.conv2d(x, filter, 1, padding);
+        },
+        () => tf.conv2d(x, filter, 1, "same", "NHWC", 2),
+        () => tf.conv2d(x, filter, 1, "same", "NHWC", [2, 1]),
+        () => tf.depthwiseConv2d(x, filter, 1, "same"),
+        () => tf.depthwiseConv2d(x, filter, 2, "same"),
+        () => tf.conv2d(x, filter, 2, "same"),
+        () => tf.conv2d(x, tf.reshape<tf.Rank.R4>(filter, [1, 9, 3, 3]), 1, "same"),
+        () => tf.conv2d(x, tf.reshape<tf.Rank.R4>(filter, [9, 1, 3, 3]), 1, "same"),
+        () => tf.conv2d(x, point, 1, "same"),
+        () => tf.conv2d(x, point, 2, "same"),
+        () => tf.conv2d(first, point, 1, "same", "NCHW"),
+        () => tf.conv2d(tf.reshape<tf.Rank.R4>(first, [1, 7, 6, 3]), point, 1, "same"),
+        () => tf.conv2d(x, point, 2, 0, "NHWC", 1, "ceil"),
+        () => tf.conv2d(x, point, 2, 0, "NHWC", 1, "floor"),
+      ];
+    };
+    const results = async () =>
+      Promise.all(
+        calls()
+          .map(async (call) => tf.tidy(call))
+          .map(async (result) => (await result).array()),
+      );
+    await tf.setBackend("cpu");
+    const expected = await results();
+    await tf.setBackend(name);
+    assert.deepEqual(await results(), expected);
+  });
+
   it("takes pixels that are bytes", async () => {
     const before = live();
     const image = { width: 3, height: 2, data: Uint8Array.from({ length: 24 }, (_, i) => 255 - i) };

@@ -62,7 +62,7 @@
  * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes` past the end of
  * an operand (never before its start), so that the last vector needs no care. They must not write there.
  */
-import type { Accuracy, Operation, Region, Support } from "@backplane/core";
+import type { Accuracy, Operation, Region, Support, TransformedConvolutions } from "@backplane/core";
 import type { BlasOutcome } from "../native/find-blas.js";
 import type { KernelFunction } from "../native/functions.js";
 import { type FunctionBuilder, f32, i32, type Local, type ModuleBuilder } from "../wasm/index.js";
@@ -184,6 +184,8 @@ export interface PlanContext {
   readonly features: Features;
   /** Variants that `init` has settled on, by operation. Default: the first that fits. */
   readonly variants?: Readonly<Record<string, string>>;
+  /** The option of that name. Default: never. */
+  readonly transformedConvolutions?: TransformedConvolutions;
   /** Workers that run chunks at the same time; at least 1. */
   readonly workers: number;
   /**

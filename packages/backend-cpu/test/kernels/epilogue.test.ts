@@ -7,7 +7,7 @@ import { expectSameElements } from "../same-elements.js";
 import { asStored, types } from "../types.js";
 import { Workbench } from "../workbench.js";
 
-/** Each way to a result: few rows, small, strips and blocks in stretches of k, a turned column, nothing to sum. */
+/** Each way to a result: few rows, small, strips and blocks in stretches of k, a turned column, nothing to sum, rows in place. */
 const shapes = {
   skinny: { m: 1, n: 1100, k: 30 },
   "skinny with some rows": { m: 13, n: 1100, k: 30 },
@@ -19,7 +19,10 @@ const shapes = {
   "wide blocks": { m: 257, n: 2060, k: 270 },
   column: { m: 301, n: 1, k: 40 },
   "nothing to sum": { m: 5, n: 9, k: 0 },
+  "rows in place": { m: 50, n: 21, k: 20, alpha: 1, beta: 0 },
 } as const;
+
+type Shape = Readonly<Record<"m" | "n" | "k", number>> & Partial<Readonly<Record<"alpha" | "beta", number>>>;
 
 const none = { bias: undefined, activation: undefined };
 
@@ -35,7 +38,7 @@ describe("gemm epilogue", () => {
   const numbers = (count: number, seed: number): Float32Array =>
     Float32Array.from({ length: count }, (_, i) => (((i * 7 + seed * 5 + (i >> 3)) % 9) - 4) / 4);
 
-  for (const [title, { m, n, k }] of Object.entries(shapes))
+  for (const [title, { m, n, k, alpha = 0.5, beta = 2 }] of Object.entries<Shape>(shapes))
     for (const workers of [1, 4])
       it(`${title}, ${workers} workers: gives what bias and activation make of the sums`, () => {
         const context = { ...bench.context, workers };
@@ -49,7 +52,7 @@ describe("gemm epilogue", () => {
         ): Float32Array => {
           const c = upload(old, dtype);
           const problem = {
-            ...{ dtype, m, n, k, alpha: 0.5, beta: 2, transA: false, transB: false, batch: 1 },
+            ...{ dtype, m, n, k, alpha, beta, transA: false, transB: false, batch: 1 },
             ...{ lda: Math.max(k, 1), ldb: n, ldc, strideA: 0, strideB: 0, strideC: 0 },
             ...{ a: upload(numbers(m * k, 1), dtype), b: upload(numbers(k * n, 2), dtype), c, ...rest },
           };

@@ -13,7 +13,7 @@ import { createCpuBackend } from "#src/index.js";
 
 /** Problems of several chunks each, of every sort that uses scratch or a workspace. */
 async function results(threads: number): Promise<Buffer> {
-  const backend: ComputeBackend = createCpuBackend({ threads });
+  const backend: ComputeBackend = createCpuBackend({ threads, transformedConvolutions: "4x4" });
   await backend.init();
   try {
     const n = 3 * 70 * 250;
@@ -61,6 +61,21 @@ async function results(threads: number): Promise<Buffer> {
       // Fewer output channels a chunk where there are more workers.
       const wide = { inputShape: [1, 8, 20, 20], filterShape: [200, 8, 1, 1] } as const;
       backend.conv2d({ ...wide, dtype, input, filter: input, output: output(200 * 400) });
+    }
+    // By transforms, whose filters are made once, or by each chunk for a few tiles.
+    for (const [inputShape, filterShape] of [
+      [
+        [1, 6, 70, 70],
+        [20, 6, 3, 3],
+      ],
+      [
+        [1, 64, 14, 14],
+        [64, 64, 3, 3],
+      ],
+    ] as const) {
+      const convolution = { inputShape, filterShape, padding: [1, 1, 1, 1] } as const;
+      const output = push(4 * filterShape[0] * inputShape[2] * inputShape[3]);
+      backend.conv2d({ ...convolution, input: inputs.f32, filter: inputs.f32, output });
     }
     const bits = Uint32Array.from({ length: n }, (_, i) => Math.imul(i, 2654435761));
     const integers = upload(bits);

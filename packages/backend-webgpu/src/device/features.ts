@@ -1,4 +1,4 @@
-import type { OperationName } from "@backplane/core";
+import type { OperationName, TransformedConvolutions } from "@backplane/core";
 import type { AdapterFamily } from "./families.js";
 
 /**
@@ -24,6 +24,8 @@ export interface DeviceFeatures {
   readonly subgroupMatrices: readonly string[];
   /** Products of f32 may be computed through f16: the option `f32Products`. Default: false. */
   readonly splitsProducts?: boolean;
+  /** The option of that name. Default: never. */
+  readonly transformedConvolutions?: TransformedConvolutions | undefined;
   readonly limits: DeviceLimits;
   /** Undefined: general. */
   readonly family?: AdapterFamily;

@@ -1,3 +1,4 @@
+import type { TransformedConvolutions } from "@backplane/core";
 import type { DeviceLimits } from "./features.js";
 import type { NativeAdapter, NativeDevice } from "./native.js";
 import type { WebGpuTier } from "./tiers.js";
@@ -54,4 +55,11 @@ export interface DeviceOptions {
    * products stay plain, and `capabilities.device.details` says so. Default: plain.
    */
   readonly f32Products?: F32Products;
+  /**
+   * Whether conv2d and conv2dInputGradient may compute convolutions in f32 with 3 x 3 filters by transforms, with fewer
+   * multiplications: never, or for tiles of up to 2 x 2 or 4 x 4 outputs, where that is faster. Their error is bounded by
+   * the largest numbers around an output: see `Numerics.transformedConvolutions`, which then has this value. Takes up to
+   * 128 MiB of scratch memory, and as much as 1.8 (2x2) or 4 (4x4) filters. Default: never.
+   */
+  readonly transformedConvolutions?: TransformedConvolutions;
 }

@@ -134,6 +134,7 @@ function inspect(
       subgroupMaxSize: info.subgroupMaxSize ?? 0,
       subgroupMatrices: choice.tier === "subgroup-matrices" ? halfMatrices(info) : [],
       splitsProducts: options.f32Products === "split-f16",
+      transformedConvolutions: options.transformedConvolutions,
       limits: choice.limits,
       family: familyOf(info),
       tuned: undefined,

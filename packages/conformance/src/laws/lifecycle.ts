@@ -4,6 +4,7 @@ import {
   checkAccuracy,
   type DeviceHandle,
   operationNames,
+  transformedConvolutionNames,
 } from "@backplane/core";
 import { bytesOf, check, law, pattern, refuses, rejects, sameBytes } from "../kit/checks.js";
 import type { Law } from "../law.js";
@@ -125,6 +126,11 @@ export const lifecycleLaws: readonly Law[] = [
     for (const flag of ["nan", "infinity", "subnormals", "signedZero", "rounding"] as const)
       check(typeof numerics[flag] === "string", `numerics.${flag} is not declared`);
     check(typeof numerics.deterministic === "boolean", "numerics.deterministic is not declared");
+    const { transformedConvolutions = "never" } = numerics;
+    check(
+      transformedConvolutionNames.includes(transformedConvolutions),
+      `numerics.transformedConvolutions is ${String(transformedConvolutions)}`,
+    );
     if (accuracy !== undefined) checkAccuracy("capabilities", accuracy);
   }),
 

@@ -1,12 +1,12 @@
-import { type FloatType, floatTypes, type Numerics, type OperationName } from "@backplane/core";
+import { type FloatType, floatTypes, type OperationName } from "@backplane/core";
 import { draw } from "../data.js";
 import { pattern } from "../kit/checks.js";
 import { computeWith, expectSame, numericsLaw } from "../kit/values.js";
-import type { Law, LawContext } from "../law.js";
+import type { Law, LawContext, NumericsFlag } from "../law.js";
 import { everyOperation } from "../ops/index.js";
 import type { PoisonedCall, RepeatedCall } from "../ops/operation.js";
 
-const flags: readonly (keyof Numerics)[] = ["nan", "infinity", "subnormals", "signedZero"];
+const flags: readonly NumericsFlag[] = ["nan", "infinity", "subnormals", "signedZero"];
 
 /** The promises beyond tolerances, flag by flag, and the rules that hold without a promise. */
 export const numericsLaws: readonly Law[] = floatTypes.flatMap((dtype) => {

@@ -87,6 +87,8 @@ export interface Call {
   readonly types?: Readonly<Record<string, DType>>;
   /** All other arguments. */
   readonly rest: Readonly<Record<string, unknown>>;
+  /** The error that is allowed on small whole numbers. Default: 0. */
+  readonly allowed?: number;
 }
 
 /** A call for the benchmark, in f32 unless `rest` has another element type. */
@@ -120,8 +122,6 @@ export interface SmallCall extends Call {
   readonly nothing: readonly Change[];
   /** Changes after which the operand named reaches past its end. */
   readonly tooLarge: readonly (readonly [operand: string, change: Change])[];
-  /** The error that is allowed on small whole numbers. Default: 0. */
-  readonly allowed?: number;
 }
 
 export type Change = Readonly<Record<string, unknown>>;

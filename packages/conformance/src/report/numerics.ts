@@ -1,13 +1,13 @@
 import type { Numerics } from "@backplane/core";
 import type { LawResult } from "../bench.js";
-import { LawFailure, lawId } from "../law.js";
+import { LawFailure, lawId, type NumericsFlag } from "../law.js";
 import type { NumericsReport } from "./report.js";
 
 type Verdict = "holds" | "does not hold";
 type Evidence = NumericsReport["evidence"][number];
 
 /** The promises that a backend may make beyond the tolerances that hold for all, in the order of `Numerics`. */
-const promises: Readonly<Record<keyof Numerics, string | boolean>> = {
+const promises: Readonly<Record<NumericsFlag, string | boolean>> = {
   ...{ nan: "kept", infinity: "kept", subnormals: "kept", signedZero: "kept" },
   ...{ rounding: "nearest-even", deterministic: true },
 };
@@ -19,7 +19,7 @@ export function verdict(holds: boolean): Verdict {
 /** Compares a backend's declarations with the findings of the laws on each promise. */
 export function numericsReports(declared: Numerics, results: readonly LawResult[]): NumericsReport[] {
   return Object.entries(promises).map(([key, promised]): NumericsReport => {
-    const promise = key as keyof Numerics;
+    const promise = key as NumericsFlag;
     const evidence = results
       .filter(({ law }) => law.promise?.flag === promise)
       .map(evidenceOf)

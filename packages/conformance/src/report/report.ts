@@ -1,6 +1,6 @@
 import type { DeviceDescription, DType, Limits, Numerics, OperationName } from "@backplane/core";
 import type { LawResult, Support } from "../bench.js";
-import { type Grade, lawId, type Replay } from "../law.js";
+import { type Grade, lawId, type NumericsFlag, type Replay } from "../law.js";
 import type { Mode } from "../options.js";
 import type { SuiteOutcome } from "../suite.js";
 import { suiteVersion } from "../version.js";
@@ -148,7 +148,7 @@ export interface OperationReport {
 }
 
 export interface NumericsReport {
-  readonly promise: keyof Numerics;
+  readonly promise: NumericsFlag;
   readonly declared: string | boolean;
   /** The value that `observed` refers to. */
   readonly promised: string | boolean;

@@ -299,6 +299,14 @@ export {
 } from "./conv2d/index.js";
 export type { GradientStep } from "./conv2d/steps.js";
 export {
+  type ConvolutionTile,
+  type ConvolutionTransform,
+  convolutionTransforms,
+  isTransformable,
+  type TransformedConvolutions,
+  transformedConvolutionNames,
+} from "./conv2d/transforms.js";
+export {
   type Conv2dFilterGradientArguments,
   type Conv2dFilterGradientProblem,
   filterGradientProduct,

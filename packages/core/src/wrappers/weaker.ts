@@ -1,6 +1,7 @@
 import type { Accuracy, UnitsRange } from "../accuracy.js";
 import type { Capabilities, Numerics } from "../capabilities.js";
 import { dtypes } from "../dtype.js";
+import { type TransformedConvolutions, transformedConvolutionNames } from "../ops/conv2d/transforms.js";
 
 /** Returns what can be promised of calls that run on either of two backends. Allocations begin on the first. */
 export function weakerOf(first: Capabilities, second: Capabilities): Capabilities {
@@ -25,7 +26,16 @@ function weakerNumerics(first: Numerics, second: Numerics): Numerics {
     signedZero: both(({ signedZero }) => signedZero, "kept", "unspecified"),
     rounding: both(({ rounding }) => rounding, "nearest-even", "unspecified"),
     deterministic: first.deterministic && second.deterministic,
+    transformedConvolutions: largerTile(first.transformedConvolutions, second.transformedConvolutions),
   };
+}
+
+function largerTile(
+  first: TransformedConvolutions = "never",
+  second: TransformedConvolutions = "never",
+): TransformedConvolutions {
+  const weakness = (tile: TransformedConvolutions): number => transformedConvolutionNames.indexOf(tile);
+  return weakness(first) > weakness(second) ? first : second;
 }
 
 /** A function that only one of them declares is declared by neither. */

@@ -73,15 +73,18 @@ export function filterAxes(
     : { shape: [o, c, h, w], strides: [1, o, ...pixel] };
 }
 
+/** The name of a form of a filter: short, since it is looked up by it. */
+function filterName([height, width, channels, last]: readonly number[], isDepthwise: boolean): string {
+  return `${isDepthwise ? "depthwise" : "filter"} ${height} ${width} ${channels} ${last}`;
+}
+
 /** The filter in core's order of axes. It is kept with the tensor, whose values never change. */
 export function coreFilter(
   backend: BackplaneBackend,
   filter: TensorInfo,
   isDepthwise: boolean,
+  name: string = filterName(filter.shape, isDepthwise),
 ): DeviceHandle {
-  // Found by its name, which is short: small calls would show what is done before.
-  const [height, width, channels, last] = filter.shape;
-  const name = `${isDepthwise ? "depthwise" : "filter"} ${height} ${width} ${channels} ${last}`;
   return backend.form(filter, name, 4 * elementCount(filter.shape), (output) => {
     const { shape, strides } = filterAxes(filter.shape, isDepthwise);
     if (elementCount(shape) > 0)
@@ -89,14 +92,85 @@ export function coreFilter(
   });
 }
 
+/** All that follows from shapes and attributes of a convolution alone. */
+class Convolution {
+  readonly info: Conv2dInfo;
+  readonly geometry: ReturnType<typeof convolutionOf>;
+  readonly isProduct: boolean;
+  readonly filterName: string;
+  readonly #isDepthwise: boolean;
+  /** The extents of input and filter, and the attributes that are numbers: strides and dilations. */
+  readonly #numbers: readonly number[];
+  readonly #attributes: ConvAttributes;
+
+  constructor(x: TensorInfo, filter: TensorInfo, attrs: ConvAttributes, isDepthwise: boolean) {
+    // Copied: somebody else may change his lists.
+    this.info = conv2dInfo(x.shape.slice(), filter.shape.slice(), attrs, isDepthwise);
+    this.geometry = convolutionOf(this.info, isDepthwise);
+    this.isProduct = !isDepthwise && isPointwise(this.info);
+    this.filterName = filterName(filter.shape, isDepthwise);
+    this.#isDepthwise = isDepthwise;
+    const { strides, dilations } = attrs;
+    this.#numbers = [...x.shape, ...filter.shape, ...pairOf(strides), ...pairOf(dilations)];
+    this.#attributes = { ...attrs };
+  }
+
+  /** That of a call: the same as for the last one with this filter, if nothing is different. */
+  static of(
+    backend: BackplaneBackend,
+    x: TensorInfo,
+    filter: TensorInfo,
+    attrs: ConvAttributes,
+    isDepthwise: boolean,
+  ): Convolution {
+    const noted = backend.noted(filter);
+    if (noted instanceof Convolution && noted.#fits(x, filter, attrs, isDepthwise)) return noted;
+    const made = new Convolution(x, filter, attrs, isDepthwise);
+    backend.note(filter, made);
+    return made;
+  }
+
+  #fits(x: TensorInfo, filter: TensorInfo, attrs: ConvAttributes, isDepthwise: boolean): boolean {
+    const { pad, dataFormat, dimRoundingMode, strides, dilations } = this.#attributes;
+    if (isDepthwise !== this.#isDepthwise || attrs.dataFormat !== dataFormat) return false;
+    // A list of paddings may have changed since.
+    if (typeof pad === "object" || attrs.pad !== pad || attrs.dimRoundingMode !== dimRoundingMode)
+      return false;
+    if (x.shape.length !== 4 || filter.shape.length !== 4) return false;
+    const numbers = this.#numbers;
+    for (let axis = 0; axis < 4; axis++)
+      if (x.shape[axis] !== numbers[axis] || filter.shape[axis] !== numbers[4 + axis]) return false;
+    return (
+      isPair(attrs.strides, strides, numbers[8]!, numbers[9]!) &&
+      isPair(attrs.dilations, dilations, numbers[10]!, numbers[11]!)
+    );
+  }
+}
+
+type MaybePair = Pair | null | undefined;
+
+/** A pair, or a number that stands for one. */
+function pairOf(given: MaybePair): readonly [number, number] {
+  if (given === null || given === undefined) return [1, 1];
+  return typeof given === "number" ? [given, given] : [given[0], given[1]];
+}
+
+/** Whether an attribute is a pair of these numbers, and of the form that it had `before`. */
+function isPair(given: MaybePair, before: MaybePair, first: number, second: number): boolean {
+  if (typeof given !== "object" || given === null) return given === before;
+  return typeof before === "object" && given.length === 2 && given[0] === first && given[1] === second;
+}
+
 function convolution(
   backend: BackplaneBackend,
   x: TensorInfo,
   filter: TensorInfo,
-  info: Conv2dInfo,
+  attrs: ConvAttributes,
   isDepthwise: boolean,
   epilogue: Epilogue = noEpilogue,
 ): TensorInfo {
+  const known = Convolution.of(backend, x, filter, attrs, isDepthwise);
+  const { info, geometry } = known;
   return compose(backend, (made) => {
     const images = typed(backend, made, x, "float32");
     const weights = typed(backend, made, filter, "float32");
@@ -105,30 +179,41 @@ function convolution(
     const bias =
       inner.bias === undefined ? undefined : backend.place(typed(backend, made, inner.bias, "float32"));
     const output = backend.output(info.outShape, "float32");
-    const epilogueOfCore: { bias?: DeviceHandle; activation?: CoreActivation } = {};
-    if (bias !== undefined) epilogueOfCore.bias = bias;
-    if (inner.activation !== undefined) epilogueOfCore.activation = inner.activation;
-    // Assigned, not spread: an object that others are spread into took a tenth of a small call.
-    if (!isDepthwise && isPointwise(info))
+    const finished = <Arguments extends object>(call: Arguments): Arguments => {
+      const written: { bias?: DeviceHandle; activation?: CoreActivation } = call;
+      if (bias !== undefined) written.bias = bias;
+      if (inner.activation !== undefined) written.activation = inner.activation;
+      return call;
+    };
+    // Literals, not spreads: an object that others are spread into took a tenth of a small call.
+    if (known.isProduct)
       // The filter as it lies is the second factor, and need not be turned round.
       backend.compute.gemm(
-        Object.assign(
-          {
-            m: info.batchSize * info.outHeight * info.outWidth,
-            n: info.outChannels,
-            k: info.inChannels,
-            a: input,
-            b: backend.place(weights),
-            c: output.handle,
-          },
-          epilogueOfCore,
-        ),
+        finished({
+          m: info.batchSize * info.outHeight * info.outWidth,
+          n: info.outChannels,
+          k: info.inChannels,
+          a: input,
+          b: backend.place(weights),
+          c: output.handle,
+        }),
       );
-    else {
-      const places = { input, filter: coreFilter(backend, weights, isDepthwise), output: output.handle };
-      const geometry = convolutionOf(info, isDepthwise);
-      backend.compute.conv2d(Object.assign(geometry, places, epilogueOfCore));
-    }
+    else
+      backend.compute.conv2d(
+        finished({
+          layout: geometry.layout,
+          inputShape: geometry.inputShape,
+          filterShape: geometry.filterShape,
+          outputShape: geometry.outputShape,
+          stride: geometry.stride,
+          padding: geometry.padding,
+          dilation: geometry.dilation,
+          groups: geometry.groups,
+          input,
+          filter: coreFilter(backend, weights, isDepthwise, known.filterName),
+          output: output.handle,
+        }),
+      );
     if (outer !== undefined) applyEpilogue(backend, output, outer);
     return output;
   });
@@ -193,8 +278,7 @@ interface FusedAttributes extends ConvAttributes {
 }
 
 function convKernel(isDepthwise: boolean): (call: Call<"x" | "filter", ConvAttributes>) => TensorInfo {
-  return ({ inputs: { x, filter }, attrs, backend }) =>
-    convolution(backend, x, filter, conv2dInfo(x.shape, filter.shape, attrs, isDepthwise), isDepthwise);
+  return ({ inputs: { x, filter }, attrs, backend }) => convolution(backend, x, filter, attrs, isDepthwise);
 }
 
 function fusedConvKernel(isDepthwise: boolean) {
@@ -207,7 +291,7 @@ function fusedConvKernel(isDepthwise: boolean) {
     attrs: FusedAttributes;
     backend: BackplaneBackend;
   }): TensorInfo =>
-    convolution(backend, x, filter, conv2dInfo(x.shape, filter.shape, attrs, isDepthwise), isDepthwise, {
+    convolution(backend, x, filter, attrs, isDepthwise, {
       bias,
       activation: attrs.activation,
       slopes: preluActivationWeights,

@@ -1,3 +1,4 @@
+import type { CopyArguments } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
@@ -28,16 +29,17 @@ export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: O
   if (elementCount(shape) === 0) return;
   const [from, to] = [elementsOf(input.dtype, "The input"), elementsOf(output.dtype, "The output")];
   const place = backend.place(input);
-  backend.compute.copy({
+  const call: { -readonly [Name in keyof CopyArguments]: CopyArguments[Name] } = {
     shape,
     input: inputOffset === 0 ? place : { handle: place, byteOffset: inputOffset * from.bytes },
-    inputStrides: inputStrides ?? stridesOf(shape),
     output:
       outputOffset === 0 ? output.handle : { handle: output.handle, byteOffset: outputOffset * to.bytes },
-    outputStrides: outputStrides ?? stridesOf(shape),
     dtype: from.dtype,
     outputDtype: to.dtype,
-  });
+  };
+  if (inputStrides !== undefined) call.inputStrides = inputStrides;
+  if (outputStrides !== undefined) call.outputStrides = outputStrides;
+  backend.compute.copy(call);
 }
 
 /** A new tensor of elements of another one, by strides. */
@@ -66,8 +68,20 @@ export function slice(
   size: readonly number[],
 ): TensorInfo {
   const strides = stridesOf(x.shape);
-  const inputOffset = begin.reduce((offset, at, axis) => offset + at * strides[axis]!, 0);
-  return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
+  let inputOffset = 0;
+  for (let axis = 0; axis < begin.length; axis++) inputOffset += begin[axis]! * strides[axis]!;
+  const walk = isRun(size, x.shape)
+    ? { shape: [elementCount(size)], inputOffset }
+    : { shape: size, inputStrides: strides, inputOffset };
+  return copyOf(backend, x, size, walk);
+}
+
+/** Whether a part of `size` of a tensor lies in one piece: the axes after the first of more than one element are whole. */
+function isRun(size: readonly number[], shape: readonly number[]): boolean {
+  let first = 0;
+  while (first < size.length && size[first] === 1) first++;
+  for (let axis = first + 1; axis < size.length; axis++) if (size[axis] !== shape[axis]) return false;
+  return true;
 }
 
 /** The tensor with a border of constants. */
@@ -94,14 +108,13 @@ export function concat(backend: BackplaneBackend, tensors: readonly TensorInfo[]
   );
   const output = backend.output(shape, tensors[0]!.dtype as DeviceType);
   const outputStrides = stridesOf(shape);
-  let begun = 0;
+  let outputOffset = 0;
   for (const tensor of tensors) {
-    copyInto(backend, tensor, output, {
-      shape: tensor.shape,
-      outputStrides,
-      outputOffset: begun * outputStrides[axis]!,
-    });
-    begun += tensor.shape[axis]!;
+    const walk = isRun(tensor.shape, shape)
+      ? { shape: [elementCount(tensor.shape)], outputOffset }
+      : { shape: tensor.shape, outputStrides, outputOffset };
+    copyInto(backend, tensor, output, walk);
+    outputOffset += tensor.shape[axis]! * outputStrides[axis]!;
   }
   return output;
 }

@@ -40,13 +40,14 @@ export function divideEpilogue(
   columns: number,
 ): { readonly inner: InnerEpilogue; readonly outer: Epilogue | undefined } {
   const { bias, activation } = epilogue;
-  const fits = bias === undefined || (bias.shape.length <= 1 && elementCount(bias.shape) === columns);
-  if (!fits) return { inner: {}, outer: epilogue };
-  const inner = bias === undefined ? {} : { bias };
-  if (activation === "linear") return { inner, outer: undefined };
-  if (activation === "relu" || activation === "relu6")
-    return { inner: { ...inner, activation }, outer: undefined };
-  return { inner, outer: { ...epilogue, bias: undefined } };
+  if (bias !== undefined && (bias.shape.length > 1 || elementCount(bias.shape) !== columns))
+    return { inner: {}, outer: epilogue };
+  // Assigned, not spread: small calls would show it.
+  const inner: { bias?: TensorInfo; activation?: CoreActivation } = {};
+  if (bias !== undefined) inner.bias = bias;
+  if (activation === "relu" || activation === "relu6") inner.activation = activation;
+  else if (activation !== "linear") return { inner, outer: { ...epilogue, bias: undefined } };
+  return { inner, outer: undefined };
 }
 
 const activations: Readonly<Record<string, (e: Expression, x: Node, slope: () => Node) => Node>> = {

@@ -109,7 +109,7 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
     Math.ceil(rows / rowsPerChunk),
     rows * outWidth * channels * taps * productNanoseconds,
   );
-  return [...epilogue.launches, launch];
+  return epilogue.launches.length === 0 ? [launch] : [...epilogue.launches, launch];
 }
 
 /** Returns the plan by windows, or undefined if the shape does not suit it. */

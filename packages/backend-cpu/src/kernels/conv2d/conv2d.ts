@@ -1,4 +1,10 @@
-import { type Conv2dProblem, channelsLastSteps, type FloatType, floatTypes } from "@backplane/core";
+import {
+  type Conv2dProblem,
+  type ConvolutionTile,
+  channelsLastSteps,
+  type FloatType,
+  floatTypes,
+} from "@backplane/core";
 import { widening, wideningKernels } from "../convert/index.js";
 import { copy } from "../copy/index.js";
 import { byFloatType } from "../elements/index.js";
@@ -18,6 +24,7 @@ import { planDepthwise } from "./depthwise.js";
 import { depthwiseKernels } from "./depthwise.wasm.js";
 import { isPointwise, planesKernels, planPlanes } from "./planes.js";
 import { productNanoseconds } from "./tile.js";
+import { planTransformed, transformedKernels, transformedTile } from "./transformed.js";
 
 const kernels: Readonly<Record<FloatType, Kernel<Conv2dTypes>>> = byFloatType(conv2dKernel);
 
@@ -47,6 +54,7 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
     ...gemm.kernels,
     ...Object.values(kernels),
     ...planesKernels,
+    ...transformedKernels,
     ...channelsLastKernels,
     ...Object.values(depthwiseKernels).filter((kernel) => kernel !== undefined),
     ...wideningKernels,
@@ -56,7 +64,17 @@ export const conv2d: CpuOperation<Conv2dProblem<CpuMemory>> = {
     problem.layout === "NHWC" ? planChannelsLast(problem, context) : planChannelsFirst(problem, context),
 };
 
+/** Returns the tile of the transforms that are to be used, if any are. */
+function tileOf(
+  problem: Conv2dProblem<CpuMemory>,
+  { features, transformedConvolutions = "never" }: PlanContext,
+): ConvolutionTile | undefined {
+  if (transformedConvolutions === "never") return undefined;
+  return transformedTile(problem, transformedConvolutions, features);
+}
+
 function planChannelsLast(problem: Conv2dProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
+  if (tileOf(problem, context) !== undefined) return planTransposed(problem, context);
   const isProduct = problem.groups === 1 && isPointwise(problem);
   const asTheyLie = isProduct ? undefined : (planPixels(problem, context) ?? planWindows(problem, context));
   return asTheyLie ?? planTransposed(problem, context);
@@ -77,6 +95,8 @@ function planTransposed(problem: Conv2dProblem<CpuMemory>, context: PlanContext)
 }
 
 function planChannelsFirst(problem: Conv2dProblem<CpuMemory>, context: PlanContext): readonly Launch[] {
+  const tile = tileOf(problem, context);
+  if (tile !== undefined) return planTransformed(problem, context, tile);
   return planDepthwise(problem, context) ?? planPlanes(problem, context) ?? planPatches(problem, context);
 }
 

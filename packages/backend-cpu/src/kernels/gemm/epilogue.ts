@@ -12,20 +12,26 @@ export interface PlannedEpilogue {
   readonly launches: readonly Launch[];
 }
 
-const nothing: PlannedEpilogue = { parameters: noEpilogue, launches: [] };
+const none: readonly Launch[] = [];
+
+const nothing: PlannedEpilogue = { parameters: noEpilogue, launches: none };
 
 export function planEpilogue(
   { dtype, n, bias, activation }: Pick<Problem, "dtype" | "n" | "bias" | "activation">,
   context: PlanContext,
 ): PlannedEpilogue {
   if (bias === undefined && activation === undefined) return nothing;
-  const rest = { biasStep: 4, activation: activationCode(activation) };
-  if (bias === undefined) return { parameters: { ...rest, bias: 0 }, launches: [] };
+  // Plain literals, as wherever small calls would show an object spread.
+  const code = activationCode(activation);
+  if (bias === undefined) return { parameters: { bias: 0, biasStep: 4, activation: code }, launches: none };
   const widen = widening[dtype];
-  if (widen === undefined) return { parameters: { ...rest, bias: address(bias) }, launches: [] };
+  const at = address(bias);
+  if (widen === undefined) return { parameters: { bias: at, biasStep: 4, activation: code }, launches: none };
   const widened = context.workspace(4 * n);
-  const launches = [widen(address(bias), widened, n)];
-  return { parameters: { ...rest, bias: widened }, launches };
+  return {
+    parameters: { bias: widened, biasStep: 4, activation: code },
+    launches: [widen(at, widened, n)],
+  };
 }
 
 /**

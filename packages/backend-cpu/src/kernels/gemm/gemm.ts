@@ -8,6 +8,8 @@ import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { probeKernel } from "./choose.js";
 import { expectGemm, settleGemm } from "./device.js";
+import { planDirect } from "./direct.js";
+import { directKernel } from "./direct.wasm.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishKernels } from "./finish.js";
 import { type GemmKernels, gemmKernels } from "./gemm.wasm.js";
@@ -43,7 +45,8 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<FloatType, GemmKernels>>>
  * matter.
  *
  * Up to 32 rows need no packing (skinny.ts). Up to 256 rows are computed in strips whose chunks pack their
- * own columns of op(B) (strips.ts). Small problems take one command (small.ts). The order in which the
+ * own columns of op(B) (strips.ts). Small problems take one command (small.ts). A small B is packed
+ * by chunks that read A in place (direct.ts). The order in which the
  * products of an element are summed depends on the shape alone, so results do not depend on the number of
  * workers. blas.ts says which problems a native library computes instead.
  *
@@ -57,7 +60,7 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
   const kernels: KernelGroup[] = Object.values(finishKernels).filter((kernel) => kernel !== undefined);
   kernels.push(...wideningKernels, fillBytes, ...Object.values(scaleKernels));
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
-  kernels.push(...Object.values(combineKernels));
+  kernels.push(directKernel, ...Object.values(combineKernels));
   for (const variant of features ? fittingGemmVariants(features, forced) : gemmVariants) {
     const { f32, f16 } = gemmKernelsOf(variant);
     kernels.push([...Object.values(f32), probeKernel(variant)], Object.values(f16));
@@ -127,6 +130,8 @@ function planProduct(
 ): readonly Launch[] {
   const { tile } = variant;
   const kernels = gemmKernelsOf(variant)[problem.dtype];
+  const direct = planDirect(problem, tile, context, epilogue);
+  if (direct !== undefined) return [direct];
   const skinny = planSkinny(problem, context, epilogue);
   if (skinny !== undefined) return skinny;
   const small = planSmall(problem, kernels, tile, context, epilogue);

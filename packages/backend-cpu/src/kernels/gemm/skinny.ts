@@ -19,7 +19,7 @@ const mostRows: Readonly<Record<FloatType, number>> = { f32: 32, f16: 2 };
 /** With fewer columns than these it is not worth it: less of the time is spent in the innermost loop. */
 const fewestColumns = 16;
 /** The same for more than a few rows, for which packing takes a smaller share. */
-const manyColumns = 96;
+export const manyColumns = 96;
 /** Elements of B from which on it comes from memory: 32 MiB, which few caches hold. */
 const memoryElements = 1 << 23;
 /** Fewest columns of a chunk; and most for many rows, if there are several workers, which then finish together. */

@@ -1,1 +1,1 @@
-export { gatherFunction, packFunction, packNanoseconds, panelHeight } from "./pack.js";
+export { gatherFunction, packFunction, packNanoseconds, panelHeight, transpose4 } from "./pack.js";

@@ -170,7 +170,7 @@ function transposePanel(
   });
 }
 
-function transpose4(f: FunctionBuilder, rows: readonly Local<"v128">[]): Value<"v128">[] {
+export function transpose4(f: FunctionBuilder, rows: readonly Local<"v128">[]): Value<"v128">[] {
   const [r0, r1, r2, r3] = rows as readonly [Local<"v128">, Local<"v128">, Local<"v128">, Local<"v128">];
   const low01 = f.let(shuffle32([0, 4, 1, 5], r0, r1));
   const high01 = f.let(shuffle32([2, 6, 3, 7], r0, r1));

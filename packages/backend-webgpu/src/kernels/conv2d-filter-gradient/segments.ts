@@ -27,7 +27,7 @@ export function filterGradientSegments(tools: SegmentTools<Problem>): Segmentati
         return;
       }
       const steps = filterGradientSteps(problem, (bytes) => context.scratch(bytes));
-      divideSteps(context, tools, steps);
+      divideSteps(context, tools, steps, false);
     },
   };
 }

@@ -1,20 +1,27 @@
 import { dtypeBytes, type FloatType, type GradientStep } from "@backplane/core";
 import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
 import { binary } from "../binary/index.js";
-import { conv2d } from "../conv2d/index.js";
+import { type ConvProblem, conv2d } from "../conv2d/index.js";
 import { copy } from "../copy/index.js";
 import { runGemm } from "../gemm/index.js";
 import { PARTIAL_SUM_BYTES, type SegmentTools, sliceOf } from "../segments/index.js";
 
-/** Enqueues the problems of other operations that a gradient consists of, all of which fit into bindings. */
-export function runSteps(context: KernelContext, steps: readonly GradientStep<DeviceMemory>[]): void {
+/**
+ * Enqueues the problems of other operations that a gradient consists of, all of which fit into bindings. Unless it
+ * `mayTransform`, its bounds are those of plain sums.
+ */
+export function runSteps(
+  context: KernelContext,
+  steps: readonly GradientStep<DeviceMemory>[],
+  mayTransform: boolean,
+): void {
   for (const step of steps) {
     switch (step.operation) {
       case "copy":
         copy.run(context, step.problem);
         break;
       case "conv2d":
-        conv2d.run(context, step.problem);
+        conv2d.run(context, mayTransform ? step.problem : plain(step.problem));
         break;
       case "gemm":
         runGemm(context, step.problem);
@@ -28,14 +35,21 @@ export function runSteps(context: KernelContext, steps: readonly GradientStep<De
   }
 }
 
+function plain(problem: ConvProblem): ConvProblem {
+  return { ...problem, plain: true };
+}
+
 /** The same for problems of any size. */
 export function divideSteps(
   context: OperationContext,
   tools: Pick<SegmentTools<never>, "run">,
   steps: readonly GradientStep<DeviceMemory>[],
+  mayTransform: boolean,
 ): void {
   for (const step of steps)
     if (step.operation === "fill") context.fill(step.problem, 0);
+    else if (step.operation === "conv2d")
+      tools.run("conv2d", context, mayTransform ? step.problem : plain(step.problem));
     else tools.run(step.operation, context, step.problem as never);
 }
 

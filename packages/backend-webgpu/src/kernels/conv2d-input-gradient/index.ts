@@ -1,4 +1,9 @@
-import { type Conv2dInputGradientProblem, floatTypes, inputGradientSteps } from "@backplane/core";
+import {
+  type Conv2dInputGradientProblem,
+  floatTypes,
+  inputGradientSteps,
+  isTransformable,
+} from "@backplane/core";
 import type { DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { runSteps } from "../conv2d-gradients/index.js";
 import type { OperationEntry } from "../operation.js";
@@ -8,6 +13,7 @@ function run(context: KernelContext, problem: Conv2dInputGradientProblem<DeviceM
   runSteps(
     context,
     inputGradientSteps(problem, (bytes) => context.scratch(bytes)),
+    isTransformable(problem.dtype, problem),
   );
 }
 

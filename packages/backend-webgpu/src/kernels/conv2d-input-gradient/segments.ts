@@ -1,4 +1,4 @@
-import { type Conv2dInputGradientProblem, inputGradientSteps } from "@backplane/core";
+import { type Conv2dInputGradientProblem, inputGradientSteps, isTransformable } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import { divideSteps, partOf, scratchOfSteps } from "../conv2d-gradients/index.js";
 import { middleOf, type Segmentation, type SegmentTools, windowOf } from "../segments/index.js";
@@ -23,7 +23,7 @@ export function inputGradientSegments(tools: SegmentTools<Problem>): Segmentatio
         return;
       }
       const steps = inputGradientSteps(problem, (bytes) => context.scratch(bytes));
-      divideSteps(context, tools, steps);
+      divideSteps(context, tools, steps, isTransformable(problem.dtype, problem));
     },
   };
 }

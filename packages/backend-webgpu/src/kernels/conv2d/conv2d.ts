@@ -1,4 +1,5 @@
-import { type Conv2dProblem, dtypeBytes } from "@backplane/core";
+import { type Conv2dProblem, convolutionTransforms, dtypeBytes, isTransformable } from "@backplane/core";
+import type { DeviceFeatures } from "../../device/index.js";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
@@ -10,14 +11,21 @@ import type { Patches } from "./patches.wgsl.js";
 import type { ConvResult } from "./results.wgsl.js";
 import { type ConvChoice, selectConv } from "./select.js";
 import { stripProgram } from "./strip.wgsl.js";
+import { runTransformed, tilesAtATime } from "./transformed.js";
 import { type ConvShape, type ConvVariant, convTileCount } from "./variants.js";
 
-type Problem = Conv2dProblem<DeviceMemory>;
+/** A convolution, or a part of something that is computed by convolutions. */
+export interface ConvProblem extends Conv2dProblem<DeviceMemory> {
+  /** Transforms are not allowed, because the result has the bounds of another operation or element type. Default: false. */
+  readonly plain?: boolean;
+}
+
+type Problem = ConvProblem;
 
 /** conv2d; `forced` names a variant to take wherever it fits (see `convVariants`). */
 export function runConv(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, output } = problem;
-  const shape = shapeOf(problem);
+  const shape = shapeOf(problem, context.features);
   const choice = selectConv(shape, context.features, forced);
   if (choice.variant.kind === "gemm") {
     runPointwise(context, problem);
@@ -45,7 +53,7 @@ interface AlignedShape extends ConvShape {
   readonly vectorOutput: boolean;
 }
 
-function shapeOf(problem: Problem): AlignedShape {
+function shapeOf(problem: Problem, features: DeviceFeatures): AlignedShape {
   const { dtype, batch, groups, inChannels, outChannels, kernelHeight, kernelWidth } = problem;
   const { outHeight, outWidth, strideY, strideX, bias, dilationY, dilationX } = problem;
   const depthwise = inChannels === groups && dilationY === 1 && dilationX === 1;
@@ -63,7 +71,16 @@ function shapeOf(problem: Problem): AlignedShape {
     alignedInput: problem.input.byteOffset % quad === 0,
     alignedFilter: problem.filter.byteOffset % quad === 0,
     vectorOutput: (outHeight * outWidth) % 4 === 0 && problem.output.byteOffset % quad === 0,
+    ...(mayTransform(problem, features) ? { transformable: { height: outHeight, width: outWidth } } : {}),
   };
+}
+
+/** Whether transforms are allowed, and there is room for them. */
+function mayTransform(problem: Problem, features: DeviceFeatures): boolean {
+  const { transformedConvolutions = "never" } = features;
+  if (transformedConvolutions === "never" || problem.plain === true) return false;
+  if (problem.input.byteLength === 0 || !isTransformable(problem.dtype, problem)) return false;
+  return tilesAtATime(problem, transformedConvolutions, features) > 0;
 }
 
 /** Whether each pixel has one place in the input, and none is in the padding. */
@@ -150,6 +167,9 @@ function enqueue(
     const strips = Math.ceil(outWidth / 4) * Math.ceil(outHeight / rows) * problem.batch * outChannels;
     const program = stripProgram(variant.tile, stripForm);
     context.dispatch(program, ends({ input, filter_ }), parameters, Math.ceil(strips / lanes));
+  } else if (variant.kind === "transformed") {
+    const rowsAreQuads = convolutionTransforms[variant.tile].outputs === 4 && outWidth % 4 === 0;
+    runTransformed(context, problem, variant.tile, { ...form, vectorOutput: vectorOutput && rowsAreQuads });
   } else if (variant.kind === "implicit") {
     const vectorFilter = taps % 4 === 0 && shape.alignedFilter;
     const patches = patchesOf(problem, shape);

@@ -1,5 +1,5 @@
-import { type Conv2dProblem, channelsLastSteps, dtypeBytes } from "@backplane/core";
-import type { BufferRegion, DeviceMemory, KernelContext, OperationContext } from "../../runtime/index.js";
+import { channelsLastSteps, dtypeBytes } from "@backplane/core";
+import type { BufferRegion, KernelContext, OperationContext } from "../../runtime/index.js";
 import {
   indivisible,
   kernelFits,
@@ -15,8 +15,9 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
+import type { ConvProblem } from "./conv2d.js";
 
-type Problem = Conv2dProblem<DeviceMemory>;
+type Problem = ConvProblem;
 type Tools = SegmentTools<Problem>;
 
 /**
@@ -279,7 +280,7 @@ function compact(problem: Problem, block: Block): Problem {
   };
   const taps = sizes.inChannels * sizes.kernelHeight * sizes.kernelWidth;
   return {
-    ...{ ...problem, ...sizes, dtype: "f32" },
+    ...{ ...problem, ...sizes, dtype: "f32", plain: problem.plain === true || problem.dtype !== "f32" },
     ...{ top: y.before, left: x.before, bottom: y.after, right: x.after },
     input: placeholder(4 * sizes.inChannels * sizes.height * sizes.width),
     filter: placeholder(4 * sizes.outChannels * taps),

@@ -1,4 +1,4 @@
-import type { FloatType } from "@backplane/core";
+import { type ConvolutionTile, convolutionTransforms, type FloatType } from "@backplane/core";
 import { count, flag, floatType, isCount, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
@@ -21,6 +21,8 @@ export interface ConvShape {
   readonly pointwise: boolean;
   /** One input channel for each group, and a filter without dilation: its side and stride, if square. */
   readonly window: { readonly side: number; readonly stride: number } | undefined;
+  /** Rows and columns of the output, if transforms apply and the option `transformedConvolutions` allows them. */
+  readonly transformable?: { readonly height: number; readonly width: number } | undefined;
 }
 
 type Window = NonNullable<ConvShape["window"]>;
@@ -34,7 +36,20 @@ export const convFields: ShapeFields<ConvShape> = {
     allowed: "nothing, or a side and a stride",
     text: ({ side, stride }: Window) => `${side}/${stride}`,
   },
+  transformable: {
+    is: (value) => value === undefined || isImage(value),
+    allowed: "nothing, or a height and a width",
+    text: ({ height, width }: Image) => `${height}x${width}`,
+  },
 };
+
+type Image = NonNullable<ConvShape["transformable"]>;
+
+function isImage(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { height, width } = value as Partial<Image>;
+  return isCount(height) && isCount(width);
+}
 
 function isWindow(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
@@ -46,7 +61,8 @@ export type ConvVariant =
   | (Variant<ConvShape> & { readonly kind: "gemm" })
   | (Variant<ConvShape> & { readonly kind: "implicit"; readonly tile: ProductTile })
   | (Variant<ConvShape> & { readonly kind: "strip"; readonly tile: StripTile })
-  | (Variant<ConvShape> & { readonly kind: "direct"; readonly tile: DirectTile });
+  | (Variant<ConvShape> & { readonly kind: "direct"; readonly tile: DirectTile })
+  | (Variant<ConvShape> & { readonly kind: "transformed"; readonly tile: ConvolutionTile });
 
 /** Groups with fewer output channels would leave most rows of a tile empty. */
 export const FEW_OUTPUTS = 8;
@@ -105,6 +121,40 @@ function strip(tile: StripTile): ConvVariant {
   };
 }
 
+/**
+ * Only with the option `transformedConvolutions`. Transforms take time for each number, and products for each pair of
+ * channels: `channels` of both are enough to make up for it.
+ */
+function transformed(tile: ConvolutionTile, channels: number): ConvVariant {
+  const { outputs } = convolutionTransforms[tile];
+  return {
+    kind: "transformed",
+    name: `transformed_${tile}`,
+    tile,
+    requires: ({ transformedConvolutions = "never" }) =>
+      transformedConvolutions === tile || (transformedConvolutions === "4x4" && tile === "2x2"),
+    fits: ({ transformable }) => transformable !== undefined,
+    prefers: ({ transformable, taps, groupOutputs, batch, pixels }) => {
+      const { height, width } = transformable!;
+      const tiles = batch * Math.ceil(height / outputs) * Math.ceil(width / outputs);
+      // For each output and pair of channels: 9 without transforms.
+      const multiplications = (tiles * (outputs + 2) ** 2) / pixels;
+      return (
+        Math.min(taps / 9, groupOutputs) >= channels &&
+        taps * groupOutputs * pixels >= LARGE_CONVOLUTION &&
+        multiplications <= 6 &&
+        tiles >= FEWEST_TILES
+      );
+    },
+  };
+}
+
+/** Multiplications from which transforms are worth three more dispatches. */
+const LARGE_CONVOLUTION = 3e8;
+
+/** Products with fewer columns leave most of their tiles empty. */
+const FEWEST_TILES = 32;
+
 const { huge, large, medium, small } = productTiles;
 
 /** Every kernel for conv2d. The last row takes the shapes that no other prefers. */
@@ -121,6 +171,8 @@ export const convVariants: readonly ConvVariant[] = [
       isNarrow(features) ||
       (shape.dtype === "f16" && features.subgroupMatrices.length > 0),
   },
+  transformed("4x4", 16),
+  transformed("2x2", 96),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),

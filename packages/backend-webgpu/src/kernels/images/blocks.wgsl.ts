@@ -1,4 +1,4 @@
-import { WORKGROUP_SIZE, wgsl } from "../../program/index.js";
+import { lines, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
 
 /** log2 of the invocations of a workgroup. */
 const GROUP_SHIFT = Math.log2(WORKGROUP_SIZE);
@@ -22,6 +22,26 @@ fn spot_of(group: u32, lane: u32, shift: u32, rows: u32, strips: u32) -> Spot {
     ((group - block * column_blocks) << shift) + (lane & ((1u << shift) - 1u)));
 }
 `;
+
+/** Elements of a strip, all in one row, and channels that an invocation does together. */
+export const STRIP = 4;
+
+/** Invocations for a row of an image: a strip of the only channel, or of four. */
+export function stripsOf(columns: number, inner: number): number {
+  return (columns / STRIP) * Math.ceil(inner / STRIP);
+}
+
+/** Stores `value_0` and so on, the strip at `spot`: numbers, or four channels from `channel` on of `strip`. */
+export function storeStrip(hasChannels: boolean, packed: (quad: string) => string): string {
+  if (!hasChannels)
+    return wgsl`
+  let values = vec4f(${Array.from({ length: STRIP }, (_, j) => `value_${j}`).join(", ")});
+  output[parameters.output_offset + (spot.plane * parameters.rows + spot.row) * parameters.strips + spot.strip] = ${packed("values")};`;
+  return wgsl`
+  let place_of_strip = (spot.plane * parameters.rows + spot.row) * parameters.strips + strip * parameters.inner;
+  let at = parameters.output_offset + ${STRIP}u * place_of_strip + channel;
+${lines(STRIP, (j) => `  output[at + ${j}u * parameters.inner] = ${packed(`value_${j}`)};`)}`;
+}
 
 export interface Blocks {
   readonly shift: number;

@@ -1,12 +1,12 @@
 import { floatTypes } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { KernelContext } from "../../runtime/index.js";
-import { countedPlaces, inputsOf, resultsOf } from "../images/index.js";
+import { countedPlaces, inputsOf, resultsOf, STRIP, stripsOf } from "../images/index.js";
 import type { OperationEntry } from "../operation.js";
 import { eachProgram } from "./each.wgsl.js";
 import { type Problem, poolGradientSegments } from "./problem.js";
 import { planPool2dGradient } from "./select.js";
-import { STRIP, stripsProgram } from "./strips.wgsl.js";
+import { stripsProgram } from "./strips.wgsl.js";
 
 const each = memoized(eachProgram);
 const strips = memoized(stripsProgram);
@@ -31,7 +31,8 @@ function run(context: KernelContext, problem: Problem): void {
       regions,
       {
         planes,
-        strips: columns / STRIP,
+        strips: stripsOf(columns, problem.inner),
+        inner: Math.ceil(problem.inner / STRIP),
         shift: plan.shift,
         rows,
         first_row: row,

@@ -1,9 +1,9 @@
 import { dtypeBytes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import { blocksFor, inputsOf, isShared, resultsOf } from "../images/index.js";
+import { blocksFor, inputsOf, isShared, resultsOf, STRIP, stripsOf } from "../images/index.js";
 import type { EachTile } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
-import { STRIP, type StripsTile } from "./strips.wgsl.js";
+import type { StripsTile } from "./strips.wgsl.js";
 
 /** How one problem is done, and how many invocations that takes. */
 export type Pool2dGradientPlan = { readonly shift: number; readonly workgroups: number } & (
@@ -18,7 +18,7 @@ export function planPool2dGradient(problem: Problem): Pool2dGradientPlan {
   const { rows, columns } = inputsOf(problem);
   const strips = stripsTile(problem);
   if (strips !== undefined)
-    return { form: "strips", tile: strips, ...blocksFor(planes, rows, columns / STRIP) };
+    return { form: "strips", tile: strips, ...blocksFor(planes, rows, stripsOf(columns, inner)) };
   const result = isPartial ? "f32" : dtype;
   const vector = inner % 4 === 0 && isAligned(problem) ? 4 : 1;
   const isKnown = strideY === strideX && (strideY === 1 || strideY === 2);
@@ -47,8 +47,9 @@ function isAligned({ dtype, outputGradient, inputGradient, indices, isPartial = 
 function stripsTile(problem: Problem): StripsTile | undefined {
   const { dtype, kind, kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, left } = problem;
   const { width, outWidth, inputGradient } = problem;
+  const channels = problem.inner > 1;
   const fits =
-    problem.inner === 1 &&
+    (!channels || (problem.inner % 4 === 0 && isAligned(problem))) &&
     problem.continues !== true &&
     problem.isPartial !== true &&
     dilationY * dilationX === 1 &&
@@ -63,5 +64,5 @@ function stripsTile(problem: Problem): StripsTile | undefined {
   const stride = isOneOf(strideY, 1, 2);
   const leftOf = isOneOf(left, 0, 1);
   if (kernel === undefined || stride === undefined || leftOf === undefined) return undefined;
-  return { kind, dtype, kernel, stride, left: leftOf };
+  return { kind, dtype, kernel, stride, left: leftOf, channels };
 }

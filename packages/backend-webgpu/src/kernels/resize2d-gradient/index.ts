@@ -1,12 +1,12 @@
 import { floatTypes } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { KernelContext } from "../../runtime/index.js";
-import { inputsOf, resultsOf } from "../images/index.js";
+import { inputsOf, resultsOf, STRIP, stripsOf } from "../images/index.js";
 import type { OperationEntry } from "../operation.js";
 import { eachProgram } from "./each.wgsl.js";
 import { type Problem, resizeGradientSegments } from "./problem.js";
 import { planResize2dGradient } from "./select.js";
-import { STRIP, stripsProgram } from "./strips.wgsl.js";
+import { stripsProgram } from "./strips.wgsl.js";
 
 const each = memoized(eachProgram);
 const strips = memoized(stripsProgram);
@@ -41,7 +41,8 @@ function run(context: KernelContext, problem: Problem): void {
         result_columns: results.columns,
         planes,
         rows,
-        strips: columns / STRIP,
+        strips: stripsOf(columns, problem.inner),
+        inner: Math.ceil(problem.inner / STRIP),
         shift: plan.shift,
         first_row: row,
       },

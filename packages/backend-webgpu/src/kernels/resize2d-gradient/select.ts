@@ -1,10 +1,10 @@
 import { dtypeBytes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import { blocksFor, inputsOf, isShared, resultsOf } from "../images/index.js";
+import { blocksFor, inputsOf, isShared, resultsOf, STRIP, stripsOf } from "../images/index.js";
 import { PRODUCT_QUOTIENTS } from "../resize2d/index.js";
 import type { EachTile } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
-import { knownResults, STRIP, type StripsTile, stepOf } from "./strips.wgsl.js";
+import { knownResults, type StripsTile, stepOf } from "./strips.wgsl.js";
 
 /** How one problem is done, and how many invocations that takes. */
 export type Resize2dGradientPlan = { readonly shift: number; readonly workgroups: number } & (
@@ -20,7 +20,7 @@ export function planResize2dGradient(problem: Problem): Resize2dGradientPlan {
   const byProduct = Math.max(outHeight, outWidth) < PRODUCT_QUOTIENTS;
   const strips = stripsTile(problem, byProduct);
   if (strips !== undefined)
-    return { form: "strips", tile: strips, ...blocksFor(planes, rows, columns / STRIP) };
+    return { form: "strips", tile: strips, ...blocksFor(planes, rows, stripsOf(columns, inner)) };
   const vector = inner % 4 === 0 && isAligned(problem) ? 4 : 1;
   const tile: EachTile = { kind, dtype, result: isPartial ? "f32" : dtype, vector, byProduct, continues };
   if (!isShared(tile)) return { form: "each", tile, ...blocksFor(planes, rows, (columns * inner) / vector) };
@@ -45,8 +45,9 @@ function stripsTile(problem: Problem, byProduct: boolean): StripsTile | undefine
   const { dtype, kind, inner, x, width, outWidth, outputGradient, inputGradient } = problem;
   const bytes = STRIP * dtypeBytes[dtype];
   const step = stepOf(x);
+  const hasChannels = inner > 1;
   const fits =
-    inner === 1 &&
+    (!hasChannels || (inner % 4 === 0 && isAligned(problem))) &&
     problem.continues !== true &&
     problem.isPartial !== true &&
     width % STRIP === 0 &&
@@ -60,7 +61,8 @@ function stripsTile(problem: Problem, byProduct: boolean): StripsTile | undefine
     knownResults(kind, x).length <= MOST_RESULTS;
   if (!fits) return undefined;
   const isQuad = step % STRIP === 0 && outWidth % STRIP === 0 && outputGradient.byteOffset % bytes === 0;
-  return { kind, dtype, axis: x, load: isQuad ? "quad" : "single", byProduct };
+  const ofOne = isQuad ? "quad" : "single";
+  return { kind, dtype, axis: x, load: hasChannels ? "channels" : ofOne, byProduct };
 }
 
 function isNear({ kind, x, width, outWidth }: Problem): boolean {

@@ -11,11 +11,8 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { spotFunction } from "../images/index.js";
+import { STRIP, spotFunction, storeStrip } from "../images/index.js";
 import { resultsFunctions, resultsParameters } from "./results.wgsl.js";
-
-/** Elements of an invocation, all in one row. */
-export const STRIP = 4;
 
 /** The properties of one generated kernel; everything else is a parameter. */
 export interface StripsTile {
@@ -23,8 +20,8 @@ export interface StripsTile {
   readonly dtype: FloatType;
   /** Of columns: from strip to strip, which are whole steps of it apart, results are the same but for where they begin. */
   readonly axis: ResizedAxis;
-  /** Four results are loaded at once. */
-  readonly load: "quad" | "single";
+  /** What is loaded at once: four results, one, or four channels of one. */
+  readonly load: "quad" | "single" | "channels";
   /** See `dividedFunction` of resize2d. */
   readonly byProduct: boolean;
 }
@@ -66,10 +63,20 @@ export function knownResults(
   });
 }
 
-type Parameter = keyof typeof resultsParameters | "planes" | "rows" | "strips" | "shift" | "first_row";
+type Parameter = keyof typeof resultsParameters | keyof typeof stripParameters;
+
+const stripParameters = {
+  planes: "u32",
+  rows: "u32",
+  /** Invocations for a row: a strip of each four channels, or of the only one. */
+  strips: "u32",
+  inner: "u32",
+  shift: "u32",
+  first_row: "i32",
+} as const;
 
 /**
- * Strips of four neighbouring elements of the input in a row, of images without channels. The rows of results that are made of
+ * Strips of four neighbouring elements of the input in a row, of one channel or four. The rows of results that are made of
  * them become one, which is loaded once for all four. At the edges, the share of an element that is not there belongs to the
  * one at the edge.
  */
@@ -80,6 +87,7 @@ export function stripsProgram(tile: StripsTile): Program<"source" | "output", Pa
   const results = knownResults(kind, axis);
   const step = stepOf(axis);
   const isQuad = load === "quad";
+  const hasChannels = load === "channels";
   const vectors = [...new Set(results.map(({ result }) => Math.floor(result / STRIP)))];
   /** What is loaded together, by its distance from the strip's first. */
   const loads = isQuad ? vectors : results.map(({ result }) => result);
@@ -87,15 +95,12 @@ export function stripsProgram(tile: StripsTile): Program<"source" | "output", Pa
     isQuad
       ? `sum_${loads.indexOf(Math.floor(result / STRIP))}[${((result % STRIP) + STRIP) % STRIP}]`
       : `sum_${loads.indexOf(result)}`;
-  const value = isQuad ? "vec4f" : "f32";
+  const value = load === "single" ? "f32" : "vec4f";
   const { factor, shift, divisor } = axis;
   return program({
     name: `resize_gradient_${kind}_${dtype}_strips_${factor}_${shift}_${divisor}_${load}${byProduct ? "" : "_divided"}`,
-    bindings: { source: input(isQuad ? quad : single), output: output(quad) },
-    parameters: {
-      ...resultsParameters,
-      ...{ planes: "u32", rows: "u32", strips: "u32", shift: "u32", first_row: "i32" },
-    },
+    bindings: { source: input(load === "single" ? single : quad), output: output(quad) },
+    parameters: { ...resultsParameters, ...stripParameters },
     body: wgsl`
 ${workgroupIndex}
 ${spotFunction}
@@ -103,7 +108,7 @@ ${functions}
 ${resultsFunctions(kind, byProduct)}
 
 fn load(at: u32) -> ${value} {
-  ${isQuad ? `let block = source[at]; return ${unpacked("block")};` : `return ${loadSingle("source", "at")};`}
+  ${load === "single" ? `return ${loadSingle("source", "at")};` : `let block = source[at]; return ${unpacked("block")};`}
 }
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
@@ -112,8 +117,9 @@ fn main(${linearBuiltins}) {
     workgroup_index(workgroup, workgroups), lane, parameters.shift, parameters.rows, parameters.strips);
   if (spot.plane >= parameters.planes || spot.row >= parameters.rows || spot.strip >= parameters.strips) { return; }
   let y = i32(spot.row) + parameters.first_row;
-  let x = ${STRIP} * i32(spot.strip);
-  let base = ${isQuad ? step / STRIP : step} * i32(spot.strip);
+${hasChannels ? "  let strip = spot.strip / parameters.inner;\n  let channel = spot.strip - strip * parameters.inner;" : "  let strip = spot.strip;"}
+  let x = ${STRIP} * i32(strip);
+  let base = ${isQuad ? step / STRIP : step} * i32(strip);
   let extent = ${isQuad ? `parameters.result_columns / ${STRIP}` : "parameters.result_columns"};
 ${loads
   .map((at, k) => `  let place_${k} = clamp(base + (${at}), 0, extent - 1);\n  var sum_${k} = ${value}(0.0);`)
@@ -124,7 +130,8 @@ ${loads
     ${isNearest ? "" : "let factor = row_factor(v, y);"}
 ${loads
   .map((_, k) => {
-    const loaded = `load(parameters.source_offset + u32(line + place_${k}))`;
+    const at = hasChannels ? `u32(line + place_${k}) * parameters.inner + channel` : `u32(line + place_${k})`;
+    const loaded = `load(parameters.source_offset + ${at})`;
     return `    sum_${k} += ${isNearest ? loaded : `factor * ${loaded}`};`;
   })
   .join("\n")}
@@ -139,10 +146,9 @@ ${lines(STRIP, (element) => {
     const share = shares.find((one) => one.element === element);
     return share === undefined ? [] : [term(nameOf(result), share)];
   });
-  return `  let value_${element} = ${terms.length === 0 ? "0.0" : terms.join(" + ")};`;
+  return `  let value_${element} = ${terms.length === 0 ? `${hasChannels ? "vec4f" : "f32"}(0.0)` : terms.join(" + ")};`;
 })}
-  let values = vec4f(${Array.from({ length: STRIP }, (_, j) => `value_${j}`).join(", ")});
-  output[parameters.output_offset + (spot.plane * parameters.rows + spot.row) * parameters.strips + spot.strip] = ${packed("values")};
+${storeStrip(hasChannels, packed)}
 }
 `,
   });

@@ -7,18 +7,15 @@ import type { LawContext } from "../../law.js";
 import { exact, productSum, type Tolerance } from "../../tolerance.js";
 import { collect, execute, measure, type Placement } from "../../workspace.js";
 import { type ConvolutionCase, convolution, convolutionCases, shapeOf } from "../conv2d/cases.js";
-import type { Conv2dShape } from "../conv2d/formula.js";
-import { type GradientFormula, roundings } from "./formula.js";
+import { widened } from "../conv2d/transformed.js";
+import { type GradientRules, roundings } from "./formula.js";
 
 /** One of the two gradients. */
-export interface Gradient {
+export interface Gradient extends GradientRules {
   readonly operation: "conv2dInputGradient" | "conv2dFilterGradient";
   /** The operand besides the gradient of the output. */
   readonly other: "filter" | "input";
   readonly result: "inputGradient" | "filterGradient";
-  readonly formula: GradientFormula;
-  /** Products of one element, at most. */
-  readonly terms: (shape: Conv2dShape) => number;
 }
 
 export interface GradientCase extends ConvolutionCase {
@@ -148,9 +145,16 @@ async function checkGradient(
   tolerance: Tolerance,
 ): Promise<void> {
   const { other, outputGradient, before } = operands;
-  const expected = collect((emit) => gradient.formula(shapeOf(value), other, outputGradient, before, emit));
+  const { numerics } = context;
+  const shape = shapeOf(value);
+  const n = roundings(gradient.terms(shape));
+  const tiles = gradient.tilesOf?.(shape, dtype, numerics, outputGradient, other);
+  const expected = collect((emit) =>
+    gradient.formula(shape, other, outputGradient, before, widened(emit, tiles, n)),
+  );
   const got = await runGradient(context.backend, gradient, dtype, value, operands);
-  measure(context, extentsOf(value), got, expected, tolerance);
+  const allowed = tiles === undefined ? tolerance : productSum(n, dtype, numerics);
+  measure(context, extentsOf(value), got, expected, allowed);
 }
 
 /** For `shapeAxes`. */

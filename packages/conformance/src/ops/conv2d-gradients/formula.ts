@@ -1,7 +1,9 @@
 import type { FloatType, Numerics } from "@backplane/core";
 import type { Place } from "../../elements.js";
 import { productSum } from "../../tolerance.js";
-import { type Conv2dShape, placeIn } from "../conv2d/formula.js";
+import type { Conv2dShape } from "../conv2d/formula.js";
+import { placeIn } from "../conv2d/place.js";
+import { type TilesOf, widened } from "../conv2d/transformed.js";
 import { type Emit, emitting, type FormulaMemory } from "../operation.js";
 
 /**
@@ -122,10 +124,18 @@ interface GradientProblem extends Conv2dShape {
   readonly accumulate: boolean;
 }
 
+export interface GradientRules {
+  readonly formula: GradientFormula;
+  /** Products of one element, at most. */
+  readonly terms: (shape: Conv2dShape) => number;
+  /** For gradients that may be computed by transforms. */
+  readonly tilesOf?: TilesOf;
+}
+
 export function evaluateGradient(
   problem: GradientProblem,
   { other, result }: { readonly other: Place; readonly result: Place },
-  { formula, terms }: { readonly formula: GradientFormula; readonly terms: (shape: Conv2dShape) => number },
+  { formula, terms, tilesOf }: GradientRules,
   memory: FormulaMemory,
   numerics: Numerics | undefined,
 ): void {
@@ -133,6 +143,9 @@ export function evaluateGradient(
   const factors = memory.read(other, dtype);
   const outputGradient = memory.read(problem.outputGradient, dtype);
   const before = accumulate ? memory.read(result, dtype) : undefined;
-  const tolerance = numerics && productSum(roundings(terms(problem)), dtype, numerics);
-  formula(problem, factors, outputGradient, before, emitting(memory.write(result, dtype), tolerance));
+  const n = roundings(terms(problem));
+  const tolerance = numerics && productSum(n, dtype, numerics);
+  const tiles = numerics && tilesOf?.(problem, dtype, numerics, outputGradient, factors);
+  const emit = widened(emitting(memory.write(result, dtype), tolerance), tiles, n);
+  formula(problem, factors, outputGradient, before, emit);
 }

@@ -1,6 +1,7 @@
 import { type Conv2dInputGradientProblem, floatTypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { countUp, isIn } from "../../kit/values.js";
+import { inputGradientTiles } from "../conv2d/transformed.js";
 import type { Gradient } from "../conv2d-gradients/cases.js";
 import { gradientDraft } from "../conv2d-gradients/draft.js";
 import { evaluateGradient, inputGradient, inputGradientTerms } from "../conv2d-gradients/formula.js";
@@ -10,7 +11,7 @@ import { inputGradientMutants } from "./mutants.js";
 
 const gradient: Gradient = {
   ...{ operation: "conv2dInputGradient", other: "filter", result: "inputGradient" },
-  ...{ formula: inputGradient, terms: inputGradientTerms },
+  ...{ formula: inputGradient, terms: inputGradientTerms, tilesOf: inputGradientTiles },
 };
 
 const evaluate: Evaluate<Conv2dInputGradientProblem<ReferenceMemory>> = (problem, memory, numerics) => {

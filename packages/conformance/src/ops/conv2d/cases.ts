@@ -8,6 +8,7 @@ import { exact, productSum, type Tolerance } from "../../tolerance.js";
 import { collect, type Expected, execute, type Placement } from "../../workspace.js";
 import { measureActivated } from "../epilogue.js";
 import { type Conv2dShape, conv2d } from "./formula.js";
+import { convolutionTiles, widened } from "./transformed.js";
 
 type Pair = readonly [number, number];
 
@@ -74,12 +75,24 @@ export function convolutionCases(place: Arbitrary<Placement> = placement): Arbit
       data: distribution,
       seed: dataSeed,
     })
-    .filter((value) => {
-      const { outHeight, outWidth } = shapeOf(value);
-      if (outHeight < 1 || outWidth < 1) return false;
-      const window = value.inputs * value.kernel[0] * value.kernel[1];
-      return value.batch * value.groups * value.outputs * outHeight * outWidth * window <= work;
-    });
+    .filter(isFeasible);
+}
+
+function isFeasible(value: ConvolutionCase): boolean {
+  const { outHeight, outWidth } = shapeOf(value);
+  if (outHeight < 1 || outWidth < 1) return false;
+  return value.batch * value.groups * value.outputs * outHeight * outWidth * window(value) <= work;
+}
+
+/** The filters that are most in use, 3 x 3 for all channels, for which libraries have algorithms of their own. */
+export function squareCases(place: Arbitrary<Placement> = placement): Arbitrary<ConvolutionCase> {
+  return convolutionCases(place)
+    .map(
+      (value): ConvolutionCase => ({
+        ...{ ...value, groups: 1, kernel: [3, 3], stride: [1, 1], dilation: [1, 1] },
+      }),
+    )
+    .filter(isFeasible);
 }
 
 /** One input channel for each group, with the square windows that libraries have kernels of their own for. */
@@ -214,9 +227,13 @@ export async function checkConvolution(
   bound: (dtype: FloatType) => Tolerance,
 ): Promise<void> {
   const { input, filter, bias } = operands;
-  const expected = collect((emit) => conv2d(shapeOf(value), input, filter, bias, emit));
+  const shape = shapeOf(value);
+  const n = window(value) + 1;
+  const tiles = convolutionTiles(shape, dtype, context.numerics, input, filter);
+  const expected = collect((emit) => conv2d(shape, input, filter, bias, widened(emit, tiles, n)));
   const got = await runConvolution(context.backend, dtype, value, operands, expected);
-  measureActivated(context, dtype, extentsOf(value), got, expected, value.activation, bound);
+  const allowed = tiles === undefined ? bound : () => productSum(n, dtype, context.numerics);
+  measureActivated(context, dtype, extentsOf(value), got, expected, value.activation, allowed);
 }
 
 /** For `shapeAxes`. */

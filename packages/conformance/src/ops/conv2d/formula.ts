@@ -3,18 +3,10 @@ import type { ReferenceMemory } from "../../elements.js";
 import { productSum } from "../../tolerance.js";
 import { finishing } from "../epilogue.js";
 import type { Emit, Evaluate } from "../operation.js";
+import { placeIn } from "./place.js";
+import { convolutionTiles, widened } from "./transformed.js";
 
 export type Conv2dShape = Conv2dGeometry;
-
-/** The place of pixel `pixel` of a channel of an image. */
-type Place = (image: number, channel: number, pixel: number) => number;
-
-/** Of images in a layout. */
-export function placeIn(layout: Conv2dShape["layout"], channels: number, pixels: number): Place {
-  return layout === "NCHW"
-    ? (image, channel, pixel) => (image * channels + channel) * pixels + pixel
-    : (image, channel, pixel) => (image * pixels + pixel) * channels + channel;
-}
 
 /** Cross-correlation. The magnitude of an element is sum |input| |filter| + |bias|. */
 export function conv2d(
@@ -79,5 +71,6 @@ export const evaluate: Evaluate<Conv2dProblem<ReferenceMemory>> = (problem, memo
   const offsets = bias && memory.read(bias, dtype);
   const bound = numerics && ((type: FloatType) => productSum(products + 1, type, numerics));
   const emit = finishing(memory.write(output, dtype), activation, dtype, bound, numerics);
-  conv2d(problem, images, weights, offsets, emit);
+  const tiles = numerics && convolutionTiles(problem, dtype, numerics, images, weights);
+  conv2d(problem, images, weights, offsets, widened(emit, tiles, products + 1));
 };

@@ -17,10 +17,13 @@ import {
   floats,
   runConvolution,
   shapeOf,
+  squareCases,
   window,
   withinBound,
 } from "./cases.js";
 import { convolutionEpilogueLaws } from "./epilogue-laws.js";
+import { conv2d } from "./formula.js";
+import { convolutionTiles, widened } from "./transformed.js";
 
 /** Cases as in neural networks, scaled down as far as kernel selection allows. */
 const largeCases: readonly ConvolutionCase[] = [
@@ -96,6 +99,12 @@ function lawsFor(dtype: FloatType): readonly Law[] {
         examples: depthwiseExamples,
       }),
     ),
+    law("is exact on whole numbers, and within the error bound, with filters of 3 x 3", (context) =>
+      context.forAll(squareCases(oddPlacement), async (value) => {
+        await exactly(context, dtype, value);
+        await withinBound(context, dtype, value);
+      }),
+    ),
     law("gives what a matrix product of unfolded windows gives", (context) =>
       context.forAll(
         convolutionCases().map(
@@ -113,8 +122,36 @@ function lawsFor(dtype: FloatType): readonly Law[] {
         await withinBound(context, dtype, { ...value, outputs: 0 });
       }),
     ),
+    law("keeps NaN out of results whose windows, or declared tiles, do not meet it", (context) =>
+      context.forAll(poisonedCases, (value) => aroundPoison(context, dtype, value), { runs: 0.5 }),
+    ),
     ...convolutionEpilogueLaws(dtype),
   ];
+}
+
+/** Images that are larger than a window and all tiles around it. */
+const poisonedCases = squareCases().map(
+  (value): ConvolutionCase => ({
+    ...{ ...value, batch: 1, inputs: 2, outputs: 3, size: [13, 17], bias: false, data: "uniform" },
+  }),
+);
+
+/** One input is NaN. What it may not reach must be right. */
+async function aroundPoison(context: LawContext, dtype: FloatType, value: ConvolutionCase): Promise<void> {
+  const shape = shapeOf(value);
+  const { input, filter } = floats(value, dtype);
+  input[(value.seed >>> 0) % input.length] = Number.NaN;
+  const n = window(value) + 1;
+  const tiles = convolutionTiles(shape, dtype, context.numerics, input, filter);
+  const whole = collect((emit) => conv2d(shape, input, filter, undefined, widened(emit, tiles, n)));
+  const clear = collect((emit) => {
+    for (const [i, place] of whole.places.entries()) {
+      const [sum, magnitude] = [whole.values[i]!, whole.magnitudes[i]!];
+      if (Number.isFinite(sum) && Number.isFinite(magnitude)) emit(place, sum, magnitude);
+    }
+  });
+  const got = await runConvolution(context.backend, dtype, value, { input, filter, bias: undefined }, whole);
+  measure(context, extentsOf(value), got, clear, productSum(n, dtype, context.numerics));
 }
 
 /** Different padding on every side, and an input that makes each of them count. */
@@ -155,8 +192,10 @@ async function unfolded(context: LawContext, dtype: FloatType, value: Convolutio
     ...{ m, n: pixels, k, alpha: 1, beta: 0, transA: false, transB: false, batch: value.batch },
     ...{ lda: k, ldb: pixels, ldc: pixels, strideA: 0, strideB: k * pixels, strideC: m * pixels },
   };
+  const { input, filter } = operands;
+  const tiles = convolutionTiles(shape, dtype, context.numerics, input, filter);
   const expected = collect((emit) =>
-    gemmFormula(product, operands.filter, columns, new Float64Array(0), emit),
+    gemmFormula(product, filter, columns, new Float64Array(0), widened(emit, tiles, k + 1)),
   );
   const got = await runConvolution(context.backend, dtype, value, operands, expected);
   measure(context, extentsOf(value), got, expected, productSum(k + 1, dtype, context.numerics));

@@ -3,6 +3,7 @@ import { load, storeInto } from "../../elements.js";
 import { mapped, picked, remembering, truncate } from "../../kit/regions.js";
 import { product } from "../../kit/shapes.js";
 import type { Builder, Mutant } from "../../mutant.js";
+import { transformsConvolution } from "./by-transforms.js";
 
 /** Defects of conv2d. */
 export const conv2dMutants = ({ tampered, replaced, altered }: Builder): readonly Mutant[] => [
@@ -165,6 +166,17 @@ export const conv2dMutants = ({ tampered, replaced, altered }: Builder): readonl
         if (p.dtype !== "f32" || p.kernelHeight !== 3 || p.kernelWidth !== 3) return p;
         return { ...p, input: mapped(p.input, p.dtype, (value) => truncate(value, 10)) };
       }),
+  },
+  {
+    name: "computes convolutions by transforms and does not say so",
+    operation: "conv2d",
+    defect: "numerics",
+    description: "Fewer multiplications, but whole numbers are rounded, and a NaN reaches all of its tile.",
+    killedBy: [
+      "conv2d f32: is exact on whole numbers, and within the error bound, with filters of 3 x 3",
+      "conv2d f32: keeps NaN out of results whose windows, or declared tiles, do not meet it",
+    ],
+    create: () => replaced("conv2d", transformsConvolution("4x4")),
   },
   {
     name: "keeps the transformed filter of an earlier call",

@@ -71,8 +71,10 @@ export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = /* @__
     const filter = read.region(binder, "filter", args.filter, filters, dtype);
     const bias = read.optionalRegion(binder, "bias", args.bias, geometry.outChannels, dtype);
     const output = read.region(binder, "output", args.output, outputs, dtype);
-    for (const [argument, region] of Object.entries({ input, filter, bias }))
-      if (region) read.disjoint({ argument: "output", region: output }, { argument, region });
+    const written = { argument: "output", region: output };
+    read.disjoint(written, { argument: "input", region: input });
+    read.disjoint(written, { argument: "filter", region: filter });
+    if (bias !== undefined) read.disjoint(written, { argument: "bias", region: bias });
     if (output.byteLength === 0) return undefined;
     // Written out: spreading the geometry would take longer than all else.
     return {
