@@ -12,10 +12,16 @@ import { create } from "webgpu";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
 import { outputColumns } from "#src/kernels/attention/index.js";
+import { enqueueGradient, gradientShape } from "#src/kernels/attention-gradient/gradient.js";
 import { gradientProgram } from "#src/kernels/attention-gradient/gradient.wgsl.js";
 import { attentionGradient } from "#src/kernels/attention-gradient/index.js";
-import { gradientVariants } from "#src/kernels/attention-gradient/variants.js";
+import { gradientMatrixProgram } from "#src/kernels/attention-gradient/matrices.wgsl.js";
+import { type GradientMatrixTile, gradientMatrixName } from "#src/kernels/attention-gradient/matrix-tile.js";
+import { type GradientShape, gradientVariants } from "#src/kernels/attention-gradient/variants.js";
+import { selectVariant } from "#src/kernels/variant.js";
+import type { KernelContext } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
+import { withMatrixUnits, withoutMatrixUnits } from "./emulated-matrices.js";
 import {
   asLargeGpu,
   type Expected,
@@ -42,7 +48,12 @@ interface Case {
   readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
+  /** Probabilities are e^lift times as large for each query, as if logSumExp came from elsewhere. Default: 0. */
+  readonly lift?: number;
 }
+
+/** Enqueues the kernels for a problem. */
+type Run = (context: KernelContext, problem: AttentionGradientProblem<DeviceMemory>) => void;
 
 const names = ["qGradient", "kGradient", "vGradient"] as const;
 
@@ -61,9 +72,10 @@ async function check(
   shape: Case,
   forced?: string,
   features?: (real: DeviceFeatures) => DeviceFeatures,
+  kernel: Run = (context, problem) => attentionGradient.run(context, problem, forced),
 ): Promise<void> {
   const { batch = 1, heads = 1, kvHeads = heads, queryLength, keyLength, headSize } = shape;
-  const { visible = keyLength, dtype = "f32", offset = 0, oldest } = shape;
+  const { visible = keyLength, dtype = "f32", offset = 0, oldest, lift = 0 } = shape;
   const scale = Math.fround(1 / Math.sqrt(headSize));
   const [rows, keys] = [batch * heads * queryLength, batch * kvHeads * keyLength];
   const [q, out, g] = [1, 4, 5].map((seed) => signed(rows * headSize, dtype, seed)) as [
@@ -96,7 +108,7 @@ async function check(
       if (isHidden || j > i + visible || j < i + (oldest ?? -queryLength)) return Number.NEGATIVE_INFINITY;
       return scale * dot(q, row, k, keyHead * keyLength + j) + (shape.mask === "u8" ? 0 : added);
     });
-    logs[row] = Math.log(scores.reduce((sum, score) => sum + Math.exp(score), 0));
+    logs[row] = Math.log(scores.reduce((sum, score) => sum + Math.exp(score), 0)) - lift;
     const delta = dot(g, row, out, row);
     for (const [j, score] of scores.entries()) {
       if (score === Number.NEGATIVE_INFINITY) continue;
@@ -132,12 +144,12 @@ async function check(
     ...{ mask, rows: undefined, ...regions },
   };
   const label = JSON.stringify({ ...shape, forced });
-  let run = () => device.run((context) => attentionGradient.run(context, problem, forced), features);
+  let run = () => device.run((context) => kernel(context, problem), features);
   for (const name of names) {
     const results = Array.from(sums[name], (value, index): Expected => {
       // Probabilities of one query sum to 1, and factors are at most sqrt(headSize) or so large.
       const terms = name === "qGradient" ? 1 : (heads / kvHeads) * queryLength;
-      const size = 40 * (headSize + 8) * Math.min(terms, 8) * epsilon;
+      const size = 40 * (headSize + 8) * Math.min(terms, 8) * epsilon * Math.exp(lift);
       return { index, value, tolerance: size + finalRounding(dtype, value) };
     });
     await device.check(regions[name], dtype, results, `${name} of ${label}`, run);
@@ -161,6 +173,15 @@ const shapes: readonly Case[] = [
 const fewShapes = shapes.filter(({ headSize }) => headSize === 64 || headSize === 18);
 
 const smallest = "tiled_16x32x16";
+const tiledVariants = gradientVariants.filter((variant) => variant.kind === "tiled");
+const matrixVariants = gradientVariants.filter((variant) => variant.kind === "matrices");
+
+/** For matrix units: f16, whole eights. */
+const matrixShapes: readonly Case[] = [
+  { queryLength: 70, keyLength: 40, headSize: 24, visible: 0, heads: 4, kvHeads: 2, batch: 2, offset: 8 },
+  { queryLength: 17, keyLength: 33, headSize: 32, visible: 16, offset: 8 },
+  { queryLength: 33, keyLength: 70, headSize: 32, visible: -3, offset: 0 },
+];
 
 const hidingShapes: readonly Case[] = [
   { queryLength: 33, keyLength: 70, headSize: 16, batch: 2, heads: 4, kvHeads: 2, mask: "f32", offset: 8 },
@@ -170,14 +191,14 @@ const hidingShapes: readonly Case[] = [
 ];
 
 /** Compiles and runs nothing, and checks all texts. Kept for good: see `node.ts`. */
-const nullDawn = create(["backend=null"]);
+const nullDawn = create(["backend=null", "enable-dawn-features=allow_unsafe_apis"]);
 
 const tiers: Readonly<Record<string, number>> = { baseline: 16384, "software adapters'": 32768 };
 
 describe("webgpu attentionGradient", () => {
   const device = withProducts();
 
-  for (const { name } of gradientVariants)
+  for (const { name } of tiledVariants)
     it(`${name} is right in f32 for every kind of shape`, async () => {
       // Texts of other tiles differ by numbers only.
       for (const shape of name === smallest ? shapes : fewShapes) await check(device(), shape, name);
@@ -207,13 +228,13 @@ describe("webgpu attentionGradient", () => {
     it(`has large tiles within the workgroup memory of the ${tier} tier`, () => {
       const limits = { ...defaultLimits, maxComputeWorkgroupStorageSize: bytes };
       const features = { limits } as DeviceFeatures;
-      assert.isTrue(gradientVariants.some(({ tile, requires }) => tile.queries === 64 && requires(features)));
+      assert.isTrue(tiledVariants.some(({ tile, requires }) => tile.queries === 64 && requires(features)));
     });
 
   it("has valid texts", async () => {
     const adapter = (await nullDawn.requestAdapter())!;
     const gpu = await adapter.requestDevice();
-    for (const { tile } of gradientVariants)
+    for (const { tile } of tiledVariants)
       for (const columns of outputColumns(tile))
         for (const mask of [undefined, ...maskTypes])
           for (const window of [false, true]) {
@@ -225,6 +246,88 @@ describe("webgpu attentionGradient", () => {
               const found = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`);
               assert.deepEqual(found, [], name);
             }
+          }
+    gpu.destroy();
+  });
+});
+
+/** The kernels themselves: that devices with matrix units compile and keep them is seen on those only. */
+describe("webgpu attentionGradient on matrix units", () => {
+  const device = withProducts();
+
+  /** All is as in larger tiles; these fit the memory of the software adapters. */
+  const wide: GradientMatrixTile = { rows: 32, others: 32, subgroups: 2, panels: 2 };
+  const inTurns: GradientMatrixTile = { rows: 32, others: 32, subgroups: 1, panels: 1 };
+
+  const checkOne = async (shape: Case, tile: GradientMatrixTile) => {
+    const run: Run = (context, problem) => {
+      const variant = { ...matrixVariants[0]!, tiles: { keys: tile, queries: tile }, columns: [32] };
+      const dispatch: KernelContext["dispatch"] = (program, ...rest) =>
+        context.dispatch(withoutMatrixUnits(program), ...rest);
+      enqueueGradient({ ...context, dispatch }, problem, gradientShape(problem), variant);
+    };
+    await check(device(), { ...shape, dtype: "f16" }, undefined, undefined, run);
+    const kernels = device().programs.filter((program) => program.startsWith("attention_gradient_matrices"));
+    assert.lengthOf(kernels, 2, device().programs.join());
+  };
+
+  for (const [tile, some] of [
+    [wide, matrixShapes],
+    [inTurns, matrixShapes.slice(1, 2)],
+  ] as const)
+    it(`are right for every kind of shape, emulated, ${gradientMatrixName(tile)}`, async () => {
+      for (const shape of some) await checkOne(shape, tile);
+    });
+
+  it("take masks and windows, emulated", async () => {
+    const sizes = { queryLength: 70, keyLength: 65, headSize: 16, heads: 2, kvHeads: 1, offset: 8 };
+    await checkOne({ ...sizes, visible: 3, oldest: -30, mask: "f16" }, wide);
+  });
+
+  it("keep weights in range that are no probabilities, emulated", async () => {
+    for (const lift of [-9, 7]) await checkOne({ ...matrixShapes[1]!, lift }, wide);
+  });
+
+  it("are chosen for f16 in whole eights", () => {
+    const features = withMatrixUnits({
+      limits: defaultLimits,
+      subgroupMatrices: [],
+    } as unknown as DeviceFeatures);
+    const shape = {
+      dtype: "f16",
+      matrices: 8,
+      rows: 256,
+      keyLength: 256,
+      headSize: 64,
+      wholeEights: true,
+    } as const;
+    const choice = (change: Partial<GradientShape>) =>
+      selectVariant("attentionGradient", gradientVariants, { ...shape, ...change }, features).kind;
+    assert.equal(choice({}), "matrices");
+    assert.equal(choice({ headSize: 128 }), "matrices");
+    assert.equal(choice({ dtype: "f32" }), "tiled");
+    assert.equal(choice({ wholeEights: false }), "tiled");
+    assert.equal(choice({ headSize: 136 }), "tiled");
+    assert.equal(choice({ rows: 16 }), "tiled");
+  });
+
+  it("have valid texts", async () => {
+    const adapter = (await nullDawn.requestAdapter())!;
+    const requiredFeatures = ["shader-f16", "subgroups", "chromium-experimental-subgroup-matrix"];
+    const gpu = await adapter.requestDevice({ requiredFeatures: requiredFeatures as GPUFeatureName[] });
+    for (const { tiles, columns: possible } of matrixVariants)
+      for (const columns of possible)
+        for (const side of ["keys", "queries"] as const)
+          for (const [whole, hiding] of [
+            [true, undefined],
+            [false, undefined],
+            ...maskTypes.map((mask) => [true, { mask, window: mask === "f16" }] as const),
+            [true, { mask: undefined, window: true }],
+          ] as const) {
+            const { name, source } = gradientMatrixProgram(tiles[side], { side, columns, whole, hiding });
+            const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
+            const found = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`);
+            assert.deepEqual(found, [], name);
           }
     gpu.destroy();
   });

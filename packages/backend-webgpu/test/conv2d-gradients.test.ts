@@ -211,6 +211,25 @@ describe("webgpu conv2dFilterGradient", () => {
       assert.include(device().programs, "conv2d_filter_gradient_combine");
     });
 
+  for (const dtype of floatTypes)
+    it(`reads windows from a copy with channels last in ${dtype}, if many results need them`, async () => {
+      const padded = {
+        inputs: 4,
+        outputs: 80,
+        size: [20, 21],
+        kernel: [3, 3],
+        padding: [1, 1, 1, 1],
+      } as const;
+      const uneven: Case = {
+        ...{ inputs: 8, outputs: 260, size: [24, 40], kernel: [3, 2], batch: 2 },
+        ...{ stride: [2, 1], dilation: [1, 2], padding: [2, 0, 1, 3] },
+      } as const;
+      for (const shape of [{ ...padded, batch: 3, accumulate: true, offset: 1 }, uneven]) {
+        await check(device(), { ...shape, dtype }, undefined, asLargeGpu);
+        assert.match(device().programs.join(), /conv2d_filter_gradient_\w+_channels_/);
+      }
+    });
+
   it("does not multiply elements that no window meets", async () => {
     const p = geometry({ inputs: 1, outputs: 1, groups: 2, size: [6, 6], kernel: [3, 3], stride: [2, 2] });
     // The last row and the last column.
@@ -258,7 +277,11 @@ describe("webgpu conv2dFilterGradient selection", () => {
     const wide = { ...shape, groupOutputs: 256, taps: 2304, pixels: 100_352 };
     const part = pixelsOfPart(wide, 18 * 256, large);
     assert.equal(part % 32, 0);
-    assert.equal(Math.ceil(100_352 / part), 7);
+    // Three full rounds of 18 tiles, as one of 7 parts would leave 6 of 132 multiprocessors idle.
+    assert.equal(Math.ceil(100_352 / part), 22);
+    // The third round would gain 1%.
+    const narrow = { ...wide, groupOutputs: 128, taps: 1152, pixels: 25_088 };
+    assert.equal(Math.ceil(25_088 / pixelsOfPart(narrow, 9 * 128, large)), 28);
     assert.isAtLeast(pixelsOfPart({ ...wide, pixels: 100 }, 18 * 256, large), 100);
     const channels = { ...shape, groups: 256, groupOutputs: 1, taps: 9, pixels: 100_352 };
     const strips = stripsOfPart(channels, 25_088, 64, large);

@@ -63,7 +63,9 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
         `{ let sums = ${order === "row" ? name : `emulated_flipped(${name})`}; for (var q = 0u; q < 2u; q++) { ` +
         `${array}[${at} + (${ROW} + q) * ${pitch} + ${COLUMN} / 4u] = bitcast<vec4u>(sums[q]); } }`,
     )
+    .replace(/(\w+) = subgroupMatrixScalarMultiply\(\1, (\w+)\);/g, "$1[0] *= $2; $1[1] *= $2;")
     .replaceAll("subgroupShuffleXor", "emulated_shuffle")
+    .replaceAll("subgroupMax", "emulated_max")
     .replaceAll("subgroupAny", "emulated_any");
   const unknown = /.*(subgroup_matrix|subgroup[A-Z]).*/.exec(source.replace(/^\s*\/\/.*$/gm, ""));
   if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);
@@ -119,6 +121,12 @@ fn emulated_share(value: f32) {
 fn emulated_shuffle(value: f32, mask: u32) -> f32 {
   emulated_share(value);
   return emulated[emulated_lane / 32u][(emulated_lane ^ mask) % 32u];
+}
+fn emulated_max(value: f32) -> f32 {
+  emulated_share(value);
+  var most = emulated[emulated_lane / 32u][0];
+  for (var i = 1u; i < 32u; i++) { most = max(most, emulated[emulated_lane / 32u][i]); }
+  return most;
 }
 fn emulated_any(value: bool) -> bool {
   emulated_share(f32(value));

@@ -6,7 +6,7 @@ import { TestDevice, withDevice, withoutTime } from "./support.js";
 const MiB = 2 ** 20;
 
 /** Several pieces and a rest, no multiple of anything. */
-const LONG = 9 * MiB + 4321;
+const LONG = 17 * MiB + 4321;
 
 /** More than this is never held to bring bytes back. */
 const STAGING_BYTES = 16 * MiB;
@@ -45,10 +45,10 @@ describe("webgpu transfers", () => {
     const memory = device().upload(content);
     for (const [offset, length] of [
       [0, LONG],
-      [3, 4 * MiB],
-      [1, 4 * MiB + 3],
-      [4 * MiB - 1, 2],
-      [MiB + 2, 8 * MiB - 5],
+      [3, 8 * MiB],
+      [1, 8 * MiB + 3],
+      [8 * MiB - 1, 2],
+      [MiB + 2, 16 * MiB - 5],
       [LONG - 1, 1],
     ] as const) {
       const label = `${length} bytes at ${offset}`;

@@ -32,12 +32,16 @@ const needMore = [
   "matrices_256x128x32_64x64",
   "matrices_128x128x32_64x64",
   "matrices_64x128x32_32x64",
+  "matrices_32x32_2_32x32_2",
+  "matrices_32x32_2_128x32_4",
+  "matrices_128x32_8_2_64x32_4",
   "matrices_64x32_4_s",
   "matrices_128x32_4",
   "matrices_128x32_8_s",
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
+  "tiled_128x64x16",
   "tiled_64x64x16",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
@@ -138,6 +142,18 @@ describe("webgpu variants", () => {
     assert.equal(depthwise(4, 1), "direct_1x64");
     const two = convolution(2, 1e6, { groups: 64, window: { side: 3, stride: 1 } });
     assert.equal(convName(two), "direct_4x128");
+  });
+
+  it("of conv2d take channels last as they lie, several rows at a time where many are left", () => {
+    const last = (pixels: number, taps = 9, features = portable) =>
+      convName(convolution(1, pixels, { groups: 256, taps, channelsLast: true }), features);
+    assert.equal(last(14 * 14), "channels_1x4");
+    assert.equal(last(32 * 56 * 56), "channels_4x4");
+    assert.equal(last(32 * 56 * 56, 25), "channels_1x4", "too many weights for registers");
+    assert.equal(last(32 * 56 * 56, 9, emulated), "channels_1x4");
+    const forced = convolution(1, 100, { groups: 256, taps: 9, channelsLast: true });
+    assert.equal(selectConv(forced, portable, "direct_4x128").variant.name, "channels_1x4");
+    assert.notMatch(convName(convolution(1, 1e6, { groups: 256, taps: 9 })), /^channels/);
   });
 
   it("of conv2d split long sums only where there are few results", () => {

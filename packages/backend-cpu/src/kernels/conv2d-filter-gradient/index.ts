@@ -99,7 +99,8 @@ function plan(problem: Problem, context: PlanContext): readonly Launch[] {
   const product = filterGradientProduct(problem);
   if (product !== undefined) return gemm.plan(product.problem, context);
   const planes = planPlanes(problem, context);
-  if (planes === undefined) return planSteps(filterGradientSteps(problem, regionsOf(context)), context);
+  if (planes === undefined)
+    return planSteps(filterGradientSteps(problem, regionsOf(context)), context, false);
   const { dtype, layout, batch, groups, inChannels, outChannels, kernelHeight, kernelWidth } = problem;
   const { workspace, features } = context;
   const shape = flattened(problem, planes);

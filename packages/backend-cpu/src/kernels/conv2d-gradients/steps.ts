@@ -21,13 +21,23 @@ export function regionsOf({ workspace }: PlanContext): (bytes: number) => Region
   });
 }
 
-/** Returns the commands of the problems of other operations that a gradient consists of. */
+/**
+ * Returns the commands of the problems of other operations that a gradient consists of. Only if it `mayTransform` do its
+ * convolutions go by transforms: that is declared for some gradients, and not for all that consist of such convolutions.
+ * `convolution` plans them.
+ */
 export function planSteps(
   steps: readonly GradientStep<CpuMemory>[],
   context: PlanContext,
+  mayTransform: boolean,
+  convolution: typeof conv2d = conv2d,
 ): readonly Launch[] {
+  const ofConvolutions: PlanContext = mayTransform
+    ? context
+    : { ...context, transformedConvolutions: "never" };
   return steps.flatMap(({ operation, problem }) => {
     if (operation === "fill") return [planFill(problem, 0)];
+    if (operation === "conv2d") return convolution.plan(problem, ofConvolutions);
     const { plan } = operations[operation] as CpuOperation<unknown>;
     return plan(problem, context);
   });

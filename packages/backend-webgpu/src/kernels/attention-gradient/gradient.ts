@@ -1,10 +1,13 @@
 import { type AttentionGradientProblem, contiguousGradientSteps, dtypeBytes } from "@backplane/core";
+import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { hidingOf, hidingValues, outputColumns } from "../attention/index.js";
 import { copy } from "../copy/index.js";
 import { storeRounded } from "../halves.js";
 import { selectVariant } from "../variant.js";
-import { gradientProgram, type Side } from "./gradient.wgsl.js";
+import { gradientProgram } from "./gradient.wgsl.js";
+import { gradientMatrixProgram } from "./matrices.wgsl.js";
+import type { Side } from "./sides.wgsl.js";
 import { STATISTICS_ROWS, statisticsProgram } from "./statistics.wgsl.js";
 import { type GradientShape, type GradientVariant, gradientVariants } from "./variants.js";
 
@@ -22,7 +25,17 @@ export function runAttentionGradient(context: KernelContext, problem: Problem, f
   if (fillEmpty(context, problem)) return;
   const shape = gradientShape(problem);
   const variant = selectVariant("attentionGradient", gradientVariants, shape, context.features, forced);
-  const vector = isVector(problem);
+  enqueueGradient(context, problem, shape, variant);
+}
+
+/** Enqueues a problem of the shape with a kernel that fits it. */
+export function enqueueGradient(
+  context: KernelContext,
+  problem: Problem,
+  shape: GradientShape,
+  variant: GradientVariant,
+): void {
+  const vector = isVector(problem, 4);
   const statistics = statisticsOf(context, problem, vector);
   enqueueSide(context, problem, shape, variant, vector, statistics, "keys");
   enqueueSide(context, problem, shape, variant, vector, statistics, "queries");
@@ -40,15 +53,16 @@ export function fillEmpty(context: Pick<KernelContext, "fill">, problem: Problem
 export function gradientShape(problem: Problem): GradientShape {
   const { dtype, batch, heads, kvHeads, queryLength, keyLength, headSize } = problem;
   const rows = (heads / kvHeads) * queryLength;
-  return { dtype, matrices: batch * kvHeads, rows, keyLength, headSize };
+  const wholeEights = isVector(problem, 8);
+  return { dtype, matrices: batch * kvHeads, rows, keyLength, headSize, wholeEights };
 }
 
-/** Whether everything can be read and written four elements at a time. */
-function isVector(problem: Problem): boolean {
+/** Whether everything can be read and written four elements at a time, or eight: 16 bytes at most. */
+function isVector(problem: Problem, elements: 4 | 8): boolean {
   const { dtype, headSize, q, k, v, out, outGradient, qGradient, kGradient, vGradient } = problem;
-  const unit = 4 * dtypeBytes[dtype];
+  const unit = Math.min(16, elements * dtypeBytes[dtype]);
   const all = [q, k, v, out, outGradient, qGradient, kGradient, vGradient];
-  return headSize % 4 === 0 && all.every(({ byteOffset }) => byteOffset % unit === 0);
+  return headSize % elements === 0 && all.every(({ byteOffset }) => byteOffset % unit === 0);
 }
 
 type StatisticsOperands = Pick<Problem, "dtype" | "headSize" | "out" | "outGradient" | "logSumExp">;
@@ -81,15 +95,13 @@ function enqueueSide(
   context: KernelContext,
   problem: Problem,
   shape: GradientShape,
-  { tile }: GradientVariant,
+  variant: GradientVariant,
   vector: boolean,
   statistics: BufferRegion,
   side: Side,
 ): void {
   const { dtype, headSize, keyLength, queryLength, q, k, v, outGradient, mask } = problem;
   const isOfKeys = side === "keys";
-  const possible = outputColumns(tile);
-  const columns = possible.find((count) => count >= headSize) ?? possible.at(-1)!;
   const hiding = hidingOf(problem);
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const store = vector ? undefined : storeRounded[dtype];
@@ -118,16 +130,44 @@ function enqueueSide(
     ...{ q, k, v, g: outGradient, statistics, ...results },
     ...(mask === undefined ? {} : { mask: mask.region }),
   };
-  const tiles = Math.ceil((isOfKeys ? keyLength : shape.rows) / tile.queries);
+  const { program, groups } = programOf(problem, shape, variant, vector, side);
   context.dispatch(
-    gradientProgram(tile, { side, dtype, vector, columns, hiding }),
+    program,
     regions,
     {
       ...{ matrices: shape.matrices, rows: shape.rows, query_length: queryLength, key_length: keyLength },
       ...{ head_size: headSize, scale: problem.scale * Math.LOG2E, visible: problem.visible },
       ...(hiding === undefined ? {} : hidingValues(problem)),
     },
-    tiles * Math.ceil(headSize / columns) * shape.matrices,
+    groups,
   );
   for (const move of moves) move();
+}
+
+/** The kernel for one side, and its workgroups. */
+function programOf(
+  problem: Problem,
+  shape: GradientShape,
+  variant: GradientVariant,
+  vector: boolean,
+  side: Side,
+): { readonly program: Program; readonly groups: number } {
+  const { dtype, headSize } = problem;
+  const hiding = hidingOf(problem);
+  const rows = side === "keys" ? shape.keyLength : shape.rows;
+  if (variant.kind === "matrices") {
+    const tile = variant.tiles[side];
+    const columns = variant.columns.find((count) => count >= headSize)!;
+    return {
+      program: gradientMatrixProgram(tile, { side, columns, whole: headSize === columns, hiding }),
+      groups: Math.ceil(rows / tile.rows) * shape.matrices,
+    };
+  }
+  const { tile } = variant;
+  const possible = outputColumns(tile);
+  const columns = possible.find((count) => count >= headSize) ?? possible.at(-1)!;
+  return {
+    program: gradientProgram(tile, { side, dtype, vector, columns, hiding }),
+    groups: Math.ceil(rows / tile.queries) * Math.ceil(headSize / columns) * shape.matrices,
+  };
 }

@@ -40,10 +40,8 @@ import {
   tileConstants,
   tilePlace,
 } from "../tiles/index.js";
+import { limitsText, operands, ownLast, type Side } from "./sides.wgsl.js";
 import { gradientTileName } from "./tile.js";
-
-/** Whose gradients a kernel computes. */
-export type Side = "keys" | "queries";
 
 /** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
 export interface GradientForm {
@@ -65,18 +63,6 @@ interface Phase {
   readonly start: string;
   text(next: string): string;
 }
-
-/** The names of the operands: own rows times other rows give scores (1) and the gradients of probabilities (2). */
-const operands: Readonly<Record<Side, { own: readonly [string, string]; other: readonly [string, string] }>> =
-  {
-    keys: { own: ["k", "v"], other: ["q", "g"] },
-    queries: { own: ["q", "g"], other: ["k", "v"] },
-  };
-
-const ownLast: Readonly<Record<Side, string>> = {
-  keys: "parameters.key_length - 1u",
-  queries: "parameters.rows - 1u",
-};
 
 /**
  * The gradients of ROWS rows of one key head, keys or queries, from all rows of the other side, COLUMNS at a time: the backward
@@ -258,7 +244,7 @@ fn main(${linearBuiltins}) {
   let k_base = parameters.k_offset * k_unit + key_base * parameters.head_size;
   let v_base = parameters.v_offset * v_unit + key_base * parameters.head_size;
 ${tilePlace(scores)}
-${limitsText(form)}
+${limitsText(side, hiding)}
 ${isOfKeys ? "" : rowLines((r) => `  let own_${r} = parameters.statistics_offset + query_base + min(${rowAt(scores, r)}, parameters.rows - 1u);\n  let statistic_${r} = statistics[own_${r}];`)}
 ${hiding?.mask === undefined || isOfKeys ? "" : rowLines((r) => `  let mask_${r} = mask_row(matrix, min(${rowAt(scores, r)}, parameters.rows - 1u));`)}
 ${results.map((name) => accumulators(values, name)).join("\n")}
@@ -299,38 +285,6 @@ ${results.map((name) => lines(values.threadColumns / 4, (q) => `    store_${name
     });
   },
 );
-
-/**
- * The columns that some own row meets: those from `placeStart` to `placeEnd` of each of `members` runs, which are `stride`
- * apart. Columns from `wholeStart` to `wholeEnd` meet all own rows.
- */
-function limitsText({ side, hiding }: GradientForm): string {
-  const isWindowed = hiding?.window === true;
-  if (side === "keys")
-    return wgsl`
-  let queryLength = i32(parameters.query_length);
-  let firstOwn = i32(rowBase);
-  let lastOwn = i32(min(rowBase + ROWS, parameters.key_length) - 1u);
-  let placeStart = u32(clamp(firstOwn - parameters.visible, 0, queryLength));
-  let placeEnd = u32(${isWindowed ? "clamp(lastOwn - parameters.oldest + 1, 0, queryLength)" : "queryLength"});
-  let wholeStart = u32(clamp(lastOwn - parameters.visible, 0, queryLength));
-  let wholeEnd = u32(${isWindowed ? "clamp(firstOwn - parameters.oldest + 1, 0, queryLength)" : "queryLength"});
-  let members = select(0u, parameters.rows / parameters.query_length, placeStart < placeEnd);
-  let stride = parameters.query_length;`;
-  return wgsl`
-  let keyLength = i32(parameters.key_length);
-  // A tile may reach into another head.
-  let lastRow = min(rowBase + ROWS, parameters.rows) - 1u;
-  let oneHead = rowBase / parameters.query_length == lastRow / parameters.query_length;
-  let firstOwn = i32(select(0u, rowBase % parameters.query_length, oneHead));
-  let lastOwn = i32(select(parameters.query_length - 1u, lastRow % parameters.query_length, oneHead));
-  let placeStart = u32(${isWindowed ? "clamp(firstOwn + parameters.oldest, 0, keyLength)" : "0"});
-  let placeEnd = u32(clamp(lastOwn + parameters.visible + 1, 0, keyLength));
-  let wholeStart = u32(${isWindowed ? "clamp(lastOwn + parameters.oldest, 0, keyLength)" : "0"});
-  let wholeEnd = u32(clamp(firstOwn + parameters.visible + 1, 0, keyLength));
-  let members = select(0u, 1u, placeStart < placeEnd);
-  let stride = 0u;`;
-}
 
 /** Turns scores, times log2(e), into P, and the products of outGradient and v into S. */
 function weightsText(

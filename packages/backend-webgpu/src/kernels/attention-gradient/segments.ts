@@ -20,7 +20,7 @@ import {
 } from "../segments/index.js";
 import { changesProgram } from "./changes.wgsl.js";
 import { enqueueStatistics, fillEmpty } from "./gradient.js";
-import type { Side } from "./gradient.wgsl.js";
+import type { Side } from "./sides.wgsl.js";
 
 type Problem = AttentionGradientProblem<DeviceMemory>;
 type Tools = SegmentTools<Problem>;

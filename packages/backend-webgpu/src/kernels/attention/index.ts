@@ -16,6 +16,7 @@ export {
   hidingValues,
   maskedFunction,
 } from "./hiding.wgsl.js";
+export { operandType } from "./matrix-stage.wgsl.js";
 export { gatherMask, maskOf } from "./segments.js";
 export { type AttentionChoice, selectAttention } from "./select.js";
 export { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";

@@ -18,6 +18,9 @@ const parameterTypes = {
   /** Output channels of one group, and places of their filters: rows and columns of results. */
   group_outputs: "u32",
   taps: "u32",
+  /** Channels that are last in the sums: 1, and all taps as places, if they are not. */
+  channels: "u32",
+  places: "u32",
   /** How many there is room for in the sums. */
   rows: "u32",
   columns: "u32",
@@ -43,7 +46,9 @@ fn main(${linearBuiltins}) {
   let number = index % parameters.count;
   let row = number / parameters.taps;
   let room = row / parameters.group_outputs * parameters.rows + row % parameters.group_outputs;
-  let result = parameters.sums_offset + room * parameters.columns + number % parameters.taps;
+  let tap = number % parameters.taps;
+  let column = tap % parameters.places * parameters.channels + tap / parameters.places;
+  let result = parameters.sums_offset + room * parameters.columns + column;
   var sum = sums[result + first * parameters.stride];
   for (var part = first + 1u; part < end; part++) {
     sum += sums[result + part * parameters.stride];

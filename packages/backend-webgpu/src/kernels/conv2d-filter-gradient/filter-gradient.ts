@@ -3,6 +3,7 @@ import {
   conversion,
   dtypeBytes,
   filterGradientProduct,
+  moveProblem,
   transposition,
 } from "@backplane/core";
 import { type Program, WORKGROUP_SIZE } from "../../program/index.js";
@@ -15,7 +16,7 @@ import { tileThreads } from "../tiles/index.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { DIRECT_LANES, directProgram } from "./direct.wgsl.js";
 import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
-import { pixelsOfPart, selectFilterGradient, stripsOfPart } from "./select.js";
+import { isWorthCopying, pixelsOfPart, selectFilterGradient, stripsOfPart, windowExtents } from "./select.js";
 import { stripProgram } from "./strip.wgsl.js";
 import { type FilterGradientShape, type FilterGradientVariant, tileCount } from "./variants.js";
 
@@ -91,6 +92,7 @@ function enqueue(
   let program: Program;
   // Of one group: results, and what there is room for in parts of sums.
   let [rows, columns] = [shape.groupOutputs, shape.taps];
+  let source = { input, height, width, top: problem.top, left, channels: 1 };
   if (variant.kind === "strip") {
     const { tile } = variant;
     length = Math.ceil(outWidth / 4) * outHeight * batch;
@@ -107,7 +109,7 @@ function enqueue(
     workgroups = tileCount(shape, tile);
     part = pixelsOfPart(shape, workgroups * tileThreads(tile).total, context.features);
     const vectorGradient = (outHeight * outWidth) % 4 === 0 && isAligned(gradient);
-    const reading = readingOf(problem, (height * width) % 4 === 0 && isAligned(input));
+    let reading = readingOf(problem, (height * width) % 4 === 0 && isAligned(input));
     const whole = [
       Math.ceil(rows / tile.rows) * tile.rows,
       Math.ceil(columns / tile.columns) * tile.columns,
@@ -115,6 +117,10 @@ function enqueue(
     const bytes = 4 * Math.ceil(length / part) * groups * whole[0] * whole[1];
     const inTiles = part < length && bytes <= PARTIAL_SUM_BYTES;
     if (inTiles) [rows, columns] = whole;
+    if (inTiles && reading === "windows" && isWorthCopying(shape, problem, context.features)) {
+      reading = "channels";
+      source = channelsLast(context, problem);
+    }
     program = implicitProgram(tile, {
       ...{ dtype, vectorGradient, reading },
       stores: inTiles ? "tiles" : "results",
@@ -126,8 +132,8 @@ function enqueue(
   const all = variant.kind === "direct" ? Math.ceil((count * parts) / DIRECT_LANES) : workgroups * shares;
   // Written out, as spreading objects takes longer than all the rest of a call.
   const parameters = {
-    height,
-    width,
+    height: source.height,
+    width: source.width,
     in_channels: inChannels,
     group_channels: inChannels / groups,
     kernel_height: problem.kernelHeight,
@@ -136,8 +142,8 @@ function enqueue(
     out_width: outWidth,
     stride_y: problem.strideY,
     stride_x: problem.strideX,
-    top: problem.top,
-    left,
+    top: source.top,
+    left: source.left,
     dilation_y: problem.dilationY,
     dilation_x: problem.dilationX,
     groups,
@@ -147,13 +153,39 @@ function enqueue(
     accumulate: accumulate && parts === 1 ? 1 : 0,
   };
   if (parts === 1) {
-    context.dispatch(program, { gradient, input, output: results }, parameters, all);
+    context.dispatch(program, { gradient, input: source.input, output: results }, parameters, all);
     return;
   }
   const stride = groups * rows * columns;
   const sums = context.scratch(4 * parts * stride);
-  context.dispatch(program, { gradient, input, output: sums }, parameters, all);
-  combine(context, sums, results, { parts, shape, rows, columns }, accumulate);
+  context.dispatch(program, { gradient, input: source.input, output: sums }, parameters, all);
+  combine(context, sums, results, { parts, shape, rows, columns, channels: source.channels }, accumulate);
+}
+
+/** The input of all windows with the padding, in scratch, and with channels last. */
+function channelsLast(context: KernelContext, problem: Problem) {
+  const { dtype, batch, inChannels, input, top, left } = problem;
+  const { height, width } = windowExtents(problem);
+  const size = dtypeBytes[dtype];
+  const padded = context.scratch(size * batch * height * width * inChannels);
+  const rows = Math.min(problem.height, height - top);
+  const columns = Math.min(problem.width, width - left);
+  if (rows < height || columns < width) context.fill(padded, 0);
+  const start = size * (top * width + left) * inChannels;
+  const output = { ...padded, byteOffset: padded.byteOffset + start, byteLength: padded.byteLength - start };
+  const plane = problem.height * problem.width;
+  copy.run(
+    context,
+    moveProblem(
+      dtype,
+      [batch, rows, columns, inChannels],
+      [inChannels * plane, problem.width, 1, plane],
+      [height * width * inChannels, width * inChannels, inChannels, 1],
+      input,
+      output,
+    ),
+  );
+  return { input: padded, height, width, top: 0, left: 0, channels: inChannels };
 }
 
 interface Parts {
@@ -162,6 +194,8 @@ interface Parts {
   /** The room for each group in the sums. */
   readonly rows: number;
   readonly columns: number;
+  /** Channels that are last there; 1 if they are not. */
+  readonly channels: number;
 }
 
 /** Parts that one invocation adds up; of more than this, groups are added up first. */
@@ -171,7 +205,7 @@ function combine(
   context: KernelContext,
   sums: BufferRegion,
   results: BufferRegion,
-  { parts, shape, rows, columns }: Parts,
+  { parts, shape, rows, columns, channels }: Parts,
   accumulate: boolean,
 ): void {
   const { groups, groupOutputs, taps } = shape;
@@ -180,12 +214,22 @@ function combine(
   const left = Math.ceil(parts / together);
   const output = left > 1 ? context.scratch(4 * left * count) : results;
   const parameters = {
-    ...{ parts, together, count, group_outputs: groupOutputs, taps, rows, columns },
+    ...{
+      parts,
+      together,
+      count,
+      group_outputs: groupOutputs,
+      taps,
+      channels,
+      places: taps / channels,
+      rows,
+      columns,
+    },
     stride: groups * rows * columns,
     accumulate: accumulate && left === 1 ? 1 : 0,
   };
   context.dispatch(combineProgram, { sums, output }, parameters, Math.ceil((left * count) / WORKGROUP_SIZE));
-  const next = { parts: left, shape, rows: groupOutputs, columns: taps };
+  const next = { parts: left, shape, rows: groupOutputs, columns: taps, channels: 1 };
   if (left > 1) combine(context, output, results, next, accumulate);
 }
 

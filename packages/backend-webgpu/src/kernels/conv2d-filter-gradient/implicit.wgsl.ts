@@ -17,7 +17,7 @@ import {
   tileName,
 } from "../tiles/index.js";
 import { gradientParameters, storeSum } from "./parameters.js";
-import { planesStage, windowFunctions, windowsStage } from "./stages.wgsl.js";
+import { channelsStage, pixelFunctions, planesStage, windowFunctions, windowsStage } from "./stages.wgsl.js";
 
 /** The properties that a product is generated for, besides its tile; sizes are parameters. */
 export interface ImplicitForm {
@@ -26,9 +26,10 @@ export interface ImplicitForm {
   readonly vectorGradient: boolean;
   /**
    * How the input is read. `windows`: at any places. `points`: one place for each pixel, the same one. `quads`: as
-   * `points`, four pixels at a time.
+   * `points`, four pixels at a time. `channels`: at any places of images with their padding whose channels are last, four
+   * channels at a time; results then have channels last, too.
    */
-  readonly reading: "windows" | "points" | "quads";
+  readonly reading: "windows" | "points" | "quads" | "channels";
   /**
    * Where sums go: `results` as far as there are any, or `tiles` of parts, whole ones, for `combineProgram`.
    */
@@ -45,15 +46,22 @@ export const implicitProgram: (tile: ProductTile, form: ImplicitForm) => Program
     const { dtype, vectorGradient, reading, stores } = form;
     const inTiles = stores === "tiles";
     const gradient = operandText("gradient", dtype, vectorGradient);
-    const source = operandText("input", dtype, reading === "quads");
-    const right =
-      reading === "windows"
-        ? windowsStage(tile)
-        : planesStage(tile, {
-            ...{ side: "right", vector: reading === "quads", load1: "input_load1" },
-            ...{ quad: quadAccess("input", dtype), base: "first_input", extent: "parameters.group_channels" },
-            imageStep: "(parameters.in_channels * plane)",
-          });
+    const source = operandText("input", dtype, reading === "quads" || reading === "channels");
+    const quad = quadAccess("input", dtype);
+    const planes = () =>
+      planesStage(tile, {
+        ...{ side: "right", vector: reading === "quads", load1: "input_load1", quad },
+        ...{ base: "first_input", extent: "parameters.group_channels" },
+        imageStep: "(parameters.in_channels * plane)",
+      });
+    const stages = {
+      ...{ windows: () => windowsStage(tile), channels: () => channelsStage(tile, quad) },
+      ...{ points: planes, quads: planes },
+    };
+    const functions = {
+      windows: windowFunctions.replaceAll("input_base", "(parameters.input_offset * input_unit)"),
+      ...{ channels: pixelFunctions, points: "", quads: "" },
+    };
     return program({
       name: `conv2d_filter_gradient_${tileName(tile)}_${dtype}_${reading}${vectorGradient ? "_g4" : ""}_${stores}`,
       bindings: {
@@ -71,7 +79,7 @@ ${workgroupIndex}
 ${floatLayouts[dtype].functions}
 ${gradient.functions}
 ${source.functions}
-${reading === "windows" ? windowFunctions.replaceAll("input_base", "(parameters.input_offset * input_unit)") : ""}
+${functions[reading]}
 ${inTiles ? "" : storeSome}
 `,
         prologue: wgsl`
@@ -103,7 +111,7 @@ ${inTiles ? baseOfTiles : "  let output_base = parameters.output_offset + (part 
             imageStep: "(parameters.groups * parameters.group_outputs * plane)",
           },
         }),
-        right,
+        right: stages[reading](),
         storesInLoop: !inTiles,
         store: (row, column, quad) =>
           inTiles

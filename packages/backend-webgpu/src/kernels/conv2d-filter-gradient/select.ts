@@ -1,8 +1,12 @@
+import type { Conv2dFilterGradientProblem } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
+import type { DeviceMemory } from "../../runtime/index.js";
 import { isNarrow, MULTIPROCESSORS } from "../machine.js";
 import { PARTIAL_SUM_BYTES } from "../segments/index.js";
 import { selectVariant } from "../variant.js";
 import { type FilterGradientShape, type FilterGradientVariant, filterGradientVariants } from "./variants.js";
+
+type Problem = Conv2dFilterGradientProblem<DeviceMemory>;
 
 /** Invocations of tiles that run at the same time on a large GPU. */
 const RUNNING_INVOCATIONS = 256 * MULTIPROCESSORS;
@@ -40,14 +44,44 @@ export function pixelsOfPart(
   const alone = invocations / RUNNING_INVOCATIONS;
   const most = isNarrow(features)
     ? Math.min(2, Math.floor(pixels / 1024))
-    : Math.min(Math.ceil(2 / alone), Math.floor(pixels / SHORTEST_PART), mostParts(shape));
+    : Math.min(Math.ceil(3 / alone), Math.floor(pixels / SHORTEST_PART), mostParts(shape));
   let [parts, best] = [1, 0];
   for (let candidate = 1; candidate <= most; candidate++) {
     const rounds = candidate * alone;
     const busy = rounds / Math.ceil(rounds);
-    if (busy > 1.01 * best) [parts, best] = [candidate, busy];
+    // More parts take longer to add up: a third round has to gain more.
+    if (busy > (rounds > 2 ? 1.04 : 1.01) * best) [parts, best] = [candidate, busy];
   }
   return Math.ceil(pixels / parts / GRAIN) * GRAIN;
+}
+
+/** Multiply-adds for each element of a copy of the input from which making it is worth its while. */
+const WORTH_COPYING = 512;
+
+/** The rows and columns that all windows together have, the padding among them. */
+export function windowExtents(problem: Problem): { readonly height: number; readonly width: number } {
+  const extent = (count: number, step: number, taps: number, spread: number) =>
+    (count - 1) * step + (taps - 1) * spread + 1;
+  return {
+    height: extent(problem.outHeight, problem.strideY, problem.kernelHeight, problem.dilationY),
+    width: extent(problem.outWidth, problem.strideX, problem.kernelWidth, problem.dilationX),
+  };
+}
+
+/** Whether windows are read from a copy of the input with its padding, whose channels are last. */
+export function isWorthCopying(
+  { groupOutputs, taps, pixels }: FilterGradientShape,
+  problem: Problem,
+  features: DeviceFeatures,
+): boolean {
+  const { batch, groups, inChannels } = problem;
+  if (isNarrow(features) || groups > 1 || inChannels % 4 !== 0) return false;
+  const { height, width } = windowExtents(problem);
+  return (
+    // As much as the division into segments reckons with, and less.
+    height * width <= 2 * problem.height * problem.width &&
+    groupOutputs * taps * pixels >= WORTH_COPYING * batch * inChannels * height * width
+  );
 }
 
 /** Returns the strips of each workgroup, for as many of them as keep a large GPU busy. */

@@ -156,8 +156,49 @@ ${lines(4, (i) => `  let tap_${r}_${i} = find_tap(columnBase + right_quad_${r} *
   };
 }
 
-/** The functions that `windowsStage` calls. Needs `input_load1`, and `input_base`, the index of the first element. */
-export const windowFunctions: string = wgsl`
+/**
+ * Stages the same operand from images whose channels are last, and which have the padding: neighbouring invocations have
+ * neighbouring channels of one place, four each. Places go before channels, whose number is a multiple of four.
+ */
+export function channelsStage(tile: ProductTile, quad: QuadAccess): Stage {
+  const quads = tile.columns / 4;
+  const apart = tileThreads(tile).total / quads;
+  const rounds = tile.depth / apart;
+  if (!Number.isInteger(apart) || !Number.isInteger(rounds))
+    throw new RangeError("steps do not divide evenly");
+  const each = (line: (round: number) => string) => lines(rounds, line);
+  const place = (r: number) =>
+    `right_tap + ((right_pixel_${r}.image * parameters.height + right_pixel_${r}.y * parameters.stride_y) * parameters.width + right_pixel_${r}.x * parameters.stride_x) * parameters.in_channels`;
+  const load = (r: number) => `  right_value_${r} = ${quad.load}(${place(r)});`;
+  const later = each((r) => `  right_pixel_${r} = later_pixel(right_pixel_${r}, right_step);`);
+  return {
+    prepare: wgsl`
+  let right_quad = lane % ${quads}u;
+  let right_column = min(columnBase + right_quad * 4u, taps - 4u);
+  let right_place = right_column / parameters.group_channels;
+  let right_tap = parameters.input_offset * input_unit + right_column % parameters.group_channels +
+    (right_place / parameters.kernel_width * parameters.dilation_y * parameters.width +
+      right_place % parameters.kernel_width * parameters.dilation_x) * parameters.in_channels;
+  let right_step = find_pixel(DEPTH);
+${each(
+  (r) => `  let right_depth_${r} = lane / ${quads}u + ${r * apart}u;
+  var right_pixel_${r} = find_pixel(depthStart + right_depth_${r});
+  var right_value_${r} = ${quad.type}();`,
+)}`,
+    load: wgsl`
+${each((r) => `  right_value_${r} = ${quad.type}();\n  if (depthBase + right_depth_${r} < k) {\n${load(r)}\n  }`)}
+${later}`,
+    loadWhole: `${each(load)}\n${later}`,
+    store: (to) =>
+      each((r) => {
+        const at = rightTile(to)(`right_depth_${r} * RIGHT_PITCH + right_quad`);
+        return `    ${at} = ${quad.type === "vec4f" ? `right_value_${r}` : quad.unpacked(`right_value_${r}`)};`;
+      }),
+  };
+}
+
+/** The functions that `channelsStage` calls. */
+export const pixelFunctions: string = wgsl`
 struct Pixel { // of the output
   image: u32,
   y: u32,
@@ -182,7 +223,11 @@ fn later_pixel(pixel: Pixel, step: Pixel) -> Pixel {
   }
   return later;
 }
+`;
 
+/** The functions that `windowsStage` calls. Needs `input_load1`, and `input_base`, the index of the first element. */
+export const windowFunctions: string = wgsl`
+${pixelFunctions}
 /// No row of the input, nor one that a place of the filter leads back from.
 const NOWHERE = 0x80000000u;
 

@@ -12,6 +12,7 @@ import {
   convolutionCases,
   depthwiseCases,
   depthwiseExamples,
+  depthwiseLastExamples,
   exactly,
   extentsOf,
   floats,
@@ -96,7 +97,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
     ),
     law("stays within the error bound where each channel has a filter of its own", (context) =>
       context.forAll(depthwiseCases(), (value) => withinBound(context, dtype, value), {
-        examples: depthwiseExamples,
+        examples: [...depthwiseExamples, ...depthwiseLastExamples],
       }),
     ),
     law("is exact on whole numbers, and within the error bound, with filters of 3 x 3", (context) =>
