@@ -1,6 +1,7 @@
 import type { FloatType } from "@backplane/core";
 import { expect } from "chai";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
+import type { Launch } from "#src/kernels/kernel.js";
 import { asStored, types } from "./types.js";
 import type { Workbench } from "./workbench.js";
 
@@ -133,8 +134,12 @@ export function makeCase(given: Shape): Case {
   };
 }
 
-/** Runs a case on a workbench; answers the whole of C, gaps included. */
-export function compute(bench: Workbench, variant: string | undefined, given: Case): Float32Array {
+/** A case on a workbench, ready to run. `result` is the whole of C, gaps included. */
+export function planCase(
+  bench: Workbench,
+  variant: string | undefined,
+  given: Case,
+): { readonly plan: readonly Launch[]; result(): Float32Array } {
   const { shape, lda, ldb, ldc, strideC } = given;
   const { encode, decode } = types[shape.dtype];
   const upload = (array: Float32Array) => bench.upload(encode(array));
@@ -148,8 +153,14 @@ export function compute(bench: Workbench, variant: string | undefined, given: Ca
     },
     bench.context,
   );
+  return { plan, result: () => decode(bench.bytes(c).buffer) };
+}
+
+/** Runs a case on a workbench; answers the whole of C, gaps included. */
+export function compute(bench: Workbench, variant: string | undefined, given: Case): Float32Array {
+  const { plan, result } = planCase(bench, variant, given);
   bench.run(plan);
-  return decode(bench.bytes(c).buffer);
+  return result();
 }
 
 /**

@@ -1,11 +1,13 @@
 // Tags: kernels, pure, long
-import { float16FromBits, float16ToBits } from "@backplane/core";
+import { float16FromBits, float16ToBits, type GemmProblem } from "@backplane/core";
 import { expect } from "chai";
 import { detectFeatures } from "#src/features.js";
+import { directTypes } from "#src/kernels/gemm/direct.wasm.js";
 import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import { partsOf } from "#src/kernels/gemm/parts.js";
 import { fittingGemmVariants, gemmVariants } from "#src/kernels/gemm/variants.js";
-import { type Case, check, compute, hostile, label, makeCase, type Shape } from "./gemm-cases.js";
+import type { CpuMemory, Features } from "#src/kernels/kernel.js";
+import { type Case, check, compute, hostile, label, makeCase, planCase, type Shape } from "./gemm-cases.js";
 import { expectSameElements } from "./same-elements.js";
 import { Workbench } from "./workbench.js";
 
@@ -67,7 +69,8 @@ describe("gemm", () => {
     for (const shape of [...hostile, { m: 260, n: 270, k: 600, alpha: 0.3, beta: 0.7 }]) {
       const given = makeCase(shape);
       const results: Float32Array[] = [];
-      for (const { name } of variants) {
+      // Without a name there are products in place too.
+      for (const name of [...variants.map(({ name }) => name), undefined]) {
         const options = { relaxedSimd: features.relaxedSimd, pages: 300 };
         const bench = await Workbench.create(gemmOperation(name, features).kernels, options);
         results.push(compute(bench, name, given));
@@ -85,6 +88,69 @@ describe("gemm", () => {
     change?.(given);
     return compute(bench, undefined, given);
   };
+
+  const region = { memory: { byteOffset: 0, byteLength: 0 }, byteOffset: 0, byteLength: 0 };
+  const context = { features: { relaxedSimd: true }, workers: 1, workspace: () => 0, late: () => {} };
+  const pixels = (m: number, n: number, k: number): GemmProblem<CpuMemory> => ({
+    ...{ dtype: "f32", m, n, k, batch: 1, alpha: 1, beta: 0, transA: false, transB: false },
+    ...{ lda: k, ldb: n, ldc: n + 1, strideA: 0, strideB: 0, strideC: 0, a: region, b: region, c: region },
+    ...{ bias: undefined, activation: undefined },
+  });
+
+  it("takes the variant that is forced, or has more columns, for a small B too", () => {
+    const kernel = (forced: string | undefined, chosen?: string, features: Features = context.features) =>
+      gemmOperation(forced).plan(pixels(60, 40, 30), {
+        ...{ ...context, features },
+        ...(chosen === undefined ? {} : { variants: { gemm: chosen } }),
+      })[0]!.kernel;
+    expect(kernel(undefined)).to.equal("gemm_direct_f32");
+    expect(kernel(undefined, "6x8_fma")).to.equal("gemm_direct_f32");
+    expect(kernel("blas", "6x8_fma")).to.equal("gemm_direct_f32");
+    expect(kernel(undefined, "4x8", { relaxedSimd: false })).to.equal("gemm_direct_f32");
+    for (const { name } of gemmVariants) expect(kernel(name)).to.equal(`gemm_small_f32_${name}`);
+    expect(kernel(undefined, "6x16_fma")).to.equal("gemm_small_f32_6x16_fma");
+  });
+
+  it("divides rows evenly for a small B, and knows that thin products take long", () => {
+    const launch = (problem: GemmProblem<CpuMemory>, workers: number, fewRegisters = false) => {
+      const features = { relaxedSimd: true, fewRegisters };
+      const [first] = gemmOperation().plan(problem, { ...context, features, workers });
+      const at = (name: string) => first!.words[Object.keys(directTypes).indexOf(name)];
+      return { ...first!, chunkRows: at("chunkRows"), rowChunks: at("rowChunks") };
+    };
+    for (const [m, workers, fewRegisters, chunkRows, rowChunks] of [
+      [250, 2, true, 128, 2],
+      [250, 2, false, 126, 2],
+      [400, 2, true, 100, 4],
+      [290, 4, true, 76, 4],
+      [3136, 4, false, 396, 8],
+      [3136, 1, false, 3138, 1],
+    ] as const) {
+      const plan = launch(pixels(m, 64, 64), workers, fewRegisters);
+      expect(plan).to.include({ kernel: "gemm_direct_f32", chunkRows, rowChunks, chunks: rowChunks });
+    }
+    // One product for each element: storing them takes longer. On no machine are they as fast as products of panels.
+    const thin = launch(pixels(50_000, 1, 1), 2);
+    expect(thin).to.include({ kernel: "gemm_direct_f32", chunks: 4 });
+    expect(thin.nanoseconds).to.be.within(100_000, 1_000_000);
+  });
+
+  it("gives the same bits for a small B stored by columns, however many workers there are", async () => {
+    // For one worker in place, and rows too few for several.
+    for (const shape of [
+      { m: 32, n: 104, k: 314, transB: true },
+      { m: 20, n: 100, k: 300, transB: true, batch: 2 },
+    ]) {
+      const given = makeCase(shape);
+      const results: Float32Array[] = [];
+      for (const workers of [1, 2, 7]) {
+        const bench = await Workbench.create(gemmOperation().kernels, { pages: 100, workers });
+        results.push(compute(bench, undefined, given));
+      }
+      check(given, results[0]!);
+      for (const result of results.slice(1)) expectSameElements(result, results[0]!, label(shape));
+    }
+  });
 
   it("divides k of a large matrix times a few rows, alike for any number of workers", async () => {
     const cases: readonly [parts: number, Shape][] = [
@@ -121,15 +187,22 @@ describe("gemm", () => {
   it("gives the same bits whether rows of A are read in place or packed", async () => {
     const shapes: readonly Shape[] = [
       { m: 9, n: 8, k: 1 },
-      { m: 17, n: 97, k: 12 },
+      { m: 17, n: 95, k: 12 },
+      { m: 700, n: 37, k: 40 },
       { m: 50, n: 21, k: 33, pad: 3 },
       { m: 300, n: 5, k: 512, transB: true },
       { m: 33, n: 30, k: 40, batch: 3, pad: 1 },
     ];
-    const { relaxedSimd } = features;
+    // Tiles of six rows, and of four.
+    const engines: readonly Features[] = features.relaxedSimd
+      ? [features, { ...features, fewRegisters: true }]
+      : [features];
     for (const shape of shapes)
-      for (const workers of [1, 3]) {
-        const options = { relaxedSimd, pages: 100, workers };
+      for (const [workers, engine] of [1, 3].flatMap((count) =>
+        engines.map((each) => [count, each] as const),
+      )) {
+        const { relaxedSimd, fewRegisters = false } = engine;
+        const options = { relaxedSimd, fewRegisters, pages: 100, workers };
         const bench = await Workbench.create(gemmOperation().kernels, options);
         const inPlace = makeCase(shape);
         // The same A with columns along k is packed.
@@ -140,12 +213,15 @@ describe("gemm", () => {
             for (let p = 0; p < k; p++)
               packed.a[i * packed.shape.strideA + p * packed.lda + r] =
                 inPlace.a[i * inPlace.shape.strideA + r * inPlace.lda + p]!;
-        const [one, other] = [inPlace, packed].map((given) => compute(bench, undefined, given)) as [
-          Float32Array,
-          Float32Array,
-        ];
+        const { plan, result } = planCase(bench, undefined, inPlace);
+        expect(plan.map(({ kernel }) => kernel)).to.deep.equal(["gemm_direct_f32"]);
+        bench.run(plan);
+        const one = result();
+        const other = planCase(bench, undefined, packed);
+        expect(other.plan.at(-1)!.kernel).to.match(/^gemm_(small|strip|multiply)_f32_/);
+        bench.run(other.plan);
         check(inPlace, one);
-        expectSameElements(one, other, `${label(shape)}, ${workers} workers`);
+        expectSameElements(one, other.result(), `${label(shape)}, ${workers} workers`);
       }
   });
 

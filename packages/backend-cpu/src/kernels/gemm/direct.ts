@@ -1,11 +1,11 @@
 import { dtypeBytes, type GemmProblem } from "@backplane/core";
 import type { EpilogueParameters } from "../epilogue/index.js";
 import { address, type CpuMemory, type Launch, type PlanContext } from "../kernel.js";
+import { packNanoseconds } from "../panels/index.js";
 import { tileColumns, tileRows } from "../tile/index.js";
 import { directKernel } from "./direct.wasm.js";
 import { linesOfA, linesOfB } from "./lines.js";
 import { manyColumns } from "./skinny.js";
-import type { Tile } from "./tile.js";
 import { blocking, fewRows, productNanoseconds } from "./variants.js";
 
 /** Up to so many rows B is not worth packing if it is wide (skinny.ts). */
@@ -13,35 +13,48 @@ const skinnyRows = 16;
 /** Rows of a chunk, at least, when work is divided among workers: each chunk packs B anew, which takes as long as 8 rows. */
 const leastRows = 96;
 
+/** Roughly how long a row of sums takes from panel to panel, besides its products: if k is small, longer than they do. */
+const storeNanoseconds = 3;
+
+/**
+ * Whether a problem has a small B and is of the form that the kernel takes. It depends on the problem alone: so does then
+ * whether the problem may go to skinny.ts, which adds up in another order if B is stored by columns.
+ */
+export function suitsDirect(problem: GemmProblem<CpuMemory>): boolean {
+  const { dtype, m, n, k, batch, alpha, beta, transA } = problem;
+  if (dtype !== "f32" || transA || alpha !== 1 || beta !== 0 || k > blocking.k) return false;
+  if (m <= fewRows || (m <= skinnyRows && n >= manyColumns)) return false;
+  if (4 * Math.ceil(n / tileColumns) * tileColumns * k > blocking.smallBytes) return false;
+  return batch === 1 || m * n * k >= blocking.chunkProducts;
+}
+
 /**
  * gemm with a small B, such as pixels times a filter. One chunk packs all of B, which then stays in the cache, reads its
  * rows of A as they lie, and finishes the sums before it stores them: packing A, and going over C again for bias and
  * activation, would take longer than the products if k or n is small. Only C = activation(op(A) op(B) + bias) with the
  * rows of A along k. The arithmetic is the same as that of blocks.
  *
- * Returns the plan, or undefined if the problem is of another form.
+ * Returns the plan of a problem that suits, or undefined if its rows are too few for all workers.
  */
 export function planDirect(
   problem: GemmProblem<CpuMemory>,
-  tile: Tile,
   { features, workers }: PlanContext,
   epilogue: EpilogueParameters,
 ): Launch | undefined {
-  const { dtype, m, n, k, batch, alpha, beta, transA } = problem;
-  // A variant that somebody has forced rounds as it says.
-  if (dtype !== "f32" || tile.fused !== features.relaxedSimd) return undefined;
-  if (transA || alpha !== 1 || beta !== 0 || k > blocking.k) return undefined;
-  if (m <= fewRows || (m <= skinnyRows && n >= manyColumns)) return undefined;
-  if (4 * Math.ceil(n / tileColumns) * tileColumns * k > blocking.smallBytes) return undefined;
-  const products = m * n * k;
-  if (batch > 1 && products < blocking.chunkProducts) return undefined;
-  const isWhole = workers === 1 || products * batch <= blocking.smallProducts;
+  const { dtype, m, n, k, batch } = problem;
+  const panels = Math.ceil(n / tileColumns);
+  const panelNanoseconds = tileColumns * k * productNanoseconds + storeNanoseconds;
+  const work = m * batch * panels * panelNanoseconds;
+  const isWhole = workers === 1 || work <= blocking.smallProducts * productNanoseconds;
+  // Equal chunks, and as many for each worker: so they finish together.
+  const worthwhile = Math.ceil((m * batch) / leastRows);
+  const wanted = worthwhile < 2 * workers ? Math.min(worthwhile, workers) : 2 * workers;
   const rows = tileRows(features);
-  const share = Math.max(leastRows, Math.ceil((m * batch) / (2 * workers)));
-  const chunkRows = isWhole ? m : Math.ceil(share / rows) * rows;
+  const chunkRows = Math.ceil(m / (isWhole ? 1 : Math.ceil(wanted / batch)) / rows) * rows;
   const rowChunks = Math.ceil(m / chunkRows);
+  const chunks = rowChunks * batch;
   // Then there are strips for all workers.
-  if (!isWhole && rowChunks * batch < workers) return undefined;
+  if (!isWhole && chunks < workers) return undefined;
   const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
@@ -65,5 +78,5 @@ export function planDirect(
     bias: epilogue.bias,
     activation: epilogue.activation,
   };
-  return directKernel.launch(parameters, rowChunks * batch, products * batch * productNanoseconds);
+  return directKernel.launch(parameters, chunks, work + chunks * n * k * packNanoseconds);
 }

@@ -6,7 +6,7 @@ import { packFunction } from "../panels/index.js";
 import { emitTile, tileColumns, tileRows } from "../tile/index.js";
 import { blocking } from "./variants.js";
 
-const directTypes = {
+export const directTypes = {
   m: "i32",
   n: "i32",
   k: "i32",

@@ -4,11 +4,12 @@ import { byFloatType } from "../elements/index.js";
 import type { EpilogueParameters } from "../epilogue/index.js";
 import type { CpuMemory, CpuOperation, Features, KernelGroup, Launch, PlanContext } from "../kernel.js";
 import { fillBytes } from "../memory/index.js";
+import { tileColumns } from "../tile/index.js";
 import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { probeKernel } from "./choose.js";
 import { expectGemm, settleGemm } from "./device.js";
-import { planDirect } from "./direct.js";
+import { planDirect, suitsDirect } from "./direct.js";
 import { directKernel } from "./direct.wasm.js";
 import { planEpilogue, zeroProduct } from "./epilogue.js";
 import { finishKernels } from "./finish.js";
@@ -53,10 +54,9 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<FloatType, GemmKernels>>>
  * If `features` is given, it has only those kernels among which there is a choice.
  */
 export function gemmOperation(forced?: string, features?: Features): CpuOperation<Problem> {
-  /** The variant of the last context. Not the context itself: it holds the memory of its device. */
-  let chosen:
-    | { readonly features: Features; readonly name: string | undefined; readonly variant: GemmVariant }
-    | undefined;
+  const forcedTile = forced === blasName ? undefined : forced;
+  /** That of the last context. Not the context itself: it holds the memory of its device. */
+  let chosen: Choice | undefined;
   const kernels: KernelGroup[] = Object.values(finishKernels).filter((kernel) => kernel !== undefined);
   kernels.push(...wideningKernels, fillBytes, ...Object.values(scaleKernels));
   for (const byStorage of Object.values(skinnyKernels)) kernels.push(...Object.values(byStorage));
@@ -70,12 +70,27 @@ export function gemmOperation(forced?: string, features?: Features): CpuOperatio
     kernels,
     plan(problem, context) {
       const { features } = context;
-      const name = forced === undefined || forced === blasName ? context.variants?.gemm : forced;
-      if (chosen?.features !== features || chosen.name !== name)
-        chosen = { features, name, variant: variantOf(features, name) };
-      return planGemm(problem, context, chosen.variant, blasUse(features, forced));
+      const name = forcedTile ?? context.variants?.gemm;
+      if (chosen?.features !== features || chosen.name !== name) {
+        const variant = variantOf(features, name);
+        const direct = forcedTile === undefined && variant.tile.columns === tileColumns;
+        chosen = { features, name, variant, direct };
+      }
+      return planGemm(problem, context, chosen, blasUse(features, forced));
     },
   };
+}
+
+/** What an operation has chosen for the features of a device, and the variant that `init` has settled on. */
+interface Choice {
+  readonly features: Features;
+  readonly name: string | undefined;
+  readonly variant: GemmVariant;
+  /**
+   * Whether the kernel of direct.ts, whose tile is always the same, may stand in for the variant: not for one that somebody
+   * has forced, nor for wider tiles, which are chosen where they are much faster.
+   */
+  readonly direct: boolean;
 }
 
 export const gemm: CpuOperation<Problem> = {
@@ -100,39 +115,37 @@ export function gemmKernelsOf({ name }: GemmVariant): Readonly<Record<FloatType,
   return kernelTable.get(name)!;
 }
 
-function planGemm(
-  given: Problem,
-  context: PlanContext,
-  variant: GemmVariant,
-  blas: BlasUse,
-): readonly Launch[] {
+function planGemm(given: Problem, context: PlanContext, choice: Choice, blas: BlasUse): readonly Launch[] {
   const isPlain = given.bias === undefined && given.activation === undefined;
   if (given.k === 0 && isPlain) return [planScale(given)];
-  if (given.k === 0) return planEpilogueOnly(given, context, variant);
+  if (given.k === 0) return planEpilogueOnly(given, context, choice);
   const merged = mergeBatch(given);
   const problem = turnColumn(merged);
   if (usesBlas(problem, blas)) {
     const product = planBlas(problem, context);
-    return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, variant)];
+    return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, choice)];
   }
   const { parameters, launches } = planEpilogue(merged, context);
   // The only column of a turned problem has one bias for all.
   const epilogue = problem === merged ? parameters : { ...parameters, biasStep: 0 };
-  const product = planProduct(problem, context, variant, epilogue);
+  const product = planProduct(problem, context, choice, epilogue);
   return launches.length === 0 ? product : [...launches, ...product];
 }
 
 function planProduct(
   problem: Problem,
   context: PlanContext,
-  variant: GemmVariant,
+  choice: Choice,
   epilogue: EpilogueParameters,
 ): readonly Launch[] {
+  const { variant, direct } = choice;
   const { tile } = variant;
   const kernels = gemmKernelsOf(variant)[problem.dtype];
-  const direct = planDirect(problem, tile, context, epilogue);
-  if (direct !== undefined) return [direct];
-  const skinny = planSkinny(problem, context, epilogue);
+  // A problem with a small B goes from here to others that sum alike: neither workers nor variants change a bit.
+  const suits = suitsDirect(problem);
+  const inPlace = suits && direct ? planDirect(problem, context, epilogue) : undefined;
+  if (inPlace !== undefined) return [inPlace];
+  const skinny = suits ? undefined : planSkinny(problem, context, epilogue);
   if (skinny !== undefined) return skinny;
   const small = planSmall(problem, kernels, tile, context, epilogue);
   if (small !== undefined) return [small];
@@ -141,9 +154,9 @@ function planProduct(
 }
 
 /** C = activation(beta * C + bias). */
-function planEpilogueOnly(given: Problem, context: PlanContext, variant: GemmVariant): readonly Launch[] {
+function planEpilogueOnly(given: Problem, context: PlanContext, choice: Choice): readonly Launch[] {
   const { problem, launch } = zeroProduct(given, context);
-  return [launch, ...planGemm(problem, context, variant, "never")];
+  return [launch, ...planGemm(problem, context, choice, "never")];
 }
 
 /** Whether the native library computes a problem; k is not 0. */
