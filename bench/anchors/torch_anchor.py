@@ -49,6 +49,8 @@ def batched_gemm(problem, dtype):
 
 def conv2d(problem, dtype):
     source, weights = random(problem["inputShape"], dtype), random(problem["filterShape"], dtype)
+    if problem.get("layout") == "NHWC":
+        source = source.permute(0, 3, 1, 2)  # the format "channels last"
     stride, padding, groups = problem["stride"], problem["padding"], problem["groups"]
     return lambda: functional.conv2d(source, weights, None, stride, padding, 1, groups), 1
 

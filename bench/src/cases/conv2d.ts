@@ -11,25 +11,39 @@ export interface ConvolutionSize {
   readonly stride?: number;
   /** One filter for each channel. */
   readonly depthwise?: boolean;
+  /** Default: NCHW. */
+  readonly layout?: "NCHW" | "NHWC";
 }
 
 export function conv2d(convolution: ConvolutionSize, options: CaseOptions = {}): Case {
-  const { batch, channels, size, filters, kernel, stride = 1, depthwise = false } = convolution;
+  const {
+    batch,
+    channels,
+    size,
+    filters,
+    kernel,
+    stride = 1,
+    depthwise = false,
+    layout = "NCHW",
+  } = convolution;
   const padding = (kernel - 1) / 2;
   const outSize = Math.floor((size - 1) / stride) + 1;
   const groups = depthwise ? channels : 1;
   const own = channels / groups;
-  const inputShape = [batch, channels, size, size] as const;
+  const isLast = layout === "NHWC";
+  const planesShape = [batch, channels, size, size] as const;
+  const inputShape = isLast ? ([batch, size, size, channels] as const) : planesShape;
   const filterShape = [filters, own, kernel, kernel] as const;
   const kind = `${depthwise ? "depthwise " : ""}${kernel}x${kernel}${stride === 1 ? "" : ` stride ${stride}`}`;
   const product = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
   return operationCase({
-    name: `${inputShape.join("x")}, ${kind} to ${filters}`,
+    name: `${inputShape.join("x")}${isLast ? " NHWC" : ""}, ${kind} to ${filters}`,
     operation: "conv2d",
     dtype: "f32",
     inputs: { input: product(inputShape), filter: product(filterShape) },
     output: { argument: "output", elements: batch * filters * outSize * outSize },
     args: ({ input, filter, output }) => ({
+      ...(isLast ? { layout } : {}),
       inputShape,
       filterShape,
       stride: [stride, stride],
@@ -40,10 +54,12 @@ export function conv2d(convolution: ConvolutionSize, options: CaseOptions = {}):
       output: output!,
     }),
     expected({ input, filter }, index) {
-      const [x, y] = [index % outSize, Math.floor(index / outSize) % outSize];
-      const outChannel = Math.floor(index / outSize ** 2) % filters;
-      const image = Math.floor(index / (outSize ** 2 * filters));
-      const firstChannel = image * channels + Math.floor(outChannel / (filters / groups)) * own;
+      const outPixels = outSize ** 2;
+      const pixel = (isLast ? Math.floor(index / filters) : index) % outPixels;
+      const [x, y] = [pixel % outSize, Math.floor(pixel / outSize)];
+      const outChannel = isLast ? index % filters : Math.floor(index / outPixels) % filters;
+      const image = Math.floor(index / (outPixels * filters));
+      const firstChannel = Math.floor(outChannel / (filters / groups)) * own;
       let value = 0;
       let magnitude = 0;
       for (let c = 0; c < own; c++)
@@ -52,13 +68,17 @@ export function conv2d(convolution: ConvolutionSize, options: CaseOptions = {}):
             const [row, column] = [y * stride + i - padding, x * stride + j - padding];
             if (row < 0 || row >= size || column < 0 || column >= size) continue;
             const weight = filter!.at(((outChannel * own + c) * kernel + i) * kernel + j);
-            const term = weight * input!.at(((firstChannel + c) * size + row) * size + column);
+            const channel = firstChannel + c;
+            const place = isLast
+              ? ((image * size + row) * size + column) * channels + channel
+              : ((image * channels + channel) * size + row) * size + column;
+            const term = weight * input!.at(place);
             value += term;
             magnitude += Math.abs(term);
           }
       return sumOfProducts("f32", value, magnitude, own * kernel * kernel);
     },
-    problem: { inputShape, filterShape, stride, padding, groups },
+    problem: { inputShape, filterShape, stride, padding, groups, ...(isLast ? { layout } : {}) },
     ...options,
   });
 }

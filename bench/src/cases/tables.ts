@@ -73,6 +73,7 @@ const within = (microseconds: number) => ({ goal: { against: "time", microsecond
 const square = gemm(4096, 4096, 4096, torch(0.9));
 /** Images as in the middle of a residual network. */
 const images = { batch: 32, channels: 256, size: 56 };
+const depthwise = conv2d({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.6));
 const mebibytes256 = 2 ** 28;
 const bothMasks = [false, true];
 
@@ -128,7 +129,8 @@ const large: readonly Case[] = [
   conv2d({ ...images, filters: 256, kernel: 3 }, torch(0.6)),
   conv2d({ ...images, filters: 1024, kernel: 1 }, torch(0.6)),
   conv2d({ batch: 32, channels: 3, size: 224, filters: 64, kernel: 7, stride: 2 }, torch(0.6)),
-  conv2d({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.6)),
+  depthwise,
+  conv2d({ ...images, filters: 256, kernel: 3, depthwise: true, layout: "NHWC" }, like(depthwise, 0.9)),
   ...conv2dGradients({ ...images, filters: 256, kernel: 3 }, torch(0.4)),
   ...conv2dGradients({ ...images, filters: 1024, kernel: 1 }, torch(0.8)),
   ...conv2dGradients({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.8)),

@@ -110,10 +110,10 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
       halves: dialect.packsExactly ? "packed by the device" : "packed by integer arithmetic",
     };
     const limits = { maxAllocationBytes: largestAllocation(opened) };
-    const { transformedConvolutions } = this.#options;
+    const { transformedConvolutions = "never" } = this.#options;
     return {
       ...{ device: { ...description, details }, limits, accuracy: this.#set.accuracy },
-      numerics: transformedConvolutions === undefined ? numerics : { ...numerics, transformedConvolutions },
+      numerics: { ...numerics, transformedConvolutions },
     };
   }
 

@@ -277,7 +277,11 @@ describe("webgpu conv2dFilterGradient selection", () => {
     const wide = { ...shape, groupOutputs: 256, taps: 2304, pixels: 100_352 };
     const part = pixelsOfPart(wide, 18 * 256, large);
     assert.equal(part % 32, 0);
-    assert.equal(Math.ceil(100_352 / part), 7);
+    // Three full rounds of 18 tiles, as one of 7 parts would leave 6 of 132 multiprocessors idle.
+    assert.equal(Math.ceil(100_352 / part), 22);
+    // The third round would gain 1%.
+    const narrow = { ...wide, groupOutputs: 128, taps: 1152, pixels: 25_088 };
+    assert.equal(Math.ceil(25_088 / pixelsOfPart(narrow, 9 * 128, large)), 28);
     assert.isAtLeast(pixelsOfPart({ ...wide, pixels: 100 }, 18 * 256, large), 100);
     const channels = { ...shape, groups: 256, groupOutputs: 1, taps: 9, pixels: 100_352 };
     const strips = stripsOfPart(channels, 25_088, 64, large);

@@ -21,6 +21,8 @@ import {
 } from "./products.js";
 
 interface Case {
+  /** Default: NCHW. */
+  readonly layout?: Conv2dProblem<DeviceMemory>["layout"];
   readonly batch?: number;
   readonly inChannels: number;
   readonly outChannels: number;
@@ -49,7 +51,7 @@ function geometry(
   const along = (size: number, kernel: number, stride: number, dilation: number) =>
     Math.floor((size - dilation * (kernel - 1) - 1) / stride) + 1;
   return {
-    layout: "NCHW",
+    layout: shape.layout ?? "NCHW",
     ...{ batch, inChannels, outChannels, groups, height, width, kernelHeight, kernelWidth },
     ...{ strideY, strideX, top, left, bottom, right, dilationY, dilationX },
     outHeight: along(height + top + bottom, kernelHeight, strideY, dilationY),
@@ -68,11 +70,13 @@ function* reference(
 ): Generator<Expected> {
   const channels = p.inChannels / p.groups;
   const taps = channels * p.kernelHeight * p.kernelWidth;
-  let index = 0;
+  const place = (image: number, channel: number, pixel: number, all: number, pixels: number) =>
+    p.layout === "NHWC" ? (image * pixels + pixel) * all + channel : (image * all + channel) * pixels + pixel;
+  const [pixels, outPixels] = [p.height * p.width, p.outHeight * p.outWidth];
   for (let b = 0; b < p.batch; b++)
     for (let o = 0; o < p.outChannels; o++)
       for (let y = 0; y < p.outHeight; y++)
-        for (let x = 0; x < p.outWidth; x++, index++) {
+        for (let x = 0; x < p.outWidth; x++) {
           const first = Math.floor(o / (p.outChannels / p.groups)) * channels;
           let value = bias[o] ?? 0;
           let magnitude = Math.abs(value);
@@ -83,11 +87,12 @@ function* reference(
                 const column = x * p.strideX + j * p.dilationX - p.left;
                 if (row < 0 || column < 0 || row >= p.height || column >= p.width) continue;
                 const weight = filter[((o * channels + c) * p.kernelHeight + i) * p.kernelWidth + j]!;
-                const term =
-                  weight * input[((b * p.inChannels + first + c) * p.height + row) * p.width + column]!;
+                const pixel = row * p.width + column;
+                const term = weight * input[place(b, first + c, pixel, p.inChannels, pixels)]!;
                 value += term;
                 magnitude += Math.abs(term);
               }
+          const index = place(b, o, y * p.outWidth + x, p.outChannels, outPixels);
           yield finishedSum(index, value, gamma(taps + 4) * magnitude, dtype, activation);
         }
 }
@@ -184,8 +189,35 @@ function depthwise(side: number, stride: number): readonly Case[] {
   ];
 }
 
+/** Channels last, with a filter for each: strips and rows that end early, padding on some sides only, and other windows. */
+const lastQuads = { layout: "NHWC", kernel: [3, 3], padding: [1, 1, 1, 1] } as const;
+const channelsLast: readonly Case[] = [
+  { ...lastQuads, inChannels: 8, outChannels: 8, groups: 8, size: [7, 9], batch: 2, bias: true },
+  // Stride 2 with padding below and on the right only, as TensorFlow has it.
+  {
+    ...lastQuads,
+    inChannels: 4,
+    outChannels: 4,
+    groups: 4,
+    size: [14, 16],
+    stride: [2, 2],
+    padding: [0, 0, 1, 1],
+  },
+  {
+    ...{ ...lastQuads, inChannels: 12, outChannels: 12, groups: 12, size: [9, 11], kernel: [2, 3] },
+    ...{ dilation: [3, 2], stride: [1, 3], padding: [4, 0, 1, 5], offset: 8, bias: true },
+  },
+];
+
 /** Those by transforms have a test of their own, and bounds. */
 const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed");
+
+/** Of which each, or the only one, is given an activation. */
+function activatedShapes(variant: ConvVariant): readonly Case[] {
+  if (variant.kind === "strip") return depthwise(variant.tile.side, variant.tile.stride).slice(0, 1);
+  if (variant.kind === "channels") return channelsLast.slice(0, 1);
+  return [...shapes, ...points].slice(0, 2 * activations.length);
+}
 
 const isLarge = (variant: ConvVariant): boolean => variant.kind === "implicit" && variant.tile.rows > 32;
 
@@ -200,6 +232,14 @@ describe("webgpu conv2d", () => {
           for (const shape of depthwise(variant.tile.side, variant.tile.stride)) {
             await check(device(), { ...shape, dtype }, name);
             assert.match(device().programs[0]!, /^conv2d_strip/);
+          }
+        });
+      else if (kind === "channels")
+        it(`${name} is right in ${dtype} for odd sizes, strides, any padding and dilation`, async () => {
+          const large: Case = { ...channelsLast[0]!, kernel: [5, 4], padding: [2, 3, 2, 0] };
+          for (const shape of variant.tile.rows === 1 ? [...channelsLast, large] : channelsLast) {
+            await check(device(), { ...shape, dtype }, name);
+            assert.match(device().programs.join(), new RegExp(`^conv2d_${name}_[^,]*$`));
           }
         });
       else if (isLarge(variant))
@@ -229,12 +269,10 @@ describe("webgpu conv2d", () => {
       .filter((one) => one.kind !== "gemm" && !isLarge(one))
       .entries())
       it(`${variant.name} applies activations in ${dtype}`, async () => {
-        const isStrip = variant.kind === "strip";
-        const fitting = isStrip
-          ? depthwise(variant.tile.side, variant.tile.stride).slice(0, 1)
-          : [...shapes, ...points].slice(0, 2 * activations.length);
+        const sharesOut = variant.kind === "strip" || variant.kind === "channels";
+        const fitting = activatedShapes(variant);
         for (const [i, shape] of fitting.entries()) {
-          const activation = activations[(isStrip ? place : i) % activations.length]!;
+          const activation = activations[(sharesOut ? place : i) % activations.length]!;
           await check(device(), { offset: i % 3, ...shape, dtype, activation }, variant.name);
           assert.match(device().programs[0]!, new RegExp(`_${activation}$`));
         }
@@ -325,12 +363,13 @@ describe("webgpu conv2d", () => {
       { ...wide, outChannels: 2, size: [16, 17], groups: 2, dilation: [1, 2] },
       ...[3, 5, 7].map((side) => ({ ...depthwise(side, 1)[0]!, bias: false })),
       ...[3, 5].map((side) => ({ ...depthwise(side, 2)[0]!, bias: false })),
+      { ...channelsLast[0]!, bias: false },
     ];
     for (const shape of sides) {
       await check(device(), shape, undefined, asLargeGpu);
       chosen.add(device().programs[0]!.replace(/_f32.*/, ""));
     }
-    const table = plainVariants.filter(({ name }) => !/^gemm|_(256|128)x128x/.test(name));
+    const table = plainVariants.filter(({ name }) => !/^gemm|_(256|128)x128x|^channels_[24]/.test(name));
     assert.lengthOf(chosen, table.length, [...chosen].join(", "));
   });
 

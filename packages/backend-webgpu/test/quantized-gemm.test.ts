@@ -1,10 +1,17 @@
 // Tags: kernels, pure
 import { type ComputeBackend, createBackend, dtypeBytes, type FloatType } from "@backplane/core";
 import { assert } from "chai";
-import { MULTIPROCESSORS } from "#src/kernels/machine.js";
-import { columnsPerWorkgroup } from "#src/kernels/quantized-gemm/few-rows.wgsl.js";
-import { mostFewRows } from "#src/kernels/quantized-gemm/quantized-gemm.js";
-import { driverOf, encode, findDawn, noise, random } from "./support.js";
+import type { DeviceFeatures } from "#src/device/features.js";
+import { fewRowsBytes } from "#src/kernels/quantized-gemm/few-rows.wgsl.js";
+import {
+  columnsPerWorkgroup,
+  fewRowsTile,
+  fewRowsTiles,
+  wideTile,
+} from "#src/kernels/quantized-gemm/few-rows-tile.js";
+import { mostFewRows, runQuantizedGemm } from "#src/kernels/quantized-gemm/quantized-gemm.js";
+import { asLargeGpu, ProductDevice } from "./products.js";
+import { driverOf, encode, findDawn, noise, portable, random } from "./support.js";
 
 interface QuantizedCall {
   readonly extents: readonly [m: number, n: number, k: number];
@@ -16,6 +23,9 @@ interface QuantizedCall {
   /** Bytes in front of B, and elements in front of A and C. */
   readonly before?: number;
 }
+
+/** Columns of a workgroup for two rows. */
+const COLUMNS = columnsPerWorkgroup(fewRowsTile(2, portable));
 
 /** Makes a call on whole numbers, and looks at every byte of the output's allocation. */
 async function checkCall(backend: ComputeBackend, call: QuantizedCall): Promise<void> {
@@ -101,7 +111,7 @@ for (const { name, limits } of suites)
       });
 
       it(`finds the last columns and the last parts of blocks in ${dtype}`, async () => {
-        for (const n of [1, 3, 4, columnsPerWorkgroup(4) - 1, columnsPerWorkgroup(4) + 1, 70])
+        for (const n of [1, 3, 4, COLUMNS - 1, COLUMNS + 1, 70])
           await checkCall(backend, { extents: [2, n, 45], dtype, bits: 8, zeroPoints: n % 2 === 0 });
       });
 
@@ -121,14 +131,59 @@ for (const { name, limits } of suites)
     });
   });
 
-describe("webgpu quantizedGemm of many columns", () => {
-  it("takes eight of them to a group of lanes", async () => {
-    await using backend = createBackend(driverOf(findDawn));
-    await backend.init();
-    const many = columnsPerWorkgroup(8) * 2 * MULTIPROCESSORS;
-    for (const dtype of ["f32", "f16"] as const) {
-      await checkCall(backend, { extents: [1, many - 31, 72], dtype });
-      await checkCall(backend, { extents: [mostFewRows, many / 8 + 2, 72], dtype, bits: 8 });
+describe("tiles of webgpu quantizedGemm", () => {
+  it("fit the workgroup memory and the invocations that every device has", () => {
+    for (const tile of [...fewRowsTiles, wideTile]) {
+      assert.isAtMost(fewRowsBytes(tile), portable.limits.maxComputeWorkgroupStorageSize);
+      assert.isAtMost(tile.threads, portable.limits.maxComputeInvocationsPerWorkgroup);
     }
+  });
+
+  it("have as many rows as there are, if there is such a tile", () => {
+    const rowsOf = (m: number, features = portable) => fewRowsTile(m, features).rows;
+    assert.deepEqual(
+      [1, 2, 3, 4, 5, 8].map((m) => rowsOf(m)),
+      [1, 2, 4, 4, 8, 8],
+    );
+    const slow = { ...portable, family: { name: "", isEmulated: true, compilesSlowly: true } };
+    assert.deepEqual(
+      [1, 2, 8, 9].map((m) => rowsOf(m, slow)),
+      [1, 2, 2, 2],
+    );
+    const narrow = { ...portable, family: { name: "", isEmulated: true } };
+    assert.deepEqual([fewRowsTile(9, portable), fewRowsTile(9, narrow)], [wideTile, fewRowsTiles.at(-1)!]);
+  });
+
+  it("for GPUs alone compute what the others do", async () => {
+    const device = new ProductDevice();
+    await device.open();
+    const [m, n, k, blocks] = [11, 70, 300, 10];
+    const next = random(5);
+    const whole = (least: number, values: number, count: number) =>
+      Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
+    const inputs = {
+      a: device.place(whole(-1, 3, m * k), "f32", 4),
+      b: device.place(whole(0, 256, n * blocks * 16), "u8", 16),
+      scales: device.place(whole(-2, 5, n * blocks), "f32", 3),
+      zeroPoints: device.place(whole(0, 16, n * blocks), "u8", 5),
+    };
+    const results: Uint8Array[] = [];
+    for (const features of [asLargeGpu, (real: DeviceFeatures) => real]) {
+      const c = device.place(new Float32Array(m * n), "f32");
+      device.run(
+        (context) =>
+          runQuantizedGemm(context, {
+            ...{ dtype: "f32", scaleType: "f32", bits: 4, block: 32, m, n, k, blocks },
+            ...{ ...inputs, bias: undefined, activation: undefined, c },
+          }),
+        features,
+      );
+      results.push((await device.bytes(c)).slice(0, 4 * m * n));
+      device.free(c);
+    }
+    device.free(...Object.values(inputs));
+    await device.close();
+    assert.deepEqual(results[0], results[1]);
+    assert.isTrue(new Float32Array(results[0]!.buffer).some((value) => value !== 0));
   });
 });

@@ -17,6 +17,7 @@ import {
   attended,
   attentions,
   broadcasted,
+  type Convolution,
   convolutions,
   convolved,
   countOf,
@@ -274,6 +275,29 @@ describe("webgpu operations above the binding limit", () => {
         await check(dtype, positive, (output) =>
           backend.conv2d({ ...args, input, filter, bias, output, activation: "relu" }),
         );
+      });
+
+    for (const [title, batch, side] of [
+      ["whole images", 3, 7],
+      ["an image longer than a binding", 2, 19],
+    ] as const)
+      it(`${dtype}: conv2d with channels last and filters for each, ${title}`, async () => {
+        const given: Required<Convolution> = {
+          ...{ inputShape: [batch, 8, side, side], filterShape: [8, 1, 3, 3], stride: [1, 1], groups: 8 },
+          ...{ padding: [1, 1, 1, 1], dilation: [1, 1] },
+        };
+        const pixels = side * side;
+        const [x, w] = [wholes(batch * 8 * pixels, 8, 2), wholes(8 * 9, 9, 1)];
+        const last = (values: readonly number[]) =>
+          values.map(
+            (_, i) =>
+              values[(Math.floor(i / (8 * pixels)) * 8 + (i % 8)) * pixels + (Math.floor(i / 8) % pixels)]!,
+          );
+        const [input, filter] = [place(last(x), dtype, 4), place(w, dtype, 8)];
+        const { inputShape: _, ...args } = { ...given, layout: "NHWC" as const, dtype };
+        const run = (output: DeviceSlice) =>
+          backend.conv2d({ ...args, inputShape: [batch, side, side, 8], input, filter, output });
+        await check(dtype, last(convolved(given, x, w)), run, { before: 4 });
       });
 
     for (const [title, given] of Object.entries(attentions))

@@ -144,6 +144,18 @@ describe("webgpu variants", () => {
     assert.equal(convName(two), "direct_4x128");
   });
 
+  it("of conv2d take channels last as they lie, several rows at a time where many are left", () => {
+    const last = (pixels: number, taps = 9, features = portable) =>
+      convName(convolution(1, pixels, { groups: 256, taps, channelsLast: true }), features);
+    assert.equal(last(14 * 14), "channels_1x4");
+    assert.equal(last(32 * 56 * 56), "channels_4x4");
+    assert.equal(last(32 * 56 * 56, 25), "channels_1x4", "too many weights for registers");
+    assert.equal(last(32 * 56 * 56, 9, emulated), "channels_1x4");
+    const forced = convolution(1, 100, { groups: 256, taps: 9, channelsLast: true });
+    assert.equal(selectConv(forced, portable, "direct_4x128").variant.name, "channels_1x4");
+    assert.notMatch(convName(convolution(1, 1e6, { groups: 256, taps: 9 })), /^channels/);
+  });
+
   it("of conv2d split long sums only where there are few results", () => {
     const parts = (shape: ConvShape, features = portable) =>
       Math.ceil(shape.taps / selectConv(shape, features).partDepth);

@@ -53,8 +53,8 @@ export interface Numerics {
    *
    * plus that of the bias, with gamma_n = n eps / (1 - n eps), eps = 2^-23, W_c the largest |filter| of the channel,
    * and X_c the largest |input| within m - 1 rows and columns of those that the output depends on (both at least 2^-103).
-   * So large neighbours of an output spoil it. NaN and infinities there, and numbers whose products times F
-   * leave the range of f32, may make the output anything. Whole numbers need not stay exact. For the bound, see
+   * So large neighbours of an output spoil it. If one of these inputs, or a weight, is NaN or infinite, or F sum X_c W_c, 4
+   * or 33 X_c, or 2.25 W_c reaches 2^127, the output may be anything. Whole numbers need not stay exact. For the bound, see
    * docs/decisions/0027-transformed-convolutions.md. Default: never.
    */
   readonly transformedConvolutions?: TransformedConvolutions;

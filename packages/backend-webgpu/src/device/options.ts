@@ -59,7 +59,8 @@ export interface DeviceOptions {
    * Whether conv2d and conv2dInputGradient may compute convolutions in f32 with 3 x 3 filters by transforms, with fewer
    * multiplications: never, or for tiles of up to 2 x 2 or 4 x 4 outputs, where that is faster. Their error is bounded by
    * the largest numbers around an output: see `Numerics.transformedConvolutions`, which then has this value. Takes up to
-   * 128 MiB of scratch memory, and as much as 1.8 (2x2) or 4 (4x4) filters. Default: never.
+   * 128 MiB of scratch memory, and as much as 1.8 (2x2) or 4 (4x4) filters (twice, if the number of input channels is no
+   * multiple of 16, or that of outputs no multiple of 4). Products within it are plain, whatever `f32Products` is. Default: never.
    */
   readonly transformedConvolutions?: TransformedConvolutions;
 }

@@ -14,7 +14,7 @@ import { testedOperations } from "../ops/index.js";
 import type { Call, Change, SmallCall } from "../ops/operation.js";
 
 /** A call of an operation, for laws that bind every operation alike. */
-export interface TestCall extends Call, Pick<SmallCall, "inPlace" | "allowed"> {
+export interface TestCall extends Call, Pick<SmallCall, "inPlace"> {
   readonly operation: OperationName;
   readonly kind: string | undefined;
   /** The operands that are written, the others come before and after them. */

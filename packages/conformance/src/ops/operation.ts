@@ -89,6 +89,8 @@ export interface Call {
   readonly rest: Readonly<Record<string, unknown>>;
   /** The error that is allowed on small whole numbers. Default: 0. */
   readonly allowed?: number;
+  /** The same for backends that declare `transformedConvolutions`. Default: `allowed`. */
+  readonly allowedByTransforms?: number;
 }
 
 /** A call for the benchmark, in f32 unless `rest` has another element type. */

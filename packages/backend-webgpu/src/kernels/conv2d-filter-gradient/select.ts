@@ -44,12 +44,13 @@ export function pixelsOfPart(
   const alone = invocations / RUNNING_INVOCATIONS;
   const most = isNarrow(features)
     ? Math.min(2, Math.floor(pixels / 1024))
-    : Math.min(Math.ceil(2 / alone), Math.floor(pixels / SHORTEST_PART), mostParts(shape));
+    : Math.min(Math.ceil(3 / alone), Math.floor(pixels / SHORTEST_PART), mostParts(shape));
   let [parts, best] = [1, 0];
   for (let candidate = 1; candidate <= most; candidate++) {
     const rounds = candidate * alone;
     const busy = rounds / Math.ceil(rounds);
-    if (busy > 1.01 * best) [parts, best] = [candidate, busy];
+    // More parts take longer to add up: a third round has to gain more.
+    if (busy > (rounds > 2 ? 1.04 : 1.01) * best) [parts, best] = [candidate, busy];
   }
   return Math.ceil(pixels / parts / GRAIN) * GRAIN;
 }

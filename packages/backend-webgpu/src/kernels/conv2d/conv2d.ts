@@ -4,6 +4,7 @@ import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
+import { keepsChannelsLast, runChannelsLast } from "./channels-last.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { implicitProgram } from "./implicit.wgsl.js";
@@ -31,6 +32,10 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
     runPointwise(context, problem);
     return;
   }
+  if (choice.variant.kind === "channels") {
+    runChannelsLast(context, problem, choice.variant.tile);
+    return;
+  }
   // Halves are written a quad at a time, or not by the kernel itself: two share a word.
   const store = writesQuads(shape, problem, choice.variant) ? undefined : storeRounded[dtype];
   if (store === undefined) {
@@ -56,7 +61,8 @@ interface AlignedShape extends ConvShape {
 function shapeOf(problem: Problem, features: DeviceFeatures): AlignedShape {
   const { dtype, batch, groups, inChannels, outChannels, kernelHeight, kernelWidth } = problem;
   const { outHeight, outWidth, strideY, strideX, bias, dilationY, dilationX } = problem;
-  const depthwise = inChannels === groups && dilationY === 1 && dilationX === 1;
+  const channelsLast = keepsChannelsLast(problem);
+  const depthwise = !channelsLast && inChannels === groups && dilationY === 1 && dilationX === 1;
   const square = kernelHeight === kernelWidth && strideY === strideX;
   const quad = 4 * dtypeBytes[dtype];
   return {
@@ -72,6 +78,7 @@ function shapeOf(problem: Problem, features: DeviceFeatures): AlignedShape {
     alignedFilter: problem.filter.byteOffset % quad === 0,
     vectorOutput: (outHeight * outWidth) % 4 === 0 && problem.output.byteOffset % quad === 0,
     ...(mayTransform(problem, features) ? { transformable: { height: outHeight, width: outWidth } } : {}),
+    ...(channelsLast ? { channelsLast } : {}),
   };
 }
 

@@ -1,4 +1,4 @@
-import { channelsLastSteps, dtypeBytes } from "@backplane/core";
+import { channelsLastSteps, dtypeBytes, isTransformable } from "@backplane/core";
 import type { BufferRegion, KernelContext, OperationContext } from "../../runtime/index.js";
 import {
   indivisible,
@@ -15,33 +15,39 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
+import { keepsChannelsLast } from "./channels-last.js";
 import type { ConvProblem } from "./conv2d.js";
 
 type Problem = ConvProblem;
 type Tools = SegmentTools<Problem>;
 
 /**
- * Transposes images with channels last, whatever their size. Cuts batch, groups and output channels into problems of their own, as long as the operands stay in one
+ * Transposes images with channels last, whatever their size, unless a kernel takes them as they lie. Cuts batch, groups and output channels into problems of their own, as long as the operands stay in one
  * piece. If the input of one group of one image does not fit, computes it block by block.
  */
 export function convSegments(tools: Tools): Segmentation<Problem> {
   return {
-    longestWindow: ({ layout, input, filter, bias, output }) =>
-      layout === "NHWC"
-        ? Number.POSITIVE_INFINITY
-        : Math.max(
-            windowOf(input),
-            windowOf(filter),
-            windowOf(output),
-            bias === undefined ? 0 : windowOf(bias),
-          ),
+    longestWindow(problem) {
+      const { layout, input, filter, bias, output } = problem;
+      if (layout === "NHWC" && !keepsChannelsLast(problem)) return Number.POSITIVE_INFINITY;
+      return Math.max(
+        windowOf(input),
+        windowOf(filter),
+        windowOf(output),
+        bias === undefined ? 0 : windowOf(bias),
+      );
+    },
     // Patches of the input, unfolded.
-    scratchBound: ({ kernelHeight, kernelWidth }, longest) =>
-      4 * longest * Math.max(kernelHeight * kernelWidth, 64),
+    scratchBound: ({ layout, kernelHeight, kernelWidth }, longest) =>
+      layout === "NHWC" ? 0 : 4 * longest * Math.max(kernelHeight * kernelWidth, 64),
 
-    divide(context, problem, run) {
+    divide(context, whole, run) {
+      // Of the whole: pieces of others may look as if transforms applied to them.
+      const plain = whole.plain ?? !isTransformable(whole.dtype, whole);
+      const problem: Problem = { ...whole, plain };
       const { batch, groups, outChannels } = problem;
-      if (problem.layout === "NHWC") runChannelsLast(context, tools, problem, run);
+      const isTransposed = problem.layout === "NHWC" && (batch === 1 || !keepsChannelsLast(problem));
+      if (isTransposed) runTransposed(context, tools, problem, run);
       else if (batch > 1) cut(batch, (first, end) => run(context, images(problem, first, end)));
       else if (groups > 1) cut(groups, (first, end) => run(context, groupsOf(problem, first, end)));
       else if (outChannels > 1 && windowOf(problem.input) <= windowBytes(context.features))
@@ -51,7 +57,7 @@ export function convSegments(tools: Tools): Segmentation<Problem> {
   };
 }
 
-function runChannelsLast(context: OperationContext, tools: Tools, problem: Problem, run: Run<Problem>): void {
+function runTransposed(context: OperationContext, tools: Tools, problem: Problem, run: Run<Problem>): void {
   const steps = channelsLastSteps(problem, (bytes) => context.scratch(bytes));
   if (steps.product !== undefined) {
     tools.run("gemm", context, steps.product);
@@ -280,7 +286,7 @@ function compact(problem: Problem, block: Block): Problem {
   };
   const taps = sizes.inChannels * sizes.kernelHeight * sizes.kernelWidth;
   return {
-    ...{ ...problem, ...sizes, dtype: "f32", plain: problem.plain === true || problem.dtype !== "f32" },
+    ...{ ...problem, ...sizes, dtype: "f32" },
     ...{ top: y.before, left: x.before, bottom: y.after, right: x.after },
     input: placeholder(4 * sizes.inChannels * sizes.height * sizes.width),
     filter: placeholder(4 * sizes.outChannels * taps),

@@ -82,7 +82,7 @@ ${eachOf(places, places, (i, j) => `  transformed[to + ${places * i + j}u * coun
   },
 );
 
-/** Where tiles are: `tile` is the index among the tiles of all images, \`outputs\` the side of one. */
+/** Where tiles are: `tile` is the index among the tiles of all images, `outputs` the side of one. */
 const tilePlaces = (outputs: number): string => wgsl`
 struct Place { image: u32, y: u32, x: u32 }
 

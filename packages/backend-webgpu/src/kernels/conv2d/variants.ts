@@ -1,8 +1,9 @@
 import { type ConvolutionTile, convolutionTransforms, type FloatType } from "@backplane/core";
-import { count, flag, floatType, isCount, type ShapeFields } from "../fields.js";
+import { count, flag, floatType, isCount, oneOf, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
+import { type ChannelsTile, COLUMNS, channelsName } from "./channels.wgsl.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
 
@@ -23,6 +24,8 @@ export interface ConvShape {
   readonly window: { readonly side: number; readonly stride: number } | undefined;
   /** Rows and columns of the output, if transforms apply and the option `transformedConvolutions` allows them. */
   readonly transformable?: { readonly height: number; readonly width: number } | undefined;
+  /** Images have channels last; only of those that a kernel takes as they lie. Default: channels are first. */
+  readonly channelsLast?: true | undefined;
 }
 
 type Window = NonNullable<ConvShape["window"]>;
@@ -41,6 +44,7 @@ export const convFields: ShapeFields<ConvShape> = {
     allowed: "nothing, or a height and a width",
     text: ({ height, width }: Image) => `${height}x${width}`,
   },
+  channelsLast: oneOf(undefined, true),
 };
 
 type Image = NonNullable<ConvShape["transformable"]>;
@@ -62,6 +66,7 @@ export type ConvVariant =
   | (Variant<ConvShape> & { readonly kind: "implicit"; readonly tile: ProductTile })
   | (Variant<ConvShape> & { readonly kind: "strip"; readonly tile: StripTile })
   | (Variant<ConvShape> & { readonly kind: "direct"; readonly tile: DirectTile })
+  | (Variant<ConvShape> & { readonly kind: "channels"; readonly tile: ChannelsTile })
   | (Variant<ConvShape> & { readonly kind: "transformed"; readonly tile: ConvolutionTile });
 
 /** Groups with fewer output channels would leave most rows of a tile empty. */
@@ -94,7 +99,7 @@ function implicit(tile: ProductTile, prefers: ConvVariant["prefers"]): ConvVaria
     requires: ({ limits }) =>
       limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
       limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
-    fits: (shape) => shape.taps > 0,
+    fits: ({ taps, channelsLast }) => taps > 0 && channelsLast === undefined,
     prefers,
   };
 }
@@ -105,7 +110,7 @@ function direct(tile: DirectTile, prefers: ConvVariant["prefers"]): ConvVariant 
     name: `direct_${directName(tile)}`,
     tile,
     requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
-    fits: () => true,
+    fits: ({ channelsLast }) => channelsLast === undefined,
     prefers,
   };
 }
@@ -118,6 +123,21 @@ function strip(tile: StripTile): ConvVariant {
     requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
     fits: ({ window }) => window?.side === tile.side && window.stride === tile.stride,
     prefers: (shape, features) => shape.groupOutputs === 1 || isNarrow(features),
+  };
+}
+
+/** Channels last, with a filter for each. Several rows share what they load, if enough invocations are left. */
+function channels(tile: ChannelsTile): ConvVariant {
+  return {
+    kind: "channels",
+    name: `channels_${channelsName(tile)}`,
+    tile,
+    requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
+    // Larger filters would not stay in registers from row to row.
+    fits: ({ channelsLast, taps }) => channelsLast === true && (tile.rows === 1 || taps <= 9),
+    prefers: ({ pixels, groups }, features) =>
+      tile.rows === 1 ||
+      (!isNarrow(features) && (pixels * groups) / (4 * COLUMNS * tile.rows) >= RUNNING_INVOCATIONS),
   };
 }
 
@@ -178,6 +198,9 @@ export const convVariants: readonly ConvVariant[] = [
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 5, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 7, stride: 1, rows: 4, lanes: 64 }),
+  channels({ rows: 4, lanes: 64 }),
+  channels({ rows: 2, lanes: 64 }),
+  channels({ rows: 1, lanes: 64 }),
   implicit(huge, fills(huge, 0.7)),
   implicit(large, fills(large, 0.85)),
   implicit(

@@ -10,7 +10,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import {
-  loadEight,
+  quadOfRun,
   type WeightForm,
   weightBindings,
   weightFunctions,
@@ -18,7 +18,7 @@ import {
   weightParameters,
 } from "./weights.wgsl.js";
 
-export interface DequantizeForm extends WeightForm {
+export interface DequantizeForm extends Omit<WeightForm, "run" | "alignedB"> {
   readonly dtype: FloatType;
 }
 
@@ -29,28 +29,28 @@ export const weightsEach = 8;
 export function dequantizeProgram(form: DequantizeForm): Program<string, "count" | "block_shift"> {
   const { dtype, scaleType } = form;
   const { block, functions } = floatLayouts[dtype];
+  const stored: WeightForm = { ...form, run: weightsEach, alignedB: false };
   return program<string, "count" | "block_shift">({
-    name: `dequantize_${weightName(form)}_${dtype}`,
+    name: `dequantize_${weightName(stored)}_${dtype}`,
     light: true,
-    bindings: { ...weightBindings(form), weights: output(block) },
+    bindings: { ...weightBindings(stored), weights: output(block) },
     /** Invocations: eighths of the weights. */
     parameters: { count: "u32", ...weightParameters },
     body: wgsl`
 ${workgroupIndex}
 ${functions}
 ${scaleType === dtype ? "" : floatLayouts[scaleType].functions}
-${weightFunctions(form)}
-${loadEight(form)}
+${weightFunctions(stored)}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let i = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
   if (i >= parameters.count) { return; }
-  let stored = eighth_of(i);
+  let run = run_of(i);
   let block = i >> (parameters.block_shift - ${Math.log2(weightsEach)}u);
   let scale = scale_of(block);
   let magic = magic_of(block);
-  let low = steps_of(low_word(stored), magic) * scale;
-  let high = steps_of(high_word(stored), magic) * scale;
+  let low = ${quadOfRun(stored, "run", 0, "magic")} * scale;
+  let high = ${quadOfRun(stored, "run", 1, "magic")} * scale;
   ${written[dtype]}
 }
 `,

@@ -1,5 +1,4 @@
 import { dtypeBytes, type QuantizedGemmProblem } from "@backplane/core";
-import type { DeviceFeatures } from "../../device/index.js";
 import { memoized } from "../../program/index.js";
 import {
   type BufferRegion,
@@ -9,11 +8,10 @@ import {
 } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
-import { MULTIPROCESSORS } from "../machine.js";
 import { scratchBytes, sliceOf } from "../segments/index.js";
 import { dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
-import { type Columns, columnsPerWorkgroup, fewRowsProgram, type Rows } from "./few-rows.wgsl.js";
-import type { WeightForm } from "./weights.wgsl.js";
+import { fewRowsProgram } from "./few-rows.wgsl.js";
+import { columnsPerWorkgroup, fewRowsTile } from "./few-rows-tile.js";
 
 /** A problem, or, after a division, a part of it whose rows of C are further apart than they are long. */
 export interface Problem extends QuantizedGemmProblem<DeviceMemory> {
@@ -52,27 +50,9 @@ export function runQuantizedGemm(context: KernelContext, problem: Problem): void
   store(context, results, c, { batch: 1, rows: m, columns: n, rowStride: pitch });
 }
 
-function weightForm({ bits, scaleType, zeroPoints }: Problem): WeightForm {
-  return { bits, scaleType, hasZeroPoints: zeroPoints !== undefined };
-}
-
 /** B with its scales and zero points, as programs bind them. */
 function weightRegions({ b, scales, zeroPoints }: Problem): Record<string, BufferRegion> {
   return zeroPoints === undefined ? { b, scales } : { b, scales, zero_points: zeroPoints };
-}
-
-/**
- * At most 8 rows at a time, whose kernel takes lavapipe most of a minute to compile; there are at most 2 then. Rows past
- * the end are computed again, and not stored.
- */
-function rowsFor(m: number, { family }: DeviceFeatures): Rows {
-  if (m <= 2 || family?.compilesSlowly) return m === 1 ? 1 : 2;
-  return m <= 4 ? 4 : 8;
-}
-
-/** Eight share what is read of A between more products, but fewer make more workgroups. */
-function columnsFor(n: number, rowGroups: number): Columns {
-  return Math.ceil(n / columnsPerWorkgroup(8)) * rowGroups >= 2 * MULTIPROCESSORS ? 8 : 4;
 }
 
 /** Few rows of A, by weights that are dequantized in registers; results are f32, or pairs of f16. */
@@ -83,32 +63,27 @@ export function runFewRows(
   pitch: number,
   inPairs = false,
 ): void {
-  const { dtype, block, m, n, k, blocks, a, b, bias, activation } = problem;
-  const rows = rowsFor(m, context.features);
-  const rowGroups = Math.ceil(m / rows);
-  const columns = columnsFor(n, rowGroups);
-  const { bits: formBits, scaleType, hasZeroPoints } = weightForm(problem);
+  const { dtype, bits, scaleType, block, m, n, k, blocks, a, b, bias, activation } = problem;
+  const tile = fewRowsTile(m, context.features);
   const regions = weightRegions(problem);
   regions.a = a;
   if (bias !== undefined) regions.bias = bias;
   regions.c = results;
   context.dispatch(
-    fewRows({
-      bits: formBits,
+    fewRows(tile, {
+      bits,
       scaleType,
-      hasZeroPoints,
+      hasZeroPoints: problem.zeroPoints !== undefined,
       dtype,
-      rows,
-      columns,
-      alignedB: b.byteOffset % 4 === 0,
+      alignedB: b.byteOffset % 16 === 0,
       vectorA: k % 4 === 0 && a.byteOffset % (4 * dtypeBytes[dtype]) === 0,
       target: inPairs ? "pairs" : "single",
       bias: bias !== undefined,
       activation,
     }),
     regions,
-    { m, n, k, eighths: (blocks * block) / 8, pitch, block_shift: Math.log2(block) },
-    Math.ceil(n / columnsPerWorkgroup(columns)) * rowGroups,
+    { m, n, k, runs: (blocks * block) / tile.run, pitch, block_shift: Math.log2(block) },
+    Math.ceil(n / columnsPerWorkgroup(tile)) * Math.ceil(m / tile.rows),
   );
 }
 

@@ -7,7 +7,7 @@ import type { LawContext } from "../../law.js";
 import { exact, productSum, type Tolerance } from "../../tolerance.js";
 import { collect, execute, measure, type Placement } from "../../workspace.js";
 import { type ConvolutionCase, convolution, convolutionCases, shapeOf } from "../conv2d/cases.js";
-import { widened } from "../conv2d/transformed.js";
+import { constrained, widened } from "../conv2d/transformed.js";
 import { type GradientRules, roundings } from "./formula.js";
 
 /** One of the two gradients. */
@@ -154,7 +154,7 @@ async function checkGradient(
   );
   const got = await runGradient(context.backend, gradient, dtype, value, operands);
   const allowed = tiles === undefined ? tolerance : productSum(n, dtype, numerics);
-  measure(context, extentsOf(value), got, expected, allowed);
+  measure(context, extentsOf(value), got, constrained(expected), allowed);
 }
 
 /** For `shapeAxes`. */

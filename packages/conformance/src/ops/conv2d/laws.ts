@@ -12,6 +12,7 @@ import {
   convolutionCases,
   depthwiseCases,
   depthwiseExamples,
+  depthwiseLastExamples,
   exactly,
   extentsOf,
   floats,
@@ -96,7 +97,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
     ),
     law("stays within the error bound where each channel has a filter of its own", (context) =>
       context.forAll(depthwiseCases(), (value) => withinBound(context, dtype, value), {
-        examples: depthwiseExamples,
+        examples: [...depthwiseExamples, ...depthwiseLastExamples],
       }),
     ),
     law("is exact on whole numbers, and within the error bound, with filters of 3 x 3", (context) =>
@@ -123,24 +124,49 @@ function lawsFor(dtype: FloatType): readonly Law[] {
       }),
     ),
     law("keeps NaN out of results whose windows, or declared tiles, do not meet it", (context) =>
-      context.forAll(poisonedCases, (value) => aroundPoison(context, dtype, value), { runs: 0.5 }),
+      context.forAll(spottedCases, (value) => aroundSpot(context, dtype, value, nan), { runs: 0.5 }),
+    ),
+    law("stays within the error bound around numbers near the largest", (context) =>
+      context.forAll(spottedCases, (value) => aroundSpot(context, dtype, value, nearLargest[dtype]), {
+        runs: 0.5,
+      }),
     ),
     ...convolutionEpilogueLaws(dtype),
   ];
 }
 
-/** Images that are larger than a window and all tiles around it. */
-const poisonedCases = squareCases().map(
+/** Images that are larger than a window and all tiles around it, and numbers near 1. */
+const spottedCases = squareCases().map(
   (value): ConvolutionCase => ({
-    ...{ ...value, batch: 1, inputs: 2, outputs: 3, size: [13, 17], bias: false, data: "uniform" },
+    ...{ ...value, batch: 1, inputs: 2, outputs: 3, size: [13, 17], bias: false, data: "cancelling" },
   }),
 );
 
-/** One input is NaN. What it may not reach must be right. */
-async function aroundPoison(context: LawContext, dtype: FloatType, value: ConvolutionCase): Promise<void> {
+/** One input, and what all weights are multiplied by. */
+interface Spot {
+  readonly input: number;
+  readonly weight: number;
+}
+
+const nan: Spot = { input: Number.NaN, weight: 1 };
+
+/** Products are far from the ends of the range, but not all that transforms make of such inputs. */
+const nearLargest: Readonly<Record<FloatType, Spot>> = {
+  f32: { input: 1.5 * 2 ** 126, weight: 2 ** -26 },
+  f16: { input: 1.5 * 2 ** 14, weight: 2 ** -6 },
+};
+
+/** What a spot may not reach must be right. */
+async function aroundSpot(
+  context: LawContext,
+  dtype: FloatType,
+  value: ConvolutionCase,
+  spot: Spot,
+): Promise<void> {
   const shape = shapeOf(value);
   const { input, filter } = floats(value, dtype);
-  input[(value.seed >>> 0) % input.length] = Number.NaN;
+  input[(value.seed >>> 0) % input.length] = spot.input;
+  for (const [i, weight] of filter.entries()) filter[i] = weight * spot.weight;
   const n = window(value) + 1;
   const tiles = convolutionTiles(shape, dtype, context.numerics, input, filter);
   const whole = collect((emit) => conv2d(shape, input, filter, undefined, widened(emit, tiles, n)));

@@ -8,6 +8,7 @@ import {
   type Numerics,
 } from "@backplane/core";
 import { gamma } from "../../tolerance.js";
+import type { Expected } from "../../workspace.js";
 import type { Emit } from "../operation.js";
 import { placeIn } from "./place.js";
 
@@ -23,7 +24,7 @@ import { placeIn } from "./place.js";
  * sum_j |A^T_ij| (sum |G_j|) (sum |B^T_j|).
  */
 
-/** Three more are granted for products of matrices that need them (see `F32Products` of the WebGPU backend). */
+/** To spare, as in the bounds of other products: gemm has three for alpha, beta and their sum. */
 const SPARE_ROUNDINGS = 3;
 
 interface TransformError {
@@ -31,6 +32,9 @@ interface TransformError {
   readonly roundings: number;
   /** F */
   readonly factor: number;
+  /** Transformed inputs, and filters, are at most this much larger. */
+  readonly inputs: number;
+  readonly filters: number;
 }
 
 export function transformError({ input, filter, output }: ConvolutionTransform): TransformError {
@@ -44,6 +48,8 @@ export function transformError({ input, filter, output }: ConvolutionTransform):
   return {
     roundings: 2 * (terms(input) + terms(filter) + 1 + terms(output)) + 1 + SPARE_ROUNDINGS,
     factor: Math.max(...along) ** 2,
+    inputs: Math.max(...ofInput) ** 2,
+    filters: Math.max(1, ...ofFilter) ** 2,
   };
 }
 
@@ -61,7 +67,7 @@ export function tileOf(
 /** Numbers that transforms divide, and products, may be read as 0 below this; eps times it is the smallest normal number. */
 const SMALLEST = 2 ** -103;
 
-/** Sums of products, and what leads to them, must stay in the range of f32. */
+/** Transformed numbers, products and sums must stay in the range of f32. */
 const LARGEST = 2 ** 127;
 
 type Sides = Pick<
@@ -119,7 +125,7 @@ function tilesOf(
 ): Tiles {
   const { layout, batch, inChannels, height, width, outChannels, outHeight, outWidth, top, left } = sides;
   const transform = convolutionTransforms[tile];
-  const { factor } = transformError(transform);
+  const { factor, inputs, filters } = transformError(transform);
   const inPlace = placeIn(layout, inChannels, height * width);
   const outPlace = placeIn(layout, outChannels, outHeight * outWidth);
   const magnitudes = new Float64Array(batch * outChannels * outHeight * outWidth);
@@ -143,12 +149,18 @@ function tilesOf(
           const size = largest(height, y - top, (i) => alongRows[i * outWidth + x]!);
           for (let o = 0; o < outChannels; o++)
             magnitudes[outPlace(image, o, y * outWidth + x)]! +=
-              factor * Math.max(size * weight(o, c), SMALLEST);
+              isInRange(size * inputs) && isInRange(weight(o, c) * filters)
+                ? factor * Math.max(size * weight(o, c), SMALLEST)
+                : Number.POSITIVE_INFINITY;
         }
     }
   for (const [i, magnitude] of magnitudes.entries())
-    if (!(magnitude < LARGEST)) magnitudes[i] = Number.POSITIVE_INFINITY;
+    if (!isInRange(magnitude)) magnitudes[i] = Number.POSITIVE_INFINITY;
   return { tile, channels: inChannels, magnitudes };
+}
+
+function isInRange(size: number): boolean {
+  return size < LARGEST;
 }
 
 /** NaN and infinities alike spoil whatever they meet. */
@@ -167,12 +179,20 @@ function largestWeights(filter: Float64Array): Float64Array {
 }
 
 /**
- * Returns an `Emit` that adds as much to magnitudes as makes `productSum(n)` a bound of plain sums and of transforms.
- * Without tiles it returns `emit`.
+ * Returns an `Emit` that adds as much to magnitudes as makes `productSum(n)` the sum of two bounds: that of plain sums, in
+ * which the bias has its part, and that of transforms. Without tiles it returns `emit`.
  */
 export function widened(emit: Emit, tiles: Tiles | undefined, n: number): Emit {
   if (tiles === undefined) return emit;
   const { tile, channels, magnitudes } = tiles;
   const share = gamma(channels + transformError(convolutionTransforms[tile]).roundings) / gamma(n);
   return (place, value, magnitude) => emit(place, value, magnitude + share * magnitudes[place]!);
+}
+
+/** The results that may not be anything, of those that a `widened` formula gave. */
+export function constrained(expected: Expected): Expected {
+  const { places, values, magnitudes } = expected;
+  if (!magnitudes.includes(Number.POSITIVE_INFINITY)) return expected;
+  const kept = (_: unknown, i: number): boolean => magnitudes[i] !== Number.POSITIVE_INFINITY;
+  return { places: places.filter(kept), values: values.filter(kept), magnitudes: magnitudes.filter(kept) };
 }
