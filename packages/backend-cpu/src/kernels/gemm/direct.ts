@@ -8,11 +8,13 @@ import { linesOfA, linesOfB } from "./lines.js";
 import { manyColumns } from "./skinny.js";
 import { blocking, fewRows, productNanoseconds } from "./variants.js";
 
-/** Up to so many rows B is not worth packing if it is wide (skinny.ts). */
-const skinnyRows = 16;
-/** Rows of a chunk, at least, when work is divided among workers: each chunk packs B anew, which takes as long as 8 rows. */
+/**
+ * Up to so many rows a small B with many columns is read as it lies (skinny.ts). A large B is, up to twice as many: each
+ * worker would pack its part of it, and A as well. A small B is packed within the cache, and A is not.
+ */
+const unpackedRows = 16;
+/** About the fewest rows of a chunk when work is divided among workers: each packs B anew, which takes as long as 8 rows. */
 const leastRows = 96;
-
 /** Roughly how long a row of sums takes from panel to panel, besides its products: if k is small, longer than they do. */
 const storeNanoseconds = 3;
 
@@ -23,16 +25,16 @@ const storeNanoseconds = 3;
 export function suitsDirect(problem: GemmProblem<CpuMemory>): boolean {
   const { dtype, m, n, k, batch, alpha, beta, transA } = problem;
   if (dtype !== "f32" || transA || alpha !== 1 || beta !== 0 || k > blocking.k) return false;
-  if (m <= fewRows || (m <= skinnyRows && n >= manyColumns)) return false;
+  if (m <= fewRows || (m <= unpackedRows && n >= manyColumns)) return false;
   if (4 * Math.ceil(n / tileColumns) * tileColumns * k > blocking.smallBytes) return false;
   return batch === 1 || m * n * k >= blocking.chunkProducts;
 }
 
 /**
- * gemm with a small B, such as pixels times a filter. One chunk packs all of B, which then stays in the cache, reads its
- * rows of A as they lie, and finishes the sums before it stores them: packing A, and going over C again for bias and
- * activation, would take longer than the products if k or n is small. Only C = activation(op(A) op(B) + bias) with the
- * rows of A along k. The arithmetic is the same as that of blocks.
+ * gemm with a small B, such as pixels times a filter. Each chunk packs all of B, which then stays in the cache, and reads its
+ * rows of A as they lie. It adds the bias, and applies relu and relu6, before it stores the sums: packing A, and going over C
+ * again, would take longer than the products if k or n is small. For the other activations a chunk does go over its rows of C
+ * again. Only C = activation(op(A) op(B) + bias) with the rows of A along k. The arithmetic is the same as that of blocks.
  *
  * Returns the plan of a problem that suits, or undefined if its rows are too few for all workers.
  */

@@ -45,11 +45,10 @@ const kernelTable: ReadonlyMap<string, Readonly<Record<FloatType, GemmKernels>>>
  * pack their rows of op(A) themselves. After packing, transposition, leading dimensions and f16 no longer
  * matter.
  *
- * Up to 32 rows need no packing (skinny.ts). Up to 256 rows are computed in strips whose chunks pack their
- * own columns of op(B) (strips.ts). Small problems take one command (small.ts). A small B is packed
- * by chunks that read A in place (direct.ts). The order in which the
- * products of an element are summed depends on the shape alone, so results do not depend on the number of
- * workers. blas.ts says which problems a native library computes instead.
+ * A small B times more than a few rows is packed whole by each chunk, which reads A in place (direct.ts). Otherwise up to 32
+ * rows need no packing (skinny.ts), and small problems take one command (small.ts). Up to 256 rows are computed in strips whose
+ * chunks pack their own columns of op(B) (strips.ts). The order in which the products of an element are summed depends on the
+ * problem alone, so results do not depend on the number of workers. blas.ts says which problems a native library computes instead.
  *
  * If `features` is given, it has only those kernels among which there is a choice.
  */
