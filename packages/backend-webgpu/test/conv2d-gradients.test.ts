@@ -230,6 +230,15 @@ describe("webgpu conv2dFilterGradient", () => {
       }
     });
 
+  it("takes no copy where windows meet nothing but padding", async () => {
+    const shape = { inputs: 4, outputs: 256, kernel: [3, 3], batch: 64, dtype: "f32" } as const;
+    for (const more of [
+      { size: [3, 16], stride: [8, 1], padding: [6, 1, 0, 1] },
+      { size: [6, 16], stride: [8, 1], padding: [3, 1, 0, 1] },
+    ] as const)
+      await check(device(), { ...shape, ...more }, undefined, asLargeGpu);
+  });
+
   it("does not multiply elements that no window meets", async () => {
     const p = geometry({ inputs: 1, outputs: 1, groups: 2, size: [6, 6], kernel: [3, 3], stride: [2, 2] });
     // The last row and the last column.

@@ -125,6 +125,26 @@ for (const { name, limits } of suites)
       });
     }
 
+    it("multiplies nothing past k by an infinite scale", async () => {
+      const [n, k, block] = [3, 32, 128];
+      const send = (bytes: Uint8Array<ArrayBuffer>) => {
+        const handle = backend.alloc(bytes.length);
+        backend.copyHtoD(handle, bytes);
+        return handle;
+      };
+      const operands = {
+        a: send(encode(new Float32Array(k).fill(1), "f32")),
+        b: send(new Uint8Array(n * block).fill(200)),
+        scales: send(encode(new Float32Array(n).fill(Number.POSITIVE_INFINITY), "f32")),
+        c: send(new Uint8Array(4 * n)),
+      };
+      backend.quantizedGemm({ m: 1, n, k, bits: 8, block, dtype: "f32", ...operands });
+      const got = new Float32Array(n);
+      await backend.copyDtoH(got, operands.c);
+      for (const handle of Object.values(operands)) backend.free(handle);
+      assert.deepEqual([...got], Array<number>(n).fill(Number.POSITIVE_INFINITY));
+    });
+
     it("sums what no window shows at once", async () => {
       await checkCall(backend, { extents: [1, 2, 4000], zeroPoints: true });
       await checkCall(backend, { extents: [2, 1, 2500], bits: 8, block: 128, dtype: "f16" });

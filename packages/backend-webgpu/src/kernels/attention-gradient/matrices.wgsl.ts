@@ -300,9 +300,10 @@ ${lines(blocks.rows, (i) => lines(count, (j) => store(i, j)))}
 
 /**
  * As `gradientProgram`, with all products on the matrix units of a GPU: f16 operands, f32 sums. As in `attentionMatrixProgram`,
- * invocations read scores from workgroup memory and write weights back, as sums of two f16 numbers, whose error of 2^-21 the
- * laws allow. f16 has a small range. So weights are multiplied by a power of two that leaves the largest one that a subgroup
- * has met between 2^14 and 2^15. If a larger one comes up, the subgroup's sums are multiplied to match.
+ * invocations read scores from workgroup memory and write weights back, as sums of two f16 numbers, whose error the laws
+ * allow: 2^-21, or 2^-39 of the largest weight of a subgroup, if that is more. f16 has a small range. So weights are multiplied
+ * by a power of two that leaves the largest one that a subgroup has met between 2^14 and 2^15. If a larger one comes up, the
+ * subgroup's sums are multiplied to match.
  */
 export const gradientMatrixProgram: (tile: GradientMatrixTile, form: GradientMatrixForm) => Program =
   memoized((tile: GradientMatrixTile, form: GradientMatrixForm): Program => {

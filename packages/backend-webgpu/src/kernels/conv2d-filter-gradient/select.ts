@@ -74,10 +74,13 @@ export function isWorthCopying(
   problem: Problem,
   features: DeviceFeatures,
 ): boolean {
-  const { batch, groups, inChannels } = problem;
+  const { batch, groups, inChannels, top, left } = problem;
   if (isNarrow(features) || groups > 1 || inChannels % 4 !== 0) return false;
   const { height, width } = windowExtents(problem);
   return (
+    // Otherwise windows meet nothing but padding, and nothing is to be copied.
+    top < height &&
+    left < width &&
     // As much as the division into segments reckons with, and less.
     height * width <= 2 * problem.height * problem.width &&
     groupOutputs * taps * pixels >= WORTH_COPYING * batch * inChannels * height * width

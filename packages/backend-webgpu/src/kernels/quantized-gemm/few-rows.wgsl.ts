@@ -169,7 +169,7 @@ ${addedUp(tile, isPairs)}
 
 /** In each step every group takes a run. Loading a step ahead is slower: it takes registers of more invocations. */
 function mainLoop(tile: FewRowsTile, weights: WeightForm): string {
-  const { rows, columns, threads } = tile;
+  const { rows, columns, threads, run } = tile;
   const { groups, quads, pitch } = layout(tile);
   const perStep = groups * quads;
   const ofStep = rows * perStep;
@@ -190,13 +190,14 @@ function mainLoop(tile: FewRowsTile, weights: WeightForm): string {
   return wgsl`
   let own_quads = group * ${pitch}u;
   for (var start = 0u; start < parameters.runs; start += ${groups}u) {
-    // What lies past the end of a row of B is multiplied by zeros of A.
+    // What lies past k is multiplied by zeros of A, and by no scale, which may be infinite.
     let at = min(start + group, parameters.runs - 1u);
+    let is_inside = (start + group) * ${run}u < parameters.k;
 ${lines(
   columns,
   (c) => `    let run_${c} = run_of(runs_${c} + at);
     let block_${c} = (runs_${c} + at) >> to_block;
-    let scale_${c} = scale_of(block_${c});
+    let scale_${c} = select(0.0, scale_of(block_${c}), is_inside);
     let magic_${c} = magic_of(block_${c});`,
 )}
 ${lines(each, (i) => `    var quad_${i}: vec4f;\n${guarded(i, `quad_${i} = ${quadOfA(i)};`)}`)}
