@@ -11,12 +11,14 @@ import type { RunResult } from "#src/result.js";
 const main = fileURLToPath(new URL("../dist/main.js", import.meta.url));
 
 /** Runs the program on several ranks; without a launcher on one. */
-async function digits(launcher: UnpackedMpi, ranks: number, line: string) {
-  const { command, options, environment } = launcher;
+async function digits(launcher: UnpackedMpi | undefined, ranks: number, line: string) {
   const program = [process.execPath, main, ...line.split(" ")];
-  const [first, ...rest] = ranks === 1 ? program : [command, ...options, "-n", String(ranks), ...program];
+  const [first, ...rest] =
+    launcher === undefined || ranks === 1
+      ? program
+      : [launcher.command, ...launcher.options, "-n", String(ranks), ...program];
   const child = spawn(first!, rest, {
-    env: { ...process.env, ...environment },
+    env: { ...process.env, ...launcher?.environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let stdout = "";
@@ -34,7 +36,7 @@ async function digits(launcher: UnpackedMpi, ranks: number, line: string) {
 /** 12 steps of 25 images, which 4 ranks cannot share evenly. */
 const line = "--backend cpu --threads 0 --batch 25 --epochs 0.005 --json";
 
-async function resultOf(launcher: UnpackedMpi, ranks: number, more = ""): Promise<RunResult> {
+async function resultOf(launcher: UnpackedMpi | undefined, ranks: number, more = ""): Promise<RunResult> {
   const { code, stdout, stderr } = await digits(launcher, ranks, line + more);
   assert.equal(code, 0, stderr);
   const result: RunResult = JSON.parse(stdout);
@@ -52,6 +54,13 @@ function assertSame(a: RunResult, b: RunResult): void {
   );
   for (const [i, { loss }] of losses!.entries()) assert.closeTo(loss, others![i]!.loss, 1e-5 * loss);
 }
+
+describe("the digits program without MPI", () => {
+  it("is one rank, which takes the whole batch", async () => {
+    const { readings } = await resultOf(undefined, 1);
+    assert.equal(readings.at(-1)?.step, 12);
+  });
+});
 
 describe("the digits program on several ranks", () => {
   let folder = "";
