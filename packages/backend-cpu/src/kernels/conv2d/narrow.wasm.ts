@@ -1,7 +1,7 @@
 import type { FloatType } from "@backplane/core";
-import { i32, type Local, v128 } from "../../wasm/index.js";
+import { i32 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { boundedEpilogue, epilogueFunction } from "../epilogue/index.js";
+import { boundedEpilogue, epilogueFunction, storeFinished } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { emitTile, tileColumns, tileRows, zeroTile } from "../tile/index.js";
 import { windowPanels } from "./window-panels.js";
@@ -18,7 +18,6 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
   scratchBytes: 512,
   emit(f, { parameters, chunk, scratch, worker, features, module }) {
     const rows = tileRows(features);
-    const vectors = tileColumns / 4;
     const { groupInChannels: channels, outChannels, taps, kernelHeight, kernelWidth } = parameters;
     const { pixelsPerChunk, packed, bias, activation } = parameters;
     const pixel = f.let(i32.mul(chunk, pixelsPerChunk));
@@ -32,7 +31,7 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
         ...{ group: none, first: none, channel: none, count: outChannels, lines: scratch },
       }),
     );
-    const { isBounded, finish, nothing } = boundedEpilogue(f, activation);
+    const finished = boundedEpilogue(f, activation);
     const float32 = elementsOf(f, "f32");
     const outputStride = f.let(i32.shl(outChannels, 2));
     const firstOutput = f.let(i32.add(parameters.output, i32.mul(pixel, outputStride)));
@@ -76,39 +75,13 @@ const narrowKernel: Kernel<WindowsTypes> = defineKernel({
           });
           for (const start of starts) f.add(start, panels.tapRowBytes);
         });
-        const addends = Array.from({ length: vectors }, () => f.let(nothing));
-        f.if(bias, () => {
-          for (const [v, addend] of addends.entries()) f.set(addend, v128.load(biasAt, 16 * v));
-          f.add(biasAt, 4 * tileColumns);
-        });
-        const at = f.let(corner);
-        const store = (put: (sum: Local<"v128">, v: number) => void): void =>
-          f.block((done) => {
-            for (const [r, row] of sums.entries()) {
-              if (r > 0) f.brIf(done, i32.leU(count, r));
-              for (const [v, sum] of row.entries()) put(f.let(finish(sum, addends[v]!)), v);
-              f.add(at, outputStride);
-            }
-          });
-        f.if(
-          i32.geU(left, tileColumns),
-          () => store((sum, v) => f.store(at, sum, 16 * v)),
-          () =>
-            store((sum, v) => {
-              const rest = f.let(i32.sub(left, 4 * v));
-              f.if(
-                i32.geS(rest, 4),
-                () => f.store(at, sum, 16 * v),
-                () => f.if(i32.gtS(rest, 0), () => float32.storeFirst(i32.add(at, 16 * v), sum, rest)),
-              );
-            }),
-        );
-        f.add(corner, 4 * tileColumns);
-        f.set(left, i32.sub(left, tileColumns));
+        const isPast = (row: number) => i32.leU(count, row);
+        const results = { corner, stride: outputStride, columns: left, isPast, bias, biasAt };
+        storeFinished(f, sums, results, finished, float32);
       });
       f.add(output, i32.mul(count, outputStride));
     });
-    f.if(i32.and(i32.ne(activation, 0), i32.eqz(isBounded)), () =>
+    f.if(i32.and(i32.ne(activation, 0), i32.eqz(finished.isBounded)), () =>
       f.call(
         epilogueFunction(module),
         ...[firstOutput, 0, 1, i32.mul(pixels, outChannels), 0, 0, activation],

@@ -8,3 +8,4 @@ export {
   hasEpilogue,
   noEpilogue,
 } from "./epilogue.js";
+export { storeFinished, type TileResults } from "./tile.js";

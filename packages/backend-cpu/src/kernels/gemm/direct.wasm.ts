@@ -1,6 +1,6 @@
-import { i32, type Local, v128 } from "../../wasm/index.js";
+import { i32 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { boundedEpilogue, epilogueFunction } from "../epilogue/index.js";
+import { boundedEpilogue, epilogueFunction, storeFinished } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { packFunction } from "../panels/index.js";
 import { emitTile, tileColumns, tileRows } from "../tile/index.js";
@@ -50,7 +50,7 @@ export const directKernel: Kernel<typeof directTypes> = defineKernel({
     const pack = packFunction(module, "f32", tileColumns);
     f.call(pack, b, bStride, n, k, scratch, parameters.bAlongK, 0);
 
-    const { isBounded, finish, nothing } = boundedEpilogue(f, activation);
+    const finished = boundedEpilogue(f, activation);
     const float32 = elementsOf(f, "f32");
     const source = f.let(a);
     const target = f.let(c);
@@ -69,41 +69,14 @@ export const directKernel: Kernel<typeof directTypes> = defineKernel({
           ...{ rows: starts.map((start) => f.let(start)), rowStep: 4, depth: k },
           ...{ columns: panels, columnStep: 4 * tileColumns },
         });
-        const addends = Array.from({ length: tileColumns / 4 }, () => f.let(nothing));
-        f.if(bias, () => {
-          for (const [v, addend] of addends.entries()) f.set(addend, v128.load(biasAt, 16 * v));
-          f.add(biasAt, 4 * tileColumns);
-        });
-        const at = f.let(corner);
-        const store = (put: (sum: Local<"v128">, v: number) => void): void =>
-          f.block((done) => {
-            for (const [r, sumsOfRow] of sums.entries()) {
-              if (r > 0) f.brIf(done, i32.ltU(last, r));
-              for (const [v, sum] of sumsOfRow.entries()) put(f.let(finish(sum, addends[v]!)), v);
-              f.add(at, stride);
-            }
-          });
-        f.if(
-          i32.geU(columns, tileColumns),
-          () => store((sum, v) => f.store(at, sum, 16 * v)),
-          () =>
-            store((sum, v) => {
-              const rest = f.let(i32.sub(columns, 4 * v));
-              f.if(
-                i32.geS(rest, 4),
-                () => f.store(at, sum, 16 * v),
-                () => f.if(i32.gtS(rest, 0), () => float32.storeFirst(i32.add(at, 16 * v), sum, rest)),
-              );
-            }),
-        );
-        f.add(corner, 4 * tileColumns);
-        f.set(columns, i32.sub(columns, tileColumns));
+        const isPast = (row: number) => i32.ltU(last, row);
+        storeFinished(f, sums, { corner, stride, columns, isPast, bias, biasAt }, finished, float32);
       });
       f.add(source, i32.mul(aStride, rows));
       f.add(target, i32.mul(stride, rows));
       f.set(left, i32.sub(left, rows));
     });
-    f.if(i32.and(i32.ne(activation, 0), i32.eqz(isBounded)), () =>
+    f.if(i32.and(i32.ne(activation, 0), i32.eqz(finished.isBounded)), () =>
       f.call(epilogueFunction(module), c, stride, count, n, 0, 0, activation),
     );
   },
