@@ -78,8 +78,6 @@ interface Workspace {
   readonly gateUp: DeviceHandle;
   /** [count, hidden] */
   readonly hidden: DeviceHandle;
-  /** [count, size]: what is added to the stream. */
-  readonly product: DeviceHandle;
 }
 
 /** What differs now and then from one recorded pass over a token to the next, besides the token and its place. */
@@ -251,8 +249,7 @@ export class Transformer {
     this.#keep(work, index, turn);
     if ("start" in turn) this.#mix(work, index, turn.start + count);
     else turn.vary(({ reach }) => this.#mix(work, index, reach, this.#seen));
-    const { attended, stream, product } = work;
-    layer.attentionOutput.multiply({ count, input: attended, output: stream, addsThrough: product });
+    layer.attentionOutput.multiply({ count, input: work.attended, output: work.stream, adds: true });
   }
 
   /** seen[j] = whether the token at the position sees place j */
@@ -373,7 +370,7 @@ export class Transformer {
       outputs: [work.hidden],
       dtype: this.#dtype,
     });
-    layer.down.multiply({ count, input: work.hidden, output: work.stream, addsThrough: work.product });
+    layer.down.multiply({ count, input: work.hidden, output: work.stream, adds: true });
   }
 
   #classify({ count, stream, normalized }: Workspace): void {
@@ -406,7 +403,6 @@ export class Transformer {
       attended: alloc(heads * headSize),
       gateUp: alloc(2 * hidden),
       hidden: alloc(hidden),
-      product: alloc(size),
     };
   }
 }
