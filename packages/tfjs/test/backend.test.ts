@@ -94,6 +94,79 @@ describe("register", () => {
     tf.dispose([x, two, huge, product, infinite]);
   });
 
+  it("moves, adds and compares few elements on the host, if nobody has needed them on the device", async () => {
+    const before = live();
+    const floats = () => tf.tensor2d([1, -2, Number.NaN, 4e9, 5, 0.1], [2, 3]);
+    const whole = () => tf.tensor2d([2 ** 31 - 1, 2, -3, 2 ** 24 + 1, 5, 6], [2, 3], "int32");
+    const row = () => tf.tensor1d([3, 0.7, -1]);
+    const wholeRow = () => tf.tensor1d([2 ** 24 + 3, 1, -7], "int32");
+    const truth = () => tf.tensor2d([1, 0, 1, 0, 0, 1], [2, 3], "bool");
+    // The second of each: results.
+    const calls: [() => tf.Tensor | tf.Tensor[], number][] = [
+      ...[tf.add, tf.sub, tf.mul].flatMap((call): [() => tf.Tensor, number][] => [
+        [() => call(floats(), row()), 1],
+        [() => call(whole(), wholeRow()), 1],
+      ]),
+      ...[tf.equal, tf.notEqual, tf.less, tf.lessEqual, tf.greater, tf.greaterEqual].map(
+        (call): [() => tf.Tensor, number] => [() => call(floats(), row()), 1],
+      ),
+      [() => tf.where(truth(), floats(), tf.onesLike(floats())), 1],
+      [() => tf.transpose(whole()), 1],
+      [() => tf.slice(floats(), [0, 1], [2, 2]), 1],
+      [() => tf.stridedSlice(floats(), [1, 2], [0, 0], [-1, -2], 1, 1), 1],
+      [() => tf.reverse(truth(), 1), 1],
+      [() => tf.tile(row(), [3]), 1],
+      [
+        () =>
+          tf.pad(
+            floats(),
+            [
+              [0, 1],
+              [2, 0],
+            ],
+            7,
+          ),
+        1,
+      ],
+      [() => tf.concat([floats(), floats()], 1), 1],
+      [() => tf.stack([whole(), whole()], 1), 1],
+      [() => tf.split(floats(), 3, 1), 3],
+      [() => tf.unstack(truth()), 2],
+      [() => tf.add(tf.zeros([0, 3]), row()), 1],
+    ];
+    const valuesOf = (call: () => tf.Tensor | tf.Tensor[]) =>
+      tf.tidy(() => [call()].flat().map((result) => [result.shape, result.dtype, [...result.dataSync()]]));
+    const other = await register(tf, [cpu()], { name: "device", use: false, hostElements: 0 });
+    for (const [call, results] of calls) {
+      await tf.setBackend("device");
+      const { rows: onDevice } = await other.profile(() => valuesOf(call));
+      assert.ok(onDevice.every(({ onHost }) => onHost === 0));
+      const expected = valuesOf(call);
+      await tf.setBackend(name);
+      assert.deepEqual(valuesOf(call), expected, String(call));
+      const { rows } = await registration.profile(() => valuesOf(call));
+      const computed = rows.reduce((sum, { onHost }) => sum + onHost, 0);
+      assert.ok(computed >= results, `${call} computed ${computed} results on the host`);
+      assert.equal(live(), before);
+    }
+    await other.dispose();
+    // Too many, and not exact.
+    for (const call of [
+      () => tf.add(tf.ones([1001]), tf.ones([1001])),
+      () => tf.tile(tf.ones([600]), [2]),
+      () => tf.div(row(), row()),
+      () => tf.add(row(), whole()),
+    ]) {
+      const { rows } = await registration.profile(() => tf.tidy(() => void call()));
+      assert.ok(rows.every(({ onHost }) => onHost === 0));
+    }
+    for (const hostElements of [-1, 0.5, "7"] as number[])
+      await assert.rejects(
+        register(tf, [cpu()], { name: "none", hostElements }),
+        /hostElements is .*; allowed: a whole number/,
+      );
+  });
+
   it("shares the data of reshaped and cloned tensors", () => {
     const before = { live: live(), ids: tf.engine().backend.numDataIds() };
     const x = tf.square(tf.tensor1d([1, 2, 3, 4]));
@@ -348,6 +421,16 @@ describe("register", () => {
     );
     const calls = Object.fromEntries(profile.rows.map((row) => [row.kernel, row.calls]));
     assert.deepEqual(calls, { Square: 2, Add: 1 });
+    assert.ok(profile.rows.every(({ onHost }) => onHost === 0));
+    const { rows } = await registration.profile(() => tf.tidy(() => void tf.split(tf.add(x, x), 3)));
+    assert.deepEqual(
+      rows.map(({ kernel, onHost }) => [kernel, onHost]).sort(),
+      [
+        ["Add", 0],
+        ["SplitV", 0],
+      ],
+      "x has been on the device",
+    );
     const { kernelMs } = await tf.time(() => tf.dispose(tf.square(x)));
     assert.equal(typeof kernelMs, "number");
     assert.equal((await registration.profile(() => {})).rows.length, 0);

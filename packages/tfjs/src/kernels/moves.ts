@@ -2,6 +2,7 @@ import type { CopyArguments } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
+import { fewOf, moveFew } from "./few.js";
 
 /* Elements copied by strides: what most kernels of structure, and many others, are made of. */
 
@@ -50,6 +51,8 @@ export function copyOf(
   walk: Walk,
   dtype: DeviceType = input.dtype as DeviceType,
 ): TensorInfo {
+  const few = fewOf(backend, [input], outputShape, dtype);
+  if (few !== undefined) return moveFew(backend, outputShape, dtype, [{ from: few[0]!, walk }]);
   const output = backend.output(outputShape, dtype);
   copyInto(backend, input, output, walk);
   return output;
@@ -92,11 +95,15 @@ export function pad(
   value: number,
 ): TensorInfo {
   const shape = x.shape.map((extent, axis) => extent + paddings[axis]![0] + paddings[axis]![1]);
-  const output = backend.output(shape, x.dtype as DeviceType, { zero: value === 0 });
-  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(x.dtype));
+  const dtype = x.dtype as DeviceType;
   const outputStrides = stridesOf(shape);
   const outputOffset = paddings.reduce((offset, [before], axis) => offset + before * outputStrides[axis]!, 0);
-  copyInto(backend, x, output, { shape: x.shape, outputStrides, outputOffset });
+  const walk = { shape: x.shape, outputStrides, outputOffset };
+  const few = fewOf(backend, [x], shape, dtype);
+  if (few !== undefined) return moveFew(backend, shape, dtype, [{ from: few[0]!, walk }], value);
+  const output = backend.output(shape, dtype, { zero: value === 0 });
+  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(dtype));
+  copyInto(backend, x, output, walk);
   return output;
 }
 
@@ -106,15 +113,24 @@ export function concat(backend: BackplaneBackend, tensors: readonly TensorInfo[]
     tensors.map((tensor) => tensor.shape),
     axis,
   );
-  const output = backend.output(shape, tensors[0]!.dtype as DeviceType);
+  const dtype = tensors[0]!.dtype as DeviceType;
   const outputStrides = stridesOf(shape);
   let outputOffset = 0;
+  const walks: Walk[] = [];
   for (const tensor of tensors) {
-    const walk = isRun(tensor.shape, shape)
-      ? { shape: [elementCount(tensor.shape)], outputOffset }
-      : { shape: tensor.shape, outputStrides, outputOffset };
-    copyInto(backend, tensor, output, walk);
+    walks.push(
+      isRun(tensor.shape, shape)
+        ? { shape: [elementCount(tensor.shape)], outputOffset }
+        : { shape: tensor.shape, outputStrides, outputOffset },
+    );
     outputOffset += tensor.shape[axis]! * outputStrides[axis]!;
   }
+  const few = fewOf(backend, tensors, shape, dtype);
+  if (few !== undefined) {
+    const moves = few.map((from, i) => ({ from, walk: walks[i]! }));
+    return moveFew(backend, shape, dtype, moves);
+  }
+  const output = backend.output(shape, dtype);
+  for (let i = 0; i < tensors.length; i++) copyInto(backend, tensors[i]!, output, walks[i]!);
   return output;
 }
