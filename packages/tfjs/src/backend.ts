@@ -1,6 +1,6 @@
-import { BackendError, type DeviceHandle, type SwitchableBackend } from "@backplane/core";
+import { BackendError, type DeviceHandle, type Operand, type SwitchableBackend } from "@backplane/core";
 import type { BackendValues, DataType, TensorInfo } from "@tensorflow/tfjs-core";
-import { type Content, Data, type DataId } from "./data.js";
+import { type Content, Data, type DataId, type Memory, operandOf } from "./data.js";
 import { type DeviceType, elementCount, elementsOf, type HostArray, isDeviceType } from "./elements.js";
 import { type DataMover, TensorStore } from "./store.js";
 
@@ -68,7 +68,24 @@ export class BackplaneBackend extends TensorStore {
   ): Output {
     const bytes = elementCount(shape) * elementsOf(dtype, "The output").bytes;
     const handle = this.compute.alloc(bytes, options);
-    return { dataId: this.#new(shape, dtype, { handle }), shape: [...shape], dtype, handle };
+    const memory: Memory = { handle, bytes, uses: 1 };
+    return { dataId: this.#new(shape, dtype, { memory }), shape: [...shape], dtype, handle };
+  }
+
+  /**
+   * A new tensor of the elements from one of another tensor on, in the same memory. Undefined if they are so small a part of it
+   * that they should not keep all of it.
+   */
+  part(tensor: TensorInfo, first: number, shape: readonly number[]): TensorInfo | undefined {
+    const { dtype } = tensor;
+    const { bytes } = elementsOf(dtype, "The tensor");
+    this.place(tensor);
+    const { memory, byteOffset } = this.dataOf(tensor.dataId);
+    const partBytes = elementCount(shape) * bytes;
+    if (memory === undefined || partBytes === 0 || leastPart * memory.bytes > partBytes) return undefined;
+    memory.uses++;
+    const content = { memory, byteOffset: byteOffset + first * bytes };
+    return { dataId: this.#new(shape, dtype, content), shape: [...shape], dtype };
   }
 
   /** A complex tensor of two float32 ones, whose references it takes over. */
@@ -100,11 +117,12 @@ export class BackplaneBackend extends TensorStore {
   }
 
   /** The place of the elements on the device. Uploads what is on the host only. */
-  place({ dataId }: TensorInfo): DeviceHandle {
+  place({ dataId }: TensorInfo): Operand {
     const data = this.dataOf(dataId);
-    if (data.handle !== undefined) return data.handle;
-    const { bytes, dtype, arrayOf } = elementsOf(data.dtype, "The tensor");
-    const handle = this.compute.alloc(data.count * bytes, { zero: data.constant === 0 });
+    if (data.memory !== undefined) return operandOf(data.memory, data.byteOffset);
+    const { bytes: elementBytes, dtype, arrayOf } = elementsOf(data.dtype, "The tensor");
+    const bytes = data.count * elementBytes;
+    const handle = this.compute.alloc(bytes, { zero: data.constant === 0 });
     try {
       if (data.constant === undefined) {
         const values = data.values as ArrayLike<number>;
@@ -114,7 +132,7 @@ export class BackplaneBackend extends TensorStore {
       this.freeHandle(handle);
       throw error;
     }
-    data.handle = handle;
+    data.memory = { handle, bytes, uses: 1 };
     return handle;
   }
 
@@ -174,7 +192,7 @@ export class BackplaneBackend extends TensorStore {
   /** The elements of a tensor of few, if only the host has them. A kernel that gets all of its inputs so may stay there. */
   atHand({ dataId }: TensorInfo): HostArray | undefined {
     const data = this.dataOf(dataId);
-    if (data.handle !== undefined || data.count > this.hostElements || !isDeviceType(data.dtype))
+    if (data.memory !== undefined || data.count > this.hostElements || !isDeviceType(data.dtype))
       return undefined;
     const values = this.knownOf(data);
     if (values === undefined) return undefined;
@@ -190,7 +208,7 @@ export class BackplaneBackend extends TensorStore {
   /** The number that a tensor of one element holds, if the host has it, it is finite in f32, and the device does not have it. */
   number({ dataId }: TensorInfo): number | undefined {
     const data = this.dataOf(dataId);
-    if (data.count !== 1 || data.handle !== undefined) return undefined;
+    if (data.count !== 1 || data.memory !== undefined) return undefined;
     const value = data.constant ?? (data.values?.[0] as number | undefined);
     return value !== undefined && Number.isFinite(Math.fround(value)) ? value : undefined;
   }
@@ -210,6 +228,9 @@ export class BackplaneBackend extends TensorStore {
     this.#kernel.ended.push(dataId);
   }
 }
+
+/** The least share of memory that a tensor may keep alive by being a part of it. */
+const leastPart = 1 / 8;
 
 /** Of memory all of which is written at once. */
 const unzeroed = { zero: false } as const;

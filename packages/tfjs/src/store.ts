@@ -7,7 +7,7 @@ import {
   KernelBackend,
   type TensorInfo,
 } from "@tensorflow/tfjs-core";
-import { Data, type DataId, DataList } from "./data.js";
+import { Data, type DataId, DataList, type Memory, operandOf } from "./data.js";
 import { elementCount, elementsOf } from "./elements.js";
 
 /** Where tensors of unknown data come from: the engine of TensorFlow.js. */
@@ -81,7 +81,7 @@ export class TensorStore extends KernelBackend {
     const known = this.knownOf(data);
     if (known !== undefined) return known;
     const values = elementsOf(data.dtype, "The tensor").array(data.count);
-    await this.compute.copyDtoH(values, data.handle!);
+    await this.compute.copyDtoH(values, operandOf(data.memory!, data.byteOffset));
     data.values ??= values;
     return data.values;
   }
@@ -103,7 +103,7 @@ export class TensorStore extends KernelBackend {
           "use await tensor.data() in place of dataSync(). A kernel of the host finds them once they have been read.",
       );
     const values = elementsOf(data.dtype, "The tensor").array(data.count);
-    this.compute.copyDtoHSync(values, data.handle!);
+    this.compute.copyDtoHSync(values, operandOf(data.memory!, data.byteOffset));
     data.values = values;
     return values;
   }
@@ -125,9 +125,9 @@ export class TensorStore extends KernelBackend {
     if (data === undefined) return true;
     data.references--;
     if (!force && data.references > 0) return false;
-    const { parts, handle, forms } = data;
+    const { parts, memory, forms } = data;
     this.data.remove(data, dataId);
-    this.#free(handle, forms);
+    this.#free(memory, forms);
     if (parts !== undefined) {
       this.disposeData(parts.real.dataId);
       this.disposeData(parts.imag.dataId);
@@ -161,7 +161,7 @@ export class TensorStore extends KernelBackend {
 
   /** Frees the data. The device stays open for the next backend of the same registration. */
   override dispose(): void {
-    for (const { handle, forms } of this.data) this.#free(handle, forms);
+    for (const { memory, forms } of this.data) this.#free(memory, forms);
     this.data.clear();
     this.#ended(this);
   }
@@ -179,11 +179,11 @@ export class TensorStore extends KernelBackend {
           this.compute.free(form);
           data.forms?.delete(name);
         }
-      if (data.handle === undefined || !lost.has(data.handle)) continue;
+      if (data.memory === undefined || !lost.has(data.memory.handle)) continue;
       if (this.knownOf(data) === undefined) count++;
       else {
-        this.compute.free(data.handle);
-        data.handle = undefined;
+        this.#leave(data.memory);
+        data.memory = undefined;
       }
     }
     return count;
@@ -212,9 +212,15 @@ export class TensorStore extends KernelBackend {
     return data.values;
   }
 
-  #free(handle: DeviceHandle | undefined, forms: Data["forms"]): void {
+  #free(memory: Memory | undefined, forms: Data["forms"]): void {
     if (forms !== undefined) for (const form of forms.values()) this.freeHandle(form);
-    if (handle !== undefined) this.freeHandle(handle);
+    if (memory !== undefined) this.#leave(memory);
+  }
+
+  /** Frees memory that one of its data no longer uses, if it was the last one. */
+  #leave(memory: Memory): void {
+    memory.uses--;
+    if (memory.uses === 0) this.freeHandle(memory.handle);
   }
 
   protected freeHandle(handle: DeviceHandle): void {

@@ -178,6 +178,73 @@ describe("register", () => {
     assert.equal(tf.engine().backend.numDataIds(), before.ids + 1);
   });
 
+  it("shares the memory of parts in one piece, as long as any of them lives", () => {
+    const before = live();
+    tf.engine().startScope();
+    const x = tf.square(tf.tensor2d([1, 2, 3, 4, 5, 6, 7, 8], [4, 2]));
+    const rows = tf.slice(x, [1, 0], [3, 2]);
+    const first = live();
+    const [row, pair] = [tf.slice(rows, [1, 0], [1, 2]), tf.split(rows, 3)];
+    const single = tf.slice(tf.reshape(rows, [6]), 5, 1);
+    assert.equal(live(), first);
+    x.dispose();
+    rows.dispose();
+    // Of the device, at places other than the beginning of the memory.
+    const results: [() => tf.Tensor, number[]][] = [
+      [() => row, [25, 36]],
+      [() => pair[2]!, [49, 64]],
+      [() => single, [64]],
+      [() => tf.add(row, pair[0]!), [34, 52]],
+      [() => tf.add(row, single), [89, 100]],
+      [() => tf.elu(row), [25, 36]],
+      [() => tf.sum(row), [61]],
+      [() => tf.concat([row, pair[0]!], 1), [25, 36, 9, 16]],
+      [() => tf.transpose(row), [25, 36]],
+      [() => tf.matMul(row, pair[2]!, false, true), [25 * 49 + 36 * 64]],
+      [() => tf.gather(row, tf.tensor1d([1], "int32"), 1), [36]],
+      [
+        () =>
+          tf.conv2d(
+            tf.reshape<tf.Rank.R3>(row, [1, 2, 1]),
+            tf.reshape<tf.Rank.R4>(pair[0]!, [1, 1, 1, 2]),
+            1,
+            "same",
+          ),
+        [225, 400, 324, 576],
+      ],
+    ];
+    for (const [run, expected] of results) {
+      const values = [...run().dataSync()];
+      assert.deepEqual(values, expected, String(run));
+    }
+    const whole = tf.square(tf.fill([2, 2], 3, "int32"));
+    const wholePart = tf.slice(whole, [1, 0], [1, 2]);
+    const wholeProduct = tf.matMul(wholePart, wholePart, false, true);
+    assert.deepEqual([...wholeProduct.dataSync()], [162]);
+    tf.engine().endScope();
+    assert.equal(live(), before);
+  });
+
+  it("copies a part that would keep a memory of more than eight times its size", () => {
+    const x = tf.square(tf.range(0, 18));
+    const before = live();
+    const [large, small] = [tf.slice(x, 3, 3), tf.slice(x, 3, 2)];
+    assert.equal(live(), before + 1);
+    // A part of a part counts as one of the whole.
+    const smaller = tf.slice(large, 1, 2);
+    assert.equal(live(), before + 2);
+    assert.deepEqual(
+      [large, small, smaller].map((part) => [...part.dataSync()]),
+      [
+        [9, 16, 25],
+        [9, 16],
+        [16, 25],
+      ],
+    );
+    tf.dispose([x, large, small, smaller]);
+    assert.equal(live(), before - 1);
+  });
+
   it("frees all of a complex tensor", () => {
     const before = { live: live(), ids: tf.engine().backend.numDataIds() };
     const values = tf.tidy(() => {
@@ -451,6 +518,8 @@ describe("register", () => {
     const read = tf.square(known);
     await read.data();
     const unread = tf.add(read, known);
+    const [readPart, unreadPart] = [tf.slice(read, 1, 2), tf.slice(read, 0, 2)];
+    await readPart.data();
     const device = registration.compute.inner.native() as { destroy(): void };
     const lost = new Promise<void>((resolve) => {
       registration.compute.onLost(() => resolve());
@@ -459,12 +528,16 @@ describe("register", () => {
     await lost;
     assert.throws(() => tf.square(read), { code: "DEVICE_LOST" });
     const report = await registration.use("cpu");
-    assert.equal(report.lost.length, 1);
+    // That of `unread`, and that of which only a part has not been read.
+    assert.equal(report.lost.length, 2);
     const sum = tf.add(read, known);
     assert.deepEqual([...sum.dataSync()], [2, 6, 12]);
+    const partSum = tf.add(readPart, tf.slice(read, 0, 2));
+    assert.deepEqual([...partSum.dataSync()], [5, 13]);
     assert.throws(() => unread.dataSync(), { code: "DEVICE_LOST" });
+    assert.throws(() => tf.square(unreadPart), { code: "DEVICE_LOST" });
     assert.throws(() => tf.square(unread), { code: "DEVICE_LOST" });
-    tf.dispose([known, read, unread, sum]);
+    tf.dispose([known, read, readPart, unread, unreadPart, sum, partSum]);
   });
 
   it("survives many resets of the engine", async () => {

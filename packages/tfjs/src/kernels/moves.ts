@@ -1,4 +1,4 @@
-import type { CopyArguments } from "@backplane/core";
+import type { CopyArguments, Operand } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
@@ -32,7 +32,7 @@ export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: O
   const place = backend.place(input);
   const call: { -readonly [Name in keyof CopyArguments]: CopyArguments[Name] } = {
     shape,
-    input: inputOffset === 0 ? place : { handle: place, byteOffset: inputOffset * from.bytes },
+    input: movedBy(place, inputOffset * from.bytes),
     output:
       outputOffset === 0 ? output.handle : { handle: output.handle, byteOffset: outputOffset * to.bytes },
     dtype: from.dtype,
@@ -41,6 +41,13 @@ export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: O
   if (inputStrides !== undefined) call.inputStrides = inputStrides;
   if (outputStrides !== undefined) call.outputStrides = outputStrides;
   backend.compute.copy(call);
+}
+
+/** A place so many bytes further on. */
+export function movedBy(place: Operand, bytes: number): Operand {
+  if (bytes === 0) return place;
+  if (typeof place === "object") return { handle: place.handle, byteOffset: place.byteOffset + bytes };
+  return { handle: place, byteOffset: bytes };
 }
 
 /** A new tensor of elements of another one, by strides. */
@@ -73,10 +80,11 @@ export function slice(
   const strides = stridesOf(x.shape);
   let inputOffset = 0;
   for (let axis = 0; axis < begin.length; axis++) inputOffset += begin[axis]! * strides[axis]!;
-  const walk = isRun(size, x.shape)
-    ? { shape: [elementCount(size)], inputOffset }
-    : { shape: size, inputStrides: strides, inputOffset };
-  return copyOf(backend, x, size, walk);
+  if (!isRun(size, x.shape))
+    return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
+  const isFew = backend.atHand(x) !== undefined;
+  const part = isFew ? undefined : backend.part(x, inputOffset, size);
+  return part ?? copyOf(backend, x, size, { shape: [elementCount(size)], inputOffset });
 }
 
 /** Whether a part of `size` of a tensor lies in one piece: the axes after the first of more than one element are whole. */
