@@ -2,7 +2,7 @@ import { assert } from "chai";
 import { BatchPolicy, batchLimits, estimatedMilliseconds } from "#src/runtime/policy.js";
 
 describe("webgpu flush policy", () => {
-  const limits = { dispatches: 4, replayed: 4, work: 100, shown: 2, recording: 10, first: 10 };
+  const limits = { dispatches: 4, replayed: 4, work: 100, shown: 2, recording: 10 };
 
   /** Records until the policy says to submit; answers how many dispatches that took. */
   function fill(policy: BatchPolicy, work: number, now: () => number = () => 0): number {
@@ -44,29 +44,6 @@ describe("webgpu flush policy", () => {
     policy.submitted(0);
     policy.add(0, 1010);
     assert.isFalse(policy.isDue(0, 1019));
-  });
-
-  it("submits early while the device has nothing to do, and less and less so until that is seen again", () => {
-    const policy = new BatchPolicy({ ...limits, first: 3 });
-    const lastsUntil = (begun: number): number => {
-      policy.add(1, begun);
-      let now = begun;
-      while (!policy.isDue(0, now)) now++;
-      return now - begun;
-    };
-    assert.equal(lastsUntil(0), 3);
-    policy.submitted(3);
-    policy.submitted(3); // nothing
-    assert.equal(lastsUntil(3), 6);
-    const second = policy.submitted(9);
-    assert.equal(lastsUntil(9), 10);
-    const third = policy.submitted(19);
-    policy.finished(second, 20); // the third is under way
-    assert.equal(lastsUntil(20), 10);
-    policy.finished(third, 31); // and the fourth
-    const fourth = policy.submitted(31);
-    policy.finished(fourth, 32);
-    assert.equal(lastsUntil(40), 3);
   });
 
   it("lets a batch hold more once the device has shown that it is fast", () => {

@@ -164,7 +164,7 @@ describe("webgpu command stream", () => {
   });
 
   it("submits by dispatches, by work and by time", () => {
-    const limits = { dispatches: 4, replayed: 4, work: 20, shown: 0, recording: 10, first: 10 };
+    const limits = { dispatches: 4, replayed: 4, work: 20, shown: 0, recording: 10 };
     const submits = (count: number, each: (stream: Stream) => void): number => {
       const stream = new Stream(64, limits);
       for (let i = 0; i < count; i++) each(stream);
@@ -189,14 +189,7 @@ describe("webgpu command stream", () => {
   });
 
   it("puts more work into a submit once it has been told how soon some was done", () => {
-    const stream = new Stream(64, {
-      dispatches: 64,
-      replayed: 64,
-      work: 20,
-      shown: 12,
-      recording: 1000,
-      first: 1000,
-    });
+    const stream = new Stream(64, { dispatches: 64, replayed: 64, work: 20, shown: 12, recording: 1000 });
     const submits = (): number => {
       for (let i = 0; i < 6; i++) stream.small(1, stream.a, stream.region(9, 2 ** 27));
       const submitted = stream.queue.flush();
@@ -209,14 +202,7 @@ describe("webgpu command stream", () => {
   });
 
   it("counts the flops of an operation for each of its dispatches", () => {
-    const stream = new Stream(64, {
-      dispatches: 64,
-      replayed: 64,
-      work: 100,
-      shown: 0,
-      recording: 10,
-      first: 10,
-    });
+    const stream = new Stream(64, { dispatches: 64, replayed: 64, work: 100, shown: 0, recording: 10 });
     const { fake, recorder } = stream;
     const enqueue = (_: OperationContext) => {
       stream.small(1);
@@ -232,14 +218,7 @@ describe("webgpu command stream", () => {
   });
 
   it("counts no flops for programs that only move bytes", () => {
-    const stream = new Stream(64, {
-      dispatches: 64,
-      replayed: 64,
-      work: 100,
-      shown: 0,
-      recording: 10,
-      first: 10,
-    });
+    const stream = new Stream(64, { dispatches: 64, replayed: 64, work: 100, shown: 0, recording: 10 });
     const { fake, recorder, a: source, b: data } = stream;
     const light = program({
       ...{ name: "light", bindings: { source: input("f32"), data: output("f32") } },

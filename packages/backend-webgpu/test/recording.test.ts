@@ -126,7 +126,7 @@ describe("A recording of dispatches", () => {
   });
 
   it("submits a full batch first, then longer ones, and never one with too much work", () => {
-    const limits = { dispatches: 4, replayed: 10, work: 1000, shown: 0, recording: 10, first: 10 };
+    const limits = { dispatches: 4, replayed: 10, work: 1000, shown: 0, recording: 10 };
     const rig = new Rig(64, limits);
     rig.plan(0, new Array<number>(27).fill(1));
     rig.recorder.dispatch(small, { source: rig.a, data: rig.b }, { n: 2 }, 2);
@@ -147,7 +147,7 @@ describe("A recording of dispatches", () => {
   });
 
   it("gives an observer batches of the usual length", () => {
-    const rig = new Rig(64, { dispatches: 4, replayed: 10, work: 1000, shown: 0, recording: 10, first: 10 });
+    const rig = new Rig(64, { dispatches: 4, replayed: 10, work: 1000, shown: 0, recording: 10 });
     const seen: string[] = [];
     const observer: DispatchObserver = {
       timestampWrites: (operation) => void seen.push(operation),

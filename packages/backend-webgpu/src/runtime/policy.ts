@@ -13,12 +13,6 @@ export interface BatchLimits {
   readonly shown: number;
   /** Milliseconds from the first command to the latest, during which the device may be idle. */
   readonly recording: number;
-  /**
-   * The same for the first batch of a device that has nothing to do, so that it begins while the host records the rest: a model
-   * of 2 milliseconds on the host, whose result is read, need not wait for all of the device's time after that. Each further
-   * batch may take twice as long as the one before, up to `recording`.
-   */
-  readonly first: number;
 }
 
 /**
@@ -29,14 +23,7 @@ export interface BatchLimits {
  * seen to be fast. Kernels differ by a factor of a hundred in how near they come to the best rate: the
  * slowest take a third of a second for the work that the best do in `shown`.
  */
-export const batchLimits: BatchLimits = {
-  dispatches: 64,
-  replayed: 256,
-  work: 250,
-  shown: 3,
-  recording: 4,
-  first: 0.5,
-};
+export const batchLimits: BatchLimits = { dispatches: 64, replayed: 256, work: 250, shown: 3, recording: 4 };
 
 /** Milliseconds that have to pass for a rate to be believed: clocks of browsers are coarse. */
 const BELIEVED = 5;
@@ -69,18 +56,15 @@ export class BatchPolicy {
   /** When the first of the others was submitted. */
   #since = 0;
   #bestRate = 0;
-  /** Milliseconds that the batch may take to record. */
-  #patience: number;
 
   constructor(limits: BatchLimits = batchLimits) {
     this.#limits = limits;
-    this.#patience = limits.first;
   }
 
   /** Whether to submit the recorded commands before a dispatch of this much work is recorded, at the time `now`. */
   isDue(work: number, now: number): boolean {
     if (this.#dispatches === 0) return false;
-    return this.#work + work > this.#mostWork || now - this.#began >= this.#patience;
+    return this.#work + work > this.#mostWork || now - this.#began >= this.#limits.recording;
   }
 
   /** Records a dispatch. Returns whether to submit at once: also if there are `most` dispatches. */
@@ -95,7 +79,6 @@ export class BatchPolicy {
   submitted(now: number): number {
     if (this.#submitted === this.#done) this.#since = now;
     this.#submitted += this.#work;
-    if (this.#dispatches > 0) this.#patience = Math.min(2 * this.#patience, this.#limits.recording);
     this.#dispatches = 0;
     this.#work = 0;
     return this.#submitted;
@@ -105,9 +88,7 @@ export class BatchPolicy {
   finished(name: number, now: number): void {
     const elapsed = now - this.#since;
     if (elapsed >= BELIEVED) this.#bestRate = Math.max(this.#bestRate, (name - this.#done) / elapsed);
-    if (name !== this.#submitted) return;
-    this.#done = name;
-    this.#patience = this.#limits.first;
+    if (name === this.#submitted) this.#done = name;
   }
 
   get #mostWork(): number {
