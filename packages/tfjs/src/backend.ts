@@ -69,7 +69,7 @@ export class BackplaneBackend extends TensorStore {
 
   /**
    * A new tensor of the elements from one of another tensor on, in the same memory. Undefined if they are so small a part of it
-   * that they should not keep all of it.
+   * that they should not keep all of it, or begin between vectors, so that kernels would have to read them one by one.
    */
   part(tensor: TensorInfo, first: number, shape: readonly number[]): TensorInfo | undefined {
     const { dtype } = tensor;
@@ -77,9 +77,11 @@ export class BackplaneBackend extends TensorStore {
     this.place(tensor);
     const { memory, byteOffset } = this.dataOf(tensor.dataId);
     const partBytes = elementCount(shape) * bytes;
-    if (memory === undefined || partBytes === 0 || leastPart * memory.bytes > partBytes) return undefined;
+    const begin = byteOffset + first * bytes;
+    if (memory === undefined || partBytes === 0 || begin % vectorBytes !== 0) return undefined;
+    if (leastPart * memory.bytes > partBytes) return undefined;
     memory.uses++;
-    const content = { memory, byteOffset: byteOffset + first * bytes };
+    const content = { memory, byteOffset: begin };
     return { dataId: this.#new(shape, dtype, content), shape: [...shape], dtype };
   }
 
@@ -231,6 +233,8 @@ export class BackplaneBackend extends TensorStore {
       }
   }
 }
+
+const vectorBytes = 16;
 
 /** The least share of memory that a tensor may keep alive by being a part of it. */
 const leastPart = 1 / 8;
