@@ -133,6 +133,18 @@ describe("register", () => {
       [() => tf.split(floats(), 3, 1), 3],
       [() => tf.unstack(truth()), 2],
       [() => tf.add(tf.zeros([0, 3]), row()), 1],
+      [
+        () =>
+          tf.pad(
+            whole(),
+            [
+              [1, 0],
+              [0, 0],
+            ],
+            -2.5,
+          ),
+        1,
+      ],
       [() => tf.sub(floats(), tf.tensor2d([0.5, -7], [2, 1])), 1],
       [() => tf.sub(tf.tensor3d([1, 2, 3, 4], [2, 2, 1]), tf.tensor3d([5, 6, 7], [1, 1, 3])), 1],
       [() => tf.sub(tf.tensor1d([7], "int32"), whole()), 1],
