@@ -25,7 +25,7 @@ import {
   gradientMatrixName,
   gradientMatrixThreads,
 } from "./matrix-tile.js";
-import { limitsText, operands, ownLast, type Side } from "./sides.wgsl.js";
+import { limitsText, operands, ownLast, type Side, walkText } from "./sides.wgsl.js";
 
 /** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
 export interface GradientMatrixForm {
@@ -388,7 +388,7 @@ fn main(${linearBuiltins}, @builtin(subgroup_id) subgroup: u32, @builtin(subgrou
   let headUnits = ${whole ? `${columns / UNIT}u` : `parameters.head_size / ${UNIT}u`};
   let query_base = matrix * parameters.rows;
   let key_base = matrix * parameters.key_length;
-${limitsText(side, hiding)}
+${limitsText(side, hiding?.window === true)}
   let ownBase = rowBase + subgroup * ${rows}u;
 ${stage.registers}
 ${ownText(tile, form)}
@@ -396,26 +396,12 @@ ${isOfKeys ? "" : share.runs((n) => `  let statistic_${n} = statistics[parameter
 ${isOfKeys || hiding?.mask === undefined ? "" : share.runs((n) => `  let mask_${n} = mask_row(matrix, min(ownBase + ${share.row(n)}, ${ownLast.queries}));`)}
   let zero = ${matrix}();
 ${results.map((name) => `${lines(blocks.rows, (i) => lines(blocks.columns, (j) => `  var ${name}_${i}_${j} = zero;`))}\n  var factor_${name} = 1.0;\n  var limit_${name} = 0.0; // larger weights need another factor`).join("\n")}
-  var member = 0u;
-  var reached = placeStart;
-  if (members > 0u) {
-${inTurns ? stage.fetch(0, "reached", "placeEnd - 1u") : ""}
-${stage.fetchQueries("reached", "placeEnd - 1u")}
-  }
-  loop {
-    if (member >= members) { break; }
-    let columnBase = member * stride + reached;
-    let columnLast = member * stride + placeEnd - 1u;
-    var reachedNext = reached + OTHERS;
-    var memberNext = member;
-    if (reachedNext >= placeEnd) { reachedNext = placeStart; memberNext++; }
-    // What follows the last rows is read, if there is anything, and not used.
-    let columnNext = min(memberNext, members - 1u) * stride + reachedNext;
-    let lastNext = min(memberNext, members - 1u) * stride + placeEnd - 1u;
-${steps.join("\n")}
-    reached = reachedNext;
-    member = memberNext;
-  }
+${walkText({
+  columns: "OTHERS",
+  start: (first, last) => `${inTurns ? stage.fetch(0, first, last) : ""}
+${stage.fetchQueries(first, last)}`,
+  step: steps.join("\n"),
+})}
 ${results.map((name) => storeText(tile, form, name)).join("\n")}
 }
 `,
