@@ -34,6 +34,7 @@ class Rig {
   readonly pool: MemoryPool;
   readonly recorder: Recorder;
   readonly recording: CommandRecording;
+  readonly others: { readonly source: BufferRegion; readonly data: BufferRegion };
   readonly memories: { readonly source: BufferRegion; readonly data: BufferRegion };
   readonly #compilations = new Map<string, { readonly done: () => void; readonly refuse: () => void }>();
   /** The operations for which a pipeline was compiled at once. */
@@ -77,6 +78,7 @@ class Rig {
     this.pool = pool;
     this.recorder = new Recorder(features, queue, pool, pipelines);
     this.recording = new CommandRecording(features, { queue, pool, pipelines }, this.recorder);
+    this.others = { source: this.#region(), data: this.#region() };
     this.memories = { source: this.#region(), data: this.#region() };
     this.fake.taken();
   }
@@ -108,7 +110,7 @@ class Rig {
 }
 
 describe("webgpu commands that wait for their pipelines", () => {
-  it("are submitted in order when all pipelines are there, and no command before", async () => {
+  it("are submitted in order, each when its pipeline and those before it are there", async () => {
     const rig = new Rig();
     rig.run(first, 1);
     rig.run(second, 2);
@@ -117,12 +119,16 @@ describe("webgpu commands that wait for their pipelines", () => {
     assert.isTrue(rig.queue.isHolding);
     await settle();
     assert.equal(rig.queue.flush(), rig.queue.flush());
-    await rig.finish("first");
     assert.deepEqual(rig.taken(), []);
+    const { batch } = rig.queue;
+    await rig.finish("first");
+    assert.deepEqual(rig.taken(), ["dispatch 1", "submit"]);
+    assert.deepEqual([rig.queue.isHolding, rig.queue.batch], [true, batch]);
     const released = rig.queue.released();
     await rig.finish("second");
     await released;
-    assert.deepEqual(rig.taken(), ["dispatch 1", "dispatch 2", "submit", "write", "dispatch 3", "submit"]);
+    assert.deepEqual(rig.taken(), ["dispatch 2", "submit", "write", "dispatch 3", "submit"]);
+    assert.isAbove(rig.queue.batch, batch);
     assert.deepEqual([rig.atOnce, rig.releases], [[], 1]);
     rig.run(second, 4);
     rig.queue.flush();
@@ -165,9 +171,13 @@ describe("webgpu commands that wait for their pipelines", () => {
     rig.pool.release(memory);
     rig.queue.flush();
     assert.equal(memory.batch, rig.queue.batch);
+    rig.run(second, 2, rig.others);
     assert.deepEqual(rig.taken(), []);
     await rig.finish("first");
-    assert.deepEqual(rig.taken(), ["dispatch 1", "submit", "destroy"]);
+    // Which commands use it is not known.
+    assert.deepEqual(rig.taken(), ["dispatch 1", "submit"]);
+    await rig.finish("second");
+    assert.deepEqual(rig.taken(), ["dispatch 2", "submit", "destroy"]);
   });
 
   it("do not wait for what somebody needs at once, and later ones find it compiled", async () => {
@@ -206,8 +216,9 @@ describe("webgpu commands that wait for their pipelines", () => {
     const rig = new Rig();
     rig.run(first, 1);
     rig.run(second, 2);
-    await rig.finish("first");
     await rig.refuse("second");
+    assert.deepEqual(rig.taken(), []);
+    await rig.finish("first");
     assert.deepEqual(rig.atOnce, ["second"]);
     assert.deepEqual(rig.taken(), ["dispatch 1", "dispatch 2", "submit"]);
   });

@@ -45,6 +45,8 @@ const MOST_HELD_BYTES = 1 << 26;
 interface Hold {
   /** Dispatches, and writes between them. */
   readonly commands: (PreparedDispatch | (() => void))[];
+  /** The first of them that is not submitted. */
+  next: number;
   /** Pipelines that are being compiled. */
   readonly pending: Set<Pipeline>;
   bytes: number;
@@ -70,9 +72,10 @@ export interface QueueOptions {
  * nothing that is set already.
  *
  * A batch is submitted when it is full (see `BatchPolicy`), when someone waits for it, and otherwise when the
- * caller's synchronous code ends. From the first command on whose pipeline is still being compiled, all are held back,
- * without encoding them, until all their pipelines are there: so the device compiles them side by side, and the caller does not
- * wait. A batch begins with what was held back, and `batch` counts it as recorded. Nothing else here can wait: a program that enqueues without ever awaiting leaves
+ * caller's synchronous code ends. From the first command on whose pipeline is still being compiled, all are held back
+ * without encoding them: so the device compiles pipelines side by side, and the caller does not wait. Whenever a pipeline is
+ * there, the commands up to the next one that lacks its own are submitted. `batch` counts all as not submitted until
+ * none is held back any more. Nothing else here can wait: a program that enqueues without ever awaiting leaves
  * the device ever further behind. That costs only the implementation's record of the commands; device memory
  * that is freed meanwhile is reused at once, and does not pile up.
  */
@@ -220,9 +223,21 @@ export class CommandQueue {
   /** Submits what was held back. Pipelines that are not there yet are compiled at once. */
   release(): void {
     const hold = this.#hold;
-    if (hold === undefined) return;
-    this.#hold = undefined;
-    for (const command of hold.commands) {
+    if (hold !== undefined) this.#releaseUpTo(hold, hold.commands.length);
+  }
+
+  /** Submits what was held back, up to the first command whose pipeline is still being compiled. */
+  #releaseReady(hold: Hold): void {
+    const { commands } = hold;
+    let end = hold.next;
+    while (end < commands.length && isReady(commands[end]!)) end++;
+    if (end > hold.next) this.#releaseUpTo(hold, end);
+  }
+
+  #releaseUpTo(hold: Hold, end: number): void {
+    const { commands } = hold;
+    while (hold.next < end) {
+      const command = commands[hold.next++]!;
       if (typeof command === "function") {
         this.#submit();
         command();
@@ -235,6 +250,10 @@ export class CommandQueue {
       this.#encode(operation, pipeline, group, parameters, x, y, z);
       if (this.#policy.add(work, now)) this.#submit();
     }
+    this.#submit();
+    if (end < commands.length) return;
+    this.#hold = undefined;
+    this.#batch++;
     // Only now may buffers be destroyed that any of them uses.
     this.flush();
     hold.release();
@@ -255,12 +274,12 @@ export class CommandQueue {
     const hold = this.#hold;
     const { pipeline } = command;
     hold.commands.push(command);
-    if (hold.commands.length >= MOST_HELD) this.release();
+    if (hold.commands.length - hold.next >= MOST_HELD) this.release();
     if (pipeline.compiling === undefined || hold.pending.has(pipeline)) return;
     hold.pending.add(pipeline);
     void pipeline.compiling.then(() => {
       hold.pending.delete(pipeline);
-      if (hold.pending.size === 0 && this.#hold === hold) this.release();
+      if (this.#hold === hold) this.#releaseReady(hold);
     });
   }
 
@@ -319,7 +338,7 @@ export class CommandQueue {
     this.#ring.upload();
     this.#reset();
     this.#device.queue.submit([encoder.finish()]);
-    this.#batch++;
+    if (this.#hold === undefined) this.#batch++;
     this.#policy.submitted(this.#now());
     this.#observer?.afterSubmit();
   }
@@ -399,5 +418,9 @@ function newHold(): Hold {
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
-  return { commands: [], pending: new Set(), bytes: 0, released, release };
+  return { commands: [], next: 0, pending: new Set(), bytes: 0, released, release };
+}
+
+function isReady(command: PreparedDispatch | (() => void)): boolean {
+  return typeof command === "function" || command.pipeline.compiling === undefined;
 }
