@@ -93,8 +93,8 @@ function tiled(tile: AttentionTile, prefers: Prefers, kept?: readonly ProductTil
   };
 }
 
-/** Keys from query to query of S that is kept: whole tiles. */
-export function keptPitch({ keyLength }: GradientShape, { tile }: GradientTiledVariant): number {
+/** Keys of S that is kept, for each query: whole tiles. */
+export function keptKeys({ keyLength }: GradientShape, { tile }: GradientTiledVariant): number {
   return Math.ceil(keyLength / tile.queries) * tile.queries;
 }
 
